@@ -1,0 +1,47 @@
+"""Digits: 1,797 handwritten digits of 8x8 pixels, carried with thinwire; nothing to download.
+
+They are the test part of the UCI data set, as scikit-learn ships it. Every image was written by one of
+13 persons who are not told apart, so a random part serves as test set: fixed, and the same share of each
+digit. Pixels count 0 to 16 and are stretched to 0 to 240.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+import thinwire
+from thinwire.dataset import Raw
+from thinwire.files import sha256
+
+_FILE = Path(__file__).with_name("digits.npz")
+_SHA256 = "b2dab7b501728c22e9119ad76740b2e17c77a231e42d1e592380d90886f1a05e"
+_TEST_SHARE = 0.3
+
+
+class Dataset(thinwire.Dataset):
+    classes = 10
+    shape = (1, 8, 8)
+    licence = "CC BY 4.0, E. Alpaydin and C. Kaynak; see datasets/digits.LICENSE.md"
+    source = "https://archive.ics.uci.edu/dataset/80 (test part), by way of scikit-learn"
+
+    def fetch(self, place, download):  # noqa: ARG002
+        path = place / _FILE.name if place else _FILE
+        if not path.exists() or sha256(path) != _SHA256:
+            raise thinwire.UserError(
+                f"{path} is missing or damaged (its SHA-256 is not the recorded one): "
+                "restore it from the repository"
+            )
+        with np.load(path, allow_pickle=False) as content:
+            images, labels = content["images"][:, None] * 15, content["labels"]
+        shuffled = np.random.RandomState(0).permutation(len(labels))
+        test = np.concatenate(
+            [of_digit[: round(_TEST_SHARE * len(of_digit))] for of_digit in _by_digit(shuffled, labels)]
+        )
+        train = np.setdiff1d(shuffled, test)
+        test.sort()
+        return Raw(images[train], labels[train], images[test], labels[test])
+
+
+def _by_digit(order, labels):
+    """The positions of each digit, in this order."""
+    return [order[labels[order] == digit] for digit in range(10)]

@@ -1,0 +1,73 @@
+"""Fashion-MNIST: 70,000 images of clothes, 28x28 grey pixels (Xiao et al., arXiv 1708.07747).
+
+Looked for in this order: the folder that was given, Debian's package `dataset-fashion-mnist`, the official
+download. The four IDX files may be compressed or not; what counts is the checksum of their content.
+"""
+
+import gzip
+import hashlib
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+import thinwire
+from thinwire.data.download import download as fetch_file
+from thinwire.dataset import Raw
+
+_OFFICIAL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
+_DEBIAN = Path("/usr/share/datasets/fashion-mnist")
+
+
+class Dataset(thinwire.Dataset):
+    classes = 10
+    shape = (1, 28, 28)
+    licence = "MIT, Zalando SE"
+    source = "https://github.com/zalandoresearch/fashion-mnist"
+    augment = thinwire.Augment(pad=2, flip=True)
+
+    # SHA-256 of the uncompressed content.
+    files = {  # noqa: RUF012
+        "train-images-idx3-ubyte": "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
+        "train-labels-idx1-ubyte": "bad3541b69d912435c50bb6ba87bec294ff4f6a2e1246121d8633921760443d9",
+        "t10k-images-idx3-ubyte": "5b4141f0afbad91edebe8549f8fcffe087ea10ca49f1dbef5c9a5cd8815ce37b",
+        "t10k-labels-idx1-ubyte": "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
+    }
+
+    def fetch(self, place, download):
+        folder = place or (_DEBIAN if _DEBIAN.is_dir() else download)
+        if folder == download:
+            for name in self.files:
+                fetch_file(
+                    f"{_OFFICIAL}/{name}.gz",
+                    download / f"{name}.gz",
+                    otherwise="install Debian's package dataset-fashion-mnist, or put the four files "
+                    "into a folder and name it: `thinwire data fashion_mnist --from FOLDER`",
+                )
+        arrays = [self._read(folder, name) for name in self.files]
+        train_images, train_labels, test_images, test_labels = arrays
+        return Raw(train_images[:, None], train_labels, test_images[:, None], test_labels)
+
+    def _read(self, folder, name):
+        """The array in one IDX file, its content verified first."""
+        path = next((p for p in (folder / f"{name}.gz", folder / name) if p.exists()), None)
+        if path is None:
+            raise thinwire.UserError(
+                f"{folder} has neither {name}.gz nor {name}: put the four files of Fashion-MNIST there"
+            )
+        try:
+            content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        except (OSError, EOFError, zlib.error) as error:
+            raise thinwire.UserError(
+                f"{path} is truncated or damaged ({error}): delete it and fetch it again"
+            ) from None
+        digest = hashlib.sha256(content).hexdigest()
+        if digest != self.files[name]:
+            raise thinwire.UserError(
+                f"{path} is not Fashion-MNIST's {name}: the SHA-256 of its content is {digest}, expected "
+                f"{self.files[name]}; delete it and fetch it again"
+            )
+        dimensions = content[3]
+        shape = struct.unpack(f">{dimensions}I", content[4 : 4 + 4 * dimensions])
+        return np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(shape)

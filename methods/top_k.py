@@ -1,0 +1,51 @@
+"""Top-k with error feedback: send the largest entries of each tensor, keep the rest for the next step.
+
+    r_i <- r_i + g_i;  s_i = the k largest of |r_i|;  r_i <- r_i - s_i;  g <- 1/W sum_i s_i
+
+Sources: Aji & Heafield, "Sparse Communication for Distributed Gradient Descent" (arXiv 1704.05021), in its
+synchronous reading, and Stich et al., "Sparsified SGD with Memory" (arXiv 1809.07599).
+
+Decisions: k is exact and per tensor, the share `density` of its entries rounded up; every tensor is
+compressed, small ones too; everybody gathers everybody's entries, a value and an int32 position each, so
+what a worker receives grows with W; the recipe's momentum and weight decay come after the average.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+
+import thinwire
+from thinwire.codecs import top_k
+
+
+class Method(thinwire.Method):
+    equals_ssgd = [
+        {"density": 1.0},
+        {"density": 1.0, "nodes": 2},
+        {"density": 1.0, "memory": "update"},
+        {"density": 1.0, "memory": "none"},
+    ]
+
+    @dataclass
+    class Config:
+        density: Annotated[float, Field(gt=0, le=1)] = 0.01  # share of each tensor's entries that is sent
+        # What the residual holds: `gradient` owes gradients, which take the learning rate of the step in
+        # which they are sent; `update` owes learning rate times gradient (Stich et al.), which keeps the
+        # rate of its own step; `none` forgets what is not sent, as a control.
+        memory: Literal["gradient", "update", "none"] = "gradient"  # what the residual holds
+
+    def setup(self):
+        self.memory["residual"] = [torch.zeros_like(weight) for weight in self.run.weights]
+
+    def sync_gradients(self):
+        residual, gradients = self.memory["residual"], self.run.gradients
+        scale = self.run.lr if self.config.memory == "update" else 1.0
+        torch._foreach_add_(residual, gradients, alpha=scale)
+        taken = top_k.take(residual, self.config.density)
+        payloads = self.run.world.gather(taken).wait()
+        for gradient, mean in zip(gradients, top_k.mean(payloads, like=gradients)):
+            gradient.copy_(mean / scale)
+        if self.config.memory == "none":
+            torch._foreach_zero_(residual)

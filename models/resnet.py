@@ -1,0 +1,96 @@
+"""ResNet (He et al., arXiv 1512.03385): the CIFAR form of depth 6n+2, or torchvision's for ImageNet sizes.
+
+The CIFAR form has three stages of n blocks, and shortcuts without parameters (subsample and pad with
+zeros, the paper's option A). Depth 18 and 50 are torchvision's, which exist in one width only.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import nn
+from torch.nn import functional
+
+import thinwire
+from thinwire import vision
+
+_TORCHVISION_WIDTH = 64
+
+
+class Block(nn.Module):
+    """conv-bn-relu-conv-bn, plus the shortcut, relu."""
+
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.stride = stride
+        self.extra = outputs - inputs
+
+    def forward(self, maps):
+        shortcut = maps[:, :, :: self.stride, :: self.stride]
+        if self.extra:
+            shortcut = functional.pad(shortcut, (0, 0, 0, 0, 0, self.extra))
+        maps = self.bn1(self.conv1(maps)).relu()
+        return (self.bn2(self.conv2(maps)) + shortcut).relu()
+
+
+class Model(thinwire.Model):
+    @dataclass
+    class Config:
+        depth: Literal[8, 18, 20, 32, 50, 56, 110] = 20  # layers; 18 and 50: the ImageNet form
+        width: int | None = None  # channels of the first stage; none: 16, and 64 in the ImageNet form
+
+    def __init__(self, config, shape, classes):
+        super().__init__(config, shape, classes)
+        if config.depth in (18, 50):
+            self._build_imagenet_form(config, shape, classes)
+        else:
+            self._build_cifar_form(config, shape, classes)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def _build_cifar_form(self, config, shape, classes):
+        blocks = (config.depth - 2) // 6
+        width = config.width or 16
+        self.stem = nn.Sequential(
+            nn.Conv2d(shape[0], width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()
+        )
+        self.stage1 = _stage(width, width, blocks, stride=1)
+        self.stage2 = _stage(width, 2 * width, blocks, stride=2)
+        self.stage3 = _stage(2 * width, 4 * width, blocks, stride=2)
+        self.classifier = nn.Linear(4 * width, classes)
+
+    def _build_imagenet_form(self, config, shape, classes):
+        if config.width not in (None, _TORCHVISION_WIDTH):
+            raise thinwire.UserError(
+                f"resnet of depth {config.depth} is torchvision's and has width {_TORCHVISION_WIDTH} "
+                f"only, not {config.width}: leave the width out, or choose a depth of 8, 20, 32, 56 or 110"
+            )
+        net = getattr(vision.models(), f"resnet{config.depth}")(num_classes=classes)
+        if shape[0] != 3:
+            net.conv1 = nn.Conv2d(shape[0], 64, 7, stride=2, padding=3, bias=False)
+        self.stem = nn.Sequential(net.conv1, net.bn1, net.relu, net.maxpool)
+        self.stage1, self.stage2 = net.layer1, net.layer2
+        self.stage3, self.stage4 = net.layer3, net.layer4
+        self.classifier = net.fc
+
+    def forward(self, images):
+        maps = self.stem(images)
+        for stage in self._resolutions():
+            maps = stage(maps)
+        return self.classifier(maps.mean((2, 3)))
+
+    def stages(self):
+        first, *rest = self._resolutions()
+        return [[self.stem, first], *([stage] for stage in rest), [self.classifier]]
+
+    def _resolutions(self):
+        return [s for name, s in self.named_children() if name.startswith("stage")]
+
+
+def _stage(inputs, outputs, blocks, stride):
+    rest = [Block(outputs, outputs, 1) for _ in range(blocks - 1)]
+    return nn.Sequential(Block(inputs, outputs, stride), *rest)

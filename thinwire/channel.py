@@ -1,0 +1,234 @@
+"""Channels: the only road to the network, metered.
+
+A channel joins the workers of a group. Each of its verbs hands something over and gives a `Pending`;
+`wait()` gives the answer. What was handed over must not be touched until then, and an answer that
+several workers share (`gather`, `push_pull`) must not be written to.
+
+    mean(tensors)             the mean over the workers, written into the tensors
+    gather(payload)           everybody's payload, in the order of the workers
+    broadcast(tensors, src)   the tensors of one worker, written into everybody's
+    push_pull(key, payload, server)   the answer of a parameter server to everybody's payload
+    send(payload, to), receive(source)   one message from worker to worker
+
+All members of a group call the same verbs in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from torch import Tensor
+
+from thinwire.errors import MethodError
+from thinwire.traffic import wire
+from thinwire.traffic.ledger import KINDS, Ledger
+
+if TYPE_CHECKING:
+    from thinwire.method import Server
+    from thinwire.transport.inprocess import InProcess
+
+T = TypeVar("T")
+# What a worker encodes: tensors by kind (see traffic.ledger.KINDS). Any of them may be empty.
+Payload = dict[str, Tensor]
+
+# Bytes of the length that goes with a tensor whose size the receiver cannot know.
+SIZE_BYTES = 8
+
+
+def nbytes(tensors: list[Tensor]) -> int:
+    """Bytes of the tensors' elements."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+@dataclass(slots=True)
+class Call:
+    """What one worker brings to one meeting on a channel."""
+
+    verb: str
+    tensors: list[Tensor] = field(default_factory=list)
+    payload: Payload = field(default_factory=dict)
+    kind: str = ""
+    partner: int = 0  # rank of a broadcast's source, of a server's worker, of the other end of a message
+    key: str = ""
+    server: Server | None = None
+    ragged: bool = False  # may the payloads differ in size?
+    fresh: bool = False  # is the mean a new tensor, and what was handed over left as it was?
+
+    def describe(self) -> str:
+        """What all members must agree on, in words."""
+        shapes = [tuple(tensor.shape) for tensor in self.tensors]
+        return f"{self.verb}({', '.join(filter(None, [self.kind, self.key, str(shapes)]))})"
+
+
+class Pending(Generic[T]):
+    """An answer on its way."""
+
+    __slots__ = ("_result", "call", "channel", "done")
+
+    def __init__(self, channel: Channel, call: Call) -> None:
+        self.channel = channel
+        self.call = call
+        self.done = False
+        self._result: T | None = None
+
+    def complete(self, result: T) -> None:
+        """The transport delivers the answer."""
+        self._result = result
+        self.done = True
+
+    def wait(self) -> T:
+        """Give the turn to the other workers until the answer is there."""
+        self.channel.unclaimed.discard(self)
+        if not self.done:
+            self.channel.transport.wait(self)
+        return self._result  # type: ignore[return-value]
+
+
+class Channel:
+    """One worker's end of the road to a group of workers; what passes is entered in its ledger."""
+
+    def __init__(
+        self,
+        name: str,
+        members: tuple[int, ...],
+        nodes: tuple[int, ...],
+        worker: int,
+        transport: InProcess,
+        ledger: Ledger,
+    ) -> None:
+        self.name = name
+        self.nodes = nodes
+        self.size = len(members)
+        self.rank = members.index(worker)
+        self.key = (name, members[0])
+        self.transport = transport
+        self.calls = 0  # how many meetings this end has joined
+        self.unclaimed: set[Pending[Any]] = set()  # answers that nobody has waited for yet
+        self._ledger = ledger
+
+    def mean(self, tensors: list[Tensor], kind: str = "values") -> Pending[list[Tensor]]:
+        """Write the mean over the workers into `tensors`, whose shapes are the same everywhere."""
+        return self._post(Call("mean", tensors=tensors, kind=self._known(kind)))
+
+    def gather(self, payload: Payload, ragged: bool = False) -> Pending[list[Payload]]:
+        """Give everybody's payload, in the order of the workers.
+
+        Payloads whose sizes differ from worker to worker must be declared `ragged`: then the sizes
+        travel too, and are counted.
+        """
+        for kind in payload:
+            self._known(kind)
+        return self._post(Call("gather", payload=payload, ragged=ragged))
+
+    def broadcast(
+        self, tensors: list[Tensor], source: int, kind: str = "weights"
+    ) -> Pending[list[Tensor]]:
+        """Write the tensors of the worker with rank `source` in this channel into everybody's."""
+        return self._post(
+            Call("broadcast", tensors=tensors, kind=self._known(kind), partner=source)
+        )
+
+    def push_pull(self, key: int | str, payload: Payload, server: Server) -> Pending[Payload]:
+        """Push `payload` to the parameter server of `key` and pull its answer.
+
+        `server` lives on one of the workers, chosen by key; only that worker's copy is ever asked.
+        """
+        for kind in payload:
+            self._known(kind)
+        owner = key % self.size if isinstance(key, int) else sum(key.encode()) % self.size
+        return self._post(
+            Call("push_pull", payload=payload, partner=owner, key=str(key), server=server)
+        )
+
+    def send(self, payload: Payload, to: int) -> Pending[None]:
+        """Send one message to the worker with rank `to` in this channel."""
+        for kind in payload:
+            self._known(kind)
+        return self._claim(self.transport.send(self, Call("send", payload=payload, partner=to)))
+
+    def receive(self, source: int) -> Pending[Payload]:
+        """Receive the next message from the worker with rank `source`, sent in this step."""
+        return self._claim(self.transport.receive(self, Call("receive", partner=source)))
+
+    def meter(self, verb: str, kind: str, push: int, pull: int, passed: wire.Wire) -> None:
+        """Enter what passed, in bytes."""
+        self._ledger.add(self.name, verb, kind, push, pull, passed)
+
+    def _post(self, call: Call) -> Pending[Any]:
+        return self._claim(self.transport.post(self, call))
+
+    def _claim(self, pending: Pending[Any]) -> Pending[Any]:
+        self.unclaimed.add(pending)
+        return pending
+
+    def _known(self, kind: str) -> str:
+        if kind not in KINDS:
+            raise MethodError(
+                f"a payload of kind {kind!r} was handed to run.{self.name}: "
+                f"the ledgers know {', '.join(KINDS)}"
+            )
+        return kind
+
+
+class QuietChannel(Channel):
+    """The channel of an evaluation: nobody meters it, and a mean leaves what was handed over alone."""
+
+    def mean(self, tensors: list[Tensor], kind: str = "values") -> Pending[list[Tensor]]:
+        """Give the mean over the workers as new tensors, which the workers may share."""
+        return self._post(Call("mean", tensors=tensors, kind=kind, fresh=True))
+
+    def meter(self, verb: str, kind: str, push: int, pull: int, passed: wire.Wire) -> None:
+        pass
+
+
+@dataclass
+class Landing:
+    """A message that has landed: its answer, and what the method wrote beside it."""
+
+    answer: Any
+    note: dict[str, Any]
+
+
+class Flight:
+    """Messages on their way, each with the step (or round) at which it lands.
+
+    The engine saves them with the run, as it saves `memory`.
+    """
+
+    def __init__(self) -> None:
+        self._messages: list[tuple[int, Pending[Any] | None, Landing]] = []
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def launch(self, pending: Pending[Any], lands: int, **note: Any) -> None:
+        """Keep `pending` in flight until `lands`; `note` holds numbers and tensors to find again there."""
+        pending.channel.unclaimed.discard(pending)
+        self._messages.append((lands, pending, Landing(None, note)))
+
+    def landed(self, now: int) -> Iterator[Landing]:
+        """Take out, in the order of their launch, the messages that have landed by `now`."""
+        due = [message for message in self._messages if message[0] <= now]
+        self._messages = [message for message in self._messages if message[0] > now]
+        for _, pending, landing in due:
+            if pending is not None:
+                landing.answer = pending.wait()
+            yield landing
+
+    def state(self) -> list[dict[str, Any]]:
+        """Everything in flight, with the answers that it will bring."""
+        return [
+            {
+                "lands": lands,
+                "answer": landing.answer if pending is None else pending.wait(),
+                "note": landing.note,
+            }
+            for lands, pending, landing in self._messages
+        ]
+
+    def load(self, state: list[dict[str, Any]]) -> None:
+        self._messages = [
+            (entry["lands"], None, Landing(entry["answer"], entry["note"])) for entry in state
+        ]

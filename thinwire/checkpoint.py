@@ -1,0 +1,119 @@
+"""A run's whole state on disk, without pickle: tensors as safetensors, everything else as JSON.
+
+A checkpoint is a folder named after its step, there whole or not at all. The last two are kept, so that a
+damaged one costs time but not the run. The state is a tree of dictionaries, lists, tensors, numbers,
+strings and None; it comes back bit for bit.
+"""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from thinwire.errors import MethodError
+from thinwire.files import publish, sha256, write_json, writing
+
+KEPT = 2
+_TENSORS, _TREE = "tensors.safetensors", "tree.json"
+
+
+def save(folder: Path, step: int, state: Any) -> None:
+    """Write the checkpoint of `step` aside, put it into place, and delete all but the last two."""
+    tensors: dict[str, Tensor] = {}
+    tree = _pack(state, "", tensors)
+    scratch = folder / f".{step:09d}.{os.getpid()}"
+    with writing(folder):
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
+        try:
+            save_file(tensors, scratch / _TENSORS)
+        except SafetensorError as error:
+            raise OSError(str(error)) from error
+    write_json(scratch / _TREE, {"tree": tree, "sha256": sha256(scratch / _TENSORS)})
+    publish(scratch, folder / f"{step:09d}")
+    for old in _steps(folder)[KEPT:]:
+        shutil.rmtree(old)
+
+
+def latest(folder: Path, warn: Callable[[str], None]) -> Any:
+    """The newest state that is sound, on the CPU, or None; `warn` hears of those that are not."""
+    for checkpoint in _steps(folder):
+        try:
+            content = json.loads((checkpoint / _TREE).read_text())
+            if sha256(checkpoint / _TENSORS) != content["sha256"]:
+                raise ValueError("its tensors are not the ones that were saved")
+            return _unpack(content["tree"], load_file(checkpoint / _TENSORS))
+        except (OSError, ValueError, KeyError, SafetensorError) as error:
+            warn(f"the checkpoint {checkpoint} is damaged and left out ({error})")
+    return None
+
+
+def _steps(folder: Path) -> list[Path]:
+    """The checkpoints in a folder, newest first."""
+    return sorted(folder.glob("[0-9]*"), reverse=True)
+
+
+def restore(target: dict[str, Any], saved: dict[str, Any], device: torch.device) -> None:
+    """Put a saved tree into a living one, in place: tensors and dictionaries keep their identity."""
+    for key in set(target) - set(saved):
+        del target[key]
+    for key, value in saved.items():
+        here = target.get(key)
+        if isinstance(value, dict) and isinstance(here, dict):
+            restore(here, value, device)
+        elif isinstance(value, Tensor) and isinstance(here, Tensor) and here.shape == value.shape:
+            here.data.copy_(value)
+        else:
+            target[key] = to_device(value, device)
+
+
+def to_device(tree: Any, device: torch.device) -> Any:
+    """The same tree with its tensors on `device`."""
+    if isinstance(tree, Tensor):
+        return tree.to(device)
+    if isinstance(tree, dict):
+        return {key: to_device(value, device) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [to_device(value, device) for value in tree]
+    return tree
+
+
+def _pack(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    """Move the tensors out of a tree; what is left is JSON."""
+    if isinstance(value, Tensor):
+        # A copy: safetensors wants tensors that share no memory.
+        tensors[path] = value.detach().cpu().contiguous().clone()
+        return {"tensor": path}
+    if isinstance(value, dict):
+        # As pairs, because the keys of an optimizer's state are integers.
+        return {"dict": [[k, _pack(v, f"{path}/{k}", tensors)] for k, v in value.items()]}
+    if isinstance(value, list | tuple):
+        return {"list": [_pack(v, f"{path}/{i}", tensors) for i, v in enumerate(value)]}
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return {"float": value.hex()}
+    raise MethodError(
+        f"{path} is a {type(value).__name__}, which cannot be saved: keep dictionaries, lists, tensors "
+        "and numbers in `memory` and in flight"
+    )
+
+
+def _unpack(tree: Any, tensors: dict[str, Tensor]) -> Any:
+    if not isinstance(tree, dict):
+        return tree
+    ((kind, value),) = tree.items()
+    if kind == "tensor":
+        return tensors[value]
+    if kind == "dict":
+        return {key: _unpack(entry, tensors) for key, entry in value}
+    if kind == "list":
+        return [_unpack(entry, tensors) for entry in value]
+    return float.fromhex(value)

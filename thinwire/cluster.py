@@ -1,0 +1,46 @@
+"""Workers, nodes, and which worker sits where."""
+
+from dataclasses import dataclass
+
+from thinwire.errors import UserError
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """`workers` replicas, spread evenly over `nodes`; worker w sits on node w // workers_per_node."""
+
+    workers: int
+    nodes: int = 1
+
+    def __post_init__(self) -> None:
+        if self.workers < 1 or self.nodes < 1:
+            raise UserError(
+                f"a cluster of {self.workers} workers on {self.nodes} nodes cannot be: "
+                "both must be at least 1"
+            )
+        if self.workers % self.nodes:
+            raise UserError(
+                f"{self.workers} workers cannot be spread evenly over {self.nodes} nodes: "
+                "choose a number of workers that the nodes divide"
+            )
+
+    @property
+    def workers_per_node(self) -> int:
+        return self.workers // self.nodes
+
+    def node_of(self, worker: int) -> int:
+        return worker // self.workers_per_node
+
+    def world(self) -> tuple[int, ...]:
+        """All workers."""
+        return tuple(range(self.workers))
+
+    def node_mates(self, worker: int) -> tuple[int, ...]:
+        """The workers of this worker's node, itself included."""
+        first = self.node_of(worker) * self.workers_per_node
+        return tuple(range(first, first + self.workers_per_node))
+
+    def across_nodes(self, worker: int) -> tuple[int, ...]:
+        """The workers with this worker's place, one on each node."""
+        place = worker % self.workers_per_node
+        return tuple(range(place, self.workers, self.workers_per_node))

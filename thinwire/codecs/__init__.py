@@ -1,0 +1,1 @@
+"""Codecs that methods may use; no part of the contract."""

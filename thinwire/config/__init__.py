@@ -1,0 +1,1 @@
+"""Suites: what is to be run. Read and validated without torch."""

@@ -1,0 +1,116 @@
+"""From a suite to its cells."""
+
+from thinwire import plugins
+from thinwire.config.cell import Cell, Module
+from thinwire.config.suite import EVERY, Suite, load, path_of
+from thinwire.errors import UserError
+from thinwire.options import resolve
+
+
+def cells(name: str) -> list[Cell]:
+    """All cells of a suite, by its name. Plug-ins are found but not imported.
+
+    Raises:
+        UserError: the suite is not valid, or names a plug-in that does not exist.
+    """
+    suite = load(name)
+    models, methods = _models(suite), _methods(suite)
+    _require_known(name, suite, models, methods)
+    return [
+        Cell(
+            suite=name,
+            dataset=dataset,
+            model=model,
+            method=method,
+            workers=size.workers,
+            nodes=size.nodes,
+            size_label=size.label,
+            repetition=repetition,
+            suite_seed=suite.seed,
+            recipe=suite.recipe,
+            evaluate_on=suite.evaluate_on,
+            device=suite.device,
+        )
+        for repetition in range(suite.repetitions)
+        for dataset in suite.datasets
+        for model in models
+        for size in suite.workers
+        for method in methods
+    ]
+
+
+def cell(name: str, path: str) -> Cell:
+    """One cell of a suite, by its path.
+
+    Raises:
+        UserError: the suite has no such cell.
+    """
+    every = {cell.path: cell for cell in cells(name)}
+    if path not in every:
+        raise UserError(
+            f"suite {name} has no cell {path!r}: it has {len(every)}, for instance {next(iter(every))}"
+        )
+    return every[path]
+
+
+def require_valid(name: str) -> None:
+    """Import the plug-ins of a suite and hold its options against them.
+
+    A plug-in that is broken is left out here: its cells fail one by one, and the others run.
+
+    Raises:
+        UserError: every unknown option, wrong type and value out of range, in one message.
+    """
+    suite = load(name)
+    found = []
+    for kind, modules in (("model", _models(suite)), ("method", _methods(suite))):
+        for module in modules:
+            try:
+                resolve(plugins.get(kind, module.use).load(), module.options)
+            except plugins.PluginError:
+                continue
+            except UserError as error:
+                found += [f"{kind}s.{module.label}.options.{line}" for line in str(error).split("; ")]
+    if found:
+        raise UserError(f"{plugins.show(path_of(name))}: {'; '.join(found)}")
+
+
+def _models(suite: Suite) -> list[Module]:
+    return [Module(label, e.use or label, e.options) for label, e in suite.models.items()]
+
+
+def _methods(suite: Suite) -> list[Module]:
+    """The methods in the order of the suite; the star gives the rest, by name."""
+    named = [
+        Module(label, e.use or label, e.options)
+        for label, e in suite.methods.items()
+        if label != EVERY
+    ]
+    if EVERY in suite.methods:
+        used = {module.use for module in named}
+        named += [Module(name, name, {}) for name in plugins.find("method") if name not in used]
+    return sorted(named, key=lambda module: module.label != suite.baseline)
+
+
+def _require_known(name: str, suite: Suite, models: list[Module], methods: list[Module]) -> None:
+    """Every plug-in that a suite names must exist, and its baseline must be one of its methods."""
+    found = []
+    wanted = {
+        "dataset": [(dataset, dataset) for dataset in suite.datasets],
+        "model": [(module.label, module.use) for module in models],
+        "method": [(module.label, module.use) for module in methods],
+    }
+    for kind, pairs in wanted.items():
+        there = plugins.find(kind)
+        found += [
+            f"{kind}s.{label}: there is no {kind} {use!r}; there are {', '.join(there)}"
+            for label, use in pairs
+            if use not in there
+        ]
+    if suite.baseline not in {module.label for module in methods}:
+        found.append(f"baseline: {suite.baseline!r} is not one of the methods")
+    star = suite.methods.get(EVERY)
+    if star and (star.use or star.options):
+        found.append("methods.*: it stands for many modules and takes neither `use` nor `options`")
+    if found:
+        raise UserError(f"{plugins.show(path_of(name))}: {'; '.join(found)}")

@@ -1,0 +1,130 @@
+"""A suite: one file in `config/` that says which cells are to be run."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+
+from thinwire.errors import UserError
+from thinwire.optim.recipe import Recipe, Strict
+from thinwire.options import problems
+from thinwire.plugins import ROOT, show
+
+# A label is a folder's name in `results/`.
+Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
+EVERY = "*"
+
+
+class Entry(Strict):
+    """A module with options, under a label."""
+
+    use: str | None = Field(
+        default=None, description="name of the module; none: the entry's own label"
+    )
+    options: dict[str, Any] = Field(default={}, description="its options; the others keep their defaults")
+
+
+class Size(Strict):
+    """How many workers on how many nodes."""
+
+    workers: int = Field(ge=1, description="replicas")
+    nodes: int = Field(default=1, ge=1, description="nodes over which they are spread evenly")
+
+    @model_validator(mode="after")
+    def _even(self) -> "Size":
+        if self.workers % self.nodes:
+            raise ValueError(
+                f"{self.workers} workers cannot be spread evenly over {self.nodes} nodes"
+            )
+        return self
+
+    @property
+    def label(self) -> str:
+        return f"w{self.workers}" + (f"n{self.nodes}" if self.nodes > 1 else "")
+
+
+def _entry(value: Any) -> Any:
+    """`ssgd:` with nothing behind it takes all defaults."""
+    return {} if value is None else value
+
+
+def _size(value: Any) -> Any:
+    """`4` means four workers on one node."""
+    return {"workers": value} if isinstance(value, int) else value
+
+
+Entries = dict[Label, Annotated[Entry, BeforeValidator(_entry)]]
+
+
+class Suite(Strict):
+    """What is compared with what. Every key is explained in config/README.md."""
+
+    title: str = Field(description="one line: what this suite is for")
+    seed: int = Field(ge=0, description="from which all seeds of the suite are derived")
+    repetitions: int = Field(ge=1, description="runs of each cell, with different seeds")
+    datasets: list[Label] = Field(min_length=1, description="modules in datasets/")
+    models: Entries = Field(min_length=1, description="modules in models/, by label")
+    methods: dict[Label | Literal["*"], Annotated[Entry, BeforeValidator(_entry)]] = Field(
+        min_length=1,
+        description="modules in methods/, by label; `'*'` is every module that no other entry uses",
+    )
+    workers: list[Annotated[Size, BeforeValidator(_size)]] = Field(
+        min_length=1, description="numbers of workers, or {workers: W, nodes: N}"
+    )
+    recipe: Recipe = Field(description="how every method trains")
+    baseline: Label = Field(default="ssgd", description="label of the method that reductions refer to")
+    evaluate_on: Literal["test", "held_out"] = Field(
+        default="test",
+        description="held_out: for tuning, a tenth of the training set stands in for the test set",
+    )
+    device: Literal["cpu", "cuda"] = Field(default="cpu", description="where the workers compute")
+    checkpoint_every_seconds: float = Field(
+        default=60.0, ge=0, description="how much work an interruption may cost"
+    )
+
+    @model_validator(mode="after")
+    def _batches_can_be_shared(self) -> "Suite":
+        for size in self.workers:
+            self.recipe.batch_per_worker(size.workers)
+        return self
+
+
+def path_of(name: str) -> Path:
+    """The file of a suite, by name (`demo`, `claims/mp2`)."""
+    return ROOT / "config" / f"{name}.yaml"
+
+
+def load(name: str) -> Suite:
+    """Read and validate a suite.
+
+    Raises:
+        UserError: every error, with its path, in one message.
+    """
+    path = path_of(name)
+    if not path.is_file():
+        there = [p.relative_to(ROOT / "config").with_suffix("").as_posix() for p in suite_files()]
+        raise UserError(f"there is no suite {name!r}: config/ has {', '.join(there)}")
+    return read(path)
+
+
+def read(path: Path) -> Suite:
+    """Read and validate the file of a suite."""
+    try:
+        content = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        where = getattr(error, "problem_mark", None)
+        line = f", line {where.line + 1}" if where else ""
+        raise UserError(f"{show(path)}{line}: this is not YAML ({getattr(error, 'problem', error)})")
+    if not isinstance(content, dict):
+        raise UserError(f"{show(path)}: a suite is a mapping; config/README.md shows its keys")
+    try:
+        return Suite.model_validate(content)
+    except ValidationError as error:
+        raise UserError(f"{show(path)}: {'; '.join(problems(error))}")
+
+
+def suite_files() -> list[Path]:
+    """The files of all suites."""
+    folder = ROOT / "config"
+    return sorted(p for p in folder.rglob("*.yaml") if "clusters" not in p.relative_to(folder).parts)

@@ -1,0 +1,1 @@
+"""Arrays on disk, samplers, augmentation."""

@@ -1,0 +1,150 @@
+"""A data set on disk: arrays of bytes and a manifest, laid out once and verified before every use."""
+
+import json
+import os
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from thinwire import seeds
+from thinwire.data.augment import Augment
+from thinwire.dataset import Dataset, Raw
+from thinwire.errors import UserError
+from thinwire.files import publish, sha256, write_json, writing
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class Data:
+    """A whole data set in memory."""
+
+    name: str
+    classes: int
+    shape: tuple[int, int, int]  # (C, H, W)
+    augment: Augment
+    mean: tuple[float, ...]  # of the training images, by channel, in 0..255
+    std: tuple[float, ...]
+    train_images: Tensor  # uint8 [N, C, H, W]
+    train_labels: Tensor  # int64 [N]
+    test_images: Tensor
+    test_labels: Tensor
+    checksums: dict[str, str]  # SHA-256 of each file
+
+    def held_out(self, fraction: float) -> "Data":
+        """The same data for tuning: a fixed part of the *training* set stands in for the test set.
+
+        Which part depends on the data set alone, so that every method is tuned on the same images.
+        """
+        generator = torch.Generator().manual_seed(seeds.derive("held out", self.name))
+        order = torch.randperm(len(self.train_images), generator=generator)
+        count = round(fraction * len(order))
+        held, kept = order[:count].sort().values, order[count:].sort().values
+        return replace(
+            self,
+            train_images=self.train_images[kept],
+            train_labels=self.train_labels[kept],
+            test_images=self.train_images[held],
+            test_labels=self.train_labels[held],
+        )
+
+
+def lay_out(name: str, dataset: Dataset, folder: Path, place: Path | None, download: Path) -> None:
+    """Fetch a data set and lay it out in `folder`: four arrays and the manifest, published at once."""
+    raw = dataset.fetch(place, download)
+    _require_sound(name, dataset, raw)
+    scratch = folder.with_name(f".{folder.name}.{os.getpid()}")
+    with writing(scratch):
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
+        for field, array in raw._asdict().items():
+            dtype = np.uint8 if field.endswith("images") else np.int64
+            np.save(scratch / f"{field}.npy", array.astype(dtype), allow_pickle=False)
+    mean, std = _statistics(raw.train_images)
+    manifest = {
+        "name": name,
+        "source": dataset.source,
+        "licence": dataset.licence,
+        "classes": dataset.classes,
+        "shape": list(dataset.shape),
+        "mean": mean,
+        "std": std,
+        "files": {
+            path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)}
+            for path in sorted(scratch.glob("*.npy"))
+        },
+    }
+    write_json(scratch / MANIFEST, manifest)
+    publish(scratch, folder)
+
+
+def load(folder: Path, dataset: Dataset) -> Data:
+    """Read a data set that was laid out, every byte of it verified.
+
+    Raises:
+        UserError: it was not laid out, or a file is missing, truncated or changed.
+    """
+    again = f"delete {folder} and prepare the data again"
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text())
+    except FileNotFoundError:
+        raise UserError(
+            f"there is no data set in {folder}: prepare it with `thinwire data {folder.name}`"
+        ) from None
+    except json.JSONDecodeError as error:
+        raise UserError(f"{folder / MANIFEST} cannot be read ({error}): {again}") from None
+    tensors = {}
+    for name, expected in manifest["files"].items():
+        path = folder / name
+        if not path.exists():
+            raise UserError(f"{path} is missing: {again}")
+        if path.stat().st_size != expected["bytes"]:
+            raise UserError(
+                f"{path} has {path.stat().st_size:,} bytes instead of {expected['bytes']:,}: {again}"
+            )
+        if sha256(path) != expected["sha256"]:
+            raise UserError(f"{path} is not the file that was prepared (its SHA-256 differs): {again}")
+        tensors[path.stem] = torch.from_numpy(np.load(path, allow_pickle=False))
+    return Data(
+        name=manifest["name"],
+        classes=manifest["classes"],
+        shape=tuple(manifest["shape"]),
+        augment=dataset.augment,
+        mean=tuple(manifest["mean"]),
+        std=tuple(manifest["std"]),
+        checksums={name: entry["sha256"] for name, entry in manifest["files"].items()},
+        **tensors,
+    )
+
+
+def _require_sound(name: str, dataset: Dataset, raw: Raw) -> None:
+    """What a data set hands over must be what its class declares."""
+    for part in ("train", "test"):
+        images, labels = getattr(raw, f"{part}_images"), getattr(raw, f"{part}_labels")
+        if images.dtype != np.uint8 or images.shape != (len(labels), *dataset.shape):
+            raise UserError(
+                f"data set {name}: its {part} images are {images.dtype} {list(images.shape)} instead "
+                f"of uint8 {[len(labels), *dataset.shape]}"
+            )
+        if labels.min() < 0 or labels.max() >= dataset.classes:
+            raise UserError(
+                f"data set {name}: its {part} labels reach from {labels.min()} to {labels.max()}, "
+                f"but it declares {dataset.classes} classes"
+            )
+
+
+def _statistics(images: np.ndarray) -> tuple[list[float], list[float]]:
+    """Mean and standard deviation by channel, from the counts of the 256 values."""
+    mean, std = [], []
+    values = np.arange(256)
+    for channel in range(images.shape[1]):
+        counts = np.bincount(images[:, channel].ravel(), minlength=256)
+        average = float((counts * values).sum() / counts.sum())
+        variance = float((counts * (values - average) ** 2).sum() / counts.sum())
+        mean.append(average)
+        std.append(max(variance**0.5, 1e-6))
+    return mean, std

@@ -1,0 +1,87 @@
+"""Which images each worker sees at each step."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from thinwire import seeds
+from thinwire.data.arrays import Data
+from thinwire.errors import UserError
+
+
+class Batches:
+    """The training batches of all workers.
+
+    An epoch is one seeded permutation of the training set, cut into global batches (what is left over
+    at the end is dropped); worker w takes the w-th part of each. So W workers with b images each see
+    the images that one worker with W b would see.
+    """
+
+    def __init__(
+        self,
+        data: Data,
+        workers: int,
+        batch: int,
+        seed: int,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        self._images = data.train_images.to(device)
+        self._labels = data.train_labels.to(device)
+        self._normalise = Normalise(data, device, dtype)
+        self._augment = data.augment
+        self._batch = workers * batch
+        self._workers = workers
+        self._order_seed = seeds.derive(seed, "order")
+        self._augment_seeds = [seeds.derive(seed, "augment", worker) for worker in range(workers)]
+        self._streams = [torch.Generator() for _ in range(workers)]
+        self._epoch = -1
+        self._order = torch.empty(0)
+        self.steps_per_epoch = len(self._images) // self._batch
+        if not self.steps_per_epoch:
+            raise UserError(
+                f"{workers} workers with {batch} images each need {self._batch} images a step, but "
+                f"{data.name} has {len(self._images)} to train on: choose a smaller batch"
+            )
+
+    def at(self, step: int) -> list[tuple[Tensor, Tensor]]:
+        """Images [b, C, H, W], normalised, and labels [b] of each worker at this step."""
+        epoch, place = divmod(step, self.steps_per_epoch)
+        if epoch != self._epoch:
+            generator = torch.Generator().manual_seed(seeds.at_step(self._order_seed, epoch))
+            order = torch.randperm(len(self._images), generator=generator)
+            self._order, self._epoch = order.to(self._images.device), epoch
+        chosen = self._order[place * self._batch : (place + 1) * self._batch]
+        images = self._images[chosen]
+        if self._augment.pad or self._augment.flip:
+            for stream, seed in zip(self._streams, self._augment_seeds):
+                stream.manual_seed(seeds.at_step(seed, step))
+            images = self._augment(images, self._streams)
+        return list(
+            zip(
+                self._normalise(images).chunk(self._workers),
+                self._labels[chosen].chunk(self._workers),
+            )
+        )
+
+
+class Normalise:
+    """Bytes to floating point with mean 0 and standard deviation 1 over the training set."""
+
+    def __init__(self, data: Data, device: torch.device, dtype: torch.dtype) -> None:
+        self._mean = torch.tensor(data.mean, dtype=dtype, device=device)[:, None, None]
+        self._scale = 1 / torch.tensor(data.std, dtype=dtype, device=device)[:, None, None]
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return images.to(self._mean.dtype).sub_(self._mean).mul_(self._scale)
+
+
+def test_batches(
+    data: Data, device: torch.device, dtype: torch.dtype, size: int = 500
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Images and labels of the test set, in order, normalised."""
+    normalise = Normalise(data, device, dtype)
+    for start in range(0, len(data.test_images), size):
+        images = data.test_images[start : start + size].to(device)
+        yield normalise(images), data.test_labels[start : start + size].to(device)

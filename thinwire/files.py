@@ -1,0 +1,70 @@
+"""Files that are there whole or not at all."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from thinwire.errors import UserError
+
+
+@contextmanager
+def writing(target: Path) -> Iterator[None]:
+    """Turn what the system says of a file that cannot be written into a sentence."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UserError(
+            f"{target} cannot be written ({reason}): make room or name a folder that you may write to"
+        ) from error
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 digest of a file, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file aside and rename it into place."""
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = path.with_name(f".{path.name}.{os.getpid()}")
+        with aside.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write JSON aside and rename it into place; NaN and infinities are refused."""
+    write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
+
+
+def publish(folder: Path, target: Path) -> None:
+    """Rename a finished folder into place; one that stands there is replaced, never mixed with it."""
+    with writing(target):
+        for path in folder.iterdir():
+            _sync(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        old = target.with_name(f".{target.name}.old.{os.getpid()}")
+        if target.exists():
+            target.rename(old)
+        folder.rename(target)
+        _sync(target.parent)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _sync(path: Path) -> None:
+    """Make sure that what was written survives a crash of the machine."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,86 @@
+"""How a network is trained, whatever the method; read without torch."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class Strict(BaseModel):
+    """No unknown keys, no silent conversions."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Sgd(Strict):
+    """Stochastic gradient descent: v <- momentum v + g + weight_decay w, w <- w - lr v."""
+
+    name: Literal["sgd"] = "sgd"
+    lr: float = Field(gt=0, description="learning rate after the warm-up")
+    lr_reference_batch: int | None = Field(
+        default=None,
+        ge=1,
+        description="images a step, over all workers, for which `lr` holds: it is scaled linearly "
+        "to the batch in use (Goyal et al., 2017); none: `lr` as it is",
+    )
+    momentum: float = Field(default=0.9, ge=0, lt=1, description="momentum")
+    nesterov: bool = Field(default=False, description="Nesterov's form of the momentum")
+    weight_decay: float = Field(default=0.0, ge=0, description="L2, on all parameters")
+
+    @model_validator(mode="after")
+    def _nesterov_needs_momentum(self) -> "Sgd":
+        if self.nesterov and not self.momentum:
+            raise ValueError("nesterov needs a momentum above 0")
+        return self
+
+
+class Schedule(Strict):
+    """The learning rate over the run, as a factor of the optimizer's `lr`."""
+
+    name: Literal["constant", "cosine", "step"] = Field(
+        default="cosine", description="the form after the warm-up"
+    )
+    warmup_epochs: float = Field(
+        default=0.0, ge=0, description="epochs of linear warm-up, step by step"
+    )
+    milestones: tuple[Annotated[int, Field(ge=1)], ...] = Field(
+        default=(), strict=False, description="step: epochs at whose beginning the rate drops"
+    )
+    factor: float = Field(default=0.1, gt=0, lt=1, description="step: what each drop leaves")
+
+    @model_validator(mode="after")
+    def _milestones_belong_to_step(self) -> "Schedule":
+        if bool(self.milestones) != (self.name == "step"):
+            raise ValueError("milestones belong to the schedule named step, which needs them")
+        if list(self.milestones) != sorted(set(self.milestones)):
+            raise ValueError("milestones must rise")
+        return self
+
+
+class Recipe(Strict):
+    """How long, on what batches, with which optimizer and schedule."""
+
+    epochs: int = Field(ge=1, description="passes over the training set")
+    batch: int = Field(ge=1, description="images a step")
+    batch_per: Literal["worker", "run"] = Field(
+        description="`worker`: each worker takes `batch` images (weak scaling); `run`: all workers "
+        "together do (strong scaling). Two different experiments: they never share a table"
+    )
+    optimizer: Sgd = Field(description="the optimizer that every method starts from")
+    schedule: Schedule = Field(default=Schedule(), description="the learning rate over the run")
+    evaluate_every_epochs: int = Field(
+        default=1, ge=1, description="epochs between two evaluations; the end of the run is one always"
+    )
+
+    def batch_per_worker(self, workers: int) -> int:
+        """Images a worker takes a step.
+
+        Raises:
+            ValueError: a batch for the whole run cannot be shared evenly.
+        """
+        if self.batch_per == "worker":
+            return self.batch
+        if self.batch % workers:
+            raise ValueError(
+                f"a batch of {self.batch} for the run cannot be shared evenly by {workers} workers"
+            )
+        return self.batch // workers

@@ -1,0 +1,23 @@
+"""The learning rate at a step."""
+
+import math
+
+from thinwire.optim.recipe import Recipe
+
+
+def learning_rate(recipe: Recipe, workers: int, step: int, steps_per_epoch: int) -> float:
+    """The learning rate of step `step` (counted from 0); above 0 at every step of the run."""
+    optimizer, schedule = recipe.optimizer, recipe.schedule
+    peak = optimizer.lr
+    if optimizer.lr_reference_batch:
+        peak *= recipe.batch_per_worker(workers) * workers / optimizer.lr_reference_batch
+    warmup = round(schedule.warmup_epochs * steps_per_epoch)
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    if schedule.name == "cosine":
+        rest = recipe.epochs * steps_per_epoch - warmup
+        return peak * (1 + math.cos(math.pi * (step - warmup) / rest)) / 2
+    if schedule.name == "step":
+        drops = sum(step >= milestone * steps_per_epoch for milestone in schedule.milestones)
+        return peak * schedule.factor**drops
+    return peak

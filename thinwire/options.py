@@ -1,0 +1,115 @@
+"""Options of plug-ins: the nested dataclass `Config` is the schema, the defaults and the help."""
+
+import ast
+import dataclasses
+import inspect
+import io
+import textwrap
+import tokenize
+from typing import Any, NamedTuple
+
+import pydantic
+from pydantic import ConfigDict, ValidationError
+
+from thinwire.errors import UserError
+
+
+class Option(NamedTuple):
+    """One option, for people."""
+
+    name: str
+    type: str
+    default: str
+    help: str
+
+
+def resolve(plugin_class: type, options: dict[str, Any]) -> Any:
+    """The `Config` of a plug-in with these options; the others take their defaults.
+
+    Raises:
+        UserError: every unknown name, wrong type and value out of range, in one message.
+    """
+    config: Any = plugin_class.Config  # type: ignore[attr-defined]
+    strict = pydantic.dataclasses.dataclass(config, config=ConfigDict(strict=True, extra="forbid"))
+    try:
+        return strict(**options)
+    except ValidationError as error:
+        raise UserError("; ".join(problems(error, known=[o.name for o in describe(plugin_class)])))
+
+
+def problems(error: ValidationError, known: list[str] | None = None) -> list[str]:
+    """What pydantic found, one sentence for each with the path of the value."""
+    found = []
+    for problem in error.errors():
+        path = ".".join(str(part) for part in problem["loc"])
+        if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+            among = f"; known are {', '.join(known)}" if known else ""
+            found.append(f"{path}: there is no such key{among}")
+        elif problem["type"] in ("missing",):
+            found.append(f"{path}: it is missing")
+        else:
+            message = problem["msg"].removeprefix("Value error, ")
+            message = message[0].lower() + message[1:]
+            simple = isinstance(problem["input"], str | int | float | bool | None)
+            given = f", not {problem['input']!r}" if simple and path else ""
+            found.append(f"{path}: {message}{given}".removeprefix(": "))
+    return found
+
+
+def as_dict(config: Any) -> dict[str, Any]:
+    """The options and their values, defaults included."""
+    return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
+
+
+def describe(plugin_class: type) -> list[Option]:
+    """The options of a plug-in with their types, defaults and comments."""
+    config: Any = plugin_class.Config  # type: ignore[attr-defined]
+    try:
+        source = textwrap.dedent(inspect.getsource(config))
+    except (OSError, TypeError):
+        source = ""
+    annotations, comments = _read(source)
+    return [
+        Option(
+            field.name,
+            annotations.get(field.name, str(field.type)),
+            _default(field),
+            comments.get(field.name, ""),
+        )
+        for field in dataclasses.fields(config)
+    ]
+
+
+def _read(source: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The annotation and the comment behind it of each field in the source of a dataclass."""
+    annotations: dict[str, str] = {}
+    comments: dict[str, str] = {}
+    by_line = {
+        token.start[0]: token.string.lstrip("# ")
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.COMMENT
+    }
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            annotations[node.target.id] = _plain(node.annotation)
+            lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+            comments[node.target.id] = " ".join(by_line[n] for n in lines if n in by_line)
+    return annotations, comments
+
+
+def _plain(annotation: ast.expr) -> str:
+    """`Annotated[int, Field(ge=1)]` as `int, ge=1`."""
+    if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Annotated":
+        assert isinstance(annotation.slice, ast.Tuple)
+        type_, *rest = annotation.slice.elts
+        limits = [ast.unparse(k) for call in rest if isinstance(call, ast.Call) for k in call.keywords]
+        return ", ".join([ast.unparse(type_), *limits])
+    return ast.unparse(annotation)
+
+
+def _default(field: Any) -> str:
+    if field.default is not dataclasses.MISSING:
+        return repr(field.default)
+    if field.default_factory is not dataclasses.MISSING:
+        return repr(field.default_factory())
+    return "(needed)"

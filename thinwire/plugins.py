@@ -1,0 +1,137 @@
+"""Methods, models and data sets are found, not registered: every module in their folder is one.
+
+A file `methods/NAME.py` (or a package `methods/NAME/`) defines one class `Method`; likewise `Model` in
+`models/` and `Dataset` in `datasets/`. Names that begin with an underscore are left out.
+"""
+
+import ast
+import dataclasses
+import importlib.util
+import inspect
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from thinwire.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[1]
+CLASS = {"method": "Method", "model": "Model", "dataset": "Dataset"}
+
+
+class PluginError(UserError):
+    """A plug-in's module cannot be used."""
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """One module."""
+
+    kind: str
+    name: str
+    path: Path
+
+    @property
+    def title(self) -> str:
+        """The first line of its docstring; its code is not run for that."""
+        try:
+            text = ast.get_docstring(ast.parse(self.path.read_text())) or "(no docstring)"
+        except (SyntaxError, ValueError, OSError):
+            return "(cannot be read)"
+        return text.splitlines()[0]
+
+    def load(self) -> Any:
+        """Import the module and give its class.
+
+        Raises:
+            PluginError: one sentence with the file, the line and what is wrong.
+        """
+        name = f"thinwire_{self.kind}s.{self.name}"
+        if name in sys.modules:
+            return getattr(sys.modules[name], CLASS[self.kind])
+        return load_file(self.kind, self.path, name)
+
+
+def find(kind: str, root: Path = ROOT) -> dict[str, Plugin]:
+    """All plug-ins of one kind, by name.
+
+    Raises:
+        UserError: two modules have one name.
+    """
+    found: dict[str, Plugin] = {}
+    folder = root / f"{kind}s"
+    for path in sorted([*folder.glob("*.py"), *folder.glob("*/__init__.py")]):
+        name = path.parent.name if path.name == "__init__.py" else path.stem
+        if name.startswith("_"):
+            continue
+        if name in found:
+            raise UserError(
+                f"two {kind} modules have the name {name}, {show(found[name].path)} and {show(path)}: "
+                "rename one of them"
+            )
+        found[name] = Plugin(kind, name, path)
+    return found
+
+
+def get(kind: str, name: str) -> Plugin:
+    """The plug-in of this name.
+
+    Raises:
+        UserError: there is none; the sentence says which there are.
+    """
+    found = find(kind)
+    if name not in found:
+        raise UserError(f"there is no {kind} {name!r}: there are {', '.join(found)}")
+    return found[name]
+
+
+def load_file(kind: str, path: Path, module_name: str) -> Any:
+    """Import a file as a module of its own and give its `Method`, `Model` or `Dataset`."""
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Known by name while it is imported, because dataclasses look their module up.
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+        return _plugin_class(kind, path, module)
+    except BaseException as error:
+        del sys.modules[module_name]
+        if isinstance(error, PluginError) or not isinstance(error, Exception):
+            raise
+        raise PluginError(f"{show(path)}{_line(error, path)}: {_what(error)}") from error
+
+
+def show(path: Path) -> str:
+    """A path as the user knows it."""
+    return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
+
+
+def _plugin_class(kind: str, path: Path, module: Any) -> Any:
+    import thinwire
+
+    name = CLASS[kind]
+    found, base = getattr(module, name, None), getattr(thinwire, name)
+    if not (inspect.isclass(found) and issubclass(found, base) and found is not base):
+        raise PluginError(f"{show(path)}: it must define a class {name}(thinwire.{name})")
+    config = getattr(found, "Config", None)
+    if config is not None and not dataclasses.is_dataclass(config):
+        raise PluginError(f"{show(path)}: its Config must be a @dataclass")
+    return found
+
+
+def _line(error: Exception, path: Path) -> str:
+    """Where in the file it went wrong."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return f", line {error.lineno}"
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename == str(path):
+            return f", line {frame.lineno}"
+    return ""
+
+
+def _what(error: Exception) -> str:
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    return f"{type(error).__name__}: {text}"

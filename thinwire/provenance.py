@@ -1,0 +1,81 @@
+"""Where a result comes from: code, packages, hardware."""
+
+import hashlib
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import distributions
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from thinwire import __version__
+from thinwire.plugins import ROOT
+from thinwire.rules import RULES_VERSION
+
+# The only variables of the environment that are recorded: what changes a result, and nothing secret.
+_VARIABLES = ("CUBLAS_WORKSPACE_CONFIG", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
+
+
+def provenance(device: torch.device) -> dict[str, Any]:
+    """Everything about the code and the machine that a result may depend on."""
+    return {
+        "thinwire": __version__,
+        "rules": RULES_VERSION,
+        "git": git_state(),
+        "python": platform.python_version(),
+        "torch_build": torch.__version__,
+        "packages": packages(),
+        "hardware": {
+            "machine": platform.machine(),
+            "system": f"{platform.system()} {platform.release()}",
+            "processor": processor(),
+            "cores": os.cpu_count(),
+            "threads": torch.get_num_threads(),
+            "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        },
+        "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+    }
+
+
+def now() -> str:
+    """The time, as ISO 8601 in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def git_state() -> dict[str, str | None]:
+    """The revision of the checkout, and a digest of what is changed in it; None where there is no git."""
+    revision = _git("rev-parse", "HEAD")
+    changes = _git("diff", "HEAD", "--", ".")
+    return {
+        "revision": revision,
+        "changes_sha256": hashlib.sha256(changes.encode()).hexdigest() if changes else None,
+    }
+
+
+@cache
+def packages() -> dict[str, str]:
+    """The versions of all installed packages."""
+    return dict(sorted((d.metadata["Name"], d.version) for d in distributions()))
+
+
+def processor() -> str:
+    """The processor's name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor()
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return answer.stdout.strip()

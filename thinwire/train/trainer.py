@@ -1,0 +1,286 @@
+"""The loop. One for all methods.
+
+A step has two phases: the gradients of all workers, one worker after the other, and then the methods,
+which meet at the channels. Everything that a run is stands in `state()`, so it can be interrupted after
+any step and goes on to the same bits.
+"""
+
+import copy
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from thinwire import seeds
+from thinwire.clock import Clock
+from thinwire.cluster import Cluster
+from thinwire.data.arrays import Data
+from thinwire.data.batches import Batches
+from thinwire.errors import MethodError
+from thinwire.method import Method
+from thinwire.optim.recipe import Recipe
+from thinwire.optim.schedule import learning_rate
+from thinwire.traffic.ledger import Bytes
+from thinwire.train.evaluate import evaluate
+from thinwire.train.worker import Worker
+from thinwire.transport.inprocess import InProcess
+
+# Losses stay on the device and are looked at together, so that a GPU need not be waited for every step.
+STEPS_BETWEEN_LOOKS = 20
+
+
+class Diverged(Exception):
+    """A loss or a weight is no longer finite. A result, not an error."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__(f"the loss or a weight is not finite after step {step}")
+        self.step = step
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is to be trained, whatever the method."""
+
+    build_model: Callable[[], nn.Module]
+    data: Data
+    recipe: Recipe
+    cluster: Cluster
+    seed: int
+    device: torch.device = torch.device("cpu")  # noqa: RUF009
+    dtype: torch.dtype = torch.float32
+
+
+class Trainer:
+    """One run of one method, in process."""
+
+    def __init__(
+        self, task: Task, method: type[Method], config: Any, prepared: Path | None = None
+    ) -> None:
+        self.task = task
+        recipe, cluster = task.recipe, task.cluster
+        self.batches = Batches(
+            task.data,
+            cluster.workers,
+            recipe.batch_per_worker(cluster.workers),
+            task.seed,
+            task.device,
+            task.dtype,
+        )
+        self.steps_per_epoch = self.batches.steps_per_epoch
+        self.total_steps = self.steps_per_epoch * recipe.epochs
+        self.step = 0
+        self.curve: list[dict[str, Any]] = []
+        self.traffic: list[dict[str, Any]] = []
+        self.clock = Clock(task.device)
+        self.transport = InProcess()
+        first = initial_model(task)
+        self.workers = [
+            Worker(
+                rank,
+                first if rank == 0 else copy.deepcopy(first),
+                method,
+                config,
+                recipe,
+                cluster,
+                self.steps_per_epoch,
+                task.seed,
+                self.transport,
+                prepared,
+            )
+            for rank in range(cluster.workers)
+        ]
+        # Of the steps not yet looked at: the step, counted from 1, and the loss of each worker.
+        self._losses: list[tuple[int, list[torch.Tensor]]] = []
+        self._train_loss = [0.0, 0]  # sum over workers and steps since the last evaluation, and their number
+        self._announces = method.forward_ready is not Method.forward_ready
+
+    def skip(self) -> str | None:
+        """Why this method cannot run here, or None."""
+        method, cluster = self.workers[0].method, self.task.cluster
+        if cluster.workers < method.needs.workers:
+            return f"it needs at least {method.needs.workers} workers"
+        if cluster.nodes < method.needs.nodes:
+            return f"it needs at least {method.needs.nodes} nodes"
+        return method.skip()
+
+    @torch.no_grad()
+    def setup(self) -> None:
+        """Once, before the first step or `load`."""
+        self._together(Worker.setup)
+        self._require_settled()
+
+    @torch.no_grad()
+    def train(
+        self, until: int | None = None, after_step: Callable[["Trainer"], None] | None = None
+    ) -> None:
+        """Train to the end, or until `until` steps are done.
+
+        Args:
+            until: stop there, with everything in flight still in flight.
+            after_step: called after every step, on the harness clock's time when it does something.
+
+        Raises:
+            Diverged: a loss or a weight is no longer finite.
+            MethodError: the method broke the contract.
+        """
+        end = self.total_steps if until is None else min(until, self.total_steps)
+        while self.step < end:
+            self.clock.switch("train")
+            try:
+                self._train_step()
+            except Exception:
+                # A method may choke on a NaN before the loss is looked at.
+                self._look_at_losses()
+                raise
+            self.clock.switch("harness")
+            if after_step is not None:
+                after_step(self)
+
+    def _train_step(self) -> None:
+        step, task = self.step, self.task
+        lr = learning_rate(task.recipe, task.cluster.workers, step, self.steps_per_epoch)
+        batches = self.batches.at(step)
+        for worker in self.workers:
+            worker.begin(step, lr)
+        if self._announces:
+            self._together(Worker.forward_ready)
+        with torch.enable_grad():
+            for worker, (images, labels) in zip(self.workers, batches):
+                worker.compute_gradients(images, labels)
+        self._losses.append((step + 1, [worker.run.loss for worker in self.workers]))
+        self._together(Worker.exchange)
+        self._require_settled()
+        self.step = step + 1
+        epoch, into_epoch = divmod(self.step, self.steps_per_epoch)
+        if into_epoch == 0:
+            self._end_epoch(epoch)
+        elif len(self._losses) == STEPS_BETWEEN_LOOKS:
+            self._look_at_losses()
+
+    def _end_epoch(self, epochs: int) -> None:
+        self._look_at_losses()
+        self._together(Worker.epoch_end)
+        self._require_settled()
+        for worker in self.workers:
+            worker.epoch_loss = 0.0
+        last = self.step == self.total_steps
+        if last:
+            self._together(lambda worker: worker.method.finish())
+            self._require_settled()
+            if any(len(worker.method.flight) for worker in self.workers):
+                raise MethodError("training is over and messages are still in flight: land them in finish()")
+        if last or epochs % self.task.recipe.evaluate_every_epochs == 0:
+            self._evaluate(epochs)
+
+    def _evaluate(self, epochs: int) -> None:
+        """Score what would be shipped now, and note where the run stands."""
+        self.clock.switch("eval")
+        weights, buffers = self._together(Worker.shipped)[0]
+        self._require_settled()
+        if not all(bool(weight.isfinite().all()) for weight in weights):
+            raise Diverged(self.step)
+        score = evaluate(self.workers[0].model, weights, buffers, self.task.data, self.task.dtype)
+        self.clock.switch("harness")
+        total, count = self._train_loss
+        self._train_loss = [0.0, 0]
+        totals = [worker.ledger.total() for worker in self.workers]
+        self.curve.append(
+            {
+                "step": self.step,
+                "epoch": epochs,
+                "samples": self.step * self.task.cluster.workers * self._batch,
+                "lr": self.workers[0].run.lr,
+                "train_loss": total / count,
+                "test_loss": score.loss,
+                "test_accuracy_percent": score.accuracy_percent,
+                **_mean_bytes(totals),
+                "wire_sent_max_bytes": max(total.wire_sent for total in totals),
+                **{f"{name}_seconds": value for name, value in self.clock.seconds.items()},
+                **{f"method/{k}": v for k, v in self.workers[0].run.metrics.items()},
+            }
+        )
+        for key in dict.fromkeys(key for worker in self.workers for key in worker.ledger.rows):
+            rows = [worker.ledger.rows.get(key, Bytes()) for worker in self.workers]
+            channel, verb, kind = key
+            self.traffic.append(
+                {
+                    "step": self.step,
+                    "epoch": epochs,
+                    "channel": channel,
+                    "verb": verb,
+                    "kind": kind,
+                    "messages": sum(row.messages for row in rows) / len(rows),
+                    **_mean_bytes(rows),
+                    "wire_sent_max_bytes": max(row.wire_sent for row in rows),
+                }
+            )
+
+    def _look_at_losses(self) -> None:
+        """Add up the losses of the last steps and see whether they are finite."""
+        if not self._losses:
+            return
+        steps = [step for step, _ in self._losses]
+        values = torch.stack([torch.stack(losses) for _, losses in self._losses]).double().tolist()
+        self._losses = []
+        for step, losses in zip(steps, values):
+            if not all(map(math.isfinite, losses)):
+                raise Diverged(step)
+            for worker, loss in zip(self.workers, losses):
+                worker.epoch_loss += loss
+                self._train_loss[0] += loss
+                self._train_loss[1] += 1
+
+    def _together(self, turn: Callable[[Worker], Any]) -> list[Any]:
+        return self.transport.together([lambda w=w: turn(w) for w in self.workers])  # type: ignore[misc]
+
+    def _require_settled(self) -> None:
+        """Every call has met, and every answer was waited for or put in flight."""
+        self.transport.check_settled()
+        for rank, worker in enumerate(self.workers):
+            if left := worker.unclaimed():
+                raise MethodError(
+                    f"worker {rank} neither waited for {left[0]} nor put it in flight in step {self.step}"
+                )
+
+    @property
+    def _batch(self) -> int:
+        return self.task.recipe.batch_per_worker(self.task.cluster.workers)
+
+    def state(self) -> dict[str, Any]:
+        """Everything that the run is after the last step, as a tree for `checkpoint.save`."""
+        self._look_at_losses()
+        return {
+            "step": self.step,
+            "workers": self._together(Worker.state),
+            "curve": self.curve,
+            "traffic": self.traffic,
+            "train_loss": self._train_loss,
+            "seconds": self.clock.seconds,
+        }
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state; call after `setup`."""
+        self.step = state["step"]
+        for worker, saved in zip(self.workers, state["workers"]):
+            worker.load(saved, self.task.device)
+        self.curve, self.traffic = state["curve"], state["traffic"]
+        self._train_loss = state["train_loss"]
+        self.clock.seconds = dict(state["seconds"])
+
+
+def initial_model(task: Task) -> nn.Module:
+    """The model with the weights that every method of this cell starts from."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seeds.derive(task.seed, "weights"))
+        return task.build_model().to(device=task.device, dtype=task.dtype).train()
+
+
+def _mean_bytes(rows: list[Bytes]) -> dict[str, float]:
+    """The ledgers, as means over the workers."""
+    columns = ("payload_push", "payload_pull", "wire_sent", "wire_received", "between_nodes")
+    each = [asdict(row) for row in rows]
+    return {f"{c}_bytes": sum(row[c] for row in each) / len(each) for c in columns}

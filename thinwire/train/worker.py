@@ -1,0 +1,159 @@
+"""One replica: its model, its method, its run and its ledger."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from thinwire import seeds
+from thinwire.channel import Channel, QuietChannel
+from thinwire.checkpoint import restore, to_device
+from thinwire.cluster import Cluster
+from thinwire.method import Method, Run
+from thinwire.optim.optimizer import make_optimizer
+from thinwire.optim.recipe import Recipe
+from thinwire.traffic.ledger import Ledger
+from thinwire.transport.inprocess import InProcess
+
+
+class Worker:
+    """A worker as the training loop sees it."""
+
+    def __init__(
+        self,
+        rank: int,
+        model: nn.Module,
+        method: type[Method],
+        config: Any,
+        recipe: Recipe,
+        cluster: Cluster,
+        steps_per_epoch: int,
+        seed: int,
+        transport: InProcess,
+        prepared: Path | None,
+    ) -> None:
+        self.model = model
+        self.ledger = Ledger()
+        self.run = Run(
+            model,
+            cluster,
+            steps_per_epoch,
+            steps_per_epoch * recipe.epochs,
+            lambda params: make_optimizer(recipe.optimizer, params),
+        )
+        groups = {
+            "world": cluster.world(),
+            "node": cluster.node_mates(rank),
+            "across": cluster.across_nodes(rank),
+        }
+        self.channels = {
+            name: Channel(name, members, _nodes(cluster, members), rank, transport, self.ledger)
+            for name, members in groups.items()
+        }
+        self.run.world = self.channels["world"]
+        self.run.node = self.channels["node"]
+        self.run.across = self.channels["across"]
+        world = cluster.world()
+        self.quiet = QuietChannel(
+            "quiet", world, _nodes(cluster, world), rank, transport, self.ledger
+        )
+        self.method = method(config, self.run, prepared)
+        self.epoch_loss = 0.0  # sum over the steps of this epoch
+        self._forward_seed = seeds.derive(seed, "forward", rank)
+        self._method_seed = seeds.derive(seed, "method", rank)
+        self._hears_forward = method.forward_ready is not Method.forward_ready
+        self._hears_gradients = method.grad_ready is not Method.grad_ready
+
+    def setup(self) -> None:
+        """Make the optimizer and set the method up."""
+        self.run.optimizer = self.method.optimizer([param.tensor for param in self.run.params])
+        self.method.setup()
+
+    def begin(self, step: int, lr: float) -> None:
+        """Tell the method's run which step this is."""
+        run = self.run
+        run.step = step
+        run.epoch = step // run.steps_per_epoch
+        run.lr = lr
+        run.generator.manual_seed(seeds.at_step(self._method_seed, step))
+        for group in run.optimizer.param_groups:
+            group["lr"] = lr
+
+    def forward_ready(self) -> None:
+        """Announce every parameter before it is used, from the input side."""
+        if self._hears_forward:
+            for param in self.run.params:
+                self.method.forward_ready(param)
+
+    def compute_gradients(self, images: Tensor, labels: Tensor) -> None:
+        """Forward and backward, with this worker's own stream for dropout."""
+        stream = seeds.at_step(self._forward_seed, self.run.step)
+        torch.default_generator.manual_seed(stream)
+        if images.is_cuda:
+            torch.cuda.manual_seed(stream)
+        for param in self.run.params:
+            param.tensor.grad = None
+        loss = functional.cross_entropy(self.model(images), labels)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.run.loss = loss.detach()
+
+    def exchange(self) -> None:
+        """Between backward and the next forward: the method's."""
+        if self._hears_gradients:
+            for param in reversed(self.run.params):
+                self.method.grad_ready(param)
+        self.method.step()
+
+    def epoch_end(self) -> None:
+        """Give the method the epoch's loss; the four bytes that this takes are metered like any other."""
+        if type(self.method).epoch_end is Method.epoch_end:
+            return
+        loss = torch.tensor([self.epoch_loss / self.run.steps_per_epoch], dtype=torch.float32)
+        self.run.world.mean([loss], kind="control").wait()
+        self.method.epoch_end(loss.item())
+
+    def shipped(self) -> tuple[list[Tensor], list[Tensor]]:
+        """The weights that the method ships and the mean of the floating-point buffers."""
+        weights = self.method.evaluated(self.quiet)
+        return weights, self.quiet.mean(self.float_buffers()).wait()
+
+    def float_buffers(self) -> list[Tensor]:
+        """The statistics of batch normalisation, in the order of the model."""
+        return [buffer for buffer in self.model.buffers() if buffer.is_floating_point()]
+
+    def unclaimed(self) -> list[str]:
+        """Calls of this step whose answers nobody waited for and nobody put in flight."""
+        channels = (*self.channels.values(), self.quiet)
+        return [
+            f"{pending.call.describe()} on run.{channel.name}"
+            for channel in channels
+            for pending in channel.unclaimed
+        ]
+
+    def state(self) -> dict[str, Any]:
+        """Everything that this worker needs to go on."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.run.optimizer.state_dict(),
+            "memory": self.method.memory,
+            "flight": self.method.flight.state(),
+            "metrics": self.run.metrics,
+            "ledger": self.ledger.state(),
+            "epoch_loss": self.epoch_loss,
+        }
+
+    def load(self, state: dict[str, Any], device: torch.device) -> None:
+        """Take up a state that was saved; call after `setup`."""
+        self.model.load_state_dict(state["model"])
+        self.run.optimizer.load_state_dict(state["optimizer"])
+        restore(self.method.memory, state["memory"], device)
+        self.method.flight.load(to_device(state["flight"], device))
+        self.run.metrics = state["metrics"]
+        self.ledger.load(state["ledger"])
+        self.epoch_loss = state["epoch_loss"]
+
+
+def _nodes(cluster: Cluster, members: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(cluster.node_of(member) for member in members)

@@ -1,0 +1,244 @@
+"""All workers in one process, on one device, taking turns at the channels in a fixed order.
+
+Each worker runs until it waits for an answer that is not there yet; then the next one has its turn. So a
+method written for many processes runs unchanged in one, and gives the same bits every time. Workers are
+greenlets of one thread: a turn costs microseconds, and nothing ever runs at the same time.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch
+from greenlet import getcurrent, greenlet
+from torch import Tensor
+
+from thinwire.channel import SIZE_BYTES, Call, Channel, Payload, Pending, nbytes
+from thinwire.errors import MethodError
+from thinwire.traffic import wire
+
+T = TypeVar("T")
+
+
+class InProcess:
+    """The transport of W workers in this process."""
+
+    def __init__(self) -> None:
+        # Meetings that wait for some of their members, by channel and number of the call on it.
+        self._meetings: dict[tuple[tuple[str, int], int], list[Pending[Any] | None]] = {}
+        # Messages sent and not yet received, and receivers still waiting, by channel, sender, receiver.
+        self._sent: dict[tuple[tuple[str, int], int, int], deque[Payload]] = {}
+        self._expected: dict[tuple[tuple[str, int], int, int], deque[Pending[Any]]] = {}
+        self._completed = 0
+
+    def together(self, turns: Sequence[Callable[[], T]]) -> list[T]:
+        """Run one function per worker; where they wait for each other they take turns."""
+        workers = [greenlet(turn) for turn in turns]
+        results: list[Any] = [None] * len(turns)
+        running = list(range(len(turns)))
+        while running:
+            before = (len(running), self._completed)
+            for worker in list(running):
+                results[worker] = workers[worker].switch()
+                if workers[worker].dead:
+                    running.remove(worker)
+            if (len(running), self._completed) == before:
+                raise MethodError(f"the workers wait for each other for ever: {self._unmet()}")
+        return results
+
+    def wait(self, pending: Pending[Any]) -> None:
+        """Give the turn to the next worker until `pending` is done."""
+        while not pending.done:
+            hub = getcurrent().parent
+            if hub is None:
+                raise MethodError(f"nobody is left who could complete {pending.call.describe()}")
+            hub.switch()
+
+    def check_settled(self) -> None:
+        """After a step: every meeting has met, and every message has been received.
+
+        Raises:
+            MethodError: naming what is left.
+        """
+        if self._meetings or any(self._sent.values()) or any(self._expected.values()):
+            raise MethodError(f"a step ended with calls that never met: {self._unmet()}")
+
+    def post(self, channel: Channel, call: Call) -> Pending[Any]:
+        """Join the next meeting on the channel; the last one to come completes it for all."""
+        pending: Pending[Any] = Pending(channel, call)
+        place = (channel.key, channel.calls)
+        channel.calls += 1
+        meeting = self._meetings.get(place)
+        if meeting is None:
+            meeting = self._meetings[place] = [None] * channel.size
+        meeting[channel.rank] = pending
+        members = [member for member in meeting if member is not None]
+        if len(members) == channel.size:
+            del self._meetings[place]
+            _require_agreement(channel, place[1], [member.call for member in members])
+            _VERBS[call.verb](members)
+            self._completed += 1
+        return pending
+
+    def send(self, channel: Channel, call: Call) -> Pending[None]:
+        """Hand a message to the receiver, or keep it until it asks."""
+        pending: Pending[None] = Pending(channel, call)
+        road = (channel.key, channel.rank, call.partner)
+        for kind, tensor in call.payload.items():
+            size = nbytes([tensor])
+            passed = wire.send(channel.nodes[channel.rank], channel.nodes[call.partner], size)
+            channel.meter("send", kind, size, 0, passed)
+        pending.complete(None)
+        expected = self._expected.get(road)
+        if expected:
+            _deliver(expected.popleft(), call.payload)
+        else:
+            self._sent.setdefault(road, deque()).append(call.payload)
+        self._completed += 1
+        return pending
+
+    def receive(self, channel: Channel, call: Call) -> Pending[Payload]:
+        """Take the next message from the sender, or wait for it."""
+        pending: Pending[Payload] = Pending(channel, call)
+        road = (channel.key, call.partner, channel.rank)
+        sent = self._sent.get(road)
+        if sent:
+            _deliver(pending, sent.popleft())
+        else:
+            self._expected.setdefault(road, deque()).append(pending)
+        return pending
+
+    def _unmet(self) -> str:
+        """Who waits where for whom, in words."""
+        parts = []
+        for ((name, first), number), meeting in self._meetings.items():
+            came = [rank for rank, pending in enumerate(meeting) if pending is not None]
+            missing = [rank for rank, pending in enumerate(meeting) if pending is None]
+            call = next(pending.call for pending in meeting if pending is not None)
+            parts.append(
+                f"call {number + 1} on run.{name} (of worker {first} and its mates) is "
+                f"{call.describe()} by ranks {came}, and ranks {missing} did not come"
+            )
+        for (key, source, to), messages in self._sent.items():
+            if messages:
+                parts.append(
+                    f"rank {source} sent {len(messages)} messages to rank {to} on run.{key[0]} "
+                    "that were not received in the same step"
+                )
+        for (key, source, to), waiting in self._expected.items():
+            if waiting:
+                parts.append(f"rank {to} waits on run.{key[0]} for a message from rank {source}")
+        return "; ".join(parts)
+
+
+def _require_agreement(channel: Channel, number: int, calls: list[Call]) -> None:
+    """All members must have made the same call."""
+    first = calls[0]
+    for rank, call in enumerate(calls[1:], 1):
+        same = (
+            (call.verb, call.kind, call.partner, call.key, call.ragged)
+            == (first.verb, first.kind, first.partner, first.key, first.ragged)
+            and len(call.tensors) == len(first.tensors)
+            and all(a.shape == b.shape and a.dtype == b.dtype for a, b in zip(call.tensors, first.tensors))
+        )
+        if not same:
+            raise MethodError(
+                f"call {number + 1} on run.{channel.name} does not agree: rank 0 calls "
+                f"{first.describe()} and rank {rank} calls {call.describe()}"
+            )
+
+
+def _mean(members: list[Pending[Any]]) -> None:
+    calls = [member.call for member in members]
+    total = [t.clone() for t in calls[0].tensors] if calls[0].fresh else calls[0].tensors
+    if len(members) > 1 and total:
+        # In the order of the ranks, so that the rounding is the same every time.
+        for call in calls[1:]:
+            torch._foreach_add_(total, call.tensors)
+        torch._foreach_div_(total, len(members))
+    size = nbytes(total)
+    for member in members:
+        call, channel = member.call, member.channel
+        if call.fresh:
+            member.complete(total)
+            continue
+        if call.tensors is not total and total:
+            torch._foreach_copy_(call.tensors, total)
+        if len(members) > 1:
+            passed = wire.all_reduce(channel.rank, channel.nodes, size)
+            channel.meter("mean", call.kind, size, size, passed)
+        member.complete(call.tensors)
+
+
+def _gather(members: list[Pending[Any]]) -> None:
+    payloads = [member.call.payload for member in members]
+    sizes = {kind: [nbytes([p[kind]]) for p in payloads if kind in p] for kind in payloads[0]}
+    for kind in {kind for payload in payloads for kind in payload}:
+        here = sizes.get(kind, [])
+        if len(here) != len(members):
+            raise MethodError(f"not every worker gathers {kind!r}; hand over an empty tensor instead")
+        if len(set(here)) > 1 and not members[0].call.ragged:
+            raise MethodError(
+                f"the workers gather {kind} of different sizes, {here} bytes: say ragged=True, so that "
+                "the sizes travel too and are counted"
+            )
+    if members[0].call.ragged:
+        sizes["sizes"] = [
+            own + SIZE_BYTES * len(payload)
+            for own, payload in zip(sizes.get("sizes", [0] * len(members)), payloads)
+        ]
+    for member in members:
+        channel = member.channel
+        if len(members) > 1:
+            for kind, each in sizes.items():
+                own = each[channel.rank]
+                passed = wire.all_gather(channel.rank, channel.nodes, each)
+                channel.meter("gather", kind, own, sum(each) - own, passed)
+        member.complete(payloads)
+
+
+def _broadcast(members: list[Pending[Any]]) -> None:
+    source = members[0].call.partner
+    given = members[source].call.tensors
+    size = nbytes(given)
+    for member in members:
+        call, channel = member.call, member.channel
+        if channel.rank != source and given:
+            torch._foreach_copy_(call.tensors, given)
+        if len(members) > 1:
+            mine = channel.rank == source
+            passed = wire.broadcast(channel.rank, channel.nodes, size, source)
+            channel.meter("broadcast", call.kind, size if mine else 0, 0 if mine else size, passed)
+        member.complete(call.tensors)
+
+
+def _push_pull(members: list[Pending[Any]]) -> None:
+    owner = members[0].call.partner
+    pushes = [member.call.payload for member in members]
+    server = members[owner].call.server
+    assert server is not None
+    answer = server.update(pushes)
+    pushed = dict.fromkeys(kind for push in pushes for kind in push)
+    for member in members:
+        channel = member.channel
+        rank = channel.rank
+        if len(members) > 1:
+            for kind in pushed:
+                each = [nbytes([push[kind]]) if kind in push else 0 for push in pushes]
+                passed = wire.push(rank, channel.nodes, each, owner)
+                channel.meter("push", kind, each[rank], 0, passed)
+            for kind, tensor in answer.items():
+                size = nbytes([tensor])
+                passed = wire.pull(rank, channel.nodes, size, owner)
+                channel.meter("pull", kind, 0, size, passed)
+        member.complete(answer)
+
+
+def _deliver(pending: Pending[Any], payload: dict[str, Tensor]) -> None:
+    for kind, tensor in payload.items():
+        size = nbytes([tensor])
+        pending.channel.meter("receive", kind, 0, size, wire.receive(size))
+    pending.complete(payload)
+
+
+_VERBS = {"mean": _mean, "gather": _gather, "broadcast": _broadcast, "push_pull": _push_pull}
