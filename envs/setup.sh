@@ -30,7 +30,7 @@ if $venv/bin/python -m pip install --quiet uv==0.13.9 2>/dev/null; then
     # uv does not read pip's settings, and a machine's own wheels are named there
     links=${PIP_FIND_LINKS:-$($venv/bin/python -m pip config get global.find-links 2>/dev/null || true)}
     [ -z "$links" ] || export UV_FIND_LINKS="${UV_FIND_LINKS:-$(echo "$links" | tr ' ' ',')}"
-    install() { $venv/bin/uv pip install --quiet --python $venv/bin/python "$@"; }
+    install() { $venv/bin/uv pip install --quiet --compile-bytecode --python $venv/bin/python "$@"; }
 else
     say "uv cannot be had here; pip does it, slower"
     install() { $venv/bin/python -m pip install --quiet "$@"; }

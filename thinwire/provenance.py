@@ -8,20 +8,23 @@ from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from thinwire import __version__
 from thinwire.plugins import ROOT
 from thinwire.rules import RULES_VERSION
 
+if TYPE_CHECKING:
+    import torch
+
 # The only variables of the environment that are recorded: what changes a result, and nothing secret.
 _VARIABLES = ("CUBLAS_WORKSPACE_CONFIG", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
 
 
-def provenance(device: torch.device) -> dict[str, Any]:
+def provenance(device: "torch.device") -> dict[str, Any]:
     """Everything about the code and the machine that a result may depend on."""
+    import torch
+
     return {
         "thinwire": __version__,
         "rules": RULES_VERSION,

@@ -24,11 +24,11 @@ from thinwire.data import arrays
 from thinwire.data.arrays import Data
 from thinwire.errors import MethodError, UserError
 from thinwire.files import sha256, writing
-from thinwire.method import parameters
 from thinwire.options import as_dict, resolve
 from thinwire.provenance import now, provenance
 from thinwire.record import Record
-from thinwire.train.trainer import Diverged, Task, Trainer, initial_model
+from thinwire.train.places import data_folder, partial_folder, record_folder
+from thinwire.train.trainer import Diverged, Task, Trainer
 
 # The share of the training set that is held out for tuning.
 HELD_OUT = 0.1
@@ -49,17 +49,8 @@ def deterministic(device: torch.device) -> None:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.backends.cudnn.benchmark = False
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
-
-
-def folders(results: Path, cell: Cell) -> tuple[Path, Path]:
-    """Where a run works and where its record is published."""
-    return results / "partial" / cell.suite / cell.path, results / "runs" / cell.suite / cell.path
-
-
-def data_folder(results: Path, dataset: str) -> Path:
-    """Where a data set is laid out."""
-    return results / "data" / dataset
+    # What use_deterministic_algorithms(True) does, without the seconds that it takes to import inductor.
+    torch.set_deterministic_debug_mode("error")
 
 
 class Attempt:
@@ -68,7 +59,7 @@ class Attempt:
     def __init__(self, cell: Cell, results: Path, checkpoint_every_seconds: float) -> None:
         self.cell = cell
         self.results = results
-        self.partial, self.target = folders(results, cell)
+        self.partial, self.target = partial_folder(results, cell), record_folder(results, cell)
         self.trainer: Trainer | None = None
         self._checkpoint_every = checkpoint_every_seconds
         self._saved_at = time.monotonic()
@@ -136,10 +127,9 @@ class Attempt:
             seed=cell.seed,
             device=device,
         )
-        self._about["parameters"] = sum(
-            param.tensor.numel() for param in parameters(initial_model(task))
-        )
         self.trainer = trainer = Trainer(task, method, config)
+        params = trainer.workers[0].run.params
+        self._about["parameters"] = sum(param.tensor.numel() for param in params)
         self._about["total_steps"] = trainer.total_steps
         self._about["steps_per_epoch"] = trainer.steps_per_epoch
         reason = trainer.skip()
@@ -219,28 +209,6 @@ class Attempt:
         record.discard(self.partial / "checkpoints")
         record.write(self.partial, self.target, made, curve, trainer.traffic if trainer else [])
         return made
-
-
-def bury(cell: Cell, results: Path, exit_code: int) -> Record:
-    """Publish the record of a run whose process died without a word."""
-    partial, target = folders(results, cell)
-    with writing(partial):
-        partial.mkdir(parents=True, exist_ok=True)
-    record.discard(partial / "checkpoints")
-    died = exit_code - 128
-    cause = f"was killed by {signal.Signals(died).name}" if died in set(signal.Signals) else "died"
-    made = Record(
-        kind="inprocess",
-        status="failed",
-        reason=f"the process {cause} (exit code {exit_code})",
-        cell=cell.identity(),
-        fingerprint=cell.fingerprint,
-        method_options=cell.method.options,
-        model_options=cell.model.options,
-        provenance={"ended": now()},
-    )
-    record.write(partial, target, made, [], [])
-    return made
 
 
 def _device(name: str) -> torch.device:

@@ -1,0 +1,31 @@
+# make demo   set up, run the demo from data to figures, show its table
+# make test   set up, pass the tests
+# make lint   set up, format and type checks
+# make setup  what the others begin with; make clean removes what they made
+.PHONY: demo test lint setup clean
+bin := .venv/bin
+
+demo: setup
+	@$(bin)/snakemake --config suites=demo
+	@echo
+	@cat results/tables/demo/summary.md
+	@echo "open: results/figures/demo/accuracy_over_epochs.png"
+	@echo "      results/figures/demo/accuracy_against_bytes.png"
+	@echo "      results/summary.csv (a row a run)  results/runs/demo (the runs)"
+
+test: setup
+	@$(bin)/python -m pytest -n auto
+
+lint: setup
+	@$(bin)/ruff check .
+	@$(bin)/ruff format --check .
+	@$(bin)/mypy
+	@$(bin)/snakefmt --check Snakefile workflow
+	@$(bin)/snakemake --lint
+
+setup:
+	@envs/setup.sh
+
+clean:
+	rm -rf .venv .snakemake results/runs results/partial results/logs results/tables results/figures \
+	  results/data results/download results/summary.csv results/curves.parquet

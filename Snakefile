@@ -1,0 +1,44 @@
+# thinwire: from raw data to tables and figures.
+#
+#   snakemake                             the demo
+#   snakemake --config suites=laptop      another suite of config/ (several: suites=demo,laptop)
+#   snakemake -n                          what would be run
+#
+# What is run depends on options, data and the files of plug-ins: change one and the runs that depend on it
+# are made again, no others. A run that fails or diverges is a result, and stands in the tables.
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+sys.path.insert(0, workflow.basedir)
+
+from thinwire import plugins, record
+from thinwire.config.grid import cells, require_valid
+from thinwire.errors import UserError
+
+
+SUITES = str(config.get("suites", "demo")).split(",")
+# A folder with one folder for each data set, for files that cannot be downloaded: --config data=FOLDER
+DATA = config.get("data")
+THINWIRE = f"{sys.executable} -m thinwire"
+
+
+include: "workflow/rules/common.smk"
+include: "workflow/rules/data.smk"
+include: "workflow/rules/train.smk"
+include: "workflow/rules/collect.smk"
+include: "workflow/rules/report.smk"
+
+
+rule all:
+    default_target: True
+    input:
+        "results/summary.csv",
+        "results/curves.parquet",
+        expand("results/tables/{suite}/summary.{end}", suite=SUITES, end=["csv", "md"]),
+        expand(
+            "results/figures/{suite}/{figure}.{end}",
+            suite=SUITES,
+            figure=FIGURES,
+            end=["pdf", "png"],
+        ),

@@ -1,0 +1,103 @@
+"""Top-k sparsification of every worker's gradients, with error feedback."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from .sgd import Gradient, LearningRate, Optimizer, Tensors, copy_tensors, mean_over_workers
+
+
+def count_sent(density: float, entries: int) -> int:
+    """Return k = ceil(density * entries), at least 1, at most all entries.
+
+    In binary, 0.07 * 100 is 7.000000000000001: a product that differs from a whole number by
+    no more than rounding (1e-12 of it) is that whole number.
+    """
+    product = density * entries
+    nearest = round(product)
+    k = nearest if math.isclose(product, nearest, rel_tol=1e-12) else math.ceil(product)
+    return min(max(k, 1), entries)
+
+
+def keep_largest(tensor: np.ndarray, k: int) -> np.ndarray:
+    """Return the tensor with its k entries of largest magnitude, zero elsewhere.
+
+    Of entries of equal magnitude, the one that comes first in row-major order is kept.
+    """
+    flat = tensor.reshape(-1)
+    by_magnitude = sorted(range(flat.size), key=lambda i: (-abs(flat[i]), i))
+    kept = np.zeros_like(flat)
+    for i in by_magnitude[:k]:
+        kept[i] = flat[i]
+    return kept.reshape(tensor.shape)
+
+
+def train(
+    weights: Sequence[np.ndarray],
+    gradient: Gradient,
+    workers: int,
+    steps: int,
+    learning_rate: LearningRate,
+    momentum: float,
+    weight_decay: float,
+    nesterov: bool,
+    density: float,
+    memory: str,
+) -> list[Tensors]:
+    """Return, for every step, the mean over the workers of their weights after that step.
+
+    At every step t, for every tensor, with worker k's gradient g_k at its weights w_k and its
+    residual r_k (zero at first):
+
+        scale = lr(t) with memory "update", else 1
+        r_k = r_k + scale * g_k(w_k)
+        s_k = the ceil(density * n) of the n entries of r_k with largest magnitude, zero elsewhere
+        r_k = r_k - s_k                 (r_k = 0 with memory "none")
+        G = (1/K) * sum_k s_k / scale
+        w_k = Optimizer_k(w_k, G, lr(t))
+
+    Momentum and weight decay thus act after the aggregation.
+
+    Source: Stich, Cordonnier and Jaggi, "Sparsified SGD with Memory", NeurIPS 2018,
+    arXiv:1809.07599 (memory "update"); Aji and Heafield, "Sparse
+    Communication for Distributed Gradient Descent", EMNLP 2017, arXiv:1704.05021 (memory
+    "gradient"). "none" is the same without the error feedback.
+    """
+    if not 0 < density <= 1:
+        raise ValueError(f"density must be above 0 and at most 1, not {density}")
+    if memory not in ("gradient", "update", "none"):
+        raise ValueError(f"unknown memory {memory!r}")
+
+    weights_of = [copy_tensors(weights) for _ in range(workers)]
+    residual_of = [[np.zeros_like(w) for w in weights_of[0]] for _ in range(workers)]
+    optimizer_of = [Optimizer(momentum, weight_decay, nesterov) for _ in range(workers)]
+    history: list[Tensors] = []
+
+    for step in range(steps):
+        scale = learning_rate(step) if memory == "update" else 1.0
+        if scale == 0:
+            raise ValueError(f'memory "update" needs a learning rate other than 0 at step {step}')
+
+        sent_of = []
+        for worker in range(workers):
+            own = copy_tensors(gradient(worker, step, copy_tensors(weights_of[worker])))
+            sent = []
+            for index, g in enumerate(own):
+                accumulated = residual_of[worker][index] + scale * g
+                kept = keep_largest(accumulated, count_sent(density, g.size))
+                left = accumulated - kept
+                residual_of[worker][index] = np.zeros_like(left) if memory == "none" else left
+                sent.append(kept)
+            sent_of.append(sent)
+
+        aggregate = [mean / scale for mean in mean_over_workers(sent_of)]
+
+        for worker in range(workers):
+            weights_of[worker] = optimizer_of[worker].step(
+                weights_of[worker], aggregate, learning_rate(step)
+            )
+
+        history.append(mean_over_workers(weights_of))
+
+    return history

@@ -1,0 +1,21 @@
+"""`thinwire bury SUITE CELL CODE`: what the pipeline calls when `thinwire run` did not end with 0."""
+
+from argparse import Namespace
+
+from thinwire import record
+from thinwire.config.grid import cell
+from thinwire.train.bury import bury
+from thinwire.train.places import record_folder
+
+# Bad input, and interruptions, are for the person to deal with; they are no result of the method.
+_NO_RESULT = (2, 130, 143)
+
+
+def main(arguments: Namespace) -> int:
+    """Make a result of a process that died, so that the others go on and the tables show it."""
+    if arguments.exit_code in _NO_RESULT:
+        return int(arguments.exit_code)
+    wanted = cell(arguments.suite, arguments.cell)
+    if not (record_folder(arguments.results, wanted) / record.RUN).exists():
+        bury(wanted, arguments.results, arguments.exit_code)
+    return 0

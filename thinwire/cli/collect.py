@@ -1,0 +1,11 @@
+"""`thinwire collect SUITE ...`."""
+
+from argparse import Namespace
+
+from thinwire.report.collect import collect
+
+
+def main(arguments: Namespace) -> int:
+    """Run records to tidy files."""
+    collect(arguments.suites, arguments.results)
+    return 0

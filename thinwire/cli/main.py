@@ -1,0 +1,86 @@
+"""`thinwire COMMAND ...`.
+
+Exit codes: 0 all is well; 1 a run failed, or a method breaks the contract; 2 bad input, said in one
+sentence; 128 + N interrupted by signal N.
+"""
+
+import argparse
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Never
+
+from thinwire.errors import UserError
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> Never:
+        """One sentence, as for all bad input."""
+        print(f"{self.prog}: {message}; see {self.prog} --help", file=sys.stderr)
+        sys.exit(2)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="thinwire", description="Train on many workers, send little between them.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    results = argparse.ArgumentParser(add_help=False)
+    results.add_argument(
+        "--results", type=Path, default=Path("results"), metavar="DIR", help="default: results"
+    )
+
+    commands.add_parser("list", help="methods, models and data sets")
+
+    show = commands.add_parser("show", help="a method's paper, update rule, options and defaults")
+    show.add_argument("method", metavar="METHOD")
+
+    cells = commands.add_parser("cells", help="the cells of a suite")
+    cells.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
+
+    data = commands.add_parser("data", parents=[results], help="fetch, verify and lay out a data set")
+    data.add_argument("dataset", metavar="DATASET")
+    data.add_argument(
+        "--from", dest="place", type=Path, metavar="DIR", help="a folder in which its files lie"
+    )
+
+    run = commands.add_parser("run", parents=[results], help="train one cell of a suite")
+    run.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
+    run.add_argument("cell", metavar="CELL", help="as `thinwire cells SUITE` lists it")
+
+    bury = commands.add_parser(
+        "bury", parents=[results], help="after `run`: record a failure if its process died"
+    )
+    bury.add_argument("suite", metavar="SUITE")
+    bury.add_argument("cell", metavar="CELL")
+    bury.add_argument("exit_code", type=int, metavar="CODE", help="what `run` ended with")
+
+    collect = commands.add_parser(
+        "collect", parents=[results], help="run records to summary.csv and curves.parquet"
+    )
+    collect.add_argument("suites", nargs="+", metavar="SUITE")
+
+    report = commands.add_parser(
+        "report", parents=[results], help="collected files to a suite's tables and figures"
+    )
+    report.add_argument("suite", metavar="SUITE")
+
+    check = commands.add_parser("check", help="hold methods to the contract")
+    check.add_argument(
+        "file", nargs="?", type=Path, metavar="FILE", help="one method's file; none: all in methods/"
+    )
+    return parser
+
+
+def main() -> Never:
+    """Run the command that was given, and exit."""
+    arguments = _parser().parse_args()
+    # Imported when asked for, because torch takes its time.
+    command = import_module(f"thinwire.cli.{arguments.command}")
+    try:
+        sys.exit(command.main(arguments))
+    except UserError as error:
+        print(f"thinwire: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.exit(0)
+    except KeyboardInterrupt:
+        sys.exit(130)

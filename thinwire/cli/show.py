@@ -1,0 +1,34 @@
+"""`thinwire show METHOD`."""
+
+import sys
+from argparse import Namespace
+
+from rich.console import Console
+from rich.table import Table
+
+from thinwire import plugins
+from thinwire.options import describe
+
+
+def main(arguments: Namespace) -> int:
+    """The docstring of a method, its options, and when it is SSGD."""
+    plugin = plugins.get("method", arguments.method)
+    method = plugin.load()
+    console = Console(highlight=False)
+    module = sys.modules[method.__module__]
+    console.print(f"{plugin.name}  ({plugins.show(plugin.path)})\n", markup=False, soft_wrap=True)
+    console.print((module.__doc__ or "(no docstring)").strip(), markup=False, soft_wrap=True)
+    options = describe(method)
+    if options:
+        table = Table(title="options", title_justify="left", box=None, pad_edge=False)
+        for heading in ("name", "type", "default", "what it is"):
+            table.add_column(heading, overflow="fold")
+        for option in options:
+            table.add_row(*(text.replace("[", r"\[") for text in option))
+        console.print()
+        console.print(table)
+    needs = method.needs
+    console.print(f"\nneeds at least {needs.workers} workers and {needs.nodes} nodes", markup=False, soft_wrap=True)
+    for entry in method.equals_ssgd:
+        console.print(f"is SSGD with {entry or 'its defaults'}", markup=False, soft_wrap=True)
+    return 0

@@ -1,0 +1,69 @@
+"""The figures of a suite: accuracy over epochs, accuracy against bytes."""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn as sns
+
+from thinwire.report import style
+
+_KEYS = ["dataset", "model", "workers", "nodes", "method", "epoch", "kind"]
+_KINDS = {"inprocess": "in process"}
+
+
+def write(curves: pd.DataFrame, folder: Path) -> None:
+    """Write `accuracy_over_epochs` and `accuracy_against_bytes`, as PDF and PNG."""
+    style.use()
+    curves = curves.assign(
+        panel=[f"{d}, {m}" for d, m in zip(curves.dataset, curves.model)],
+        size=[
+            f"{w} workers" + (f" on {n} nodes" if n > 1 else "")
+            for w, n in zip(curves.workers, curves.nodes)
+        ],
+        megabytes=(curves.payload_push_bytes + curves.payload_pull_bytes) / 1e6,
+    )
+    _draw(curves, "epoch", "epoch", folder / "accuracy_over_epochs", errorbar="sd")
+    # Over the repetitions, at each epoch: runs that adapt their traffic spend different bytes.
+    columns = ["megabytes", "test_accuracy_percent"]
+    means = curves.groupby([*_KEYS, "panel", "size"], sort=False)[columns].mean().reset_index()
+    # A single worker sends nothing, and nothing has no place on a logarithmic axis.
+    means = means[means.megabytes > 0]
+    label = "payload pushed and pulled by a worker, MB"
+    _draw(means, "megabytes", label, folder / "accuracy_against_bytes", errorbar=None, log=True)
+
+
+def _draw(
+    curves: pd.DataFrame, x: str, label: str, stem: Path, errorbar: str | None, log: bool = False
+) -> None:
+    """One panel for each data set and model (rows) and cluster (columns), one line for each method."""
+    methods = list(dict.fromkeys(curves.method))
+    sizes = list(dict.fromkeys(curves.sort_values(["workers", "nodes"])["size"]))
+    grid = sns.relplot(
+        curves,
+        x=x,
+        y="test_accuracy_percent",
+        hue="method",
+        style="method",
+        hue_order=methods,
+        style_order=methods,
+        row="panel",
+        col="size",
+        col_order=sizes,
+        kind="line",
+        errorbar=errorbar,
+        height=1.9,
+        aspect=2 * style.COLUMN_INCHES / len(sizes) / 1.9 * 0.9,
+        markeredgewidth=0.3,
+        facet_kws={"sharex": "row" if log else True, "sharey": "row"},
+        **style.looks(methods),
+    )
+    if log:
+        grid.set(xscale="log")
+    grid.set_titles("{row_name}, {col_name}")
+    grid.set_axis_labels(label, "test accuracy, %")
+    kinds = ", ".join(_KINDS.get(kind, kind) for kind in sorted(set(curves.kind)))
+    grid.figure.text(1, -0.01, f"runs: {kinds}", ha="right", va="top", fontsize=6, color="0.4")
+    style.save(grid.figure, stem)
+    plt.close(grid.figure)
+

@@ -1,0 +1,63 @@
+"""How figures look, and how they are written: readable in print, the same bytes every time."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib as mpl
+import seaborn as sns
+from matplotlib.figure import Figure
+
+from thinwire.files import writing
+
+COLUMN_INCHES = 3.35  # a column of a two-column paper
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p", "h")
+_DASHES = ("", (4, 1.5), (1, 1), (3, 1, 1, 1), (5, 1, 1, 1, 1, 1), (2, 2))
+
+
+def use() -> None:
+    """Set the style for all figures of this process."""
+    mpl.use("Agg")
+    sns.set_theme(
+        context="paper",
+        style="whitegrid",
+        palette="colorblind",
+        font="DejaVu Sans",
+        rc={
+            "font.size": 8,
+            "axes.titlesize": 8,
+            "axes.labelsize": 8,
+            "xtick.labelsize": 7,
+            "ytick.labelsize": 7,
+            "legend.fontsize": 7,
+            "legend.title_fontsize": 7,
+            "lines.linewidth": 1.2,
+            "lines.markersize": 4,
+            "grid.linewidth": 0.4,
+            "pdf.fonttype": 42,
+            "svg.hashsalt": "thinwire",
+        },
+    )
+
+
+def looks(methods: Sequence[str]) -> dict[str, object]:
+    """Colour, marker and dash of each method, so that they can be told apart without colour."""
+    palette = sns.color_palette("colorblind", len(methods))
+    return {
+        "palette": dict(zip(methods, palette)),
+        "markers": {method: _MARKERS[i % len(_MARKERS)] for i, method in enumerate(methods)},
+        "dashes": {method: _DASHES[i % len(_DASHES)] for i, method in enumerate(methods)},
+    }
+
+
+def save(figure: Figure, stem: Path) -> None:
+    """Write PDF for print and PNG for pages, with no date and no version in them."""
+    with writing(stem):
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(
+            stem.with_suffix(".pdf"),
+            bbox_inches="tight",
+            metadata={"CreationDate": None, "Creator": None, "Producer": None},
+        )
+        figure.savefig(
+            stem.with_suffix(".png"), bbox_inches="tight", dpi=200, metadata={"Software": None}
+        )

@@ -1,0 +1,120 @@
+"""The table of a suite: accuracy, traffic, and how much less traffic than the baseline."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from thinwire.files import write_text
+
+CELL = ["dataset", "model", "workers", "nodes"]
+_TRAFFIC = {
+    "push": "payload_push_bytes",
+    "pull": "payload_pull_bytes",
+    "total": "payload_total_bytes",
+    "wire": "wire_sent_bytes",
+    "between nodes": "between_nodes_bytes",
+}
+_STATUSES = ("done", "diverged", "timeout", "failed", "skipped")
+
+
+def summarise(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """One row for each cell and method, from one row a run, over the runs that are done.
+
+    `*_reduction_percent` compares mean bytes with the baseline's in the same cell: 0 is as much, 100 is
+    nothing. Payload and wire are means over the workers, `wire` is what a worker sends.
+    """
+    runs = runs.assign(payload_total_bytes=runs.payload_push_bytes + runs.payload_pull_bytes)
+    order = list(dict.fromkeys(runs.method))
+    groups = runs.groupby([*CELL, "method", "kind"], sort=False)
+    rows = []
+    for names, group in groups:
+        done = group[group.status == "done"]
+        counts = group.status.value_counts()
+        rows.append(
+            {
+                **dict(zip([*CELL, "method", "kind"], names)),
+                **{status: int(counts.get(status, 0)) for status in _STATUSES},
+                "accuracy_mean_percent": done.test_accuracy_percent.mean(),
+                "accuracy_sd_percent": done.test_accuracy_percent.std(ddof=1),
+                **{f"{name.replace(' ', '_')}_bytes": done[c].mean() for name, c in _TRAFFIC.items()},
+                "reason": "; ".join(dict.fromkeys(group.reason.dropna())),
+            }
+        )
+    table = pd.DataFrame(rows)
+    of_baseline = table[table.method == baseline].set_index(CELL)
+    for name in (name.replace(" ", "_") for name in _TRAFFIC):
+        reference = pd.Series(
+            [of_baseline[f"{name}_bytes"].get(key) for key in table[CELL].itertuples(index=False, name=None)],
+            dtype=float,
+        )
+        table[f"{name}_reduction_percent"] = 100 * (1 - table[f"{name}_bytes"] / reference.where(reference > 0))
+    place = table.method.map(order.index)
+    return table.assign(place=place).sort_values([*CELL, "place"]).drop(columns="place")
+
+
+def markdown(table: pd.DataFrame, title: str, evaluated_on: str) -> str:
+    """The table for people, with what its columns mean."""
+    several_nodes = bool((table.nodes > 1).any())
+    shown = pd.DataFrame(
+        {
+            "data set": table.dataset,
+            "model": table.model,
+            "workers": [
+                f"{w} on {n} nodes" if n > 1 else str(w) for w, n in zip(table.workers, table.nodes)
+            ],
+            "method": table.method,
+            f"accuracy on {evaluated_on.replace('_', '-')}, %": [_accuracy(row) for row in table.itertuples()],
+            "payload, MB": [_megabytes(value) for value in table.total_bytes],
+            **{
+                f"{name} less, %": [_percent(v) for v in table[f"{name.replace(' ', '_')}_reduction_percent"]]
+                for name in _TRAFFIC
+                if several_nodes or name != "between nodes"
+            },
+            "how": table.kind,
+        }
+    )
+    notes = [
+        f"{row.model}, {row.workers} workers, {row.method}: {row.reason}."
+        for row in table.itertuples()
+        if row.reason
+    ]
+    return "\n".join(
+        [
+            f"# {title}",
+            "",
+            shown.to_markdown(index=False, disable_numparse=True),
+            "",
+            "Accuracy of the weights that the method ships at the end: mean ± standard deviation (number of "
+            "runs that are done). Payload: what a worker encodes and decodes in the whole run, push and "
+            "pull, in 10^6 bytes, mean over the workers. Less: how much fewer bytes than the first method of "
+            "the cell, for the payload pushed, pulled and both, and for what a worker puts on the wire "
+            "(ring or server, by formula). In-process runs have exact accuracy and traffic, and no time.",
+            *(["", *notes] if notes else []),
+            "",
+        ]
+    )
+
+
+def write(table: pd.DataFrame, title: str, evaluated_on: str, folder: Path) -> None:
+    """Write `summary.csv` and `summary.md`."""
+    write_text(folder / "summary.csv", table.to_csv(index=False, float_format="%.6g"))
+    write_text(folder / "summary.md", markdown(table, title, evaluated_on))
+
+
+def _accuracy(row: object) -> str:
+    counts = {status: getattr(row, status) for status in _STATUSES}
+    rest = [f"{count} {status}" for status, count in counts.items() if count and status != "done"]
+    if not counts["done"]:
+        return ", ".join(rest)
+    mean, sd = row.accuracy_mean_percent, row.accuracy_sd_percent  # type: ignore[attr-defined]
+    spread = f" ± {sd:.2f}" if counts["done"] > 1 else ""
+    return f"{mean:.2f}{spread} ({counts['done']})" + "".join(f", {part}" for part in rest)
+
+
+def _megabytes(value: float) -> str:
+    return "" if pd.isna(value) else f"{value / 1e6:.3f}"
+
+
+def _percent(value: float) -> str:
+    # A reduction of 99.96 % is not one of 100 %.
+    return "" if pd.isna(value) else f"{value:.2f}" if abs(value) > 99 else f"{value:.1f}"

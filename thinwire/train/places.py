@@ -1,0 +1,20 @@
+"""Where things lie under `results/`."""
+
+from pathlib import Path
+
+from thinwire.config.cell import Cell
+
+
+def record_folder(results: Path, cell: Cell) -> Path:
+    """The published record of a run."""
+    return results / "runs" / cell.suite / cell.path
+
+
+def partial_folder(results: Path, cell: Cell) -> Path:
+    """Where a run works until it is published: its log and its checkpoints."""
+    return results / "partial" / cell.suite / cell.path
+
+
+def data_folder(results: Path, dataset: str) -> Path:
+    """Where a data set is laid out."""
+    return results / "data" / dataset

@@ -1,0 +1,34 @@
+# The grid: every cell of the chosen suites, by the path of its record.
+def grid():
+    """Read the suites; bad input ends here, with one message."""
+    try:
+        if workflow.is_main_process:
+            for suite in SUITES:
+                require_valid(suite)
+        return {f"{cell.suite}/{cell.path}": cell for suite in SUITES for cell in cells(suite)}
+    except UserError as error:
+        raise WorkflowError(str(error))
+
+
+CELLS = grid()
+FIGURES = ["accuracy_over_epochs", "accuracy_against_bytes"]
+
+
+wildcard_constraints:
+    suite="|".join(SUITES),
+    cell=r"[^/]+/[^/]+/[^/]+/w\d+(n\d+)?/seed\d+",
+    dataset=r"[^/]+",
+
+
+def cell_of(wildcards):
+    return CELLS[f"{wildcards.suite}/{wildcards.cell}"]
+
+
+def source(kind, name):
+    """The file of a plug-in: editing it makes its runs again, touching it does not."""
+    return plugins.show(plugins.get(kind, name).path)
+
+
+def records(name):
+    """One file of every record, in the order of the grid."""
+    return [f"results/runs/{path}/{name}" for path in CELLS]

@@ -1,0 +1,17 @@
+# Tables and figures of a suite, from the collected files only.
+rule report:
+    input:
+        summary="results/summary.csv",
+        curves="results/curves.parquet",
+    output:
+        multiext("results/tables/{suite}/summary", ".csv", ".md"),
+        expand(
+            "results/figures/{{suite}}/{figure}.{end}",
+            figure=FIGURES,
+            end=["pdf", "png"],
+        ),
+    log:
+        "results/logs/report/{suite}.txt",
+    threads: 1
+    shell:
+        "{THINWIRE} report {wildcards.suite} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

@@ -1,0 +1,20 @@
+# One run. A process that dies without leaving a record gets one that says so.
+rule train:
+    input:
+        data=lambda wildcards: f"results/data/{cell_of(wildcards).dataset}/manifest.json",
+        method=lambda wildcards: source("method", cell_of(wildcards).method.use),
+        model=lambda wildcards: source("model", cell_of(wildcards).model.use),
+    output:
+        run=f"results/runs/{{suite}}/{{cell}}/{record.RUN}",
+        curve=f"results/runs/{{suite}}/{{cell}}/{record.CURVE}",
+        traffic=f"results/runs/{{suite}}/{{cell}}/{record.TRAFFIC}",
+    log:
+        "results/logs/train/{suite}/{cell}.txt",
+    params:
+        # Not used by the command: when an option changes, so does this, and the run is made again.
+        fingerprint=lambda wildcards: cell_of(wildcards).fingerprint,
+    threads: 1
+    shell:
+        "{THINWIRE} run {wildcards.suite} {wildcards.cell} > {log} 2>&1"
+        " || {THINWIRE} bury {wildcards.suite} {wildcards.cell} $?"
+        " || {{ code=$?; cat {log} >&2; exit $code; }}"
