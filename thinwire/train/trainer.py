@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from thinwire import seeds
 from thinwire.clock import Clock
@@ -94,7 +94,7 @@ class Trainer:
             for rank in range(cluster.workers)
         ]
         # Of the steps not yet looked at: the step, counted from 1, and the loss of each worker.
-        self._losses: list[tuple[int, list[torch.Tensor]]] = []
+        self._losses: list[tuple[int, list[Tensor]]] = []
         self._train_loss = [0.0, 0]  # sum over workers and steps since the last evaluation, and their number
         self._announces = method.forward_ready is not Method.forward_ready
 
@@ -176,11 +176,17 @@ class Trainer:
         if last or epochs % self.task.recipe.evaluate_every_epochs == 0:
             self._evaluate(epochs)
 
+    @torch.no_grad()
+    def shipped(self) -> tuple[list[Tensor], list[Tensor]]:
+        """The weights that would be shipped now, and the mean of the floating-point buffers."""
+        shipped: tuple[list[Tensor], list[Tensor]] = self._together(Worker.shipped)[0]
+        self._require_settled()
+        return shipped
+
     def _evaluate(self, epochs: int) -> None:
         """Score what would be shipped now, and note where the run stands."""
         self.clock.switch("eval")
-        weights, buffers = self._together(Worker.shipped)[0]
-        self._require_settled()
+        weights, buffers = self.shipped()
         if not all(bool(weight.isfinite().all()) for weight in weights):
             raise Diverged(self.step)
         score = evaluate(self.workers[0].model, weights, buffers, self.task.data, self.task.dtype)

@@ -1,0 +1,49 @@
+"""The methods that are held to the contract: all in methods/, or the one file that was given."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests import small
+from thinwire import plugins
+from thinwire.cluster import Cluster
+
+
+class Subject(NamedTuple):
+    """A method under test."""
+
+    name: str
+    path: Path
+    method: Any
+
+    def clusters(self) -> list[Cluster]:
+        """One node, several nodes, and a number of workers that is no power of two, where it can be."""
+        wanted = [Cluster(4), Cluster(4, 2), Cluster(3), Cluster(6, 3), Cluster(1)]
+        able = [c for c in wanted if self.skip(c) is None]
+        assert able, f"{self.name} skips every cluster that was tried: {self.skip(wanted[1])}"
+        return able
+
+    def skip(self, cluster: Cluster) -> str | None:
+        task = small.task(cluster.workers, cluster.nodes)
+        return small.trainer(task, self.method).skip()
+
+    def trainer(self, cluster: Cluster | None = None, options: Any = None, **changes: Any) -> Any:
+        """A small run of this method, set up."""
+        cluster = cluster or self.clusters()[0]
+        task = small.task(cluster.workers, cluster.nodes, **changes)
+        return small.trainer(task, self.method, **(options or {}))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "subject" not in metafunc.fixturenames:
+        return
+    file = metafunc.config.getoption("--method-file")
+    if file:
+        path = Path(file)
+        method = plugins.load_file("method", path, f"thinwire_methods.{path.stem}")
+        subjects = [Subject(path.stem, path, method)]
+    else:
+        found = plugins.find("method").values()
+        subjects = [Subject(plugin.name, plugin.path, plugin.load()) for plugin in found]
+    metafunc.parametrize("subject", subjects, ids=[subject.name for subject in subjects])

@@ -1,0 +1,219 @@
+"""What every method must keep, whatever it does. Runs on every module in methods/."""
+
+import ast
+import copy
+import importlib.util
+import sys
+from collections import Counter
+
+import pytest
+import torch
+
+from tests import small
+from thinwire import checkpoint, options
+from thinwire.channel import Flight, QuietChannel, nbytes
+from thinwire.cluster import Cluster
+from thinwire.train.trainer import Trainer
+from thinwire.transport.inprocess import InProcess
+
+
+def test_says_what_it_is(subject):
+    text = ast.get_docstring(ast.parse(subject.path.read_text()))
+    assert text, "the module needs a docstring: the paper, the update rule, every deviation"
+    for option in options.describe(subject.method):
+        assert option.default != "(needed)", f"option {option.name} needs a default"
+        assert option.help, f"option {option.name} needs a comment behind it that says what it is"
+
+
+def test_same_bits_every_time(subject):
+    runs = [subject.trainer(dtype=torch.float32) for _ in range(2)]
+    for run in runs:
+        run.train()
+    assert small.everything(runs[0]) == small.everything(runs[1])
+
+
+def test_runs_on_every_cluster_and_gives_finite_weights(subject):
+    for cluster in subject.clusters():
+        run = subject.trainer(cluster)
+        run.train()
+        weights, _ = run.shipped()
+        assert all(bool(weight.isfinite().all()) for weight in weights)
+        assert run.step == run.total_steps
+
+
+def test_does_not_depend_on_who_has_the_first_turn(subject, monkeypatch):
+    forward, backward = (subject.trainer(subject.clusters()[-2 % len(subject.clusters())]) for _ in "ab")
+    forward.train()
+    together = InProcess.together
+
+    def reversed_together(self, turns):
+        return together(self, turns[::-1])[::-1]
+
+    monkeypatch.setattr(InProcess, "together", reversed_together)
+    backward.train()
+    assert small.everything(forward) == small.everything(backward)
+
+
+def test_evaluation_is_neutral(subject):
+    """Looking at the weights after every step changes neither the training nor the ledgers."""
+    watched, alone = subject.trainer(), subject.trainer()
+    watched.train(after_step=Trainer.shipped)
+    alone.train()
+    assert small.everything(watched) == small.everything(alone)
+
+
+def test_all_workers_ship_the_same_weights(subject):
+    run = subject.trainer()
+    run.train(until=run.total_steps - 2)
+    with torch.no_grad():
+        shipped = run.transport.together(
+            [lambda w=w: w.method.evaluated(w.quiet) for w in run.workers]
+        )
+    shapes = [weight.shape for weight in run.workers[0].run.weights]
+    for weights in shipped:
+        assert [weight.shape for weight in weights] == shapes
+        assert all(torch.equal(a, b) for a, b in zip(weights, shipped[0]))
+
+
+@pytest.mark.parametrize("stop", [1, 6, 11])
+def test_goes_on_to_the_same_bits(subject, stop, tmp_path):
+    """Interrupted after `stop` steps, with everything in flight, saved, and taken up in a new process."""
+    whole, first, second = (subject.trainer(dtype=torch.float32) for _ in range(3))
+    whole.train()
+    first.train(until=stop)
+    checkpoint.save(tmp_path, stop, first.state())
+    second.load(checkpoint.latest(tmp_path, warn=pytest.fail))
+    second.train()
+    assert small.everything(second) == small.everything(whole)
+
+
+def test_is_ssgd_where_it_says_so(subject):
+    """In double precision, with momentum, weight decay, batch norm, dropout and a changing rate."""
+    if not subject.method.equals_ssgd:
+        pytest.skip("declares no options under which it is SSGD")
+    for declared in subject.method.equals_ssgd:
+        chosen = dict(declared)
+        nodes = chosen.pop("nodes", 1)
+        clusters = [c for c in subject.clusters() if c.nodes == nodes]
+        assert clusters, f"equals_ssgd asks for {nodes} nodes, which it cannot have"
+        for cluster in clusters:
+            run, ssgd = subject.trainer(cluster, chosen), small.trainer(
+                small.task(cluster.workers, cluster.nodes), "ssgd"
+            )
+            for step in range(1, run.total_steps + 1):
+                run.train(until=step)
+                ssgd.train(until=step)
+                for mine, theirs in zip(run.shipped()[0], ssgd.shipped()[0]):
+                    torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-11)
+
+
+def test_every_byte_is_metered(subject, monkeypatch):
+    """What was handed over, weighed a second time, is what the ledgers say; what is sent arrives."""
+    pushed: Counter[int] = Counter()
+    post, send = InProcess.post, InProcess.send
+
+    def weigh(channel, call, worker_of):
+        if isinstance(channel, QuietChannel) or channel.size == 1:
+            return
+        handed = list(call.payload.values()) or call.tensors
+        if call.verb != "broadcast" or call.partner == channel.rank:
+            pushed[worker_of[id(channel)]] += nbytes(handed)
+        if call.ragged:
+            pushed[worker_of[id(channel)]] += 8 * len(call.payload)
+
+    for cluster in subject.clusters():
+        pushed.clear()
+        run = subject.trainer(cluster)
+        worker_of = {
+            id(channel): rank
+            for rank, worker in enumerate(run.workers)
+            for channel in worker.channels.values()
+        }
+        monkeypatch.setattr(
+            InProcess, "post", lambda s, ch, c, w=worker_of: (weigh(ch, c, w), post(s, ch, c))[1]
+        )
+        monkeypatch.setattr(
+            InProcess, "send", lambda s, ch, c, w=worker_of: (weigh(ch, c, w), send(s, ch, c))[1]
+        )
+        run.train()
+        totals = [worker.ledger.total() for worker in run.workers]
+        assert [total.payload_push for total in totals] == [
+            pushed[rank] for rank in range(cluster.workers)
+        ]
+        assert sum(t.wire_sent for t in totals) == sum(t.wire_received for t in totals)
+        if cluster.nodes == 1:
+            assert all(total.between_nodes == 0 for total in totals)
+        if cluster.workers == 1:
+            assert all(total.wire_sent == 0 for total in totals)
+
+
+def test_everything_in_flight_lands(subject, monkeypatch):
+    launched, landed = [], []
+    launch, land = Flight.launch, Flight.landed
+
+    def count_landed(self, now):
+        for landing in land(self, now):
+            landed.append(landing)
+            yield landing
+
+    monkeypatch.setattr(
+        Flight, "launch", lambda self, *a, **k: (launched.append(self), launch(self, *a, **k))[1]
+    )
+    monkeypatch.setattr(Flight, "landed", count_landed)
+    run = subject.trainer()
+    run.train()
+    assert len(launched) == len(landed)
+    assert not any(len(worker.method.flight) for worker in run.workers)
+
+
+FORBIDDEN = ("torch.distributed", "socket", "multiprocessing", "threading", "ctypes", "gc")
+
+
+def test_has_no_road_past_the_channels(subject):
+    for node in ast.walk(ast.parse(subject.path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Attribute):
+            names = [ast.unparse(node)]
+        for name in names:
+            for road in FORBIDDEN:
+                past = name == road or name.startswith(f"{road}.")
+                assert not past, f"line {node.lineno}: {name}; channels are the only road"
+
+
+def test_workers_share_nothing_but_the_channels(subject):
+    """Each worker gets a module of its own, as in a process of its own: nothing may change."""
+    together, apart = subject.trainer(), subject.trainer()
+    own = []
+    for rank, worker in enumerate(apart.workers):
+        name = f"own_{subject.name}_{rank}"
+        spec = importlib.util.spec_from_file_location(name, subject.path)
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        own.append(name)
+        worker.method = module.Method(copy.deepcopy(worker.method.config), worker.run)
+    apart.setup()
+    together.train()
+    apart.train()
+    for name in own:
+        del sys.modules[name]
+    assert small.everything(together) == small.everything(apart)
+
+
+def test_learns(subject):
+    """Digits with the method's defaults: far above chance, which is 10 %."""
+    cluster = next((c for c in subject.clusters() if c.workers == 4), Cluster(4))
+    run = subject.trainer(
+        cluster,
+        dtype=torch.float32,
+        data=small.digits(1200, 500),
+        epochs=15,
+        batch=48,
+        optimizer={"lr": 0.05, "momentum": 0.9},
+        schedule={"name": "cosine", "warmup_epochs": 1},
+    )
+    run.train()
+    assert run.curve[-1]["test_accuracy_percent"] > 60

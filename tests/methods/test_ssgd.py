@@ -1,0 +1,27 @@
+"""SSGD: what it sends."""
+
+import torch
+
+from tests import small
+
+
+def test_bytes_are_four_a_parameter_each_way_and_the_ring_on_the_wire():
+    run = small.trainer(small.task(4, 2, dtype=torch.float32), "ssgd")
+    run.train()
+    size = 4 * sum(weight.numel() for weight in run.workers[0].run.weights)
+    totals = [worker.ledger.total() for worker in run.workers]
+    assert {total.payload_push for total in totals} == {run.total_steps * size}
+    assert {total.payload_pull for total in totals} == {run.total_steps * size}
+    assert sum(total.wire_sent for total in totals) == run.total_steps * 2 * 3 * size
+    assert [total.between_nodes > 0 for total in totals] == [False, True, False, True]
+
+
+def test_the_size_of_buckets_changes_no_bit_and_no_byte():
+    runs = [small.trainer(small.task(3), "ssgd", bucket_mb=cap) for cap in (1e-6, 0.001, 25.0)]
+    for run in runs:
+        run.train()
+    for run in runs[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(run.shipped()[0], runs[0].shipped()[0]))
+        assert run.workers[0].ledger.total().payload_push == (
+            runs[0].workers[0].ledger.total().payload_push
+        )

@@ -1,0 +1,234 @@
+"""The loop: streams, hooks, divergence, what the engine refuses."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+import thinwire
+from tests import small
+from thinwire.errors import MethodError
+from thinwire.train.trainer import Diverged, Trainer
+
+
+def test_without_a_method_workers_train_alone():
+    run = small.trainer(small.task(2), thinwire.Method)
+    run.train()
+    first, second = (worker.run.weights[0] for worker in run.workers)
+    assert not torch.equal(first, second)
+    assert run.workers[0].ledger.rows == {}
+
+
+def test_what_a_worker_draws_does_not_depend_on_the_others(monkeypatch):
+    """Dropout and augmentation: the workers compute in the opposite order, to the same bits."""
+    forward, backward = (small.trainer(small.task(4), "ssgd") for _ in range(2))
+    forward.train()
+    at = backward.batches.at
+
+    def train_step(self):
+        self.workers.reverse()
+        monkeypatch.setattr(self.batches, "at", lambda step: at(step)[::-1])
+        Trainer._train_step(self)
+        self.workers.reverse()
+
+    monkeypatch.setattr(backward, "_train_step", lambda: train_step(backward))
+    monkeypatch.setattr(backward, "_end_epoch", lambda epochs: None)
+    backward.train()
+    for one, other in zip(forward.workers, backward.workers):
+        # Summed in another order, so equal up to rounding; another stream would differ at once.
+        for mine, theirs in zip(one.run.weights, other.run.weights):
+            torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-12)
+
+
+def test_workers_draw_different_streams():
+    """Two workers with the same images: dropout makes their gradients differ."""
+    run = small.trainer(small.task(2), thinwire.Method)
+    images, labels = run.batches.at(0)[0]
+    for worker in run.workers:
+        worker.begin(0, 0.1)
+        worker.compute_gradients(images, labels)
+    first, second = (worker.run.gradients[0] for worker in run.workers)
+    assert not torch.equal(first, second)
+
+
+def test_four_workers_are_one_worker_with_all_their_images():
+    """Without batch norm, dropout and augmentation, SSGD is plain SGD on the union of the batches."""
+
+    def build():
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.Tanh(), nn.Linear(12, 10))
+
+    runs = [
+        small.trainer(small.task(w, build_model=build, data=small.digits()), "ssgd") for w in (1, 4)
+    ]
+    for run in runs:
+        run.train()
+    for alone, shared in zip(runs[0].shipped()[0], runs[1].shipped()[0]):
+        torch.testing.assert_close(alone, shared, rtol=0, atol=1e-12)
+
+
+def test_evaluation_uses_the_mean_of_the_batch_norm_statistics():
+    run = small.trainer(small.task(2), "ssgd")
+    run.train()
+    first, second = (worker.float_buffers()[0] for worker in run.workers)
+    assert not torch.equal(first, second)
+    torch.testing.assert_close(run.shipped()[1][0], (first + second) / 2)
+
+
+def test_evaluation_scores_what_is_shipped_and_not_worker_0():
+    class ShipsZeros(thinwire.Method):
+        def evaluated(self, quiet):
+            return [torch.zeros_like(weight) for weight in self.run.weights]
+
+    run = small.trainer(small.task(2), ShipsZeros)
+    run.train()
+    assert run.curve[-1]["test_loss"] == pytest.approx(math.log(10))
+
+
+class Explodes(thinwire.Method):
+    def sync_weights(self):
+        if self.run.step == 4:
+            self.run.weights[0].fill_(float("nan"))
+
+
+def test_divergence_names_the_step_whose_loss_shows_it():
+    run = small.trainer(small.task(2, batch=12), Explodes)
+    assert run.steps_per_epoch > 6
+    with pytest.raises(Diverged) as caught:
+        run.train()
+    assert caught.value.step == 6  # the weights are bad after the fifth
+
+
+def test_weights_that_are_not_finite_are_not_shipped():
+    run = small.trainer(small.task(2), Explodes)
+    assert run.steps_per_epoch == 5
+    with pytest.raises(Diverged) as caught:
+        run.train()
+    assert caught.value.step == 5
+
+
+def test_a_method_that_chokes_on_a_nan_has_diverged_not_failed():
+    class Chokes(Explodes):
+        def sync_gradients(self):
+            if self.run.step > 4:
+                raise RuntimeError("cannot work with NaN")
+
+    run = small.trainer(small.task(2, evaluate_every_epochs=3), Chokes)
+    with pytest.raises(Diverged):
+        run.train()
+
+
+class Records(thinwire.Method):
+    def setup(self):
+        self.heard = []
+
+    def forward_ready(self, param):
+        self.heard.append(("forward", param.index))
+
+    def grad_ready(self, param):
+        assert param.grad.shape == param.tensor.shape
+        self.heard.append(("gradient", param.index))
+
+    def sync_gradients(self):
+        self.heard.append(("sync gradients", self.run.step))
+
+    def sync_weights(self):
+        self.heard.append(("sync weights", self.run.step))
+
+    def epoch_end(self, loss):
+        self.heard.append(("epoch", self.run.epoch, loss))
+
+    def finish(self):
+        self.heard.append(("finish",))
+
+
+def test_the_hooks_come_in_their_order():
+    run = small.trainer(small.task(2, epochs=1, batch=60, schedule={"name": "constant"}), Records)
+    run.train()
+    heard = run.workers[0].method.heard
+    indices = [param.index for param in run.workers[0].run.params]
+    step = [
+        *(("forward", i) for i in indices),
+        *(("gradient", i) for i in reversed(indices)),
+    ]
+    assert heard[: len(step)] == step
+    assert heard[len(step) : len(step) + 2] == [("sync gradients", 0), ("sync weights", 0)]
+    assert [entry[0] for entry in heard[-2:]] == ["epoch", "finish"]
+
+
+def test_the_epochs_loss_is_everybodys_mean_and_its_bytes_are_metered():
+    run = small.trainer(small.task(4), Records)
+    run.train()
+    losses = [[entry for entry in w.method.heard if entry[0] == "epoch"] for w in run.workers]
+    assert losses[0] == losses[3]
+    assert losses[0][0][2] == pytest.approx(run.curve[0]["train_loss"], rel=1e-6)
+    (row,) = run.workers[0].ledger.rows.items()
+    assert row[0] == ("world", "mean", "control")
+    assert row[1].payload_push == 3 * 4
+
+
+def test_the_parameters_tell_their_kinds_and_places():
+    run = small.trainer(small.task(1), thinwire.Method)
+    kinds = [(p.name, p.kind) for p in run.workers[0].run.params]
+    assert kinds == [
+        ("conv.weight", "conv"),
+        ("conv.bias", "bias"),
+        ("norm.weight", "norm"),
+        ("norm.bias", "norm"),
+        ("linear.weight", "linear"),
+        ("linear.bias", "bias"),
+    ]
+
+
+@pytest.mark.parametrize("cap", [1e-6, 0.0005, 1.0])
+def test_buckets_hold_every_parameter_once_and_keep_their_size(cap):
+    run = small.trainer(small.task(1), thinwire.Method).workers[0].run
+    buckets = run.buckets(cap)
+    indices = [param.index for bucket in buckets for param in bucket.params]
+    assert indices == list(reversed(range(len(run.params))))
+    for bucket in buckets:
+        size = sum(p.tensor.numel() * p.tensor.element_size() for p in bucket.params)
+        assert size <= cap * 2**20 or len(bucket.params) == 1
+
+
+def refuses(method, message, **changes):
+    with pytest.raises(MethodError, match=message):
+        small.trainer(small.task(2, **changes), method).train()
+
+
+def test_an_answer_that_nobody_waits_for_is_refused():
+    class Forgets(thinwire.Method):
+        def sync_gradients(self):
+            self.run.world.mean(self.run.gradients)
+
+    refuses(Forgets, r"worker 0 neither waited for mean\(values")
+
+
+def test_a_call_that_not_all_make_is_refused():
+    class Leaves(thinwire.Method):
+        def sync_gradients(self):
+            if self.run.world.rank == 0:
+                self.pending = self.run.world.mean(self.run.gradients)
+
+    refuses(Leaves, "never met")
+
+
+def test_what_is_still_in_flight_at_the_end_is_refused():
+    class Loses(thinwire.Method):
+        def sync_gradients(self):
+            copy = [gradient.clone() for gradient in self.run.gradients]
+            self.flight.launch(self.run.world.mean(copy), lands=10**9)
+
+    refuses(Loses, "still in flight")
+
+
+def test_memory_that_cannot_be_saved_is_refused_by_name(tmp_path):
+    class Hoards(thinwire.Method):
+        def setup(self):
+            self.memory["queue"] = {1, 2}
+
+    from thinwire import checkpoint
+
+    run = small.trainer(small.task(2), Hoards)
+    with pytest.raises(MethodError, match=r"/memory/queue is a set"):
+        checkpoint.save(tmp_path, 0, run.state())
