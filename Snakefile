@@ -7,8 +7,8 @@
 # What is run depends on options, data and the files of plug-ins: change one and the runs that depend on it
 # are made again, no others. A run that fails or diverges is a result, and stands in the tables.
 import sys
-from collections import defaultdict
-from pathlib import Path
+
+from snakemake.settings.types import DeploymentMethod
 
 sys.path.insert(0, workflow.basedir)
 
@@ -16,11 +16,12 @@ from thinwire import plugins, record
 from thinwire.config.grid import cells, require_valid
 from thinwire.errors import UserError
 
-
 SUITES = str(config.get("suites", "demo")).split(",")
 # A folder with one folder for each data set, for files that cannot be downloaded: --config data=FOLDER
 DATA = config.get("data")
-THINWIRE = f"{sys.executable} -m thinwire"
+# The engine of this checkout, in this environment or in the one that conda made.
+conda_made = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
+THINWIRE = f"{'python' if conda_made else sys.executable} -m thinwire"
 
 
 include: "workflow/rules/common.smk"

@@ -32,9 +32,7 @@ class Model(thinwire.Model):
 
     def _build_cifar_form(self, config, shape, classes):
         w = config.width
-        self.first = nn.Sequential(
-            nn.Conv2d(shape[0], w, 3, stride=2, padding=1), nn.ReLU(), HalvingPool()
-        )
+        self.first = nn.Sequential(nn.Conv2d(shape[0], w, 3, stride=2, padding=1), nn.ReLU(), HalvingPool())
         self.second = nn.Sequential(nn.Conv2d(w, 3 * w, 3, padding=1), nn.ReLU(), HalvingPool())
         self.third = nn.Sequential(
             nn.Conv2d(3 * w, 6 * w, 3, padding=1),

@@ -18,9 +18,7 @@ class Model(thinwire.Model):
     def __init__(self, config, shape, classes):
         super().__init__(config, shape, classes)
         channels, height, width = shape
-        self.first = nn.Sequential(
-            nn.Conv2d(channels, config.width, 3, padding=1), nn.ReLU(), HalvingPool()
-        )
+        self.first = nn.Sequential(nn.Conv2d(channels, config.width, 3, padding=1), nn.ReLU(), HalvingPool())
         self.second = nn.Sequential(
             nn.Conv2d(config.width, 2 * config.width, 3, padding=1), nn.ReLU(), HalvingPool()
         )

@@ -122,13 +122,9 @@ class Channel:
             self._known(kind)
         return self._post(Call("gather", payload=payload, ragged=ragged))
 
-    def broadcast(
-        self, tensors: list[Tensor], source: int, kind: str = "weights"
-    ) -> Pending[list[Tensor]]:
+    def broadcast(self, tensors: list[Tensor], source: int, kind: str = "weights") -> Pending[list[Tensor]]:
         """Write the tensors of the worker with rank `source` in this channel into everybody's."""
-        return self._post(
-            Call("broadcast", tensors=tensors, kind=self._known(kind), partner=source)
-        )
+        return self._post(Call("broadcast", tensors=tensors, kind=self._known(kind), partner=source))
 
     def push_pull(self, key: int | str, payload: Payload, server: Server) -> Pending[Payload]:
         """Push `payload` to the parameter server of `key` and pull its answer.
@@ -138,9 +134,7 @@ class Channel:
         for kind in payload:
             self._known(kind)
         owner = key % self.size if isinstance(key, int) else sum(key.encode()) % self.size
-        return self._post(
-            Call("push_pull", payload=payload, partner=owner, key=str(key), server=server)
-        )
+        return self._post(Call("push_pull", payload=payload, partner=owner, key=str(key), server=server))
 
     def send(self, payload: Payload, to: int) -> Pending[None]:
         """Send one message to the worker with rank `to` in this channel."""
@@ -229,6 +223,4 @@ class Flight:
         ]
 
     def load(self, state: list[dict[str, Any]]) -> None:
-        self._messages = [
-            (entry["lands"], None, Landing(entry["answer"], entry["note"])) for entry in state
-        ]
+        self._messages = [(entry["lands"], None, Landing(entry["answer"], entry["note"])) for entry in state]

@@ -34,7 +34,7 @@ def resolve(plugin_class: type, options: dict[str, Any]) -> Any:
     try:
         return strict(**options)
     except ValidationError as error:
-        raise UserError("; ".join(problems(error, known=[o.name for o in describe(plugin_class)])))
+        raise UserError("; ".join(problems(error, known=[o.name for o in describe(plugin_class)]))) from None
 
 
 def problems(error: ValidationError, known: list[str] | None = None) -> list[str]:

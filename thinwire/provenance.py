@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     import torch
 
 # The only variables of the environment that are recorded: what changes a result, and nothing secret.
-_VARIABLES = ("CUBLAS_WORKSPACE_CONFIG", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES")
+_VARIABLES = (
+    "CUBLAS_WORKSPACE_CONFIG",
+    "OMP_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "CUDA_VISIBLE_DEVICES",
+)
 
 
 def provenance(device: "torch.device") -> dict[str, Any]:

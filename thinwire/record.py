@@ -32,10 +32,7 @@ _BYTES = (
 )
 CURVE_COLUMNS = pa.schema(
     [("step", pa.int64()), ("epoch", pa.int64()), ("samples", pa.int64())]
-    + [
-        (name, pa.float64())
-        for name in ("lr", "train_loss", "test_loss", "test_accuracy_percent", *_BYTES)
-    ]
+    + [(name, pa.float64()) for name in ("lr", "train_loss", "test_loss", "test_accuracy_percent", *_BYTES)]
     + [(f"{clock}_seconds", pa.float64()) for clock in ("train", "eval", "harness")]
 )
 TRAFFIC_COLUMNS = pa.schema(

@@ -66,9 +66,7 @@ def test_all_workers_ship_the_same_weights(subject):
     run = subject.trainer()
     run.train(until=run.total_steps - 2)
     with torch.no_grad():
-        shipped = run.transport.together(
-            [lambda w=w: w.method.evaluated(w.quiet) for w in run.workers]
-        )
+        shipped = run.transport.together([lambda w=w: w.method.evaluated(w.quiet) for w in run.workers])
     shapes = [weight.shape for weight in run.workers[0].run.weights]
     for weights in shipped:
         assert [weight.shape for weight in weights] == shapes
@@ -97,8 +95,9 @@ def test_is_ssgd_where_it_says_so(subject):
         clusters = [c for c in subject.clusters() if c.nodes == nodes]
         assert clusters, f"equals_ssgd asks for {nodes} nodes, which it cannot have"
         for cluster in clusters:
-            run, ssgd = subject.trainer(cluster, chosen), small.trainer(
-                small.task(cluster.workers, cluster.nodes), "ssgd"
+            run, ssgd = (
+                subject.trainer(cluster, chosen),
+                small.trainer(small.task(cluster.workers, cluster.nodes), "ssgd"),
             )
             for step in range(1, run.total_steps + 1):
                 run.train(until=step)
@@ -137,9 +136,7 @@ def test_every_byte_is_metered(subject, monkeypatch):
         )
         run.train()
         totals = [worker.ledger.total() for worker in run.workers]
-        assert [total.payload_push for total in totals] == [
-            pushed[rank] for rank in range(cluster.workers)
-        ]
+        assert [total.payload_push for total in totals] == [pushed[rank] for rank in range(cluster.workers)]
         assert sum(t.wire_sent for t in totals) == sum(t.wire_received for t in totals)
         if cluster.nodes == 1:
             assert all(total.between_nodes == 0 for total in totals)

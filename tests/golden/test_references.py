@@ -37,7 +37,13 @@ def build():
 def test_a_method_is_its_reference(name, reference, options, workers, nodes, nesterov):
     optimizer = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01, "nesterov": nesterov}
     task = small.task(
-        workers, nodes, build_model=build, batch=16, epochs=6, optimizer=optimizer, data=small.digits(100)
+        workers,
+        nodes,
+        build_model=build,
+        batch=16,
+        epochs=6,
+        optimizer=optimizer,
+        data=small.digits(100),
     )
     run = small.trainer(task, name, **options)
     assert run.total_steps == STEPS

@@ -22,6 +22,4 @@ def test_the_size_of_buckets_changes_no_bit_and_no_byte():
         run.train()
     for run in runs[1:]:
         assert all(torch.equal(a, b) for a, b in zip(run.shipped()[0], runs[0].shipped()[0]))
-        assert run.workers[0].ledger.total().payload_push == (
-            runs[0].workers[0].ledger.total().payload_push
-        )
+        assert run.workers[0].ledger.total().payload_push == (runs[0].workers[0].ledger.total().payload_push)

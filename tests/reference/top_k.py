@@ -94,9 +94,7 @@ def train(
         aggregate = [mean / scale for mean in mean_over_workers(sent_of)]
 
         for worker in range(workers):
-            weights_of[worker] = optimizer_of[worker].step(
-                weights_of[worker], aggregate, learning_rate(step)
-            )
+            weights_of[worker] = optimizer_of[worker].step(weights_of[worker], aggregate, learning_rate(step))
 
         history.append(mean_over_workers(weights_of))
 

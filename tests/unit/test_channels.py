@@ -68,7 +68,10 @@ def test_gather_gives_everybodys_payload_in_order():
     world = World(3)
     gathered = world.together(
         lambda rank, channel: channel.gather(
-            {"values": torch.full((2,), float(rank)), "indices": torch.tensor([rank], dtype=torch.int32)}
+            {
+                "values": torch.full((2,), float(rank)),
+                "indices": torch.tensor([rank], dtype=torch.int32),
+            }
         ).wait()
     )
     assert [int(payload["indices"]) for payload in gathered[1]] == [0, 1, 2]
@@ -80,9 +83,7 @@ def test_gather_gives_everybodys_payload_in_order():
 
 def test_ragged_and_empty_payloads_travel_with_their_sizes():
     world = World(3)
-    gathered = world.together(
-        lambda rank, c: c.gather({"values": torch.ones(rank)}, ragged=True).wait()
-    )
+    gathered = world.together(lambda rank, c: c.gather({"values": torch.ones(rank)}, ragged=True).wait())
     assert [len(payload["values"]) for payload in gathered[0]] == [0, 1, 2]
     assert world.rows(0) == {
         ("world", "gather", "values"): (0, 12),

@@ -58,9 +58,7 @@ def test_four_workers_are_one_worker_with_all_their_images():
     def build():
         return nn.Sequential(nn.Flatten(), nn.Linear(64, 12), nn.Tanh(), nn.Linear(12, 10))
 
-    runs = [
-        small.trainer(small.task(w, build_model=build, data=small.digits()), "ssgd") for w in (1, 4)
-    ]
+    runs = [small.trainer(small.task(w, build_model=build, data=small.digits()), "ssgd") for w in (1, 4)]
     for run in runs:
         run.train()
     for alone, shared in zip(runs[0].shipped()[0], runs[1].shipped()[0]):

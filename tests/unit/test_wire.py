@@ -4,7 +4,15 @@ import pytest
 
 from thinwire.traffic import wire
 
-NODES = [(0,), (0, 0), (0, 1), (0, 0, 0), (0, 0, 1, 1), (0, 0, 0, 1, 1, 1, 2, 2, 2), (0, 1, 2, 3, 4)]
+NODES = [
+    (0,),
+    (0, 0),
+    (0, 1),
+    (0, 0, 0),
+    (0, 0, 1, 1),
+    (0, 0, 0, 1, 1, 1, 2, 2, 2),
+    (0, 1, 2, 3, 4),
+]
 
 
 @pytest.mark.parametrize("nodes", NODES)
@@ -28,9 +36,7 @@ def test_what_one_sends_the_next_receives():
             wire.all_reduce(following, nodes, nbytes).received
         )
         each = [10, 0, 7, 300, 5]
-        assert wire.all_gather(rank, nodes, each).sent == (
-            wire.all_gather(following, nodes, each).received
-        )
+        assert wire.all_gather(rank, nodes, each).sent == (wire.all_gather(following, nodes, each).received)
 
 
 def test_a_ring_crosses_each_node_boundary_once():

@@ -10,7 +10,14 @@ from thinwire.plugins import ROOT
 
 def main(arguments: Namespace) -> int:
     """Run the contract suite on one method's file, or on all in `methods/`."""
-    command = [sys.executable, "-m", "pytest", str(ROOT / "tests" / "contract"), "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        str(ROOT / "tests" / "contract"),
+        "-p",
+        "no:cacheprovider",
+    ]
     what = "methods/"
     if arguments.file is not None:
         if not arguments.file.is_file():

@@ -8,7 +8,7 @@ from rich.table import Table
 from thinwire import plugins
 
 
-def main(arguments: Namespace) -> int:  # noqa: ARG001
+def main(arguments: Namespace) -> int:
     """Every plug-in with the first line of its docstring; a broken one with its error."""
     console = Console(highlight=False)
     broken = False

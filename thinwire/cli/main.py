@@ -23,7 +23,7 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="thinwire", description="Train on many workers, send little between them.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    results = argparse.ArgumentParser(add_help=False)
+    results = _Parser(add_help=False)
     results.add_argument(
         "--results", type=Path, default=Path("results"), metavar="DIR", help="default: results"
     )
@@ -65,7 +65,11 @@ def _parser() -> argparse.ArgumentParser:
 
     check = commands.add_parser("check", help="hold methods to the contract")
     check.add_argument(
-        "file", nargs="?", type=Path, metavar="FILE", help="one method's file; none: all in methods/"
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="FILE",
+        help="one method's file; none: all in methods/",
     )
     return parser
 

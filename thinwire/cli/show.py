@@ -28,7 +28,11 @@ def main(arguments: Namespace) -> int:
         console.print()
         console.print(table)
     needs = method.needs
-    console.print(f"\nneeds at least {needs.workers} workers and {needs.nodes} nodes", markup=False, soft_wrap=True)
+    console.print(
+        f"\nneeds at least {needs.workers} workers and {needs.nodes} nodes",
+        markup=False,
+        soft_wrap=True,
+    )
     for entry in method.equals_ssgd:
         console.print(f"is SSGD with {entry or 'its defaults'}", markup=False, soft_wrap=True)
     return 0

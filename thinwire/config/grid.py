@@ -81,11 +81,7 @@ def _models(suite: Suite) -> list[Module]:
 
 def _methods(suite: Suite) -> list[Module]:
     """The methods in the order of the suite; the star gives the rest, by name."""
-    named = [
-        Module(label, e.use or label, e.options)
-        for label, e in suite.methods.items()
-        if label != EVERY
-    ]
+    named = [Module(label, e.use or label, e.options) for label, e in suite.methods.items() if label != EVERY]
     if EVERY in suite.methods:
         used = {module.use for module in named}
         named += [Module(name, name, {}) for name in plugins.find("method") if name not in used]

@@ -19,9 +19,7 @@ EVERY = "*"
 class Entry(Strict):
     """A module with options, under a label."""
 
-    use: str | None = Field(
-        default=None, description="name of the module; none: the entry's own label"
-    )
+    use: str | None = Field(default=None, description="name of the module; none: the entry's own label")
     options: dict[str, Any] = Field(default={}, description="its options; the others keep their defaults")
 
 
@@ -34,9 +32,7 @@ class Size(Strict):
     @model_validator(mode="after")
     def _even(self) -> "Size":
         if self.workers % self.nodes:
-            raise ValueError(
-                f"{self.workers} workers cannot be spread evenly over {self.nodes} nodes"
-            )
+            raise ValueError(f"{self.workers} workers cannot be spread evenly over {self.nodes} nodes")
         return self
 
     @property
@@ -115,13 +111,15 @@ def read(path: Path) -> Suite:
     except yaml.YAMLError as error:
         where = getattr(error, "problem_mark", None)
         line = f", line {where.line + 1}" if where else ""
-        raise UserError(f"{show(path)}{line}: this is not YAML ({getattr(error, 'problem', error)})")
+        raise UserError(
+            f"{show(path)}{line}: this is not YAML ({getattr(error, 'problem', error)})"
+        ) from None
     if not isinstance(content, dict):
         raise UserError(f"{show(path)}: a suite is a mapping; config/README.md shows its keys")
     try:
         return Suite.model_validate(content)
     except ValidationError as error:
-        raise UserError(f"{show(path)}: {'; '.join(problems(error))}")
+        raise UserError(f"{show(path)}: {'; '.join(problems(error))}") from None
 
 
 def suite_files() -> list[Path]:

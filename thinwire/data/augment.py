@@ -24,9 +24,7 @@ class Augment:
             ).to(images.device)
             images = _crop(functional.pad(images, [self.pad] * 4), offsets, images.shape[-2:])
         if self.flip:
-            flipped = torch.cat(
-                [torch.rand(share, generator=g) < 0.5 for g in streams]
-            ).to(images.device)
+            flipped = torch.cat([torch.rand(share, generator=g) < 0.5 for g in streams]).to(images.device)
             images = torch.where(flipped[:, None, None, None], images.flip(-1), images)
         return images
 

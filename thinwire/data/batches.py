@@ -77,7 +77,7 @@ class Normalise:
         return images.to(self._mean.dtype).sub_(self._mean).mul_(self._scale)
 
 
-def test_batches(
+def scoring_batches(
     data: Data, device: torch.device, dtype: torch.dtype, size: int = 500
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Images and labels of the test set, in order, normalised."""

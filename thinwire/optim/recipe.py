@@ -39,9 +39,7 @@ class Schedule(Strict):
     name: Literal["constant", "cosine", "step"] = Field(
         default="cosine", description="the form after the warm-up"
     )
-    warmup_epochs: float = Field(
-        default=0.0, ge=0, description="epochs of linear warm-up, step by step"
-    )
+    warmup_epochs: float = Field(default=0.0, ge=0, description="epochs of linear warm-up, step by step")
     milestones: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         default=(), strict=False, description="step: epochs at whose beginning the rate drops"
     )
@@ -68,7 +66,9 @@ class Recipe(Strict):
     optimizer: Sgd = Field(description="the optimizer that every method starts from")
     schedule: Schedule = Field(default=Schedule(), description="the learning rate over the run")
     evaluate_every_epochs: int = Field(
-        default=1, ge=1, description="epochs between two evaluations; the end of the run is one always"
+        default=1,
+        ge=1,
+        description="epochs between two evaluations; the end of the run is one always",
     )
 
     def batch_per_worker(self, workers: int) -> int:

@@ -18,8 +18,7 @@ def write(curves: pd.DataFrame, folder: Path) -> None:
     curves = curves.assign(
         panel=[f"{d}, {m}" for d, m in zip(curves.dataset, curves.model)],
         size=[
-            f"{w} workers" + (f" on {n} nodes" if n > 1 else "")
-            for w, n in zip(curves.workers, curves.nodes)
+            f"{w} workers" + (f" on {n} nodes" if n > 1 else "") for w, n in zip(curves.workers, curves.nodes)
         ],
         megabytes=(curves.payload_push_bytes + curves.payload_pull_bytes) / 1e6,
     )
@@ -66,4 +65,3 @@ def _draw(
     grid.figure.text(1, -0.01, f"runs: {kinds}", ha="right", va="top", fontsize=6, color="0.4")
     style.save(grid.figure, stem)
     plt.close(grid.figure)
-

@@ -58,6 +58,4 @@ def save(figure: Figure, stem: Path) -> None:
             bbox_inches="tight",
             metadata={"CreationDate": None, "Creator": None, "Producer": None},
         )
-        figure.savefig(
-            stem.with_suffix(".png"), bbox_inches="tight", dpi=200, metadata={"Software": None}
-        )
+        figure.savefig(stem.with_suffix(".png"), bbox_inches="tight", dpi=200, metadata={"Software": None})

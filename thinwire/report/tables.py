@@ -47,7 +47,9 @@ def summarise(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
             [of_baseline[f"{name}_bytes"].get(key) for key in table[CELL].itertuples(index=False, name=None)],
             dtype=float,
         )
-        table[f"{name}_reduction_percent"] = 100 * (1 - table[f"{name}_bytes"] / reference.where(reference > 0))
+        table[f"{name}_reduction_percent"] = 100 * (
+            1 - table[f"{name}_bytes"] / reference.where(reference > 0)
+        )
     place = table.method.map(order.index)
     return table.assign(place=place).sort_values([*CELL, "place"]).drop(columns="place")
 
@@ -59,11 +61,11 @@ def markdown(table: pd.DataFrame, title: str, evaluated_on: str) -> str:
         {
             "data set": table.dataset,
             "model": table.model,
-            "workers": [
-                f"{w} on {n} nodes" if n > 1 else str(w) for w, n in zip(table.workers, table.nodes)
-            ],
+            "workers": [f"{w} on {n} nodes" if n > 1 else str(w) for w, n in zip(table.workers, table.nodes)],
             "method": table.method,
-            f"accuracy on {evaluated_on.replace('_', '-')}, %": [_accuracy(row) for row in table.itertuples()],
+            f"accuracy on {evaluated_on.replace('_', '-')}, %": [
+                _accuracy(row) for row in table.itertuples()
+            ],
             "payload, MB": [_megabytes(value) for value in table.total_bytes],
             **{
                 f"{name} less, %": [_percent(v) for v in table[f"{name.replace(' ', '_')}_reduction_percent"]]
@@ -73,11 +75,8 @@ def markdown(table: pd.DataFrame, title: str, evaluated_on: str) -> str:
             "how": table.kind,
         }
     )
-    notes = [
-        f"{row.model}, {row.workers} workers, {row.method}: {row.reason}."
-        for row in table.itertuples()
-        if row.reason
-    ]
+    reasons = zip(table.model, table.workers, table.method, table.reason)
+    notes = [f"{model}, {w} workers, {method}: {reason}." for model, w, method, reason in reasons if reason]
     return "\n".join(
         [
             f"# {title}",

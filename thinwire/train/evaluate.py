@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from thinwire.data.arrays import Data
-from thinwire.data.batches import test_batches
+from thinwire.data.batches import scoring_batches
 
 
 class Score(NamedTuple):
@@ -30,7 +30,7 @@ def evaluate(
     state = {**dict(zip(names, weights)), **dict(zip(buffer_names, buffers))}
     model.eval()
     loss, correct, count = 0.0, 0, 0
-    for images, labels in test_batches(data, weights[0].device, dtype):
+    for images, labels in scoring_batches(data, weights[0].device, dtype):
         logits = torch.func.functional_call(model, state, (images,))
         loss += functional.cross_entropy(logits, labels, reduction="sum").item()
         correct += int((logits.argmax(1) == labels).sum())

@@ -178,7 +178,7 @@ class Attempt:
     def _heeding_signals(self) -> Any:
         """SIGINT and SIGTERM ask for a stop after the step; the second one stops at once."""
 
-        def ask(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        def ask(number: int, frame: FrameType | None) -> None:
             self._signal = number
             for heeded, handler in before.items():
                 signal.signal(heeded, handler)

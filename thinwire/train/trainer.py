@@ -57,9 +57,7 @@ class Task:
 class Trainer:
     """One run of one method, in process."""
 
-    def __init__(
-        self, task: Task, method: type[Method], config: Any, prepared: Path | None = None
-    ) -> None:
+    def __init__(self, task: Task, method: type[Method], config: Any, prepared: Path | None = None) -> None:
         self.task = task
         recipe, cluster = task.recipe, task.cluster
         self.batches = Batches(
@@ -95,7 +93,10 @@ class Trainer:
         ]
         # Of the steps not yet looked at: the step, counted from 1, and the loss of each worker.
         self._losses: list[tuple[int, list[Tensor]]] = []
-        self._train_loss = [0.0, 0]  # sum over workers and steps since the last evaluation, and their number
+        self._train_loss = [
+            0.0,
+            0,
+        ]  # sum over workers and steps since the last evaluation, and their number
         self._announces = method.forward_ready is not Method.forward_ready
 
     def skip(self) -> str | None:
@@ -114,9 +115,7 @@ class Trainer:
         self._require_settled()
 
     @torch.no_grad()
-    def train(
-        self, until: int | None = None, after_step: Callable[["Trainer"], None] | None = None
-    ) -> None:
+    def train(self, until: int | None = None, after_step: Callable[["Trainer"], None] | None = None) -> None:
         """Train to the end, or until `until` steps are done.
 
         Args:

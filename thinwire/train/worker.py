@@ -56,9 +56,7 @@ class Worker:
         self.run.node = self.channels["node"]
         self.run.across = self.channels["across"]
         world = cluster.world()
-        self.quiet = QuietChannel(
-            "quiet", world, _nodes(cluster, world), rank, transport, self.ledger
-        )
+        self.quiet = QuietChannel("quiet", world, _nodes(cluster, world), rank, transport, self.ledger)
         self.method = method(config, self.run, prepared)
         self.epoch_loss = 0.0  # sum over the steps of this epoch
         self._forward_seed = seeds.derive(seed, "forward", rank)
@@ -96,7 +94,7 @@ class Worker:
         for param in self.run.params:
             param.tensor.grad = None
         loss = functional.cross_entropy(self.model(images), labels)
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         self.run.loss = loss.detach()
 
     def exchange(self) -> None:

@@ -8,8 +8,11 @@ rule collect:
         curves="results/curves.parquet",
     log:
         "results/logs/collect.txt",
-    params:
-        suites=" ".join(SUITES),
+    conda:
+        "../../envs/thinwire.yaml"
     threads: 1
+    params:
+        thinwire=THINWIRE,
+        suites=" ".join(SUITES),
     shell:
-        "{THINWIRE} collect {params.suites} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        "{params.thinwire} collect {params.suites} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

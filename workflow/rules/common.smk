@@ -5,7 +5,11 @@ def grid():
         if workflow.is_main_process:
             for suite in SUITES:
                 require_valid(suite)
-        return {f"{cell.suite}/{cell.path}": cell for suite in SUITES for cell in cells(suite)}
+        return {
+            f"{cell.suite}/{cell.path}": cell
+            for suite in SUITES
+            for cell in cells(suite)
+        }
     except UserError as error:
         raise WorkflowError(str(error))
 

@@ -6,8 +6,11 @@ rule data:
         "results/data/{dataset}/manifest.json",
     log:
         "results/logs/data/{dataset}.txt",
-    params:
-        place=lambda wildcards: f"--from {DATA}/{wildcards.dataset}" if DATA else "",
+    conda:
+        "../../envs/thinwire.yaml"
     threads: 1
+    params:
+        thinwire=THINWIRE,
+        place=lambda wildcards: f"--from {DATA}/{wildcards.dataset}" if DATA else "",
     shell:
-        "{THINWIRE} data {wildcards.dataset} {params.place} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        "{params.thinwire} data {wildcards.dataset} {params.place} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

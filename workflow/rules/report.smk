@@ -12,6 +12,10 @@ rule report:
         ),
     log:
         "results/logs/report/{suite}.txt",
+    conda:
+        "../../envs/thinwire.yaml"
     threads: 1
+    params:
+        thinwire=THINWIRE,
     shell:
-        "{THINWIRE} report {wildcards.suite} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        "{params.thinwire} report {wildcards.suite} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

@@ -10,11 +10,14 @@ rule train:
         traffic=f"results/runs/{{suite}}/{{cell}}/{record.TRAFFIC}",
     log:
         "results/logs/train/{suite}/{cell}.txt",
+    conda:
+        "../../envs/thinwire.yaml"
+    threads: 1
     params:
+        thinwire=THINWIRE,
         # Not used by the command: when an option changes, so does this, and the run is made again.
         fingerprint=lambda wildcards: cell_of(wildcards).fingerprint,
-    threads: 1
     shell:
-        "{THINWIRE} run {wildcards.suite} {wildcards.cell} > {log} 2>&1"
-        " || {THINWIRE} bury {wildcards.suite} {wildcards.cell} $?"
+        "{params.thinwire} run {wildcards.suite} {wildcards.cell} > {log} 2>&1"
+        " || {params.thinwire} bury {wildcards.suite} {wildcards.cell} $?"
         " || {{ code=$?; cat {log} >&2; exit $code; }}"
