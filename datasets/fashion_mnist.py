@@ -36,18 +36,21 @@ class Dataset(thinwire.Dataset):
     }
 
     def fetch(self, place, download):
-        folder = place or (_DEBIAN if _DEBIAN.is_dir() else download)
-        if folder == download:
-            for name in self.files:
-                fetch_file(
-                    f"{_OFFICIAL}/{name}.gz",
-                    download / f"{name}.gz",
-                    otherwise="install Debian's package dataset-fashion-mnist, or put the four files "
-                    "into a folder and name it: `thinwire data fashion_mnist --from FOLDER`",
-                )
+        folder = place or (_DEBIAN if _DEBIAN.is_dir() else self._download(download))
         arrays = [self._read(folder, name) for name in self.files]
         train_images, train_labels, test_images, test_labels = arrays
         return Raw(train_images[:, None], train_labels, test_images[:, None], test_labels)
+
+    def _download(self, folder):
+        """The official files, fetched into `folder`."""
+        for name in self.files:
+            fetch_file(
+                f"{_OFFICIAL}/{name}.gz",
+                folder / f"{name}.gz",
+                otherwise="install Debian's package dataset-fashion-mnist, or put the four files into a "
+                "folder and name it: `thinwire data fashion_mnist --from FOLDER`",
+            )
+        return folder
 
     def _read(self, folder, name):
         """The array in one IDX file, its content verified first."""

@@ -1,0 +1,100 @@
+"""Checkpoints: bit for bit, whole or not at all."""
+
+import math
+
+import pytest
+import torch
+
+from thinwire import checkpoint
+from thinwire.checkpoint import restore
+from thinwire.errors import UserError
+
+STATE = {
+    "tensor": torch.randn(3, 4, dtype=torch.float64),
+    "half": torch.randn(5).to(torch.bfloat16),
+    "empty": torch.zeros(0, 3, dtype=torch.int32),
+    "scalar": torch.tensor(7),
+    "nested": {0: [torch.ones(2), None, True, "text"], 1: {"x": 0.1 + 0.2}},
+    "numbers": [1, -0.0, 1e-310, math.inf, 2**62],
+}
+
+
+def same(a, b):
+    if isinstance(a, torch.Tensor):
+        return a.dtype == b.dtype and a.shape == b.shape and torch.equal(a, b)
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    return type(a) is type(b) and repr(a) == repr(b)
+
+
+def test_a_state_comes_back_bit_for_bit(tmp_path):
+    checkpoint.save(tmp_path, 3, STATE)
+    assert same(checkpoint.latest(tmp_path, pytest.fail), STATE)
+
+
+def test_nan_comes_back(tmp_path):
+    checkpoint.save(tmp_path, 3, {"x": math.nan})
+    assert math.isnan(checkpoint.latest(tmp_path, pytest.fail)["x"])
+
+
+def test_the_newest_is_taken_and_two_are_kept(tmp_path):
+    for step in (9, 10, 100):
+        checkpoint.save(tmp_path, step, {"step": step})
+    assert checkpoint.latest(tmp_path, pytest.fail) == {"step": 100}
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["000000010", "000000100"]
+
+
+@pytest.mark.parametrize("file", ["tensors.safetensors", "tree.json"])
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "missing"])
+def test_a_damaged_one_is_named_and_the_one_before_it_is_taken(tmp_path, file, damage):
+    checkpoint.save(tmp_path, 1, {"step": 1, "t": torch.ones(4)})
+    checkpoint.save(tmp_path, 2, {"step": 2, "t": torch.ones(4)})
+    path = tmp_path / "000000002" / file
+    content = bytearray(path.read_bytes())
+    if damage == "truncated":
+        path.write_bytes(content[: len(content) // 2])
+    elif damage == "flipped":
+        content[-2] ^= 1
+        path.write_bytes(content)
+    else:
+        path.unlink()
+    warnings = []
+    assert checkpoint.latest(tmp_path, warnings.append)["step"] == 1
+    assert len(warnings) == 1
+    assert "000000002 is damaged" in warnings[0]
+
+
+def test_nothing_there_is_none(tmp_path):
+    assert checkpoint.latest(tmp_path / "nothing", pytest.fail) is None
+
+
+def test_what_an_interrupted_write_left_is_not_taken_for_a_checkpoint(tmp_path):
+    (tmp_path / ".000000009.123").mkdir()
+    assert checkpoint.latest(tmp_path, pytest.fail) is None
+
+
+def test_a_full_disk_leaves_the_checkpoint_before_it(tmp_path, monkeypatch):
+    checkpoint.save(tmp_path, 1, {"step": 1})
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    with pytest.raises(UserError, match="No space left on device"):
+        checkpoint.save(tmp_path, 2, {"step": 2})
+    assert checkpoint.latest(tmp_path, pytest.fail) == {"step": 1}
+
+
+def test_restoring_keeps_the_identity_of_tensors_and_dictionaries():
+    tensor, inner = torch.zeros(3), {"x": 1}
+    target = {"t": tensor, "inner": inner, "old": 5}
+    saved = {"t": torch.ones(3), "inner": {"x": 2, "y": torch.ones(1)}, "new": [1]}
+    restore(target, saved, torch.device("cpu"))
+    assert target["t"] is tensor
+    assert target["inner"] is inner
+    assert torch.equal(tensor, torch.ones(3))
+    assert inner["x"] == 2
+    assert "old" not in target
+    assert target["new"] == [1]

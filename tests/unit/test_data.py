@@ -1,0 +1,203 @@
+"""Data sets on disk, batches, augmentation, downloads."""
+
+import gzip
+import hashlib
+import http.server
+import struct
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+from tests import small
+from thinwire import plugins
+from thinwire.data import arrays
+from thinwire.data.augment import Augment
+from thinwire.data.batches import Batches
+from thinwire.data.download import download
+from thinwire.errors import UserError
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def digits_folder(tmp_path):
+    dataset = plugins.get("dataset", "digits").load()()
+    arrays.lay_out("digits", dataset, tmp_path / "digits", None, tmp_path / "download")
+    return tmp_path / "digits", dataset
+
+
+def test_digits_are_all_there_and_no_test_image_is_trained_on(digits_folder):
+    data = arrays.load(*digits_folder)
+    assert len(data.train_images) + len(data.test_images) == 1797
+    train = {image.numpy().tobytes() for image in data.train_images}
+    shared = sum(image.numpy().tobytes() in train for image in data.test_images)
+    assert shared == 0
+    shares = torch.bincount(data.test_labels) / (
+        torch.bincount(data.test_labels) + torch.bincount(data.train_labels)
+    )
+    assert float(shares.min()) > 0.29
+    assert float(shares.max()) < 0.31
+
+
+def test_the_manifest_tells_mean_and_deviation_of_the_training_images(digits_folder):
+    data = arrays.load(*digits_folder)
+    pixels = data.train_images.double()
+    assert data.mean[0] == pytest.approx(float(pixels.mean()))
+    assert data.std[0] == pytest.approx(float(pixels.std(correction=0)))
+
+
+def test_laying_out_twice_gives_the_same_bytes(digits_folder, tmp_path):
+    folder, dataset = digits_folder
+    arrays.lay_out("digits", dataset, tmp_path / "again", None, tmp_path / "download")
+    for path in folder.iterdir():
+        assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes()
+
+
+def test_what_is_held_out_for_tuning_comes_from_the_training_set(digits_folder):
+    data = arrays.load(*digits_folder)
+    tuning = data.held_out(0.1)
+    assert len(tuning.test_images) == round(0.1 * len(data.train_images))
+    assert len(tuning.train_images) + len(tuning.test_images) == len(data.train_images)
+    both = {i.numpy().tobytes() for i in [*tuning.train_images, *tuning.test_images]}
+    assert both == {i.numpy().tobytes() for i in data.train_images}
+    assert torch.equal(tuning.test_images, data.held_out(0.1).test_images)
+
+
+def write_idx(path, array, compressed):
+    header = struct.pack(f">HBB{array.ndim}I", 0, 8, array.ndim, *array.shape)
+    content = header + array.astype(np.uint8).tobytes()
+    if compressed:
+        path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(content))
+    else:
+        path.write_bytes(content)
+    return hashlib.sha256(content).hexdigest()
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_fashion_mnist_reads_the_official_format(tmp_path, monkeypatch, compressed):
+    dataset = plugins.get("dataset", "fashion_mnist").load()
+    rng = np.random.default_rng(0)
+    made = {
+        "train-images-idx3-ubyte": rng.integers(0, 256, (30, 28, 28)),
+        "train-labels-idx1-ubyte": rng.integers(0, 10, 30),
+        "t10k-images-idx3-ubyte": rng.integers(0, 256, (20, 28, 28)),
+        "t10k-labels-idx1-ubyte": rng.integers(0, 10, 20),
+    }
+    digests = {name: write_idx(tmp_path / name, a, compressed) for name, a in made.items()}
+    monkeypatch.setattr(dataset, "files", digests)
+    arrays.lay_out("fashion_mnist", dataset(), tmp_path / "laid", tmp_path, tmp_path)
+    data = arrays.load(tmp_path / "laid", dataset())
+    assert data.train_images.shape == (30, 1, 28, 28)
+    assert np.array_equal(data.test_images[:, 0].numpy(), made["t10k-images-idx3-ubyte"])
+    assert np.array_equal(data.train_labels.numpy(), made["train-labels-idx1-ubyte"])
+
+
+def batches(workers, batch, data=None):
+    return Batches(data or small.digits(), workers, batch, 3, CPU, torch.float64)
+
+
+def test_an_epoch_shows_every_image_once():
+    run = batches(4, 5)
+    seen = torch.cat([images for step in range(6) for images, _ in run.at(step)])
+    assert run.steps_per_epoch == 6
+    assert len(torch.unique(seen.flatten(1), dim=0)) == len(
+        torch.unique(small.digits().train_images.flatten(1), dim=0)
+    )
+
+
+def test_workers_share_the_batch_that_one_worker_would_see():
+    alone, shared = batches(1, 20), batches(4, 5)
+    for step in (0, 5, 6, 13):
+        whole = alone.at(step)[0][0]
+        assert torch.equal(whole, torch.cat([images for images, _ in shared.at(step)]))
+
+
+def test_epochs_have_different_orders_and_any_step_can_be_asked_for():
+    run = batches(1, 20)
+    first, second = run.at(0)[0][0], run.at(6)[0][0]
+    assert not torch.equal(first, second)
+    assert torch.equal(run.at(0)[0][0], first)
+
+
+def test_a_batch_larger_than_the_training_set_is_refused():
+    with pytest.raises(UserError, match="digits has 120"):
+        batches(4, 31)
+
+
+def test_augmentation_is_the_workers_own():
+    """The images of worker 1 do not depend on how many workers there are beside it."""
+    data = small.digits(pad=2)
+    images = data.train_images[:10].double()
+
+    def stream(worker):
+        return torch.Generator().manual_seed(100 + worker)
+
+    two = data.augment(images, [stream(0), stream(1)])
+    alone = data.augment(images[5:], [stream(1)])
+    assert torch.equal(two[5:], alone)
+    assert not torch.equal(two, images)
+
+
+def test_a_crop_is_a_shift_with_zeros_at_the_border():
+    image = torch.arange(1, 17, dtype=torch.uint8).view(1, 1, 4, 4)
+    seen = set()
+    for seed in range(200):
+        out = Augment(pad=1)(image, [torch.Generator().manual_seed(seed)])
+        padded = torch.nn.functional.pad(image, [1] * 4)
+        windows = [padded[:, :, y : y + 4, x : x + 4] for y in range(3) for x in range(3)]
+        (place,) = [i for i, window in enumerate(windows) if torch.equal(out, window)]
+        seen.add(place)
+    assert seen == set(range(9))
+
+
+def test_a_flip_mirrors_half_of_the_images():
+    images = torch.arange(4, dtype=torch.uint8).view(1, 1, 1, 4).repeat(2000, 1, 1, 1)
+    out = Augment(flip=True)(images, [torch.Generator().manual_seed(0)])
+    mirrored = (out == images.flip(-1)).all(dim=(1, 2, 3)).sum()
+    assert 900 < int(mirrored) < 1100
+
+
+CONTENT = bytes(range(256)) * 400
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    """Knows ranges, and drops the connection in the middle of the first answer."""
+
+    dropped = False
+    ranges: list[str | None] = []  # noqa: RUF012
+
+    def do_GET(self):  # noqa: N802
+        wanted = self.headers.get("Range")
+        Server.ranges.append(wanted)
+        start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
+        self.send_response(206 if wanted else 200)
+        self.send_header("Content-Length", str(len(CONTENT) - start))
+        self.end_headers()
+        if not Server.dropped:
+            Server.dropped = True
+            self.wfile.write(CONTENT[start : start + 5000])
+            return
+        self.wfile.write(CONTENT[start:])
+
+    def log_message(self, *arguments):
+        pass
+
+
+def test_a_download_goes_on_where_the_connection_broke(tmp_path):
+    Server.dropped, Server.ranges = False, []
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    target = tmp_path / "folder" / "file"
+    download(f"http://127.0.0.1:{server.server_port}/file", target, otherwise="")
+    assert target.read_bytes() == CONTENT
+    assert Server.ranges == [None, "bytes=5000-"]
+    server.shutdown()
+    server.server_close()
+    download("http://127.0.0.1:1/file", target, otherwise="")  # it is there: nobody is asked
+
+
+def test_a_download_that_cannot_be_says_what_to_do_instead(tmp_path):
+    with pytest.raises(UserError, match=r"http://127.0.0.1:9/file cannot be fetched .*: put it there"):
+        download("http://127.0.0.1:9/file", tmp_path / "file", otherwise="put it there")

@@ -1,0 +1,99 @@
+"""The architectures: their published sizes, their stages, what they take."""
+
+import pytest
+import torch
+
+from thinwire import plugins, vision
+from thinwire.errors import UserError
+from thinwire.options import resolve
+
+
+def build(name, shape=(3, 32, 32), classes=10, **options):
+    model = plugins.get("model", name).load()
+    return model(resolve(model, options), shape, classes)
+
+
+def size(model):
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "parameters"),
+    [
+        # He et al., table 6: 0.27, 0.46, 0.85 and 1.7 million; exact counts of the option A form
+        ("resnet", {"depth": 20}, 269_722),
+        ("resnet", {"depth": 32}, 464_154),
+        ("resnet", {"depth": 56}, 853_018),
+        ("resnet", {"depth": 110}, 1_727_962),
+        # convolutions of VGG-16 with bias (14,714,688) and a head of 512-512-10 (530,442)
+        ("vgg", {"depth": 16, "batch_norm": False}, 15_245_130),
+        ("vgg", {"depth": 11, "batch_norm": False}, 9_750_922),
+    ],
+)
+def test_sizes_are_the_published_ones(name, options, parameters):
+    assert size(build(name, **options)) == parameters
+
+
+@pytest.mark.parametrize(("depth", "parameters"), [(18, 11_689_512), (50, 25_557_032)])
+def test_the_imagenet_resnets_are_torchvisions(depth, parameters):
+    model = build("resnet", (3, 224, 224), 1000, depth=depth).eval()
+    assert size(model) == parameters
+    theirs = getattr(vision.models(), f"resnet{depth}")().eval()
+    theirs.load_state_dict(dict(zip(theirs.state_dict(), model.state_dict().values())))
+    images = torch.randn(1, 3, 64, 64)
+    torch.testing.assert_close(model(images), theirs(images))
+
+
+def test_the_imagenet_alexnet_is_torchvisions():
+    model = build("alexnet", (3, 224, 224), 1000, form="imagenet").eval()
+    assert size(model) == 61_100_840
+    theirs = vision.models().alexnet().eval()
+    theirs.load_state_dict(dict(zip(theirs.state_dict(), model.state_dict().values())))
+    images = torch.randn(1, 3, 224, 224)
+    torch.testing.assert_close(model(images), theirs(images))
+
+
+EVERY = [
+    ("cnn", {}),
+    ("resnet", {"depth": 8}),
+    ("resnet", {"depth": 18}),
+    ("vgg", {"depth": 11, "width": 8}),
+    ("vgg", {"depth": 16, "width": 8, "batch_norm": False}),
+    ("alexnet", {"width": 8}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), EVERY)
+@pytest.mark.parametrize("shape", [(1, 8, 8), (1, 28, 28), (3, 32, 32)])
+def test_a_model_takes_its_images_and_every_parameter_learns(name, options, shape):
+    model = build(name, shape, 7, **options)
+    logits = model(torch.randn(4, *shape))
+    assert logits.shape == (4, 7)
+    logits.square().sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize(("name", "options"), EVERY)
+def test_every_parameter_is_in_exactly_one_stage_in_the_order_of_the_model(name, options):
+    model = build(name, **options)
+    staged = [p for stage in model.stages() for layer in stage for p in layer.parameters()]
+    assert [id(p) for p in staged] == [id(p) for p in model.parameters()]
+    assert len(model.stages()) >= 3
+
+
+@pytest.mark.parametrize("name", sorted(plugins.find("model")))
+def test_every_model_has_a_width(name):
+    slim, wide = build(name, width=4), build(name, width=8)
+    assert size(slim) < size(wide)
+
+
+def test_without_batch_norm_there_is_none():
+    names = {type(module).__name__ for module in build("vgg", batch_norm=False, width=8).modules()}
+    assert "BatchNorm2d" not in names
+
+
+def test_torchvisions_forms_refuse_another_width():
+    with pytest.raises(UserError, match="width 64 only, not 16"):
+        build("resnet", depth=18, width=16)
+    with pytest.raises(UserError, match="3x224x224"):
+        build("alexnet", form="imagenet")
