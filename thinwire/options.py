@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pydantic
 from pydantic import ConfigDict, ValidationError
 
-from thinwire.errors import UserError
+from thinwire.errors import Problems
 
 
 class Option(NamedTuple):
@@ -27,14 +27,15 @@ def resolve(plugin_class: type, options: dict[str, Any]) -> Any:
     """The `Config` of a plug-in with these options; the others take their defaults.
 
     Raises:
-        UserError: every unknown name, wrong type and value out of range, in one message.
+        Problems: every unknown name, wrong type and value out of range, in one message.
     """
     config: Any = plugin_class.Config  # type: ignore[attr-defined]
     strict = pydantic.dataclasses.dataclass(config, config=ConfigDict(strict=True, extra="forbid"))
     try:
         return strict(**options)
     except ValidationError as error:
-        raise UserError("; ".join(problems(error, known=[o.name for o in describe(plugin_class)]))) from None
+        known = [option.name for option in describe(plugin_class)]
+        raise Problems("", problems(error, known)) from None
 
 
 def problems(error: ValidationError, known: list[str] | None = None) -> list[str]:
@@ -43,7 +44,7 @@ def problems(error: ValidationError, known: list[str] | None = None) -> list[str
     for problem in error.errors():
         path = ".".join(str(part) for part in problem["loc"])
         if problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-            among = f"; known are {', '.join(known)}" if known else ""
+            among = f" (known are {', '.join(known)})" if known else ""
             found.append(f"{path}: there is no such key{among}")
         elif problem["type"] in ("missing",):
             found.append(f"{path}: it is missing")

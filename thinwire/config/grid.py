@@ -3,7 +3,7 @@
 from thinwire import plugins
 from thinwire.config.cell import Cell, Module
 from thinwire.config.suite import EVERY, Suite, load, path_of
-from thinwire.errors import UserError
+from thinwire.errors import Problems, UserError
 from thinwire.options import resolve
 
 
@@ -15,7 +15,7 @@ def cells(name: str) -> list[Cell]:
     """
     suite = load(name)
     models, methods = _models(suite), _methods(suite)
-    _require_known(name, suite, models, methods)
+    _require_none(name, _unknown(suite, models, methods))
     return [
         Cell(
             suite=name,
@@ -62,17 +62,19 @@ def require_valid(name: str) -> None:
         UserError: every unknown option, wrong type and value out of range, in one message.
     """
     suite = load(name)
-    found = []
-    for kind, modules in (("model", _models(suite)), ("method", _methods(suite))):
+    models, methods = _models(suite), _methods(suite)
+    found = _unknown(suite, models, methods)
+    for kind, modules in (("model", models), ("method", methods)):
+        there = plugins.find(kind)
         for module in modules:
             try:
-                resolve(plugins.get(kind, module.use).load(), module.options)
+                if module.use in there:
+                    resolve(there[module.use].load(), module.options)
             except plugins.PluginError:
                 continue
-            except UserError as error:
-                found += [f"{kind}s.{module.label}.options.{line}" for line in str(error).split("; ")]
-    if found:
-        raise UserError(f"{plugins.show(path_of(name))}: {'; '.join(found)}")
+            except Problems as error:
+                found += [f"{kind}s.{module.label}.options.{line}" for line in error.found]
+    _require_none(name, found)
 
 
 def _models(suite: Suite) -> list[Module]:
@@ -88,8 +90,13 @@ def _methods(suite: Suite) -> list[Module]:
     return sorted(named, key=lambda module: module.label != suite.baseline)
 
 
-def _require_known(name: str, suite: Suite, models: list[Module], methods: list[Module]) -> None:
-    """Every plug-in that a suite names must exist, and its baseline must be one of its methods."""
+def _require_none(name: str, found: list[str]) -> None:
+    if found:
+        raise Problems(plugins.show(path_of(name)), found)
+
+
+def _unknown(suite: Suite, models: list[Module], methods: list[Module]) -> list[str]:
+    """Plug-ins that a suite names and that do not exist, and a baseline that is not one of its methods."""
     found = []
     wanted = {
         "dataset": [(dataset, dataset) for dataset in suite.datasets],
@@ -108,5 +115,4 @@ def _require_known(name: str, suite: Suite, models: list[Module], methods: list[
     star = suite.methods.get(EVERY)
     if star and (star.use or star.options):
         found.append("methods.*: it stands for many modules and takes neither `use` nor `options`")
-    if found:
-        raise UserError(f"{plugins.show(path_of(name))}: {'; '.join(found)}")
+    return found

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from thinwire.errors import UserError
+from thinwire.errors import Problems, UserError
 from thinwire.optim.recipe import Recipe, Strict
 from thinwire.options import problems
 from thinwire.plugins import ROOT, show
@@ -107,19 +107,20 @@ def load(name: str) -> Suite:
 def read(path: Path) -> Suite:
     """Read and validate the file of a suite."""
     try:
-        content = yaml.safe_load(path.read_text())
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{show(path)} cannot be read ({error})") from None
     except yaml.YAMLError as error:
         where = getattr(error, "problem_mark", None)
         line = f", line {where.line + 1}" if where else ""
-        raise UserError(
-            f"{show(path)}{line}: this is not YAML ({getattr(error, 'problem', error)})"
-        ) from None
+        what = " ".join(str(getattr(error, "problem", None) or error).split())
+        raise UserError(f"{show(path)}{line}: this is not YAML ({what})") from None
     if not isinstance(content, dict):
         raise UserError(f"{show(path)}: a suite is a mapping; config/README.md shows its keys")
     try:
         return Suite.model_validate(content)
     except ValidationError as error:
-        raise UserError(f"{show(path)}: {'; '.join(problems(error))}") from None
+        raise Problems(show(path), problems(error)) from None
 
 
 def suite_files() -> list[Path]:

@@ -5,6 +5,7 @@ import os
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -95,8 +96,10 @@ def load(folder: Path, dataset: Dataset) -> Data:
         raise UserError(
             f"there is no data set in {folder}: prepare it with `thinwire data {folder.name}`"
         ) from None
-    except json.JSONDecodeError as error:
+    except (OSError, ValueError) as error:
         raise UserError(f"{folder / MANIFEST} cannot be read ({error}): {again}") from None
+    if not _is_manifest(manifest):
+        raise UserError(f"{folder / MANIFEST} is not the manifest of a data set: {again}")
     tensors = {}
     for name, expected in manifest["files"].items():
         path = folder / name
@@ -119,6 +122,13 @@ def load(folder: Path, dataset: Dataset) -> Data:
         checksums={name: entry["sha256"] for name, entry in manifest["files"].items()},
         **tensors,
     )
+
+
+def _is_manifest(content: Any) -> bool:
+    """Does it have what `lay_out` writes?"""
+    keys = {"name", "classes", "shape", "mean", "std", "files"}
+    arrays = {f"{field}.npy" for field in Raw._fields}
+    return isinstance(content, dict) and keys <= set(content) and set(content["files"]) == arrays
 
 
 def _require_sound(name: str, dataset: Dataset, raw: Raw) -> None:

@@ -1,0 +1,491 @@
+"""Bad input is answered with one sentence that says what is wrong and where, and exit code 2."""
+
+import copy
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+import thinwire
+from thinwire import plugins
+from thinwire.config import grid, suite
+from thinwire.data import arrays
+from thinwire.dataset import Raw
+from thinwire.errors import UserError
+
+GOOD = {
+    "title": "bad input",
+    "seed": 1,
+    "repetitions": 1,
+    "datasets": ["digits"],
+    "models": {"cnn": {"options": {"width": 8}}},
+    "methods": {"ssgd": None},
+    "workers": [2],
+    "recipe": {"epochs": 1, "batch": 8, "batch_per": "worker", "optimizer": {"lr": 0.1}},
+}
+
+
+def changed(changes: dict) -> dict:
+    """The good suite with other values at dotted paths."""
+    content = copy.deepcopy(GOOD)
+    for path, value in changes.items():
+        *parents, last = path.split(".")
+        place = content
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[last] = value
+    return content
+
+
+# ---- In a process of its own: what a person sees.
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A copy of the project that tests may damage."""
+    folder = tmp_path_factory.mktemp("project")
+    for name in ("config", "methods", "models", "datasets", "thinwire"):
+        shutil.copytree(plugins.ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    return folder
+
+
+@pytest.fixture
+def put(project):
+    """Write a file into the project; it is gone after the test."""
+    written = []
+
+    def write(name: str, text: str) -> Path:
+        path = project / name
+        if not path.parent.exists():
+            written.append(path.parent)
+            path.parent.mkdir()
+        written.append(path)
+        path.write_text(text)
+        return path
+
+    yield write
+    for path in reversed(written):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def call(project: Path, *args: object) -> subprocess.CompletedProcess:
+    """`thinwire ARGS` in the copy."""
+    return subprocess.run(
+        [sys.executable, "-m", "thinwire", *map(str, args)],
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": str(project), "COLUMNS": "400"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def refused(project: Path, *args: object, words: tuple[str, ...]) -> str:
+    """The one sentence with which a command refuses its input."""
+    done = call(project, *args)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
+    assert len(lines) == 1, done.stderr
+    assert lines[0].startswith("thinwire:")
+    for word in words:
+        assert word in lines[0]
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("cells", "nothing"), ("no suite 'nothing'", "demo")),
+        (("run", "demo", "no/such/cell"), ("demo", "no cell 'no/such/cell'", "digits")),
+        (("show", "nothing"), ("no method 'nothing'", "ssgd")),
+        (("check", "nothing.py"), ("nothing.py", "no such file")),
+        (("data", "nothing"), ("no dataset 'nothing'", "digits")),
+        (("data", "digits", "--from", "nowhere"), ("--from nowhere", "no such folder")),
+    ],
+    ids=lambda value: value[0] if value[0] != "data" else "-".join(value),
+)
+def test_unknown_names(project, args, words):
+    refused(project, *args, words=words)
+
+
+def test_unknown_command_is_one_line(project):
+    refused(project, "nothing", words=("nothing", "--help"))
+
+
+def test_errors_of_a_suite_come_in_one_line(project, put):
+    put("config/bad.yaml", yaml.safe_dump(changed({"sed": 1, "seed": "one", "recipe.epochs": 0})))
+    refused(project, "cells", "bad", words=("config/bad.yaml", "sed:", "seed:", "recipe.epochs:"))
+
+
+def test_suite_that_is_not_yaml(project, put):
+    put("config/bad.yaml", "title: x\nseed: [1, 2\n")
+    refused(project, "cells", "bad", words=("config/bad.yaml", "line 3", "not YAML"))
+
+
+def test_unknown_method_in_a_suite(project, put):
+    put("config/bad.yaml", yaml.safe_dump(changed({"methods.nothing": None})))
+    line = refused(project, "cells", "bad", words=("config/bad.yaml", "methods.nothing:", "ssgd"))
+    assert "options" not in line
+
+
+def test_option_of_wrong_value_in_a_suite(project, put):
+    put("config/bad.yaml", yaml.safe_dump(changed({"methods.top_k": {"options": {"density": 0}}})))
+    refused(project, "cells", "bad", words=("config/bad.yaml", "methods.top_k.options.density", "not 0"))
+
+
+def test_run_without_data(project, tmp_path):
+    cell = grid.cells("demo")[0].path
+    refused(
+        project, "run", "demo", cell, "--results", tmp_path, words=("no data set", "thinwire data digits")
+    )
+
+
+@pytest.mark.parametrize("below", ["", "x"])
+def test_results_folder_that_is_a_file(project, tmp_path, below):
+    file = tmp_path / "file"
+    file.write_text("")
+    refused(project, "data", "digits", "--results", file / below, words=("cannot be written", str(file)))
+
+
+def test_run_with_a_results_folder_that_is_a_file(project, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    cell = grid.cells("demo")[0].path
+    refused(project, "run", "demo", cell, "--results", file / "x", words=("cannot be written", str(file)))
+
+
+def test_fashion_mnist_from_an_empty_folder(project, tmp_path):
+    refused(
+        project,
+        *("data", "fashion_mnist", "--from", tmp_path, "--results", tmp_path / "results"),
+        words=(str(tmp_path), "train-images-idx3-ubyte"),
+    )
+
+
+def test_two_modules_of_one_name(project, put):
+    put("methods/ssgd/__init__.py", '"""Another."""\n')
+    refused(project, "list", words=("ssgd", "methods/ssgd.py", "methods/ssgd/__init__.py", "rename"))
+
+
+def test_list_shows_a_broken_method_and_the_others(project, put):
+    put("methods/broken.py", '"""Broken."""\n\ndef (\n')
+    put("methods/empty.py", '"""Nothing in it."""\n')
+    done = call(project, "list")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stdout + done.stderr
+    rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
+    assert "broken: methods/broken.py, line 3: SyntaxError" in rows["broken"]
+    assert "broken: methods/empty.py: it must define a class Method" in rows["empty"]
+    for name in ("ssgd", "top_k", "local_sgd", "cnn", "resnet", "digits", "fashion_mnist"):
+        assert name in rows
+        assert "broken" not in rows[name]
+
+
+def test_show_of_a_broken_method(project, put):
+    put("methods/broken.py", '"""Broken."""\n\nimport nothing_of_this_name\n')
+    refused(project, "show", "broken", words=("methods/broken.py, line 3", "nothing_of_this_name"))
+
+
+# ---- Suites.
+
+
+@pytest.fixture
+def write_suite(tmp_path, monkeypatch):
+    """Write the suite `bad`, and have it found."""
+    monkeypatch.setattr(suite, "ROOT", tmp_path)
+    (tmp_path / "config").mkdir()
+
+    def write(content: dict | str | bytes) -> Path:
+        path = tmp_path / "config" / "bad.yaml"
+        if isinstance(content, dict):
+            content = yaml.safe_dump(content)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return write
+
+
+def message(function, *args) -> str:
+    """What a function refuses with: one line."""
+    with pytest.raises(UserError) as caught:
+        function(*args)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_the_good_suite_is_good(write_suite):
+    write_suite(GOOD)
+    grid.require_valid("bad")
+    assert len(grid.cells("bad")) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"colour": 1}, ("colour: there is no such key",)),
+        ({"recipe.optimizer.rate": 1}, ("recipe.optimizer.rate: there is no such key",)),
+        ({"seed": "one"}, ("seed:", "integer", "not 'one'")),
+        ({"seed": -1}, ("seed:", "not -1")),
+        ({"repetitions": True}, ("repetitions:", "integer")),
+        ({"datasets": []}, ("datasets:",)),
+        ({"workers": [0]}, ("workers.0.workers:", "not 0")),
+        ({"workers": [{"workers": 6, "nodes": 4}]}, ("workers.0:", "6 workers", "4 nodes")),
+        ({"workers": [3], "recipe.batch_per": "run"}, ("batch of 8", "3 workers")),
+        ({"device": "tpu"}, ("device:", "not 'tpu'")),
+        ({"recipe.optimizer.lr": 0}, ("recipe.optimizer.lr:", "not 0")),
+        (
+            {"recipe.optimizer": {"lr": 0.1, "momentum": 0.0, "nesterov": True}},
+            ("recipe.optimizer:", "nesterov", "momentum"),
+        ),
+        (
+            {"recipe.schedule": {"name": "step", "milestones": [4, 2]}},
+            ("recipe.schedule:", "milestones must rise"),
+        ),
+        (
+            {"recipe.schedule": {"name": "step", "milestones": [2, 2]}},
+            ("recipe.schedule:", "milestones must rise"),
+        ),
+        ({"recipe.schedule": {"name": "step"}}, ("recipe.schedule:", "milestones")),
+        ({"recipe.schedule": {"name": "cosine", "milestones": [2]}}, ("recipe.schedule:", "milestones")),
+        ({"methods": {"a/b": None}}, ("methods.a/b",)),
+        (
+            {"colour": 1, "seed": "one", "recipe.epochs": 0, "workers": [{"workers": 3, "nodes": 2}]},
+            ("colour:", "seed:", "recipe.epochs:", "workers.0:"),
+        ),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
+)
+def test_invalid_suite(write_suite, changes, words):
+    path = write_suite(changed(changes))
+    said = message(suite.read, path)
+    assert said.startswith(f"{path}: ")
+    for word in words:
+        assert word in said
+
+
+def test_missing_key_of_a_suite(write_suite):
+    path = write_suite({key: value for key, value in GOOD.items() if key != "title"})
+    assert "title: it is missing" in message(suite.read, path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "- a\n- b\n", "a: [1\n", "a: b: c\n", "\tx: 1\n", "a: \x00\n", b"title: \xff\xfe\n"],
+    ids=["empty", "list", "open bracket", "two colons", "tab", "NUL", "not UTF-8"],
+)
+def test_suite_that_cannot_be_read(write_suite, content):
+    path = write_suite(content)
+    assert str(path) in message(suite.read, path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"methods.nothing": None}, ("methods.nothing:", "no method 'nothing'", "ssgd")),
+        ({"methods.label": {"use": "nothing"}}, ("methods.label:", "no method 'nothing'")),
+        ({"models.nothing": None}, ("models.nothing:", "no model 'nothing'", "cnn")),
+        ({"datasets": ["nothing"]}, ("datasets.nothing:", "no dataset 'nothing'", "digits")),
+        ({"baseline": "top_k"}, ("baseline:", "'top_k'", "not one of the methods")),
+        ({"methods.*": {"options": {"density": 0.1}}}, ("methods.*:", "neither")),
+        (
+            {"methods.nothing": None, "models.none": None, "datasets": ["no"], "baseline": "nobody"},
+            ("methods.nothing:", "models.none:", "datasets.no:", "baseline:"),
+        ),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, dict) else "",
+)
+def test_unknown_plugin_in_a_suite(write_suite, changes, words):
+    path = write_suite(changed(changes))
+    said = message(grid.cells, "bad")
+    assert said.startswith(f"{path}: ")
+    for word in words:
+        assert word in said
+
+
+@pytest.mark.parametrize(
+    ("kind", "label", "options", "words"),
+    [
+        ("methods", "top_k", {"density": 0}, ("density:", "greater than 0", "not 0")),
+        ("methods", "top_k", {"density": 1.5}, ("density:", "less than or equal to 1", "not 1.5")),
+        ("methods", "top_k", {"density": "much"}, ("density:", "number", "not 'much'")),
+        ("methods", "top_k", {"density": float("nan")}, ("density:", "nan")),
+        ("methods", "top_k", {"memory": "long"}, ("memory:", "'gradient'", "not 'long'")),
+        ("methods", "top_k", {"densty": 0.1}, ("densty: there is no such key", "density", "memory")),
+        ("methods", "local_sgd", {"period": 0}, ("period:", "not 0")),
+        ("methods", "local_sgd", {"period": 2.5}, ("period:", "integer", "not 2.5")),
+        ("methods", "local_sgd", {"period": True}, ("period:", "integer")),
+        ("models", "cnn", {"width": "wide"}, ("width:", "integer", "not 'wide'")),
+        ("models", "cnn", {"colour": 1}, ("colour: there is no such key", "width")),
+    ],
+)
+def test_invalid_option(write_suite, kind, label, options, words):
+    path = write_suite(changed({f"{kind}.{label}": {"options": options}}))
+    said = message(grid.require_valid, "bad")
+    assert said.startswith(f"{path}: {kind}.{label}.options.{words[0]}")
+    assert said.count(f"{kind}.{label}.options.") == 1
+    for word in words:
+        assert word in said
+
+
+def test_invalid_options_come_in_one_message(write_suite):
+    many = {
+        "methods.top_k": {"options": {"density": 0, "memory": "long"}},
+        "methods.often": {"use": "local_sgd", "options": {"period": 0}},
+        "models.cnn": {"options": {"width": "wide"}},
+    }
+    write_suite(changed(many))
+    said = message(grid.require_valid, "bad")
+    paths = (
+        "methods.top_k.options.density:",
+        "methods.top_k.options.memory:",
+        "methods.often.options.period:",
+        "models.cnn.options.width:",
+    )
+    for path in paths:
+        assert path in said
+
+
+# ---- Plug-ins.
+
+
+def test_two_modules_have_one_name(tmp_path):
+    (tmp_path / "methods" / "x").mkdir(parents=True)
+    (tmp_path / "methods" / "x.py").write_text("")
+    (tmp_path / "methods" / "x" / "__init__.py").write_text("")
+    with pytest.raises(UserError, match=r"two method modules have the name x.*rename"):
+        plugins.find("method", root=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [
+        ("def (\n", "line 1: SyntaxError"),
+        ("\n\nimport nothing_of_this_name\n", "line 3: ModuleNotFoundError"),
+        ("\n1 / 0\n", "line 2: ZeroDivisionError"),
+        ("x = 1\n", r"must define a class Method\(thinwire.Method\)"),
+        ("class Method:\n    pass\n", r"must define a class Method\(thinwire.Method\)"),
+        ("Method = 3\n", r"must define a class Method\(thinwire.Method\)"),
+        ("from thinwire import Method\n", r"must define a class Method\(thinwire.Method\)"),
+        (
+            "import thinwire\nclass Method(thinwire.Method):\n    class Config:\n        x: int = 1\n",
+            "Config must be a @dataclass",
+        ),
+    ],
+)
+def test_module_that_is_no_method(tmp_path, source, what):
+    (tmp_path / "methods").mkdir()
+    path = tmp_path / "methods" / "bad_input_method.py"
+    path.write_text(source)
+    plugin = plugins.find("method", root=tmp_path)["bad_input_method"]
+    with pytest.raises(plugins.PluginError, match=what) as caught:
+        plugin.load()
+    assert str(path) in str(caught.value)
+    assert f"thinwire_methods.{plugin.name}" not in sys.modules
+
+
+# ---- Data.
+
+
+class Tiny(thinwire.Dataset):
+    """Ten images of two by two pixels."""
+
+    classes = 2
+    shape = (1, 2, 2)
+    licence = "none"
+    source = "here"
+    augment = thinwire.Augment()
+
+    def fetch(self, place, download):
+        images = np.arange(40, dtype=np.uint8).reshape(10, 1, 2, 2)
+        labels = np.arange(10) % 2
+        return Raw(images, labels, images[:4], labels[:4])
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "data" / "tiny"
+    arrays.lay_out("tiny", Tiny(), folder, None, tmp_path / "download")
+    return folder
+
+
+def test_sound_data(data):
+    assert len(arrays.load(data, Tiny()).train_images) == 10
+
+
+def test_missing_data(tmp_path):
+    with pytest.raises(UserError, match=r"no data set in .*thinwire data tiny"):
+        arrays.load(tmp_path / "tiny", Tiny())
+
+
+@pytest.mark.parametrize("field", Raw._fields)
+def test_damaged_array(data, field):
+    path = data / f"{field}.npy"
+    sound = path.read_bytes()
+
+    path.write_bytes(sound[:-1])
+    with pytest.raises(UserError, match=rf"{field}.npy has .* bytes instead of .*prepare the data again"):
+        arrays.load(data, Tiny())
+
+    path.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
+    with pytest.raises(UserError, match=rf"{field}.npy is not the file .*prepare the data again"):
+        arrays.load(data, Tiny())
+
+    path.unlink()
+    with pytest.raises(UserError, match=rf"{field}.npy is missing.*prepare the data again"):
+        arrays.load(data, Tiny())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda sound: b"",
+        lambda sound: sound[: len(sound) // 2],
+        lambda sound: b"\xff" + sound,
+        lambda sound: b"[]",
+        lambda sound: b"{}",
+        lambda sound: json.dumps({**json.loads(sound), "files": {}}).encode(),
+    ],
+    ids=["empty", "truncated", "not UTF-8", "list", "no keys", "no files"],
+)
+def test_damaged_manifest(data, damage):
+    path = data / arrays.MANIFEST
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(UserError, match=r"manifest.json .*prepare the data again"):
+        arrays.load(data, Tiny())
+
+
+# ---- Fashion-MNIST.
+
+IMAGES = "train-images-idx3-ubyte"
+
+
+def fetch(folder: Path) -> None:
+    plugins.get("dataset", "fashion_mnist").load()().fetch(folder, folder / "download")
+
+
+def test_fashion_mnist_lacks_a_file(tmp_path):
+    with pytest.raises(UserError, match=f"{tmp_path} has neither {IMAGES}.gz nor {IMAGES}"):
+        fetch(tmp_path)
+
+
+@pytest.mark.parametrize("kept", [1, 5, 30, -1])
+def test_fashion_mnist_is_truncated(tmp_path, kept):
+    (tmp_path / f"{IMAGES}.gz").write_bytes(gzip.compress(os.urandom(1000))[:kept])
+    with pytest.raises(UserError, match=rf"{IMAGES}.gz is truncated or damaged"):
+        fetch(tmp_path)
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_fashion_mnist_is_something_else(tmp_path, compressed):
+    name = f"{IMAGES}.gz" if compressed else IMAGES
+    (tmp_path / name).write_bytes(gzip.compress(b"else") if compressed else b"else")
+    with pytest.raises(UserError, match=rf"{name} is not Fashion-MNIST's {IMAGES}: the SHA-256"):
+        fetch(tmp_path)

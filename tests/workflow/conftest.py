@@ -1,0 +1,69 @@
+"""A copy of the project with a tiny suite, to be run, edited and broken."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from thinwire.plugins import ROOT
+
+TINY = """
+title: Tiny
+seed: 1
+repetitions: 1
+datasets: [digits]
+models: {cnn: {options: {width: 2}}}
+methods: {"*": }
+workers: [2]
+recipe:
+  epochs: 2
+  batch: 64
+  batch_per: run
+  optimizer: {lr: 0.1}
+"""
+
+
+class Project:
+    """The copy."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("thinwire", "methods", "models", "datasets", "config", "workflow", "profiles", "envs"):
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "Snakefile", folder)
+        self.write("config/tiny.yaml", TINY)
+
+    def write(self, path: str, text: str) -> None:
+        (self.folder / path).write_text(text)
+
+    def environment(self):
+        return {**os.environ, "PYTHONPATH": str(self.folder)}
+
+    def python(self, *arguments: str) -> subprocess.CompletedProcess:
+        command = [sys.executable, "-m", *arguments]
+        return subprocess.run(
+            command, cwd=self.folder, env=self.environment(), capture_output=True, text=True, check=False
+        )
+
+    def snakemake(self, *arguments: str, suite: str = "tiny") -> subprocess.CompletedProcess:
+        return self.python("snakemake", "--config", f"suites={suite}", *arguments)
+
+    def planned(self) -> list[str]:
+        """The runs that a dry run would make."""
+        answer = self.snakemake("-n", "--quiet", "host")
+        assert answer.returncode == 0, answer.stderr
+        text = answer.stdout + answer.stderr
+        found = {
+            line.split("results/runs/tiny/")[1].split(",")[0].removesuffix("/run.json")
+            for line in text.splitlines()
+            if line.strip().startswith("output: results/runs/")
+        }
+        return sorted(found)
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory) -> Project:
+    return Project(tmp_path_factory.mktemp("project"))

@@ -1,0 +1,90 @@
+"""The pipeline in miniature: from nothing to figures, and only what changed again."""
+
+import os
+
+import pandas as pd
+import pytest
+
+from thinwire import record
+
+TEN_LINES = '''"""Averages every third step."""
+
+import thinwire
+
+
+class Method(thinwire.Method):
+    def sync_weights(self):
+        if self.run.step % 3 == 2:
+            self.run.world.mean(self.run.weights, kind="weights").wait()
+'''
+
+
+@pytest.fixture(scope="module")
+def made(project):
+    answer = project.snakemake()
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    return project
+
+
+def runs_of(method):
+    return [f"digits/cnn/{method}/w2/seed0"]
+
+
+def test_a_suite_goes_from_nothing_to_tables_and_figures(made):
+    results = made.folder / "results"
+    summary = pd.read_csv(results / "summary.csv")
+    assert set(summary.method) == {"ssgd", "local_sgd", "top_k"}
+    assert set(summary.status) == {"done"}
+    assert set(summary.kind) == {"inprocess"}
+    assert not [column for column in summary if "second" in column]
+    curves = pd.read_parquet(results / "curves.parquet")
+    assert len(curves) == 3 * 2
+    table = pd.read_csv(results / "tables/tiny/summary.csv").set_index("method")
+    assert table.total_reduction_percent["ssgd"] == 0
+    assert 80 < table.total_reduction_percent["local_sgd"] < 100
+    for method in table.index:
+        run = record.read(results / "runs/tiny" / runs_of(method)[0] / record.RUN)
+        assert run.result.steps == run.total_steps
+        total = run.result.traffic.payload_push_bytes + run.result.traffic.payload_pull_bytes
+        assert table.total_bytes[method] == pytest.approx(total, rel=1e-5)
+    assert (results / "figures/tiny/accuracy_against_bytes.pdf").stat().st_size > 5000
+
+
+def test_tables_and_figures_are_the_same_bytes_every_time(made):
+    results = made.folder / "results"
+    before = {p: p.read_bytes() for name in ("tables", "figures") for p in (results / name).rglob("*.*")}
+    assert len(before) == 6
+    assert made.python("thinwire", "report", "tiny").returncode == 0
+    for path, content in before.items():
+        assert path.read_bytes() == content, path.name
+
+
+def test_only_what_changed_is_made_again(made):
+    assert made.planned() == []
+
+    os.utime(made.folder / "methods/top_k.py")
+    assert made.planned() == []
+
+    before = (made.folder / "methods/top_k.py").read_text()
+    made.write("methods/top_k.py", before + "# another version\n")
+    assert made.planned() == runs_of("top_k")
+    made.write("methods/top_k.py", before)
+
+    suite = (made.folder / "config/tiny.yaml").read_text()
+    changed = suite.replace('{"*": }', '{"*": , local_sgd: {options: {period: 2}}}')
+    made.write("config/tiny.yaml", changed)
+    assert made.planned() == runs_of("local_sgd")
+    made.write("config/tiny.yaml", suite)
+
+    made.write("methods/third.py", TEN_LINES)
+    assert made.planned() == runs_of("third")
+    assert made.snakemake().returncode == 0
+    assert "| third " in (made.folder / "results/tables/tiny/summary.md").read_text()
+
+
+def test_a_bad_suite_is_one_sentence(made):
+    made.write("config/bad.yaml", (made.folder / "config/tiny.yaml").read_text().replace("cnn", "cxx"))
+    answer = made.snakemake(suite="bad")
+    assert answer.returncode != 0
+    assert "models.cxx: there is no model 'cxx'" in answer.stderr
+    assert "Traceback" not in answer.stderr
