@@ -14,7 +14,7 @@ demo: setup
 	@echo "      results/summary.csv (a row a run)  results/runs/demo (the runs)"
 
 test: setup
-	@$(bin)/python -m pytest -n auto
+	@$(bin)/python -m pytest -n auto --dist loadfile
 
 lint: setup
 	@$(bin)/ruff check .

@@ -168,7 +168,7 @@ class Server(http.server.BaseHTTPRequestHandler):
     dropped = False
     ranges: list[str | None] = []  # noqa: RUF012
 
-    def do_GET(self):  # noqa: N802
+    def do_GET(self):
         wanted = self.headers.get("Range")
         Server.ranges.append(wanted)
         start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
