@@ -13,7 +13,7 @@ from snakemake.settings.types import DeploymentMethod
 sys.path.insert(0, workflow.basedir)
 
 from thinwire import plugins, record
-from thinwire.config.grid import cells, require_valid
+from thinwire.config.grid import cells, prepares, require_valid
 from thinwire.errors import UserError
 
 SUITES = str(config.get("suites", "demo")).split(",")
@@ -26,6 +26,7 @@ THINWIRE = f"{'python' if conda_made else sys.executable} -m thinwire"
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
+include: "workflow/rules/prepare.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/collect.smk"
 include: "workflow/rules/report.smk"

@@ -34,8 +34,9 @@ from thinwire.errors import UserError
 from thinwire.optim.optimizer import make_optimizer
 from thinwire.optim.recipe import Recipe
 from thinwire.options import resolve
-from thinwire.train.run_cell import deterministic
-from thinwire.train.trainer import Task, Trainer, initial_model
+from thinwire.train.deterministic import deterministic
+from thinwire.train.task import Task, initial_model
+from thinwire.train.trainer import Trainer
 
 WORKERS = 8
 BATCH = 32

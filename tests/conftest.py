@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from thinwire.train.run_cell import deterministic
+from thinwire.train.deterministic import deterministic
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

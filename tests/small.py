@@ -12,7 +12,8 @@ from thinwire.data.arrays import Data
 from thinwire.data.augment import Augment
 from thinwire.optim.recipe import Recipe
 from thinwire.options import resolve
-from thinwire.train.trainer import Task, Trainer
+from thinwire.train.task import Task
+from thinwire.train.trainer import Trainer
 
 
 class Net(nn.Module):

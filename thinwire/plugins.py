@@ -35,11 +35,23 @@ class Plugin:
     @property
     def title(self) -> str:
         """The first line of its docstring; its code is not run for that."""
-        try:
-            text = ast.get_docstring(ast.parse(self.path.read_text())) or "(no docstring)"
-        except (SyntaxError, ValueError, OSError):
+        tree = self._tree()
+        if tree is None:
             return "(cannot be read)"
-        return text.splitlines()[0]
+        return (ast.get_docstring(tree) or "(no docstring)").splitlines()[0]
+
+    def defines(self, hook: str) -> bool:
+        """Does its class define this hook? Its code is not run for that."""
+        tree = self._tree() or ast.Module([], [])
+        classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+        own = [node for c in classes if c.name == CLASS[self.kind] for node in c.body]
+        return any(isinstance(node, ast.FunctionDef) and node.name == hook for node in own)
+
+    def _tree(self) -> ast.Module | None:
+        try:
+            return ast.parse(self.path.read_bytes())
+        except (SyntaxError, ValueError, OSError):
+            return None
 
     def load(self) -> Any:
         """Import the module and give its class.

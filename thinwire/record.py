@@ -58,6 +58,18 @@ class Traffic(Schema):
     between_nodes_bytes: float = Field(ge=0)
     wire_sent_max_bytes: float = Field(ge=0)
 
+    @classmethod
+    def sum(cls, parts: Sequence[Mapping[str, float]]) -> "Traffic":
+        """The sum of several runs' traffic."""
+        return cls(**{name: sum((float(part[name]) for part in parts), start=0.0) for name in _BYTES})
+
+
+class Cost(Schema):
+    """What a preparation took, on the machine on which it ran."""
+
+    seconds: float = Field(ge=0)
+    traffic: Traffic
+
 
 class Seconds(Schema):
     """The three clocks."""
@@ -92,6 +104,7 @@ class Record(Schema):
     parameters: int | None = Field(default=None, ge=1)
     total_steps: int | None = Field(default=None, ge=1)
     steps_per_epoch: int | None = Field(default=None, ge=1)
+    preparation: Cost | None = None  # of a method that prepares something before its runs
     result: Result | None = None
     interruptions: int = Field(default=0, ge=0)
     provenance: dict[str, Any]

@@ -127,7 +127,12 @@ def test_errors_of_a_suite_come_in_one_line(project, put):
 
 def test_suite_that_is_not_yaml(project, put):
     put("config/bad.yaml", "title: x\nseed: [1, 2\n")
-    refused(project, "cells", "bad", words=("config/bad.yaml", "line 3", "not YAML"))
+    refused(project, "cells", "bad", words=("config/bad.yaml", "line 3", "not sound YAML"))
+
+
+def test_suite_in_which_a_key_stands_twice(project, put):
+    put("config/bad.yaml", yaml.safe_dump(GOOD) + "seed: 2\n")
+    refused(project, "cells", "bad", words=("config/bad.yaml", "'seed' stands twice"))
 
 
 def test_unknown_method_in_a_suite(project, put):

@@ -18,7 +18,7 @@ from thinwire.transport.inprocess import InProcess
 
 
 def test_says_what_it_is(subject):
-    text = ast.get_docstring(ast.parse(subject.path.read_text()))
+    text = ast.get_docstring(ast.parse(subject.path.read_bytes()))
     assert text, "the module needs a docstring: the paper, the update rule, every deviation"
     for option in options.describe(subject.method):
         assert option.default != "(needed)", f"option {option.name} needs a default"
@@ -167,7 +167,7 @@ FORBIDDEN = ("torch.distributed", "socket", "multiprocessing", "threading", "cty
 
 
 def test_has_no_road_past_the_channels(subject):
-    for node in ast.walk(ast.parse(subject.path.read_text())):
+    for node in ast.walk(ast.parse(subject.path.read_bytes())):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

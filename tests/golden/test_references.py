@@ -11,7 +11,7 @@ from torch import nn
 from tests import small
 from tests.reference import local_sgd, ssgd, top_k
 from thinwire.optim.schedule import learning_rate
-from thinwire.train.trainer import initial_model
+from thinwire.train.task import initial_model
 
 STEPS = 36
 REFERENCES = [

@@ -51,13 +51,13 @@ class Project:
     def snakemake(self, *arguments: str, suite: str = "tiny") -> subprocess.CompletedProcess:
         return self.python("snakemake", "--config", f"suites={suite}", *arguments)
 
-    def planned(self) -> list[str]:
+    def planned(self, suite: str = "tiny") -> list[str]:
         """The runs that a dry run would make."""
-        answer = self.snakemake("-n", "--quiet", "host")
+        answer = self.snakemake("-n", "--quiet", "host", suite=suite)
         assert answer.returncode == 0, answer.stderr
         text = answer.stdout + answer.stderr
         found = {
-            line.split("results/runs/tiny/")[1].split(",")[0].removesuffix("/run.json")
+            line.split(f"results/runs/{suite}/")[1].split(",")[0].removesuffix("/run.json")
             for line in text.splitlines()
             if line.strip().startswith("output: results/runs/")
         }

@@ -42,13 +42,20 @@ def _parser() -> argparse.ArgumentParser:
         "--from", dest="place", type=Path, metavar="DIR", help="a folder in which its files lie"
     )
 
+    prepare = commands.add_parser(
+        "prepare", parents=[results], help="let a method prepare what its runs of a suite share"
+    )
+    prepare.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
+    prepare.add_argument("preparation", metavar="PREPARATION", help="DATASET/MODEL/METHOD/seedN")
+
     run = commands.add_parser("run", parents=[results], help="train one cell of a suite")
     run.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
     run.add_argument("cell", metavar="CELL", help="as `thinwire cells SUITE` lists it")
 
     bury = commands.add_parser(
-        "bury", parents=[results], help="after `run`: record a failure if its process died"
+        "bury", parents=[results], help="after `run` or `prepare`: record a failure if its process died"
     )
+    bury.add_argument("--preparation", action="store_true", help="CELL is a preparation")
     bury.add_argument("suite", metavar="SUITE")
     bury.add_argument("cell", metavar="CELL")
     bury.add_argument("exit_code", type=int, metavar="CODE", help="what `run` ended with")

@@ -65,5 +65,20 @@ class Cell:
     @property
     def fingerprint(self) -> str:
         """Changes when the identity does."""
-        text = json.dumps(self.identity(), sort_keys=True, default=str)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return _digest(self.identity())
+
+    @property
+    def preparation(self) -> str:
+        """Where what the method prepares stands under its suite: shared by all numbers of workers."""
+        return "/".join((self.dataset, self.model.label, self.method.label, f"seed{self.repetition}"))
+
+    @property
+    def preparation_fingerprint(self) -> str:
+        """Changes when something does that a preparation may depend on."""
+        cluster = ("workers", "nodes", "size_label")
+        return _digest({key: value for key, value in self.identity().items() if key not in cluster})
+
+
+def _digest(identity: dict[str, Any]) -> str:
+    text = json.dumps(identity, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

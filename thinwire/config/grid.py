@@ -53,6 +53,24 @@ def cell(name: str, path: str) -> Cell:
     return every[path]
 
 
+def preparation(name: str, path: str) -> Cell:
+    """A cell of a suite that uses the preparation at this path; any will do.
+
+    Raises:
+        UserError: no method of the suite prepares anything there.
+    """
+    every = {cell.preparation: cell for cell in cells(name) if prepares(cell)}
+    if path not in every:
+        there = f"it has {', '.join(every)}" if every else "none of its methods prepares anything"
+        raise UserError(f"suite {name} has no preparation {path!r}: {there}")
+    return every[path]
+
+
+def prepares(cell: Cell) -> bool:
+    """Does the method of this cell prepare something before its runs?"""
+    return plugins.get("method", cell.method.use).defines("prepare")
+
+
 def require_valid(name: str) -> None:
     """Import the plug-ins of a suite and hold its options against them.
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
+from thinwire.config import yaml_file
 from thinwire.errors import Problems, UserError
 from thinwire.optim.recipe import Recipe, Strict
 from thinwire.options import problems
@@ -106,15 +106,7 @@ def load(name: str) -> Suite:
 
 def read(path: Path) -> Suite:
     """Read and validate the file of a suite."""
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{show(path)} cannot be read ({error})") from None
-    except yaml.YAMLError as error:
-        where = getattr(error, "problem_mark", None)
-        line = f", line {where.line + 1}" if where else ""
-        what = " ".join(str(getattr(error, "problem", None) or error).split())
-        raise UserError(f"{show(path)}{line}: this is not YAML ({what})") from None
+    content = yaml_file.read(path)
     if not isinstance(content, dict):
         raise UserError(f"{show(path)}: a suite is a mapping; config/README.md shows its keys")
     try:

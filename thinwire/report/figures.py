@@ -8,7 +8,7 @@ import seaborn as sns
 
 from thinwire.report import style
 
-_KEYS = ["dataset", "model", "workers", "nodes", "method", "epoch", "kind"]
+_KEYS = ["dataset", "model", "workers", "nodes", "method", "epoch", "kind", "evaluated_on"]
 _KINDS = {"inprocess": "in process"}
 
 
@@ -36,6 +36,12 @@ def _draw(
     curves: pd.DataFrame, x: str, label: str, stem: Path, errorbar: str | None, log: bool = False
 ) -> None:
     """One panel for each data set and model (rows) and cluster (columns), one line for each method."""
+    if curves.empty:
+        figure = plt.figure(figsize=(style.COLUMN_INCHES, 0.5))
+        figure.text(0.5, 0.5, f"no run has anything to show over: {label}", ha="center", va="center")
+        style.save(figure, stem)
+        plt.close(figure)
+        return
     methods = list(dict.fromkeys(curves.method))
     sizes = list(dict.fromkeys(curves.sort_values(["workers", "nodes"])["size"]))
     grid = sns.relplot(
@@ -60,8 +66,11 @@ def _draw(
     if log:
         grid.set(xscale="log")
     grid.set_titles("{row_name}, {col_name}")
-    grid.set_axis_labels(label, "test accuracy, %")
+    (evaluated_on,) = set(curves.evaluated_on)
+    grid.set_axis_labels(label, f"{evaluated_on.replace('_', '-')} accuracy, %")
     kinds = ", ".join(_KINDS.get(kind, kind) for kind in sorted(set(curves.kind)))
-    grid.figure.text(1, -0.01, f"runs: {kinds}", ha="right", va="top", fontsize=6, color="0.4")
+    spread = ", bands: ± one standard deviation" if errorbar else ""
+    note = f"lines: means over the seeds{spread}; runs: {kinds}"
+    grid.figure.text(1, -0.01, note, ha="right", va="top", fontsize=6, color="0.4")
     style.save(grid.figure, stem)
     plt.close(grid.figure)

@@ -17,12 +17,10 @@ def bury(cell: Cell, results: Path, exit_code: int) -> Record:
     with writing(partial):
         partial.mkdir(parents=True, exist_ok=True)
     record.discard(partial / "checkpoints")
-    died = exit_code - 128
-    cause = f"was killed by {signal.Signals(died).name}" if died in set(signal.Signals) else "died"
     made = Record(
         kind="inprocess",
         status="failed",
-        reason=f"the process {cause} (exit code {exit_code})",
+        reason=cause(exit_code),
         cell=cell.identity(),
         fingerprint=cell.fingerprint,
         method_options=cell.method.options,
@@ -31,3 +29,10 @@ def bury(cell: Cell, results: Path, exit_code: int) -> Record:
     )
     record.write(partial, target, made, [], [])
     return made
+
+
+def cause(exit_code: int) -> str:
+    """How a process ended, from what the shell says of it."""
+    died = exit_code - 128
+    how = f"was killed by {signal.Signals(died).name}" if died in set(signal.Signals) else "died"
+    return f"the process {how} (exit code {exit_code})"

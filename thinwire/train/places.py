@@ -18,3 +18,13 @@ def partial_folder(results: Path, cell: Cell) -> Path:
 def data_folder(results: Path, dataset: str) -> Path:
     """Where a data set is laid out."""
     return results / "data" / dataset
+
+
+def prepared_folder(results: Path, cell: Cell) -> Path:
+    """What the method of a cell has prepared."""
+    return results / "prepared" / cell.suite / cell.preparation
+
+
+def preparing_folder(results: Path, cell: Cell) -> Path:
+    """Where a preparation works until it is published."""
+    return results / "preparing" / cell.suite / cell.preparation

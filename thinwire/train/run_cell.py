@@ -5,7 +5,6 @@ What goes wrong inside the method or the model is a result, and recorded as such
 time.
 """
 
-import os
 import signal
 import time
 import traceback
@@ -18,20 +17,19 @@ from typing import Any
 import torch
 
 from thinwire import checkpoint, plugins, record
-from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
-from thinwire.data import arrays
-from thinwire.data.arrays import Data
+from thinwire.config.grid import prepares
 from thinwire.errors import MethodError, UserError
 from thinwire.files import sha256, writing
 from thinwire.options import as_dict, resolve
 from thinwire.provenance import now, provenance
 from thinwire.record import Record
-from thinwire.train.places import data_folder, partial_folder, record_folder
-from thinwire.train.trainer import Diverged, Task, Trainer
+from thinwire.train import preparation
+from thinwire.train.deterministic import deterministic
+from thinwire.train.places import partial_folder, prepared_folder, record_folder
+from thinwire.train.task import device_of, sources, task_of
+from thinwire.train.trainer import Diverged, Trainer
 
-# The share of the training set that is held out for tuning.
-HELD_OUT = 0.1
 Report = Callable[[Trainer], None]
 
 
@@ -41,16 +39,6 @@ class Interrupted(Exception):
     def __init__(self, number: int) -> None:
         super().__init__(f"interrupted by {signal.Signals(number).name}")
         self.number = number
-
-
-def deterministic(device: torch.device) -> None:
-    """The same bits every time: one thread, deterministic kernels."""
-    if device.type == "cuda":
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-        torch.backends.cudnn.benchmark = False
-    torch.set_num_threads(1)
-    # What use_deterministic_algorithms(True) does, without the seconds that it takes to import inductor.
-    torch.set_deterministic_debug_mode("error")
 
 
 class Attempt:
@@ -79,13 +67,11 @@ class Attempt:
             Interrupted: the state is saved.
         """
         self.log(f"{self.cell.suite}/{self.cell.path}, fingerprint {self.cell.fingerprint}")
-        device = _device(self.cell.device)
+        device = device_of(self.cell)
         deterministic(device)
         self._provenance |= provenance(device)
-        data = self._load_data()
-        self._provenance["data_sha256"] = data.checksums
         try:
-            self._train(data, device, report)
+            self._train(device, report)
         except Diverged as error:
             return self._publish("diverged", str(error))
         except (MethodError, plugins.PluginError) as error:
@@ -101,33 +87,19 @@ class Attempt:
         """A line for the run's log, with the time."""
         print(now(), line, file=self._log)
 
-    def _load_data(self) -> Data:
-        dataset = plugins.get("dataset", self.cell.dataset).load()()
-        data = arrays.load(data_folder(self.results, self.cell.dataset), dataset)
-        return data.held_out(HELD_OUT) if self.cell.evaluate_on == "held_out" else data
-
-    def _train(self, data: Data, device: torch.device, report: Report) -> None:
+    def _train(self, device: torch.device, report: Report) -> None:
         cell = self.cell
-        method_plugin, model_plugin = (
-            plugins.get("method", cell.method.use),
-            plugins.get("model", cell.model.use),
-        )
-        sources = {p.kind: sha256(p.path) for p in (method_plugin, model_plugin)}
-        self._provenance["sources_sha256"] = sources
-        method, model = method_plugin.load(), model_plugin.load()
+        origin = sources(cell)
+        self._provenance["sources_sha256"] = origin
+        method = plugins.get("method", cell.method.use).load()
         config = resolve(method, cell.method.options)
-        model_config = resolve(model, cell.model.options)
         self._about["method_options"] = as_dict(config)
-        self._about["model_options"] = as_dict(model_config)
-        task = Task(
-            build_model=lambda: model(model_config, data.shape, data.classes),
-            data=data,
-            recipe=cell.recipe,
-            cluster=Cluster(cell.workers, cell.nodes),
-            seed=cell.seed,
-            device=device,
-        )
-        self.trainer = trainer = Trainer(task, method, config)
+        model = plugins.get("model", cell.model.use).load()
+        self._about["model_options"] = as_dict(resolve(model, cell.model.options))
+        task = task_of(cell, self.results, device)
+        self._provenance["data_sha256"] = task.data.checksums
+        prepared = self._prepared()
+        self.trainer = trainer = Trainer(task, method, config, prepared)
         params = trainer.workers[0].run.params
         self._about["parameters"] = sum(param.tensor.numel() for param in params)
         self._about["total_steps"] = trainer.total_steps
@@ -137,7 +109,9 @@ class Attempt:
             self._outcome: tuple[str, str | None] = ("skipped", reason)
             return
         trainer.setup()
-        identity = {"fingerprint": cell.fingerprint, **sources}
+        identity = {"fingerprint": cell.fingerprint, **origin}
+        if prepared is not None:
+            identity["prepared"] = sha256(prepared / preparation.PREPARED)
         self._resume(trainer, identity)
 
         def after_step(trainer: Trainer) -> None:
@@ -152,6 +126,17 @@ class Attempt:
         with self._heeding_signals():
             trainer.train(after_step=after_step)
         self._outcome = ("done", None)
+
+    def _prepared(self) -> Path | None:
+        """The folder of what the method has prepared, if it prepares anything."""
+        if not prepares(self.cell):
+            return None
+        folder = prepared_folder(self.results, self.cell)
+        made = preparation.read(folder, self.cell.preparation_fingerprint)
+        if made.status == "failed":
+            raise MethodError(f"its preparation failed: {made.reason}")
+        self._about["preparation"] = made.cost
+        return folder
 
     def _resume(self, trainer: Trainer, identity: dict[str, str]) -> None:
         """Go on from the newest sound checkpoint of the same cell and the same code."""
@@ -209,12 +194,3 @@ class Attempt:
         record.discard(self.partial / "checkpoints")
         record.write(self.partial, self.target, made, curve, trainer.traffic if trainer else [])
         return made
-
-
-def _device(name: str) -> torch.device:
-    if name == "cuda" and not torch.cuda.is_available():
-        raise UserError(
-            "the suite asks for a GPU (device: cuda) and torch finds none here: set device: cpu, or run "
-            "it where there is one"
-        )
-    return torch.device(name)

@@ -8,24 +8,21 @@ any step and goes on to the same bits.
 import copy
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from thinwire import seeds
 from thinwire.clock import Clock
-from thinwire.cluster import Cluster
-from thinwire.data.arrays import Data
 from thinwire.data.batches import Batches
 from thinwire.errors import MethodError
 from thinwire.method import Method
-from thinwire.optim.recipe import Recipe
 from thinwire.optim.schedule import learning_rate
 from thinwire.traffic.ledger import Bytes
 from thinwire.train.evaluate import evaluate
+from thinwire.train.task import Task, initial_model
 from thinwire.train.worker import Worker
 from thinwire.transport.inprocess import InProcess
 
@@ -39,19 +36,6 @@ class Diverged(Exception):
     def __init__(self, step: int) -> None:
         super().__init__(f"the loss or a weight is not finite after step {step}")
         self.step = step
-
-
-@dataclass(frozen=True)
-class Task:
-    """What is to be trained, whatever the method."""
-
-    build_model: Callable[[], nn.Module]
-    data: Data
-    recipe: Recipe
-    cluster: Cluster
-    seed: int
-    device: torch.device = torch.device("cpu")  # noqa: RUF009
-    dtype: torch.dtype = torch.float32
 
 
 class Trainer:
@@ -93,10 +77,8 @@ class Trainer:
         ]
         # Of the steps not yet looked at: the step, counted from 1, and the loss of each worker.
         self._losses: list[tuple[int, list[Tensor]]] = []
-        self._train_loss = [
-            0.0,
-            0,
-        ]  # sum over workers and steps since the last evaluation, and their number
+        # Sum of the losses over workers and steps since the last evaluation, and their number.
+        self._train_loss = [0.0, 0]
         self._announces = method.forward_ready is not Method.forward_ready
 
     def skip(self) -> str | None:
@@ -182,6 +164,10 @@ class Trainer:
         self._require_settled()
         return shipped
 
+    def sent(self) -> dict[str, float]:
+        """What has passed so far, in bytes: means over the workers, and the busiest link's."""
+        return _bytes([worker.ledger.total() for worker in self.workers])
+
     def _evaluate(self, epochs: int) -> None:
         """Score what would be shipped now, and note where the run stands."""
         self.clock.switch("eval")
@@ -192,7 +178,6 @@ class Trainer:
         self.clock.switch("harness")
         total, count = self._train_loss
         self._train_loss = [0.0, 0]
-        totals = [worker.ledger.total() for worker in self.workers]
         self.curve.append(
             {
                 "step": self.step,
@@ -202,8 +187,7 @@ class Trainer:
                 "train_loss": total / count,
                 "test_loss": score.loss,
                 "test_accuracy_percent": score.accuracy_percent,
-                **_mean_bytes(totals),
-                "wire_sent_max_bytes": max(total.wire_sent for total in totals),
+                **self.sent(),
                 **{f"{name}_seconds": value for name, value in self.clock.seconds.items()},
                 **{f"method/{k}": v for k, v in self.workers[0].run.metrics.items()},
             }
@@ -219,8 +203,7 @@ class Trainer:
                     "verb": verb,
                     "kind": kind,
                     "messages": sum(row.messages for row in rows) / len(rows),
-                    **_mean_bytes(rows),
-                    "wire_sent_max_bytes": max(row.wire_sent for row in rows),
+                    **_bytes(rows),
                 }
             )
 
@@ -277,15 +260,9 @@ class Trainer:
         self.clock.seconds = dict(state["seconds"])
 
 
-def initial_model(task: Task) -> nn.Module:
-    """The model with the weights that every method of this cell starts from."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seeds.derive(task.seed, "weights"))
-        return task.build_model().to(device=task.device, dtype=task.dtype).train()
-
-
-def _mean_bytes(rows: list[Bytes]) -> dict[str, float]:
-    """The ledgers, as means over the workers."""
+def _bytes(rows: list[Bytes]) -> dict[str, float]:
+    """The ledgers, as means over the workers, and what the busiest link sent."""
     columns = ("payload_push", "payload_pull", "wire_sent", "wire_received", "between_nodes")
     each = [asdict(row) for row in rows]
-    return {f"{c}_bytes": sum(row[c] for row in each) / len(each) for c in columns}
+    means = {f"{c}_bytes": sum(row[c] for row in each) / len(each) for c in columns}
+    return means | {"wire_sent_max_bytes": float(max(row["wire_sent"] for row in each))}

@@ -15,17 +15,31 @@ def grid():
 
 
 CELLS = grid()
+# One cell for each preparation: they share it.
+PREPARATIONS = {f"{cell.suite}/{cell.preparation}": cell for cell in CELLS.values()}
 FIGURES = ["accuracy_over_epochs", "accuracy_against_bytes"]
 
 
 wildcard_constraints:
     suite="|".join(SUITES),
     cell=r"[^/]+/[^/]+/[^/]+/w\d+(n\d+)?/seed\d+",
+    preparation=r"[^/]+/[^/]+/[^/]+/seed\d+",
     dataset=r"[^/]+",
 
 
 def cell_of(wildcards):
     return CELLS[f"{wildcards.suite}/{wildcards.cell}"]
+
+
+def preparation_of(wildcards):
+    return PREPARATIONS[f"{wildcards.suite}/{wildcards.preparation}"]
+
+
+def prepared(cell):
+    """What the method of this cell has prepared, if it prepares anything."""
+    if not prepares(cell):
+        return []
+    return f"results/prepared/{cell.suite}/{cell.preparation}/prepared.json"
 
 
 def source(kind, name):

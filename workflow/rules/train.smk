@@ -4,6 +4,7 @@ rule train:
         data=lambda wildcards: f"results/data/{cell_of(wildcards).dataset}/manifest.json",
         method=lambda wildcards: source("method", cell_of(wildcards).method.use),
         model=lambda wildcards: source("model", cell_of(wildcards).model.use),
+        prepared=lambda wildcards: prepared(cell_of(wildcards)),
     output:
         run=f"results/runs/{{suite}}/{{cell}}/{record.RUN}",
         curve=f"results/runs/{{suite}}/{{cell}}/{record.CURVE}",

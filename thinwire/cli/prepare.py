@@ -1,0 +1,17 @@
+"""`thinwire prepare SUITE PREPARATION`."""
+
+from argparse import Namespace
+
+from thinwire.config.grid import preparation, require_valid
+from thinwire.train.places import prepared_folder
+from thinwire.train.preparation import prepare
+
+
+def main(arguments: Namespace) -> int:
+    """Let a method prepare, and publish what it made."""
+    require_valid(arguments.suite)
+    cell = preparation(arguments.suite, arguments.preparation)
+    made = prepare(cell, arguments.results)
+    print(made.status if made.reason is None else f"{made.status}: {made.reason}")
+    print(prepared_folder(arguments.results, cell))
+    return int(made.status == "failed")

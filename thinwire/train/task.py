@@ -1,0 +1,83 @@
+"""What is to be trained, whatever the method."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from thinwire import plugins, seeds
+from thinwire.cluster import Cluster
+from thinwire.config.cell import Cell
+from thinwire.data import arrays
+from thinwire.data.arrays import Data
+from thinwire.errors import UserError
+from thinwire.files import sha256
+from thinwire.optim.recipe import Recipe
+from thinwire.options import resolve
+from thinwire.train.places import data_folder
+
+# The share of the training set that is held out for tuning.
+HELD_OUT = 0.1
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model, its data and its recipe, on a cluster."""
+
+    build_model: Callable[[], nn.Module]
+    data: Data
+    recipe: Recipe
+    cluster: Cluster
+    seed: int
+    device: torch.device = torch.device("cpu")  # noqa: RUF009
+    dtype: torch.dtype = torch.float32
+
+
+def initial_model(task: Task) -> nn.Module:
+    """The model with the weights that every method of this cell starts from."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seeds.derive(task.seed, "weights"))
+        return task.build_model().to(device=task.device, dtype=task.dtype).train()
+
+
+def task_of(cell: Cell, results: Path, device: torch.device) -> Task:
+    """The task of a cell, with its data in memory.
+
+    Raises:
+        PluginError: the model's module cannot be used.
+        UserError: the data are not there, or not sound.
+    """
+    dataset = plugins.get("dataset", cell.dataset).load()()
+    data = arrays.load(data_folder(results, cell.dataset), dataset)
+    model = plugins.get("model", cell.model.use).load()
+    config = resolve(model, cell.model.options)
+    return Task(
+        build_model=lambda: model(config, data.shape, data.classes),
+        data=data.held_out(HELD_OUT) if cell.evaluate_on == "held_out" else data,
+        recipe=cell.recipe,
+        cluster=Cluster(cell.workers, cell.nodes),
+        seed=cell.seed,
+        device=device,
+    )
+
+
+def device_of(cell: Cell) -> torch.device:
+    """The device of a cell.
+
+    Raises:
+        UserError: it asks for a GPU, and torch finds none.
+    """
+    if cell.device == "cuda" and not torch.cuda.is_available():
+        raise UserError(
+            "the suite asks for a GPU (device: cuda) and torch finds none here: set device: cpu, or run "
+            "it where there is one"
+        )
+    return torch.device(cell.device)
+
+
+def sources(cell: Cell) -> dict[str, str]:
+    """The SHA-256 of the method's and the model's file."""
+    used = {"method": cell.method.use, "model": cell.model.use}
+    return {kind: sha256(plugins.get(kind, name).path) for kind, name in used.items()}

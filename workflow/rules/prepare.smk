@@ -1,0 +1,22 @@
+# What a method prepares before its runs, once for each model, data set and seed. One that fails is
+# recorded, so that the cells that need it can say why they failed.
+rule prepare:
+    input:
+        data=lambda wildcards: f"results/data/{preparation_of(wildcards).dataset}/manifest.json",
+        method=lambda wildcards: source("method", preparation_of(wildcards).method.use),
+        model=lambda wildcards: source("model", preparation_of(wildcards).model.use),
+    output:
+        "results/prepared/{suite}/{preparation}/prepared.json",
+    log:
+        "results/logs/prepare/{suite}/{preparation}.txt",
+    conda:
+        "../../envs/thinwire.yaml"
+    threads: 1
+    params:
+        thinwire=THINWIRE,
+        # Not used by the command: when an option changes, so does this, and it is prepared again.
+        fingerprint=lambda wildcards: preparation_of(wildcards).preparation_fingerprint,
+    shell:
+        "{params.thinwire} prepare {wildcards.suite} {wildcards.preparation} > {log} 2>&1"
+        " || {params.thinwire} bury --preparation {wildcards.suite} {wildcards.preparation} $?"
+        " || {{ code=$?; cat {log} >&2; exit $code; }}"
