@@ -6,7 +6,7 @@ import inspect
 import io
 import textwrap
 import tokenize
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_origin, get_type_hints
 
 import pydantic
 from pydantic import ConfigDict, ValidationError
@@ -31,8 +31,11 @@ def resolve(plugin_class: type, options: dict[str, Any]) -> Any:
     """
     config: Any = plugin_class.Config  # type: ignore[attr-defined]
     strict = pydantic.dataclasses.dataclass(config, config=ConfigDict(strict=True, extra="forbid"))
+    # YAML has lists only.
+    tuples = {name for name, type_ in get_type_hints(config).items() if get_origin(type_) is tuple}
+    given = {n: tuple(v) if n in tuples and isinstance(v, list) else v for n, v in options.items()}
     try:
-        return strict(**options)
+        return strict(**given)
     except ValidationError as error:
         known = [option.name for option in describe(plugin_class)]
         raise Problems("", problems(error, known)) from None

@@ -14,7 +14,7 @@ def main(arguments: Namespace) -> int:
         sys.executable,
         "-m",
         "pytest",
-        str(ROOT / "tests" / "contract"),
+        str(ROOT / "tests" / "contract" / "test_contract.py"),
         "-p",
         "no:cacheprovider",
     ]

@@ -1,0 +1,207 @@
+"""The contract suite catches what it is there for: methods with one planted bug each."""
+
+import textwrap
+
+import pytest
+
+from tests.contract import test_contract as contract
+from tests.contract.conftest import Subject
+from thinwire import plugins
+from thinwire.errors import MethodError
+from thinwire.train.trainer import Diverged
+
+HEAD = '''"""A method with a planted bug."""
+
+import random
+from dataclasses import dataclass
+
+import torch
+import thinwire
+
+
+class Method(thinwire.Method):
+'''
+AVERAGE = "self.run.world.mean(self.run.gradients).wait()"
+
+# What is planted: the check that must catch it, and the body of the class.
+BUGS = {
+    "randomness of its own": (
+        contract.test_same_bits_every_time,
+        """
+        def sync_weights(self):
+            self.run.weights[0].mul_(1 + 1e-3 * random.random())
+        """,
+    ),
+    "writes to the weights when they are looked at": (
+        contract.test_evaluation_is_neutral,
+        """
+        def evaluated(self, quiet):
+            mean = quiet.mean(self.run.weights).wait()
+            for weight, other in zip(self.run.weights, mean):
+                weight.copy_(other)
+            return mean
+        """,
+    ),
+    "meters its evaluation": (
+        contract.test_evaluation_is_neutral,
+        """
+        def evaluated(self, quiet):
+            return self.run.world.mean([w.clone() for w in self.run.weights]).wait()
+        """,
+    ),
+    "state outside memory": (
+        contract.test_goes_on_to_the_same_bits,
+        """
+        def setup(self):
+            self.velocity = torch.zeros_like(self.run.gradients[0])
+
+        def sync_gradients(self):
+            self.velocity.mul_(0.5).add_(self.run.gradients[0])
+            self.run.gradients[0].copy_(self.velocity)
+        """,
+    ),
+    "a sum where SSGD has a mean": (
+        contract.test_is_ssgd_where_it_says_so,
+        """
+        equals_ssgd = [{}]
+
+        def sync_gradients(self):
+            self.run.world.mean(self.run.gradients).wait()
+            torch._foreach_mul_(self.run.gradients, self.run.world.size)
+        """,
+    ),
+    "forgets the node's mates": (
+        contract.test_is_ssgd_where_it_says_so,
+        """
+        equals_ssgd = [{"nodes": 2}]
+
+        def sync_gradients(self):
+            self.run.across.mean(self.run.gradients).wait()
+        """,
+    ),
+    "forgets a tensor": (
+        contract.test_is_ssgd_where_it_says_so,
+        """
+        equals_ssgd = [{}]
+
+        def sync_gradients(self):
+            self.run.world.mean(self.run.gradients[1:]).wait()
+        """,
+    ),
+    "ships other weights from each worker": (
+        contract.test_all_workers_ship_the_same_weights,
+        """
+        def evaluated(self, quiet):
+            return self.run.weights
+        """,
+    ),
+    "an answer that nobody waits for": (
+        contract.test_same_bits_every_time,
+        """
+        def sync_gradients(self):
+            self.run.world.mean(self.run.gradients)
+        """,
+    ),
+    "a message that never lands": (
+        contract.test_everything_in_flight_lands,
+        """
+        def sync_gradients(self):
+            copies = [g.clone() for g in self.run.gradients]
+            self.flight.launch(self.run.world.mean(copies), lands=self.run.step + 2)
+            for landing in self.flight.landed(self.run.step):
+                torch._foreach_copy_(self.run.gradients, landing.answer)
+        """,
+    ),
+    "an option without a word": (
+        contract.test_says_what_it_is,
+        """
+        @dataclass
+        class Config:
+            period: int = 3
+        """,
+    ),
+    "workers in one class variable": (
+        contract.test_workers_share_nothing_but_the_channels,
+        """
+        seen = {}
+
+        def sync_gradients(self):
+            mine = self.seen.setdefault(self.run.step, self.run.gradients[0].clone())
+            self.run.gradients[0].copy_(mine)
+        """,
+    ),
+    "the first to come decides": (
+        contract.test_does_not_depend_on_who_has_the_first_turn,
+        """
+        turn = [None, None]
+
+        def sync_gradients(self):
+            if self.turn[0] != self.run.step:
+                self.turn[:] = [self.run.step, self.run.world.rank]
+            if self.turn[1] == self.run.world.rank:
+                torch._foreach_zero_(self.run.gradients)
+        """,
+    ),
+    "sockets": (
+        contract.test_has_no_road_past_the_channels,
+        """
+        def sync_gradients(self):
+            import socket
+        """,
+    ),
+    "torch.distributed": (
+        contract.test_has_no_road_past_the_channels,
+        """
+        def sync_gradients(self):
+            torch.distributed.is_initialized()
+        """,
+    ),
+    "learns nothing": (
+        contract.test_learns,
+        """
+        def sync_gradients(self):
+            torch._foreach_neg_(self.run.gradients)
+        """,
+    ),
+    "not finite": (
+        contract.test_runs_on_every_cluster_and_gives_finite_weights,
+        """
+        def sync_weights(self):
+            self.run.weights[0].div_(0)
+        """,
+    ),
+}
+PATCHES = (contract.test_everything_in_flight_lands, contract.test_does_not_depend_on_who_has_the_first_turn)
+
+
+def subject(tmp_path, body):
+    path = tmp_path / "planted.py"
+    path.write_text(HEAD + textwrap.indent(textwrap.dedent(body), "    "))
+    return Subject("planted", path, plugins.load_file("method", path, "planted"))
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_caught(bug, tmp_path, monkeypatch):
+    check, body = BUGS[bug]
+    planted = subject(tmp_path, body)
+    more = []
+    if check in PATCHES:
+        more = [monkeypatch]
+    if check is contract.test_goes_on_to_the_same_bits:
+        more = [6, tmp_path]
+    with pytest.raises((AssertionError, MethodError, Diverged)) as caught:
+        check(planted, *more)
+    assert not isinstance(caught.value, MethodError) or bug.startswith(("an answer", "a message"))
+
+
+def test_a_sound_method_is_not(tmp_path, monkeypatch):
+    """The same checks on a method without a bug, so that what they caught was the bug."""
+    sound = subject(tmp_path, f"equals_ssgd = [{{}}]\n\ndef sync_gradients(self):\n    {AVERAGE}\n")
+    for check in {check for check, _ in BUGS.values()}:
+        if check is contract.test_goes_on_to_the_same_bits:
+            check(sound, 6, tmp_path / "checkpoints")
+        elif check in PATCHES:
+            with monkeypatch.context() as patch:
+                check(sound, patch)
+        else:
+            check(sound)

@@ -1,0 +1,40 @@
+"""Each method's training losses, in double precision, are those that were written down.
+
+They change when anything does that a run depends on: initial weights, order of the data, augmentation,
+dropout, schedule, the method's arithmetic. Where that is meant, `RULES_VERSION` rises and
+`python -m tests.golden.test_trajectories` writes them again.
+"""
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from tests import small
+from thinwire import plugins
+
+FILE = Path(__file__).with_name("trajectories.csv")
+
+
+def losses(method: str) -> list[float]:
+    """The mean training loss over the workers, at every step of a small run."""
+    run = small.trainer(small.task(workers=4, nodes=2), method)
+    found = []
+    run.train(after_step=lambda run: found.append(sum(w.run.loss.item() for w in run.workers) / 4))
+    return found
+
+
+GOLDEN = list(csv.DictReader(io.StringIO(FILE.read_text())))
+
+
+@pytest.mark.parametrize("method", GOLDEN[0])
+def test_a_trajectory_is_the_one_that_was_written_down(method):
+    assert losses(method) == pytest.approx([float(row[method]) for row in GOLDEN], rel=1e-9)
+
+
+if __name__ == "__main__":
+    methods = list(plugins.find("method"))
+    rows = zip(*(losses(method) for method in methods))
+    lines = [",".join(methods), *(",".join(f"{loss:.15g}" for loss in row) for row in rows)]
+    FILE.write_text("\n".join(lines) + "\n")

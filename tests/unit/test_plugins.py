@@ -1,0 +1,76 @@
+"""Plug-ins are found by their file and described by their source."""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field
+
+from thinwire import options, plugins
+from thinwire.errors import Problems
+
+
+class Plug:
+    @dataclass
+    class Config:
+        period: Annotated[int, Field(ge=1)] = 16  # steps between two averages
+        memory: Literal["keep", "reset"] = "keep"  # what happens
+        densities: tuple[float, ...] = ()  # one for each epoch
+        sizes: list[int] = field(default_factory=lambda: [1])  # of something
+        plain: float = 0.5
+
+
+def test_options_are_described_from_the_source():
+    described = {option.name: option for option in options.describe(Plug)}
+    assert described["period"] == ("period", "int, ge=1", "16", "steps between two averages")
+    assert described["memory"].type == "Literal['keep', 'reset']"
+    assert described["sizes"].default == "[1]"
+    assert described["plain"].help == ""
+
+
+def test_options_take_their_defaults_and_nothing_is_converted():
+    assert options.as_dict(options.resolve(Plug, {"period": 4})) == {
+        "period": 4,
+        "memory": "keep",
+        "densities": (),
+        "sizes": [1],
+        "plain": 0.5,
+    }
+    with pytest.raises(Problems) as caught:
+        options.resolve(Plug, {"period": "4", "memory": "forget", "densitys": [0.1]})
+    assert len(caught.value.found) == 3
+    assert "known are period, memory, densities, sizes, plain" in str(caught.value)
+
+
+def test_a_list_of_a_suite_is_taken_for_a_tuple():
+    """YAML has no tuples."""
+    assert options.resolve(Plug, {"densities": [0.25, 0.1]}).densities == (0.25, 0.1)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "methods" / "packaged").mkdir(parents=True)
+    files = {
+        "one.py": '"""The first line.\n\nMore."""\nclass Method:\n    def prepare(self): ...\n',
+        "two.py": "class Other:\n    def prepare(self): ...\nclass Method:\n    x = 1\n",
+        "_helper.py": "",
+        "broken.py": "class Method(:\n",
+        "packaged/__init__.py": '"""A package: ü."""\n',
+    }
+    for name, text in files.items():
+        (tmp_path / "methods" / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_every_file_is_a_plugin_but_for_those_with_an_underscore(folder):
+    found = plugins.find("method", folder)
+    assert list(found) == ["broken", "one", "packaged", "two"]
+    assert found["one"].title == "The first line."
+    assert found["two"].title == "(no docstring)"
+    assert found["broken"].title == "(cannot be read)"
+    assert found["packaged"].title == "A package: ü."
+
+
+def test_a_hook_is_found_without_running_the_code(folder):
+    found = plugins.find("method", folder)
+    assert {name for name, plugin in found.items() if plugin.defines("prepare")} == {"one"}

@@ -1,0 +1,142 @@
+"""A run's record is whole, sound and says where the run comes from."""
+
+import json
+import subprocess
+
+import pandas as pd
+import pytest
+import torch
+
+from thinwire import provenance, record
+from thinwire.errors import UserError
+
+CURVE = [
+    {
+        "step": step,
+        "epoch": epoch,
+        "samples": 64 * step,
+        "lr": 0.1,
+        "train_loss": 1.0,
+        "test_loss": 1.0,
+        "test_accuracy_percent": accuracy,
+        **dict.fromkeys(record._BYTES, 8.0 * step),
+        **{f"{clock}_seconds": 0.5 for clock in ("train", "eval", "harness")},
+        "method/period": 4.0,
+    }
+    for step, epoch, accuracy in ((10, 1, 80.0), (20, 2, 90.0), (30, 3, 85.0))
+]
+
+
+def made(**changes):
+    content = {
+        "kind": "inprocess",
+        "status": "done",
+        "cell": {"suite": "demo"},
+        "fingerprint": "0123",
+        "method_options": {},
+        "model_options": {},
+        "result": record.result(CURVE),
+        "provenance": {"git": None},
+    }
+    return record.Record(**(content | changes))
+
+
+def write(tmp_path, **changes):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    record.write(scratch, tmp_path / "run", made(**changes), CURVE, [])
+    return tmp_path / "run"
+
+
+def test_what_was_written_is_read_back(tmp_path):
+    folder = write(tmp_path)
+    assert record.read(folder / record.RUN) == made()
+    curve = pd.read_parquet(folder / record.CURVE)
+    assert list(curve.test_accuracy_percent) == [80, 90, 85]
+    assert list(curve["method/period"]) == [4, 4, 4]
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "curve.parquet",
+        "log.txt",
+        "run.json",
+        "traffic.parquet",
+    ]
+
+
+def test_the_result_is_that_of_the_end_and_not_the_best():
+    result = record.result(CURVE)
+    assert result.test_accuracy_percent == 85
+    assert result.best_test_accuracy_percent == 90
+    assert result.steps == 30
+    assert result.traffic.payload_push_bytes == 240
+
+
+@pytest.mark.parametrize(
+    ("changes", "word"),
+    [
+        ({"status": "done", "result": None}, "has a result"),
+        ({"status": "failed"}, "says why"),
+        ({"kind": "guessed"}, "kind"),
+        ({"loss": 1}, "loss"),
+        ({"interruptions": 0.5}, "interruptions"),
+    ],
+)
+def test_a_record_that_is_not_sound_is_refused(changes, word):
+    with pytest.raises(ValueError, match=word):
+        made(**changes)
+
+
+def test_a_damaged_record_is_one_sentence(tmp_path):
+    path = write(tmp_path) / record.RUN
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | {"extra": 1}))
+    with pytest.raises(UserError, match=r"run\.json is not a sound run record: extra: there is no such key"):
+        record.read(path)
+    path.write_text(path.read_text()[:100])
+    with pytest.raises(UserError, match="not a sound run record"):
+        record.read(path)
+    path.unlink()
+    with pytest.raises(UserError, match="cannot be read"):
+        record.read(path)
+
+
+def test_a_record_replaces_an_older_one_whole(tmp_path):
+    folder = write(tmp_path)
+    (folder / "stray.txt").write_text("of an older run")
+    again = tmp_path / "again"
+    again.mkdir()
+    record.write(again, folder, made(fingerprint="4567"), CURVE, [])
+    assert record.read(folder / record.RUN).fingerprint == "4567"
+    assert not (folder / "stray.txt").exists()
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_provenance_holds_what_decides_a_result_and_no_secret(monkeypatch):
+    monkeypatch.setenv("WANDB_API_KEY", "canary-in-a-coal-mine")
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    text = json.dumps(provenance.provenance(torch.device("cpu")))
+    assert "canary" not in text
+    content = json.loads(text)
+    assert content["environment"]["OMP_NUM_THREADS"] == "3"
+    assert content["packages"]["torch"]
+    assert content["hardware"]["cores"] >= 1
+
+
+def test_provenance_tells_a_changed_checkout_from_a_clean_one(tmp_path, monkeypatch):
+    def git(*arguments):
+        command = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+        subprocess.run(command, check=True, capture_output=True)
+
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert provenance.git_state() == {"revision": None, "changes_sha256": None}
+    git("init")
+    (tmp_path / "a").write_text("1")
+    git("add", "a")
+    git("commit", "-m", "one")
+    clean = provenance.git_state()
+    assert len(clean["revision"]) == 40
+    assert clean["changes_sha256"] is None
+    (tmp_path / "a").write_text("2")
+    changed = provenance.git_state()
+    assert changed["revision"] == clean["revision"]
+    assert len(changed["changes_sha256"]) == 64

@@ -1,0 +1,144 @@
+"""Tables say what the runs say: means, spreads, reductions, and what went wrong."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from thinwire.report import figures, tables
+
+BYTES = ("payload_push_bytes", "payload_pull_bytes", "wire_sent_bytes", "between_nodes_bytes")
+
+
+def run(method, repetition, status="done", accuracy=90.0, bytes_=(100, 100, 150, 50), **more):
+    row = {
+        "dataset": "digits",
+        "model": "cnn",
+        "workers": 4,
+        "nodes": 2,
+        "method": method,
+        "kind": "inprocess",
+        "repetition": repetition,
+        "status": status,
+        "reason": None,
+        "test_accuracy_percent": accuracy,
+        **dict(zip(BYTES, bytes_)),
+    }
+    return row | more
+
+
+def rows_of(*runs, baseline="ssgd"):
+    return tables.summarise(pd.DataFrame(runs), baseline).set_index("method")
+
+
+def test_mean_and_sample_standard_deviation_over_the_runs_that_are_done():
+    table = rows_of(*(run("ssgd", i, accuracy=a) for i, a in enumerate((90.0, 92.0, 97.0))))
+    assert table.accuracy_mean_percent["ssgd"] == 93
+    assert table.accuracy_sd_percent["ssgd"] == pytest.approx(math.sqrt((9 + 1 + 16) / 2))
+    assert table.done["ssgd"] == 3
+
+
+def test_reductions_are_of_mean_bytes_against_the_baseline_of_the_same_cell():
+    table = rows_of(
+        run("ssgd", 0),
+        run("ssgd", 1, bytes_=(300, 100, 250, 50)),
+        run("thin", 0, bytes_=(20, 100, 40, 0)),
+    )
+    assert table.push_reduction_percent["thin"] == 90  # 20 of 200
+    assert table.pull_reduction_percent["thin"] == 0
+    assert table.total_reduction_percent["thin"] == 60  # 120 of 300
+    assert table.wire_reduction_percent["thin"] == 80
+    assert table.between_nodes_reduction_percent["thin"] == 100
+    other = run("thin", 0, bytes_=(20, 100, 40, 0), workers=8)
+    table = rows_of(run("ssgd", 0), other)
+    assert math.isnan(table.push_reduction_percent["thin"])
+
+
+def test_a_run_that_is_not_done_is_counted_and_never_averaged():
+    table = rows_of(
+        run("ssgd", 0),
+        run("ssgd", 1, status="diverged", accuracy=10.0, reason="not finite after step 3"),
+        run("ssgd", 2, status="failed", accuracy=None, reason="out of luck"),
+        run("thin", 0, status="skipped", accuracy=None, bytes_=(None,) * 4, reason="it wants more"),
+    )
+    assert table.accuracy_mean_percent["ssgd"] == 90
+    assert (table.diverged["ssgd"], table.failed["ssgd"], table.skipped["thin"]) == (1, 1, 1)
+    text = tables.markdown(table.reset_index(), "Title", "test")
+    assert "90.00 (1), 1 diverged, 1 failed" in text
+    assert "ssgd: not finite after step 3; out of luck." in text
+    assert "thin: it wants more." in text
+
+
+def test_a_reduction_of_nearly_everything_is_not_rounded_to_everything():
+    table = rows_of(run("ssgd", 0, bytes_=(10_000,) * 4), run("thin", 0, bytes_=(4,) * 4)).reset_index()
+    assert "| 99.96 " in tables.markdown(table, "Title", "test")
+
+
+def test_a_held_out_accuracy_is_not_called_a_test_accuracy():
+    table = rows_of(run("ssgd", 0)).reset_index()
+    assert "accuracy on held-out, %" in tables.markdown(table, "Title", "held_out")
+
+
+def curve(method, seed, epoch, accuracy, payload, **more):
+    names = {"dataset": "digits", "model": "cnn", "workers": 4, "nodes": 1, "method": method}
+    values = {"payload_push_bytes": payload, "payload_pull_bytes": payload, "kind": "inprocess"}
+    about = {"repetition": seed, "epoch": epoch, "test_accuracy_percent": accuracy, "evaluated_on": "test"}
+    return names | values | about | more
+
+
+def curves(**more):
+    return pd.DataFrame(
+        [
+            curve(method, seed, epoch, 50 + 10 * epoch + seed, 1e6 * epoch * scale, **more)
+            for method, scale in (("ssgd", 10), ("thin", 1))
+            for seed in range(3)
+            for epoch in (1, 2, 3)
+        ]
+    )
+
+
+@pytest.fixture
+def drawn(monkeypatch, tmp_path):
+    """Draw, and give the axes of each figure by its name."""
+
+    def draw(frame):
+        kept = {}
+        save = figures.style.save
+
+        def keep(figure, stem):
+            kept[stem.name] = {
+                "lines": [line.get_xydata() for axes in figure.axes for line in axes.get_lines()],
+                "labels": [axes.get_ylabel() for axes in figure.axes],
+                "titles": [axes.get_title() for axes in figure.axes],
+                "texts": [text.get_text() for text in figure.texts],
+            }
+            save(figure, stem)
+
+        monkeypatch.setattr(figures.style, "save", keep)
+        figures.write(frame, tmp_path)
+        return kept
+
+    return draw
+
+
+def test_a_figure_shows_the_means_over_the_seeds(drawn):
+    kept = drawn(curves())
+    over_epochs = [line.tolist() for line in kept["accuracy_over_epochs"]["lines"] if len(line)]
+    assert [[1, 61], [2, 71], [3, 81]] in over_epochs
+    against_bytes = [line.tolist() for line in kept["accuracy_against_bytes"]["lines"] if len(line)]
+    assert [[2, 61], [4, 71], [6, 81]] in against_bytes  # push and pull of thin, in MB
+    assert [[20, 61], [40, 71], [60, 81]] in against_bytes
+
+
+def test_a_figure_says_what_it_shows_and_how_it_came_about(drawn):
+    kept = drawn(curves(evaluated_on="held_out"))
+    for figure in kept.values():
+        assert figure["labels"] == ["held-out accuracy, %"]
+        assert figure["titles"] == ["digits, cnn, 4 workers"]
+        assert "runs: in process" in figure["texts"][-1]
+    assert "standard deviation" in kept["accuracy_over_epochs"]["texts"][-1]
+
+
+def test_no_curve_at_all_is_a_figure_that_says_so(drawn):
+    kept = drawn(curves()[:0])
+    assert "no run has anything to show" in kept["accuracy_over_epochs"]["texts"][0]

@@ -1,0 +1,66 @@
+"""The commands that a person types by hand."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.workflow.test_pipeline import TEN_LINES
+from thinwire.plugins import ROOT
+
+
+def thinwire(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "thinwire", *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_check_passes_a_method_of_ten_lines(tmp_path):
+    assert len(TEN_LINES.splitlines()) <= 10
+    path = tmp_path / "third.py"
+    path.write_text(TEN_LINES)
+    answer = thinwire("check", path)
+    assert answer.returncode == 0, answer.stdout
+    assert answer.stdout.splitlines()[-1] == f"{path}: keeps the contract"
+
+
+def test_check_fails_a_method_that_breaks_the_contract(tmp_path):
+    path = tmp_path / "wrong.py"
+    path.write_text(TEN_LINES.replace("import thinwire", "import socket\n\nimport thinwire", 1))
+    answer = thinwire("check", path)
+    assert answer.returncode == 1
+    assert "channels are the only road" in answer.stdout
+    assert answer.stdout.splitlines()[-1] == f"{path}: breaks the contract, see above"
+
+
+def test_show_explains_a_method():
+    answer = thinwire("show", "local_sgd")
+    assert answer.returncode == 0
+    for part in (
+        "arXiv 1805.09767",
+        "w_i <- 1/W sum_j w_j",
+        "period",
+        "int, ge=1",
+        "16",
+        "steps between two",
+    ):
+        assert part in answer.stdout
+    assert "is SSGD with {'period': 1, 'nodes': 2}" in answer.stdout
+
+
+@pytest.mark.parametrize("name", ["ssgd", "top_k", "resnet", "digits", "fashion_mnist"])
+def test_list_names_every_module_with_its_first_line(name):
+    answer = thinwire("list")
+    assert answer.returncode == 0
+    (line,) = (line for line in answer.stdout.splitlines() if line.split()[:1] == [name])
+    assert len(line.split()) > 3
+
+
+def test_cells_names_every_run_of_a_suite():
+    cells = thinwire("cells", "demo").stdout.splitlines()
+    assert "digits/cnn/ssgd/w8n2/seed2" in cells
+    assert len(cells) == len(set(cells))
