@@ -3,11 +3,15 @@
     w_i <- optimizer(w_i, g_i) at every step; w_i <- 1/W sum_j w_j after steps H, 2H, 3H, ...
 
 Sources: Stich, "Local SGD Converges Fast and Communicates Little" (arXiv 1805.09767); with a
-`switch_epoch`, post-local SGD of Lin et al. (arXiv 1808.07217): SSGD first, local steps from there on.
+`switch_epoch`, post-local SGD of Lin et al. (arXiv 1808.07217): SSGD first, local steps from there on; with
+`adaptive`, AdaComm of Wang & Joshi (arXiv 1810.08313): the period follows the training loss F and the
+learning rate, ceil(period sqrt(lr_0 / lr F / F_0)), and halves where that does not shorten it.
 
 Decisions where public codes differ: the first average comes after H whole steps (PyTorch and EPFL average
 after the first), each worker keeps its own momentum, and batch-norm statistics stay local. Steps that are
-left over at the end are averaged too, and counted.
+left over at the end are averaged too, and counted. AdaComm adapts after every epoch (the paper: after fixed
+times by the clock), does not halve in an epoch in which the learning rate has fallen, and never goes above
+`max_period`, because a falling rate lengthens the period.
 """
 
 from dataclasses import dataclass
@@ -16,38 +20,70 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 import thinwire
+from thinwire.optim import adacomm
 
 
 class Method(thinwire.Method):
-    equals_ssgd = [{"period": 1}, {"period": 1, "nodes": 2}, {"switch_epoch": 1000}]
+    equals_ssgd = [
+        {"period": 1},
+        {"period": 1, "nodes": 2},
+        {"switch_epoch": 1000},
+        {"period": 1, "adaptive": True, "max_period": 1},
+    ]
+    short = {"period": 4}
 
     @dataclass
     class Config:
         period: Annotated[int, Field(ge=1)] = 16  # steps between two averages of the weights
         switch_epoch: Annotated[int, Field(ge=0)] = 0  # SSGD before this epoch, local steps from it on
         momentum: Literal["keep", "reset"] = "keep"  # each worker's momentum when weights are averaged
+        adaptive: bool = False  # AdaComm: does the period follow the loss?
+        max_period: Annotated[int, Field(ge=1)] = 32  # AdaComm: the longest period
 
-    def local_steps(self) -> int:
-        """Steps since the workers last could have been equal by SSGD, this one included."""
-        return self.run.step + 1 - self.config.switch_epoch * self.run.steps_per_epoch
+    def setup(self):
+        # Steps between two averages, and steps since the last one.
+        self.memory |= {"period": self.config.period, "since": 0}
 
     def sync_gradients(self):
-        if self.local_steps() <= 0:
+        if self.run.epoch < self.config.switch_epoch:
             self.run.world.mean(self.run.gradients).wait()
 
     def sync_weights(self):
-        steps = self.local_steps()
-        if steps > 0 and steps % self.config.period == 0:
-            self.average()
+        if self.run.epoch >= self.config.switch_epoch:
+            self.memory["since"] += 1
+            if self.memory["since"] >= self.memory["period"]:
+                self.average()
 
     def average(self):
+        self.memory["since"] = 0
         self.run.world.mean(self.run.weights, kind="weights").wait()
         if self.config.momentum == "reset":
             for state in self.run.optimizer.state.values():
                 if state.get("momentum_buffer") is not None:
                     state["momentum_buffer"].zero_()
 
+    def wants_epoch_loss(self):
+        return self.config.adaptive
+
+    def epoch_end(self, loss):
+        memory, lr = self.memory, self.run.lr
+        if self.run.epoch >= self.config.switch_epoch:
+            if "first" in memory:
+                memory["period"] = self.adapted(loss)
+            else:
+                memory["first"] = {"loss": loss, "lr": lr}
+            memory["last_lr"] = lr
+            self.run.log("period", memory["period"])
+
+    def adapted(self, loss):
+        period, first = self.memory["period"], self.memory["first"]
+        shorter = adacomm.interval(self.config.period, loss, first["loss"], self.run.lr, first["lr"])
+        if shorter is None:
+            return period
+        if shorter >= period and self.run.lr >= self.memory["last_lr"]:
+            shorter = (period + 1) // 2
+        return min(shorter, self.config.max_period)
+
     def finish(self):
-        steps = self.local_steps()
-        if steps > 0 and steps % self.config.period != 0:
+        if self.memory["since"] > 0:
             self.average()

@@ -5,9 +5,10 @@
 Sources: Aji & Heafield, "Sparse Communication for Distributed Gradient Descent" (arXiv 1704.05021), in its
 synchronous reading, and Stich et al., "Sparsified SGD with Memory" (arXiv 1809.07599).
 
-Decisions: k is exact and per tensor, the share `density` of its entries rounded up; every tensor is
-compressed, small ones too; everybody gathers everybody's entries, a value and an int32 position each, so
-what a worker receives grows with W; the recipe's momentum and weight decay come after the average.
+Decisions: k is per tensor, the share `density` of its entries rounded up; every tensor is compressed, small
+ones too; everybody gathers everybody's entries, a value and a position each, so what a worker receives grows
+with W; the recipe's momentum and weight decay come after the average. `selection: random` sends as many
+entries, drawn blindly: a control.
 """
 
 from dataclasses import dataclass
@@ -17,7 +18,9 @@ import torch
 from pydantic import Field
 
 import thinwire
-from thinwire.codecs import top_k
+from thinwire.codecs import sparse
+from thinwire.codecs.indices import Encoding
+from thinwire.codecs.select import SELECT
 
 
 class Method(thinwire.Method):
@@ -26,11 +29,17 @@ class Method(thinwire.Method):
         {"density": 1.0, "nodes": 2},
         {"density": 1.0, "memory": "update"},
         {"density": 1.0, "memory": "none"},
+        {"density": 1.0, "selection": "sampled"},
+        {"density": 1.0, "selection": "random"},
+        {"density": 1.0, "indices": "bitmap"},
+        {"density": 1.0, "indices": "run_length"},
     ]
 
     @dataclass
     class Config:
         density: Annotated[float, Field(gt=0, le=1)] = 0.01  # share of each tensor's entries that is sent
+        selection: Literal["exact", "sampled", "random"] = "exact"  # how the entries are found
+        indices: Encoding = "int32"  # how positions are written down: int32, bitmap or run_length
         # What the residual holds: `gradient` owes gradients, which take the learning rate of the step in
         # which they are sent; `update` owes learning rate times gradient (Stich et al.), which keeps the
         # rate of its own step; `none` forgets what is not sent, as a control.
@@ -40,12 +49,15 @@ class Method(thinwire.Method):
         self.memory["residual"] = [torch.zeros_like(weight) for weight in self.run.weights]
 
     def sync_gradients(self):
-        residual, gradients = self.memory["residual"], self.run.gradients
-        scale = self.run.lr if self.config.memory == "update" else 1.0
+        config, residual, gradients = self.config, self.memory["residual"], self.run.gradients
+        scale = self.run.lr if config.memory == "update" else 1.0
         torch._foreach_add_(residual, gradients, alpha=scale)
-        taken = top_k.take(residual, self.config.density)
-        payloads = self.run.world.gather(taken).wait()
-        for gradient, mean in zip(gradients, top_k.mean(payloads, like=gradients)):
+        chosen = sparse.choose(residual, config.density, SELECT[config.selection], self.run.generator)
+        taken = sparse.take(residual, chosen, config.indices)
+        # How many entries lie above a sampled threshold, and how many fillers run lengths need, differs.
+        ragged = config.selection == "sampled" or config.indices == "run_length"
+        payloads = self.run.world.gather(taken, ragged=ragged).wait()
+        for gradient, mean in zip(gradients, sparse.mean(payloads, gradients, config.indices)):
             gradient.copy_(mean / scale)
-        if self.config.memory == "none":
+        if config.memory == "none":
             torch._foreach_zero_(residual)

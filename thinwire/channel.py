@@ -197,12 +197,16 @@ class Flight:
     def __len__(self) -> int:
         return len(self._messages)
 
-    def launch(self, pending: Pending[Any], lands: int, **note: Any) -> None:
-        """Keep `pending` in flight until `lands`; `note` holds numbers and tensors to find again there."""
-        pending.channel.unclaimed.discard(pending)
+    def launch(self, pending: Pending[Any] | None, lands: int, **note: Any) -> None:
+        """Keep `pending` in flight until `lands`; `note` holds numbers and tensors to find again there.
+
+        Without a `pending`, the note alone lands: on workers that must know when a message of others does.
+        """
+        if pending is not None:
+            pending.channel.unclaimed.discard(pending)
         self._messages.append((lands, pending, Landing(None, note)))
 
-    def landed(self, now: int) -> Iterator[Landing]:
+    def landed(self, now: float) -> Iterator[Landing]:
         """Take out, in the order of their launch, the messages that have landed by `now`."""
         due = [message for message in self._messages if message[0] <= now]
         self._messages = [message for message in self._messages if message[0] > now]

@@ -97,6 +97,8 @@ class Run:
     optimizer: torch.optim.Optimizer  # what `Method.optimizer` gave
     lr: float  # of this step, by the recipe's schedule
     loss: Tensor  # this worker's training loss in this step, a scalar
+    samples: int  # images of this worker in this step
+    world_samples: int  # images of all workers in this step
     step: int  # counts from 0
     epoch: int  # counts from 0; after the last step of an epoch still that epoch
     steps_per_epoch: int
@@ -187,6 +189,9 @@ class Method:
     # that many nodes. The contract suite holds the method to each.
     equals_ssgd: ClassVar[list[dict[str, Any]]] = []
     needs: ClassVar[Needs] = Needs()
+    # Options under which all phases of the method fit into the contract suite's runs of three epochs of
+    # five steps. For methods whose defaults would still be warming up at their end.
+    short: ClassVar[dict[str, Any]] = {}
 
     @dataclass
     class Config:
@@ -231,6 +236,10 @@ class Method:
 
     def sync_weights(self) -> None:
         """After the optimizer has stepped."""
+
+    def wants_epoch_loss(self) -> bool:
+        """Is `epoch_end` to be called, which costs the workers an exchange of four bytes?"""
+        return type(self).epoch_end is not Method.epoch_end
 
     def epoch_end(self, loss: float) -> None:
         """Once an epoch, with the mean training loss over its steps and all workers."""

@@ -26,13 +26,13 @@ class Subject(NamedTuple):
 
     def skip(self, cluster: Cluster) -> str | None:
         task = small.task(cluster.workers, cluster.nodes)
-        return small.trainer(task, self.method).skip()
+        return small.trainer(task, self.method, **self.method.short).skip()
 
     def trainer(self, cluster: Cluster | None = None, options: Any = None, **changes: Any) -> Any:
-        """A small run of this method, set up."""
+        """A small run of this method, set up; without options with those that it names for short runs."""
         cluster = cluster or self.clusters()[0]
         task = small.task(cluster.workers, cluster.nodes, **changes)
-        return small.trainer(task, self.method, **(options or {}))
+        return small.trainer(task, self.method, **(self.method.short if options is None else options))
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -4,26 +4,78 @@ The references in tests/reference were written from the specifications by somebo
 modules: numpy, one process, loops over workers.
 """
 
+import functools
+
 import pytest
 import torch
 from torch import nn
 
 from tests import small
-from tests.reference import local_sgd, ssgd, top_k
+from tests.reference import adacomm, daso, dgc, hsgd, local_sgd, multi_step_delay, ssgd, top_k
+from tests.reference.lars import Lars
+from thinwire.data.batches import Batches
 from thinwire.optim.schedule import learning_rate
 from thinwire.train.task import initial_model
 
-STEPS = 36
-REFERENCES = [
+STEPS, STEPS_PER_EPOCH = 36, 6
+DGC = {"density": 0.02, "warmup_densities": (), "selection": "exact"}
+DASO = {"warmup_epochs": 1, "cooldown_epochs": 1, "blocking_dtype": "full", "patience": 0}
+DELAY = {"warmup_steps": 4, "interval": 3}
+
+# Method, its reference, and options of the method.
+CASES = [
     ("ssgd", ssgd, {}),
     ("local_sgd", local_sgd, {"period": 1}),
     ("local_sgd", local_sgd, {"period": 5}),
     ("local_sgd", local_sgd, {"period": 4, "momentum": "reset"}),
     ("local_sgd", local_sgd, {"period": 7, "switch_epoch": 1}),
+    ("local_sgd", adacomm, {"period": 5, "max_period": 7, "adaptive": True}),
     ("top_k", top_k, {"density": 0.03}),
-    ("top_k", top_k, {"density": 0.1, "memory": "update"}),
-    ("top_k", top_k, {"density": 0.1, "memory": "none"}),
+    ("top_k", top_k, {"density": 0.1, "memory": "update", "indices": "bitmap"}),
+    ("top_k", top_k, {"density": 0.1, "memory": "none", "indices": "run_length"}),
+    ("dgc", dgc, DGC),
+    ("dgc", dgc, {**DGC, "masking": False, "clip_norm": 0.3, "indices": "bitmap"}),
+    ("dgc", dgc, {**DGC, "warmup_densities": (1.0, 0.5, 0.1), "clip_norm": 0.5}),
+    ("hsgd", hsgd, {}),
+    ("hsgd", hsgd, {"level_1": "weights"}),
+    ("daso", daso, {**DASO, "max_skips": 4}),
+    ("daso", daso, {**DASO, "max_skips": 4, "plateau_threshold": 0.9}),
+    ("daso", daso, {**DASO, "max_skips": 8, "plateau_threshold": 0.9, "warmup_epochs": 0}),
+    ("daso", daso, {**DASO, "max_skips": 4, "plateau_threshold": 0.9, "control": "published"}),
+    ("daso", daso, {**DASO, "max_skips": 2, "plateau_threshold": 0.9, "control": "published"}),
+    ("daso", daso, {**DASO, "max_skips": 1, "blocking_dtype": "float16"}),
+    ("daso", daso, {**DASO, "max_skips": 1, "blocking_dtype": "float16", "blocking_sends": "weights"}),
+    ("multi_step_delay", multi_step_delay, DELAY),
+    ("multi_step_delay", multi_step_delay, {**DELAY, "delay": 1, "slice": 20, "credit": 50}),
+    ("multi_step_delay", multi_step_delay, {**DELAY, "at_sync": 0.7, "in_round": 0.4, "slice": 1}),
+    ("multi_step_delay", multi_step_delay, {**DELAY, "delay": 1, "at_sync": 0.5, "lr_term": False}),
+    ("multi_step_delay", multi_step_delay, {"warmup_steps": 0, "interval": 5, "shrink": 0.5}),
+    ("multi_step_delay", multi_step_delay, {"warmup_steps": 9, "interval": 4, "adapt_every_epochs": 2}),
+    ("multi_step_delay", multi_step_delay, {"warmup_steps": 0, "interval": 7, "delay": 1}),
 ]
+# What a reference wants to know beside what its method's options say.
+DEFAULTS = {
+    adacomm: {"loss": None, "steps_per_epoch": STEPS_PER_EPOCH},
+    local_sgd: {"switch_epoch": 0, "momentum_policy": "keep", "steps_per_epoch": STEPS_PER_EPOCH},
+    top_k: {"memory": "gradient"},
+    dgc: {"masking": True, "clip_norm": None, "steps_per_epoch": STEPS_PER_EPOCH},
+    hsgd: {"level_1": "gradients"},
+    daso: {"loss": None, "steps_per_epoch": STEPS_PER_EPOCH, "blocking_sends": "delta"},
+    multi_step_delay: {
+        "loss": None,
+        "steps_per_epoch": STEPS_PER_EPOCH,
+        "min_interval": 1,
+        "max_interval": 16,
+        "adapt_every_epochs": 1,
+        "lr_term": True,
+        "shrink": None,
+        "in_round": 0.2,
+        "at_sync": 1.0,
+        "delay": 0,
+    },
+}
+# Options that change how things are sent, and not what comes out.
+SENDING = ("indices", "selection", "slice", "credit", "adaptive")
 
 
 def build():
@@ -31,54 +83,117 @@ def build():
     return small.Net(dropout=0.0)
 
 
-@pytest.mark.parametrize(("workers", "nodes"), [(1, 1), (2, 1), (4, 2), (8, 1), (8, 4)])
-@pytest.mark.parametrize(("name", "reference", "options"), REFERENCES)
-@pytest.mark.parametrize("nesterov", [False, True])
-def test_a_method_is_its_reference(name, reference, options, workers, nodes, nesterov):
-    optimizer = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01, "nesterov": nesterov}
-    task = small.task(
-        workers,
-        nodes,
-        build_model=build,
-        batch=16,
-        epochs=6,
-        optimizer=optimizer,
-        data=small.digits(100),
-    )
-    run = small.trainer(task, name, **options)
-    assert run.total_steps == STEPS
+class Replica:
+    """The gradients and losses that the engine's workers see, as functions of the weights."""
 
-    model = initial_model(task)
-    names = [name for name, _ in model.named_parameters()]
+    def __init__(self, task, run):
+        self.run, self.model = run, initial_model(task)
+        self.names = [name for name, _ in self.model.named_parameters()]
 
-    def gradient(worker, step, weights):
+    def forward(self, worker, step, weights):
+        images, labels = self.run.batches.at(step)[worker]
+        logits = torch.func.functional_call(self.model, dict(zip(self.names, weights)), (images,))
+        return nn.functional.cross_entropy(logits, labels)
+
+    def gradient(self, worker, step, weights):
         values = [torch.from_numpy(w.copy()).requires_grad_() for w in weights]
-        images, labels = run.batches.at(step)[worker]
-        logits = torch.func.functional_call(model, dict(zip(names, values)), (images,))
-        nn.functional.cross_entropy(logits, labels).backward()
+        self.forward(worker, step, values).backward()
         return [value.grad.numpy() for value in values]
 
-    extra = dict(options)
-    if name == "local_sgd":
-        extra |= {
-            "steps_per_epoch": run.steps_per_epoch,
-            "switch_epoch": options.get("switch_epoch", 0),
-            "momentum_policy": extra.pop("momentum", "keep"),
-        }
-    if name == "top_k":
-        extra |= {"memory": options.get("memory", "gradient")}
+    @torch.no_grad()
+    def loss(self, worker, step, weights):
+        return self.forward(worker, step, [torch.from_numpy(w.copy()) for w in weights]).item()
+
+
+def compare(task, name, reference, options, nesterov, **more):
+    run = small.trainer(task, name, **options)
+    assert (run.total_steps, run.steps_per_epoch) == (STEPS, STEPS_PER_EPOCH)
+    replica = Replica(task, run)
+    known = {**DEFAULTS.get(reference, {}), **{k: v for k, v in options.items() if k not in SENDING}}
+    if reference is local_sgd and "momentum" in known:
+        known["momentum_policy"] = known.pop("momentum")
+    if "loss" in known:
+        known["loss"] = replica.loss
     trajectory = reference.train(
-        [p.detach().numpy() for p in model.parameters()],
-        gradient,
-        workers,
+        [p.detach().numpy() for p in replica.model.parameters()],
+        replica.gradient,
+        task.cluster.workers,
         STEPS,
-        lambda step: learning_rate(task.recipe, workers, step, run.steps_per_epoch),
+        lambda step: learning_rate(task.recipe, task.cluster.workers, step, run.steps_per_epoch),
         0.9,
         0.01,
         nesterov,
-        **extra,
+        **known,
+        **more,
     )
     for step, expected in enumerate(trajectory, 1):
         run.train(until=step)
         for mine, theirs in zip(run.shipped()[0], expected):
             torch.testing.assert_close(mine, torch.from_numpy(theirs), rtol=0, atol=1e-9)
+
+
+def task_of(workers, nodes, batch=16, **optimizer):
+    return small.task(
+        workers,
+        nodes,
+        build_model=build,
+        batch=batch,
+        epochs=6,
+        optimizer={"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01, **optimizer},
+        data=small.digits(6 * batch + 4),
+    )
+
+
+def label(case):
+    name, _, options = case
+    return "-".join([name, *(f"{k}={v}" for k, v in options.items())])
+
+
+@pytest.mark.parametrize(("workers", "nodes"), [(1, 1), (2, 1), (4, 2), (8, 1), (8, 4)])
+@pytest.mark.parametrize("case", CASES, ids=label)
+@pytest.mark.parametrize("nesterov", [False, True], ids=["plain", "nesterov"])
+def test_a_method_is_its_reference(case, workers, nodes, nesterov):
+    name, reference, options = case
+    more = {}
+    if reference in (daso, hsgd):
+        more["nodes"] = nodes
+    if reference is hsgd:
+        more["samples"] = lambda worker, step: 16 // workers
+    compare(task_of(workers, nodes, nesterov=nesterov), name, reference, options, nesterov, **more)
+
+
+@pytest.fixture
+def uneven(monkeypatch):
+    """Workers lose some of their images, others every step."""
+
+    def samples(worker, step):
+        return 1 + (worker * 3 + step * 2) % 4
+
+    whole = Batches.at
+
+    def at(self, step):
+        return [(x[: samples(w, step)], y[: samples(w, step)]) for w, (x, y) in enumerate(whole(self, step))]
+
+    monkeypatch.setattr(Batches, "at", at)
+    return samples
+
+
+@pytest.mark.parametrize("level_1", ["gradients", "weights"])
+def test_hsgd_is_exact_with_unequal_batches(uneven, level_1):
+    task = task_of(4, 2, batch=32)
+    compare(task, "hsgd", hsgd, {"level_1": level_1}, False, nodes=2, samples=uneven)
+
+
+def test_a_mean_of_means_is_not(uneven):
+    task = task_of(4, 2, batch=32)
+    with pytest.raises(AssertionError):
+        compare(task, "hsgd", hsgd, {}, False, nodes=2, samples=lambda worker, step: 1)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("level_1", ["gradients", "weights"])
+def test_hsgd_with_lars(inside, level_1):
+    task = task_of(4, 2, name="lars", trust=0.1, lr_inside_momentum=inside)
+    make = functools.partial(Lars, 0.9, 0.01, 0.1, inside)
+    more = {"nodes": 2, "samples": lambda worker, step: 4, "make_optimizer": make}
+    compare(task, "hsgd", hsgd, {"level_1": level_1}, False, **more)

@@ -75,3 +75,37 @@ def test_batch_norm_statistics_stay_local():
     run.train()
     first, second = (worker.float_buffers()[0] for worker in run.workers)
     assert not torch.equal(first, second)
+
+
+def periods(losses, lrs=None, **options):
+    """The periods of AdaComm after epochs with these losses and learning rates."""
+    run = small.trainer(small.task(1), "local_sgd", adaptive=True, **options).workers[0]
+    found = []
+    for loss, lr in zip(losses, lrs or [0.1] * len(losses)):
+        run.run.lr = lr
+        run.method.epoch_end(loss)
+        found.append(run.method.memory["period"])
+    return found
+
+
+def test_adacomm_follows_the_root_of_the_loss_and_halves_where_that_does_not_shorten():
+    assert periods([4.0, 1.0], period=16) == [16, 8]  # a quarter of the loss: half the period
+    assert periods([1.0, 1.0, 1.0, 1.0], period=10) == [10, 5, 3, 2]
+    assert periods([1.0] * 9, period=10)[-1] == 1
+    assert periods([4.0, 2.0], period=10) == [10, 8]  # 7.07, rounded up
+
+
+def test_adacomm_lengthens_with_a_falling_rate_up_to_its_limit():
+    assert periods([1.0, 1.0], [0.4, 0.1], period=8, max_period=100) == [8, 16]
+    assert periods([1.0, 1.0], [0.4, 0.1], period=8, max_period=12) == [8, 12]
+
+
+def test_adacomm_keeps_the_period_where_the_loss_says_nothing():
+    assert periods([1.0, float("nan"), 0.0], period=8) == [8, 8, 8]
+
+
+def test_adacomm_is_the_same_on_all_workers_and_sends_less_when_the_period_is_longer():
+    run = small.trainer(small.task(3), "local_sgd", adaptive=True, period=4)
+    run.train()
+    assert len({worker.method.memory["period"] for worker in run.workers}) == 1
+    assert run.workers[0].ledger.rows["world", "mean", "control"].payload_push == 4 * 3

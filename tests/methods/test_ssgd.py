@@ -1,5 +1,6 @@
 """SSGD: what it sends."""
 
+import pytest
 import torch
 
 from tests import small
@@ -23,3 +24,20 @@ def test_the_size_of_buckets_changes_no_bit_and_no_byte():
     for run in runs[1:]:
         assert all(torch.equal(a, b) for a, b in zip(run.shipped()[0], runs[0].shipped()[0]))
         assert run.workers[0].ledger.total().payload_push == (runs[0].workers[0].ledger.total().payload_push)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_16_bit_gradients_cost_half_and_are_rounded_once_sent(dtype):
+    half, full = (
+        small.trainer(small.task(2, dtype=torch.float32), "ssgd", gradients=dtype),
+        small.trainer(small.task(2, dtype=torch.float32), "ssgd"),
+    )
+    for run in (half, full):
+        run.train(until=1)
+    assert 2 * half.workers[0].ledger.total().payload_push == full.workers[0].ledger.total().payload_push
+    rounded = getattr(torch, dtype)
+    for gradient, exact in zip(half.workers[0].run.gradients, full.workers[0].run.gradients):
+        assert torch.equal(gradient, gradient.to(rounded).float())
+        assert not torch.equal(gradient, exact)
+        torch.testing.assert_close(gradient, exact, rtol=0.02, atol=1e-3)
+    assert {weight.dtype for weight in half.workers[0].run.weights} == {torch.float32}

@@ -1,1 +1,1 @@
-"""Codecs that methods may use; no part of the contract."""
+"""A library that methods may use: what to send of a tensor, and how to write it down."""

@@ -3,11 +3,21 @@
 import torch
 from torch import nn
 
-from thinwire.optim.recipe import Sgd
+from thinwire.optim.lars import Lars
+from thinwire.optim.recipe import Optimizer
 
 
-def make_optimizer(recipe: Sgd, params: list[nn.Parameter]) -> torch.optim.Optimizer:
-    """SGD on `params`, in torch's fused form; the training loop sets the learning rate every step."""
+def make_optimizer(recipe: Optimizer, params: list[nn.Parameter]) -> torch.optim.Optimizer:
+    """SGD in torch's fused form, or LARS; the training loop sets the learning rate every step."""
+    if recipe.name == "lars":
+        return Lars(
+            params,
+            lr=recipe.lr,
+            momentum=recipe.momentum,
+            weight_decay=recipe.weight_decay,
+            trust=recipe.trust,
+            lr_inside_momentum=recipe.lr_inside_momentum,
+        )
     return torch.optim.SGD(
         params,
         lr=recipe.lr,

@@ -11,10 +11,13 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Sgd(Strict):
-    """Stochastic gradient descent: v <- momentum v + g + weight_decay w, w <- w - lr v."""
+class Optimizer(Strict):
+    """Stochastic gradient descent with momentum, or LARS (see `optim/lars.py`)."""
 
-    name: Literal["sgd"] = "sgd"
+    name: Literal["sgd", "lars"] = Field(
+        default="sgd",
+        description="sgd: v <- momentum v + g + weight_decay w, w <- w - lr v; lars: a rate for each layer",
+    )
     lr: float = Field(gt=0, description="learning rate after the warm-up")
     lr_reference_batch: int | None = Field(
         default=None,
@@ -23,20 +26,29 @@ class Sgd(Strict):
         "to the batch in use (Goyal et al., 2017); none: `lr` as it is",
     )
     momentum: float = Field(default=0.9, ge=0, lt=1, description="momentum")
-    nesterov: bool = Field(default=False, description="Nesterov's form of the momentum")
-    weight_decay: float = Field(default=0.0, ge=0, description="L2, on all parameters")
+    nesterov: bool = Field(default=False, description="sgd: Nesterov's form of the momentum")
+    weight_decay: float = Field(
+        default=0.0, ge=0, description="L2; sgd: on all parameters, lars: on those with several dimensions"
+    )
+    trust: float = Field(default=0.001, gt=0, description="lars: trust coefficient of a layer's rate")
+    lr_inside_momentum: bool = Field(
+        default=True, description="lars: `lr` stands inside the momentum (You et al.) or outside"
+    )
 
     @model_validator(mode="after")
-    def _nesterov_needs_momentum(self) -> "Sgd":
-        if self.nesterov and not self.momentum:
-            raise ValueError("nesterov needs a momentum above 0")
+    def _belongs_together(self) -> "Optimizer":
+        if self.nesterov and (self.name != "sgd" or not self.momentum):
+            raise ValueError("nesterov belongs to sgd with a momentum above 0")
+        foreign = self.model_fields_set & {"trust", "lr_inside_momentum"}
+        if self.name == "sgd" and foreign:
+            raise ValueError(f"{' and '.join(sorted(foreign))} belong to the optimizer named lars")
         return self
 
 
 class Schedule(Strict):
     """The learning rate over the run, as a factor of the optimizer's `lr`."""
 
-    name: Literal["constant", "cosine", "step"] = Field(
+    name: Literal["constant", "cosine", "step", "polynomial"] = Field(
         default="cosine", description="the form after the warm-up"
     )
     warmup_epochs: float = Field(default=0.0, ge=0, description="epochs of linear warm-up, step by step")
@@ -44,6 +56,9 @@ class Schedule(Strict):
         default=(), strict=False, description="step: epochs at whose beginning the rate drops"
     )
     factor: float = Field(default=0.1, gt=0, lt=1, description="step: what each drop leaves")
+    power: float = Field(
+        default=2.0, gt=0, description="polynomial: the share of the run that is left, to this power"
+    )
 
     @model_validator(mode="after")
     def _milestones_belong_to_step(self) -> "Schedule":
@@ -63,7 +78,7 @@ class Recipe(Strict):
         description="`worker`: each worker takes `batch` images (weak scaling); `run`: all workers "
         "together do (strong scaling). Two different experiments: they never share a table"
     )
-    optimizer: Sgd = Field(description="the optimizer that every method starts from")
+    optimizer: Optimizer = Field(description="the optimizer that every method starts from")
     schedule: Schedule = Field(default=Schedule(), description="the learning rate over the run")
     evaluate_every_epochs: int = Field(
         default=1,

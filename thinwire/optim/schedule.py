@@ -14,9 +14,11 @@ def learning_rate(recipe: Recipe, workers: int, step: int, steps_per_epoch: int)
     warmup = round(schedule.warmup_epochs * steps_per_epoch)
     if step < warmup:
         return peak * (step + 1) / warmup
+    done = (step - warmup) / max(1, recipe.epochs * steps_per_epoch - warmup)
     if schedule.name == "cosine":
-        rest = recipe.epochs * steps_per_epoch - warmup
-        return peak * (1 + math.cos(math.pi * (step - warmup) / rest)) / 2
+        return peak * (1 + math.cos(math.pi * done)) / 2
+    if schedule.name == "polynomial":
+        return peak * (1 - done) ** schedule.power
     if schedule.name == "step":
         drops = sum(step >= milestone * steps_per_epoch for milestone in schedule.milestones)
         return peak * schedule.factor**drops

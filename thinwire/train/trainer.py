@@ -125,8 +125,9 @@ class Trainer:
         step, task = self.step, self.task
         lr = learning_rate(task.recipe, task.cluster.workers, step, self.steps_per_epoch)
         batches = self.batches.at(step)
-        for worker in self.workers:
-            worker.begin(step, lr)
+        samples = [len(images) for images, _ in batches]
+        for worker, own in zip(self.workers, samples):
+            worker.begin(step, lr, own, sum(samples))
         if self._announces:
             self._together(Worker.forward_ready)
         with torch.enable_grad():

@@ -69,9 +69,10 @@ class Worker:
         self.run.optimizer = self.method.optimizer([param.tensor for param in self.run.params])
         self.method.setup()
 
-    def begin(self, step: int, lr: float) -> None:
-        """Tell the method's run which step this is."""
+    def begin(self, step: int, lr: float, samples: int, world_samples: int) -> None:
+        """Tell the method's run which step this is, and how many images it has."""
         run = self.run
+        run.samples, run.world_samples = samples, world_samples
         run.step = step
         run.epoch = step // run.steps_per_epoch
         run.lr = lr
@@ -106,7 +107,7 @@ class Worker:
 
     def epoch_end(self) -> None:
         """Give the method the epoch's loss; the four bytes that this takes are metered like any other."""
-        if type(self.method).epoch_end is Method.epoch_end:
+        if not self.method.wants_epoch_loss():
             return
         loss = torch.tensor([self.epoch_loss / self.run.steps_per_epoch], dtype=torch.float32)
         self.run.world.mean([loss], kind="control").wait()

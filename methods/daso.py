@@ -1,0 +1,205 @@
+"""DASO: nodes average gradients inside, and exchange weights at intervals that follow the loss.
+
+    inside a node: g <- mean of the node's g, at every step, then the optimizer
+    every B steps one group (a worker of every node) sends its weights x; S steps later its members merge
+    x <- (2 S x + sum of the P weights sent) / (2 S + P), and their nodes copy them
+
+Source: Coquelin et al., "Accelerating Neural Network Training with Distributed Asynchronous and Selective
+Optimization (DASO)" (arXiv 2104.05588), by its abstract and the authors' code (class DASO of the library
+Heat). The groups take turns. Warm-up and cool-down epochs, and the last step of every epoch, are blocking:
+all take the plain mean at once, in warm-up and cool-down in 16 bits. When the training loss stops falling, B
+and S shrink (4, 1), (2, 1), (1, 1), and start again from `max_skips`. Momentum is never exchanged.
+
+`control: published` is what the authors' code does; `corrected`, the default, mends what there is an
+accident: messages merge on time with B = 2 and B = 1, with their true age, and before new weights are sent;
+what is in flight at the end of an epoch merges before the blocking mean instead of being overwritten; without
+a warm-up the first epoch cycles; B never starts above `max_skips`, S never below 1. `blocking_sends: delta`,
+the default, casts the change since the last blocking mean to 16 bits, where the authors' code casts the
+weights and so rounds the model. Left out: steps at which even the gradients of a node are not averaged.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+
+import thinwire
+
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+class Method(thinwire.Method):
+    equals_ssgd = [
+        {"warmup_epochs": 1000, "blocking_dtype": "full", "nodes": 2},
+        {"warmup_epochs": 1000, "blocking_dtype": "full", "nodes": 2, "control": "published"},
+        {"warmup_epochs": 1000, "blocking_dtype": "full", "nodes": 2, "blocking_sends": "weights"},
+    ]
+    needs = thinwire.Needs(nodes=2)
+    short = {"warmup_epochs": 1, "cooldown_epochs": 0, "max_skips": 4}
+
+    @dataclass
+    class Config:
+        warmup_epochs: Annotated[int, Field(ge=0)] = 4  # blocking epochs at the beginning
+        cooldown_epochs: Annotated[int, Field(ge=0)] = 4  # blocking epochs at the end
+        max_skips: Annotated[int, Field(ge=1, le=16)] = 8  # most steps between two exchanges of the nodes
+        plateau_threshold: Annotated[float, Field(ge=0, lt=1)] = 0.05  # relative fall that is a better loss
+        patience: Annotated[int, Field(ge=0)] = 2  # epochs without one, beyond which it is a plateau
+        blocking_dtype: Literal["bfloat16", "float16", "full"] = "bfloat16"  # of warm-up and cool-down
+        blocking_sends: Literal["delta", "weights"] = "delta"  # what is cast to it
+        control: Literal["corrected", "published"] = "corrected"  # the accidents of the authors' code
+
+    def skip(self):
+        epochs = self.run.total_steps // self.run.steps_per_epoch
+        blocking = self.config.warmup_epochs + self.config.cooldown_epochs
+        if blocking >= epochs:
+            return f"its {blocking} blocking epochs leave none of the run's {epochs} to cycle in"
+        return None
+
+    def setup(self):
+        corrected = self.config.control == "corrected"
+        cycles_at_once = corrected and self.config.warmup_epochs == 0
+        skips, wait = self.start_of_cycling() if cycles_at_once else (0, 0)
+        self.memory |= {
+            "skips": skips,  # B
+            "wait": wait,  # S
+            "group": 0,  # whose turn it is
+            "previous": None,  # published: the group that sent last
+            "best_loss": math.inf,
+            "bad_epochs": 0,
+            "common": [weight.clone() for weight in self.run.weights],  # after the last blocking mean
+        }
+
+    def start_of_cycling(self):
+        if self.config.control == "published":
+            return 4, 1
+        skips = min(4, self.config.max_skips)
+        return skips, max(1, skips // 4)
+
+    def sync_gradients(self):
+        self.run.node.mean(self.run.gradients).wait()
+
+    def sync_weights(self):
+        step = self.run.step % self.run.steps_per_epoch
+        last = step == self.run.steps_per_epoch - 1
+        if self.config.control == "corrected":
+            self.corrected(step, last)
+        else:
+            self.published(step, last)
+
+    def corrected(self, step, last):
+        memory = self.memory
+        for landing in self.flight.landed(math.inf if last else self.run.step):
+            self.merge(landing, staleness=self.run.step - landing.note["sent"])
+        if last or memory["skips"] == 0:
+            self.blocking_mean(self.send())
+            self.pass_turn(last)
+        elif step % memory["skips"] == 0:
+            self.launch(self.send())
+            self.pass_turn(last)
+
+    def published(self, step, last):
+        memory, skips, wait = self.memory, self.memory["skips"], self.memory["wait"]
+        if not self.is_sync(step):
+            end = self.run.steps_per_epoch - 1
+            due = step % skips == min(wait, end - step) and not self.is_sync(step + 1)
+            for landing in self.flight.landed(math.inf if due else -1):
+                self.merge(landing, wait)
+            return
+        sent = self.send()
+        if wait > 0:
+            for landing in self.flight.landed(math.inf):
+                self.merge(landing, wait)
+            if memory["previous"] is not None:
+                self.copy_inside_nodes(memory["previous"])
+        if last or wait == 0:
+            self.blocking_mean(sent)
+            memory["previous"] = None
+        else:
+            self.launch(sent)
+            memory["previous"] = memory["group"]
+        self.pass_turn(last)
+
+    def is_sync(self, step):
+        last = step == self.run.steps_per_epoch - 1
+        return last or self.memory["skips"] == 0 or step % self.memory["skips"] == 0
+
+    def send(self):
+        """Send this worker's weights to its group, if it is the group's turn."""
+        if self.run.node.rank != self.memory["group"]:
+            return None
+        weights = [weight.clone() for weight in self.run.weights]
+        if self.casts:
+            if self.config.blocking_sends == "delta":
+                torch._foreach_sub_(weights, self.memory["common"])
+            weights = [weight.to(DTYPES[self.config.blocking_dtype]) for weight in weights]
+        return self.run.across.mean(weights, kind="weights")
+
+    @property
+    def casts(self):
+        return self.memory["skips"] == 0 and self.config.blocking_dtype != "full"
+
+    def launch(self, sent):
+        """Let a message fly; who sent nothing notes that there is one, to copy from its node's sender."""
+        lands, note = self.run.step + self.memory["wait"], {"group": self.memory["group"]}
+        self.flight.launch(sent, lands, **note, sent=self.run.step)
+
+    def merge(self, landing, staleness):
+        """The members of the group merge what they sent, and their nodes copy them."""
+        if landing.answer is not None:
+            nodes, weight = self.run.across.size, 2 * staleness
+            for own, mean in zip(self.run.weights, landing.answer):
+                own.mul_(weight).add_(mean, alpha=nodes).div_(weight + nodes)
+        self.copy_inside_nodes(landing.note["group"])
+
+    def blocking_mean(self, sent):
+        if sent is not None:
+            delta = self.casts and self.config.blocking_sends == "delta"
+            for i, mean in enumerate(sent.wait()):
+                self.run.weights[i].copy_(mean)
+                if delta:
+                    self.run.weights[i].add_(self.memory["common"][i])
+        self.copy_inside_nodes(self.memory["group"])
+        torch._foreach_copy_(self.memory["common"], self.run.weights)
+
+    def copy_inside_nodes(self, place):
+        self.run.node.broadcast(self.run.weights, source=place).wait()
+
+    def pass_turn(self, last):
+        self.memory["group"] = 0 if last else (self.memory["group"] + 1) % self.run.node.size
+
+    def epoch_end(self, loss):
+        """Warm up, cycle, cool down; shorten the interval when the loss has stopped falling."""
+        epoch = self.run.epoch + 1
+        epochs = self.run.total_steps // self.run.steps_per_epoch
+        memory, config = self.memory, self.config
+        if epoch < config.warmup_epochs or epoch >= epochs - config.cooldown_epochs:
+            memory["skips"], memory["wait"] = 0, 0
+        elif epoch == config.warmup_epochs:
+            memory["skips"], memory["wait"] = self.start_of_cycling()
+        elif self.is_plateau(loss) and memory["skips"] > 0:
+            self.shorten()
+        self.run.log("skips", memory["skips"])
+
+    def shorten(self):
+        memory = self.memory
+        if memory["skips"] > 1:
+            memory["skips"] //= 2
+            memory["wait"] = max(1, memory["wait"] - 1)
+        else:
+            memory["skips"] = self.config.max_skips
+            memory["wait"] = self.config.max_skips // 4
+            if self.config.control == "corrected":
+                memory["wait"] = max(1, memory["wait"])
+
+    def is_plateau(self, loss):
+        memory = self.memory
+        if loss < memory["best_loss"] * (1 - self.config.plateau_threshold):
+            memory["best_loss"], memory["bad_epochs"] = loss, 0
+            return False
+        memory["bad_epochs"] += 1
+        if memory["bad_epochs"] > self.config.patience:
+            memory["bad_epochs"] = 0
+            return True
+        return False

@@ -1,0 +1,117 @@
+"""Deep Gradient Compression: momentum runs on every worker, and the largest entries of its sum are sent.
+
+    u_i <- m u_i + g_i;  v_i <- v_i + u_i;  s_i = the k largest of |v_i|;  v_i, u_i <- 0 where s_i was taken
+    w <- w - lr (1/W sum_i s_i + weight decay with momentum)
+
+Source: Lin, Han, Mao, Wang & Dally, "Deep Gradient Compression" (arXiv 1712.01887); where the paper is
+silent, the authors' code: only tensors with several dimensions are compressed, the others are averaged; with
+Nesterov u <- m (u + g), v <- v + u + g; weight decay stays outside the compression, with a momentum of its
+own; density 1 is dense.
+
+Deviations: the list of warm-up densities is written out (the authors' code replaces it by a power law unless
+a list is given), one for each epoch; of the entries above the sampled threshold the k largest are sent, where
+the authors' code keeps the first k in the order of their positions; the gradient's norm is clipped over all
+tensors, at `clip_norm` / sqrt(W) for a worker's share g_i / W of the mean.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+
+import thinwire
+from thinwire.codecs import sparse
+from thinwire.codecs.indices import Encoding
+from thinwire.codecs.select import SELECT
+
+Density = Annotated[float, Field(gt=0, le=1)]
+
+
+class Method(thinwire.Method):
+    equals_ssgd = [
+        {"density": 1.0, "warmup_densities": ()},
+        {"density": 1.0, "warmup_densities": (), "nodes": 2},
+        {"density": 1.0, "warmup_densities": (), "clip_norm": 1e6},
+    ]
+    short = {"density": 0.1, "warmup_densities": (1.0, 0.5)}
+
+    @dataclass
+    class Config:
+        density: Density = 0.001  # share of each compressed tensor's entries that is sent after the warm-up
+        warmup_densities: tuple[Density, ...] = (0.25, 0.0625, 0.015625, 0.004)  # of the first epochs
+        masking: bool = True  # does the momentum of an entry that was sent start again from zero?
+        clip_norm: Annotated[float, Field(gt=0)] | None = None  # most length of the mean gradient
+        selection: Literal["sampled", "exact"] = "sampled"  # how the largest entries are found
+        indices: Encoding = "run_length"  # how positions are written down: int32, bitmap or run_length
+
+        def __post_init__(self):
+            densities = [*self.warmup_densities, self.density]
+            if densities != sorted(densities, reverse=True):
+                raise ValueError(f"warmup_densities and then density must not rise, as {densities} do")
+
+    def skip(self):
+        if not isinstance(self.run.make_optimizer(self.run.weights), torch.optim.SGD):
+            return "its momentum correction is that of SGD, and the recipe's optimizer is another one"
+        return None
+
+    def setup(self):
+        self.compressed = [param for param in self.run.params if param.tensor.dim() > 1]
+        self.dense = [param for param in self.run.params if param.tensor.dim() <= 1]
+        weights = [param.tensor for param in self.compressed]
+        self.memory["velocity"] = [torch.zeros_like(weight) for weight in weights]
+        self.memory["unsent"] = [torch.zeros_like(weight) for weight in weights]
+        self.update = None
+
+    def density(self):
+        warmup = self.config.warmup_densities
+        return warmup[self.run.epoch] if self.run.epoch < len(warmup) else self.config.density
+
+    def sync_gradients(self):
+        if self.config.clip_norm is not None:
+            self.clip()
+        if self.density() == 1:
+            self.run.world.mean(self.run.gradients).wait()
+            return
+        dense = self.run.world.mean([param.grad for param in self.dense])
+        gradients = [param.grad for param in self.compressed]
+        self.accumulate(gradients)
+        self.update = sparse.mean(self.exchange(), gradients, self.config.indices)
+        # The optimizer adds weight decay, with its momentum, to nothing.
+        torch._foreach_zero_(gradients)
+        dense.wait()
+
+    def accumulate(self, gradients):
+        """Momentum correction: what waits to be sent is the sum of the velocities."""
+        group = self.run.optimizer.param_groups[0]
+        velocity, unsent = self.memory["velocity"], self.memory["unsent"]
+        if group["nesterov"]:
+            torch._foreach_add_(velocity, gradients)
+            torch._foreach_mul_(velocity, group["momentum"])
+            torch._foreach_add_(unsent, gradients)
+        else:
+            torch._foreach_mul_(velocity, group["momentum"])
+            torch._foreach_add_(velocity, gradients)
+        torch._foreach_add_(unsent, velocity)
+
+    def exchange(self):
+        """Take the largest entries of what waits to be sent, and gather everybody's."""
+        config, unsent = self.config, self.memory["unsent"]
+        chosen = sparse.choose(unsent, self.density(), SELECT[config.selection], self.run.generator)
+        taken = sparse.take(unsent, chosen, config.indices)
+        if config.masking:
+            sparse.erase(self.memory["velocity"], chosen)
+        ragged = config.selection == "sampled" or config.indices == "run_length"
+        return self.run.world.gather(taken, ragged=ragged).wait()
+
+    def sync_weights(self):
+        if self.update is not None:
+            torch._foreach_add_([p.tensor.data for p in self.compressed], self.update, alpha=-self.run.lr)
+            self.update = None
+
+    def clip(self):
+        """Shorten this worker's gradient, so that the mean of W independent ones is within `clip_norm`."""
+        gradients, workers = self.run.gradients, self.run.world.size
+        share = torch.stack(torch._foreach_norm(gradients)).norm() / workers
+        limit = self.config.clip_norm * workers**-0.5
+        torch._foreach_mul_(gradients, (limit / share).clamp(max=1.0))

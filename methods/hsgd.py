@@ -1,0 +1,53 @@
+"""HSGD, reconstructed: gradients meet inside the node first, then between the nodes.
+
+    G_n = sum of b_i g_i over the workers i of node n;  g <- sum_n G_n / sum_i b_i;  then the optimizer
+
+Source: Wang, Lu, Chen & Li, "An Efficient Method for Training Deep Learning Networks Distributed", IEICE
+Trans. Inf. & Syst. E103-D(12), 2020. Only its abstract could be read, so this is a reconstruction:
+hierarchical synchronous SGD, whose first level moves through the node's shared memory. Its LARS is a recipe
+(`optimizer: {name: lars}`), its contiguous parallel input belongs to the data.
+
+Decisions: b_i is the number of images, so unequal batches are exact; between nodes the workers share the
+work, worker j of every node carries the j-th part of the gradient, and the parts meet again inside the node;
+every worker applies the optimizer to its own copy, where the paper has one copy a node. `level_1: weights` is
+the other reading of the abstract, for comparison: each worker steps by itself, and weights are averaged. The
+two are the same for SGD and batches in fixed proportion, but not for LARS.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+import thinwire
+
+
+class Method(thinwire.Method):
+    equals_ssgd = [{}, {"nodes": 2}, {"level_1": "weights"}, {"level_1": "weights", "nodes": 2}]
+
+    @dataclass
+    class Config:
+        level_1: Literal["gradients", "weights"] = "gradients"  # what the workers of a node bring together
+
+    def sync_gradients(self):
+        if self.config.level_1 == "gradients":
+            self.weighted_mean(self.run.gradients, kind="values")
+
+    def sync_weights(self):
+        if self.config.level_1 == "weights":
+            self.weighted_mean(self.run.weights, kind="weights")
+
+    def weighted_mean(self, tensors, kind):
+        """Write the mean over all workers, each weighted with its images, into the tensors."""
+        run = self.run
+        share = run.samples * run.world.size / run.world_samples
+        row = torch.cat([tensor.flatten() for tensor in tensors]) * share
+        # Level 1: in the node. Level 2: between nodes, each worker one part.
+        run.node.mean([row], kind).wait()
+        parts = row.tensor_split(run.node.size)
+        run.across.mean([parts[run.node.rank]], kind).wait()
+        for broadcast in [run.node.broadcast([part], place, kind) for place, part in enumerate(parts)]:
+            broadcast.wait()
+        sizes = [tensor.numel() for tensor in tensors]
+        for tensor, part in zip(tensors, row.split(sizes)):
+            tensor.copy_(part.view_as(tensor))

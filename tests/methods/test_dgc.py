@@ -1,0 +1,194 @@
+"""DGC: nothing is lost, the published ratios, the warm-up, and where it is another method."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from tests import small
+from thinwire import plugins
+from thinwire.codecs import indices
+from thinwire.codecs.select import count
+from thinwire.errors import Problems
+from thinwire.options import resolve
+
+EXACT = {"density": 0.05, "warmup_densities": (), "selection": "exact"}
+
+
+def flat(tensors):
+    return torch.cat([tensor.flatten() for tensor in tensors])
+
+
+@pytest.mark.parametrize("masking", [True, False])
+@pytest.mark.parametrize("selection", ["exact", "sampled"])
+@pytest.mark.parametrize("nesterov", [True, False])
+def test_over_a_run_what_was_sent_and_what_waits_is_what_was_added(masking, selection, nesterov, monkeypatch):
+    optimizer = {"lr": 0.05, "momentum": 0.9, "nesterov": nesterov}
+    options = {"density": 0.02, "warmup_densities": (0.3,), "masking": masking, "selection": selection}
+    run = small.trainer(small.task(3, optimizer=optimizer), "dgc", **options)
+    added = [0.0] * 3
+    sent = [0.0] * 3
+    for rank, worker in enumerate(run.workers):
+        method = worker.method
+
+        def accumulate(gradients, method=method, rank=rank, inner=method.accumulate):
+            before = flat(method.memory["unsent"])
+            inner(gradients)
+            added[rank] = added[rank] + flat(method.memory["unsent"]) - before
+
+        def exchange(method=method, rank=rank, inner=method.exchange):
+            before = flat(method.memory["unsent"])
+            payloads = inner()
+            sent[rank] = sent[rank] + before - flat(method.memory["unsent"])
+            assert torch.equal(payloads[rank]["values"].abs().sort().values[-1], before.abs().max())
+            return payloads
+
+        monkeypatch.setattr(method, "accumulate", accumulate)
+        monkeypatch.setattr(method, "exchange", exchange)
+    run.train()
+    for rank, worker in enumerate(run.workers):
+        waiting = flat(worker.method.memory["unsent"])
+        assert waiting.any()
+        torch.testing.assert_close(sent[rank] + waiting, added[rank], rtol=0, atol=1e-12)
+
+
+class Matrix(nn.Module):
+    """Nothing but matrices: all of it is compressed."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(64, 20, bias=False)
+        self.second = nn.Linear(20, 10, bias=False)
+
+    def forward(self, images):
+        return self.second(self.first(images.flatten(1)).relu())
+
+
+def test_without_momentum_it_is_top_k_with_error_feedback():
+    task = small.task(4, build_model=Matrix, optimizer={"lr": 0.1, "momentum": 0.0})
+    dgc = small.trainer(task, "dgc", **EXACT)
+    top_k = small.trainer(task, "top_k", density=0.05)
+    for step in range(1, dgc.total_steps + 1):
+        dgc.train(until=step)
+        top_k.train(until=step)
+        for mine, theirs in zip(dgc.shipped()[0], top_k.shipped()[0]):
+            torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-12)
+
+
+def test_with_momentum_it_is_not():
+    task = small.task(4, build_model=Matrix, optimizer={"lr": 0.1, "momentum": 0.9})
+    runs = [
+        small.trainer(task, "dgc", **EXACT),
+        small.trainer(task, "dgc", **EXACT, masking=False),
+        small.trainer(task, "top_k", density=0.05),
+    ]
+    for run in runs:
+        run.train()
+    first = [run.shipped()[0][0] for run in runs]
+    assert not torch.allclose(first[0], first[1])
+    assert not torch.allclose(first[0], first[2])
+
+
+def test_replicas_stay_equal_bit_for_bit():
+    run = small.trainer(small.task(4, dtype=torch.float32), "dgc", **run_options())
+    run.train()
+    for worker in run.workers[1:]:
+        for mine, first in zip(worker.run.weights, run.workers[0].run.weights):
+            assert torch.equal(mine, first)
+
+
+def run_options():
+    return plugins.get("method", "dgc").load().short
+
+
+@pytest.mark.parametrize("encoding", ["int32", "bitmap", "run_length"])
+def test_bytes_are_the_formula_dense_part_and_warm_up_included(encoding):
+    """Per step: 4 + index bytes for each of k entries, 4 for each dense one, 8 for each size that varies."""
+    options = {"density": 0.02, "warmup_densities": (1.0, 0.3), "selection": "exact", "indices": encoding}
+    run = small.trainer(small.task(4, dtype=torch.float32), "dgc", **options)
+    run.train()
+    weights = run.workers[0].run.weights
+    dense = sum(w.numel() for w in weights if w.dim() <= 1)
+    matrices = [w.numel() for w in weights if w.dim() > 1]
+    expected = run.steps_per_epoch * 4 * (dense + sum(matrices))
+    for density in (0.3, 0.02):
+        k = sum(count(density, n) for n in matrices)
+        index_bytes = {"int32": 4 * k, "bitmap": math.ceil(sum(matrices) / 8), "run_length": 2 * k + 16}
+        expected += run.steps_per_epoch * (4 * k + index_bytes[encoding] + 4 * dense)
+    assert run.workers[0].ledger.total().payload_push == expected
+
+
+def lstm():
+    """Two layers of 1,500 units, 10,000 words, input and output words tied (Press & Wolf)."""
+    layer = [(6000, 1500), (6000, 1500), (6000,), (6000,)]
+    return [(10_000, 1500), *layer, *layer, (10_000,)]
+
+
+def alexnet():
+    """The original, of two groups (Krizhevsky et al.)."""
+    weights = [(96, 3, 11, 11), (256, 48, 5, 5), (384, 256, 3, 3), (384, 192, 3, 3), (256, 192, 3, 3)]
+    weights += [(4096, 9216), (4096, 4096), (1000, 4096)]
+    return weights + [shape[:1] for shape in weights]
+
+
+def resnet_50():
+    plugin = plugins.get("model", "resnet").load()
+    with torch.device("meta"):
+        model = plugin(resolve(plugin, {"depth": 50}), (3, 224, 224), 1000)
+    return [tuple(param.shape) for param in model.parameters()]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "parameters", "published"),
+    [(resnet_50, 25_557_032, 277), (alexnet, 60_965_224, 597), (lstm, 51_034_000, 462)],
+)
+def test_the_published_ratios_follow_from_the_shapes(shapes, parameters, published):
+    """Payload of one worker, one way, at density 0.001 with run lengths, against 4 bytes a parameter."""
+    sizes = [(len(shape), math.prod(shape)) for shape in shapes()]
+    assert sum(numel for _, numel in sizes) == parameters
+    dense = sum(numel for dims, numel in sizes if dims <= 1)
+    sparse = parameters - dense
+    k = sum(count(0.001, numel) for dims, numel in sizes if dims > 1)
+    positions = torch.randint(sparse, (k,), generator=torch.Generator().manual_seed(0)).sort().values.unique()
+    code = indices.encode(positions, sparse, "run_length")
+    payload = 4 * k + code.numel() * code.element_size() + 2 * (k - len(positions)) + 4 * dense
+    assert 4 * parameters / payload == pytest.approx(published, abs=1)
+
+
+def test_a_clipped_gradient_is_no_longer_than_the_limit():
+    run = small.trainer(small.task(4), "dgc", **EXACT, clip_norm=0.01)
+    run.train(until=1)
+    worker = run.workers[0]
+    for gradient in worker.run.gradients:
+        gradient.normal_()
+    direction = flat(worker.run.gradients)
+    worker.method.clip()
+    clipped = flat(worker.run.gradients)
+    assert float(clipped.norm()) / 4 == pytest.approx(0.01 / math.sqrt(4))
+    torch.testing.assert_close(clipped / clipped.norm(), direction / direction.norm())
+    worker.method.clip()
+    torch.testing.assert_close(flat(worker.run.gradients), clipped)
+
+
+def test_lars_is_not_its_optimizer():
+    task = small.task(2, optimizer={"name": "lars", "lr": 0.1})
+    assert "another one" in small.trainer(task, "dgc").skip()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"density": 0.0}, "density: input should be greater than 0"),
+        ({"density": 1.5}, "density: input should be less than or equal to 1"),
+        ({"warmup_densities": [0.1, 0.2]}, "must not rise"),
+        ({"warmup_densities": [0.1], "density": 0.5}, "must not rise"),
+        ({"warmup_densities": [0.1, 0]}, "warmup_densities.1: input should be greater than 0"),
+        ({"clip_norm": -1.0}, "clip_norm"),
+    ],
+)
+def test_bad_options_are_one_sentence(options, words):
+    with pytest.raises(Problems) as caught:
+        resolve(plugins.get("method", "dgc").load(), options)
+    assert words in str(caught.value)
+    assert len(caught.value.found) == 1

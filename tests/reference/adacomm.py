@@ -1,0 +1,132 @@
+"""Local SGD whose period follows the training loss (AdaComm)."""
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .sgd import Gradient, LearningRate, Optimizer, Tensors, copy_tensors, mean_over_workers
+
+Loss = Callable[[int, int, Tensors], float]
+
+
+def next_period(
+    period: int,
+    first_period: int,
+    max_period: int,
+    loss: float,
+    first_loss: float,
+    learning_rate: float,
+    first_learning_rate: float,
+    previous_learning_rate: float,
+) -> int:
+    """Return the period tau that follows `period`.
+
+    With F the epoch's mean loss, lr its last learning rate, F0 and lr0 those of the first epoch,
+    and tau_0 the first period:
+
+        candidate = ceil(tau_0 * sqrt(lr0 / lr * F / F0))
+
+    If that is not below the period, and the learning rate is not below the previous epoch's, the
+    candidate is ceil(period / 2) instead. Clipped to [1, max_period].
+
+    The period stays if F or the value under the root is not a finite number, or if the latter is
+    negative. The product is rounded to 9 decimals, so that a whole number stays that number.
+    """
+    if not math.isfinite(loss) or first_loss == 0 or learning_rate == 0:
+        return period
+    ratio = first_learning_rate / learning_rate * loss / first_loss
+    if not math.isfinite(ratio) or ratio < 0:
+        return period
+
+    candidate = math.ceil(round(first_period * math.sqrt(ratio), 9))
+    if candidate >= period and learning_rate >= previous_learning_rate:
+        candidate = math.ceil(period / 2)
+    return min(max(candidate, 1), max_period)
+
+
+def train(
+    weights: Sequence[np.ndarray],
+    gradient: Gradient,
+    workers: int,
+    steps: int,
+    learning_rate: LearningRate,
+    momentum: float,
+    weight_decay: float,
+    nesterov: bool,
+    period: int,
+    max_period: int,
+    loss: Loss,
+    steps_per_epoch: int,
+) -> list[Tensors]:
+    """Return, for every step, the mean over the workers of their weights after that step.
+
+    At every step, with worker k's gradient g_k at its own weights w_k:
+
+        w_k = Optimizer_k(w_k, g_k(w_k), lr(t))
+        w_k = (1/K) * sum_j w_j     if at least tau steps have been taken since the last average,
+                                    this one included, and after the last step
+
+    Each worker's momentum buffer stays its own and is never averaged. tau is tau_0 = `period` in
+    the first two epochs; at the end of every epoch but the first, after the last step's average,
+    the epoch's mean training loss and last learning rate give the next tau (next_period()).
+
+    Source: Wang and Joshi, "Adaptive Communication Strategies to Achieve the Best Error-Runtime
+    Trade-off in Local-Update SGD", MLSys 2019, arXiv:1810.08313. There tau changes after fixed
+    times by the clock, here after every epoch.
+    """
+    if period < 1 or max_period < 1:
+        raise ValueError(f"period and max_period must be at least 1, not {period} and {max_period}")
+
+    weights_of = [copy_tensors(weights) for _ in range(workers)]
+    optimizer_of = [Optimizer(momentum, weight_decay, nesterov) for _ in range(workers)]
+    tau = period
+    steps_since_average = 0
+    losses_of_epoch: list[float] = []
+    first_loss: float | None = None
+    first_learning_rate = 0.0
+    previous_learning_rate = 0.0
+    history: list[Tensors] = []
+
+    for step in range(steps):
+        lr = learning_rate(step)
+
+        gradients = []
+        for worker in range(workers):
+            own = gradient(worker, step, copy_tensors(weights_of[worker]))
+            gradients.append(copy_tensors(own))
+            losses_of_epoch.append(float(loss(worker, step, copy_tensors(weights_of[worker]))))
+
+        for worker in range(workers):
+            weights_of[worker] = optimizer_of[worker].step(weights_of[worker], gradients[worker], lr)
+        steps_since_average += 1
+
+        is_last = step == steps - 1
+        if steps_since_average >= tau or is_last:
+            mean_weights = mean_over_workers(weights_of)
+            weights_of = [copy_tensors(mean_weights) for _ in range(workers)]
+            steps_since_average = 0
+
+        history.append(mean_over_workers(weights_of))
+
+        ends_epoch = (step + 1) % steps_per_epoch == 0
+        if ends_epoch:
+            mean_loss = sum(losses_of_epoch) / len(losses_of_epoch)
+            losses_of_epoch = []
+            if first_loss is None:
+                first_loss = mean_loss
+                first_learning_rate = lr
+            else:
+                tau = next_period(
+                    tau,
+                    period,
+                    max_period,
+                    mean_loss,
+                    first_loss,
+                    lr,
+                    first_learning_rate,
+                    previous_learning_rate,
+                )
+            previous_learning_rate = lr
+
+    return history

@@ -1,0 +1,77 @@
+"""LARS: momentum SGD with a step length of its own for every tensor."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .sgd import Tensors
+
+
+def euclidean_norm(tensor: np.ndarray) -> float:
+    """Return the square root of the sum of the squares of all entries."""
+    return float(np.sqrt(np.sum(tensor**2)))
+
+
+class Lars:
+    """One worker's LARS, layer-wise adaptive rate scaling; used like sgd.Optimizer.
+
+    For every tensor w with more than one dimension, with gradient g, learning rate lr and
+    |.| the Euclidean norm of that tensor:
+
+        ratio = trust * |w| / (|g| + weight_decay * |w|), 1 where |w| or |g| is zero
+        d = ratio * (g + weight_decay * w)
+
+    For tensors with at most one dimension, d = g: ratio 1, no weight decay. For both kinds, with
+    the buffer v (zero at first):
+
+        v = momentum * v + lr * d    w = w - v         inside
+        v = momentum * v + d         w = w - lr * v    not inside
+
+    Source: You, Gitman and Ginsburg, "Large Batch Training of Convolutional Networks",
+    arXiv:1708.03888. There the learning rate is inside the buffer, and tensors with one
+    dimension are treated like all others.
+    """
+
+    def __init__(self, momentum: float, weight_decay: float, trust: float, inside: bool) -> None:
+        """Start without a buffer."""
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.trust = trust
+        self.inside = inside
+        self.buffer: Tensors | None = None
+
+    def ratio(self, weight: np.ndarray, gradient: np.ndarray) -> float:
+        """Return the factor on a tensor's decayed gradient."""
+        weight_norm = euclidean_norm(weight)
+        gradient_norm = euclidean_norm(gradient)
+        if weight_norm == 0 or gradient_norm == 0:
+            return 1.0
+        return self.trust * weight_norm / (gradient_norm + self.weight_decay * weight_norm)
+
+    def step(
+        self, weights: Sequence[np.ndarray], gradient: Sequence[np.ndarray], learning_rate: float
+    ) -> Tensors:
+        """Return the weights after one step; the weights passed in are left as they are."""
+        if self.buffer is None:
+            self.buffer = [np.zeros_like(w, dtype=np.float64) for w in weights]
+
+        scaled = []
+        for w, g in zip(weights, gradient, strict=True):
+            if w.ndim > 1:
+                scaled.append(self.ratio(w, g) * (g + self.weight_decay * w))
+            else:
+                scaled.append(g)
+
+        if self.inside:
+            self.buffer = [
+                self.momentum * v + learning_rate * d for v, d in zip(self.buffer, scaled, strict=True)
+            ]
+            return [w - v for w, v in zip(weights, self.buffer, strict=True)]
+
+        self.buffer = [self.momentum * v + d for v, d in zip(self.buffer, scaled, strict=True)]
+        return [w - learning_rate * v for w, v in zip(weights, self.buffer, strict=True)]
+
+    def reset(self) -> None:
+        """Set the buffer to zero, as at the start."""
+        if self.buffer is not None:
+            self.buffer = [np.zeros_like(v) for v in self.buffer]

@@ -1,0 +1,264 @@
+"""Multi-step delay parameter update: gradients are summed over rounds of several local steps."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from .sgd import Gradient, LearningRate, Optimizer, Tensors, copy_tensors, mean_over_workers
+
+Loss = Callable[[int, int, Tensors], float]
+
+# The reference loss is the mean over at most so many steps at the end of the warm-up.
+STEPS_OF_FIRST_LOSS = 50
+
+
+class Message(NamedTuple):
+    """A round's sums of gradients, averaged over the workers, and what landing them needs."""
+
+    mean_sum: Tensors
+    length: int
+    learning_rate: float
+    weights_of: list[Tensors]
+
+
+def adapt(
+    interval: int,
+    first_interval: int,
+    loss: float,
+    first_loss: float,
+    learning_rate: float,
+    first_learning_rate: float,
+    previous_learning_rate: float,
+    min_interval: int,
+    max_interval: int,
+    lr_term: bool,
+    shrink: float | None,
+) -> int:
+    """Return the interval that follows `interval`.
+
+    With F the window's mean loss and F0 the loss, lr0 the learning rate and H0 the interval of
+    the beginning:
+
+        candidate = ceil(H0 * sqrt(lr0 / lr * F / F0))      without lr0 / lr if not lr_term
+
+    If shrink is given, the candidate is not below the interval, and the learning rate is the one
+    of the previous adaptation (of the beginning, at the first one), the candidate is
+    ceil(shrink * interval) instead. Clipped to [min_interval, max_interval].
+
+    The interval stays if F <= 0, or if F or the value under the root is not a finite number. The
+    product is rounded to 9 decimals, so that a whole number stays that number.
+    """
+    ratio = ratio_to_first(loss, first_loss, learning_rate, first_learning_rate, lr_term)
+    if ratio is None:
+        return interval
+
+    candidate = math.ceil(round(first_interval * math.sqrt(ratio), 9))
+    if shrink is not None and candidate >= interval and learning_rate == previous_learning_rate:
+        candidate = math.ceil(shrink * interval)
+    return min(max(candidate, min_interval), max_interval)
+
+
+def ratio_to_first(
+    loss: float, first_loss: float, learning_rate: float, first_learning_rate: float, lr_term: bool
+) -> float | None:
+    """Return lr0 / lr * F / F0, or F / F0 if not lr_term; None where that makes no sense."""
+    if not math.isfinite(loss) or loss <= 0:
+        return None
+    if not math.isfinite(first_loss) or first_loss <= 0:
+        return None
+    ratio = loss / first_loss
+    if lr_term:
+        if learning_rate <= 0:
+            return None
+        ratio = first_learning_rate / learning_rate * ratio
+    return ratio if math.isfinite(ratio) else None
+
+
+def train(
+    weights: Sequence[np.ndarray],
+    gradient: Gradient,
+    workers: int,
+    steps: int,
+    learning_rate: LearningRate,
+    momentum: float,
+    weight_decay: float,
+    nesterov: bool,
+    loss: Loss,
+    steps_per_epoch: int,
+    warmup_steps: int,
+    interval: int,
+    min_interval: int,
+    max_interval: int,
+    adapt_every_epochs: int,
+    lr_term: bool,
+    shrink: float | None,
+    in_round: float,
+    at_sync: float,
+    delay: int,
+) -> list[Tensors]:
+    """Return, for every step, the global weights z after that step, as far as sums have landed.
+
+    Worker k has local weights x_k; z, the global buffer v and ghat are the same for all. A round
+    is h steps, with h the interval at the round's beginning, or the steps left in the run if fewer.
+    At every step of a round, with worker k's gradient g_k (A_k is zero at the round's beginning,
+    ghat is zero until the first sum lands):
+
+        d_k = g_k(x_k) + weight_decay * x_k
+        A_k = A_k + d_k
+        x_k = x_k - lr(t) * ((1 - in_round) * d_k + in_round * ghat)
+
+    At the round's end, (1/K) * sum_k A_k is sent. When such a mean sum A, sent after h steps with
+    learning rate lr at the last of them, lands:
+
+        v = momentum * v + A
+        z = z - lr * v                      or z - lr * (A + momentum * v) with nesterov
+        ghat = A / h
+
+    delay 0: it lands at once, and then x_k = z + (1 - at_sync) * (x_k - z).
+
+    delay 1: it lands at the end of the next round, before that one's sum is sent, and then
+    x_k = x_k + at_sync * (z - e_k), with e_k what x_k was when it was sent. After the last step
+    everything that has been sent lands.
+
+    The first warmup_steps steps are rounds of one step with delay 0 and at_sync 1.
+
+    The interval starts as H0 = `interval`, clipped. At the end of every epoch that ends beyond the
+    warm-up, the epoch's mean loss joins a window; once that holds adapt_every_epochs of them,
+    their mean F gives the next interval (adapt()), and the window is emptied. F0 and lr0 are the
+    mean loss over the last min(50, warmup_steps) steps of the warm-up and its last learning rate;
+    without a warm-up, those of the first window. A new interval holds from the next round on.
+
+    Source: Ju et al., multi-step delay parameter update, Journal of Harbin Institute of
+    Technology, 2025. Its abstract gives no formulas; these are a reconstruction. The interval's
+    rule is that of Wang and Joshi, "Adaptive Communication Strategies to Achieve the Best
+    Error-Runtime Trade-off in Local-Update SGD", MLSys 2019, arXiv:1810.08313; the correction
+    inside rounds follows Xu et al., arXiv:2012.05396 (SSD-SGD).
+    """
+    if delay not in (0, 1):
+        raise ValueError(f"delay must be 0 or 1, not {delay}")
+    if interval < 1 or min_interval < 1 or max_interval < min_interval:
+        raise ValueError(
+            f"interval {interval}, min_interval {min_interval} and max_interval {max_interval} "
+            f"must be at least 1 and in order"
+        )
+    if adapt_every_epochs < 1:
+        raise ValueError(f"adapt_every_epochs must be at least 1, not {adapt_every_epochs}")
+
+    global_weights = copy_tensors(weights)
+    global_optimizer = Optimizer(momentum, 0.0, nesterov)  # weight decay is in the sums already
+    last_gradient = [np.zeros_like(w) for w in global_weights]
+    local_weights_of = [copy_tensors(weights) for _ in range(workers)]
+    sum_of = [[np.zeros_like(w) for w in global_weights] for _ in range(workers)]
+    in_flight: Message | None = None
+
+    current_interval = min(max(interval, min_interval), max_interval)
+    round_length = 0
+    steps_of_round = 0
+
+    loss_of: list[list[float]] = []
+    window: list[float] = []
+    first_loss: float | None = None
+    first_learning_rate = 0.0
+    previous_learning_rate = 0.0
+    history: list[Tensors] = []
+
+    def land(message: Message) -> None:
+        nonlocal global_weights, last_gradient
+        global_weights = global_optimizer.step(global_weights, message.mean_sum, message.learning_rate)
+        last_gradient = [a / message.length for a in message.mean_sum]
+
+    for step in range(steps):
+        is_warmup = step < warmup_steps
+        is_last = step == steps - 1
+        lr = learning_rate(step)
+
+        if steps_of_round == 0:
+            round_length = 1 if is_warmup else min(current_interval, steps - step)
+            sum_of = [[np.zeros_like(w) for w in global_weights] for _ in range(workers)]
+
+        losses = []
+        for worker in range(workers):
+            local = local_weights_of[worker]
+            own = copy_tensors(gradient(worker, step, copy_tensors(local)))
+            losses.append(float(loss(worker, step, copy_tensors(local))))
+
+            decayed = [g + weight_decay * x for g, x in zip(own, local, strict=True)]
+            sum_of[worker] = [a + d for a, d in zip(sum_of[worker], decayed, strict=True)]
+            local_weights_of[worker] = [
+                x - lr * ((1 - in_round) * d + in_round * ghat)
+                for x, d, ghat in zip(local, decayed, last_gradient, strict=True)
+            ]
+        loss_of.append(losses)
+        steps_of_round += 1
+
+        if steps_of_round == round_length:
+            steps_of_round = 0
+            mean_sum = mean_over_workers(sum_of)
+            waits = delay == 1 and not is_warmup
+
+            if not waits:
+                land(Message(mean_sum, round_length, lr, []))
+                kept = 0.0 if is_warmup else 1 - at_sync
+                for worker in range(workers):
+                    local_weights_of[worker] = [
+                        z + kept * (x - z)
+                        for x, z in zip(local_weights_of[worker], global_weights, strict=True)
+                    ]
+            else:
+                if in_flight is not None:
+                    land(in_flight)
+                    for worker in range(workers):
+                        local_weights_of[worker] = [
+                            x + at_sync * (z - e)
+                            for x, z, e in zip(
+                                local_weights_of[worker],
+                                global_weights,
+                                in_flight.weights_of[worker],
+                                strict=True,
+                            )
+                        ]
+                as_sent = [copy_tensors(local_weights_of[worker]) for worker in range(workers)]
+                in_flight = Message(mean_sum, round_length, lr, as_sent)
+
+        if is_last and in_flight is not None:
+            land(in_flight)
+
+        history.append(copy_tensors(global_weights))
+
+        if step == warmup_steps - 1:
+            counted = loss_of[-min(STEPS_OF_FIRST_LOSS, warmup_steps) :]
+            mean_of = [sum(losses[worker] for losses in counted) / len(counted) for worker in range(workers)]
+            first_loss = sum(mean_of) / workers
+            first_learning_rate = lr
+            previous_learning_rate = lr
+
+        ends_epoch = (step + 1) % steps_per_epoch == 0
+        if ends_epoch and not is_warmup:
+            of_epoch = [one for losses in loss_of[-steps_per_epoch:] for one in losses]
+            window.append(sum(of_epoch) / len(of_epoch))
+
+        if len(window) == adapt_every_epochs:
+            mean_loss = sum(window) / len(window)
+            window = []
+            if first_loss is None:
+                first_loss = mean_loss
+                first_learning_rate = lr
+                previous_learning_rate = lr
+            current_interval = adapt(
+                current_interval,
+                interval,
+                mean_loss,
+                first_loss,
+                lr,
+                first_learning_rate,
+                previous_learning_rate,
+                min_interval,
+                max_interval,
+                lr_term,
+                shrink,
+            )
+            previous_learning_rate = lr
+
+    return history

@@ -1,0 +1,161 @@
+"""Codecs: which entries are chosen, how positions are written down, and that nothing is lost."""
+
+import pytest
+import torch
+
+from thinwire.codecs import indices, select, sparse
+
+ENCODINGS = ["int32", "bitmap", "run_length"]
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def row(numel, seed=0):
+    return torch.randn(numel, generator=generator(seed), dtype=torch.float64)
+
+
+def tensors(seed=0):
+    shapes = [(3, 1, 3, 3), (7,), (10, 27), (1,), (50, 100)]
+    stream = generator(seed)
+    return [torch.randn(shape, generator=stream, dtype=torch.float64) for shape in shapes]
+
+
+@pytest.mark.parametrize(
+    ("density", "numel", "expected"),
+    [
+        (0.07, 100, 7),
+        (0.01, 1000, 10),
+        (0.01, 1001, 11),
+        (0.001, 5, 1),
+        (1.0, 9, 9),
+        (0.29, 100, 29),
+    ],
+)
+def test_the_share_is_rounded_up(density, numel, expected):
+    assert select.count(density, numel) == expected
+
+
+@pytest.mark.parametrize("how", select.SELECT)
+@pytest.mark.parametrize("numel", [1, 10, 999, 5000, 200_000])
+@pytest.mark.parametrize("density", [1e-4, 0.01, 0.3, 1.0])
+def test_positions_rise_are_there_and_are_at_most_k(how, numel, density):
+    k = select.count(density, numel)
+    chosen = select.SELECT[how](row(numel), k, generator())
+    assert chosen.dtype == torch.int64
+    assert bool((chosen.diff() > 0).all())
+    assert chosen.numel() == 0 or (chosen[0] >= 0 and chosen[-1] < numel)
+    assert len(chosen) <= k
+    assert len(chosen) >= (0.8 * k if how == "sampled" else k)
+
+
+@pytest.mark.parametrize("how", ["exact", "sampled"])
+@pytest.mark.parametrize("seed", range(20))
+def test_those_chosen_are_larger_than_those_left(how, seed):
+    """Also where more lie above the sampled threshold than may travel: the first ones would not do."""
+    here = row(50_000, seed)
+    chosen = select.SELECT[how](here, 50, generator(seed))
+    left = torch.ones(here.numel(), dtype=torch.bool)
+    left[chosen] = False
+    assert here[chosen].abs().min() >= here[left].abs().max()
+
+
+def test_the_sampled_threshold_has_no_bias_to_the_beginning():
+    """Of 200 draws, the mean place of what is chosen is in the middle."""
+    places = [select.sampled(row(20_000, seed), 20, generator(seed)).double().mean() for seed in range(200)]
+    assert torch.stack(places).mean().item() == pytest.approx(10_000, rel=0.05)
+
+
+def test_random_entries_are_drawn_anew_and_evenly():
+    stream = generator()
+    drawn = torch.stack([select.random(row(100), 10, stream) for _ in range(2000)])
+    share = torch.bincount(drawn.flatten(), minlength=100) / 2000
+    assert float((share - 0.1).abs().max()) < 0.04
+
+
+@pytest.mark.parametrize("how", ["exact", "sampled"])
+def test_equal_entries_send_exactly_k(how):
+    assert len(select.SELECT[how](torch.ones(100_000), 100, generator())) == 100
+
+
+def test_zeros_never_travel_above_a_sampled_threshold():
+    assert len(select.sampled(torch.zeros(100_000), 100, generator())) == 0
+    mostly = torch.zeros(100_000)
+    mostly[::20_000] = 1.0
+    assert select.sampled(mostly, 100, generator()).tolist() == [0, 20_000, 40_000, 60_000, 80_000]
+
+
+POSITIONS = {
+    "none": ([], 10),
+    "first": ([0], 1),
+    "last": ([9], 10),
+    "all": (list(range(17)), 17),
+    "a gap just short enough": ([65534], 65535),
+    "a gap of one filler": ([65535], 65536),
+    "a gap just below two fillers": ([2 * 65535 - 1], 200_000),
+    "two fillers": ([2 * 65535], 200_000),
+    "several gaps": ([3, 70_000, 70_001, 300_000], 300_001),
+}
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("name", POSITIONS)
+def test_positions_come_back(encoding, name):
+    positions, numel = POSITIONS[name]
+    code = indices.encode(torch.tensor(positions, dtype=torch.int64), numel, encoding)
+    assert indices.decode(code, encoding).tolist() == positions
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("seed", range(5))
+def test_random_positions_come_back(encoding, seed):
+    for numel, k in ((8, 3), (1000, 200), (1_000_000, 13)):
+        positions = torch.randperm(numel, generator=generator(seed))[:k].sort().values
+        code = indices.encode(positions, numel, encoding)
+        assert torch.equal(indices.decode(code, encoding), positions)
+
+
+def nbytes(positions, numel, encoding):
+    code = indices.encode(torch.tensor(positions, dtype=torch.int64), numel, encoding)
+    return code.numel() * code.element_size()
+
+
+def test_bytes_are_the_formula():
+    """int32: 4 k; bitmap: one bit an entry; run lengths: 2 k, and 2 for every 65535 zeros in a gap."""
+    positions = [3, 70_000, 70_001, 300_000]
+    assert nbytes(positions, 300_001, "int32") == 16
+    assert nbytes(positions, 300_001, "bitmap") == 37_501
+    assert nbytes(positions, 300_001, "run_length") == 2 * (4 + 1 + 3)
+    assert nbytes([], 16, "bitmap") == 2
+    assert nbytes([], 16, "run_length") == 0
+
+
+def test_a_bitmap_is_cheaper_than_int32_above_one_in_32():
+    numel = 3200
+    for k, cheaper in ((99, False), (101, True)):
+        positions = list(range(0, numel, 31))[:k]
+        assert (nbytes(positions, numel, "bitmap") < nbytes(positions, numel, "int32")) == cheaper
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize("how", select.SELECT)
+@pytest.mark.parametrize("density", [1e-6, 0.01, 0.1, 1.0])
+def test_what_is_taken_and_what_stays_are_what_was_there(encoding, how, density):
+    here, before = tensors(), tensors()
+    chosen = sparse.choose(here, density, select.SELECT[how], generator())
+    payload = sparse.take(here, chosen, encoding)
+    dense = sparse.mean([payload], before, encoding)
+    for kept, sent, whole in zip(here, dense, before):
+        assert torch.equal(kept + sent, whole)
+    assert sum(int((sent != 0).sum()) for sent in dense) == payload["values"].numel()
+
+
+def test_the_mean_counts_what_was_not_sent_as_zero():
+    payloads = [
+        {"values": torch.tensor([4.0, 2.0]), "indices": torch.tensor([0, 2], dtype=torch.int32)},
+        {"values": torch.tensor([6.0]), "indices": torch.tensor([2], dtype=torch.int32)},
+    ]
+    first, second = sparse.mean(payloads, [torch.zeros(2), torch.zeros(1, 1)], "int32")
+    assert torch.equal(first, torch.tensor([2.0, 0.0]))
+    assert torch.equal(second, torch.tensor([[4.0]]))

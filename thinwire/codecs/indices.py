@@ -1,0 +1,46 @@
+"""How positions are written down: as int32, as a bitmap, or as 16-bit run lengths.
+
+All take positions that rise and are below `numel`, and give them back exactly. Bytes for k positions:
+int32 4 k; bitmap ceil(numel / 8); run_length 2 (k + fillers), a filler for every 65535 entries that a gap
+is long.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Encoding = Literal["int32", "bitmap", "run_length"]
+# A run length of this value skips as many entries and is followed by no value.
+FILLER = 65535
+
+
+def encode(positions: Tensor, numel: int, encoding: Encoding) -> Tensor:
+    """Write down `positions`, int64 and rising."""
+    if encoding == "int32":
+        return positions.to(torch.int32)
+    if encoding == "bitmap":
+        bits = torch.zeros(-(-numel // 8) * 8, dtype=torch.uint8, device=positions.device)
+        bits[positions] = 1
+        return (bits.view(-1, 8) << _places(positions.device)).sum(1, dtype=torch.uint8)
+    gaps = positions.diff(prepend=positions.new_full((1,), -1)) - 1
+    fillers = gaps // FILLER
+    codes = positions.new_full((positions.numel() + int(fillers.sum()),), FILLER)
+    codes[(fillers + 1).cumsum(0) - 1] = gaps % FILLER
+    # As int16 with the same bits, because few libraries send uint16.
+    return codes.to(torch.int16)
+
+
+def decode(code: Tensor, encoding: Encoding) -> Tensor:
+    """The positions that were written down, int64."""
+    if encoding == "int32":
+        return code.to(torch.int64)
+    if encoding == "bitmap":
+        return (code[:, None] >> _places(code.device) & 1).view(-1).nonzero().view(-1)
+    runs = code.to(torch.int64) & 0xFFFF
+    followed = runs != FILLER
+    return (runs + followed).cumsum(0)[followed] - 1
+
+
+def _places(device: torch.device) -> Tensor:
+    return torch.arange(8, dtype=torch.uint8, device=device)

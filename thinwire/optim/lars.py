@@ -1,0 +1,67 @@
+"""LARS: layer-wise adaptive rate scaling.
+
+    d = ratio (g + weight_decay w), ratio = trust |w| / (|g| + weight_decay |w|), for each tensor
+    v <- momentum v + lr d, w <- w - v
+
+Source: You, Gitman & Ginsburg, "Large Batch Training of Convolutional Networks" (arXiv 1708.03888). There the
+learning rate stands inside the momentum, as above; most codes have it outside (v <- momentum v + d,
+w <- w - lr v), which is the same only while the rate does not change.
+
+Rules where the paper is silent or codes differ: where |w| or |g| is zero the ratio is 1; tensors with at most
+one dimension (biases, normalisation) take plain SGD steps, without ratio and without weight decay.
+"""
+
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class Lars(torch.optim.Optimizer):
+    """LARS on `params`; its momentum is kept under torch's name, `momentum_buffer`."""
+
+    def __init__(
+        self,
+        params: list[nn.Parameter],
+        lr: float,
+        momentum: float,
+        weight_decay: float,
+        trust: float,
+        lr_inside_momentum: bool,
+    ) -> None:
+        options = {
+            "lr": lr,
+            "momentum": momentum,
+            "weight_decay": weight_decay,
+            "trust": trust,
+            "lr_inside_momentum": lr_inside_momentum,
+        }
+        super().__init__(params, options)
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        """One step with the gradients as they are; `closure` is torch's and not used."""
+        for group in self.param_groups:
+            inside, outside = (group["lr"], 1.0) if group["lr_inside_momentum"] else (1.0, group["lr"])
+            for param in group["params"]:
+                if param.grad is None:
+                    continue
+                state = self.state[param]
+                if "momentum_buffer" not in state:
+                    state["momentum_buffer"] = torch.zeros_like(param)
+                velocity = state["momentum_buffer"]
+                direction = _direction(param, param.grad, group["weight_decay"], group["trust"])
+                velocity.mul_(group["momentum"]).add_(direction, alpha=inside)
+                param.sub_(velocity, alpha=outside)
+
+
+def _direction(
+    weight: torch.Tensor, gradient: torch.Tensor, weight_decay: float, trust: float
+) -> torch.Tensor:
+    """The gradient, scaled to the length of the weight where it has more than one dimension."""
+    if weight.dim() <= 1:
+        return gradient
+    weight_norm, gradient_norm = weight.norm(), gradient.norm()
+    ratio = trust * weight_norm / (gradient_norm + weight_decay * weight_norm)
+    ratio = torch.where((weight_norm > 0) & (gradient_norm > 0), ratio, 1.0)
+    return ratio * (gradient + weight_decay * weight)
