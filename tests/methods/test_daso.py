@@ -1,0 +1,207 @@
+"""DASO: its state machine, its merges, its groups, and what it costs."""
+
+import dataclasses
+import random
+
+import pytest
+import torch
+from torch import nn
+
+from tests import small
+from tests.reference import daso as reference
+from thinwire import plugins
+from thinwire.errors import Problems
+from thinwire.options import resolve
+
+
+def flat(tensors):
+    return torch.cat([tensor.flatten() for tensor in tensors])
+
+
+def states(losses, control="corrected", **options):
+    """(B, S) after each epoch with these losses."""
+    task = small.task(2, 2, epochs=len(losses))
+    run = small.trainer(task, "daso", control=control, **options).workers[0]
+    found = []
+    for epoch, loss in enumerate(losses):
+        run.run.epoch = epoch
+        run.method.epoch_end(loss)
+        found.append((run.method.memory["skips"], run.method.memory["wait"]))
+    return found
+
+
+def changes(found):
+    return [now for before, now in zip([None, *found], found) if now != before]
+
+
+FLAT = [1.0] * 30
+WARM = {"warmup_epochs": 2, "cooldown_epochs": 2}
+
+
+def test_a_flat_loss_shortens_the_interval_and_starts_it_again():
+    found = changes(states(FLAT, max_skips=8, **WARM))
+    assert found[:7] == [(0, 0), (4, 1), (2, 1), (1, 1), (8, 2), (4, 1), (2, 1)]
+    found = changes(states(FLAT, max_skips=4, **WARM))
+    assert found[:7] == [(0, 0), (4, 1), (2, 1), (1, 1), (4, 1), (2, 1), (1, 1)]
+    assert found[-1] == (0, 0)
+
+
+def test_the_first_change_comes_after_three_epochs_that_are_no_better():
+    found = states(FLAT, max_skips=8, **WARM)
+    # Epoch 2 ends the warm-up; epoch 3 sets the best loss, 4, 5 and 6 are no better.
+    assert found[1:6] == [(4, 1), (4, 1), (4, 1), (4, 1), (2, 1)]
+
+
+def test_a_falling_loss_changes_nothing():
+    assert changes(states([0.9**i for i in range(30)], **WARM)) == [(0, 0), (4, 1), (0, 0)]
+
+
+def test_what_the_published_control_gets_wrong():
+    assert set(states(FLAT, "published", warmup_epochs=0, cooldown_epochs=2)) == {(0, 0)}
+    assert (2, 0) in states(FLAT, "published", max_skips=2, **WARM)
+    assert (4, 1) in states(FLAT, "published", max_skips=2, **WARM)
+    corrected = states(FLAT, "corrected", max_skips=2, **WARM)
+    assert set(corrected) == {(0, 0), (2, 1), (1, 1)}
+    assert set(states(FLAT, warmup_epochs=0, cooldown_epochs=1, max_skips=1)[:-2]) == {(1, 1)}
+
+
+@pytest.mark.parametrize("control", ["corrected", "published"])
+@pytest.mark.parametrize("seed", range(10))
+def test_the_state_machine_is_that_of_the_reference(control, seed):
+    stream = random.Random(seed)
+    losses = [stream.uniform(0.5, 1.5) for _ in range(40)]
+    options = {
+        "warmup_epochs": stream.randrange(4),
+        "cooldown_epochs": 3,
+        "max_skips": stream.choice([1, 4, 8]),
+    }
+    expected = reference.states_after_epochs(losses, 40, **options, control=control)
+    assert states(losses, control, **options) == expected
+
+
+IMAGES = ("train_images", "train_labels")
+
+
+class Line(nn.Module):
+    """A loss whose gradient is -1 everywhere, so that a step of SGD with rate 1 adds 1."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(10))
+
+    def forward(self, images):
+        return self.weight.expand(len(images), 10)
+
+
+def progress(nodes, skips, wait, control):
+    """Mean growth of the weights a step, in units of what SSGD does, over whole intervals."""
+    images = small.digits(10)
+    many = {name: getattr(images, name).repeat_interleave(30 * nodes, 0) for name in IMAGES}
+    task = small.task(
+        nodes,
+        nodes,
+        build_model=Line,
+        data=dataclasses.replace(images, **many),
+        batch=nodes,
+        epochs=1,
+        optimizer={"lr": 1.0, "momentum": 0.0},
+        schedule={"name": "constant"},
+    )
+    run = small.trainer(task, "daso", control=control, warmup_epochs=0, cooldown_epochs=0)
+    for worker in run.workers:
+        worker.method.memory |= {"skips": skips, "wait": wait}
+        worker.method.sync_gradients = lambda worker=worker: [g.fill_(-1) for g in worker.run.gradients]
+    seen = {}
+    run.train(after_step=lambda run: seen.update({run.step: float(run.workers[0].run.weights[0][0])}))
+    # Where it has settled, and no merge is under way.
+    return (seen[281 + wait] - seen[273 + wait]) / 8
+
+
+@pytest.mark.parametrize(
+    ("skips", "wait", "control", "expected"),
+    [
+        (4, 1, "corrected", {2: 0.875, 4: 0.833, 16: 0.778, 64: 0.758}),
+        (4, 1, "published", {2: 0.875, 4: 0.833, 16: 0.778, 64: 0.758}),
+        (8, 2, "corrected", {2: 0.917, 4: 0.875, 16: 0.800, 64: 0.765}),
+        (8, 2, "published", {2: 0.917, 4: 0.875, 16: 0.800, 64: 0.765}),
+        (2, 1, "published", {2: 0.667, 4: 0.600, 16: 0.529, 64: 0.508}),
+        (1, 1, "published", {2: 0.667, 4: 0.600, 16: 0.529, 64: 0.508}),
+        # On time: (B - S + S 2 S / (2 S + P)) / B.
+        (2, 1, "corrected", {2: 0.750, 4: 0.667, 16: 0.556, 64: 0.515}),
+        (1, 1, "corrected", {2: 0.500, 4: 0.333, 16: 0.111, 64: 0.030}),
+    ],
+)
+@pytest.mark.parametrize("nodes", [2, 4, 16, 64])
+def test_what_a_merge_leaves_of_the_progress_of_a_constant_gradient(skips, wait, control, expected, nodes):
+    assert progress(nodes, skips, wait, control) == pytest.approx(expected[nodes], abs=6e-4)
+
+
+def test_all_replicas_are_equal_at_the_end_of_every_epoch_and_not_between():
+    run = small.trainer(small.task(4, 2), "daso", warmup_epochs=0, cooldown_epochs=0, max_skips=4)
+    for step in range(1, run.total_steps + 1):
+        run.train(until=step)
+        rows = [flat(worker.run.weights) for worker in run.workers]
+        # Inside a node gradients are shared and merges are copied: its workers never part.
+        assert torch.equal(rows[0], rows[1])
+        assert torch.equal(rows[0], rows[2]) == (step % run.steps_per_epoch == 0)
+
+
+@pytest.mark.parametrize("control", ["corrected", "published"])
+def test_the_groups_take_turns(control):
+    options = {"warmup_epochs": 0 if control == "corrected" else 1, "cooldown_epochs": 0, "max_skips": 4}
+    run = small.trainer(small.task(6, 2, batch=6, data=small.digits(150)), "daso", control=control, **options)
+    run.train()
+    sent = [worker.ledger.rows["across", "mean", "weights"].messages for worker in run.workers]
+    assert sent[:3] == sent[3:]
+    assert max(sent) - min(sent) <= 3 * 2
+
+
+def test_bytes_between_nodes_are_the_formula():
+    """An exchange is a ring over the nodes of 4 bytes a weight, or 2 while it blocks in 16 bits."""
+    options = {"warmup_epochs": 1, "cooldown_epochs": 1, "max_skips": 4, "blocking_dtype": "bfloat16"}
+    run = small.trainer(small.task(4, 2, dtype=torch.float32), "daso", **options)
+    run.train()
+    numel = flat(run.workers[0].run.weights).numel()
+    across = [worker.ledger.rows.get(("across", "mean", "weights")) for worker in run.workers]
+    crossed = sum(row.between_nodes for row in across)
+    # Two blocking epochs of 5 steps in 2 bytes; the one between sends at steps 0 and 4, in 4 bytes.
+    assert crossed == 2 * numel * (2 * 5 * 2 + 2 * 4)
+
+
+@pytest.mark.parametrize("sends", ["delta", "weights"])
+def test_casting_the_weights_rounds_the_model_and_casting_the_change_does_not(sends):
+    task = small.task(4, 2, dtype=torch.float32)
+    run = small.trainer(task, "daso", warmup_epochs=1000, blocking_sends=sends)
+    ssgd = small.trainer(task, "ssgd")
+    for one in (run, ssgd):
+        one.train()
+    weights = flat(run.shipped()[0])
+    assert torch.equal(weights, weights.bfloat16().float()) == (sends == "weights")
+    gap = float((weights - flat(ssgd.shipped()[0])).abs().max())
+    assert gap < 2e-3 if sends == "delta" else gap > 2e-3
+
+
+def test_a_merge_of_equal_weights_changes_nothing():
+    run = small.trainer(small.task(2, 2), "daso", warmup_epochs=0, cooldown_epochs=0)
+    method, weights = run.workers[0].method, run.workers[0].run.weights
+    before = [weight.clone() for weight in weights]
+    for staleness in (1, 2, 4):
+        merged = reference.merge([w.numpy() for w in before], [w.numpy() for w in before], 2, staleness)
+        assert all(torch.allclose(torch.from_numpy(a), b) for a, b in zip(merged, before))
+    assert method.memory["common"][0].equal(before[0])
+
+
+def test_a_run_that_is_all_warm_up_or_on_one_node_is_skipped_with_its_reason():
+    assert "leave none of the run's 3" in small.trainer(small.task(4, 2), "daso").skip()
+    options = {"warmup_epochs": 1, "cooldown_epochs": 1}
+    assert small.trainer(small.task(4, 2), "daso", **options).skip() is None
+    assert "at least 2 nodes" in small.trainer(small.task(4, 1), "daso", **options).skip()
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_skips": 0}, {"max_skips": 17}, {"warmup_epochs": -1}, {"control": "fixed"}]
+)
+def test_bad_options_are_one_sentence(options):
+    with pytest.raises(Problems) as caught:
+        resolve(plugins.get("method", "daso").load(), options)
+    assert len(caught.value.found) == 1

@@ -1,0 +1,55 @@
+"""HSGD: what passes inside nodes and between them, and where its two readings differ."""
+
+import pytest
+import torch
+
+from tests import small
+
+
+def flat(tensors):
+    return torch.cat([tensor.flatten() for tensor in tensors])
+
+
+@pytest.mark.parametrize(("workers", "nodes"), [(4, 2), (6, 3), (6, 2), (8, 4), (4, 4)])
+def test_bytes_between_nodes_are_those_of_one_all_reduce_a_node(workers, nodes):
+    run = small.trainer(small.task(workers, nodes, batch=24, dtype=torch.float32), "hsgd")
+    run.train()
+    size = 4 * flat(run.workers[0].run.weights).numel()
+    crossing = sum(worker.ledger.total().between_nodes for worker in run.workers)
+    # A ring over the nodes: 2 (P - 1) / P of the gradient leaves each node, whatever its workers.
+    assert crossing == run.total_steps * 2 * (nodes - 1) * size
+    for worker in run.workers:
+        across = worker.ledger.rows.get(("across", "mean", "values"))
+        part = size / (workers // nodes)
+        assert across.payload_push / run.total_steps == pytest.approx(part, abs=4)
+
+
+def test_a_flat_ring_crosses_as_little_but_with_every_worker_in_it():
+    """The native strategy that the paper starts from: the same bytes between nodes, more hops."""
+    flat_ring = small.trainer(small.task(8, 2, dtype=torch.float32), "ssgd")
+    two_levels = small.trainer(small.task(8, 2, dtype=torch.float32), "hsgd")
+    totals = []
+    for run in (flat_ring, two_levels):
+        run.train()
+        totals.append(sum(worker.ledger.total().between_nodes for worker in run.workers))
+    per_step = 4 * flat(flat_ring.workers[0].run.weights).numel() * flat_ring.total_steps
+    assert totals[0] == pytest.approx(2 * 2 * 7 / 8 * per_step, rel=1e-3)
+    assert totals[1] == 2 * per_step
+
+
+@pytest.mark.parametrize("name", ["sgd", "lars"])
+def test_the_two_readings_differ_for_lars_only(name):
+    more = {"trust": 0.1} if name == "lars" else {}
+    task = small.task(4, 2, optimizer={"name": name, "lr": 0.1, "momentum": 0.9, **more})
+    runs = [small.trainer(task, "hsgd", level_1=what) for what in ("gradients", "weights")]
+    for run in runs:
+        run.train()
+    gap = float((flat(runs[0].shipped()[0]) - flat(runs[1].shipped()[0])).abs().max())
+    assert gap < 1e-12 if name == "sgd" else gap > 1e-4
+
+
+def test_replicas_stay_equal_bit_for_bit():
+    run = small.trainer(small.task(6, 3, dtype=torch.float32), "hsgd")
+    run.train()
+    for worker in run.workers[1:]:
+        assert torch.equal(flat(worker.run.weights), flat(run.workers[0].run.weights))

@@ -1,0 +1,89 @@
+"""LARS: a layer's step depends on the direction of its gradient, not on its length."""
+
+import pytest
+import torch
+from torch import nn
+
+from tests.reference.lars import Lars as Reference
+from thinwire.optim.lars import Lars
+
+
+def made(tensors, **changes):
+    options = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01, "trust": 0.02, "lr_inside_momentum": True}
+    params = [nn.Parameter(tensor.clone()) for tensor in tensors]
+    return params, Lars(params, **(options | changes))
+
+
+def tensors(seed=0):
+    stream = torch.Generator().manual_seed(seed)
+    return [
+        torch.randn(shape, generator=stream, dtype=torch.float64) for shape in [(3, 4), (2, 3, 2, 2), (5,)]
+    ]
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_it_is_its_reference_with_a_changing_rate(inside):
+    params, optimizer = made(tensors(), lr_inside_momentum=inside)
+    reference = Reference(0.9, 0.01, 0.02, inside)
+    expected = [tensor.numpy() for tensor in tensors()]
+    for step in range(30):
+        rate = 0.5 / (step + 1)
+        gradients = tensors(step + 1)
+        if step == 7:
+            gradients[0].zero_()
+        for param, gradient in zip(params, gradients):
+            param.grad = gradient.clone()
+        optimizer.param_groups[0]["lr"] = rate
+        optimizer.step()
+        expected = reference.step(expected, [gradient.numpy() for gradient in gradients], rate)
+        for param, theirs in zip(params, expected):
+            torch.testing.assert_close(param.data, torch.from_numpy(theirs), rtol=0, atol=1e-12)
+
+
+def step_of(gradients, **changes):
+    params, optimizer = made(tensors(), **changes)
+    for param, gradient in zip(params, gradients):
+        param.grad = gradient
+    optimizer.step()
+    return [param.data - before for param, before in zip(params, tensors())]
+
+
+def test_the_length_of_a_layers_gradient_does_not_matter():
+    gradients = tensors(1)
+    short = step_of(gradients, weight_decay=0.0)
+    long = step_of([1000 * gradient for gradient in gradients], weight_decay=0.0)
+    for a, b in zip(short[:2], long[:2]):
+        torch.testing.assert_close(a, b)
+    torch.testing.assert_close(1000 * short[2], long[2])  # one dimension: plain SGD
+
+
+def test_the_first_step_is_no_longer_than_rate_times_trust_times_weight():
+    for change, weight in zip(step_of(tensors(1))[:2], tensors()):
+        assert change.norm() <= 0.1 * 0.02 * weight.norm() * (1 + 1e-12)
+
+
+def test_where_a_norm_is_zero_the_ratio_is_one():
+    params, optimizer = made([torch.zeros(2, 2)])
+    params[0].grad = torch.ones(2, 2)
+    optimizer.step()
+    torch.testing.assert_close(params[0].data, torch.full((2, 2), -0.1))
+
+
+def test_one_dimension_has_no_weight_decay():
+    params, optimizer = made([torch.ones(3)])
+    params[0].grad = torch.zeros(3)
+    optimizer.step()
+    assert torch.equal(params[0].data, torch.ones(3))
+
+
+def test_the_rate_inside_and_outside_the_momentum_differ_when_it_changes():
+    ends = []
+    for inside in (True, False):
+        params, optimizer = made(tensors(), lr_inside_momentum=inside)
+        for rate in (0.1, 0.01):
+            optimizer.param_groups[0]["lr"] = rate
+            for param, gradient in zip(params, tensors(1)):
+                param.grad = gradient
+            optimizer.step()
+        ends.append(params[0].data)
+    assert not torch.allclose(*ends)
