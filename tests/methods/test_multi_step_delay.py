@@ -1,0 +1,239 @@
+"""Multi-step delay: its ten properties."""
+
+import pytest
+import torch
+
+from tests import small
+from thinwire import plugins
+from thinwire.channel import Pending
+from thinwire.errors import Problems
+from thinwire.options import resolve
+
+NAME = "multi_step_delay"
+FIXED = {"warmup_steps": 0, "interval": 3, "min_interval": 3, "max_interval": 3}
+PLAIN = {"lr": 0.05, "momentum": 0.0}
+CONSTANT = {"name": "constant"}
+
+
+def flat(tensors):
+    return torch.cat([tensor.flatten() for tensor in tensors])
+
+
+def same(a, b, atol=1e-12):
+    torch.testing.assert_close(flat(a), flat(b), rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("in_round", [0.0, 0.2, 0.9])
+def test_1_rounds_of_one_step_are_ssgd_whatever_the_correction_in_the_round(in_round):
+    options = {"warmup_steps": 0, "interval": 1, "max_interval": 1, "in_round": in_round}
+    run, ssgd = small.trainer(small.task(4), NAME, **options), small.trainer(small.task(4), "ssgd")
+    for step in range(1, run.total_steps + 1):
+        run.train(until=step)
+        ssgd.train(until=step)
+        same(run.shipped()[0], ssgd.shipped()[0])
+
+
+def test_2_without_momentum_and_correction_it_is_local_sgd():
+    task = small.task(4, optimizer=PLAIN, schedule=CONSTANT)
+    run = small.trainer(task, NAME, **FIXED, in_round=0.0)
+    local = small.trainer(task, "local_sgd", period=3)
+    for step in range(3, run.total_steps + 1, 3):
+        run.train(until=step)
+        local.train(until=step)
+        same(run.shipped()[0], local.shipped()[0])
+
+
+@pytest.mark.parametrize("delay", [0, 1])
+def test_3_one_worker_is_sequential_sgd(delay):
+    task = small.task(1, optimizer=PLAIN, schedule=CONSTANT)
+    run = small.trainer(task, NAME, **FIXED, in_round=0.0, delay=delay)
+    ssgd = small.trainer(task, "ssgd")
+    for one in (run, ssgd):
+        one.train()
+    same(run.shipped()[0], ssgd.shipped()[0])
+
+
+@pytest.mark.parametrize("delay", [0, 1])
+def test_4_the_global_state_is_the_same_on_all_workers_after_every_step(delay):
+    run = small.trainer(small.task(3, dtype=torch.float32), NAME, warmup_steps=2, delay=delay)
+
+    def compare(run):
+        run.shipped()
+        first, *others = [worker.method.memory for worker in run.workers]
+        for other in others:
+            assert first["interval"] == other["interval"]
+            for name in ("global", "velocity", "mean"):
+                assert torch.equal(flat(first[name]), flat(other[name]))
+
+    run.train(after_step=compare)
+
+
+def test_5_after_a_round_that_lands_at_once_local_and_global_weights_are_equal():
+    run = small.trainer(small.task(3), NAME, **FIXED)
+    for step in range(1, run.total_steps + 1):
+        run.train(until=step)
+        run.shipped()
+        for worker in run.workers:
+            equal = torch.equal(flat(worker.run.weights), flat(worker.method.memory["global"]))
+            assert equal == (step % 3 == 0)
+
+
+@pytest.mark.parametrize("delay", [0, 1])
+def test_6_bytes_are_those_of_one_gradient_a_round(delay):
+    options = {**FIXED, "warmup_steps": 2, "interval": 4, "min_interval": 4, "max_interval": 4}
+    run = small.trainer(small.task(4, dtype=torch.float32), NAME, **options, delay=delay)
+    run.train()
+    size = 4 * flat(run.workers[0].run.weights).numel()
+    rounds = 2 + 4  # warm-up, and 13 steps in rounds of 4, 4, 4 and 1
+    total = run.workers[0].ledger.total()
+    assert total.payload_push == total.payload_pull == rounds * size + 4  # the loss of the warm-up
+    assert sum(worker.ledger.total().wire_sent for worker in run.workers) == 2 * 3 * (rounds * size + 4)
+
+
+@pytest.mark.parametrize("delay", [0, 1])
+def test_7_the_size_of_slices_and_the_credit_change_no_bit(delay):
+    runs = [
+        small.trainer(small.task(2), NAME, warmup_steps=2, delay=delay, **sizes)
+        for sizes in ({}, {"slice": 5, "credit": 5}, {"slice": 7, "credit": 30}, {"slice": 1000, "credit": 1})
+    ]
+    for run in runs:
+        run.train()
+    for run in runs[1:]:
+        assert torch.equal(flat(run.shipped()[0]), flat(runs[0].shipped()[0]))
+
+
+def test_7_slices_in_their_order_are_the_tensors():
+    method = small.trainer(small.task(1), NAME, slice=10).workers[0].method
+    pieces = [param.tensor.data.view(-1)[start:end] for param, start, end in method.slices()]
+    assert torch.equal(torch.cat(pieces), flat(method.run.weights))
+    assert max(piece.numel() for piece in pieces) == 10
+
+
+def test_8_slices_leave_from_the_input_side_within_the_credit(monkeypatch):
+    run = small.trainer(small.task(2), NAME, **FIXED, slice=10, credit=35)
+    worker = run.workers[0]
+    sent, under_way, most = [], {}, []
+    mean, wait = worker.run.world.mean, Pending.wait
+
+    def watched_mean(tensors, kind="values"):
+        pending = mean(tensors, kind)
+        sent.append(tensors[0].numel())
+        under_way[pending] = tensors[0].numel()
+        most.append(sum(under_way.values()))
+        return pending
+
+    def watched_wait(pending):
+        under_way.pop(pending, None)
+        return wait(pending)
+
+    monkeypatch.setattr(worker.run.world, "mean", watched_mean)
+    monkeypatch.setattr(Pending, "wait", watched_wait)
+    run.train(until=3)
+    assert sent == [end - start for _, start, end in worker.method.slices()]
+    priorities = [(param.index, start) for param, start, _ in worker.method.slices()]
+    assert priorities == sorted(priorities)
+    assert 25 < max(most) <= 35
+
+
+def test_8_a_layer_waits_for_its_own_slices_only():
+    run = small.trainer(small.task(2), NAME, **FIXED, slice=10)
+    run.train(until=3)
+    method = run.workers[0].method
+    slices = len(list(method.slices()))
+    assert len(method.flight) == slices
+    first, second = method.run.params[:2]
+    before = flat(method.memory["global"]).clone()
+    method.run.step = 3
+    method.forward_ready(first)
+    assert len(method.flight) == slices - -(-first.tensor.numel() // 10)
+    after = flat(method.memory["global"])
+    changed = (after != before).nonzero()
+    assert 0 < len(changed) <= first.tensor.numel()
+    assert int(changed.max()) < first.tensor.numel()
+    method.forward_ready(second)
+    assert not torch.equal(flat(method.memory["global"]), after)
+
+
+def intervals(losses, lrs=None, first=(1.0, 0.1), **options):
+    """The intervals after epochs with these losses and learning rates, from `first` loss and rate on."""
+    method = small.trainer(small.task(1), NAME, warmup_steps=0, **options).workers[0].method
+    method.memory |= {"first": dict(zip(("loss", "lr"), first)), "last_lr": first[1]}
+    found = []
+    for loss, lr in zip(losses, lrs or [first[1]] * len(losses)):
+        method.run.lr = lr
+        method.epoch_end(loss)
+        found.append(method.memory["interval"])
+    return found
+
+
+def test_9_the_interval_follows_the_loss_within_its_limits():
+    assert intervals([1.0, 1.0], interval=4) == [4, 4]
+    assert intervals([0.25, 0.0625, 1e-9], interval=8) == [4, 2, 1]
+    assert intervals([100.0], interval=4, max_interval=16) == [16]
+    assert intervals([1e-9], interval=4, min_interval=3) == [3]
+    falling = intervals([0.9**i for i in range(40)], interval=12)
+    assert falling == sorted(falling, reverse=True)
+    assert falling[-1] < 12
+
+
+def test_9_a_falling_rate_lengthens_it_only_with_its_term():
+    assert intervals([1.0], [0.025], interval=4) == [8]
+    assert intervals([1.0], [0.025], interval=4, lr_term=False) == [4]
+
+
+def test_9_it_shrinks_where_the_loss_does_not_fall_and_stays_where_the_loss_says_nothing():
+    assert intervals([1.0, 1.0, 1.0], interval=8, shrink=0.5) == [4, 2, 1]
+    assert intervals([1.0], [0.05], interval=8, shrink=0.5) == [12]
+    assert intervals([float("nan"), 0.0, -1.0], interval=8) == [8, 8, 8]
+
+
+def test_9_it_looks_at_the_mean_of_its_epochs():
+    assert intervals([0.25, 0.75, 1.0, 1.0], interval=8, adapt_every_epochs=2) == [8, 6, 6, 8]
+
+
+def exposed(order, forward, seconds_a_slice):
+    """How long forward passes wait when slices arrive in this order (parameter of each), in seconds."""
+    arrives = {}
+    for place, param in enumerate(order, 1):
+        arrives[param] = place * seconds_a_slice
+    now = waited = 0.0
+    for param, cost in enumerate(forward):
+        waited += max(0.0, arrives[param] - now)
+        now = max(now, arrives[param]) + cost
+    return waited
+
+
+@pytest.mark.parametrize("seconds_a_slice", [0.01, 0.1, 1.0])
+def test_10_the_input_side_first_is_never_exposed_longer_than_the_order_of_the_backward_pass(seconds_a_slice):
+    method = small.trainer(small.task(1), NAME, slice=20).workers[0].method
+    by_priority = [param.index for param, _, _ in method.slices()]
+    by_backward = by_priority[::-1]
+    forward = [1.0] * len(method.run.params)
+    with_priority = exposed(by_priority, forward, seconds_a_slice)
+    assert with_priority <= exposed(by_backward, forward, seconds_a_slice)
+    if seconds_a_slice == 0.1:
+        assert with_priority < exposed(by_backward, forward, seconds_a_slice) / 2
+
+
+def test_a_warm_up_as_long_as_the_run_is_skipped_with_its_reason():
+    assert "warm-up of 500 steps" in small.trainer(small.task(2), NAME).skip()
+    assert small.trainer(small.task(2), NAME, warmup_steps=3).skip() is None
+    lars = small.task(2, optimizer={"name": "lars", "lr": 0.1})
+    assert "another one" in small.trainer(lars, NAME, warmup_steps=3).skip()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"interval": 0}, "interval: input should be greater than or equal to 1"),
+        ({"delay": 2}, "delay: input should be 0 or 1"),
+        ({"min_interval": 5, "max_interval": 4}, "min_interval 5 is above max_interval"),
+        ({"in_round": 1.5}, "in_round"),
+        ({"credit": 0}, "credit"),
+    ],
+)
+def test_bad_options_are_one_sentence(options, words):
+    with pytest.raises(Problems) as caught:
+        resolve(plugins.get("method", NAME).load(), options)
+    assert words in str(caught.value)
+    assert len(caught.value.found) == 1
