@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from thinwire.codecs import indices, select, sparse
+from thinwire.codecs.maxima import Maxima
 
 ENCODINGS = ["int32", "bitmap", "run_length"]
 
@@ -48,6 +49,30 @@ def test_positions_rise_are_there_and_are_at_most_k(how, numel, density):
     assert chosen.numel() == 0 or (chosen[0] >= 0 and chosen[-1] < numel)
     assert len(chosen) <= k
     assert len(chosen) >= (0.8 * k if how == "sampled" else k)
+
+
+@pytest.mark.parametrize("numel", [1, 15, 16, 17, 50_000, 262_144, 262_143, 600_013])
+@pytest.mark.parametrize("threshold", [0.0, 1.0, 3.0, 9.0])
+def test_maxima_find_what_comparing_every_entry_finds(numel, threshold):
+    here = row(numel)
+    expected = (here.abs() >= threshold).nonzero().view(-1)
+    assert torch.equal(Maxima(here).reaching(threshold), expected)
+
+
+@pytest.mark.parametrize("numel", [49_999, 50_000, 300_007])
+@pytest.mark.parametrize("density", [1e-4, 0.01, 0.02, 0.1])
+@pytest.mark.parametrize("shape", ["normal", "rising", "periodic", "one large"])
+def test_exact_is_exact_where_the_sample_misleads_too(numel, density, shape):
+    here = {
+        "normal": row(numel),
+        "rising": torch.arange(numel, dtype=torch.float64),
+        # Every sampled entry is large, and no other.
+        "periodic": torch.where(torch.arange(numel) % 50 == 0, 1e3, 1.0) * (1 + row(numel).abs()),
+        "one large": row(numel).index_fill(0, torch.tensor([numel // 3]), 1e9),
+    }[shape]
+    k = select.count(density, numel)
+    expected = here.abs().argsort(descending=True)[:k].sort().values
+    assert torch.equal(select.exact(here, k), expected)
 
 
 @pytest.mark.parametrize("how", ["exact", "sampled"])

@@ -9,14 +9,17 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from thinwire.codecs.maxima import Maxima
+
 # The sample: this share of the entries, and enough that it holds this many of the `k` largest, and not
-# fewer than this. A tensor that is no larger than that is looked at whole.
+# fewer than this. A row that is no longer than that is looked at whole.
 SAMPLED_SHARE, LARGEST_IN_SAMPLE, SMALLEST_SAMPLE = 0.01, 2, 1000
-# Where fewer than this share of `k` entries lie above the threshold, it is lowered by this factor.
+# Where fewer than this share of `k` entries reach the threshold, it is lowered by this factor.
 FEWEST = 0.8
 ADJUSTMENTS = 10
-# Entries looked at together, so that what is computed of them stays in the processor's cache.
-BLOCK = 2**17
+# Above this share of the entries, and in shorter rows than this, sorting is quicker than looking for
+# candidates first.
+MOST_CANDIDATES, SHORTEST = 0.02, 50_000
 
 Select = Callable[[Tensor, int, torch.Generator], Tensor]
 
@@ -28,34 +31,44 @@ def count(density: float, numel: int) -> int:
 
 
 def exact(row: Tensor, k: int, generator: torch.Generator | None = None) -> Tensor:
-    """The `k` entries of largest magnitude."""
-    return row.abs().topk(k, sorted=False).indices.sort().values
+    """The `k` entries of largest magnitude.
+
+    In a long row they are looked for among those that reach a threshold which a sample suggests. That changes
+    no entry: if `k` reach it, the `k` largest are among them, and if not, all are looked at.
+    """
+    if row.numel() >= SHORTEST and k <= MOST_CANDIDATES * row.numel():
+        sample = row[:: max(1, int(row.numel() / _sample_size(row.numel(), k)))].abs()
+        expected = k / row.numel() * sample.numel()
+        rank = min(sample.numel(), math.ceil(expected + 3 * math.sqrt(expected)) + 1)
+        candidates = Maxima(row).reaching(_rank(sample, rank))
+        if candidates.numel() >= k:
+            return candidates[_largest(row[candidates], k)]
+    return _largest(row, k)
 
 
 def sampled(row: Tensor, k: int, generator: torch.Generator) -> Tensor:
-    """The entries above a threshold that is estimated from a sample, of them at most the `k` largest.
+    """The entries that reach a threshold which a sample suggests, of them at most the `k` largest.
 
     The sample is strided from a random start. As in the code of Deep Gradient Compression (Lin et al., arXiv
     1712.01887), but for the last cut, which there keeps the first `k` in the order of their positions. Zeros
     never travel.
     """
     numel = row.numel()
-    wanted = max(SAMPLED_SHARE * numel, LARGEST_IN_SAMPLE * numel / k, SMALLEST_SAMPLE)
+    wanted = _sample_size(numel, k)
     if wanted >= numel or k == numel:
-        return exact(row, k)
+        return _largest(row, k)
     stride = int(numel / wanted)
     start = int(torch.randint(stride, (1,), generator=generator))
     sample = row[start::stride].abs()
-    threshold = sample.topk(math.ceil(k / numel * sample.numel()), sorted=False).values.min().item()
+    threshold = _rank(sample, math.ceil(k / numel * sample.numel()))
     smallest = torch.finfo(row.dtype).tiny
+    maxima = Maxima(row)
     for _ in range(ADJUSTMENTS):
-        found = _above(row, max(threshold, smallest))
+        found = maxima.reaching(max(threshold, smallest))
         if found.numel() >= FEWEST * k or threshold <= smallest:
             break
         threshold *= FEWEST
-    if found.numel() <= k:
-        return found
-    return found[exact(row[found], k)]
+    return found if found.numel() <= k else found[_largest(row[found], k)]
 
 
 def random(row: Tensor, k: int, generator: torch.Generator) -> Tensor:
@@ -64,11 +77,18 @@ def random(row: Tensor, k: int, generator: torch.Generator) -> Tensor:
     return chosen.to(row.device)
 
 
-def _above(row: Tensor, threshold: float) -> Tensor:
-    """The positions of the entries whose magnitude is at least `threshold`."""
-    block = BLOCK if row.device.type == "cpu" else row.numel()
-    starts = range(0, row.numel(), block)
-    return torch.cat([(row[s : s + block].abs() >= threshold).nonzero().view(-1) + s for s in starts])
+def _sample_size(numel: int, k: int) -> float:
+    return max(SAMPLED_SHARE * numel, LARGEST_IN_SAMPLE * numel / k, SMALLEST_SAMPLE)
+
+
+def _rank(magnitudes: Tensor, rank: int) -> float:
+    """The magnitude of this rank, 1 being the largest."""
+    return magnitudes.topk(rank, sorted=False).values.min().item()
+
+
+def _largest(row: Tensor, k: int) -> Tensor:
+    """The positions of the `k` largest magnitudes, rising."""
+    return row.abs().topk(k, sorted=False).indices.sort().values
 
 
 SELECT: dict[str, Select] = {"exact": exact, "sampled": sampled, "random": random}
