@@ -16,7 +16,9 @@ from thinwire import plugins, record
 from thinwire.config.grid import cells, prepares, require_valid
 from thinwire.errors import UserError
 
-SUITES = str(config.get("suites", "demo")).split(",")
+if unknown := set(config) - {"suites", "data"}:
+    sys.exit(f"--config {unknown.pop()}: there is no such key; there are suites and data")
+SUITES = [name.strip() for name in str(config.get("suites", "demo")).split(",")]
 # A folder with one folder for each data set, for files that cannot be downloaded: --config data=FOLDER
 DATA = config.get("data")
 # The engine of this checkout, in this environment or in the one that conda made.

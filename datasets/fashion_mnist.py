@@ -48,7 +48,8 @@ class Dataset(thinwire.Dataset):
                 f"{_OFFICIAL}/{name}.gz",
                 folder / f"{name}.gz",
                 otherwise="install Debian's package dataset-fashion-mnist, or put the four files into a "
-                "folder and name it: `thinwire data fashion_mnist --from FOLDER`",
+                "folder and name it: `thinwire data fashion_mnist --from PARENT/fashion_mnist`, or in the "
+                "pipeline `--config data=PARENT`",
             )
         return folder
 

@@ -43,7 +43,7 @@ class Method(thinwire.Method):
         # What the residual holds: `gradient` owes gradients, which take the learning rate of the step in
         # which they are sent; `update` owes learning rate times gradient (Stich et al.), which keeps the
         # rate of its own step; `none` forgets what is not sent, as a control.
-        memory: Literal["gradient", "update", "none"] = "gradient"  # what the residual holds
+        memory: Literal["gradient", "update", "none"] = "gradient"
 
     def setup(self):
         self.memory["residual"] = [torch.zeros_like(weight) for weight in self.run.weights]

@@ -1,17 +1,23 @@
 """Small tasks on real digits, for tests of the engine and of the methods."""
 
+import atexit
+import dataclasses
+import shutil
+import tempfile
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from thinwire import plugins
+from thinwire import plugins, record
 from thinwire.cluster import Cluster
 from thinwire.data.arrays import Data
 from thinwire.data.augment import Augment
 from thinwire.optim.recipe import Recipe
 from thinwire.options import resolve
+from thinwire.train.preparation import Job
 from thinwire.train.task import Task
 from thinwire.train.trainer import Trainer
 
@@ -51,13 +57,16 @@ def digits(train: int = 120, test: int = 50, pad: int = 0) -> Data:
 
 
 def recipe(**changes: Any) -> Recipe:
-    """Momentum, weight decay, warm-up and a drop of the learning rate, in three epochs."""
+    """Momentum, weight decay, warm-up and, if there are so many epochs, a drop of the rate after two."""
+    drop: dict[str, Any] = {"name": "step", "milestones": [2]}
+    if changes.get("epochs", 3) <= 2:
+        drop = {"name": "constant"}
     content: dict[str, Any] = {
         "epochs": 3,
         "batch": 24,
         "batch_per": "run",
         "optimizer": {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01},
-        "schedule": {"name": "step", "warmup_epochs": 0.4, "milestones": [2]},
+        "schedule": {"warmup_epochs": 0.4, **drop},
     }
     return Recipe.model_validate(content | changes)
 
@@ -77,9 +86,28 @@ def task(workers: int = 4, nodes: int = 1, dtype: torch.dtype = torch.float64, *
 def trainer(task: Task, method: Any, **options: Any) -> Trainer:
     """A run that is set up; `method` is a class, or the name of a module in methods/."""
     method = plugins.get("method", method).load() if isinstance(method, str) else method
-    made = Trainer(task, method, resolve(method, options))
+    config = resolve(method, options)
+    made = Trainer(task, method, config, prepared(task, method, config))
     made.setup()
     return made
+
+
+def prepared(task: Task, method: Any, config: Any) -> Path | None:
+    """What the method prepares for such a task, made once in this process."""
+    if "prepare" not in vars(method):
+        return None
+    key = (method, repr(config), task.data.name, task.build_model, task.seed, task.recipe, task.dtype)
+    if key not in _PREPARED:
+        folder = Path(tempfile.mkdtemp(prefix="thinwire-prepared-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        nothing = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
+        job = Job(dataclasses.replace(task, cluster=Cluster(1)), nothing, lambda cost: None)
+        method.prepare(config, job, folder)
+        _PREPARED[key] = folder
+    return _PREPARED[key]
+
+
+_PREPARED: dict[Any, Path] = {}
 
 
 def everything(trainer: Trainer) -> Any:

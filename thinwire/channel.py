@@ -126,21 +126,28 @@ class Channel:
         """Write the tensors of the worker with rank `source` in this channel into everybody's."""
         return self._post(Call("broadcast", tensors=tensors, kind=self._known(kind), partner=source))
 
-    def push_pull(self, key: int | str, payload: Payload, server: Server) -> Pending[Payload]:
+    def push_pull(
+        self, key: int | str, payload: Payload, server: Server, ragged: bool = False
+    ) -> Pending[Payload]:
         """Push `payload` to the parameter server of `key` and pull its answer.
 
         `server` lives on one of the workers, chosen by key; only that worker's copy is ever asked.
+        Payloads or answers whose sizes the other end cannot know must be declared `ragged`.
         """
         for kind in payload:
             self._known(kind)
         owner = key % self.size if isinstance(key, int) else sum(key.encode()) % self.size
-        return self._post(Call("push_pull", payload=payload, partner=owner, key=str(key), server=server))
+        return self._post(
+            Call("push_pull", payload=payload, partner=owner, key=str(key), server=server, ragged=ragged)
+        )
 
-    def send(self, payload: Payload, to: int) -> Pending[None]:
-        """Send one message to the worker with rank `to` in this channel."""
+    def send(self, payload: Payload, to: int, ragged: bool = False) -> Pending[None]:
+        """Send one message to the worker with rank `to`; `ragged` if that one cannot know its size."""
         for kind in payload:
             self._known(kind)
-        return self._claim(self.transport.send(self, Call("send", payload=payload, partner=to)))
+        return self._claim(
+            self.transport.send(self, Call("send", payload=payload, partner=to, ragged=ragged))
+        )
 
     def receive(self, source: int) -> Pending[Payload]:
         """Receive the next message from the worker with rank `source`, sent in this step."""
@@ -208,9 +215,10 @@ class Flight:
 
     def landed(self, now: float) -> Iterator[Landing]:
         """Take out, in the order of their launch, the messages that have landed by `now`."""
-        due = [message for message in self._messages if message[0] <= now]
-        self._messages = [message for message in self._messages if message[0] > now]
-        for _, pending, landing in due:
+        # One at a time, so that a caller who takes only the first leaves the others in flight.
+        while due := [message for message in self._messages if message[0] <= now]:
+            self._messages.remove(due[0])
+            _, pending, landing = due[0]
             if pending is not None:
                 landing.answer = pending.wait()
             yield landing

@@ -8,7 +8,7 @@ strings and None; it comes back bit for bit.
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +38,9 @@ def save(folder: Path, step: int, state: Any) -> None:
             raise OSError(str(error)) from error
     write_json(scratch / _TREE, {"tree": tree, "sha256": sha256(scratch / _TENSORS)})
     publish(scratch, folder / f"{step:09d}")
-    for old in _steps(folder)[KEPT:]:
-        shutil.rmtree(old)
+    with writing(folder):
+        for old in _steps(folder)[KEPT:]:
+            shutil.rmtree(old)
 
 
 def latest(folder: Path, warn: Callable[[str], None]) -> Any:
@@ -61,17 +62,53 @@ def _steps(folder: Path) -> list[Path]:
 
 
 def restore(target: dict[str, Any], saved: dict[str, Any], device: torch.device) -> None:
-    """Put a saved tree into a living one, in place: tensors and dictionaries keep their identity."""
+    """Put a saved tree into a living one, in place: tensors, dictionaries and lists keep their identity."""
     for key in set(target) - set(saved):
         del target[key]
     for key, value in saved.items():
-        here = target.get(key)
-        if isinstance(value, dict) and isinstance(here, dict):
-            restore(here, value, device)
-        elif isinstance(value, Tensor) and isinstance(here, Tensor) and here.shape == value.shape:
-            here.data.copy_(value)
-        else:
-            target[key] = to_device(value, device)
+        target[key] = _restored(target.get(key), value, device)
+
+
+def _restored(here: Any, saved: Any, device: torch.device) -> Any:
+    """`here` with the content of `saved`, where the two are alike; else what was saved."""
+    if isinstance(saved, dict) and isinstance(here, dict):
+        restore(here, saved, device)
+        return here
+    if isinstance(saved, list) and isinstance(here, list):
+        kept = here[: len(saved)] + [None] * (len(saved) - len(here))
+        here[:] = [_restored(own, value, device) for own, value in zip(kept, saved)]
+        return here
+    if not (isinstance(saved, Tensor) and isinstance(here, Tensor)):
+        return to_device(saved, device)
+    if (here.shape, here.dtype) != (saved.shape, saved.dtype):
+        return saved.to(device)
+    here.data.copy_(saved)
+    return here
+
+
+def require_separate(memory: dict[str, Any], weights: list[Tensor]) -> None:
+    """Every tensor of `memory` must have elements of its own: a checkpoint cannot tell who shares whose.
+
+    Raises:
+        MethodError: naming two that share.
+    """
+    owners = {weight.data_ptr(): "a weight of the model" for weight in weights if weight.numel()}
+    for path, tensor in _tensors(memory, "memory"):
+        if tensor.numel():
+            other = owners.setdefault(tensor.data_ptr(), path)
+            if other != path:
+                raise MethodError(f"{path} shares its elements with {other}: keep a clone in `memory`")
+
+
+def _tensors(tree: Any, path: str) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(tree, Tensor):
+        yield path, tree
+    elif isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from _tensors(value, f"{path}[{key!r}]")
+    elif isinstance(tree, list | tuple):
+        for number, value in enumerate(tree):
+            yield from _tensors(value, f"{path}[{number}]")
 
 
 def to_device(tree: Any, device: torch.device) -> Any:
@@ -89,9 +126,12 @@ def _pack(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     """Move the tensors out of a tree; what is left is JSON."""
     if isinstance(value, Tensor):
         # A copy: safetensors wants tensors that share no memory.
-        tensors[path] = value.detach().cpu().contiguous().clone()
-        return {"tensor": path}
+        name = str(len(tensors))
+        tensors[name] = value.detach().cpu().contiguous().clone()
+        return {"tensor": name}
     if isinstance(value, dict):
+        if wrong := [key for key in value if not isinstance(key, str | int)]:
+            raise MethodError(f"{path} has the key {wrong[0]!r}, which cannot be saved: use text or numbers")
         # As pairs, because the keys of an optimizer's state are integers.
         return {"dict": [[k, _pack(v, f"{path}/{k}", tensors)] for k, v in value.items()]}
     if isinstance(value, list | tuple):

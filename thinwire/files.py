@@ -1,5 +1,6 @@
 """Files that are there whole or not at all."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -47,12 +48,32 @@ def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
 
 
+@contextmanager
+def locked(path: Path, what: str) -> Iterator[None]:
+    """Keep others out while this process works on `what`; a process that dies gives its lock back.
+
+    Raises:
+        UserError: another process has it.
+    """
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"another process is at work on {what}: let it end, or stop it") from None
+        yield
+
+
 def publish(folder: Path, target: Path) -> None:
     """Rename a finished folder into place; one that stands there is replaced, never mixed with it."""
     with writing(target):
         for path in folder.iterdir():
             _sync(path)
         target.parent.mkdir(parents=True, exist_ok=True)
+        for left in target.parent.glob(f".{target.name}.old.*"):
+            shutil.rmtree(left, ignore_errors=True)
         old = target.with_name(f".{target.name}.old.{os.getpid()}")
         if target.exists():
             target.rename(old)

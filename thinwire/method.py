@@ -95,7 +95,7 @@ class Run:
 
     params: list[Param]  # from the input side to the output side
     optimizer: torch.optim.Optimizer  # what `Method.optimizer` gave
-    lr: float  # of this step, by the recipe's schedule
+    lr: float  # of this step, by the recipe's schedule; not there before the first step
     loss: Tensor  # this worker's training loss in this step, a scalar
     samples: int  # images of this worker in this step
     world_samples: int  # images of all workers in this step
@@ -144,7 +144,11 @@ class Run:
         return any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in self.model.modules())
 
     def make_optimizer(self, params: list[nn.Parameter]) -> torch.optim.Optimizer:
-        """The recipe's optimizer for these parameters; the engine sets its learning rate every step."""
+        """The recipe's optimizer for these parameters.
+
+        The engine sets the learning rate of the one that `Method.optimizer` gives, and saves it with the run;
+        others are the method's own to look after.
+        """
         return self._make_optimizer(params)
 
     def buckets(self, cap_mb: float) -> list[Bucket]:
@@ -206,7 +210,11 @@ class Method:
 
     @classmethod
     def prepare(cls, config: Any, job: Job, folder: Path) -> None:
-        """Fill `folder` once for this model, data set and seed, before any run; a rule of its own."""
+        """Fill `folder` once for this model, data set and seed, before any run; a rule of its own.
+
+        To be found it must stand in the module's own class. An interrupted attempt leaves its folder, and the
+        next one finds it as it was, as long as options, data and code are the same.
+        """
 
     def skip(self) -> str | None:
         """Why this cell cannot be, in one clause, or None; may look at `config` and `run`."""

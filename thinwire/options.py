@@ -66,7 +66,7 @@ def as_dict(config: Any) -> dict[str, Any]:
 
 
 def describe(plugin_class: type) -> list[Option]:
-    """The options of a plug-in with their types, defaults and comments."""
+    """The options of a plug-in with their types, defaults and comments above and behind them."""
     config: Any = plugin_class.Config  # type: ignore[attr-defined]
     try:
         source = textwrap.dedent(inspect.getsource(config))
@@ -85,18 +85,22 @@ def describe(plugin_class: type) -> list[Option]:
 
 
 def _read(source: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The annotation and the comment behind it of each field in the source of a dataclass."""
+    """The annotation and the comments above and behind it of each field in the source of a dataclass."""
     annotations: dict[str, str] = {}
     comments: dict[str, str] = {}
-    by_line = {
-        token.start[0]: token.string.lstrip("# ")
-        for token in tokenize.generate_tokens(io.StringIO(source).readline)
-        if token.type == tokenize.COMMENT
-    }
+    by_line, alone = {}, set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            by_line[token.start[0]] = token.string.lstrip("# ")
+            if not token.line[: token.start[1]].strip():
+                alone.add(token.start[0])
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             annotations[node.target.id] = _plain(node.annotation)
-            lines = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+            first = node.lineno
+            while first - 1 in alone:
+                first -= 1
+            lines = range(first, (node.end_lineno or node.lineno) + 1)
             comments[node.target.id] = " ".join(by_line[n] for n in lines if n in by_line)
     return annotations, comments
 

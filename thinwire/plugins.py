@@ -6,6 +6,7 @@ A file `methods/NAME.py` (or a package `methods/NAME/`) defines one class `Metho
 
 import ast
 import dataclasses
+import hashlib
 import importlib.util
 import inspect
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from thinwire.errors import UserError
+from thinwire.files import sha256
 
 ROOT = Path(__file__).resolve().parents[1]
 CLASS = {"method": "Method", "model": "Model", "dataset": "Dataset"}
@@ -31,6 +33,17 @@ class Plugin:
     kind: str
     name: str
     path: Path
+
+    @property
+    def files(self) -> list[Path]:
+        """All that it is made of: its file, or those of its package."""
+        return sorted(self.path.parent.rglob("*.py")) if self.path.name == "__init__.py" else [self.path]
+
+    @property
+    def sha256(self) -> str:
+        """A digest of its files."""
+        digests = [sha256(path) for path in self.files]
+        return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
     @property
     def title(self) -> str:
@@ -100,9 +113,10 @@ def get(kind: str, name: str) -> Plugin:
 
 def load_file(kind: str, path: Path, module_name: str) -> Any:
     """Import a file as a module of its own and give its `Method`, `Model` or `Dataset`."""
-    spec = importlib.util.spec_from_file_location(module_name, path)
-    assert spec is not None
-    assert spec.loader is not None
+    folder = [str(path.parent)] if path.name == "__init__.py" else None
+    spec = importlib.util.spec_from_file_location(module_name, path, submodule_search_locations=folder)
+    if spec is None or spec.loader is None:
+        raise PluginError(f"{show(path)}: a {kind} is a Python file")
     module = importlib.util.module_from_spec(spec)
     # Known by name while it is imported, because dataclasses look their module up.
     sys.modules[module_name] = module
@@ -114,6 +128,16 @@ def load_file(kind: str, path: Path, module_name: str) -> Any:
         if isinstance(error, PluginError) or not isinstance(error, Exception):
             raise
         raise PluginError(f"{show(path)}{_line(error, path)}: {_what(error)}") from error
+
+
+def where(error: BaseException) -> str | None:
+    """The line of a plug-in that an error went through last, or None where it went through none."""
+    folders = [ROOT / f"{kind}s" for kind in CLASS]
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        path = Path(frame.filename)
+        if any(path.is_relative_to(folder) for folder in folders):
+            return f"{show(path)}, line {frame.lineno}"
+    return None
 
 
 def show(path: Path) -> str:

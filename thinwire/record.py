@@ -21,8 +21,11 @@ from thinwire.options import problems
 
 SCHEMA_VERSION = 1
 RUN, CURVE, TRAFFIC, LOG = "run.json", "curve.parquet", "traffic.parquet", "log.txt"
+# Beside them while the run is under way.
+CHECKPOINTS = "checkpoints"
 
-_BYTES = (
+Status = Literal["done", "diverged", "timeout", "failed", "skipped"]
+BYTES = (
     "payload_push_bytes",
     "payload_pull_bytes",
     "wire_sent_bytes",
@@ -32,13 +35,13 @@ _BYTES = (
 )
 CURVE_COLUMNS = pa.schema(
     [("step", pa.int64()), ("epoch", pa.int64()), ("samples", pa.int64())]
-    + [(name, pa.float64()) for name in ("lr", "train_loss", "test_loss", "test_accuracy_percent", *_BYTES)]
+    + [(name, pa.float64()) for name in ("lr", "train_loss", "test_loss", "test_accuracy_percent", *BYTES)]
     + [(f"{clock}_seconds", pa.float64()) for clock in ("train", "eval", "harness")]
 )
 TRAFFIC_COLUMNS = pa.schema(
     [("step", pa.int64()), ("epoch", pa.int64())]
     + [(name, pa.string()) for name in ("channel", "verb", "kind")]
-    + [(name, pa.float64()) for name in ("messages", *_BYTES)]
+    + [(name, pa.float64()) for name in ("messages", *BYTES)]
 )
 
 
@@ -61,7 +64,7 @@ class Traffic(Schema):
     @classmethod
     def sum(cls, parts: Sequence[Mapping[str, float]]) -> "Traffic":
         """The sum of several runs' traffic."""
-        return cls(**{name: sum((float(part[name]) for part in parts), start=0.0) for name in _BYTES})
+        return cls(**{name: sum((float(part[name]) for part in parts), start=0.0) for name in BYTES})
 
 
 class Cost(Schema):
@@ -95,7 +98,7 @@ class Record(Schema):
 
     schema_version: int = SCHEMA_VERSION
     kind: Literal["inprocess", "measured", "emulated", "simulated"]
-    status: Literal["done", "diverged", "timeout", "failed", "skipped"]
+    status: Status
     reason: str | None = None  # of any status but done
     cell: dict[str, Any]
     fingerprint: str
@@ -128,7 +131,7 @@ def result(curve: Sequence[Mapping[str, Any]]) -> Result | None:
         test_accuracy_percent=last["test_accuracy_percent"],
         test_loss=last["test_loss"] if math.isfinite(last["test_loss"]) else None,
         best_test_accuracy_percent=max(row["test_accuracy_percent"] for row in curve),
-        traffic=Traffic(**{name: float(last[name]) for name in _BYTES}),
+        traffic=Traffic(**{name: float(last[name]) for name in BYTES}),
         seconds=Seconds(**{clock: last[f"{clock}_seconds"] for clock in ("train", "eval", "harness")}),
     )
 
@@ -140,7 +143,12 @@ def write(
     curve: Sequence[Mapping[str, Any]],
     traffic: Sequence[Mapping[str, Any]],
 ) -> None:
-    """Write the files of a record into `scratch`, which holds its log already, and publish it."""
+    """Write the files of a record into `scratch`, which holds its log already, and publish it.
+
+    The checkpoints there are kept until everything else is written.
+    """
+    with writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
     with writing(scratch):
         own = sorted({key for row in curve for key in row if key.startswith("method/")})
         columns = pa.schema([*CURVE_COLUMNS, *((name, pa.float64()) for name in own)])
@@ -149,6 +157,12 @@ def write(
         (scratch / LOG).touch()
     write_json(scratch / RUN, record.model_dump(mode="json"))
     read(scratch / RUN)
+    put_in_place(scratch, target)
+
+
+def put_in_place(scratch: Path, target: Path) -> None:
+    """Publish a record whose files are written."""
+    discard(scratch / CHECKPOINTS)
     publish(scratch, target)
 
 

@@ -135,6 +135,32 @@ def test_suite_in_which_a_key_stands_twice(project, put):
     refused(project, "cells", "bad", words=("config/bad.yaml", "'seed' stands twice"))
 
 
+def test_a_rate_without_a_point_is_a_number(tmp_path):
+    path = tmp_path / "good.yaml"
+    path.write_text(yaml.safe_dump(GOOD).replace("lr: 0.1", "lr: 1e-2"))
+    assert suite.read(path).recipe.optimizer.lr == 0.01
+
+
+def test_check_of_what_is_no_method_is_one_sentence(project, put, tmp_path):
+    put("methods/broken.py", "class Method(:\n")
+    refused(project, "check", "broken", words=("methods/broken.py, line 1: SyntaxError",))
+    text = tmp_path / "notes.md"
+    text.write_text("no code")
+    refused(project, "check", text, words=("notes.md", "a method is a Python file"))
+
+
+def test_report_of_what_was_not_collected(project, tmp_path):
+    refused(project, "report", "demo", "--results", tmp_path, words=("summary.csv is missing", "collect"))
+    (tmp_path / "summary.csv").write_text("suite,dataset\nlaptop,digits\n")
+    refused(project, "report", "demo", "--results", tmp_path, words=("has no run of suite demo",))
+
+
+def test_a_run_that_was_planned_with_another_suite(project, tmp_path):
+    cell = "digits/cnn/ssgd/w4/seed0"
+    planned = ("--fingerprint", "0123", "--results", tmp_path)
+    refused(project, "run", "demo", cell, *planned, words=("config/demo.yaml was changed", "again"))
+
+
 def test_unknown_method_in_a_suite(project, put):
     put("config/bad.yaml", yaml.safe_dump(changed({"methods.nothing": None})))
     line = refused(project, "cells", "bad", words=("config/bad.yaml", "methods.nothing:", "ssgd"))
@@ -260,7 +286,20 @@ def test_the_good_suite_is_good(write_suite):
         ),
         ({"recipe.schedule": {"name": "step"}}, ("recipe.schedule:", "milestones")),
         ({"recipe.schedule": {"name": "cosine", "milestones": [2]}}, ("recipe.schedule:", "milestones")),
-        ({"methods": {"a/b": None}}, ("methods.a/b",)),
+        ({"methods": {"a/b": None}}, ("methods:", "'a/b' cannot be a label")),
+        ({"models": {"small one": {"use": "cnn"}}}, ("models:", "'small one' cannot be a label")),
+        ({"workers": [2, {"workers": 2}]}, ("workers:", "w2 stands there twice")),
+        ({"datasets": ["digits", "digits"]}, ("datasets:", "digits stands there twice")),
+        (
+            {"recipe.epochs": 2, "recipe.schedule": {"name": "step", "milestones": [1, 7]}},
+            ("recipe:", "milestones [1, 7]", "2 epochs"),
+        ),
+        ({"recipe.optimizer": {"lr": 0.1, "trust": 0.1}}, ("recipe.optimizer:", "trust", "lars")),
+        ({"recipe.optimizer": {"name": "lars", "lr": 0.1, "trust": -0.1}}, ("optimizer.trust:", "not -0.1")),
+        (
+            {"recipe.optimizer": {"name": "lars", "lr": 0.1, "nesterov": True}},
+            ("recipe.optimizer:", "nesterov belongs to sgd"),
+        ),
         (
             {"colour": 1, "seed": "one", "recipe.epochs": 0, "workers": [{"workers": 3, "nodes": 2}]},
             ("colour:", "seed:", "recipe.epochs:", "workers.0:"),

@@ -20,6 +20,8 @@ class Subject(NamedTuple):
     def clusters(self) -> list[Cluster]:
         """One node, several nodes, and a number of workers that is no power of two, where it can be."""
         wanted = [Cluster(4), Cluster(4, 2), Cluster(3), Cluster(6, 3), Cluster(1)]
+        if self.method.needs.workers > 6 or self.method.needs.nodes > 3:
+            wanted = [Cluster(8), Cluster(8, 4), Cluster(24, 8)]
         able = [c for c in wanted if self.skip(c) is None]
         assert able, f"{self.name} skips every cluster that was tried: {self.skip(wanted[1])}"
         return able

@@ -163,6 +163,33 @@ def test_everything_in_flight_lands(subject, monkeypatch):
     assert not any(len(worker.method.flight) for worker in run.workers)
 
 
+def test_what_is_shipped_at_the_end_is_there(subject):
+    """Some worker holds it. An average that only the evaluation makes would be one that nobody paid for."""
+    cluster = next((c for c in subject.clusters() if c.workers > 1), None)
+    if cluster is None:
+        pytest.skip("runs on one worker only")
+    # 13 steps: what is done every few steps is not just done at the end.
+    run = subject.trainer(
+        cluster, data=small.digits(13 * 24), batch=24, epochs=1, schedule={"name": "constant"}
+    )
+    assert run.total_steps == 13
+    run.train()
+    shipped, _ = run.shipped()
+
+    def lists(tree):
+        if isinstance(tree, dict):
+            yield from (found for value in tree.values() for found in lists(value))
+        if isinstance(tree, list):
+            yield tree
+
+    def are_shipped(held):
+        alike = [getattr(t, "shape", None) for t in held] == [t.shape for t in shipped]
+        return alike and all(torch.allclose(a, b, rtol=0, atol=1e-12) for a, b in zip(held, shipped))
+
+    held = [list_ for w in run.workers for list_ in (w.run.weights, *lists(w.method.memory))]
+    assert any(map(are_shipped, held)), "no worker holds the weights that are shipped: average in finish()"
+
+
 FORBIDDEN = ("torch.distributed", "socket", "multiprocessing", "threading", "ctypes", "gc")
 
 
@@ -191,7 +218,7 @@ def test_workers_share_nothing_but_the_channels(subject):
         sys.modules[name] = module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         own.append(name)
-        worker.method = module.Method(copy.deepcopy(worker.method.config), worker.run)
+        worker.method = module.Method(copy.deepcopy(worker.method.config), worker.run, worker.method.prepared)
     apart.setup()
     together.train()
     apart.train()

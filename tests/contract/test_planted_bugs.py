@@ -112,6 +112,20 @@ BUGS = {
                 torch._foreach_copy_(self.run.gradients, landing.answer)
         """,
     ),
+    "an average that nobody pays for": (
+        contract.test_what_is_shipped_at_the_end_is_there,
+        """
+        def sync_weights(self):
+            if self.run.step % 5 == 4:
+                self.run.world.mean(self.run.weights, kind="weights").wait()
+        """,
+    ),
+    "no word between the workers": (
+        contract.test_what_is_shipped_at_the_end_is_there,
+        """
+        pass
+        """,
+    ),
     "an option without a word": (
         contract.test_says_what_it_is,
         """

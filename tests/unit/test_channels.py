@@ -60,7 +60,8 @@ def test_a_group_of_one_hands_nothing_over():
     world = World(1)
     tensor = torch.ones(5)
     world.together(lambda _, channel: channel.mean([tensor]).wait())
-    assert world.together(lambda _, c: c.gather({"values": tensor}).wait()) == [[{"values": tensor}]]
+    ((alone,),) = world.together(lambda _, c: c.gather({"values": tensor}).wait())
+    assert torch.equal(alone["values"], tensor)
     assert world.ledgers[0].rows == {}
 
 
@@ -220,3 +221,86 @@ def test_what_is_in_flight_lands_when_it_should():
     again.load(saved)
     (landing,) = again.landed(3)
     assert torch.equal(landing.answer[0], torch.full((3,), 0.5))
+
+
+def test_what_was_given_may_be_changed_once_it_was_waited_for():
+    """As on a network: the others read what was sent, not what it has become."""
+    world = World(3)
+
+    def gossip(rank, channel):
+        own = torch.full((2,), float(rank))
+        payloads = channel.gather({"weights": own}).wait()
+        own.fill_(-1.0)
+        seen = [float(payload["weights"][0]) for payload in payloads]
+        message = torch.full((2,), float(rank))
+        sent = channel.send({"weights": message}, to=(rank + 1) % 3)
+        sent.wait()
+        message.fill_(-1.0)
+        got = channel.receive(source=(rank - 1) % 3).wait()
+        return seen, float(got["weights"][0])
+
+    assert world.together(gossip) == [([0, 1, 2], 2), ([0, 1, 2], 0), ([0, 1, 2], 1)]
+
+
+def test_a_server_may_go_on_with_what_it_answered():
+    world = World(2)
+
+    class Counting(Server):
+        def update(self, pushes):
+            state = self.memory.setdefault("sum", torch.zeros(1))
+            state.add_(sum(push["values"] for push in pushes))
+            return {"weights": state}
+
+    servers = [Counting({}) for _ in range(2)]
+
+    def twice(rank, channel):
+        pendings = [channel.push_pull(0, {"values": torch.ones(1)}, servers[rank]) for _ in range(2)]
+        return [float(pending.wait()["weights"]) for pending in pendings]
+
+    assert world.together(twice) == [[2, 4], [2, 4]]
+
+
+def test_sizes_that_the_other_end_cannot_know_are_counted():
+    """8 bytes a kind, for pushes, answers and messages as for what is gathered."""
+    world = World(2)
+
+    class Same(Server):
+        def update(self, pushes):
+            return {"weights": torch.ones(5)}
+
+    def ragged(rank, channel):
+        payload = {"values": torch.ones(rank + 1)}
+        channel.push_pull(0, payload, Same({}), ragged=True).wait()
+        if rank == 0:
+            channel.send(payload, to=1, ragged=True).wait()
+        else:
+            channel.receive(source=0).wait()
+
+    world.together(ragged)
+    first, second = (ledger.rows for ledger in world.ledgers)
+    assert second["world", "push", "sizes"].payload_push == 8
+    assert second["world", "pull", "sizes"].payload_pull == 8
+    assert first["world", "send", "sizes"].payload_push == 8
+    assert second["world", "receive", "sizes"].payload_pull == 8
+    with pytest.raises(MethodError, match="say ragged=True"):
+        World(2).together(lambda rank, c: c.push_pull(0, {"values": torch.ones(rank)}, Same({})).wait())
+
+
+def test_what_a_worker_sends_to_itself_costs_nothing():
+    world = World(2)
+
+    def to_itself(rank, channel):
+        channel.send({"values": torch.ones(3)}, to=rank).wait()
+        return channel.receive(source=rank).wait()["values"].sum().item()
+
+    assert world.together(to_itself) == [3, 3]
+    assert all(not ledger.rows for ledger in world.ledgers)
+
+
+def test_taking_one_message_leaves_the_others_in_flight():
+    flight = Flight()
+    for number in range(3):
+        flight.launch(None, lands=number, number=number)
+    assert next(flight.landed(1)).note == {"number": 0}
+    assert len(flight) == 2
+    assert [landing.note["number"] for landing in flight.landed(5)] == [1, 2]

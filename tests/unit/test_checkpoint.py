@@ -7,7 +7,7 @@ import torch
 
 from thinwire import checkpoint
 from thinwire.checkpoint import restore
-from thinwire.errors import UserError
+from thinwire.errors import MethodError, UserError
 
 STATE = {
     "tensor": torch.randn(3, 4, dtype=torch.float64),
@@ -98,3 +98,46 @@ def test_restoring_keeps_the_identity_of_tensors_and_dictionaries():
     assert inner["x"] == 2
     assert "old" not in target
     assert target["new"] == [1]
+
+
+def test_keys_that_look_alike_keep_their_own_tensors(tmp_path):
+    tree = {
+        1: torch.zeros(1),
+        "1": torch.ones(1),
+        "a/b": torch.tensor([2.0]),
+        "a": {"b": torch.tensor([3.0])},
+    }
+    checkpoint.save(tmp_path, 1, tree)
+    back = checkpoint.latest(tmp_path, warn=pytest.fail)
+    assert [float(back[1]), float(back["1"]), float(back["a/b"]), float(back["a"]["b"])] == [0, 1, 2, 3]
+
+
+def test_a_key_that_cannot_be_saved_is_refused_when_it_is_saved(tmp_path):
+    with pytest.raises(MethodError, match="key"):
+        checkpoint.save(tmp_path, 1, {"memory": {(1, 2): torch.zeros(1)}})
+
+
+def test_restoring_keeps_tensors_and_lists_in_their_place_and_takes_a_new_dtype():
+    one, many = torch.zeros(2), [torch.zeros(1), torch.zeros(1)]
+    here = {"one": one, "many": many, "other": torch.zeros(2)}
+    saved = {
+        "one": torch.ones(2),
+        "many": [torch.ones(1), torch.ones(1), torch.ones(1)],
+        "other": torch.full((2,), 1e-300, dtype=torch.float64),
+    }
+    checkpoint.restore(here, saved, torch.device("cpu"))
+    assert here["one"] is one
+    assert one.tolist() == [1, 1]
+    assert here["many"] is many
+    assert [float(t) for t in many] == [1, 1, 1]
+    assert here["other"].dtype == torch.float64
+
+
+@pytest.mark.parametrize("where", ["itself", "the model"])
+def test_memory_that_shares_elements_is_refused_by_name(where):
+    weight = torch.zeros(3)
+    memory = {"now": torch.zeros(3), "list": [torch.zeros(2)]}
+    checkpoint.require_separate(memory, [weight])
+    memory["before"] = memory["now"] if where == "itself" else weight.data
+    with pytest.raises(MethodError, match=r"memory\['before'\] shares its elements"):
+        checkpoint.require_separate(memory, [weight])

@@ -19,7 +19,7 @@ CURVE = [
         "train_loss": 1.0,
         "test_loss": 1.0,
         "test_accuracy_percent": accuracy,
-        **dict.fromkeys(record._BYTES, 8.0 * step),
+        **dict.fromkeys(record.BYTES, 8.0 * step),
         **{f"{clock}_seconds": 0.5 for clock in ("train", "eval", "harness")},
         "method/period": 4.0,
     }

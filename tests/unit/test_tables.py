@@ -5,8 +5,9 @@ import math
 import pandas as pd
 import pytest
 
-from thinwire.report import figures, tables
+from thinwire.report import collect, figures, tables
 
+ABOUT = tables.About("Title", "test", "ssgd")
 BYTES = ("payload_push_bytes", "payload_pull_bytes", "wire_sent_bytes", "between_nodes_bytes")
 
 
@@ -23,6 +24,8 @@ def run(method, repetition, status="done", accuracy=90.0, bytes_=(100, 100, 150,
         "reason": None,
         "test_accuracy_percent": accuracy,
         **dict(zip(BYTES, bytes_)),
+        "preparation_payload_push_bytes": math.nan,
+        "preparation_payload_pull_bytes": math.nan,
     }
     return row | more
 
@@ -63,7 +66,7 @@ def test_a_run_that_is_not_done_is_counted_and_never_averaged():
     )
     assert table.accuracy_mean_percent["ssgd"] == 90
     assert (table.diverged["ssgd"], table.failed["ssgd"], table.skipped["thin"]) == (1, 1, 1)
-    text = tables.markdown(table.reset_index(), "Title", "test")
+    text = tables.markdown(table.reset_index(), ABOUT)
     assert "90.00 (1), 1 diverged, 1 failed" in text
     assert "ssgd: not finite after step 3; out of luck." in text
     assert "thin: it wants more." in text
@@ -71,18 +74,19 @@ def test_a_run_that_is_not_done_is_counted_and_never_averaged():
 
 def test_a_reduction_of_nearly_everything_is_not_rounded_to_everything():
     table = rows_of(run("ssgd", 0, bytes_=(10_000,) * 4), run("thin", 0, bytes_=(4,) * 4)).reset_index()
-    assert "| 99.96 " in tables.markdown(table, "Title", "test")
+    assert "| 99.96 " in tables.markdown(table, ABOUT)
 
 
 def test_a_held_out_accuracy_is_not_called_a_test_accuracy():
     table = rows_of(run("ssgd", 0)).reset_index()
-    assert "accuracy on held-out, %" in tables.markdown(table, "Title", "held_out")
+    assert "accuracy on held-out, %" in tables.markdown(table, tables.About("Title", "held_out", "ssgd"))
 
 
 def curve(method, seed, epoch, accuracy, payload, **more):
     names = {"dataset": "digits", "model": "cnn", "workers": 4, "nodes": 1, "method": method}
     values = {"payload_push_bytes": payload, "payload_pull_bytes": payload, "kind": "inprocess"}
     about = {"repetition": seed, "epoch": epoch, "test_accuracy_percent": accuracy, "evaluated_on": "test"}
+    about["status"] = "done"
     return names | values | about | more
 
 
@@ -134,7 +138,7 @@ def test_a_figure_says_what_it_shows_and_how_it_came_about(drawn):
     kept = drawn(curves(evaluated_on="held_out"))
     for figure in kept.values():
         assert figure["labels"] == ["held-out accuracy, %"]
-        assert figure["titles"] == ["digits, cnn, 4 workers"]
+        assert figure["titles"] == ["digits, cnn\n4 workers"]
         assert "runs: in process" in figure["texts"][-1]
     assert "standard deviation" in kept["accuracy_over_epochs"]["texts"][-1]
 
@@ -142,3 +146,32 @@ def test_a_figure_says_what_it_shows_and_how_it_came_about(drawn):
 def test_no_curve_at_all_is_a_figure_that_says_so(drawn):
     kept = drawn(curves()[:0])
     assert "no run has anything to show" in kept["accuracy_over_epochs"]["texts"][0]
+
+
+def test_a_seed_that_did_not_end_is_in_no_line_and_the_figure_says_so(drawn):
+    frame = curves()
+    broken = (frame.method == "thin") & (frame.repetition == 2)
+    frame.loc[broken, "status"] = "diverged"
+    frame.loc[broken, "test_accuracy_percent"] = 10.0
+    kept = drawn(frame)
+    over_epochs = [line.tolist() for line in kept["accuracy_over_epochs"]["lines"] if len(line)]
+    assert [[1, 60.5], [2, 70.5], [3, 80.5]] in over_epochs
+    assert "1 runs that did not end are left out" in kept["accuracy_over_epochs"]["texts"][-1]
+
+
+def test_what_a_preparation_sent_stands_apart():
+    cost = {"preparation_payload_push_bytes": 3e6, "preparation_payload_pull_bytes": 2e6}
+    table = rows_of(run("ssgd", 0), run("thin", 0, bytes_=(0, 0, 0, 0), **cost)).reset_index()
+    text = tables.markdown(table, ABOUT)
+    assert "| prepared, MB " in text
+    assert "| 5.000 " in text
+    assert table.set_index("method").total_reduction_percent["thin"] == 100
+
+
+@pytest.mark.parametrize("label", ["NA", "null", "1", "1e3"])
+def test_labels_are_text_whatever_they_look_like(label, tmp_path):
+    row = run(label, 0, model=label, suite="s")
+    pd.DataFrame([row]).to_csv(tmp_path / "summary.csv", index=False)
+    runs = collect.read_summary(tmp_path, "s")
+    assert list(tables.summarise(runs, label).method) == [label]
+    assert list(tables.summarise(runs, label).total_reduction_percent) == [0]

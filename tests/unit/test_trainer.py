@@ -46,7 +46,7 @@ def test_workers_draw_different_streams():
     run = small.trainer(small.task(2), thinwire.Method)
     images, labels = run.batches.at(0)[0]
     for worker in run.workers:
-        worker.begin(0, 0.1)
+        worker.begin(0, 0.1, len(images), 2 * len(images))
         worker.compute_gradients(images, labels)
     first, second = (worker.run.gradients[0] for worker in run.workers)
     assert not torch.equal(first, second)
@@ -87,6 +87,30 @@ class Explodes(thinwire.Method):
     def sync_weights(self):
         if self.run.step == 4:
             self.run.weights[0].fill_(float("nan"))
+
+
+@pytest.mark.parametrize("evaluate_on", ["test", "held_out"])
+def test_the_score_is_what_the_shipped_weights_earn(evaluate_on):
+    """Accuracy and loss, computed a second time by hand: evaluation mode, mean of the statistics."""
+    data = small.digits(200, 77)
+    data = data if evaluate_on == "test" else data.held_out(0.2)
+    run = small.trainer(small.task(2, data=data, epochs=2, batch=20), "local_sgd", period=3)
+    run.train()
+    weights, buffers = run.shipped()
+    model = small.Net().double()
+    for parameter, weight in zip(model.parameters(), weights):
+        parameter.data.copy_(weight)
+    model.norm.running_mean.copy_(buffers[0])
+    model.norm.running_var.copy_(buffers[1])
+    model.eval()
+    images = (data.test_images.double() - data.mean[0]) / data.std[0]
+    logits = model(images)
+    hits = sum(int(logits[i].argmax()) == int(data.test_labels[i]) for i in range(len(images)))
+    loss = -logits.log_softmax(1)[range(len(images)), data.test_labels].mean()
+    last = run.curve[-1]
+    assert last["test_accuracy_percent"] == pytest.approx(100 * hits / len(images))
+    assert last["test_loss"] == pytest.approx(float(loss.detach()))
+    assert run.workers[0].model.training
 
 
 def test_divergence_names_the_step_whose_loss_shows_it():

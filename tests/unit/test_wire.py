@@ -75,3 +75,12 @@ def test_the_link_of_a_server_carries_everybody_else():
     assert [w.sent for w in pull] == [0, 300, 0, 0]
     assert [w.received for w in pull] == [100, 0, 100, 100]
     assert [w.between_nodes for w in pull] == [0, 200, 0, 0]
+
+
+@pytest.mark.parametrize("nodes", NODES)
+def test_a_broadcast_crosses_to_every_other_node_once_whoever_begins(nodes):
+    for source in range(len(nodes)):
+        each = [wire.broadcast(rank, nodes, 100, source) for rank in range(len(nodes))]
+        assert sum(w.between_nodes for w in each) == 100 * (len(set(nodes)) - 1)
+        assert sum(w.sent for w in each) == sum(w.received for w in each) == 100 * (len(nodes) - 1)
+        assert each[source].received == 0

@@ -16,10 +16,10 @@ seed: 1
 repetitions: 1
 datasets: [digits]
 models: {cnn: {options: {width: 2}}}
-methods: {"*": }
-workers: [2]
+methods: METHODS
+workers: WORKERS
 recipe:
-  epochs: 2
+  epochs: EPOCHS
   batch: 64
   batch_per: run
   optimizer: {lr: 0.1}
@@ -34,10 +34,15 @@ class Project:
         for name in ("thinwire", "methods", "models", "datasets", "config", "workflow", "profiles", "envs"):
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "Snakefile", folder)
-        self.write("config/tiny.yaml", TINY)
+        self.suite("tiny", '{"*": }')
 
     def write(self, path: str, text: str) -> None:
         (self.folder / path).write_text(text)
+
+    def suite(self, name: str, methods: str, epochs: int = 2, workers: str = "[2]", more: str = "") -> None:
+        """Write a tiny suite."""
+        text = TINY.replace("METHODS", methods).replace("EPOCHS", str(epochs)).replace("WORKERS", workers)
+        self.write(f"config/{name}.yaml", text + more)
 
     def environment(self):
         return {**os.environ, "PYTHONPATH": str(self.folder)}

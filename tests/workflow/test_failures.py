@@ -12,6 +12,8 @@ import pytest
 HEAD = "import os, signal\nimport thinwire\n\n\nclass Method(thinwire.Method):\n"
 BROKEN = {
     "raises": HEAD + "    def step(self):\n        raise RuntimeError('out of luck')\n",
+    "exits": HEAD + "    def step(self):\n        raise SystemExit('enough')\n",
+    "refuses": HEAD + "    def step(self):\n        raise thinwire.UserError('not today')\n",
     "syntax": HEAD + "    def step(self:\n",
     "dies": HEAD + "    def step(self):\n        os.kill(os.getpid(), signal.SIGKILL)\n",
     "explodes": HEAD + "    def step(self):\n        self.run.weights[0].fill_(float('nan'))\n",
@@ -19,7 +21,9 @@ BROKEN = {
 }
 EXPECTED = {
     "ssgd": ("done", ""),
-    "raises": ("failed", "RuntimeError: out of luck"),
+    "raises": ("failed", "RuntimeError: out of luck (methods/raises.py, line 7)"),
+    "exits": ("failed", "SystemExit: enough (methods/exits.py, line 7)"),
+    "refuses": ("failed", "UserError: not today (methods/refuses.py, line 7)"),
     "syntax": ("failed", "methods/syntax.py, line 6: SyntaxError"),
     "dies": ("failed", "killed by SIGKILL"),
     "explodes": ("diverged", "not finite after step"),
@@ -31,6 +35,7 @@ EXPECTED = {
 def summary(project):
     for name, text in BROKEN.items():
         project.write(f"methods/{name}.py", text)
+    project.suite("tiny", f"{{{': , '.join(EXPECTED)}: }}")
     answer = project.snakemake()
     assert answer.returncode == 0, answer.stdout + answer.stderr
     return pd.read_csv(project.folder / "results/summary.csv").set_index("method")
@@ -45,8 +50,17 @@ def test_every_end_is_a_result_with_its_reason(summary, method):
 
 def test_the_table_shows_them(project, summary):
     text = (project.folder / "results/tables/tiny/summary.md").read_text()
-    for part in ("1 failed", "1 diverged", "1 skipped", "raises: RuntimeError: out of luck"):
+    for part in ("1 failed", "1 diverged", "1 skipped", "raises: RuntimeError: out of luck (methods/raises"):
         assert part in text
+
+
+def test_a_suite_without_a_single_result_has_its_table_all_the_same(project, summary):
+    project.suite("nothing", "{raises: , skips: }", more="baseline: raises\n")
+    answer = project.snakemake(suite="nothing")
+    assert answer.returncode == 0, answer.stderr
+    text = (project.folder / "results/tables/nothing/summary.md").read_text()
+    assert "1 failed" in text
+    assert "1 skipped" in text
 
 
 def curve(project, results):
@@ -57,8 +71,7 @@ def curve(project, results):
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_an_interrupted_run_goes_on_to_the_same_curve(project, how):
-    suite = (project.folder / "config/tiny.yaml").read_text().replace("epochs: 2", "epochs: 40")
-    project.write("config/long.yaml", suite + "checkpoint_every_seconds: 0\n")
+    project.suite("long", "{ssgd: , top_k: }", epochs=40, more="checkpoint_every_seconds: 0\n")
     cell = "digits/cnn/top_k/w2/seed0"
     whole, broken = f"whole-{how.name}", f"broken-{how.name}"
     for results in (whole, broken):
@@ -85,8 +98,7 @@ def test_an_interrupted_run_goes_on_to_the_same_curve(project, how):
 
 
 def test_a_pipeline_that_was_killed_is_started_again(project):
-    suite = (project.folder / "config/tiny.yaml").read_text().replace('{"*": }', "{ssgd: , top_k: }")
-    project.write("config/killed.yaml", suite.replace("epochs: 2", "epochs: 6"))
+    project.suite("killed", "{ssgd: , top_k: }", epochs=6)
     command = [sys.executable, "-m", "snakemake", "--config", "suites=killed"]
     pipeline = subprocess.Popen(
         command,
@@ -107,3 +119,106 @@ def test_a_pipeline_that_was_killed_is_started_again(project):
     again = project.snakemake(suite="killed")
     assert again.returncode == 0, again.stderr
     assert set(pd.read_csv(project.folder / "results/summary.csv").status) == {"done"}
+
+
+def run(project, *arguments, results, suite="edited", method="slow"):
+    return project.python("thinwire", "run", suite, f"digits/cnn/{method}/w2/seed0", "--results", results)
+
+
+SLOW = '''"""Slow."""
+
+import time
+import thinwire
+
+
+class Method(thinwire.Method):
+    def sync_weights(self):
+        time.sleep(0.05)
+'''
+
+
+def started(project, results):
+    """A run of the slow method, once it trains."""
+    project.write("methods/slow.py", SLOW)
+    project.suite("edited", "{slow: }", epochs=3, more="baseline: slow\ncheckpoint_every_seconds: 0\n")
+    assert project.python("thinwire", "data", "digits", "--results", results).returncode == 0
+    command = [sys.executable, "-m", "thinwire", "run", "edited", "digits/cnn/slow/w2/seed0"]
+    process = subprocess.Popen(
+        [*command, "--results", results],
+        cwd=project.folder,
+        env=project.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("epoch")
+    return process
+
+
+def test_a_method_that_is_edited_while_it_runs_is_not_published(project):
+    process = started(project, "edited")
+    project.write("methods/slow.py", SLOW + "# another version\n")
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "the file of the method was changed while" in errors
+    assert not list((project.folder / "edited").rglob("run.json"))
+
+
+def test_two_runs_of_one_cell_do_not_disturb_each_other(project):
+    process = started(project, "twice")
+    second = run(project, results="twice")
+    assert second.returncode == 2
+    assert "another process is at work on edited/digits/cnn/slow/w2/seed0" in second.stderr
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert len(list((project.folder / "twice").rglob("run.json"))) == 1
+
+
+def test_a_checkpoint_of_other_data_is_not_gone_on_with(project):
+    process = started(project, "moved")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 143
+    dataset = (project.folder / "datasets/digits.py").read_text()
+    changed = dataset.replace(
+        "    classes = 10\n", "    classes = 10\n    augment = thinwire.Augment(pad=1)\n"
+    )
+    assert changed != dataset
+    project.write("datasets/digits.py", changed)
+    stale = run(project, results="moved")
+    assert stale.returncode == 2
+    assert "laid out with the augmentation" in stale.stderr
+    assert project.python("thinwire", "data", "digits", "--results", "moved").returncode == 0
+    assert run(project, results="moved").returncode == 0
+    project.write("datasets/digits.py", dataset)
+    (log,) = (project.folder / "moved").rglob("log.txt")
+    assert "training from the beginning" in log.read_text()
+
+
+def test_a_record_that_was_all_but_published_is_not_buried(project):
+    """Its process died between the last byte and the rename."""
+    project.suite("buried", "{ssgd: }")
+    assert project.python("thinwire", "data", "digits", "--results", "buried").returncode == 0
+    assert run(project, results="buried", suite="buried", method="ssgd").returncode == 0
+    folder = project.folder / "buried"
+    target = folder / "runs/buried/digits/cnn/ssgd/w2/seed0"
+    partial = folder / "partial/buried/digits/cnn/ssgd/w2/seed0"
+    whole = (target / "run.json").read_text()
+    target.rename(partial)
+    cell = ("buried", "digits/cnn/ssgd/w2/seed0", "137")
+    assert project.python("thinwire", "bury", *cell, "--results", "buried").returncode == 0
+    assert (target / "run.json").read_text() == whole
+
+
+def test_a_record_that_cannot_be_written_costs_no_checkpoint(project):
+    project.suite("full", "{ssgd: }", more="checkpoint_every_seconds: 0\n")
+    assert project.python("thinwire", "data", "digits", "--results", "full").returncode == 0
+    (project.folder / "full/runs").touch()
+    refused = run(project, results="full", suite="full", method="ssgd")
+    assert refused.returncode == 2
+    assert "cannot be written" in refused.stderr
+    (project.folder / "full/runs").unlink()
+    assert run(project, results="full", suite="full", method="ssgd").returncode == 0
+    (log,) = (project.folder / "full").rglob("log.txt")
+    assert "goes on after step" in log.read_text()

@@ -5,7 +5,7 @@ import os
 import pandas as pd
 import pytest
 
-from thinwire import record
+from thinwire import plugins, record
 
 TEN_LINES = '''"""Averages every third step."""
 
@@ -14,7 +14,8 @@ import thinwire
 
 class Method(thinwire.Method):
     def sync_weights(self):
-        if self.run.step % 3 == 2:
+        last = self.run.step + 1 == self.run.total_steps
+        if last or self.run.step % 3 == 2:
             self.run.world.mean(self.run.weights, kind="weights").wait()
 '''
 
@@ -33,16 +34,20 @@ def runs_of(method):
 def test_a_suite_goes_from_nothing_to_tables_and_figures(made):
     results = made.folder / "results"
     summary = pd.read_csv(results / "summary.csv")
-    assert set(summary.method) == {"ssgd", "local_sgd", "top_k"}
+    assert list(summary.method) == ["ssgd", *(name for name in plugins.find("method") if name != "ssgd")]
+    # One node, and a run that is shorter than a warm-up.
+    skipped = {"daso", "multi_step_delay"}
+    assert {m for m, s in zip(summary.method, summary.status) if s == "skipped"} == skipped
+    summary = summary[~summary.method.isin(skipped)]
     assert set(summary.status) == {"done"}
     assert set(summary.kind) == {"inprocess"}
     assert not [column for column in summary if "second" in column]
     curves = pd.read_parquet(results / "curves.parquet")
-    assert len(curves) == 3 * 2
+    assert len(curves) == len(summary) * 2
     table = pd.read_csv(results / "tables/tiny/summary.csv").set_index("method")
     assert table.total_reduction_percent["ssgd"] == 0
     assert 80 < table.total_reduction_percent["local_sgd"] < 100
-    for method in table.index:
+    for method in summary.method:
         run = record.read(results / "runs/tiny" / runs_of(method)[0] / record.RUN)
         assert run.result.steps == run.total_steps
         total = run.result.traffic.payload_push_bytes + run.result.traffic.payload_pull_bytes
@@ -70,11 +75,9 @@ def test_only_what_changed_is_made_again(made):
     assert made.planned() == runs_of("top_k")
     made.write("methods/top_k.py", before)
 
-    suite = (made.folder / "config/tiny.yaml").read_text()
-    changed = suite.replace('{"*": }', '{"*": , local_sgd: {options: {period: 2}}}')
-    made.write("config/tiny.yaml", changed)
+    made.suite("tiny", '{"*": , local_sgd: {options: {period: 2}}}')
     assert made.planned() == runs_of("local_sgd")
-    made.write("config/tiny.yaml", suite)
+    made.suite("tiny", '{"*": }')
 
     made.write("methods/third.py", TEN_LINES)
     assert made.planned() == runs_of("third")

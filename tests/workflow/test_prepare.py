@@ -27,10 +27,12 @@ class Method(thinwire.Method):
     def prepare(cls, config, job, folder):
         with (folder / "attempts.txt").open("a") as file:
             file.write("attempt\\n")
+        ssgd = plugins.get("method", "ssgd").load()
         if not (folder / "first_half.txt").exists():
+            job.trainer(ssgd, ssgd.Config(), workers=2).train()
+            job.trainer(ssgd, ssgd.Config(), workers=2)
             (folder / "first_half.txt").touch()
             time.sleep(WAIT)
-        ssgd = plugins.get("method", "ssgd").load()
         run = job.trainer(ssgd, ssgd.Config(), workers=2)
         run.train()
         weights, _ = run.shipped()
@@ -47,10 +49,9 @@ HOOK = "    @classmethod\n    def prepare(cls, config, job, folder):\n        "
 
 @pytest.fixture(scope="module")
 def suite(project):
-    text = (project.folder / "config/tiny.yaml").read_text()
-    project.write("config/unprepared.yaml", text.replace('{"*": }', "{ssgd: }"))
-    text = text.replace('{"*": }', "{prepares: , refuses: , dies: }").replace("[2]", "[2, 4]")
-    project.write("config/prepared.yaml", text + "baseline: prepares\n")
+    project.suite("unprepared", "{ssgd: }")
+    methods = "{prepares: , refuses: , dies: }"
+    project.suite("prepared", methods, workers="[2, 4]", more="baseline: prepares\n")
     project.write("methods/prepares.py", PREPARES.replace("WAIT", "60"))
     project.write("methods/refuses.py", HEAD + HOOK + "raise RuntimeError('out of luck')\n")
     project.write("methods/dies.py", HEAD + HOOK + "os.kill(os.getpid(), signal.SIGKILL)\n")
@@ -94,8 +95,9 @@ def test_its_cost_stands_in_every_run_that_uses_it(suite):
     sent = prepared["cost"]["traffic"]["payload_push_bytes"]
     for size in ("w2", "w4"):
         run = record.read(results / f"runs/prepared/digits/cnn/prepares/{size}/seed0" / record.RUN)
-        # SSGD pushes every gradient, in single precision, at every step.
-        assert run.preparation.traffic.payload_push_bytes == sent == 4 * run.parameters * run.total_steps
+        # SSGD pushes every gradient, in single precision, at every step; the run before the kill counts too.
+        once = 4 * run.parameters * run.total_steps
+        assert run.preparation.traffic.payload_push_bytes == sent == 2 * once
         assert run.result.traffic.payload_push_bytes == 0
 
 
@@ -121,10 +123,12 @@ def test_bad_input_is_one_sentence(suite):
     assert "none of its methods prepares" in refused("prepare", "unprepared", "digits/cnn/ssgd/seed0")
     cell = "digits/cnn/prepares/w2/seed0"
     folder = suite.folder / "results/prepared/prepared/digits/cnn/prepares/seed0"
-    foreign = json.loads((folder / "prepared.json").read_text()) | {"fingerprint": "0"}
     sound = (folder / "prepared.json").read_text()
-    (folder / "prepared.json").write_text(json.dumps(foreign))
-    assert "other options" in refused("run", "prepared", cell)
+    for what in ("options", "data", "method", "model"):
+        foreign = json.loads(sound)
+        foreign["identity"][what] = "0"
+        (folder / "prepared.json").write_text(json.dumps(foreign))
+        assert f"for another version of the {what}" in refused("run", "prepared", cell)
     (folder / "prepared.json").unlink()
     assert "prepared.json is missing" in refused("run", "prepared", cell)
     (folder / "prepared.json").write_text(sound)

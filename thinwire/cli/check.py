@@ -4,6 +4,7 @@ import subprocess
 import sys
 from argparse import Namespace
 
+from thinwire import plugins
 from thinwire.errors import UserError
 from thinwire.plugins import ROOT
 
@@ -20,10 +21,17 @@ def main(arguments: Namespace) -> int:
     ]
     what = "methods/"
     if arguments.file is not None:
-        if not arguments.file.is_file():
-            raise UserError(f"{arguments.file}: there is no such file")
-        command.append(f"--method-file={arguments.file.resolve()}")
-        what = str(arguments.file)
-    code = subprocess.run([*command, "-rs", "--tb=short"], cwd=ROOT, check=False).returncode
+        path = arguments.file
+        if not path.is_file():
+            methods = plugins.find("method")
+            if str(path) not in methods:
+                raise UserError(f"{path}: there is no such file, nor is there a method of this name")
+            path = methods[str(path)].path
+        # One sentence if it cannot be imported at all.
+        plugins.load_file("method", path.resolve(), "thinwire_checked")
+        command.append(f"--method-file={path.resolve()}")
+        what = plugins.show(path)
+    command += ["-rs", "--tb=short", "--maxfail=3"]
+    code = subprocess.run(command, cwd=ROOT, check=False).returncode
     print(f"{what}: {'keeps the contract' if code == 0 else 'breaks the contract, see above'}")
     return int(code != 0)

@@ -47,10 +47,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     prepare.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
     prepare.add_argument("preparation", metavar="PREPARATION", help="DATASET/MODEL/METHOD/seedN")
+    _add_fingerprint(prepare)
 
     run = commands.add_parser("run", parents=[results], help="train one cell of a suite")
     run.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
     run.add_argument("cell", metavar="CELL", help="as `thinwire cells SUITE` lists it")
+    _add_fingerprint(run)
 
     bury = commands.add_parser(
         "bury", parents=[results], help="after `run` or `prepare`: record a failure if its process died"
@@ -79,6 +81,12 @@ def _parser() -> argparse.ArgumentParser:
         help="one method's file; none: all in methods/",
     )
     return parser
+
+
+def _add_fingerprint(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--fingerprint", metavar="DIGEST", help="refuse if the suite is not as it was when this was planned"
+    )
 
 
 def main() -> Never:

@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from thinwire.config.grid import preparation, require_valid
+from thinwire.config.grid import preparation, require_as_planned, require_valid
 from thinwire.train.places import prepared_folder
 from thinwire.train.preparation import prepare
 
@@ -11,6 +11,7 @@ def main(arguments: Namespace) -> int:
     """Let a method prepare, and publish what it made."""
     require_valid(arguments.suite)
     cell = preparation(arguments.suite, arguments.preparation)
+    require_as_planned(cell, arguments.fingerprint, cell.preparation_fingerprint)
     made = prepare(cell, arguments.results)
     print(made.status if made.reason is None else f"{made.status}: {made.reason}")
     print(prepared_folder(arguments.results, cell))

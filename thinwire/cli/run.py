@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from thinwire.config.grid import cell, require_valid
+from thinwire.config.grid import cell, require_as_planned, require_valid
 from thinwire.config.suite import load
 from thinwire.train.run_cell import Attempt, Interrupted, Report
 from thinwire.train.trainer import Trainer
@@ -18,10 +18,11 @@ def main(arguments: Namespace) -> int:
     """Train one cell, showing how it goes, and publish its record."""
     require_valid(arguments.suite)
     wanted = cell(arguments.suite, arguments.cell)
+    require_as_planned(wanted, arguments.fingerprint, wanted.fingerprint)
     suite = load(arguments.suite)
     attempt = Attempt(wanted, arguments.results, suite.checkpoint_every_seconds)
     try:
-        with _progress() as report:
+        with _progress(wanted.evaluate_on.replace("_", "-")) as report:
             made = attempt.run(report)
     except Interrupted as error:
         print(f"{error}; the next `thinwire run` goes on from here", file=sys.stderr)
@@ -38,7 +39,7 @@ def main(arguments: Namespace) -> int:
 
 
 @contextmanager
-def _progress() -> Iterator[Report]:
+def _progress(evaluated_on: str) -> Iterator[Report]:
     """A bar in a terminal, and a line an evaluation anywhere."""
     console = Console(highlight=False)
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("steps"), TimeRemainingColumn())
@@ -54,8 +55,8 @@ def _progress() -> Iterator[Report]:
                 seen = len(trainer.curve)
                 row = trainer.curve[-1]
                 bar.console.print(
-                    f"epoch {row['epoch']:3d}  train loss {row['train_loss']:.4f}  "
-                    f"test loss {row['test_loss']:.4f}  accuracy {row['test_accuracy_percent']:.2f} %"
+                    f"epoch {row['epoch']:3d}  train loss {row['train_loss']:.4f}  {evaluated_on} "
+                    f"loss {row['test_loss']:.4f}  accuracy {row['test_accuracy_percent']:.2f} %"
                 )
 
         yield report

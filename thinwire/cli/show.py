@@ -27,12 +27,10 @@ def main(arguments: Namespace) -> int:
             table.add_row(*(text.replace("[", r"\[") for text in option))
         console.print()
         console.print(table)
-    needs = method.needs
-    console.print(
-        f"\nneeds at least {needs.workers} workers and {needs.nodes} nodes",
-        markup=False,
-        soft_wrap=True,
-    )
+    for what, least in (("workers", method.needs.workers), ("nodes", method.needs.nodes)):
+        if least > 1:
+            console.print(f"\nneeds at least {least} {what}", markup=False, soft_wrap=True)
+    console.print()
     for entry in method.equals_ssgd:
         console.print(f"is SSGD with {entry or 'its defaults'}", markup=False, soft_wrap=True)
     return 0

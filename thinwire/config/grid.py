@@ -1,10 +1,13 @@
 """From a suite to its cells."""
 
+import difflib
+
 from thinwire import plugins
 from thinwire.config.cell import Cell, Module
 from thinwire.config.suite import EVERY, Suite, load, path_of
 from thinwire.errors import Problems, UserError
 from thinwire.options import resolve
+from thinwire.plugins import show
 
 
 def cells(name: str) -> list[Cell]:
@@ -47,9 +50,8 @@ def cell(name: str, path: str) -> Cell:
     """
     every = {cell.path: cell for cell in cells(name)}
     if path not in every:
-        raise UserError(
-            f"suite {name} has no cell {path!r}: it has {len(every)}, for instance {next(iter(every))}"
-        )
+        near = difflib.get_close_matches(path, every, n=1, cutoff=0.0)[0]
+        raise UserError(f"suite {name} has no cell {path!r}: it has {len(every)}, the nearest is {near}")
     return every[path]
 
 
@@ -64,6 +66,18 @@ def preparation(name: str, path: str) -> Cell:
         there = f"it has {', '.join(every)}" if every else "none of its methods prepares anything"
         raise UserError(f"suite {name} has no preparation {path!r}: {there}")
     return every[path]
+
+
+def require_as_planned(cell: Cell, planned: str | None, now: str) -> None:
+    """A suite that is edited while a pipeline runs must not mix two states of it.
+
+    Raises:
+        UserError: the fingerprint is not the one with which the job was planned.
+    """
+    if planned not in (None, now):
+        raise UserError(
+            f"{show(path_of(cell.suite))} was changed since {cell.path} was planned: start the pipeline again"
+        )
 
 
 def prepares(cell: Cell) -> bool:
@@ -110,7 +124,7 @@ def _methods(suite: Suite) -> list[Module]:
 
 def _require_none(name: str, found: list[str]) -> None:
     if found:
-        raise Problems(plugins.show(path_of(name)), found)
+        raise Problems(show(path_of(name)), found)
 
 
 def _unknown(suite: Suite, models: list[Module], methods: list[Module]) -> list[str]:

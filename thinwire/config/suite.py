@@ -1,9 +1,10 @@
 """A suite: one file in `config/` that says which cells are to be run."""
 
+import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from thinwire.config import yaml_file
 from thinwire.errors import Problems, UserError
@@ -12,7 +13,7 @@ from thinwire.options import problems
 from thinwire.plugins import ROOT, show
 
 # A label is a folder's name in `results/`.
-Label = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$")]
+LABEL = r"[A-Za-z0-9][A-Za-z0-9_.+-]*"
 EVERY = "*"
 
 
@@ -50,7 +51,27 @@ def _size(value: Any) -> Any:
     return {"workers": value} if isinstance(value, int) else value
 
 
-Entries = dict[Label, Annotated[Entry, BeforeValidator(_entry)]]
+def _once(values: list[Any]) -> list[Any]:
+    for value in values:
+        if values.count(value) > 1:
+            raise ValueError(f"{getattr(value, 'label', value)} stands there twice")
+    return values
+
+
+def _labels(entries: dict[str, Entry]) -> dict[str, Entry]:
+    """Labels are names of folders."""
+    for label in entries:
+        if label != EVERY and not re.fullmatch(LABEL, label):
+            raise ValueError(
+                f"{label!r} cannot be a label: take letters, digits and . _ + -, and begin with one of the "
+                "first two"
+            )
+    return entries
+
+
+Entries = Annotated[
+    dict[str, Annotated[Entry, BeforeValidator(_entry)]], Field(min_length=1), AfterValidator(_labels)
+]
 
 
 class Suite(Strict):
@@ -59,17 +80,18 @@ class Suite(Strict):
     title: str = Field(description="one line: what this suite is for")
     seed: int = Field(ge=0, description="from which all seeds of the suite are derived")
     repetitions: int = Field(ge=1, description="runs of each cell, with different seeds")
-    datasets: list[Label] = Field(min_length=1, description="modules in datasets/")
-    models: Entries = Field(min_length=1, description="modules in models/, by label")
-    methods: dict[Label | Literal["*"], Annotated[Entry, BeforeValidator(_entry)]] = Field(
-        min_length=1,
+    datasets: Annotated[list[str], AfterValidator(_once)] = Field(
+        min_length=1, description="modules in datasets/"
+    )
+    models: Entries = Field(description="modules in models/, by label")
+    methods: Entries = Field(
         description="modules in methods/, by label; `'*'` is every module that no other entry uses",
     )
-    workers: list[Annotated[Size, BeforeValidator(_size)]] = Field(
+    workers: Annotated[list[Annotated[Size, BeforeValidator(_size)]], AfterValidator(_once)] = Field(
         min_length=1, description="numbers of workers, or {workers: W, nodes: N}"
     )
     recipe: Recipe = Field(description="how every method trains")
-    baseline: Label = Field(default="ssgd", description="label of the method that reductions refer to")
+    baseline: str = Field(default="ssgd", description="label of the method that reductions refer to")
     evaluate_on: Literal["test", "held_out"] = Field(
         default="test",
         description="held_out: for tuning, a tenth of the training set stands in for the test set",
@@ -100,7 +122,9 @@ def load(name: str) -> Suite:
     path = path_of(name)
     if not path.is_file():
         there = [p.relative_to(ROOT / "config").with_suffix("").as_posix() for p in suite_files()]
-        raise UserError(f"there is no suite {name!r}: config/ has {', '.join(there)}")
+        raise UserError(
+            f"there is no suite {name!r}: config/ has {', '.join(there)} (by name, without folder and .yaml)"
+        )
     return read(path)
 
 

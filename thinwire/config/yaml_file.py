@@ -1,5 +1,6 @@
 """YAML files that people write: what is wrong in them is one sentence, and no key may stand twice."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,12 @@ class _Loader(yaml.SafeLoader):
                 )
             seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+# YAML 1.1 takes 1e-2 for text, because it has no point.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+"), list("-+0123456789")
+)
 
 
 def read(path: Path) -> Any:

@@ -1,9 +1,10 @@
 """A data set on disk: arrays of bytes and a manifest, laid out once and verified before every use."""
 
+import hashlib
 import json
 import os
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,11 @@ class Data:
     test_images: Tensor
     test_labels: Tensor
     checksums: dict[str, str]  # SHA-256 of each file
+
+    @property
+    def digest(self) -> str:
+        """Changes when anything of the data does."""
+        return hashlib.sha256(json.dumps(self.checksums, sort_keys=True).encode()).hexdigest()
 
     def held_out(self, fraction: float) -> "Data":
         """The same data for tuning: a fixed part of the *training* set stands in for the test set.
@@ -74,6 +80,8 @@ def lay_out(name: str, dataset: Dataset, folder: Path, place: Path | None, downl
         "shape": list(dataset.shape),
         "mean": mean,
         "std": std,
+        # Applied while training; here so that a change of it is a change of the data.
+        "augment": asdict(dataset.augment),
         "files": {
             path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)}
             for path in sorted(scratch.glob("*.npy"))
@@ -100,6 +108,11 @@ def load(folder: Path, dataset: Dataset) -> Data:
         raise UserError(f"{folder / MANIFEST} cannot be read ({error}): {again}") from None
     if not _is_manifest(manifest):
         raise UserError(f"{folder / MANIFEST} is not the manifest of a data set: {again}")
+    if manifest["augment"] != asdict(dataset.augment):
+        raise UserError(
+            f"{folder} was laid out with the augmentation {manifest['augment']}, and its module now has "
+            f"{asdict(dataset.augment)}: prepare it again with `thinwire data {folder.name}`"
+        )
     tensors = {}
     for name, expected in manifest["files"].items():
         path = folder / name
@@ -119,14 +132,17 @@ def load(folder: Path, dataset: Dataset) -> Data:
         augment=dataset.augment,
         mean=tuple(manifest["mean"]),
         std=tuple(manifest["std"]),
-        checksums={name: entry["sha256"] for name, entry in manifest["files"].items()},
+        checksums={
+            MANIFEST: sha256(folder / MANIFEST),
+            **{name: entry["sha256"] for name, entry in manifest["files"].items()},
+        },
         **tensors,
     )
 
 
 def _is_manifest(content: Any) -> bool:
     """Does it have what `lay_out` writes?"""
-    keys = {"name", "classes", "shape", "mean", "std", "files"}
+    keys = {"name", "classes", "shape", "mean", "std", "augment", "files"}
     arrays = {f"{field}.npy" for field in Raw._fields}
     return isinstance(content, dict) and keys <= set(content) and set(content["files"]) == arrays
 

@@ -86,6 +86,14 @@ class Recipe(Strict):
         description="epochs between two evaluations; the end of the run is one always",
     )
 
+    @model_validator(mode="after")
+    def _schedule_fits(self) -> "Recipe":
+        if any(milestone >= self.epochs for milestone in self.schedule.milestones):
+            raise ValueError(
+                f"milestones {list(self.schedule.milestones)} do not all lie within the {self.epochs} epochs"
+            )
+        return self
+
     def batch_per_worker(self, workers: int) -> int:
         """Images a worker takes a step.
 

@@ -29,18 +29,42 @@ def collect(suites: Iterable[str], results: Path) -> None:
         run = record.read(folder / record.RUN)
         if run.fingerprint != cell.fingerprint:
             raise UserError(
-                f"{folder / record.RUN} was made with other options than the suite has now: let the "
-                "pipeline make it again"
+                f"{folder / record.RUN} was made with other options than the suite has now: delete {folder} "
+                "and start the pipeline again"
             )
         names = _names(cell)
         runs.append(names | _row(run))
         curve = pd.read_parquet(folder / record.CURVE)
         # In-process runs say nothing about time, so their clocks stay in the record.
         curve = curve.drop(columns=[c for c in curve.columns if c.endswith("_seconds")])
-        curves.append(curve.assign(**names, kind=run.kind))
-    write_text(results / SUMMARY, pd.DataFrame(runs).to_csv(index=False))
+        curves.append(curve.assign(**names, kind=run.kind, status=run.status))
+    write_text(results / SUMMARY, pd.DataFrame(runs, columns=_columns(runs)).to_csv(index=False))
     with writing(results / CURVES):
         pd.concat(curves, ignore_index=True).to_parquet(results / CURVES)
+
+
+def read_summary(results: Path, suite: str) -> pd.DataFrame:
+    """The rows of a suite in `summary.csv`; labels are text, whatever they look like.
+
+    Raises:
+        UserError: it is not there, or has none.
+    """
+    path = results / SUMMARY
+    if not path.is_file():
+        raise UserError(f"{path} is missing: run `thinwire collect {suite}` (or the pipeline) first")
+    texts = dict.fromkeys(("suite", "dataset", "model", "method", "kind", "status", "reason"), "string")
+    runs = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
+    runs = runs[runs.suite == suite]
+    if runs.empty:
+        raise UserError(f"{path} has no run of suite {suite}: run `thinwire collect {suite}` first")
+    return runs
+
+
+def _columns(runs: list[dict[str, Any]]) -> list[str]:
+    """Those of all rows, and those of a result even where no run has one."""
+    result = [name for name in record.Result.model_fields if name not in ("traffic", "seconds")]
+    ours = [*result, *record.BYTES, *(f"preparation_{name}" for name in record.BYTES)]
+    return [*dict.fromkeys(key for row in runs for key in row if key not in ours), *ours]
 
 
 def _names(cell: Cell) -> dict[str, Any]:
@@ -68,6 +92,9 @@ def _row(run: Record) -> dict[str, Any]:
         "parameters": run.parameters,
         "total_steps": run.total_steps,
     }
+    if run.preparation is not None:
+        cost = run.preparation.traffic.model_dump()
+        row |= {f"preparation_{name}": value for name, value in cost.items()}
     if run.result is None:
         return row
     outcome = run.result.model_dump(exclude={"seconds", "traffic"})

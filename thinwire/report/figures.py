@@ -15,25 +15,39 @@ _KINDS = {"inprocess": "in process"}
 def write(curves: pd.DataFrame, folder: Path) -> None:
     """Write `accuracy_over_epochs` and `accuracy_against_bytes`, as PDF and PNG."""
     style.use()
+    # A line that some seeds leave halfway would be a mean over others from there on.
+    ended = curves.status == "done"
+    left_out = curves[~ended].drop_duplicates([*_KEYS[:5], "repetition"]).shape[0]
+    curves = curves[ended]
     curves = curves.assign(
         panel=[f"{d}, {m}" for d, m in zip(curves.dataset, curves.model)],
         size=[
-            f"{w} workers" + (f" on {n} nodes" if n > 1 else "") for w, n in zip(curves.workers, curves.nodes)
+            f"{w} worker{'s' if w > 1 else ''}" + (f" on {n} nodes" if n > 1 else "")
+            for w, n in zip(curves.workers, curves.nodes)
         ],
         megabytes=(curves.payload_push_bytes + curves.payload_pull_bytes) / 1e6,
     )
-    _draw(curves, "epoch", "epoch", folder / "accuracy_over_epochs", errorbar="sd")
+    note = f"; {left_out} runs that did not end are left out" if left_out else ""
+    _draw(curves, "epoch", "epoch", folder / "accuracy_over_epochs", note, errorbar="sd")
     # Over the repetitions, at each epoch: runs that adapt their traffic spend different bytes.
     columns = ["megabytes", "test_accuracy_percent"]
     means = curves.groupby([*_KEYS, "panel", "size"], sort=False)[columns].mean().reset_index()
     # A single worker sends nothing, and nothing has no place on a logarithmic axis.
+    silent = set(means["size"]) - set(means[means.megabytes > 0]["size"])
+    note += f"; {', '.join(sorted(silent))}: nothing sent" if silent else ""
     means = means[means.megabytes > 0]
     label = "payload pushed and pulled by a worker, MB"
-    _draw(means, "megabytes", label, folder / "accuracy_against_bytes", errorbar=None, log=True)
+    _draw(means, "megabytes", label, folder / "accuracy_against_bytes", note, errorbar=None, log=True)
 
 
 def _draw(
-    curves: pd.DataFrame, x: str, label: str, stem: Path, errorbar: str | None, log: bool = False
+    curves: pd.DataFrame,
+    x: str,
+    label: str,
+    stem: Path,
+    note: str,
+    errorbar: str | None,
+    log: bool = False,
 ) -> None:
     """One panel for each data set and model (rows) and cluster (columns), one line for each method."""
     if curves.empty:
@@ -63,14 +77,14 @@ def _draw(
         facet_kws={"sharex": "row" if log else True, "sharey": "row"},
         **style.looks(methods),
     )
-    if log:
-        grid.set(xscale="log")
-    grid.set_titles("{row_name}, {col_name}")
+    for axes in grid.axes.flat:
+        style.ticks(axes, log)
+    grid.set_titles("{row_name}\n{col_name}")
     (evaluated_on,) = set(curves.evaluated_on)
     grid.set_axis_labels(label, f"{evaluated_on.replace('_', '-')} accuracy, %")
     kinds = ", ".join(_KINDS.get(kind, kind) for kind in sorted(set(curves.kind)))
     spread = ", bands: ± one standard deviation" if errorbar else ""
-    note = f"lines: means over the seeds{spread}; runs: {kinds}"
+    note = f"lines: means over the seeds{spread}; runs: {kinds}{note}"
     grid.figure.text(1, -0.01, note, ha="right", va="top", fontsize=6, color="0.4")
     style.save(grid.figure, stem)
     plt.close(grid.figure)

@@ -6,14 +6,15 @@ import pandas as pd
 
 from thinwire.config.suite import load
 from thinwire.report import figures, tables
-from thinwire.report.collect import CURVES, SUMMARY
+from thinwire.report.collect import CURVES, read_summary
 
 
 def report(suite: str, results: Path) -> None:
     """Write `results/tables/SUITE/` and `results/figures/SUITE/`."""
     settings = load(suite)
-    runs = pd.read_csv(results / SUMMARY)
+    runs = read_summary(results, suite)
     curves = pd.read_parquet(results / CURVES)
-    table = tables.summarise(runs[runs.suite == suite], settings.baseline)
-    tables.write(table, settings.title, settings.evaluate_on, results / "tables" / suite)
+    table = tables.summarise(runs, settings.baseline)
+    about = tables.About(settings.title, settings.evaluate_on, settings.baseline)
+    tables.write(table, about, results / "tables" / suite)
     figures.write(curves[curves.suite == suite], results / "figures" / suite)

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import matplotlib as mpl
 import seaborn as sns
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from thinwire.files import writing
 
@@ -47,6 +49,19 @@ def looks(methods: Sequence[str]) -> dict[str, object]:
         "markers": {method: _MARKERS[i % len(_MARKERS)] for i, method in enumerate(methods)},
         "dashes": {method: _DASHES[i % len(_DASHES)] for i, method in enumerate(methods)},
     }
+
+
+def ticks(axes: Axes, log: bool) -> None:
+    """Whole epochs, or on a logarithmic axis as many plain numbers as its range has room for."""
+    if not log:
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+        return
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    subs = (1.0,) if high > 100 * low else (1.0, 3.0) if high > 10 * low else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+    axes.xaxis.set_major_locator(LogLocator(subs=subs))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def save(figure: Figure, stem: Path) -> None:

@@ -1,6 +1,7 @@
 """The table of a suite: accuracy, traffic, and how much less traffic than the baseline."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -14,6 +15,18 @@ _TRAFFIC = {
     "wire": "wire_sent_bytes",
     "between nodes": "between_nodes_bytes",
 }
+_NOTES = (
+    "Accuracy of the weights that the method ships at the end: mean ± standard deviation (number of runs "
+    "that are done). Payload: what a worker encodes and decodes in the whole run, push and pull, in 10^6 "
+    "bytes, mean over the workers. Less: how much fewer bytes than {baseline} in the same cell, for the "
+    "payload pushed, pulled and both, for what a worker puts on the wire (ring, chain or server, by "
+    "formula), and for the part of that which leaves its node. How: in-process runs have exact accuracy and "
+    "traffic, and no time."
+)
+_PREPARED = (
+    "Prepared: what the method's preparation sent before its runs, once for each model, data set and seed, "
+    "and not in the other columns."
+)
 _STATUSES = ("done", "diverged", "timeout", "failed", "skipped")
 
 
@@ -21,9 +34,13 @@ def summarise(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """One row for each cell and method, from one row a run, over the runs that are done.
 
     `*_reduction_percent` compares mean bytes with the baseline's in the same cell: 0 is as much, 100 is
-    nothing. Payload and wire are means over the workers, `wire` is what a worker sends.
+    nothing. Payload and wire are means over the workers, `wire` is what a worker sends. What a method's
+    preparation sent stands apart, and is in no reduction.
     """
-    runs = runs.assign(payload_total_bytes=runs.payload_push_bytes + runs.payload_pull_bytes)
+    prepared = runs.preparation_payload_push_bytes + runs.preparation_payload_pull_bytes
+    runs = runs.assign(
+        payload_total_bytes=runs.payload_push_bytes + runs.payload_pull_bytes, prepared_bytes=prepared
+    )
     order = list(dict.fromkeys(runs.method))
     groups = runs.groupby([*CELL, "method", "kind"], sort=False)
     rows = []
@@ -37,6 +54,7 @@ def summarise(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
                 "accuracy_mean_percent": done.test_accuracy_percent.mean(),
                 "accuracy_sd_percent": done.test_accuracy_percent.std(ddof=1),
                 **{f"{name.replace(' ', '_')}_bytes": done[c].mean() for name, c in _TRAFFIC.items()},
+                "preparation_bytes": group.prepared_bytes.mean(),
                 "reason": "; ".join(dict.fromkeys(group.reason.dropna())),
             }
         )
@@ -54,19 +72,31 @@ def summarise(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
     return table.assign(place=place).sort_values([*CELL, "place"]).drop(columns="place")
 
 
-def markdown(table: pd.DataFrame, title: str, evaluated_on: str) -> str:
+class About(NamedTuple):
+    """What a table is of."""
+
+    title: str
+    evaluated_on: str
+    baseline: str
+
+
+def markdown(table: pd.DataFrame, about: About) -> str:
     """The table for people, with what its columns mean."""
     several_nodes = bool((table.nodes > 1).any())
+    prepared = bool(table.preparation_bytes.notna().any())
     shown = pd.DataFrame(
         {
             "data set": table.dataset,
             "model": table.model,
             "workers": [f"{w} on {n} nodes" if n > 1 else str(w) for w, n in zip(table.workers, table.nodes)],
             "method": table.method,
-            f"accuracy on {evaluated_on.replace('_', '-')}, %": [
+            f"accuracy on {about.evaluated_on.replace('_', '-')}, %": [
                 _accuracy(row) for row in table.itertuples()
             ],
             "payload, MB": [_megabytes(value) for value in table.total_bytes],
+            **(
+                {"prepared, MB": [_megabytes(value) for value in table.preparation_bytes]} if prepared else {}
+            ),
             **{
                 f"{name} less, %": [_percent(v) for v in table[f"{name.replace(' ', '_')}_reduction_percent"]]
                 for name in _TRAFFIC
@@ -79,25 +109,22 @@ def markdown(table: pd.DataFrame, title: str, evaluated_on: str) -> str:
     notes = [f"{model}, {w} workers, {method}: {reason}." for model, w, method, reason in reasons if reason]
     return "\n".join(
         [
-            f"# {title}",
+            f"# {about.title}",
             "",
             shown.to_markdown(index=False, disable_numparse=True),
             "",
-            "Accuracy of the weights that the method ships at the end: mean ± standard deviation (number of "
-            "runs that are done). Payload: what a worker encodes and decodes in the whole run, push and "
-            "pull, in 10^6 bytes, mean over the workers. Less: how much fewer bytes than the first method of "
-            "the cell, for the payload pushed, pulled and both, and for what a worker puts on the wire "
-            "(ring or server, by formula). In-process runs have exact accuracy and traffic, and no time.",
+            _NOTES.format(baseline=about.baseline),
+            *([_PREPARED] if prepared else []),
             *(["", *notes] if notes else []),
             "",
         ]
     )
 
 
-def write(table: pd.DataFrame, title: str, evaluated_on: str, folder: Path) -> None:
+def write(table: pd.DataFrame, about: About, folder: Path) -> None:
     """Write `summary.csv` and `summary.md`."""
     write_text(folder / "summary.csv", table.to_csv(index=False, float_format="%.6g"))
-    write_text(folder / "summary.md", markdown(table, title, evaluated_on))
+    write_text(folder / "summary.md", markdown(table, about))
 
 
 def _accuracy(row: object) -> str:
@@ -116,4 +143,4 @@ def _megabytes(value: float) -> str:
 
 def _percent(value: float) -> str:
     # A reduction of 99.96 % is not one of 100 %.
-    return "" if pd.isna(value) else f"{value:.2f}" if abs(value) > 99 else f"{value:.1f}"
+    return "" if pd.isna(value) else f"{value:.2f}" if 99 < value < 100 else f"{value:.1f}"

@@ -53,15 +53,19 @@ def all_gather(rank: int, nodes: Sequence[int], nbytes: Sequence[int]) -> Wire:
 
 
 def broadcast(rank: int, nodes: Sequence[int], nbytes: int, source: int) -> Wire:
-    """Pipelined chain from `source`: each worker receives the buffer once, all but the last pass it on."""
+    """Pipelined chain from `source`: each worker receives the buffer once, all but the last pass it on.
+
+    The source's node comes first and the others after it, so the chain crosses to each of them once.
+    """
     size = len(nodes)
-    place = (rank - source) % size
+    turned = [(source + i) % size for i in range(size)]
+    chain = sorted(turned, key=lambda member: (nodes[member] - nodes[source]) % (max(nodes) + 1))
+    place = chain.index(rank)
     last = place == size - 1
-    following = (rank + 1) % size
     return Wire(
         sent=0 if last else nbytes,
         received=0 if place == 0 else nbytes,
-        between_nodes=0 if last or nodes[following] == nodes[rank] else nbytes,
+        between_nodes=0 if last or nodes[chain[place + 1]] == nodes[rank] else nbytes,
     )
 
 

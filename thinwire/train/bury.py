@@ -16,7 +16,12 @@ def bury(cell: Cell, results: Path, exit_code: int) -> Record:
     partial, target = partial_folder(results, cell), record_folder(results, cell)
     with writing(partial):
         partial.mkdir(parents=True, exist_ok=True)
-    record.discard(partial / "checkpoints")
+    written = partial / record.RUN
+    if written.exists():
+        # It died while it was being published: everything is there.
+        finished = record.read(written)
+        record.put_in_place(partial, target)
+        return finished
     made = Record(
         kind="inprocess",
         status="failed",

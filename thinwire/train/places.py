@@ -15,6 +15,11 @@ def partial_folder(results: Path, cell: Cell) -> Path:
     return results / "partial" / cell.suite / cell.path
 
 
+def lock_file(results: Path, cell: Cell) -> Path:
+    """Held by the one process that works on a run."""
+    return results / "partial" / cell.suite / f"{cell.path}.lock"
+
+
 def data_folder(results: Path, dataset: str) -> Path:
     """Where a data set is laid out."""
     return results / "data" / dataset

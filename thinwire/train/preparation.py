@@ -7,6 +7,7 @@ fails is published too, with its reason, and the runs that need it fail with tha
 import json
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,18 +17,20 @@ from pydantic import ValidationError
 from thinwire import plugins, record
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
+from thinwire.data.arrays import MANIFEST
 from thinwire.errors import MethodError, UserError
-from thinwire.files import publish, write_json, writing
+from thinwire.files import locked, publish, sha256, write_json, writing
 from thinwire.method import Method
 from thinwire.options import problems, resolve
 from thinwire.provenance import now, provenance
 from thinwire.train.deterministic import deterministic
-from thinwire.train.places import prepared_folder, preparing_folder
+from thinwire.train.places import data_folder, prepared_folder, preparing_folder
 from thinwire.train.task import Task, device_of, sources, task_of
 from thinwire.train.trainer import Trainer
 
 PREPARED = "prepared.json"
-_IDENTITY = "identity.json"
+# Beside the method's files while it prepares: for what, and what it has cost so far.
+_PROGRESS = "progress.json"
 
 
 class Prepared(record.Schema):
@@ -36,7 +39,7 @@ class Prepared(record.Schema):
     schema_version: int = record.SCHEMA_VERSION
     status: Literal["done", "failed"]
     reason: str | None = None
-    fingerprint: str
+    identity: dict[str, str]
     cost: record.Cost
     provenance: dict[str, Any]
 
@@ -44,71 +47,97 @@ class Prepared(record.Schema):
 class Job:
     """A preparation for one model, data set and seed."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, spent: record.Cost, note: Callable[[record.Cost], None]) -> None:
         self.task = task  # on one worker; see `trainer` for more
+        self._spent = spent
+        self._note = note
+        self._began = time.monotonic()
         self._trainers: list[Trainer] = []
 
     def trainer(self, method: type[Method], config: Any, workers: int = 1, nodes: int = 1) -> Trainer:
-        """A run of another method, ready for its first step; its traffic is part of the cost."""
+        """A run of another method, ready for its first step; its traffic is part of the cost.
+
+        When the next run begins, the last one counts, even if this process dies: what it made is kept.
+        """
+        self._note(self.cost())
         trainer = Trainer(replace(self.task, cluster=Cluster(workers, nodes)), method, config)
         trainer.setup()
         self._trainers.append(trainer)
         return trainer
 
-    def traffic(self) -> record.Traffic:
-        """What the runs of this job have sent, the sum of their means over the workers."""
-        return record.Traffic.sum([trainer.sent() for trainer in self._trainers])
+    def cost(self) -> record.Cost:
+        """What earlier attempts and this one have taken: seconds, and the runs' means over their workers."""
+        sent = [self._spent.traffic.model_dump(), *(trainer.sent() for trainer in self._trainers)]
+        seconds = self._spent.seconds + time.monotonic() - self._began
+        return record.Cost(seconds=seconds, traffic=record.Traffic.sum(sent))
+
+
+def identity_of(cell: Cell, results: Path) -> dict[str, str]:
+    """All that a preparation depends on: options, code and data."""
+    manifest = data_folder(results, cell.dataset) / MANIFEST
+    files = {kind: digest for kind, digest in sources(cell).items() if kind != "dataset"}
+    data = sha256(manifest) if manifest.exists() else ""
+    return {"options": cell.preparation_fingerprint, "data": data, **files}
 
 
 def prepare(cell: Cell, results: Path) -> Prepared:
     """Let the method of a cell prepare, and publish what it made.
 
-    An interrupted attempt leaves its folder, and the next one finds it as it was, as long as neither
-    options nor code have changed.
+    An interrupted attempt leaves its folder, and the next one finds it as it was, as long as options, data
+    and code are the same.
 
     Raises:
         UserError: something around the preparation is wrong.
     """
     folder = preparing_folder(results, cell)
-    plugin = plugins.get("method", cell.method.use)
-    identity = {"fingerprint": cell.preparation_fingerprint, **sources(cell)}
-    _take_up(folder, identity)
-    device = device_of(cell)
-    deterministic(device)
-    began = time.monotonic()
-    about = {"started": now(), **provenance(device), "sources_sha256": sources(cell)}
-    status: Literal["done", "failed"] = "done"
-    reason, job = None, None
-    try:
-        method = plugin.load()
-        config = resolve(method, cell.method.options)
-        job = Job(replace(task_of(cell, results, device), cluster=Cluster(1)))
-        method.prepare(config, job, folder)
-    except (MethodError, plugins.PluginError) as error:
-        status, reason = "failed", str(error)
-    except UserError:
-        raise
-    except Exception as error:
-        traceback.print_exc()
-        status, reason = "failed", f"{type(error).__name__}: {error}"
-    made = Prepared(
-        status=status,
-        reason=reason,
-        fingerprint=cell.preparation_fingerprint,
-        cost=record.Cost(
-            seconds=time.monotonic() - began, traffic=job.traffic() if job else record.Traffic.sum([])
-        ),
-        provenance={**about, "ended": now()},
-    )
-    _publish(folder, prepared_folder(results, cell), made)
+    with locked(folder.with_name(f"{folder.name}.lock"), f"{cell.suite}/{cell.preparation}"):
+        identity = identity_of(cell, results)
+        device = device_of(cell)
+        deterministic(device)
+        job = Job(
+            replace(task_of(cell, results, device), cluster=Cluster(1)),
+            _take_up(folder, identity),
+            lambda cost: _note(folder, identity, cost),
+        )
+        about = {"started": now(), **provenance(device), "sources_sha256": sources(cell)}
+        reason = _attempt(cell, job, folder)
+        made = Prepared(
+            status="done" if reason is None else "failed",
+            reason=reason,
+            identity=identity,
+            cost=job.cost(),
+            provenance={**about, "ended": now()},
+        )
+        if identity_of(cell, results) != identity:
+            raise UserError(
+                f"options, data or code were changed while {cell.preparation} was prepared, so it is not "
+                "published: start it again"
+            )
+        _publish(folder, prepared_folder(results, cell), made)
     return made
 
 
-def read(folder: Path, fingerprint: str) -> Prepared:
+def _attempt(cell: Cell, job: Job, folder: Path) -> str | None:
+    """Call the method's hook; what goes wrong in it is a reason."""
+    try:
+        method = plugins.get("method", cell.method.use).load()
+        method.prepare(resolve(method, cell.method.options), job, folder)
+    except (MethodError, plugins.PluginError) as error:
+        return str(error)
+    except (Exception, SystemExit) as error:
+        place = plugins.where(error)
+        if isinstance(error, UserError) and place is None:
+            raise
+        traceback.print_exc()
+        return f"{type(error).__name__}: {error}{f' ({place})' if place else ''}"
+    return None
+
+
+def read(folder: Path, identity: dict[str, str]) -> Prepared:
     """Read a `prepared.json` back.
 
     Raises:
-        UserError: there is none, it is not sound, or it is of other options.
+        UserError: there is none, it is not sound, or it was made for something else.
     """
     path = folder / PREPARED
     if not path.is_file():
@@ -117,36 +146,46 @@ def read(folder: Path, fingerprint: str) -> Prepared:
         made = Prepared.model_validate_json(path.read_text())
     except ValidationError as error:
         raise UserError(f"{path} is not a sound record: {'; '.join(problems(error))}") from None
-    if made.fingerprint != fingerprint:
-        raise UserError(f"{path} was prepared with other options than the suite has now: prepare it again")
+    other = [key for key in identity if made.identity.get(key) != identity[key]]
+    if other:
+        raise UserError(
+            f"{path} was prepared for another version of the {' and of the '.join(other)}: prepare it again"
+        )
     return made
 
 
 def bury(cell: Cell, results: Path, reason: str) -> Prepared:
     """Publish that a preparation's process died without a word."""
     folder = preparing_folder(results, cell)
-    record.discard(folder)
-    with writing(folder):
-        folder.mkdir(parents=True)
+    identity = identity_of(cell, results)
+    spent = _take_up(folder, identity)
     made = Prepared(
-        status="failed",
-        reason=reason,
-        fingerprint=cell.preparation_fingerprint,
-        cost=record.Cost(seconds=0.0, traffic=record.Traffic.sum([])),
-        provenance={"ended": now()},
+        status="failed", reason=reason, identity=identity, cost=spent, provenance={"ended": now()}
     )
     _publish(folder, prepared_folder(results, cell), made)
     return made
 
 
-def _take_up(folder: Path, identity: dict[str, str]) -> None:
-    """Keep what an interrupted attempt of the same options and code left, and nothing else."""
-    path = folder / _IDENTITY
-    if not path.is_file() or json.loads(path.read_text()) != identity:
-        record.discard(folder)
-        write_json(path, identity)
+def _take_up(folder: Path, identity: dict[str, str]) -> record.Cost:
+    """What earlier attempts have cost; what they left is kept only if they were for the same."""
+    path = folder / _PROGRESS
+    if path.is_file():
+        progress = json.loads(path.read_text())
+        if progress["identity"] == identity:
+            return record.Cost.model_validate(progress["cost"])
+    record.discard(folder)
+    with writing(folder):
+        folder.mkdir(parents=True)
+    nothing = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
+    _note(folder, identity, nothing)
+    return nothing
+
+
+def _note(folder: Path, identity: dict[str, str], cost: record.Cost) -> None:
+    write_json(folder / _PROGRESS, {"identity": identity, "cost": cost.model_dump()})
 
 
 def _publish(folder: Path, target: Path, made: Prepared) -> None:
     write_json(folder / PREPARED, made.model_dump(mode="json"))
+    (folder / _PROGRESS).unlink()
     publish(folder, target)

@@ -20,17 +20,18 @@ from thinwire import checkpoint, plugins, record
 from thinwire.config.cell import Cell
 from thinwire.config.grid import prepares
 from thinwire.errors import MethodError, UserError
-from thinwire.files import sha256, writing
+from thinwire.files import locked, sha256, writing
 from thinwire.options import as_dict, resolve
 from thinwire.provenance import now, provenance
-from thinwire.record import Record
+from thinwire.record import Record, Status
 from thinwire.train import preparation
 from thinwire.train.deterministic import deterministic
-from thinwire.train.places import partial_folder, prepared_folder, record_folder
+from thinwire.train.places import lock_file, partial_folder, prepared_folder, record_folder
 from thinwire.train.task import device_of, sources, task_of
 from thinwire.train.trainer import Diverged, Trainer
 
 Report = Callable[[Trainer], None]
+Outcome = tuple[Status, str | None]
 
 
 class Interrupted(Exception):
@@ -54,10 +55,8 @@ class Attempt:
         self._signal: int | None = None
         self._about: dict[str, Any] = {"method_options": {}, "model_options": {}}
         self._provenance: dict[str, Any] = {"started": now(), "seed": cell.seed}
+        self._sources = sources(cell)
         self._interruptions = 0
-        with writing(results):
-            self.partial.mkdir(parents=True, exist_ok=True)
-            self._log = (self.partial / record.LOG).open("a", buffering=1)
 
     def run(self, report: Report) -> Record:
         """Train the cell and publish its record; `report` is called after every step.
@@ -66,31 +65,44 @@ class Attempt:
             UserError: something around the run is wrong; nothing is lost.
             Interrupted: the state is saved.
         """
+        with locked(lock_file(self.results, self.cell), f"{self.cell.suite}/{self.cell.path}"):
+            with writing(self.results):
+                self.partial.mkdir(parents=True, exist_ok=True)
+                (self.partial / record.RUN).unlink(missing_ok=True)
+                self._log = (self.partial / record.LOG).open("a", buffering=1)
+            with self._log:
+                status, reason = self._attempt(report)
+                self.log(f"{status}{': ' + reason if reason else ''}")
+            return self._publish(status, reason)
+
+    def _attempt(self, report: Report) -> Outcome:
+        """How the run ended; what goes wrong in a plug-in is an end like any other."""
         self.log(f"{self.cell.suite}/{self.cell.path}, fingerprint {self.cell.fingerprint}")
         device = device_of(self.cell)
         deterministic(device)
         self._provenance |= provenance(device)
         try:
-            self._train(device, report)
+            return self._train(device, report)
         except Diverged as error:
-            return self._publish("diverged", str(error))
+            return "diverged", str(error)
         except (MethodError, plugins.PluginError) as error:
-            return self._publish("failed", str(error))
-        except (UserError, Interrupted):
+            return "failed", str(error)
+        except Interrupted:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            place = plugins.where(error)
+            if isinstance(error, UserError) and place is None:
+                raise
             self.log(traceback.format_exc())
-            return self._publish("failed", f"{type(error).__name__}: {error}")
-        return self._publish(*self._outcome)
+            return "failed", f"{type(error).__name__}: {error}{f' ({place})' if place else ''}"
 
     def log(self, line: str) -> None:
         """A line for the run's log, with the time."""
         print(now(), line, file=self._log)
 
-    def _train(self, device: torch.device, report: Report) -> None:
+    def _train(self, device: torch.device, report: Report) -> Outcome:
         cell = self.cell
-        origin = sources(cell)
-        self._provenance["sources_sha256"] = origin
+        self._provenance["sources_sha256"] = self._sources
         method = plugins.get("method", cell.method.use).load()
         config = resolve(method, cell.method.options)
         self._about["method_options"] = as_dict(config)
@@ -106,18 +118,20 @@ class Attempt:
         self._about["steps_per_epoch"] = trainer.steps_per_epoch
         reason = trainer.skip()
         if reason:
-            self._outcome: tuple[str, str | None] = ("skipped", reason)
-            return
+            return "skipped", reason
         trainer.setup()
-        identity = {"fingerprint": cell.fingerprint, **origin}
+        identity = {"fingerprint": cell.fingerprint, "data": task.data.digest, **self._sources}
         if prepared is not None:
             identity["prepared"] = sha256(prepared / preparation.PREPARED)
+            self._provenance["prepared_sha256"] = identity["prepared"]
         self._resume(trainer, identity)
 
         def after_step(trainer: Trainer) -> None:
             report(trainer)
+            if trainer.step == trainer.total_steps:
+                return  # what is left is to publish, whoever asks for a stop
             due = time.monotonic() - self._saved_at >= self._checkpoint_every
-            if trainer.step < trainer.total_steps and (due or self._signal):
+            if due or self._signal:
                 self._save(trainer, identity)
             if self._signal:
                 self.log(f"interrupted after step {trainer.step}")
@@ -125,14 +139,14 @@ class Attempt:
 
         with self._heeding_signals():
             trainer.train(after_step=after_step)
-        self._outcome = ("done", None)
+        return "done", None
 
     def _prepared(self) -> Path | None:
         """The folder of what the method has prepared, if it prepares anything."""
         if not prepares(self.cell):
             return None
         folder = prepared_folder(self.results, self.cell)
-        made = preparation.read(folder, self.cell.preparation_fingerprint)
+        made = preparation.read(folder, preparation.identity_of(self.cell, self.results))
         if made.status == "failed":
             raise MethodError(f"its preparation failed: {made.reason}")
         self._about["preparation"] = made.cost
@@ -140,7 +154,7 @@ class Attempt:
 
     def _resume(self, trainer: Trainer, identity: dict[str, str]) -> None:
         """Go on from the newest sound checkpoint of the same cell and the same code."""
-        saved = checkpoint.latest(self.partial / "checkpoints", warn=self.log)
+        saved = checkpoint.latest(self.partial / record.CHECKPOINTS, warn=self.log)
         if saved is None:
             return
         if saved["identity"] != identity:
@@ -156,7 +170,7 @@ class Attempt:
             "interruptions": self._interruptions,
             "trainer": trainer.state(),
         }
-        checkpoint.save(self.partial / "checkpoints", trainer.step, state)
+        checkpoint.save(self.partial / record.CHECKPOINTS, trainer.step, state)
         self._saved_at = time.monotonic()
 
     @contextmanager
@@ -175,8 +189,13 @@ class Attempt:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def _publish(self, status: Any, reason: str | None) -> Record:
-        self.log(f"{status}{': ' + reason if reason else ''}")
+    def _publish(self, status: Status, reason: str | None) -> Record:
+        changed = [kind for kind, digest in sources(self.cell).items() if digest != self._sources[kind]]
+        if changed:
+            raise UserError(
+                f"the file of the {' and of the '.join(changed)} was changed while {self.cell.path} was "
+                "trained, so its result is not published: start it again"
+            )
         trainer = self.trainer
         curve = trainer.curve if trainer else []
         made = Record(
@@ -190,7 +209,5 @@ class Attempt:
             provenance={**self._provenance, "ended": now()},
             **self._about,
         )
-        self._log.close()
-        record.discard(self.partial / "checkpoints")
         record.write(self.partial, self.target, made, curve, trainer.traffic if trainer else [])
         return made

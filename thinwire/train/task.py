@@ -13,7 +13,6 @@ from thinwire.config.cell import Cell
 from thinwire.data import arrays
 from thinwire.data.arrays import Data
 from thinwire.errors import UserError
-from thinwire.files import sha256
 from thinwire.optim.recipe import Recipe
 from thinwire.options import resolve
 from thinwire.train.places import data_folder
@@ -78,6 +77,6 @@ def device_of(cell: Cell) -> torch.device:
 
 
 def sources(cell: Cell) -> dict[str, str]:
-    """The SHA-256 of the method's and the model's file."""
-    used = {"method": cell.method.use, "model": cell.model.use}
-    return {kind: sha256(plugins.get(kind, name).path) for kind, name in used.items()}
+    """The SHA-256 of the method, the model and the data set, as their files are now."""
+    used = {"method": cell.method.use, "model": cell.model.use, "dataset": cell.dataset}
+    return {kind: plugins.get(kind, name).sha256 for kind, name in used.items()}

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from thinwire import seeds
 from thinwire.channel import Channel, QuietChannel
-from thinwire.checkpoint import restore, to_device
+from thinwire.checkpoint import require_separate, restore, to_device
 from thinwire.cluster import Cluster
 from thinwire.method import Method, Run
 from thinwire.optim.optimizer import make_optimizer
@@ -66,8 +66,10 @@ class Worker:
 
     def setup(self) -> None:
         """Make the optimizer and set the method up."""
+        self.run.generator.manual_seed(seeds.derive(self._method_seed, "setup"))
         self.run.optimizer = self.method.optimizer([param.tensor for param in self.run.params])
         self.method.setup()
+        require_separate(self.method.memory, self.run.weights)
 
     def begin(self, step: int, lr: float, samples: int, world_samples: int) -> None:
         """Tell the method's run which step this is, and how many images it has."""
@@ -133,6 +135,7 @@ class Worker:
 
     def state(self) -> dict[str, Any]:
         """Everything that this worker needs to go on."""
+        require_separate(self.method.memory, self.run.weights)
         return {
             "model": self.model.state_dict(),
             "optimizer": self.run.optimizer.state_dict(),

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 import torch
 from greenlet import getcurrent, greenlet
-from torch import Tensor
 
 from thinwire.channel import SIZE_BYTES, Call, Channel, Payload, Pending, nbytes
 from thinwire.errors import MethodError
@@ -27,7 +26,7 @@ class InProcess:
         # Meetings that wait for some of their members, by channel and number of the call on it.
         self._meetings: dict[tuple[tuple[str, int], int], list[Pending[Any] | None]] = {}
         # Messages sent and not yet received, and receivers still waiting, by channel, sender, receiver.
-        self._sent: dict[tuple[tuple[str, int], int, int], deque[Payload]] = {}
+        self._sent: dict[tuple[tuple[str, int], int, int], deque[Call]] = {}
         self._expected: dict[tuple[tuple[str, int], int, int], deque[Pending[Any]]] = {}
         self._completed = 0
 
@@ -84,16 +83,17 @@ class InProcess:
         """Hand a message to the receiver, or keep it until it asks."""
         pending: Pending[None] = Pending(channel, call)
         road = (channel.key, channel.rank, call.partner)
-        for kind, tensor in call.payload.items():
-            size = nbytes([tensor])
-            passed = wire.send(channel.nodes[channel.rank], channel.nodes[call.partner], size)
-            channel.meter("send", kind, size, 0, passed)
+        if channel.rank != call.partner:
+            for kind, size in _message_bytes(call).items():
+                passed = wire.send(channel.nodes[channel.rank], channel.nodes[call.partner], size)
+                channel.meter("send", kind, size, 0, passed)
+        call.payload = _copy(call.payload)
         pending.complete(None)
         expected = self._expected.get(road)
         if expected:
-            _deliver(expected.popleft(), call.payload)
+            _deliver(expected.popleft(), call)
         else:
-            self._sent.setdefault(road, deque()).append(call.payload)
+            self._sent.setdefault(road, deque()).append(call)
         self._completed += 1
         return pending
 
@@ -171,22 +171,9 @@ def _mean(members: list[Pending[Any]]) -> None:
 
 
 def _gather(members: list[Pending[Any]]) -> None:
-    payloads = [member.call.payload for member in members]
-    sizes = {kind: [nbytes([p[kind]]) for p in payloads if kind in p] for kind in payloads[0]}
-    for kind in {kind for payload in payloads for kind in payload}:
-        here = sizes.get(kind, [])
-        if len(here) != len(members):
-            raise MethodError(f"not every worker gathers {kind!r}; hand over an empty tensor instead")
-        if len(set(here)) > 1 and not members[0].call.ragged:
-            raise MethodError(
-                f"the workers gather {kind} of different sizes, {here} bytes: say ragged=True, so that "
-                "the sizes travel too and are counted"
-            )
-    if members[0].call.ragged:
-        sizes["sizes"] = [
-            own + SIZE_BYTES * len(payload)
-            for own, payload in zip(sizes.get("sizes", [0] * len(members)), payloads)
-        ]
+    sizes = _sizes(members)
+    # Copies, as on a network: a worker may go on with what it gave before the others have read it.
+    payloads = [_copy(member.call.payload) for member in members]
     for member in members:
         channel = member.channel
         if len(members) > 1:
@@ -195,6 +182,29 @@ def _gather(members: list[Pending[Any]]) -> None:
                 passed = wire.all_gather(channel.rank, channel.nodes, each)
                 channel.meter("gather", kind, own, sum(each) - own, passed)
         member.complete(payloads)
+
+
+def _sizes(members: list[Pending[Any]]) -> dict[str, list[int]]:
+    """Bytes that each member hands over, by kind; of ragged payloads their sizes too."""
+    call, payloads = members[0].call, [member.call.payload for member in members]
+    sizes = {kind: [nbytes([p[kind]]) for p in payloads if kind in p] for kind in payloads[0]}
+    for kind in {kind for payload in payloads for kind in payload}:
+        here = sizes.get(kind, [])
+        if len(here) != len(members):
+            raise MethodError(f"not every worker hands over {kind!r}; hand over an empty tensor instead")
+        if len(set(here)) > 1 and not call.ragged:
+            raise MethodError(
+                f"the workers hand over {kind} of different sizes, {here} bytes: say ragged=True, so that "
+                "the sizes travel too and are counted"
+            )
+    if call.ragged:
+        own = sizes.get("sizes", [0] * len(members))
+        sizes["sizes"] = [size + SIZE_BYTES * len(payload) for size, payload in zip(own, payloads)]
+    return sizes
+
+
+def _copy(payload: Payload) -> Payload:
+    return {kind: tensor.clone() for kind, tensor in payload.items()}
 
 
 def _broadcast(members: list[Pending[Any]]) -> None:
@@ -213,32 +223,41 @@ def _broadcast(members: list[Pending[Any]]) -> None:
 
 
 def _push_pull(members: list[Pending[Any]]) -> None:
-    owner = members[0].call.partner
-    pushes = [member.call.payload for member in members]
-    server = members[owner].call.server
+    call = members[0].call
+    pushed = _sizes(members)
+    server = members[call.partner].call.server
     assert server is not None
-    answer = server.update(pushes)
-    pushed = dict.fromkeys(kind for push in pushes for kind in push)
+    answer = _copy(server.update([_copy(member.call.payload) for member in members]))
+    pulled = {kind: nbytes([tensor]) for kind, tensor in answer.items()}
+    if call.ragged:
+        pulled["sizes"] = pulled.get("sizes", 0) + SIZE_BYTES * len(answer)
     for member in members:
         channel = member.channel
         rank = channel.rank
         if len(members) > 1:
-            for kind in pushed:
-                each = [nbytes([push[kind]]) if kind in push else 0 for push in pushes]
-                passed = wire.push(rank, channel.nodes, each, owner)
+            for kind, each in pushed.items():
+                passed = wire.push(rank, channel.nodes, each, call.partner)
                 channel.meter("push", kind, each[rank], 0, passed)
-            for kind, tensor in answer.items():
-                size = nbytes([tensor])
-                passed = wire.pull(rank, channel.nodes, size, owner)
+            for kind, size in pulled.items():
+                passed = wire.pull(rank, channel.nodes, size, call.partner)
                 channel.meter("pull", kind, 0, size, passed)
         member.complete(answer)
 
 
-def _deliver(pending: Pending[Any], payload: dict[str, Tensor]) -> None:
-    for kind, tensor in payload.items():
-        size = nbytes([tensor])
-        pending.channel.meter("receive", kind, 0, size, wire.receive(size))
-    pending.complete(payload)
+def _message_bytes(call: Call) -> dict[str, int]:
+    """Bytes of a message by kind, with its sizes where the receiver cannot know them."""
+    sizes = {kind: nbytes([tensor]) for kind, tensor in call.payload.items()}
+    if call.ragged:
+        sizes["sizes"] = sizes.get("sizes", 0) + SIZE_BYTES * len(call.payload)
+    return sizes
+
+
+def _deliver(pending: Pending[Any], message: Call) -> None:
+    # What a worker sends to itself stays where it is.
+    if pending.channel.rank != pending.call.partner:
+        for kind, size in _message_bytes(message).items():
+            pending.channel.meter("receive", kind, 0, size, wire.receive(size))
+    pending.complete(message.payload)
 
 
 _VERBS = {"mean": _mean, "gather": _gather, "broadcast": _broadcast, "push_pull": _push_pull}

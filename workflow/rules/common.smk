@@ -11,7 +11,7 @@ def grid():
             for cell in cells(suite)
         }
     except UserError as error:
-        raise WorkflowError(str(error))
+        sys.exit(f"thinwire: {error}")
 
 
 CELLS = grid()
@@ -43,8 +43,8 @@ def prepared(cell):
 
 
 def source(kind, name):
-    """The file of a plug-in: editing it makes its runs again, touching it does not."""
-    return plugins.show(plugins.get(kind, name).path)
+    """The files of a plug-in: editing them makes its runs again, touching them does not."""
+    return [plugins.show(path) for path in plugins.get(kind, name).files]
 
 
 def records(name):

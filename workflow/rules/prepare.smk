@@ -14,9 +14,9 @@ rule prepare:
     threads: 1
     params:
         thinwire=THINWIRE,
-        # Not used by the command: when an option changes, so does this, and it is prepared again.
+        # When an option changes, so does this, and it is prepared again.
         fingerprint=lambda wildcards: preparation_of(wildcards).preparation_fingerprint,
     shell:
-        "{params.thinwire} prepare {wildcards.suite} {wildcards.preparation} > {log} 2>&1"
+        "{params.thinwire} prepare {wildcards.suite} {wildcards.preparation} --fingerprint {params.fingerprint} > {log} 2>&1"
         " || {params.thinwire} bury --preparation {wildcards.suite} {wildcards.preparation} $?"
         " || {{ code=$?; cat {log} >&2; exit $code; }}"

@@ -16,9 +16,9 @@ rule train:
     threads: 1
     params:
         thinwire=THINWIRE,
-        # Not used by the command: when an option changes, so does this, and the run is made again.
+        # When an option changes, so does this, and the run is made again.
         fingerprint=lambda wildcards: cell_of(wildcards).fingerprint,
     shell:
-        "{params.thinwire} run {wildcards.suite} {wildcards.cell} > {log} 2>&1"
+        "{params.thinwire} run {wildcards.suite} {wildcards.cell} --fingerprint {params.fingerprint} > {log} 2>&1"
         " || {params.thinwire} bury {wildcards.suite} {wildcards.cell} $?"
         " || {{ code=$?; cat {log} >&2; exit $code; }}"
