@@ -44,10 +44,11 @@ class Method(thinwire.Method):
         row = torch.cat([tensor.flatten() for tensor in tensors]) * share
         # Level 1: in the node. Level 2: between nodes, each worker one part.
         run.node.mean([row], kind).wait()
-        parts = row.tensor_split(run.node.size)
-        run.across.mean([parts[run.node.rank]], kind).wait()
-        for broadcast in [run.node.broadcast([part], place, kind) for place, part in enumerate(parts)]:
-            broadcast.wait()
+        if run.across.size > 1:
+            parts = row.tensor_split(run.node.size)
+            run.across.mean([parts[run.node.rank]], kind).wait()
+            for broadcast in [run.node.broadcast([part], place, kind) for place, part in enumerate(parts)]:
+                broadcast.wait()
         sizes = [tensor.numel() for tensor in tensors]
         for tensor, part in zip(tensors, row.split(sizes)):
             tensor.copy_(part.view_as(tensor))
