@@ -12,7 +12,7 @@ from torch import Tensor
 from thinwire.codecs.maxima import Maxima
 
 # The sample: this share of the entries, and enough that it holds this many of the `k` largest, and not
-# fewer than this. A row that is no longer than that is looked at whole.
+# fewer than this.
 SAMPLED_SHARE, LARGEST_IN_SAMPLE, SMALLEST_SAMPLE = 0.01, 2, 1000
 # Where fewer than this share of `k` entries reach the threshold, it is lowered by this factor.
 FEWEST = 0.8
@@ -51,11 +51,11 @@ def sampled(row: Tensor, k: int, generator: torch.Generator) -> Tensor:
 
     The sample is strided from a random start. As in the code of Deep Gradient Compression (Lin et al., arXiv
     1712.01887), but for the last cut, which there keeps the first `k` in the order of their positions. Zeros
-    never travel.
+    never travel. Short rows are looked at whole.
     """
     numel = row.numel()
     wanted = _sample_size(numel, k)
-    if wanted >= numel or k == numel:
+    if wanted >= numel or k == numel or numel < SHORTEST:
         return _largest(row, k)
     stride = int(numel / wanted)
     start = int(torch.randint(stride, (1,), generator=generator))
