@@ -40,7 +40,7 @@ class Maxima:
                 members = torch.arange(GROUP, device=self.row.device) * width
                 candidates.append((first[:, None] + members).view(-1))
         positions = torch.cat(candidates)
-        return positions[self.row[positions].abs() >= threshold].sort().values
+        return positions[self.row.index_select(0, positions).abs() >= threshold].sort().values
 
     def _largest(self, start: int, end: int, width: int) -> Tensor:
         if start == end:
