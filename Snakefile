@@ -17,7 +17,9 @@ from thinwire.config.grid import cells, prepares, require_valid
 from thinwire.errors import UserError
 
 if unknown := set(config) - {"suites", "data"}:
-    sys.exit(f"--config {unknown.pop()}: there is no such key; there are suites and data")
+    sys.exit(
+        f"--config {unknown.pop()}: there is no such key; there are suites and data"
+    )
 SUITES = [name.strip() for name in str(config.get("suites", "demo")).split(",")]
 # A folder with one folder for each data set, for files that cannot be downloaded: --config data=FOLDER
 DATA = config.get("data")

@@ -26,8 +26,7 @@ import torch
 from pydantic import Field
 
 import thinwire
-
-DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+from thinwire.codecs import half
 
 
 class Method(thinwire.Method):
@@ -46,7 +45,7 @@ class Method(thinwire.Method):
         max_skips: Annotated[int, Field(ge=1, le=16)] = 8  # most steps between two exchanges of the nodes
         plateau_threshold: Annotated[float, Field(ge=0, lt=1)] = 0.05  # relative fall that is a better loss
         patience: Annotated[int, Field(ge=0)] = 2  # epochs without one, beyond which it is a plateau
-        blocking_dtype: Literal["bfloat16", "float16", "full"] = "bfloat16"  # of warm-up and cool-down
+        blocking_dtype: half.Precision = "bfloat16"  # of warm-up and cool-down
         blocking_sends: Literal["delta", "weights"] = "delta"  # what is cast to it
         control: Literal["corrected", "published"] = "corrected"  # the accidents of the authors' code
 
@@ -133,7 +132,7 @@ class Method(thinwire.Method):
         if self.casts:
             if self.config.blocking_sends == "delta":
                 torch._foreach_sub_(weights, self.memory["common"])
-            weights = [weight.to(DTYPES[self.config.blocking_dtype]) for weight in weights]
+            weights = half.cast(weights, self.config.blocking_dtype)
         return self.run.across.mean(weights, kind="weights")
 
     @property

@@ -67,9 +67,11 @@ class Method(thinwire.Method):
         if not isinstance(self.run.make_optimizer(self.run.weights), torch.optim.SGD):
             return "its global update is that of SGD, and the recipe's optimizer is another one"
         if self.config.warmup_steps >= self.run.total_steps:
-            return (
-                f"its warm-up of {self.config.warmup_steps} steps is the whole run of {self.run.total_steps}"
-            )
+            warmup = self.config.warmup_steps
+            return f"its warm-up of {warmup} steps is as long as the run of {self.run.total_steps}"
+        left = self.run.total_steps - self.config.warmup_steps
+        if self.config.interval > left:
+            return f"its rounds of {self.config.interval} steps are longer than the {left} after the warm-up"
         return None
 
     def setup(self):

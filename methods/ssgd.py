@@ -11,14 +11,12 @@ worker casts its gradient, the sum is a 16-bit one too, and the optimizer sees i
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
-import torch
 from pydantic import Field
 
 import thinwire
-
-DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+from thinwire.codecs import half
 
 
 class Method(thinwire.Method):
@@ -27,7 +25,7 @@ class Method(thinwire.Method):
     @dataclass
     class Config:
         bucket_mb: Annotated[float, Field(gt=0)] = 25.0  # most megabytes (2^20 bytes) of a bucket
-        gradients: Literal["full", "bfloat16", "float16"] = "full"  # precision in which gradients travel
+        gradients: half.Precision = "full"  # precision in which gradients travel
 
     def setup(self):
         buckets = self.run.buckets(self.config.bucket_mb)
@@ -37,12 +35,8 @@ class Method(thinwire.Method):
     def grad_ready(self, param):
         bucket = self.bucket_of[param]
         if bucket.arrived():
-            self.sent.append((bucket, self.run.world.mean(self.travelling(bucket.gradients))))
-
-    def travelling(self, gradients):
-        if self.config.gradients == "full":
-            return gradients
-        return [gradient.to(DTYPES[self.config.gradients]) for gradient in gradients]
+            travelling = half.cast(bucket.gradients, self.config.gradients)
+            self.sent.append((bucket, self.run.world.mean(travelling)))
 
     def sync_gradients(self):
         for bucket, mean in self.sent:

@@ -6,7 +6,7 @@ import inspect
 import io
 import textwrap
 import tokenize
-from typing import Any, NamedTuple, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import pydantic
 from pydantic import ConfigDict, ValidationError
@@ -76,7 +76,7 @@ def describe(plugin_class: type) -> list[Option]:
     return [
         Option(
             field.name,
-            annotations.get(field.name, str(field.type)),
+            _type(annotations.get(field.name, ""), field.type),
             _default(field),
             comments.get(field.name, ""),
         )
@@ -103,6 +103,20 @@ def _read(source: str) -> tuple[dict[str, str], dict[str, str]]:
             lines = range(first, (node.end_lineno or node.lineno) + 1)
             comments[node.target.id] = " ".join(by_line[n] for n in lines if n in by_line)
     return annotations, comments
+
+
+def _type(written: str, type_: Any) -> str:
+    """The type as it is written, or what stands behind a name that says nothing to a reader."""
+    if written.isidentifier() and isinstance(type_, type):
+        return written
+    if get_origin(type_) is Literal:
+        return " | ".join(repr(value) for value in get_args(type_))
+    if "[" not in written and get_origin(type_) is Annotated:
+        base, *limits = get_args(type_)
+        parts = [part for limit in limits for part in getattr(limit, "metadata", [])]
+        facts = [fact for part in parts for fact in dataclasses.asdict(part).items()]
+        return ", ".join([base.__name__, *(f"{name}={value}" for name, value in facts)])
+    return written or str(type_)
 
 
 def _plain(annotation: ast.expr) -> str:

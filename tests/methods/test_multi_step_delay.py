@@ -218,6 +218,8 @@ def test_10_the_input_side_first_is_never_exposed_longer_than_the_order_of_the_b
 def test_a_warm_up_as_long_as_the_run_is_skipped_with_its_reason():
     assert "warm-up of 500 steps" in small.trainer(small.task(2), NAME).skip()
     assert small.trainer(small.task(2), NAME, warmup_steps=3).skip() is None
+    longer = small.trainer(small.task(2), NAME, warmup_steps=3, interval=13)
+    assert "rounds of 13 steps are longer than the 12 after" in longer.skip()
     lars = small.task(2, optimizer={"name": "lars", "lr": 0.1})
     assert "another one" in small.trainer(lars, NAME, warmup_steps=3).skip()
 

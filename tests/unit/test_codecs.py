@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from thinwire.codecs import indices, select, sparse
+from thinwire.codecs import half, indices, select, sparse
 from thinwire.codecs.maxima import Maxima
 
 ENCODINGS = ["int32", "bitmap", "run_length"]
@@ -174,6 +174,15 @@ def test_what_is_taken_and_what_stays_are_what_was_there(encoding, how, density)
     for kept, sent, whole in zip(here, dense, before):
         assert torch.equal(kept + sent, whole)
     assert sum(int((sent != 0).sum()) for sent in dense) == payload["values"].numel()
+
+
+@pytest.mark.parametrize(("precision", "relative"), [("bfloat16", 2**-8), ("float16", 2**-11)])
+def test_a_cast_halves_the_bytes_and_rounds_once(precision, relative):
+    here = [tensor.float() for tensor in tensors()]
+    for rounded, exact in zip(half.cast(here, precision), here):
+        assert rounded.element_size() == 2
+        assert float(((rounded.float() - exact) / exact).abs().max()) <= relative
+    assert half.cast(here, "full") is here
 
 
 def test_the_mean_counts_what_was_not_sent_as_zero():

@@ -9,6 +9,8 @@ from pydantic import Field
 from thinwire import options, plugins
 from thinwire.errors import Problems
 
+Share = Annotated[float, Field(gt=0, le=1)]
+
 
 class Plug:
     @dataclass
@@ -18,12 +20,17 @@ class Plug:
         densities: tuple[float, ...] = ()  # one for each epoch
         sizes: list[int] = field(default_factory=lambda: [1])  # of something
         plain: float = 0.5
+        share: Share = 0.1  # a named type
+        # Above.
+        commented: bool = True  # And behind.
 
 
 def test_options_are_described_from_the_source():
     described = {option.name: option for option in options.describe(Plug)}
     assert described["period"] == ("period", "int, ge=1", "16", "steps between two averages")
-    assert described["memory"].type == "Literal['keep', 'reset']"
+    assert described["memory"].type == "'keep' | 'reset'"
+    assert described["share"].type == "float, gt=0, le=1"
+    assert described["commented"].help == "Above. And behind."
     assert described["sizes"].default == "[1]"
     assert described["plain"].help == ""
 
@@ -35,11 +42,13 @@ def test_options_take_their_defaults_and_nothing_is_converted():
         "densities": (),
         "sizes": [1],
         "plain": 0.5,
+        "share": 0.1,
+        "commented": True,
     }
     with pytest.raises(Problems) as caught:
         options.resolve(Plug, {"period": "4", "memory": "forget", "densitys": [0.1]})
     assert len(caught.value.found) == 3
-    assert "known are period, memory, densities, sizes, plain" in str(caught.value)
+    assert "known are period, memory, densities, sizes, plain, share, commented" in str(caught.value)
 
 
 def test_a_list_of_a_suite_is_taken_for_a_tuple():

@@ -1,0 +1,16 @@
+"""16-bit floats: half the bytes of single precision, and 8 (bfloat16) or 11 (float16) bits of mantissa."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Precision = Literal["full", "bfloat16", "float16"]
+_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def cast(tensors: list[Tensor], precision: Precision) -> list[Tensor]:
+    """Copies in this precision; `full` gives the tensors themselves."""
+    if precision == "full":
+        return tensors
+    return [tensor.to(_DTYPES[precision]) for tensor in tensors]
