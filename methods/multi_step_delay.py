@@ -110,7 +110,8 @@ class Method(thinwire.Method):
         memory["left"] -= 1
         if memory["left"] == 0:
             self.end_round()
-        self.note_first_loss()
+        if self.wants_epoch_loss():
+            self.note_first_loss()
 
     def begin_round(self):
         memory, run = self.memory, self.run

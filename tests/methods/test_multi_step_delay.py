@@ -86,8 +86,15 @@ def test_6_bytes_are_those_of_one_gradient_a_round(delay):
     size = 4 * flat(run.workers[0].run.weights).numel()
     rounds = 2 + 4  # warm-up, and 13 steps in rounds of 4, 4, 4 and 1
     total = run.workers[0].ledger.total()
-    assert total.payload_push == total.payload_pull == rounds * size + 4  # the loss of the warm-up
-    assert sum(worker.ledger.total().wire_sent for worker in run.workers) == 2 * 3 * (rounds * size + 4)
+    assert total.payload_push == total.payload_pull == rounds * size
+    assert sum(worker.ledger.total().wire_sent for worker in run.workers) == 2 * 3 * rounds * size
+
+
+def test_6_an_interval_that_follows_the_loss_costs_four_bytes_for_each_look():
+    run = small.trainer(small.task(4, dtype=torch.float32), NAME, warmup_steps=2)
+    run.train()
+    control = run.workers[0].ledger.rows["world", "mean", "control"]
+    assert control.payload_push == 4 * (1 + 3)  # at the end of the warm-up, and after each epoch
 
 
 @pytest.mark.parametrize("delay", [0, 1])
