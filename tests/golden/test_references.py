@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from tests import small
-from tests.reference import adacomm, daso, dgc, hsgd, local_sgd, multi_step_delay, ssgd, top_k
+from tests.reference import adacomm, daso, dgc, hsgd, hylo, local_sgd, multi_step_delay, ssgd, top_k
 from tests.reference.lars import Lars
 from thinwire.data.batches import Batches
 from thinwire.optim.schedule import learning_rate
@@ -21,6 +21,8 @@ STEPS, STEPS_PER_EPOCH = 36, 6
 DGC = {"density": 0.02, "warmup_densities": (), "selection": "exact"}
 DASO = {"warmup_epochs": 1, "cooldown_epochs": 1, "blocking_dtype": "full", "patience": 0}
 DELAY = {"warmup_steps": 4, "interval": 3}
+# The small model has a convolution of 27 entries and a linear layer of 270.
+HYLO = {"conv_threshold": 16, "linear_threshold": 100}
 
 # Method, its reference, and options of the method.
 CASES = [
@@ -45,6 +47,11 @@ CASES = [
     ("daso", daso, {**DASO, "max_skips": 2, "plateau_threshold": 0.9, "control": "published"}),
     ("daso", daso, {**DASO, "max_skips": 1, "blocking_dtype": "float16"}),
     ("daso", daso, {**DASO, "max_skips": 1, "blocking_dtype": "float16", "blocking_sends": "weights"}),
+    ("ps_sgd", ssgd, {}),
+    ("ps_sgd", ssgd, {"servers": "one"}),
+    ("hylo", hylo, {**HYLO, "warmup_steps": 3}),
+    ("hylo", hylo, {**HYLO, "kappa": 0.5, "least_rate": 0.5}),
+    ("hylo", hylo, {**HYLO, "kappa": 2.0, "importance": "l2", "exponent": 2.0, "least_rate": 0.01}),
     ("multi_step_delay", multi_step_delay, DELAY),
     ("multi_step_delay", multi_step_delay, {**DELAY, "delay": 1, "slice": 20, "credit": 50}),
     ("multi_step_delay", multi_step_delay, {**DELAY, "at_sync": 0.7, "in_round": 0.4, "slice": 1}),
@@ -61,6 +68,14 @@ DEFAULTS = {
     dgc: {"masking": True, "clip_norm": None, "steps_per_epoch": STEPS_PER_EPOCH},
     hsgd: {"level_1": "gradients"},
     daso: {"loss": None, "steps_per_epoch": STEPS_PER_EPOCH, "blocking_sends": "delta"},
+    hylo: {
+        "kinds": ["conv", "other", "other", "other", "linear", "other"],
+        "exponent": 0.5,
+        "least_rate": 0.1,
+        "kappa": 1.0,
+        "importance": "l1",
+        "warmup_steps": 0,
+    },
     multi_step_delay: {
         "loss": None,
         "steps_per_epoch": STEPS_PER_EPOCH,
@@ -75,7 +90,7 @@ DEFAULTS = {
     },
 }
 # Options that change how things are sent, and not what comes out.
-SENDING = ("indices", "selection", "slice", "credit", "adaptive")
+SENDING = ("indices", "selection", "slice", "credit", "adaptive", "servers")
 
 
 def build():

@@ -1,0 +1,91 @@
+"""Hylo, reconstructed: of convolutions the important kernels are pushed, of large linear layers two bits.
+
+    u_i = r_i + g_i
+    convolution: the m kernels of largest |u_i| are pushed, r_i keeps the others
+    linear: T = kappa mean |u_i|; +T, -T or 0 is pushed for each entry, r_i <- u_i - what was pushed
+    server: w <- optimizer(w, 1/W sum_i push_i); every worker pulls the weights, dense
+
+Sources: J. Peng's thesis (HUST, 2020) and the conference paper "Hylo: Hybrid Layer-Based Optimization to
+Reduce Communication in Distributed Deep Learning", of which only the abstracts could be read; the two-bit
+layout is that of MXNet. Reconstructed: which layers are large, the share (threshold / size)^exponent of the
+kernels, their importance (norm of residual and gradient together, so that a kernel that waits rises), and
+the threshold T, the mean magnitude. Biases, normalisation and small layers are pushed dense. The optimizer,
+with its momentum, runs on the servers, which are spread over the workers tensor by tensor.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from pydantic import Field
+
+import thinwire
+from thinwire.codecs import kernels, two_bit
+from thinwire.optim.server import OptimizerServer
+
+EVERYTHING_DENSE = {"conv_threshold": 10**9, "linear_threshold": 10**9}
+
+
+class Method(thinwire.Method):
+    equals_ssgd = [EVERYTHING_DENSE, {**EVERYTHING_DENSE, "nodes": 2}, {"warmup_steps": 1000}]
+    short = {"conv_threshold": 16, "linear_threshold": 100, "warmup_steps": 2}
+
+    @dataclass
+    class Config:
+        conv_threshold: Annotated[int, Field(ge=1)] = 32_768  # entries above which kernels are chosen
+        linear_threshold: Annotated[int, Field(ge=1)] = 32_768  # entries above which two bits are pushed
+        exponent: Annotated[float, Field(ge=0)] = 0.5  # how fast the share of kernels falls with size
+        least_rate: Annotated[float, Field(gt=0, le=1)] = 0.1  # smallest share of kernels
+        importance: kernels.Importance = "l1"  # norm by which kernels are chosen
+        kappa: Annotated[float, Field(gt=0)] = 1.0  # threshold of the two bits, in mean magnitudes
+        warmup_steps: Annotated[int, Field(ge=0)] = 0  # everything dense for so many steps
+
+    def setup(self):
+        self.servers = []
+        for param in self.run.params:
+            memory = self.memory[str(param.index)] = {"server": {}}
+            if self.kind(param) != "dense":
+                memory["residual"] = torch.zeros_like(param.tensor)
+            decode = lambda push, param=param: self.decode(push, param)  # noqa: E731
+            self.servers.append(OptimizerServer(memory["server"], self.run, param.tensor, decode))
+
+    def kind(self, param):
+        numel = param.tensor.numel()
+        if param.kind == "conv" and param.tensor.dim() > 1 and numel > self.config.conv_threshold:
+            return "kernels"
+        if param.kind == "linear" and numel > self.config.linear_threshold:
+            return "two bits"
+        return "dense"
+
+    def kernels_of(self, param):
+        """How many kernels of a convolution are pushed."""
+        rate = (self.config.conv_threshold / param.tensor.numel()) ** self.config.exponent
+        share = min(1.0, max(self.config.least_rate, rate))
+        return max(1, math.ceil(round(share * param.tensor.shape[0], 9)))
+
+    def step(self):
+        pulls = [
+            self.run.world.push_pull(param.index, self.encode(param), server)
+            for param, server in zip(self.run.params, self.servers)
+        ]
+        for weight, pull in zip(self.run.weights, pulls):
+            weight.copy_(pull.wait()["weights"])
+
+    def encode(self, param):
+        if self.kind(param) == "dense" or self.run.step < self.config.warmup_steps:
+            return {"values": param.grad}
+        residual = self.memory[str(param.index)]["residual"]
+        residual += param.grad
+        if self.kind(param) == "kernels":
+            return kernels.take(residual, self.kernels_of(param), self.config.importance)
+        threshold = self.config.kappa * residual.abs().mean()
+        codes = two_bit.quantise(residual, threshold)
+        residual -= threshold * codes
+        return {"values": two_bit.pack(codes), "scales": threshold.view(1)}
+
+    def decode(self, push, param):
+        if "scales" in push:
+            codes = two_bit.unpack(push["values"], param.tensor.numel())
+            return push["scales"] * codes.view(param.tensor.shape)
+        return kernels.give(push, like=param.tensor)

@@ -1,0 +1,39 @@
+"""Synchronous SGD on parameter servers: every worker pushes its gradient, and pulls the new weights.
+
+    on the server of a tensor: g <- 1/W sum_i g_i, w <- optimizer(w, g); every worker: w_i <- w
+
+Source: Li et al., "Scaling Distributed Machine Learning with the Parameter Server" (OSDI 2014), synchronous.
+Not a method to compare with SSGD, which it is, but what the server methods are built on: the optimizer, with
+its momentum and weight decay, runs on the servers, which are spread over the workers tensor by tensor, or all
+on one worker.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import thinwire
+from thinwire.optim.server import OptimizerServer
+
+
+class Method(thinwire.Method):
+    equals_ssgd = [{}, {"nodes": 2}, {"servers": "one"}, {"servers": "one", "nodes": 2}]
+
+    @dataclass
+    class Config:
+        servers: Literal["spread", "one"] = "spread"  # over all workers, or on the first one
+
+    def setup(self):
+        self.servers = []
+        for param in self.run.params:
+            memory = self.memory[str(param.index)] = {}
+            server = OptimizerServer(memory, self.run, param.tensor, decode=lambda push: push["values"])
+            self.servers.append(server)
+
+    def step(self):
+        spread = self.config.servers == "spread"
+        pulls = [
+            self.run.world.push_pull(param.index if spread else 0, {"values": param.grad}, server)
+            for param, server in zip(self.run.params, self.servers)
+        ]
+        for weight, pull in zip(self.run.weights, pulls):
+            weight.copy_(pull.wait()["weights"])

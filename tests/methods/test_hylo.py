@@ -1,0 +1,249 @@
+"""Hylo: its two codecs, the share of kernels, what it owes, and the bytes of whole networks."""
+
+import math
+
+import pytest
+import torch
+
+from tests import small
+from tests.reference import hylo as reference
+from thinwire import plugins
+from thinwire.codecs import kernels, two_bit
+from thinwire.errors import Problems
+from thinwire.options import resolve
+
+
+def random(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+@pytest.mark.parametrize("numel", [0, 1, 15, 16, 17, 1000])
+def test_two_bits_come_back_in_words_of_sixteen(numel):
+    codes = torch.randint(-1, 2, (numel,), generator=torch.Generator().manual_seed(0), dtype=torch.int8)
+    packed = two_bit.pack(codes)
+    assert packed.numel() == 4 * math.ceil(numel / 16)
+    assert torch.equal(two_bit.unpack(packed, numel), codes)
+    assert bytes(packed.tolist()) == reference.pack(codes.numpy())
+
+
+def test_the_layout_is_that_of_mxnet():
+    packed = two_bit.pack(torch.tensor([1, -1, 0, 1], dtype=torch.int8))
+    assert packed.tolist() == [0xE3, 0, 0, 0]
+    # The code 01, which is never written, is nothing.
+    assert two_bit.unpack(torch.tensor([0b01_11_01_10], dtype=torch.uint8), 4).tolist() == [0, 1, 0, -1]
+
+
+def test_the_threshold_itself_is_sent_and_a_threshold_of_zero_sends_nothing():
+    values = torch.tensor([0.5, -0.5, 0.499, -0.501, 0.0])
+    assert two_bit.quantise(values, torch.tensor(0.5)).tolist() == [1, -1, 0, -1, 0]
+    assert two_bit.quantise(torch.zeros(3), torch.tensor(0.0)).tolist() == [0, 0, 0]
+
+
+def test_a_fixed_threshold_is_mxnets_example_step_by_step():
+    """Threshold 0.5 on gradients that are not averaged: residuals carry over."""
+    residual = torch.zeros(4)
+    seen = []
+    for gradient in ([0.3, -0.6, 1.2, 0.0], [0.3, -0.6, 0.0, 0.1], [0.0, 0.0, 0.0, 0.4]):
+        residual += torch.tensor(gradient)
+        codes = two_bit.quantise(residual, torch.tensor(0.5))
+        residual -= 0.5 * codes
+        seen.append(codes.tolist())
+    assert seen == [[0, -1, 1, 0], [1, -1, 1, 0], [0, 0, 0, 1]]
+    torch.testing.assert_close(residual, torch.tensor([0.1, -0.2, 0.2, 0.0]), rtol=0, atol=1e-6)
+
+
+def method(**options):
+    return small.trainer(small.task(2), "hylo", **options).workers[0].method
+
+
+def kernels_of(numel, filters, **options):
+    class Convolution:
+        tensor = torch.empty(filters, numel // filters, device="meta")
+
+    return method(**options).kernels_of(Convolution)
+
+
+def test_the_share_of_kernels_falls_with_the_root_of_the_size():
+    shares = {36_864: 0.94, 147_456: 0.47, 589_824: 0.24, 2_359_296: 0.12}
+    for numel, share in shares.items():
+        assert kernels_of(numel, 512) == pytest.approx(512 * share, abs=3)
+    counts = [kernels_of(numel * 64, 64) for numel in range(512, 60_000, 512)]
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] == 64  # at the threshold all of them
+    assert counts[-1] == math.ceil(0.1 * 64)
+    assert kernels_of(10**7, 1) == 1
+
+
+@pytest.mark.parametrize("importance", ["l1", "l2"])
+def test_the_most_important_kernels_travel_and_the_others_stay(importance):
+    here, before = random(40, 3, 3, 3), random(40, 3, 3, 3)
+    payload = kernels.take(here, 10, importance)
+    sent = kernels.give(payload, like=before)
+    assert torch.equal(sent + here, before)
+    norms = before.flatten(1).norm(p=1 if importance == "l1" else 2, dim=1)
+    gone = here.flatten(1).abs().sum(1) == 0
+    assert int(gone.sum()) == 10
+    assert norms[gone].min() >= norms[~gone].max()
+
+
+@pytest.mark.parametrize(
+    ("count", "of", "index_bytes"), [(1, 512, 4), (100, 512, 64), (2, 512, 8), (512, 512, 0)]
+)
+def test_places_are_written_the_shorter_way(count, of, index_bytes):
+    payload = kernels.take(random(of, 4), count, "l1")
+    written = payload.get("indices", torch.empty(0))
+    assert written.numel() * written.element_size() == index_bytes
+
+
+def test_no_kernel_waits_for_ever():
+    """With the same gradient every step, what waits grows until it is its turn."""
+    gradient, residual = random(20, 3, 3), torch.zeros(20, 3, 3, dtype=torch.float64)
+    sent = torch.zeros(20, dtype=torch.bool)
+    for _ in range(200):
+        residual += gradient
+        before = residual.clone()
+        kernels.take(residual, 2, "l1")
+        sent |= (before - residual).flatten(1).any(1)
+    assert bool(sent.all())
+
+
+def test_over_a_run_what_was_sent_and_what_is_owed_is_what_came(monkeypatch):
+    run = small.trainer(small.task(3), "hylo", conv_threshold=16, linear_threshold=100)
+    came, sent = {}, {}
+    for rank, worker in enumerate(run.workers):
+        inner = worker.method.encode
+
+        def encode(param, rank=rank, worker=worker, inner=inner):
+            key = (rank, param.index)
+            came[key] = came.get(key, 0) + param.grad
+            push = inner(param)
+            sent[key] = sent.get(key, 0) + worker.method.decode(push, param)
+            return push
+
+        monkeypatch.setattr(worker.method, "encode", encode)
+    run.train()
+    for (rank, index), total in came.items():
+        owed = run.workers[rank].method.memory[str(index)].get("residual", torch.zeros_like(total))
+        torch.testing.assert_close(sent[rank, index] + owed, total, rtol=0, atol=1e-12)
+
+
+def test_workers_with_the_same_images_are_one_worker():
+    one = small.trainer(small.task(1, data=small.digits(120), batch=8), "hylo", **OPTIONS)
+    four = small.trainer(small.task(4, data=small.digits(480), batch=32), "hylo", **OPTIONS)
+    four.batches.at = lambda step, at=one.batches.at: at(step) * 4
+    stream = {worker._forward_seed for worker in one.workers}
+    for worker in four.workers:
+        (worker._forward_seed,) = stream
+    one.train(until=3)
+    four.train(until=3)
+    for mine, theirs in zip(four.workers[0].run.weights, one.workers[0].run.weights):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-12)
+
+
+OPTIONS = {"conv_threshold": 16, "linear_threshold": 100}
+
+
+def push_bytes(shapes):
+    """Bytes that a worker pushes a step, through the method's own rules, without any weights."""
+    hylo = method()
+    total = 0
+    for kind, shape in shapes:
+
+        class Param:
+            tensor = torch.empty(shape, device="meta")
+
+        Param.kind = kind
+        numel = math.prod(shape)
+        what = hylo.kind(Param)
+        if what == "two bits":
+            total += 4 * math.ceil(numel / 16) + 4
+        elif what == "kernels" and hylo.kernels_of(Param) < shape[0]:
+            m = hylo.kernels_of(Param)
+            total += 4 + min(4 * m, math.ceil(shape[0] / 8)) + 4 * m * math.prod(shape[1:])
+        else:
+            total += 4 * numel
+    return total, 4 * sum(math.prod(shape) for _, shape in shapes)
+
+
+def convolutions(*pairs, size=3, bias=True):
+    for c_in, c_out in pairs:
+        yield "conv", (c_out, c_in, size, size)
+        if bias:
+            yield "bias", (c_out,)
+
+
+def linears(*pairs):
+    for n_in, n_out in pairs:
+        yield "linear", (n_out, n_in)
+        yield "bias", (n_out,)
+
+
+def vgg_16(*head, norm=False):
+    widths = [64, 64, 128, 128, 256, 256, 256, 512, 512, 512, 512, 512, 512]
+    norms = [("norm", (width,)) for width in widths for _ in ("weight", "bias") if norm]
+    return [*convolutions(*zip([3, *widths], widths)), *norms, *linears(*head)]
+
+
+def alexnet():
+    first = [("conv", (64, 3, 11, 11)), ("bias", (64,)), ("conv", (192, 64, 5, 5)), ("bias", (192,))]
+    rest = convolutions((192, 384), (384, 256), (256, 256))
+    return [*first, *rest, *linears((9216, 4096), (4096, 4096), (4096, 1000))]
+
+
+def resnet_18():
+    """The form for small images, 100 classes."""
+    yield from [("conv", (64, 3, 3, 3)), ("norm", (64,)), ("norm", (64,))]
+    before = 64
+    for width in (64, 64, 128, 128, 256, 256, 512, 512):
+        for c_in in (before, width):
+            yield from [("conv", (width, c_in, 3, 3)), ("norm", (width,)), ("norm", (width,))]
+        if before != width:
+            yield from [("conv", (width, before, 1, 1)), ("norm", (width,)), ("norm", (width,))]
+        before = width
+    yield from linears((512, 100))
+
+
+CIFAR_HEAD = ((512, 512), (512, 512), (512, 10))
+IMAGENET_HEAD = ((25_088, 4096), (4096, 4096), (4096, 1000))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "push_megabytes", "dense_megabytes", "share_percent"),
+    [
+        (list(resnet_18()), 8.34, 44.88, 18.6),
+        (vgg_16(*CIFAR_HEAD, norm=True), 8.77, 61.0, 14.4),
+        (vgg_16(*IMAGENET_HEAD), 39.5, 553, 7.1),
+        (alexnet(), 17.0, 244, 7.0),
+    ],
+    ids=["resnet-18", "vgg-16 cifar", "vgg-16", "alexnet"],
+)
+def test_the_bytes_of_whole_networks(shapes, push_megabytes, dense_megabytes, share_percent):
+    pushed, dense = push_bytes(shapes)
+    assert dense / 1e6 == pytest.approx(dense_megabytes, rel=3e-3)
+    assert pushed / 1e6 == pytest.approx(push_megabytes, rel=5e-3)
+    assert 100 * pushed / dense == pytest.approx(share_percent, abs=0.06)
+
+
+def test_counted_bytes_are_the_formula():
+    run = small.trainer(small.task(4, dtype=torch.float32), "hylo", **OPTIONS, least_rate=0.1, exponent=1.0)
+    run.train()
+    method = run.workers[0].method
+    m = method.kernels_of(method.run.params[0])
+    assert m < 3
+    kernels_bytes = 4 + min(4 * m, 1) + 4 * m * 9
+    linear_bytes = 4 * math.ceil(270 / 16) + 4
+    dense = 4 * sum(p.tensor.numel() for p in method.run.params if method.kind(p) == "dense")
+    total = run.workers[0].ledger.total()
+    assert total.payload_push == run.total_steps * (kernels_bytes + linear_bytes + dense)
+    numel = sum(p.tensor.numel() for p in method.run.params)
+    assert total.payload_pull == run.total_steps * 4 * numel  # pulled dense: no more than half can be saved
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"kappa": 0.0}, {"least_rate": 0.0}, {"least_rate": 1.5}, {"conv_threshold": 0}, {"exponent": -1.0}],
+)
+def test_bad_options_are_one_sentence(options):
+    with pytest.raises(Problems) as caught:
+        resolve(plugins.get("method", "hylo").load(), options)
+    assert len(caught.value.found) == 1

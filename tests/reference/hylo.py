@@ -1,0 +1,193 @@
+"""Hylo: whole filters of large convolutions, two bits an entry for large linear layers, a server."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from .sgd import Gradient, LearningRate, Optimizer, Tensors, copy_tensors, mean_over_workers
+
+BITS_OF_CODE = {1: 0b11, -1: 0b10, 0: 0b00}
+CODE_OF_BITS = {0b11: 1, 0b10: -1, 0b01: 0, 0b00: 0}
+
+
+def rate(entries: int, conv_threshold: int, exponent: float, least_rate: float) -> float:
+    """Return the share of a convolution's filters that is sent, from the size of its weight.
+
+        rate = min(1, max(least_rate, (conv_threshold / entries) ** exponent))
+
+    Source: reconstruction; published is only that the share follows from the layer's size.
+    """
+    return float(min(1.0, max(least_rate, (conv_threshold / entries) ** exponent)))
+
+
+def count_sent(share: float, filters: int) -> int:
+    """Return m = ceil(share * filters), at least 1, at most all filters.
+
+    The product is rounded to 9 decimals first, so that 0.07 * 100, which is 7.000000000000001
+    in binary, counts as 7.
+    """
+    return min(max(1, math.ceil(round(share * filters, 9))), filters)
+
+
+def kernels_to_send(tensor: np.ndarray, share: float, importance: str) -> list[int]:
+    """Return the indices, in rising order, of the filters with the largest scores.
+
+    Filter o is tensor[o]; count_sent(share, number of filters) of them are chosen. Its score is
+
+        sum |tensor[o]|             with importance "l1"
+        sqrt(sum tensor[o] ** 2)    with importance "l2"
+
+    Of filters with equal scores, the one with the lower index is chosen first.
+
+    Source: reconstruction; published is only that the important kernels are sent.
+    """
+    filters = tensor.shape[0]
+    scores = []
+    for o in range(filters):
+        if importance == "l1":
+            scores.append(float(np.sum(np.abs(tensor[o]))))
+        elif importance == "l2":
+            scores.append(math.sqrt(float(np.sum(tensor[o] ** 2))))
+        else:
+            raise ValueError(f"unknown importance {importance!r}")
+
+    by_score = sorted(range(filters), key=lambda o: (-scores[o], o))
+    return sorted(by_score[: count_sent(share, filters)])
+
+
+def two_bit(u: np.ndarray, kappa: float) -> tuple[float, np.ndarray]:
+    """Return the threshold T and, in the shape of u, the codes; T * codes is what is sent.
+
+        T = kappa * mean |u|
+        code = +1 where u >= T, -1 where u <= -T, 0 elsewhere       (0 everywhere if T == 0)
+
+    Source: the codes are those of MXNet's 2-bit gradient compression (its
+    src/kvstore/gradient_compression-inl.h), where the threshold is also the value decoded. The
+    threshold is a reconstruction; published is only that it follows from the overall size of the
+    layer's gradient.
+    """
+    threshold = kappa * float(np.mean(np.abs(u)))
+    codes = np.zeros(u.shape, dtype=np.int64)
+    if threshold != 0:
+        codes[u >= threshold] = 1
+        codes[u <= -threshold] = -1
+    return threshold, codes
+
+
+def pack(codes: np.ndarray | Sequence[int]) -> bytes:
+    """Return the codes, in row-major order, as bytes: ceil(n / 16) words of 4 bytes for n codes.
+
+    Code i lies in byte i // 4; the first of a byte's 4 codes has the two most significant bits.
+    +1 is 11, -1 is 10, 0 is 00, and what is left of the last word is 00.
+
+    Source: MXNet, src/kvstore/gradient_compression-inl.h.
+    """
+    flat = np.asarray(codes).reshape(-1)
+    packed = bytearray(4 * ((flat.size + 15) // 16))
+    for i in range(flat.size):
+        code = flat[i].item()
+        if code not in BITS_OF_CODE:
+            raise ValueError(f"a code must be -1, 0 or 1, not {code}")
+        packed[i // 4] |= BITS_OF_CODE[code] << (6 - 2 * (i % 4))
+    return bytes(packed)
+
+
+def unpack(packed: bytes, n: int) -> np.ndarray:
+    """Return the first n codes of the bytes that pack returned, flat; bits 01 are read as 0."""
+    if len(packed) != 4 * ((n + 15) // 16):
+        raise ValueError(f"{n} codes do not fill {len(packed)} bytes")
+
+    codes = np.zeros(n, dtype=np.int64)
+    for i in range(n):
+        codes[i] = CODE_OF_BITS[(packed[i // 4] >> (6 - 2 * (i % 4))) & 0b11]
+    return codes
+
+
+def train(
+    weights: Sequence[np.ndarray],
+    gradient: Gradient,
+    workers: int,
+    steps: int,
+    learning_rate: LearningRate,
+    momentum: float,
+    weight_decay: float,
+    nesterov: bool,
+    kinds: Sequence[str],
+    conv_threshold: int,
+    linear_threshold: int,
+    exponent: float,
+    least_rate: float,
+    kappa: float,
+    importance: str,
+    warmup_steps: int,
+) -> list[Tensors]:
+    """Return, for every step, the server's weights after that step, which all workers then hold.
+
+    kinds names every tensor "conv", "linear" or "other". Filters are compressed of a "conv"
+    tensor with more than conv_threshold entries, entries of a "linear" one with more than
+    linear_threshold; every other tensor is dense, and so are all during the first warmup_steps
+    steps, when the residuals rest. At every step t, for every tensor, with worker k's gradient
+    g_k at the weights w and its residual r_k (zero at first):
+
+        dense:   s_k = g_k
+        conv:    u = r_k + g_k
+                 s_k = u in the filters of kernels_to_send(u), zero in the others
+                 r_k = u with the filters that were sent set to zero
+        linear:  u = r_k + g_k
+                 T, codes = two_bit(u, kappa)
+                 s_k = T * codes
+                 r_k = u - s_k
+        G = (1/K) * sum_k s_k
+        w = Optimizer(w, G, lr(t))
+
+    A filter that a worker does not send counts as zero: the sum is always divided by K. There is
+    one optimizer, the server's: momentum and weight decay act after the aggregation.
+
+    Source: reconstruction from what is published about "Hylo: Hybrid Layer-Based Optimization to
+    Reduce Communication in Distributed Deep Learning" (Huazhong University of Science and
+    Technology); the 2-bit codes are MXNet's.
+    """
+    if len(kinds) != len(weights):
+        raise ValueError(f"{len(weights)} tensors need as many kinds, not {len(kinds)}")
+    for kind in kinds:
+        if kind not in ("conv", "linear", "other"):
+            raise ValueError(f"unknown kind {kind!r}")
+    if importance not in ("l1", "l2"):
+        raise ValueError(f"unknown importance {importance!r}")
+
+    server = copy_tensors(weights)
+    optimizer = Optimizer(momentum, weight_decay, nesterov)
+    residual_of = [[np.zeros_like(w) for w in server] for _ in range(workers)]
+    history: list[Tensors] = []
+
+    for step in range(steps):
+        compress = step >= warmup_steps
+        sent_of = []
+        for worker in range(workers):
+            own = copy_tensors(gradient(worker, step, copy_tensors(server)))
+            sent = []
+            for index, g in enumerate(own):
+                if compress and kinds[index] == "conv" and g.size > conv_threshold:
+                    u = residual_of[worker][index] + g
+                    share = rate(g.size, conv_threshold, exponent, least_rate)
+                    message = np.zeros_like(u)
+                    left = u.copy()
+                    for o in kernels_to_send(u, share, importance):
+                        message[o] = u[o]
+                        left[o] = 0
+                    residual_of[worker][index] = left
+                elif compress and kinds[index] == "linear" and g.size > linear_threshold:
+                    u = residual_of[worker][index] + g
+                    threshold, codes = two_bit(u, kappa)
+                    message = threshold * codes
+                    residual_of[worker][index] = u - message
+                else:
+                    message = g
+                sent.append(message)
+            sent_of.append(sent)
+
+        server = optimizer.step(server, mean_over_workers(sent_of), learning_rate(step))
+        history.append(copy_tensors(server))
+
+    return history

@@ -1,0 +1,50 @@
+"""A parameter server that keeps one tensor's weights and steps them with the recipe's optimizer."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from thinwire.channel import Payload
+from thinwire.method import Run, Server
+
+
+class OptimizerServer(Server):
+    """Averages what is pushed, steps, and answers with the new weights.
+
+    `memory` keeps the weight and the optimizer's state, so that both are saved with the run. `decode` turns a
+    push into a gradient of the weight's shape. The weight is copied at the first push, so only the worker on
+    which the server lives keeps one.
+    """
+
+    def __init__(
+        self, memory: dict[str, Any], run: Run, weight: Tensor, decode: Callable[[Payload], Tensor]
+    ) -> None:
+        super().__init__(memory)
+        self._run = run
+        self._weight = weight
+        self._decode = decode
+        self._param: nn.Parameter | None = None
+
+    def update(self, pushes: list[Payload]) -> Payload:
+        """The weights after a step along the mean of the pushes."""
+        param, optimizer = self._ready()
+        total = self._decode(pushes[0]).clone()
+        for push in pushes[1:]:
+            total += self._decode(push)
+        param.grad = total.div_(len(pushes))
+        optimizer.param_groups[0]["lr"] = self._run.lr
+        optimizer.step()
+        param.grad = None
+        return {"weights": param.data}
+
+    def _ready(self) -> tuple[nn.Parameter, torch.optim.Optimizer]:
+        """The weight and its optimizer, made anew or from what was saved."""
+        if self._param is None:
+            weight = self.memory.setdefault("weight", self._weight.detach().clone())
+            self._param = nn.Parameter(weight)
+            self._optimizer = self._run.make_optimizer([self._param])
+            # The optimizer writes its state into the memory.
+            self._optimizer.state[self._param] = self.memory.setdefault("state", {})
+        return self._param, self._optimizer
