@@ -13,7 +13,10 @@ and S shrink (4, 1), (2, 1), (1, 1), and start again from `max_skips`. Momentum 
 `control: published` is what the authors' code does; `corrected`, the default, mends what there is an
 accident: messages merge on time with B = 2 and B = 1, with their true age, and before new weights are sent;
 what is in flight at the end of an epoch merges before the blocking mean instead of being overwritten; without
-a warm-up the first epoch cycles; B never starts above `max_skips`, S never below 1. `blocking_sends: delta`,
+a warm-up the first epoch cycles; B never starts above `max_skips`, S never below 1. On time is not always
+better: a merge leaves 2 S / (2 S + P) of the progress since it was sent, so with B = 1 on many nodes the
+formula all but stops the run, and the accident does not (tests/methods/test_daso.py has the table).
+`blocking_sends: delta`,
 the default, casts the change since the last blocking mean to 16 bits, where the authors' code casts the
 weights and so rounds the model. Left out: steps at which even the gradients of a node are not averaged.
 """
@@ -52,6 +55,8 @@ class Method(thinwire.Method):
     def skip(self):
         epochs = self.run.total_steps // self.run.steps_per_epoch
         blocking = self.config.warmup_epochs + self.config.cooldown_epochs
+        if self.run.steps_per_epoch == 1:
+            return "with one step an epoch all of them are blocking"
         if blocking >= epochs:
             return f"its {blocking} blocking epochs leave none of the run's {epochs} to cycle in"
         return None
@@ -173,13 +178,13 @@ class Method(thinwire.Method):
         epoch = self.run.epoch + 1
         epochs = self.run.total_steps // self.run.steps_per_epoch
         memory, config = self.memory, self.config
+        self.run.log("skips", memory["skips"])
         if epoch < config.warmup_epochs or epoch >= epochs - config.cooldown_epochs:
             memory["skips"], memory["wait"] = 0, 0
         elif epoch == config.warmup_epochs:
             memory["skips"], memory["wait"] = self.start_of_cycling()
         elif self.is_plateau(loss) and memory["skips"] > 0:
             self.shorten()
-        self.run.log("skips", memory["skips"])
 
     def shorten(self):
         memory = self.memory

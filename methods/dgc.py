@@ -41,7 +41,9 @@ class Method(thinwire.Method):
         density: Density = 0.001  # share of each compressed tensor's entries that is sent after the warm-up
         warmup_densities: tuple[Density, ...] = (0.25, 0.0625, 0.015625, 0.004)  # of the first epochs
         masking: bool = True  # does the momentum of an entry that was sent start again from zero?
-        clip_norm: Annotated[float, Field(gt=0)] | None = None  # most length of the mean gradient
+        clip_norm: Annotated[float, Field(gt=0)] | None = (
+            None  # most length of a mean of independent gradients
+        )
         selection: Literal["sampled", "exact"] = "sampled"  # how the largest entries are found
         indices: Encoding = "run_length"  # how positions are written down: int32, bitmap or run_length
 
@@ -53,6 +55,9 @@ class Method(thinwire.Method):
     def skip(self):
         if not isinstance(self.run.make_optimizer(self.run.weights), torch.optim.SGD):
             return "its momentum correction is that of SGD, and the recipe's optimizer is another one"
+        warmup, epochs = len(self.config.warmup_densities), self.run.total_steps // self.run.steps_per_epoch
+        if warmup >= epochs:
+            return f"its warm-up of {warmup} epochs leaves none of the run's {epochs}"
         return None
 
     def setup(self):
@@ -70,7 +75,7 @@ class Method(thinwire.Method):
     def sync_gradients(self):
         if self.config.clip_norm is not None:
             self.clip()
-        if self.density() == 1:
+        if self.density() == 1 or not self.compressed:
             self.run.world.mean(self.run.gradients).wait()
             return
         dense = self.run.world.mean([param.grad for param in self.dense])

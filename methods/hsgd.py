@@ -7,11 +7,13 @@ Trans. Inf. & Syst. E103-D(12), 2020. Only its abstract could be read, so this i
 hierarchical synchronous SGD, whose first level moves through the node's shared memory. Its LARS is a recipe
 (`optimizer: {name: lars}`), its contiguous parallel input belongs to the data.
 
-Decisions: b_i is the number of images, so unequal batches are exact; between nodes the workers share the
-work, worker j of every node carries the j-th part of the gradient, and the parts meet again inside the node;
-every worker applies the optimizer to its own copy, where the paper has one copy a node. `level_1: weights` is
-the other reading of the abstract, for comparison: each worker steps by itself, and weights are averaged. The
-two are the same for SGD and batches in fixed proportion, but not for LARS.
+Decisions: b_i is the number of images, so unequal batches are exact; the workers of a node share the work,
+worker j adds up the j-th part of the gradient (a reduce-scatter), carries it between the nodes, and hands it
+back to its mates (an all-gather), so that on the wire HSGD costs what a flat ring does, and between nodes
+less. Where a node has shared memory, what passes inside it costs no network; the ledgers count it all the
+same. Every worker applies the optimizer to its own copy, where the paper has one copy a node. `level_1:
+weights` is the other reading of the abstract, for comparison: each worker steps by itself, and weights are
+averaged. The two are the same for SGD and batches in fixed proportion, but not for LARS.
 """
 
 from dataclasses import dataclass
@@ -42,13 +44,32 @@ class Method(thinwire.Method):
         run = self.run
         share = run.samples * run.world.size / run.world_samples
         row = torch.cat([tensor.flatten() for tensor in tensors]) * share
-        # Level 1: in the node. Level 2: between nodes, each worker one part.
-        run.node.mean([row], kind).wait()
-        if run.across.size > 1:
-            parts = row.tensor_split(run.node.size)
-            run.across.mean([parts[run.node.rank]], kind).wait()
-            for broadcast in [run.node.broadcast([part], place, kind) for place, part in enumerate(parts)]:
-                broadcast.wait()
+        if run.across.size == 1:
+            run.node.mean([row], kind).wait()
+        else:
+            self.in_two_levels(row, kind)
         sizes = [tensor.numel() for tensor in tensors]
         for tensor, part in zip(tensors, row.split(sizes)):
             tensor.copy_(part.view_as(tensor))
+
+    def in_two_levels(self, row, kind):
+        node, parts = self.run.node, row.tensor_split(self.run.node.size)
+        gathered = [Mean({}) for _ in parts]
+        for push in [node.push_pull(j, {kind: part}, gathered[j]) for j, part in enumerate(parts)]:
+            push.wait()
+        own = parts[node.rank].copy_(gathered[node.rank].mean)
+        self.run.across.mean([own], kind).wait()
+        for broadcast in [node.broadcast([part], j, kind) for j, part in enumerate(parts)]:
+            broadcast.wait()
+
+
+class Mean(thinwire.Server):
+    """Keeps the mean of what the node's workers push, on the worker where it lives, and answers nothing."""
+
+    def update(self, pushes):
+        ((first, *others),) = zip(*(push.values() for push in pushes))
+        self.mean = first.clone()
+        for other in others:
+            self.mean += other
+        self.mean /= len(pushes)
+        return {}

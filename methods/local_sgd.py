@@ -10,8 +10,9 @@ learning rate, ceil(period sqrt(lr_0 / lr F / F_0)), and halves where that does 
 Decisions where public codes differ: the first average comes after H whole steps (PyTorch and EPFL average
 after the first), each worker keeps its own momentum, and batch-norm statistics stay local. Steps that are
 left over at the end are averaged too, and counted. AdaComm adapts after every epoch (the paper: after fixed
-times by the clock), does not halve in an epoch in which the learning rate has fallen, and never goes above
-`max_period`, because a falling rate lengthens the period.
+times by the clock), takes the highest rate so far for lr_0, so that a warm-up shortens nothing, does not
+halve in an epoch in which the rate has fallen, and never goes above `max_period`, because a falling rate
+lengthens the period.
 """
 
 from dataclasses import dataclass
@@ -40,9 +41,17 @@ class Method(thinwire.Method):
         adaptive: bool = False  # AdaComm: does the period follow the loss?
         max_period: Annotated[int, Field(ge=1)] = 32  # AdaComm: the longest period
 
+    def skip(self):
+        epochs = self.run.total_steps // self.run.steps_per_epoch
+        if self.config.switch_epoch >= epochs:
+            return f"it would switch to local steps in epoch {self.config.switch_epoch} of a run of {epochs}"
+        return None
+
     def setup(self):
         # Steps between two averages, and steps since the last one.
-        self.memory |= {"period": self.config.period, "since": 0}
+        config = self.config
+        period = min(config.period, config.max_period) if config.adaptive else config.period
+        self.memory |= {"period": period, "since": 0}
 
     def sync_gradients(self):
         if self.run.epoch < self.config.switch_epoch:
@@ -67,20 +76,22 @@ class Method(thinwire.Method):
 
     def epoch_end(self, loss):
         memory, lr = self.memory, self.run.lr
+        self.run.log("period", memory["period"])
         if self.run.epoch >= self.config.switch_epoch:
-            if "first" in memory:
+            memory["highest_lr"] = max(lr, memory.get("highest_lr", 0.0))
+            if "first_loss" in memory:
                 memory["period"] = self.adapted(loss)
             else:
-                memory["first"] = {"loss": loss, "lr": lr}
+                memory["first_loss"] = loss
             memory["last_lr"] = lr
-            self.run.log("period", memory["period"])
 
     def adapted(self, loss):
-        period, first = self.memory["period"], self.memory["first"]
-        shorter = adacomm.interval(self.config.period, loss, first["loss"], self.run.lr, first["lr"])
+        memory, period = self.memory, self.memory["period"]
+        first = self.config.period
+        shorter = adacomm.interval(first, loss, memory["first_loss"], self.run.lr, memory["highest_lr"])
         if shorter is None:
             return period
-        if shorter >= period and self.run.lr >= self.memory["last_lr"]:
+        if shorter >= period and self.run.lr >= memory["last_lr"]:
             shorter = (period + 1) // 2
         return min(shorter, self.config.max_period)
 

@@ -70,18 +70,22 @@ class Method(thinwire.Method):
             warmup = self.config.warmup_steps
             return f"its warm-up of {warmup} steps is as long as the run of {self.run.total_steps}"
         left = self.run.total_steps - self.config.warmup_steps
-        if self.config.interval > left:
-            return f"its rounds of {self.config.interval} steps are longer than the {left} after the warm-up"
+        if self.first_interval() > left:
+            return f"its rounds of {self.first_interval()} steps are longer than the {left} after the warm-up"
         return None
 
+    def first_interval(self):
+        return min(max(self.config.interval, self.config.min_interval), self.config.max_interval)
+
     def setup(self):
-        config, weights = self.config, self.run.weights
+        weights = self.run.weights
         self.memory |= {
             "global": [weight.clone() for weight in weights],  # z
             "velocity": [torch.zeros_like(weight) for weight in weights],  # v
             "sum": [torch.zeros_like(weight) for weight in weights],  # A
             "mean": [torch.zeros_like(weight) for weight in weights],  # ghat
-            "interval": min(max(config.interval, config.min_interval), config.max_interval),
+            "interval": self.first_interval(),
+            "highest_lr": 0.0,
             "left": 0,  # steps left in this round
             "length": 0,  # h
             "first_losses": [],
@@ -179,8 +183,8 @@ class Method(thinwire.Method):
         if steps_left == 1:
             loss = torch.stack(memory["first_losses"]).mean()
             self.run.world.mean([loss], kind="control").wait()
-            memory["first"] = {"loss": loss.item(), "lr": self.run.lr}
-            memory["last_lr"] = self.run.lr
+            memory["first_loss"] = loss.item()
+            memory["highest_lr"] = memory["last_lr"] = self.run.lr
             memory["first_losses"] = []
 
     def wants_epoch_loss(self):
@@ -188,24 +192,25 @@ class Method(thinwire.Method):
 
     def epoch_end(self, loss):
         memory, lr = self.memory, self.run.lr
+        self.run.log("interval", memory["interval"])
         if self.run.step < self.config.warmup_steps:
             return
+        memory["highest_lr"] = max(memory["highest_lr"], lr)
         memory["losses"].append(loss)
         if len(memory["losses"]) < self.config.adapt_every_epochs:
             return
         mean = sum(memory["losses"]) / len(memory["losses"])
         memory["losses"] = []
-        if "first" not in memory:
-            memory["first"] = {"loss": mean, "lr": lr}
+        if "first_loss" not in memory:
+            memory["first_loss"] = mean
             memory["last_lr"] = lr
         memory["interval"] = self.adapted(mean)
         memory["last_lr"] = lr
-        self.run.log("interval", memory["interval"])
 
     def adapted(self, loss):
-        config, first, interval = self.config, self.memory["first"], self.memory["interval"]
-        lr = self.run.lr if config.lr_term else first["lr"]
-        wanted = adacomm.interval(config.interval, loss, first["loss"], lr, first["lr"])
+        config, memory, interval = self.config, self.memory, self.memory["interval"]
+        highest = memory["highest_lr"] if config.lr_term else self.run.lr
+        wanted = adacomm.interval(config.interval, loss, memory["first_loss"], self.run.lr, highest)
         if wanted is None:
             return interval
         if config.shrink is not None and wanted >= interval and self.run.lr == self.memory["last_lr"]:

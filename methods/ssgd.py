@@ -7,7 +7,8 @@ learning-rate scaling and the warm-up that the recipes offer.
 
 The gradients leave in buckets as the backward pass produces them, output side first, so that sending them
 can hide behind it, as in torch's DistributedDataParallel. With 16-bit gradients (the second baseline) each
-worker casts its gradient, the sum is a 16-bit one too, and the optimizer sees its mean in full precision.
+worker casts its gradient and the mean is made in 16 bits too, of gradients divided first, as torch does, so
+that the sum does not overflow where the mean does not.
 """
 
 from dataclasses import dataclass

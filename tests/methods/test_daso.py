@@ -10,6 +10,7 @@ from torch import nn
 from tests import small
 from tests.reference import daso as reference
 from thinwire import plugins
+from thinwire.channel import Landing
 from thinwire.errors import Problems
 from thinwire.options import resolve
 
@@ -181,20 +182,28 @@ def test_casting_the_weights_rounds_the_model_and_casting_the_change_does_not(se
     assert gap < 2e-3 if sends == "delta" else gap > 2e-3
 
 
-def test_a_merge_of_equal_weights_changes_nothing():
+@pytest.mark.parametrize("staleness", [1, 2, 4])
+def test_a_merge_is_the_formula_and_of_equal_weights_changes_nothing(staleness):
     run = small.trainer(small.task(2, 2), "daso", warmup_epochs=0, cooldown_epochs=0)
     method, weights = run.workers[0].method, run.workers[0].run.weights
-    before = [weight.clone() for weight in weights]
-    for staleness in (1, 2, 4):
-        merged = reference.merge([w.numpy() for w in before], [w.numpy() for w in before], 2, staleness)
-        assert all(torch.allclose(torch.from_numpy(a), b) for a, b in zip(merged, before))
-    assert method.memory["common"][0].equal(before[0])
+    method.copy_inside_nodes = lambda place: None
+    own = [weight.clone() for weight in weights]
+    method.merge(Landing([weight.clone() for weight in own], {"group": 0}), staleness)
+    for weight, before in zip(weights, own):
+        torch.testing.assert_close(weight, before, rtol=0, atol=1e-15)
+    mean = [weight + 1 for weight in own]
+    method.merge(Landing(mean, {"group": 0}), staleness)
+    for weight, before in zip(weights, own):
+        expected = (2 * staleness * before + 2 * (before + 1)) / (2 * staleness + 2)
+        torch.testing.assert_close(weight, expected, rtol=0, atol=1e-12)
 
 
 def test_a_run_that_is_all_warm_up_or_on_one_node_is_skipped_with_its_reason():
     assert "leave none of the run's 3" in small.trainer(small.task(4, 2), "daso").skip()
     options = {"warmup_epochs": 1, "cooldown_epochs": 1}
     assert small.trainer(small.task(4, 2), "daso", **options).skip() is None
+    one_step = small.task(4, 2, data=small.digits(24), epochs=5)
+    assert "one step an epoch" in small.trainer(one_step, "daso", **options).skip()
     assert "at least 2 nodes" in small.trainer(small.task(4, 1), "daso", **options).skip()
 
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from tests import small
 from thinwire import plugins
-from thinwire.codecs import indices
+from thinwire.codecs import indices, sparse
 from thinwire.codecs.select import count
 from thinwire.errors import Problems
 from thinwire.options import resolve
@@ -30,27 +30,77 @@ def test_over_a_run_what_was_sent_and_what_waits_is_what_was_added(masking, sele
     added = [0.0] * 3
     sent = [0.0] * 3
     for rank, worker in enumerate(run.workers):
-        method = worker.method
+        method, gather = worker.method, worker.run.world.gather
 
         def accumulate(gradients, method=method, rank=rank, inner=method.accumulate):
             before = flat(method.memory["unsent"])
             inner(gradients)
             added[rank] = added[rank] + flat(method.memory["unsent"]) - before
 
-        def exchange(method=method, rank=rank, inner=method.exchange):
-            before = flat(method.memory["unsent"])
-            payloads = inner()
-            sent[rank] = sent[rank] + before - flat(method.memory["unsent"])
-            assert torch.equal(payloads[rank]["values"].abs().sort().values[-1], before.abs().max())
-            return payloads
+        def weighed(payload, ragged, method=method, rank=rank, gather=gather):
+            like = method.memory["unsent"]
+            sent[rank] = sent[rank] + flat(sparse.mean([payload], like, method.config.indices))
+            return gather(payload, ragged)
 
         monkeypatch.setattr(method, "accumulate", accumulate)
-        monkeypatch.setattr(method, "exchange", exchange)
+        monkeypatch.setattr(worker.run.world, "gather", weighed)
     run.train()
     for rank, worker in enumerate(run.workers):
         waiting = flat(worker.method.memory["unsent"])
         assert waiting.any()
         torch.testing.assert_close(sent[rank] + waiting, added[rank], rtol=0, atol=1e-12)
+
+
+class Wide(nn.Module):
+    """One matrix that is long enough for a sampled threshold."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(64, 1000, bias=False)
+        self.second = nn.Linear(1000, 10)
+
+    def forward(self, images):
+        return self.second(self.first(images.flatten(1)).relu())
+
+
+def test_a_sampled_threshold_sends_about_as_many_and_what_varies_is_counted():
+    task = small.task(3, build_model=Wide, dtype=torch.float32)
+    options = {"density": 0.01, "warmup_densities": (), "indices": "int32"}
+    sampled, exact = (small.trainer(task, "dgc", **options, selection=how) for how in ("sampled", "exact"))
+    for run in (sampled, exact):
+        run.train()
+    for mine in sampled.workers:
+        assert all(torch.equal(a, b) for a, b in zip(mine.run.weights, sampled.workers[0].run.weights))
+    rows = [worker.ledger.rows for worker in sampled.workers]
+    pushed = [row["world", "gather", "values"].payload_push for row in rows]
+    k = 4 * (640 + 100) * exact.total_steps
+    assert exact.workers[0].ledger.rows["world", "gather", "values"].payload_push == k
+    assert len(set(pushed)) > 1
+    assert all(0.8 * k < each <= k for each in pushed)
+    assert rows[0]["world", "gather", "sizes"].payload_push == 16 * sampled.total_steps
+
+
+class Biases(nn.Module):
+    """Nothing to compress."""
+
+    def __init__(self):
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(10))
+
+    def forward(self, images):
+        return self.bias.expand(len(images), 10) * images.mean((1, 2, 3))[:, None]
+
+
+def test_a_model_with_nothing_to_compress_is_ssgd():
+    task = small.task(3, build_model=Biases)
+    run, ssgd = small.trainer(task, "dgc", **EXACT), small.trainer(task, "ssgd")
+    for one in (run, ssgd):
+        one.train()
+    assert torch.equal(run.shipped()[0][0], ssgd.shipped()[0][0])
+
+
+def test_a_run_that_is_all_warm_up_is_skipped_with_its_reason():
+    assert "its warm-up of 4 epochs leaves none of the run's 3" in small.trainer(small.task(2), "dgc").skip()
 
 
 class Matrix(nn.Module):

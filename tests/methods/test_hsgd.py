@@ -37,6 +37,15 @@ def test_a_flat_ring_crosses_as_little_but_with_every_worker_in_it():
     assert totals[1] == 2 * per_step
 
 
+def test_on_the_wire_it_costs_what_a_flat_ring_does():
+    sent = []
+    for name in ("ssgd", "hsgd"):
+        run = small.trainer(small.task(8, 2, dtype=torch.float32), name)
+        run.train()
+        sent.append(sum(worker.ledger.total().wire_sent for worker in run.workers))
+    assert sent[0] == sent[1]
+
+
 @pytest.mark.parametrize("name", ["sgd", "lars"])
 def test_the_two_readings_differ_for_lars_only(name):
     more = {"trust": 0.1} if name == "lars" else {}

@@ -98,6 +98,17 @@ def test_adacomm_follows_the_root_of_the_loss_and_halves_where_that_does_not_sho
 def test_adacomm_lengthens_with_a_falling_rate_up_to_its_limit():
     assert periods([1.0, 1.0], [0.4, 0.1], period=8, max_period=100) == [8, 16]
     assert periods([1.0, 1.0], [0.4, 0.1], period=8, max_period=12) == [8, 12]
+    assert max(periods([1.0, 0.9], period=8, max_period=2)) == 2
+
+
+def test_adacomm_takes_no_warm_up_of_the_rate_for_a_reason_to_shorten():
+    assert periods([1.0, 0.99, 0.98], [0.02, 0.06, 0.1], period=16)[:2] == [16, 8]  # by halving only
+    assert periods([4.0, 1.0], [0.02, 0.1], period=16) == [16, 8]
+
+
+def test_a_switch_after_the_end_is_skipped_with_its_reason():
+    assert "epoch 3 of a run of 3" in small.trainer(small.task(2), "local_sgd", switch_epoch=3).skip()
+    assert small.trainer(small.task(2), "local_sgd", switch_epoch=2).skip() is None
 
 
 def test_adacomm_keeps_the_period_where_the_loss_says_nothing():

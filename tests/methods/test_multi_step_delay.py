@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests import small
-from thinwire import plugins
+from thinwire import checkpoint, plugins
 from thinwire.channel import Pending
 from thinwire.errors import Problems
 from thinwire.options import resolve
@@ -164,7 +164,7 @@ def test_8_a_layer_waits_for_its_own_slices_only():
 def intervals(losses, lrs=None, first=(1.0, 0.1), **options):
     """The intervals after epochs with these losses and learning rates, from `first` loss and rate on."""
     method = small.trainer(small.task(1), NAME, warmup_steps=0, **options).workers[0].method
-    method.memory |= {"first": dict(zip(("loss", "lr"), first)), "last_lr": first[1]}
+    method.memory |= {"first_loss": first[0], "highest_lr": first[1], "last_lr": first[1]}
     found = []
     for loss, lr in zip(losses, lrs or [first[1]] * len(losses)):
         method.run.lr = lr
@@ -186,6 +186,10 @@ def test_9_the_interval_follows_the_loss_within_its_limits():
 def test_9_a_falling_rate_lengthens_it_only_with_its_term():
     assert intervals([1.0], [0.025], interval=4) == [8]
     assert intervals([1.0], [0.025], interval=4, lr_term=False) == [4]
+
+
+def test_9_a_warm_up_of_the_rate_is_no_reason_to_shorten_it():
+    assert intervals([1.0, 1.0, 1.0], [0.05, 0.1, 0.1], interval=8, first=(1.0, 0.02)) == [8, 8, 8]
 
 
 def test_9_it_shrinks_where_the_loss_does_not_fall_and_stays_where_the_loss_says_nothing():
@@ -222,11 +226,28 @@ def test_10_the_input_side_first_is_never_exposed_longer_than_the_order_of_the_b
         assert with_priority < exposed(by_backward, forward, seconds_a_slice) / 2
 
 
+@pytest.mark.parametrize("stop", [4, 5, 6, 10])
+def test_with_slices_in_flight_it_goes_on_to_the_same_bits_and_may_be_looked_at(stop, tmp_path):
+    """With delay 0 too, whose slices are in flight from one step to the next, over an epoch's end as well."""
+    options = {"warmup_steps": 2, "interval": 2, "slice": 40, "at_sync": 0.5}
+    whole, watched, first, second = (small.trainer(small.task(3), NAME, **options) for _ in range(4))
+    whole.train()
+    watched.train(after_step=lambda run: run.shipped())
+    first.train(until=stop)
+    checkpoint.save(tmp_path, stop, first.state())
+    second.load(checkpoint.latest(tmp_path, warn=pytest.fail))
+    second.train()
+    assert small.everything(second) == small.everything(whole) == small.everything(watched)
+
+
 def test_a_warm_up_as_long_as_the_run_is_skipped_with_its_reason():
     assert "warm-up of 500 steps" in small.trainer(small.task(2), NAME).skip()
     assert small.trainer(small.task(2), NAME, warmup_steps=3).skip() is None
     longer = small.trainer(small.task(2), NAME, warmup_steps=3, interval=13)
     assert "rounds of 13 steps are longer than the 12 after" in longer.skip()
+    for options, skipped in (({"interval": 20, "max_interval": 4}, False), ({"min_interval": 14}, True)):
+        run = small.trainer(small.task(2), NAME, warmup_steps=3, **options)
+        assert (run.skip() is not None) == skipped
     lars = small.task(2, optimizer={"name": "lars", "lr": 0.1})
     assert "another one" in small.trainer(lars, NAME, warmup_steps=3).skip()
 

@@ -26,6 +26,20 @@ def test_the_size_of_buckets_changes_no_bit_and_no_byte():
         assert run.workers[0].ledger.total().payload_push == (runs[0].workers[0].ledger.total().payload_push)
 
 
+def test_a_16_bit_mean_does_not_overflow_where_it_can_be_written_down():
+    run = small.trainer(small.task(4, dtype=torch.float32), "ssgd", gradients="float16")
+    for worker in run.workers:
+        worker.compute_gradients = lambda images, labels, run=worker.run: large(run)
+    run.train(until=1)
+    assert {float(gradient.flatten()[0]) for gradient in run.workers[0].run.gradients} == {40_000.0}
+
+
+def large(run):
+    run.loss = torch.zeros(())
+    for param in run.params:
+        param.tensor.grad = torch.full_like(param.tensor, 40_000.0)
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_16_bit_gradients_cost_half_and_are_rounded_once_sent(dtype):
     half, full = (

@@ -35,8 +35,8 @@ def test_a_suite_goes_from_nothing_to_tables_and_figures(made):
     results = made.folder / "results"
     summary = pd.read_csv(results / "summary.csv")
     assert list(summary.method) == ["ssgd", *(name for name in plugins.find("method") if name != "ssgd")]
-    # One node, and a run that is shorter than a warm-up.
-    skipped = {"daso", "multi_step_delay"}
+    # One node, and a run that is shorter than the warm-ups.
+    skipped = {"daso", "dgc", "multi_step_delay"}
     assert {m for m, s in zip(summary.method, summary.status) if s == "skipped"} == skipped
     summary = summary[~summary.method.isin(skipped)]
     assert set(summary.status) == {"done"}

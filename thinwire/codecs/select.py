@@ -55,8 +55,11 @@ def sampled(row: Tensor, k: int, generator: torch.Generator) -> Tensor:
     """
     numel = row.numel()
     wanted = _sample_size(numel, k)
-    if wanted >= numel or k == numel or numel < SHORTEST:
+    if k == numel:
         return _largest(row, k)
+    if wanted >= numel or numel < SHORTEST:
+        found = _largest(row, k)
+        return found[row[found] != 0]
     stride = int(numel / wanted)
     start = int(torch.randint(stride, (1,), generator=generator))
     sample = row[start::stride].abs()

@@ -152,10 +152,15 @@ def _mean(members: list[Pending[Any]]) -> None:
     calls = [member.call for member in members]
     total = [t.clone() for t in calls[0].tensors] if calls[0].fresh else calls[0].tensors
     if len(members) > 1 and total:
-        # In the order of the ranks, so that the rounding is the same every time.
+        # In the order of the ranks, so that the rounding is the same every time. In 16 bits each is divided
+        # before it is added: a sum may overflow where the mean does not.
+        first = 1 / len(members) if total[0].element_size() == 2 else 1.0
+        if first != 1:
+            torch._foreach_mul_(total, first)
         for call in calls[1:]:
-            torch._foreach_add_(total, call.tensors)
-        torch._foreach_div_(total, len(members))
+            torch._foreach_add_(total, call.tensors, alpha=first)
+        if first == 1:
+            torch._foreach_div_(total, len(members))
     size = nbytes(total)
     for member in members:
         call, channel = member.call, member.channel
