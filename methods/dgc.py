@@ -41,9 +41,8 @@ class Method(thinwire.Method):
         density: Density = 0.001  # share of each compressed tensor's entries that is sent after the warm-up
         warmup_densities: tuple[Density, ...] = (0.25, 0.0625, 0.015625, 0.004)  # of the first epochs
         masking: bool = True  # does the momentum of an entry that was sent start again from zero?
-        clip_norm: Annotated[float, Field(gt=0)] | None = (
-            None  # most length of a mean of independent gradients
-        )
+        # Most length of the mean of the workers' gradients, if these are independent.
+        clip_norm: Annotated[float, Field(gt=0)] | None = None
         selection: Literal["sampled", "exact"] = "sampled"  # how the largest entries are found
         indices: Encoding = "run_length"  # how positions are written down: int32, bitmap or run_length
 

@@ -117,12 +117,12 @@ def to_float16(tensor: np.ndarray) -> np.ndarray:
 
 
 def float16_mean(tensors_of_members: Sequence[Sequence[np.ndarray]]) -> Tensors:
-    """Return the mean as 16-bit arithmetic has it: cast, add one by one, divide, rounding each time."""
-    members = len(tensors_of_members)
-    total = [to_float16(tensor) for tensor in tensors_of_members[0]]
+    """Return the mean as 16-bit arithmetic has it: cast, divide, add one by one, rounding each time."""
+    members = np.float16(len(tensors_of_members))
+    total = [to_float16(tensor) / members for tensor in tensors_of_members[0]]
     for tensors in tensors_of_members[1:]:
-        total = [t + to_float16(tensor) for t, tensor in zip(total, tensors, strict=True)]
-    return copy_tensors([t / np.float16(members) for t in total])
+        total = [t + to_float16(tensor) / members for t, tensor in zip(total, tensors, strict=True)]
+    return copy_tensors(total)
 
 
 def blocking_mean(
@@ -289,7 +289,7 @@ def train(
     workers does so at a time, and the groups take turns, beginning with group 0 in every epoch.
 
     Blocking sync: w = (1/P) * sum of the group's P weights, for every worker. With blocking_dtype
-    "float16" the sum and the mean are 16-bit ones while B = 0, either of the weights or, with
+    "float16" parts and sum are 16-bit ones while B = 0, either of the weights or, with
     blocking_sends "delta", of their change since the latest blocking sync.
 
     Otherwise the group sends its weights, and S steps later its members merge what was sent:

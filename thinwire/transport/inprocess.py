@@ -154,12 +154,13 @@ def _mean(members: list[Pending[Any]]) -> None:
     if len(members) > 1 and total:
         # In the order of the ranks, so that the rounding is the same every time. In 16 bits each is divided
         # before it is added: a sum may overflow where the mean does not.
-        first = 1 / len(members) if total[0].element_size() == 2 else 1.0
-        if first != 1:
-            torch._foreach_mul_(total, first)
+        divide_first = total[0].element_size() == 2
+        if divide_first:
+            torch._foreach_div_(total, len(members))
         for call in calls[1:]:
-            torch._foreach_add_(total, call.tensors, alpha=first)
-        if first == 1:
+            given = torch._foreach_div(call.tensors, len(members)) if divide_first else call.tensors
+            torch._foreach_add_(total, given)
+        if not divide_first:
             torch._foreach_div_(total, len(members))
     size = nbytes(total)
     for member in members:
