@@ -108,7 +108,7 @@ def test_a_pipeline_that_was_killed_is_started_again(project):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not list((project.folder / "results/partial").glob("killed/**/log.txt")):
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -158,7 +158,9 @@ def started(project, results):
 
 def test_a_method_that_is_edited_while_it_runs_is_not_published(project):
     process = started(project, "edited")
+    process.send_signal(signal.SIGSTOP)
     project.write("methods/slow.py", SLOW + "# another version\n")
+    process.send_signal(signal.SIGCONT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "the file of the method was changed while" in errors
@@ -167,7 +169,9 @@ def test_a_method_that_is_edited_while_it_runs_is_not_published(project):
 
 def test_two_runs_of_one_cell_do_not_disturb_each_other(project):
     process = started(project, "twice")
+    process.send_signal(signal.SIGSTOP)
     second = run(project, results="twice")
+    process.send_signal(signal.SIGCONT)
     assert second.returncode == 2
     assert "another process is at work on edited/digits/cnn/slow/w2/seed0" in second.stderr
     process.communicate(timeout=60)

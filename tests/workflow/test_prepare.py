@@ -69,7 +69,7 @@ def test_a_pipeline_killed_while_it_prepares_goes_on(suite):
         stderr=subprocess.DEVNULL,
     )
     results = suite.folder / "results"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not (results / "preparing/prepared/digits/cnn/prepares/seed0/first_half.txt").exists():
         assert time.monotonic() < deadline
         time.sleep(0.1)
