@@ -14,6 +14,7 @@ that the sum does not overflow where the mean does not.
 from dataclasses import dataclass
 from typing import Annotated
 
+import torch
 from pydantic import Field
 
 import thinwire
@@ -41,7 +42,7 @@ class Method(thinwire.Method):
 
     def sync_gradients(self):
         for bucket, mean in self.sent:
-            for gradient, arrived in zip(bucket.gradients, mean.wait()):
-                if arrived is not gradient:
-                    gradient.copy_(arrived)
+            arrived = mean.wait()
+            if self.config.gradients != "full":
+                torch._foreach_copy_(bucket.gradients, arrived)
         self.sent.clear()

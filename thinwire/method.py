@@ -103,7 +103,6 @@ class Run:
     epoch: int  # counts from 0; after the last step of an epoch still that epoch
     steps_per_epoch: int
     total_steps: int
-    generator: torch.Generator  # on the CPU; this worker's randomness, a fresh stream every step
     cluster: Cluster
     world: Channel  # all workers
     node: Channel  # the workers of this node
@@ -124,9 +123,22 @@ class Run:
         self.total_steps = total_steps
         self.step = 0
         self.epoch = 0
-        self.generator = torch.Generator()
+        self._generator = torch.Generator()
+        self._seed: Callable[[], int] | None = None
         self.metrics: dict[str, float] = {}
         self._make_optimizer = make_optimizer
+
+    @property
+    def generator(self) -> torch.Generator:
+        """This worker's randomness, on the CPU: a fresh stream every step, and one for `setup`."""
+        if self._seed is not None:
+            self._generator.manual_seed(self._seed())
+            self._seed = None
+        return self._generator
+
+    def reseed(self, seed: Callable[[], int]) -> None:
+        """Begin a new stream; its seed is asked for when somebody draws, because few methods do."""
+        self._seed = seed
 
     @property
     def weights(self) -> list[Tensor]:

@@ -66,7 +66,7 @@ class Worker:
 
     def setup(self) -> None:
         """Make the optimizer and set the method up."""
-        self.run.generator.manual_seed(seeds.derive(self._method_seed, "setup"))
+        self.run.reseed(lambda: seeds.derive(self._method_seed, "setup"))
         self.run.optimizer = self.method.optimizer([param.tensor for param in self.run.params])
         self.method.setup()
         require_separate(self.method.memory, self.run.weights)
@@ -78,7 +78,7 @@ class Worker:
         run.step = step
         run.epoch = step // run.steps_per_epoch
         run.lr = lr
-        run.generator.manual_seed(seeds.at_step(self._method_seed, step))
+        run.reseed(lambda: seeds.at_step(self._method_seed, step))
         for group in run.optimizer.param_groups:
             group["lr"] = lr
 
