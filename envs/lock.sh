@@ -5,6 +5,6 @@
 set -eu
 cd "$(dirname "$0")"
 ../.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \
-    --no-emit-index-url --no-emit-find-links --no-emit-package torch develop.in |
+    --no-emit-package torch develop.in |
     awk '/^[a-zA-Z0-9]/ { keep = !/^(nvidia-|cuda-|triton)/ } keep && !/^# The following|^# torch$/' \
     > requirements.lock
