@@ -16,9 +16,9 @@ what is in flight at the end of an epoch merges before the blocking mean instead
 a warm-up the first epoch cycles; B never starts above `max_skips`, S never below 1. On time is not always
 better: a merge leaves 2 S / (2 S + P) of the progress since it was sent, so with B = 1 on many nodes the
 formula all but stops the run, and the accident does not (tests/methods/test_daso.py has the table).
-`blocking_sends: delta`,
-the default, casts the change since the last blocking mean to 16 bits, where the authors' code casts the
-weights and so rounds the model. Left out: steps at which even the gradients of a node are not averaged.
+`blocking_sends: delta`, the default, casts the change since the last blocking mean to 16 bits, where the
+authors' code casts the weights and so rounds the model. Left out: steps at which even the gradients of a node
+are not averaged.
 """
 
 import math
@@ -53,7 +53,7 @@ class Method(thinwire.Method):
         control: Literal["corrected", "published"] = "corrected"  # the accidents of the authors' code
 
     def skip(self):
-        epochs = self.run.total_steps // self.run.steps_per_epoch
+        epochs = self.run.total_epochs
         blocking = self.config.warmup_epochs + self.config.cooldown_epochs
         if self.run.steps_per_epoch == 1:
             return "with one step an epoch all of them are blocking"
@@ -146,8 +146,8 @@ class Method(thinwire.Method):
 
     def launch(self, sent):
         """Let a message fly; who sent nothing notes that there is one, to copy from its node's sender."""
-        lands, note = self.run.step + self.memory["wait"], {"group": self.memory["group"]}
-        self.flight.launch(sent, lands, **note, sent=self.run.step)
+        lands = self.run.step + self.memory["wait"]
+        self.flight.launch(sent, lands, group=self.memory["group"], sent=self.run.step)
 
     def merge(self, landing, staleness):
         """The members of the group merge what they sent, and their nodes copy them."""
@@ -176,7 +176,7 @@ class Method(thinwire.Method):
     def epoch_end(self, loss):
         """Warm up, cycle, cool down; shorten the interval when the loss has stopped falling."""
         epoch = self.run.epoch + 1
-        epochs = self.run.total_steps // self.run.steps_per_epoch
+        epochs = self.run.total_epochs
         memory, config = self.memory, self.config
         self.run.log("skips", memory["skips"])
         if epoch < config.warmup_epochs or epoch >= epochs - config.cooldown_epochs:

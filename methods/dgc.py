@@ -54,7 +54,7 @@ class Method(thinwire.Method):
     def skip(self):
         if not isinstance(self.run.make_optimizer(self.run.weights), torch.optim.SGD):
             return "its momentum correction is that of SGD, and the recipe's optimizer is another one"
-        warmup, epochs = len(self.config.warmup_densities), self.run.total_steps // self.run.steps_per_epoch
+        warmup, epochs = len(self.config.warmup_densities), self.run.total_epochs
         if warmup >= epochs:
             return f"its warm-up of {warmup} epochs leaves none of the run's {epochs}"
         return None
@@ -105,7 +105,7 @@ class Method(thinwire.Method):
         taken = sparse.take(unsent, chosen, config.indices)
         if config.masking:
             sparse.erase(self.memory["velocity"], chosen)
-        ragged = config.selection == "sampled" or config.indices == "run_length"
+        ragged = sparse.varies(config.selection, config.indices)
         return self.run.world.gather(taken, ragged=ragged).wait()
 
     def sync_weights(self):

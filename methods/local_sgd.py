@@ -42,7 +42,7 @@ class Method(thinwire.Method):
         max_period: Annotated[int, Field(ge=1)] = 32  # AdaComm: the longest period
 
     def skip(self):
-        epochs = self.run.total_steps // self.run.steps_per_epoch
+        epochs = self.run.total_epochs
         if self.config.switch_epoch >= epochs:
             return f"it would switch to local steps in epoch {self.config.switch_epoch} of a run of {epochs}"
         return None

@@ -54,8 +54,7 @@ class Method(thinwire.Method):
         torch._foreach_add_(residual, gradients, alpha=scale)
         chosen = sparse.choose(residual, config.density, SELECT[config.selection], self.run.generator)
         taken = sparse.take(residual, chosen, config.indices)
-        # How many entries lie above a sampled threshold, and how many fillers run lengths need, differs.
-        ragged = config.selection == "sampled" or config.indices == "run_length"
+        ragged = sparse.varies(config.selection, config.indices)
         payloads = self.run.world.gather(taken, ragged=ragged).wait()
         for gradient, mean in zip(gradients, sparse.mean(payloads, gradients, config.indices)):
             gradient.copy_(mean / scale)

@@ -216,9 +216,8 @@ class Flight:
     def landed(self, now: float) -> Iterator[Landing]:
         """Take out, in the order of their launch, the messages that have landed by `now`."""
         # One at a time, so that a caller who takes only the first leaves the others in flight.
-        while due := [message for message in self._messages if message[0] <= now]:
-            self._messages.remove(due[0])
-            _, pending, landing = due[0]
+        while (due := next((i for i, m in enumerate(self._messages) if m[0] <= now), None)) is not None:
+            _, pending, landing = self._messages.pop(due)
             if pending is not None:
                 landing.answer = pending.wait()
             yield landing

@@ -129,6 +129,11 @@ class Run:
         self._make_optimizer = make_optimizer
 
     @property
+    def total_epochs(self) -> int:
+        """Epochs of the run."""
+        return self.total_steps // self.steps_per_epoch
+
+    @property
     def generator(self) -> torch.Generator:
         """This worker's randomness, on the CPU: a fresh stream every step, and one for `setup`."""
         if self._seed is not None:

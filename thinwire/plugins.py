@@ -130,7 +130,15 @@ def load_file(kind: str, path: Path, module_name: str) -> Any:
         raise PluginError(f"{show(path)}{_line(error, path)}: {_what(error)}") from error
 
 
-def where(error: BaseException) -> str | None:
+def blame(error: BaseException) -> str | None:
+    """What a plug-in's code has raised, and in which line; None for bad input that is none of its doing."""
+    place = _where(error)
+    if isinstance(error, UserError) and place is None:
+        return None
+    return f"{type(error).__name__}: {error}{f' ({place})' if place else ''}"
+
+
+def _where(error: BaseException) -> str | None:
     """The line of a plug-in that an error went through last, or None where it went through none."""
     folders = [ROOT / f"{kind}s" for kind in CLASS]
     for frame in reversed(traceback.extract_tb(error.__traceback__)):

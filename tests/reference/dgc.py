@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from .sgd import Gradient, LearningRate, Optimizer, Tensors, copy_tensors, mean_over_workers
-from .top_k import count_sent
+from .top_k import choose_largest, count_sent
 
 
 def clip(gradient: Sequence[np.ndarray], workers: int, clip_norm: float) -> Tensors:
@@ -26,20 +26,6 @@ def clip(gradient: Sequence[np.ndarray], workers: int, clip_norm: float) -> Tens
     if norm > limit:
         return [g * (limit / norm) for g in gradient]
     return copy_tensors(gradient)
-
-
-def choose_largest(tensor: np.ndarray, k: int) -> np.ndarray:
-    """Return a mask, true at the k entries of largest magnitude.
-
-    The entries are those of top_k.keep_largest: of equals, the first in row-major order. The
-    mask also tells which entries were chosen where their value is zero.
-    """
-    flat = tensor.reshape(-1)
-    by_magnitude = sorted(range(flat.size), key=lambda i: (-abs(flat[i]), i))
-    chosen = np.zeros(flat.size, dtype=bool)
-    for i in by_magnitude[:k]:
-        chosen[i] = True
-    return chosen.reshape(tensor.shape)
 
 
 def train(

@@ -20,17 +20,22 @@ def count_sent(density: float, entries: int) -> int:
     return min(max(k, 1), entries)
 
 
-def keep_largest(tensor: np.ndarray, k: int) -> np.ndarray:
-    """Return the tensor with its k entries of largest magnitude, zero elsewhere.
+def choose_largest(tensor: np.ndarray, k: int) -> np.ndarray:
+    """Return a mask, true at the k entries of largest magnitude.
 
-    Of entries of equal magnitude, the one that comes first in row-major order is kept.
+    Of entries of equal magnitude, the one that comes first in row-major order is chosen.
     """
     flat = tensor.reshape(-1)
     by_magnitude = sorted(range(flat.size), key=lambda i: (-abs(flat[i]), i))
-    kept = np.zeros_like(flat)
+    chosen = np.zeros(flat.size, dtype=bool)
     for i in by_magnitude[:k]:
-        kept[i] = flat[i]
-    return kept.reshape(tensor.shape)
+        chosen[i] = True
+    return chosen.reshape(tensor.shape)
+
+
+def keep_largest(tensor: np.ndarray, k: int) -> np.ndarray:
+    """Return the tensor with its k entries of largest magnitude, zero elsewhere."""
+    return np.where(choose_largest(tensor, k), tensor, np.zeros_like(tensor))
 
 
 def train(

@@ -32,6 +32,11 @@ def take(tensors: list[Tensor], chosen: list[Tensor], encoding: Encoding) -> Pay
     return {"values": values, "indices": indices.encode(through, numel, encoding)}
 
 
+def varies(selection: str, encoding: Encoding) -> bool:
+    """Do payloads differ in size? So do entries above a sampled threshold, and fillers of run lengths."""
+    return selection == "sampled" or encoding == "run_length"
+
+
 def erase(tensors: list[Tensor], chosen: list[Tensor]) -> None:
     """Set the chosen entries to zero."""
     for tensor, positions in zip(tensors, chosen):

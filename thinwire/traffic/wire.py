@@ -52,7 +52,8 @@ def all_gather(rank: int, nodes: Sequence[int], nbytes: Sequence[int]) -> Wire:
     return Wire(sent, total - nbytes[rank], sent if nodes[following] != nodes[rank] else 0)
 
 
-def broadcast(rank: int, nodes: Sequence[int], nbytes: int, source: int) -> Wire:
+@lru_cache(maxsize=4096)
+def broadcast(rank: int, nodes: tuple[int, ...], nbytes: int, source: int) -> Wire:
     """Pipelined chain from `source`: each worker receives the buffer once, all but the last pass it on.
 
     The source's node comes first and the others after it, so the chain crosses to each of them once.

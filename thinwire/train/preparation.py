@@ -125,11 +125,11 @@ def _attempt(cell: Cell, job: Job, folder: Path) -> str | None:
     except (MethodError, plugins.PluginError) as error:
         return str(error)
     except (Exception, SystemExit) as error:
-        place = plugins.where(error)
-        if isinstance(error, UserError) and place is None:
+        reason = plugins.blame(error)
+        if reason is None:
             raise
         traceback.print_exc()
-        return f"{type(error).__name__}: {error}{f' ({place})' if place else ''}"
+        return reason
     return None
 
 

@@ -90,11 +90,11 @@ class Attempt:
         except Interrupted:
             raise
         except (Exception, SystemExit) as error:
-            place = plugins.where(error)
-            if isinstance(error, UserError) and place is None:
+            reason = plugins.blame(error)
+            if reason is None:
                 raise
             self.log(traceback.format_exc())
-            return "failed", f"{type(error).__name__}: {error}{f' ({place})' if place else ''}"
+            return "failed", reason
 
     def log(self, line: str) -> None:
         """A line for the run's log, with the time."""

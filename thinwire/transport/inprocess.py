@@ -84,7 +84,7 @@ class InProcess:
         pending: Pending[None] = Pending(channel, call)
         road = (channel.key, channel.rank, call.partner)
         if channel.rank != call.partner:
-            for kind, size in _message_bytes(call).items():
+            for kind, size in _sizes(call.payload, call.ragged).items():
                 passed = wire.send(channel.nodes[channel.rank], channel.nodes[call.partner], size)
                 channel.meter("send", kind, size, 0, passed)
         call.payload = _copy(call.payload)
@@ -177,7 +177,7 @@ def _mean(members: list[Pending[Any]]) -> None:
 
 
 def _gather(members: list[Pending[Any]]) -> None:
-    sizes = _sizes(members)
+    sizes = _agreed_sizes(members)
     # Copies, as on a network: a worker may go on with what it gave before the others have read it.
     payloads = [_copy(member.call.payload) for member in members]
     for member in members:
@@ -190,23 +190,28 @@ def _gather(members: list[Pending[Any]]) -> None:
         member.complete(payloads)
 
 
-def _sizes(members: list[Pending[Any]]) -> dict[str, list[int]]:
-    """Bytes that each member hands over, by kind; of ragged payloads their sizes too."""
-    call, payloads = members[0].call, [member.call.payload for member in members]
-    sizes = {kind: [nbytes([p[kind]]) for p in payloads if kind in p] for kind in payloads[0]}
-    for kind in {kind for payload in payloads for kind in payload}:
-        here = sizes.get(kind, [])
+def _sizes(payload: Payload, ragged: bool) -> dict[str, int]:
+    """Bytes of a payload by kind; of a ragged one its sizes too, which the other end cannot know."""
+    sizes = {kind: nbytes([tensor]) for kind, tensor in payload.items()}
+    if ragged:
+        sizes["sizes"] = sizes.get("sizes", 0) + SIZE_BYTES * len(payload)
+    return sizes
+
+
+def _agreed_sizes(members: list[Pending[Any]]) -> dict[str, list[int]]:
+    """Bytes that each member hands over, by kind: of the same size everywhere, if they are not ragged."""
+    ragged = members[0].call.ragged
+    each = [_sizes(member.call.payload, ragged) for member in members]
+    for kind in {kind for sizes in each for kind in sizes}:
+        here = [sizes[kind] for sizes in each if kind in sizes]
         if len(here) != len(members):
             raise MethodError(f"not every worker hands over {kind!r}; hand over an empty tensor instead")
-        if len(set(here)) > 1 and not call.ragged:
+        if len(set(here)) > 1 and not ragged:
             raise MethodError(
                 f"the workers hand over {kind} of different sizes, {here} bytes: say ragged=True, so that "
                 "the sizes travel too and are counted"
             )
-    if call.ragged:
-        own = sizes.get("sizes", [0] * len(members))
-        sizes["sizes"] = [size + SIZE_BYTES * len(payload) for size, payload in zip(own, payloads)]
-    return sizes
+    return {kind: [sizes[kind] for sizes in each] for kind in each[0]}
 
 
 def _copy(payload: Payload) -> Payload:
@@ -230,13 +235,11 @@ def _broadcast(members: list[Pending[Any]]) -> None:
 
 def _push_pull(members: list[Pending[Any]]) -> None:
     call = members[0].call
-    pushed = _sizes(members)
+    pushed = _agreed_sizes(members)
     server = members[call.partner].call.server
     assert server is not None
     answer = _copy(server.update([_copy(member.call.payload) for member in members]))
-    pulled = {kind: nbytes([tensor]) for kind, tensor in answer.items()}
-    if call.ragged:
-        pulled["sizes"] = pulled.get("sizes", 0) + SIZE_BYTES * len(answer)
+    pulled = _sizes(answer, call.ragged)
     for member in members:
         channel = member.channel
         rank = channel.rank
@@ -250,18 +253,10 @@ def _push_pull(members: list[Pending[Any]]) -> None:
         member.complete(answer)
 
 
-def _message_bytes(call: Call) -> dict[str, int]:
-    """Bytes of a message by kind, with its sizes where the receiver cannot know them."""
-    sizes = {kind: nbytes([tensor]) for kind, tensor in call.payload.items()}
-    if call.ragged:
-        sizes["sizes"] = sizes.get("sizes", 0) + SIZE_BYTES * len(call.payload)
-    return sizes
-
-
 def _deliver(pending: Pending[Any], message: Call) -> None:
     # What a worker sends to itself stays where it is.
     if pending.channel.rank != pending.call.partner:
-        for kind, size in _message_bytes(message).items():
+        for kind, size in _sizes(message.payload, message.ragged).items():
             pending.channel.meter("receive", kind, 0, size, wire.receive(size))
     pending.complete(message.payload)
 
