@@ -6,12 +6,16 @@
 bin := .venv/bin
 
 demo: setup
-	@$(bin)/snakemake --config suites=demo
+	@$(bin)/snakemake --config suites=demo,claims/mp2_digits
 	@echo
 	@cat results/tables/demo/summary.md
+	@echo
+	@cat results/tables/claims/mp2_digits/summary.md
+	@echo
 	@echo "open: results/figures/demo/accuracy_over_epochs.png"
 	@echo "      results/figures/demo/accuracy_against_bytes.png"
-	@echo "      results/summary.csv (a row a run)  results/runs/demo (the runs)"
+	@echo "      results/figures/claims/mp2_digits/accuracy_against_bytes.png"
+	@echo "      results/summary.csv (a row a run)  results/runs (the runs)"
 
 test: setup
 	@$(bin)/python -m pytest -n auto --dist loadfile

@@ -8,6 +8,9 @@ silent, the authors' code: only tensors with several dimensions are compressed, 
 Nesterov u <- m (u + g), v <- v + u + g; weight decay stays outside the compression, with a momentum of its
 own; density 1 is dense.
 
+Under Adam there is no momentum to correct: the sums of gradients that are sent are what Adam takes for the
+gradient (ours; neither the paper nor the code has it).
+
 Deviations: the list of warm-up densities is written out (the authors' code replaces it by a power law unless
 a list is given), one for each epoch; of the entries above the sampled threshold the k largest are sent, where
 the authors' code keeps the first k in the order of their positions; the gradient's norm is clipped over all
@@ -34,6 +37,7 @@ class Method(thinwire.Method):
         {"density": 1.0, "warmup_densities": (), "nodes": 2},
         {"density": 1.0, "warmup_densities": (), "clip_norm": 1e6},
     ]
+    needs = thinwire.Needs(optimizers=("sgd", "adam"))
     short = {"density": 0.1, "warmup_densities": (1.0, 0.5)}
 
     @dataclass
@@ -52,8 +56,6 @@ class Method(thinwire.Method):
                 raise ValueError(f"warmup_densities and then density must not rise, as {densities} do")
 
     def skip(self):
-        if not isinstance(self.run.make_optimizer(self.run.weights), torch.optim.SGD):
-            return "its momentum correction is that of SGD, and the recipe's optimizer is another one"
         warmup, epochs = len(self.config.warmup_densities), self.run.total_epochs
         if warmup >= epochs:
             return f"its warm-up of {warmup} epochs leaves none of the run's {epochs}"
@@ -65,6 +67,7 @@ class Method(thinwire.Method):
         weights = [param.tensor for param in self.compressed]
         self.memory["velocity"] = [torch.zeros_like(weight) for weight in weights]
         self.memory["unsent"] = [torch.zeros_like(weight) for weight in weights]
+        self.sgd = isinstance(self.run.optimizer, torch.optim.SGD)
         self.update = None
 
     def density(self):
@@ -80,15 +83,22 @@ class Method(thinwire.Method):
         dense = self.run.world.mean([param.grad for param in self.dense])
         gradients = [param.grad for param in self.compressed]
         self.accumulate(gradients)
-        self.update = sparse.mean(self.exchange(), gradients, self.config.indices)
-        # The optimizer adds weight decay, with its momentum, to nothing.
-        torch._foreach_zero_(gradients)
+        arrived = sparse.mean(self.exchange(), gradients, self.config.indices)
+        if self.sgd:
+            # The optimizer adds weight decay, with its momentum, to nothing.
+            torch._foreach_zero_(gradients)
+            self.update = arrived
+        else:
+            torch._foreach_copy_(gradients, arrived)
         dense.wait()
 
     def accumulate(self, gradients):
         """Momentum correction: what waits to be sent is the sum of the velocities."""
         group = self.run.optimizer.param_groups[0]
         velocity, unsent = self.memory["velocity"], self.memory["unsent"]
+        if not self.sgd:
+            torch._foreach_add_(unsent, gradients)
+            return
         if group["nesterov"]:
             torch._foreach_add_(velocity, gradients)
             torch._foreach_mul_(velocity, group["momentum"])

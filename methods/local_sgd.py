@@ -68,8 +68,9 @@ class Method(thinwire.Method):
         self.run.world.mean(self.run.weights, kind="weights").wait()
         if self.config.momentum == "reset":
             for state in self.run.optimizer.state.values():
-                if state.get("momentum_buffer") is not None:
-                    state["momentum_buffer"].zero_()
+                for name in ("momentum_buffer", "exp_avg"):  # of SGD and LARS, and of Adam
+                    if state.get(name) is not None:
+                        state[name].zero_()
 
     def wants_epoch_loss(self):
         return self.config.adaptive

@@ -40,6 +40,7 @@ class Method(thinwire.Method):
         {"warmup_steps": 0, "interval": 1, "max_interval": 1, "nodes": 2},
         {"warmup_steps": 0, "interval": 1, "max_interval": 1, "slice": 7, "credit": 10},
     ]
+    needs = thinwire.Needs(optimizers=("sgd",))
     short = {"warmup_steps": 3, "interval": 3, "delay": 1}
 
     @dataclass
@@ -64,8 +65,6 @@ class Method(thinwire.Method):
                 )
 
     def skip(self):
-        if not isinstance(self.run.make_optimizer(self.run.weights), torch.optim.SGD):
-            return "its global update is that of SGD, and the recipe's optimizer is another one"
         if self.config.warmup_steps >= self.run.total_steps:
             warmup = self.config.warmup_steps
             return f"its warm-up of {warmup} steps is as long as the run of {self.run.total_steps}"

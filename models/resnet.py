@@ -12,6 +12,7 @@ from torch.nn import functional
 
 import thinwire
 from thinwire import vision
+from thinwire.model import initialise_he
 
 _TORCHVISION_WIDTH = 64
 
@@ -48,9 +49,7 @@ class Model(thinwire.Model):
             self._build_imagenet_form(config, shape, classes)
         else:
             self._build_cifar_form(config, shape, classes)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+        initialise_he(self)
 
     def _build_cifar_form(self, config, shape, classes):
         blocks = (config.depth - 2) // 6

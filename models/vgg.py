@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import nn
 
 import thinwire
-from thinwire.model import HalvingPool
+from thinwire.model import HalvingPool, initialise_he
 
 # Convolutions in each group, and their channels in units of the width.
 _GROUPS = {11: (1, 1, 2, 2, 2), 16: (2, 2, 3, 3, 3)}
@@ -45,11 +45,7 @@ class Model(thinwire.Model):
             nn.Dropout(config.dropout),
             nn.Linear(inputs, classes),
         )
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-                if module.bias is not None:
-                    nn.init.zeros_(module.bias)
+        initialise_he(self)
 
     def _convolution(self, inputs, outputs):
         norm = self.config.batch_norm

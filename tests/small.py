@@ -1,7 +1,6 @@
 """Small tasks on real digits, for tests of the engine and of the methods."""
 
 import atexit
-import dataclasses
 import shutil
 import tempfile
 from functools import cache
@@ -20,6 +19,25 @@ from thinwire.options import resolve
 from thinwire.train.preparation import Job
 from thinwire.train.task import Task
 from thinwire.train.trainer import Trainer
+
+
+class Plain(nn.Module):
+    """Convolutions in three stages and a linear layer, without batch norm."""
+
+    def __init__(self, dropout: float = 0.2) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(1, 4, 3, padding=1)
+        self.second = nn.Conv2d(4, 6, 3, stride=2)
+        self.third = nn.Conv2d(6, 8, 2)
+        self.dropout = nn.Dropout(dropout)
+        self.linear = nn.Linear(32, 10)
+
+    def forward(self, images: Tensor) -> Tensor:
+        maps = self.third(self.second(self.first(images).relu()).relu()).relu()
+        return self.linear(self.dropout(maps.flatten(1)))
+
+    def stages(self) -> list[list[nn.Module]]:
+        return [[self.first], [self.second], [self.third], [self.linear]]
 
 
 class Net(nn.Module):
@@ -92,6 +110,20 @@ def trainer(task: Task, method: Any, **options: Any) -> Trainer:
     return made
 
 
+def skip(task: Task, method: Any, **options: Any) -> str | None:
+    """Why this method does not run on such a task, or None; nothing is prepared for that."""
+    return Trainer(task, method, resolve(method, options)).skip()
+
+
+def model_for(method: Any, **options: Any) -> Any:
+    """A small model on which this method runs."""
+    several = Cluster(max(4, method.needs.workers), max(2, method.needs.nodes))
+    for model in (Net, Plain):
+        if skip(task(several.workers, several.nodes, build_model=model), method, **options) is None:
+            return model
+    return Net
+
+
 def prepared(task: Task, method: Any, config: Any) -> Path | None:
     """What the method prepares for such a task, made once in this process."""
     if "prepare" not in vars(method):
@@ -101,8 +133,7 @@ def prepared(task: Task, method: Any, config: Any) -> Path | None:
         folder = Path(tempfile.mkdtemp(prefix="thinwire-prepared-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         nothing = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
-        job = Job(dataclasses.replace(task, cluster=Cluster(1)), nothing, lambda cost: None)
-        method.prepare(config, job, folder)
+        method.prepare(config, Job(task, "none", folder, nothing, lambda cost: None, 60.0), folder)
         _PREPARED[key] = folder
     return _PREPARED[key]
 

@@ -84,10 +84,11 @@ class Bucket:
 
 @dataclass(frozen=True)
 class Needs:
-    """The least that a method needs; a cell that has less is skipped."""
+    """What a method needs; a cell that does not have it is skipped."""
 
     workers: int = 1
     nodes: int = 1
+    optimizers: tuple[str, ...] = ()  # of the recipe, by name; none: any
 
 
 class Run:
@@ -230,7 +231,8 @@ class Method:
         """Fill `folder` once for this model, data set and seed, before any run; a rule of its own.
 
         To be found it must stand in the module's own class. An interrupted attempt leaves its folder, and the
-        next one finds it as it was, as long as options, data and code are the same.
+        next one finds it as it was, as long as options, data and code are the same. `job.train` trains other
+        methods, and `job.scratch` is a folder for what is not needed afterwards.
         """
 
     def skip(self) -> str | None:

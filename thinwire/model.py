@@ -30,6 +30,15 @@ class Model(nn.Module):
         raise NotImplementedError
 
 
+def initialise_he(model: nn.Module) -> None:
+    """He's initial weights for the convolutions (arXiv 1502.01852), and no bias."""
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+
+
 class HalvingPool(nn.MaxPool2d):
     """2x2 max pooling that leaves maps of a single pixel alone, so that deep models take small images."""
 

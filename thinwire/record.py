@@ -89,6 +89,7 @@ class Result(Schema):
     test_accuracy_percent: float = Field(ge=0, le=100)
     test_loss: float | None  # None: not finite
     best_test_accuracy_percent: float = Field(ge=0, le=100)  # chosen on the test set: never a headline
+    metrics: dict[str, float | None] = {}  # what the method noted last, under its own names; None: not finite
     traffic: Traffic
     seconds: Seconds
 
@@ -131,6 +132,11 @@ def result(curve: Sequence[Mapping[str, Any]]) -> Result | None:
         test_accuracy_percent=last["test_accuracy_percent"],
         test_loss=last["test_loss"] if math.isfinite(last["test_loss"]) else None,
         best_test_accuracy_percent=max(row["test_accuracy_percent"] for row in curve),
+        metrics={
+            name.removeprefix("method/"): value if math.isfinite(value) else None
+            for name, value in last.items()
+            if name.startswith("method/")
+        },
         traffic=Traffic(**{name: float(last[name]) for name in BYTES}),
         seconds=Seconds(**{clock: last[f"{clock}_seconds"] for clock in ("train", "eval", "harness")}),
     )

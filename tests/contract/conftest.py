@@ -17,6 +17,11 @@ class Subject(NamedTuple):
     path: Path
     method: Any
 
+    @property
+    def files(self) -> list[Path]:
+        """All that its module is made of."""
+        return plugins.Plugin("method", self.name, self.path).files
+
     def clusters(self) -> list[Cluster]:
         """One node, several nodes, and a number of workers that is no power of two, where it can be."""
         wanted = [Cluster(4), Cluster(4, 2), Cluster(3), Cluster(6, 3), Cluster(1)]
@@ -27,13 +32,16 @@ class Subject(NamedTuple):
         return able
 
     def skip(self, cluster: Cluster) -> str | None:
-        task = small.task(cluster.workers, cluster.nodes)
-        return small.trainer(task, self.method, **self.method.short).skip()
+        return small.skip(self.task(cluster), self.method, **self.method.short)
+
+    def task(self, cluster: Cluster, **changes: Any) -> Any:
+        """A small task, with a model that the method does not skip."""
+        model = small.model_for(self.method, **self.method.short)
+        return small.task(cluster.workers, cluster.nodes, build_model=model, **changes)
 
     def trainer(self, cluster: Cluster | None = None, options: Any = None, **changes: Any) -> Any:
         """A small run of this method, set up; without options with those that it names for short runs."""
-        cluster = cluster or self.clusters()[0]
-        task = small.task(cluster.workers, cluster.nodes, **changes)
+        task = self.task(cluster or self.clusters()[0], **changes)
         return small.trainer(task, self.method, **(self.method.short if options is None else options))
 
 

@@ -2,7 +2,6 @@
 
 import ast
 import copy
-import importlib.util
 import sys
 from collections import Counter
 
@@ -10,7 +9,7 @@ import pytest
 import torch
 
 from tests import small
-from thinwire import checkpoint, options
+from thinwire import checkpoint, options, plugins
 from thinwire.channel import Flight, QuietChannel, nbytes
 from thinwire.cluster import Cluster
 from thinwire.train.trainer import Trainer
@@ -97,7 +96,7 @@ def test_is_ssgd_where_it_says_so(subject):
         for cluster in clusters:
             run, ssgd = (
                 subject.trainer(cluster, chosen),
-                small.trainer(small.task(cluster.workers, cluster.nodes), "ssgd"),
+                small.trainer(subject.task(cluster), "ssgd"),
             )
             for step in range(1, run.total_steps + 1):
                 run.train(until=step)
@@ -194,7 +193,7 @@ FORBIDDEN = ("torch.distributed", "socket", "multiprocessing", "threading", "cty
 
 
 def test_has_no_road_past_the_channels(subject):
-    for node in ast.walk(ast.parse(subject.path.read_bytes())):
+    for node in (node for path in subject.files for node in ast.walk(ast.parse(path.read_bytes()))):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -213,16 +212,13 @@ def test_workers_share_nothing_but_the_channels(subject):
     together, apart = subject.trainer(), subject.trainer()
     own = []
     for rank, worker in enumerate(apart.workers):
-        name = f"own_{subject.name}_{rank}"
-        spec = importlib.util.spec_from_file_location(name, subject.path)
-        sys.modules[name] = module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        own.append(name)
-        worker.method = module.Method(copy.deepcopy(worker.method.config), worker.run, worker.method.prepared)
+        own.append(f"own_{subject.name}_{rank}")
+        method = plugins.load_file("method", subject.path, own[-1])
+        worker.method = method(copy.deepcopy(worker.method.config), worker.run, worker.method.prepared)
     apart.setup()
     together.train()
     apart.train()
-    for name in own:
+    for name in [name for name in sys.modules if name.partition(".")[0] in own]:
         del sys.modules[name]
     assert small.everything(together) == small.everything(apart)
 

@@ -19,7 +19,9 @@ FILE = Path(__file__).with_name("trajectories.csv")
 
 def losses(method: str) -> list[float]:
     """The mean training loss over the workers, at every step of a small run."""
-    run = small.trainer(small.task(workers=4, nodes=2), method)
+    class_ = plugins.get("method", method).load()
+    task = small.task(workers=4, nodes=2, build_model=small.model_for(class_, **class_.short))
+    run = small.trainer(task, class_, **class_.short)
     found = []
     run.train(after_step=lambda run: found.append(sum(w.run.loss.item() for w in run.workers) / 4))
     return found

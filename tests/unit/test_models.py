@@ -28,6 +28,12 @@ def size(model):
         # convolutions of VGG-16 with bias (14,714,688) and a head of 512-512-10 (530,442)
         ("vgg", {"depth": 16, "batch_norm": False}, 15_245_130),
         ("vgg", {"depth": 11, "batch_norm": False}, 9_750_922),
+        # MP2's targets, from the authors' code
+        ("mp2_vgg", {}, 4_722_698),
+        ("mp2_resnet", {"depth": 18}, 3_139_274),
+        ("mp2_resnet", {"depth": 34}, 5_666_314),
+        ("mp2_resnet", {"depth": 50}, 5_885_770),
+        ("mp2_alexnet", {}, 3_751_754),
     ],
 )
 def test_sizes_are_the_published_ones(name, options, parameters):
@@ -53,6 +59,11 @@ def test_the_imagenet_alexnet_is_torchvisions():
     torch.testing.assert_close(model(images), theirs(images))
 
 
+def test_mp2s_vgg_for_100_classes_and_lenet_for_mnist():
+    assert size(build("mp2_vgg", classes=100)) == 4_731_788
+    assert size(build("lenet", (1, 28, 28))) == 44_426
+
+
 EVERY = [
     ("cnn", {}),
     ("resnet", {"depth": 8}),
@@ -60,6 +71,11 @@ EVERY = [
     ("vgg", {"depth": 11, "width": 8}),
     ("vgg", {"depth": 16, "width": 8, "batch_norm": False}),
     ("alexnet", {"width": 8}),
+    ("lenet", {"padding": 2}),
+    ("mp2_vgg", {"width": 8}),
+    ("mp2_resnet", {"depth": 18, "width": 4}),
+    ("mp2_resnet", {"depth": 50, "width": 4}),
+    ("mp2_alexnet", {"width": 12}),
 ]
 
 
@@ -87,9 +103,25 @@ def test_every_model_has_a_width(name):
     assert size(slim) < size(wide)
 
 
-def test_without_batch_norm_there_is_none():
-    names = {type(module).__name__ for module in build("vgg", batch_norm=False, width=8).modules()}
+WITHOUT = [
+    ("vgg", {"batch_norm": False}),
+    ("lenet", {}),
+    ("mp2_vgg", {}),
+    ("mp2_resnet", {"depth": 50}),
+    ("mp2_alexnet", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), WITHOUT)
+def test_without_batch_norm_there_is_none(name, options):
+    names = {type(module).__name__ for module in build(name, width=9, **options).modules()}
     assert "BatchNorm2d" not in names
+
+
+def test_lenet_refuses_images_that_are_too_small_for_it():
+    build("lenet", (1, 16, 16))
+    with pytest.raises(UserError, match="needs larger images than 15x16"):
+        build("lenet", (1, 15, 16))
 
 
 def test_torchvisions_forms_refuse_another_width():

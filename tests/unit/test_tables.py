@@ -26,6 +26,8 @@ def run(method, repetition, status="done", accuracy=90.0, bytes_=(100, 100, 150,
         **dict(zip(BYTES, bytes_)),
         "preparation_payload_push_bytes": math.nan,
         "preparation_payload_pull_bytes": math.nan,
+        "preparation_seconds": math.nan,
+        "epochs": 12,
     }
     return row | more
 

@@ -35,6 +35,9 @@ class Cell:
     recipe: Recipe
     evaluate_on: str
     device: str
+    # The first method of the suite with the same module and options, and its recipe: they share what is prepared.
+    preparer: str
+    preparer_recipe: Recipe
 
     @property
     def path(self) -> str:
@@ -56,8 +59,9 @@ class Cell:
 
     def identity(self) -> dict[str, Any]:
         """All that decides the result, but for the code and the data."""
+        own = {name: value for name, value in asdict(self).items() if not name.startswith("preparer")}
         return {
-            **asdict(self),
+            **own,
             "recipe": self.recipe.model_dump(mode="json"),
             "rules": RULES_VERSION,
         }
@@ -69,16 +73,32 @@ class Cell:
 
     @property
     def preparation(self) -> str:
-        """Where what the method prepares stands under its suite: shared by all numbers of workers."""
-        return "/".join((self.dataset, self.model.label, self.method.label, f"seed{self.repetition}"))
+        """Where what the method prepares stands under its suite: shared by all numbers of workers.
+
+        Methods that differ in their label and their epochs only share it too.
+        """
+        return "/".join((self.dataset, self.model.label, self.preparer, f"seed{self.repetition}"))
+
+    def preparation_identity(self) -> dict[str, str]:
+        """All that a preparation may depend on but for the code and the data, under names for people."""
+        return {
+            "data set": self.dataset,
+            "model": _digest(asdict(self.model)),
+            "method": _digest([self.method.use, self.method.options]),
+            "seed": str(self.seed),
+            "recipe": _digest(self.preparer_recipe.model_dump(mode="json")),
+            "suite": self.suite,
+            "device": self.device,
+            "choice of what is evaluated on": self.evaluate_on,
+            "version of the rules": str(RULES_VERSION),
+        }
 
     @property
     def preparation_fingerprint(self) -> str:
-        """Changes when something does that a preparation may depend on."""
-        cluster = ("workers", "nodes", "size_label")
-        return _digest({key: value for key, value in self.identity().items() if key not in cluster})
+        """Changes when the preparation's identity does."""
+        return _digest(self.preparation_identity())
 
 
-def _digest(identity: dict[str, Any]) -> str:
+def _digest(identity: Any) -> str:
     text = json.dumps(identity, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

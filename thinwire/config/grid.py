@@ -4,7 +4,7 @@ import difflib
 
 from thinwire import plugins
 from thinwire.config.cell import Cell, Module
-from thinwire.config.suite import EVERY, Suite, load, path_of
+from thinwire.config.suite import EVERY, Entry, Suite, load, path_of
 from thinwire.errors import Problems, UserError
 from thinwire.options import resolve
 from thinwire.plugins import show
@@ -19,6 +19,7 @@ def cells(name: str) -> list[Cell]:
     suite = load(name)
     models, methods = _models(suite), _methods(suite)
     _require_none(name, _unknown(suite, models, methods))
+    preparer = {method.label: _first_alike(method, methods).label for method in methods}
     return [
         Cell(
             suite=name,
@@ -30,7 +31,9 @@ def cells(name: str) -> list[Cell]:
             size_label=size.label,
             repetition=repetition,
             suite_seed=suite.seed,
-            recipe=suite.recipe,
+            recipe=suite.recipe_of(method.label),
+            preparer=preparer[method.label],
+            preparer_recipe=suite.recipe_of(preparer[method.label]),
             evaluate_on=suite.evaluate_on,
             device=suite.device,
         )
@@ -117,9 +120,14 @@ def _methods(suite: Suite) -> list[Module]:
     """The methods in the order of the suite; the star gives the rest, by name."""
     named = [Module(label, e.use or label, e.options) for label, e in suite.methods.items() if label != EVERY]
     if EVERY in suite.methods:
-        used = {module.use for module in named}
+        used = {module.use for module in named} | set(suite.leave_out)
         named += [Module(name, name, {}) for name in plugins.find("method") if name not in used]
     return sorted(named, key=lambda module: module.label != suite.baseline)
+
+
+def _first_alike(method: Module, methods: list[Module]) -> Module:
+    """The first method of the suite with the same module and the same options."""
+    return next(m for m in methods if (m.use, m.options) == (method.use, method.options))
 
 
 def _require_none(name: str, found: list[str]) -> None:
@@ -145,6 +153,16 @@ def _unknown(suite: Suite, models: list[Module], methods: list[Module]) -> list[
     if suite.baseline not in {module.label for module in methods}:
         found.append(f"baseline: {suite.baseline!r} is not one of the methods")
     star = suite.methods.get(EVERY)
-    if star and (star.use or star.options):
-        found.append("methods.*: it stands for many modules and takes neither `use` nor `options`")
+    if suite.leave_out and star is None:
+        found.append("leave_out: there is no '*' among the methods to leave anything out of")
+    there = plugins.find("method")
+    found += [
+        f"leave_out: there is no method {use!r}; there are {', '.join(there)}"
+        for use in suite.leave_out
+        if use not in there
+    ]
+    if star and star != Entry():
+        found.append(
+            "methods.*: it stands for many modules and takes neither `use` nor `options` nor `epochs`"
+        )
     return found

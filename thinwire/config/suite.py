@@ -22,6 +22,9 @@ class Entry(Strict):
 
     use: str | None = Field(default=None, description="name of the module; none: the entry's own label")
     options: dict[str, Any] = Field(default={}, description="its options; the others keep their defaults")
+    epochs: int | None = Field(
+        default=None, ge=1, description="of a method: trains so many epochs instead of the recipe's"
+    )
 
 
 class Size(Strict):
@@ -87,6 +90,9 @@ class Suite(Strict):
     methods: Entries = Field(
         description="modules in methods/, by label; `'*'` is every module that no other entry uses",
     )
+    leave_out: Annotated[list[str], AfterValidator(_once)] = Field(
+        default=[], description="modules in methods/ for which `'*'` does not stand"
+    )
     workers: Annotated[list[Annotated[Size, BeforeValidator(_size)]], AfterValidator(_once)] = Field(
         min_length=1, description="numbers of workers, or {workers: W, nodes: N}"
     )
@@ -102,10 +108,27 @@ class Suite(Strict):
     )
 
     @model_validator(mode="after")
-    def _batches_can_be_shared(self) -> "Suite":
+    def _belongs_together(self) -> "Suite":
         for size in self.workers:
             self.recipe.batch_per_worker(size.workers)
+        for label, entry in self.models.items():
+            if entry.epochs is not None:
+                raise ValueError(f"models.{label}: epochs belong to a method, or to the recipe")
+        for label in self.methods:
+            self.recipe_of(label)
         return self
+
+    def recipe_of(self, method: str) -> Recipe:
+        """The recipe with which the method of this label trains."""
+        entry = self.methods.get(method)
+        if entry is None or entry.epochs is None:
+            return self.recipe
+        try:
+            return Recipe.model_validate(
+                self.recipe.model_dump(exclude_unset=True) | {"epochs": entry.epochs}
+            )
+        except ValidationError as error:
+            raise ValueError(f"methods.{method}.epochs: {problems(error)[0]}") from None
 
 
 def path_of(name: str) -> Path:

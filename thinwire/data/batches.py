@@ -7,6 +7,7 @@ from torch import Tensor
 
 from thinwire import seeds
 from thinwire.data.arrays import Data
+from thinwire.data.mixup import mixup
 from thinwire.errors import UserError
 
 
@@ -26,6 +27,7 @@ class Batches:
         seed: int,
         device: torch.device,
         dtype: torch.dtype,
+        mixup_alpha: float = 0.0,
     ) -> None:
         self._images = data.train_images.to(device)
         self._labels = data.train_labels.to(device)
@@ -35,6 +37,8 @@ class Batches:
         self._workers = workers
         self._order_seed = seeds.derive(seed, "order")
         self._augment_seeds = [seeds.derive(seed, "augment", worker) for worker in range(workers)]
+        self._mixup, self._classes = mixup_alpha, data.classes
+        self._mixup_seeds = [seeds.derive(seed, "mixup", worker) for worker in range(workers)]
         self._streams = [torch.Generator() for _ in range(workers)]
         self._epoch = -1
         self._order = torch.empty(0)
@@ -46,7 +50,10 @@ class Batches:
             )
 
     def at(self, step: int) -> list[tuple[Tensor, Tensor]]:
-        """Images [b, C, H, W], normalised, and labels [b] of each worker at this step."""
+        """Images [b, C, H, W], normalised, and labels [b] of each worker at this step.
+
+        With mixup the labels are shares of the classes [b, classes].
+        """
         epoch, place = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             generator = torch.Generator().manual_seed(seeds.at_step(self._order_seed, epoch))
@@ -58,12 +65,17 @@ class Batches:
             for stream, seed in zip(self._streams, self._augment_seeds):
                 stream.manual_seed(seeds.at_step(seed, step))
             images = self._augment(images, self._streams)
-        return list(
+        batches = list(
             zip(
                 self._normalise(images).chunk(self._workers),
                 self._labels[chosen].chunk(self._workers),
             )
         )
+        if not self._mixup:
+            return batches
+        for stream, seed in zip(self._streams, self._mixup_seeds):
+            stream.manual_seed(seeds.at_step(seed, step))
+        return [mixup(*own, self._classes, self._mixup, g) for own, g in zip(batches, self._streams)]
 
 
 class Normalise:

@@ -8,7 +8,7 @@ from thinwire.optim.recipe import Optimizer
 
 
 def make_optimizer(recipe: Optimizer, params: list[nn.Parameter]) -> torch.optim.Optimizer:
-    """SGD in torch's fused form, or LARS; the training loop sets the learning rate every step."""
+    """SGD and Adam in torch's fused form, or LARS; the training loop sets the learning rate every step."""
     if recipe.name == "lars":
         return Lars(
             params,
@@ -17,6 +17,11 @@ def make_optimizer(recipe: Optimizer, params: list[nn.Parameter]) -> torch.optim
             weight_decay=recipe.weight_decay,
             trust=recipe.trust,
             lr_inside_momentum=recipe.lr_inside_momentum,
+        )
+    if recipe.name == "adam":
+        betas = (recipe.beta1, recipe.beta2)
+        return torch.optim.Adam(
+            params, lr=recipe.lr, betas=betas, weight_decay=recipe.weight_decay, fused=True
         )
     return torch.optim.SGD(
         params,

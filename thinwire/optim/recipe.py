@@ -11,12 +11,24 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Optimizer(Strict):
-    """Stochastic gradient descent with momentum, or LARS (see `optim/lars.py`)."""
+# Options that belong to some of the optimizers only.
+_BELONGS = {
+    "momentum": ("sgd", "lars"),
+    "nesterov": ("sgd",),
+    "trust": ("lars",),
+    "lr_inside_momentum": ("lars",),
+    "beta1": ("adam",),
+    "beta2": ("adam",),
+}
 
-    name: Literal["sgd", "lars"] = Field(
+
+class Optimizer(Strict):
+    """Stochastic gradient descent with momentum, LARS (see `optim/lars.py`), or Adam."""
+
+    name: Literal["sgd", "lars", "adam"] = Field(
         default="sgd",
-        description="sgd: v <- momentum v + g + weight_decay w, w <- w - lr v; lars: a rate for each layer",
+        description="sgd: v <- momentum v + g + weight_decay w, w <- w - lr v; lars: a rate for each layer; "
+        "adam: a rate for each entry",
     )
     lr: float = Field(gt=0, description="learning rate after the warm-up")
     lr_reference_batch: int | None = Field(
@@ -28,34 +40,43 @@ class Optimizer(Strict):
     momentum: float = Field(default=0.9, ge=0, lt=1, description="momentum")
     nesterov: bool = Field(default=False, description="sgd: Nesterov's form of the momentum")
     weight_decay: float = Field(
-        default=0.0, ge=0, description="L2; sgd: on all parameters, lars: on those with several dimensions"
+        default=0.0,
+        ge=0,
+        description="L2; sgd, adam: on all parameters, lars: on those with several dimensions",
     )
     trust: float = Field(default=0.001, gt=0, description="lars: trust coefficient of a layer's rate")
     lr_inside_momentum: bool = Field(
         default=True, description="lars: `lr` stands inside the momentum (You et al.) or outside"
     )
+    beta1: float = Field(default=0.9, ge=0, lt=1, description="adam: memory of the mean gradient")
+    beta2: float = Field(default=0.999, ge=0, lt=1, description="adam: memory of the mean square")
 
     @model_validator(mode="after")
     def _belongs_together(self) -> "Optimizer":
-        if self.nesterov and (self.name != "sgd" or not self.momentum):
-            raise ValueError("nesterov belongs to sgd with a momentum above 0")
-        foreign = self.model_fields_set & {"trust", "lr_inside_momentum"}
-        if self.name == "sgd" and foreign:
-            raise ValueError(f"{' and '.join(sorted(foreign))} belong to the optimizer named lars")
+        for option in sorted(self.model_fields_set & set(_BELONGS)):
+            if self.name not in _BELONGS[option]:
+                raise ValueError(f"{option} belongs to {' and '.join(_BELONGS[option])}, not to {self.name}")
+        if self.nesterov and not self.momentum:
+            raise ValueError("nesterov needs a momentum above 0")
         return self
 
 
 class Schedule(Strict):
     """The learning rate over the run, as a factor of the optimizer's `lr`."""
 
-    name: Literal["constant", "cosine", "step", "polynomial"] = Field(
+    name: Literal["constant", "cosine", "step", "polynomial", "exponential"] = Field(
         default="cosine", description="the form after the warm-up"
     )
     warmup_epochs: float = Field(default=0.0, ge=0, description="epochs of linear warm-up, step by step")
     milestones: tuple[Annotated[int, Field(ge=1)], ...] = Field(
         default=(), strict=False, description="step: epochs at whose beginning the rate drops"
     )
-    factor: float = Field(default=0.1, gt=0, lt=1, description="step: what each drop leaves")
+    factor: float = Field(
+        default=0.1,
+        gt=0,
+        lt=1,
+        description="step: what each drop leaves; exponential: what each epoch leaves",
+    )
     power: float = Field(
         default=2.0, gt=0, description="polynomial: the share of the run that is left, to this power"
     )
@@ -78,6 +99,13 @@ class Recipe(Strict):
         description="`worker`: each worker takes `batch` images (weak scaling); `run`: all workers "
         "together do (strong scaling). Two different experiments: they never share a table"
     )
+    mixup: float = Field(
+        default=0.0,
+        ge=0,
+        description="pairs of images are mixed, in shares from Beta(mixup, mixup) (Zhang et al., "
+        "arXiv 1710.09412); 0: not",
+    )
+    augment: bool = Field(default=True, description="false: without the data set's crops and flips")
     optimizer: Optimizer = Field(description="the optimizer that every method starts from")
     schedule: Schedule = Field(default=Schedule(), description="the learning rate over the run")
     evaluate_every_epochs: int = Field(

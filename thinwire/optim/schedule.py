@@ -19,6 +19,8 @@ def learning_rate(recipe: Recipe, workers: int, step: int, steps_per_epoch: int)
         return peak * (1 + math.cos(math.pi * done)) / 2
     if schedule.name == "polynomial":
         return peak * (1 - done) ** schedule.power
+    if schedule.name == "exponential":
+        return peak * schedule.factor ** (step // steps_per_epoch)
     if schedule.name == "step":
         drops = sum(step >= milestone * steps_per_epoch for milestone in schedule.milestones)
         return peak * schedule.factor**drops

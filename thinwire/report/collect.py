@@ -62,8 +62,9 @@ def read_summary(results: Path, suite: str) -> pd.DataFrame:
 
 def _columns(runs: list[dict[str, Any]]) -> list[str]:
     """Those of all rows, and those of a result even where no run has one."""
-    result = [name for name in record.Result.model_fields if name not in ("traffic", "seconds")]
-    ours = [*result, *record.BYTES, *(f"preparation_{name}" for name in record.BYTES)]
+    result = [name for name in record.Result.model_fields if name not in ("metrics", "traffic", "seconds")]
+    preparation = [f"preparation_{name}" for name in (*record.BYTES, "seconds")]
+    ours = [*result, *record.BYTES, *preparation]
     return [*dict.fromkeys(key for row in runs for key in row if key not in ours), *ours]
 
 
@@ -76,6 +77,7 @@ def _names(cell: Cell) -> dict[str, Any]:
         "method": cell.method.label,
         "workers": cell.workers,
         "nodes": cell.nodes,
+        "epochs": cell.recipe.epochs,
         "batch": cell.recipe.batch,
         "batch_per": cell.recipe.batch_per,
         "repetition": cell.repetition,
@@ -93,9 +95,10 @@ def _row(run: Record) -> dict[str, Any]:
         "total_steps": run.total_steps,
     }
     if run.preparation is not None:
-        cost = run.preparation.traffic.model_dump()
+        cost = run.preparation.traffic.model_dump() | {"seconds": run.preparation.seconds}
         row |= {f"preparation_{name}": value for name, value in cost.items()}
     if run.result is None:
         return row
-    outcome = run.result.model_dump(exclude={"seconds", "traffic"})
-    return row | outcome | run.result.traffic.model_dump()
+    outcome = run.result.model_dump(exclude={"metrics", "seconds", "traffic"})
+    metrics = {f"method/{name}": value for name, value in run.result.metrics.items()}
+    return row | metrics | outcome | run.result.traffic.model_dump()

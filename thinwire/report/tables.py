@@ -1,5 +1,6 @@
 """The table of a suite: accuracy, traffic, and how much less traffic than the baseline."""
 
+import math
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,8 +26,11 @@ _NOTES = (
 )
 _PREPARED = (
     "Prepared: what the method's preparation sent before its runs, once for each model, data set and seed, "
-    "and not in the other columns."
+    "and not in the other columns; and the seconds that it took in one process, where it was made."
 )
+_EPOCHS = "Epochs: as many as were trained; of a method that skips epochs by a forecast, also how many these stand for."
+# Noted by methods that jump over epochs: how many those stand for that were trained.
+_VIRTUAL = "method/virtual_epochs"
 _STATUSES = ("done", "diverged", "timeout", "failed", "skipped")
 
 
@@ -50,11 +54,14 @@ def summarise(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
         rows.append(
             {
                 **dict(zip([*CELL, "method", "kind"], names)),
+                "epochs": group.epochs.iloc[0],
+                "virtual_epochs": done[_VIRTUAL].mean() if _VIRTUAL in runs else math.nan,
                 **{status: int(counts.get(status, 0)) for status in _STATUSES},
                 "accuracy_mean_percent": done.test_accuracy_percent.mean(),
                 "accuracy_sd_percent": done.test_accuracy_percent.std(ddof=1),
                 **{f"{name.replace(' ', '_')}_bytes": done[c].mean() for name, c in _TRAFFIC.items()},
                 "preparation_bytes": group.prepared_bytes.mean(),
+                "preparation_seconds": group.preparation_seconds.mean(),
                 "reason": "; ".join(dict.fromkeys(group.reason.dropna())),
             }
         )
@@ -84,18 +91,25 @@ def markdown(table: pd.DataFrame, about: About) -> str:
     """The table for people, with what its columns mean."""
     several_nodes = bool((table.nodes > 1).any())
     prepared = bool(table.preparation_bytes.notna().any())
+    epochs = table.epochs.nunique() > 1 or bool(table.virtual_epochs.notna().any())
     shown = pd.DataFrame(
         {
             "data set": table.dataset,
             "model": table.model,
             "workers": [f"{w} on {n} nodes" if n > 1 else str(w) for w, n in zip(table.workers, table.nodes)],
             "method": table.method,
+            **({"epochs": [_epochs(row) for row in table.itertuples()]} if epochs else {}),
             f"accuracy on {about.evaluated_on.replace('_', '-')}, %": [
                 _accuracy(row) for row in table.itertuples()
             ],
             "payload, MB": [_megabytes(value) for value in table.total_bytes],
             **(
-                {"prepared, MB": [_megabytes(value) for value in table.preparation_bytes]} if prepared else {}
+                {
+                    "prepared, MB": [_megabytes(value) for value in table.preparation_bytes],
+                    "prepared, s": ["" if pd.isna(s) else f"{s:.0f}" for s in table.preparation_seconds],
+                }
+                if prepared
+                else {}
             ),
             **{
                 f"{name} less, %": [_percent(v) for v in table[f"{name.replace(' ', '_')}_reduction_percent"]]
@@ -114,6 +128,7 @@ def markdown(table: pd.DataFrame, about: About) -> str:
             shown.to_markdown(index=False, disable_numparse=True),
             "",
             _NOTES.format(baseline=about.baseline),
+            *([_EPOCHS] if epochs else []),
             *([_PREPARED] if prepared else []),
             *(["", *notes] if notes else []),
             "",
@@ -135,6 +150,11 @@ def _accuracy(row: object) -> str:
     mean, sd = row.accuracy_mean_percent, row.accuracy_sd_percent  # type: ignore[attr-defined]
     spread = f" ± {sd:.2f}" if counts["done"] > 1 else ""
     return f"{mean:.2f}{spread} ({counts['done']})" + "".join(f", {part}" for part in rest)
+
+
+def _epochs(row: object) -> str:
+    trained, virtual = row.epochs, row.virtual_epochs  # type: ignore[attr-defined]
+    return str(trained) if pd.isna(virtual) else f"{trained} for {virtual:g}"
 
 
 def _megabytes(value: float) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from thinwire import plugins, record
+from thinwire import checkpoint, plugins, record
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
 from thinwire.data.arrays import MANIFEST
@@ -25,12 +25,13 @@ from thinwire.options import problems, resolve
 from thinwire.provenance import now, provenance
 from thinwire.train.deterministic import deterministic
 from thinwire.train.places import data_folder, prepared_folder, preparing_folder
-from thinwire.train.task import Task, device_of, sources, task_of
+from thinwire.train.task import HELD_OUT, Task, device_of, sources, task_of
 from thinwire.train.trainer import Trainer
 
 PREPARED = "prepared.json"
 # Beside the method's files while it prepares: for what, and what it has cost so far.
 _PROGRESS = "progress.json"
+_SCRATCH = "scratch"
 
 
 class Prepared(record.Schema):
@@ -45,42 +46,92 @@ class Prepared(record.Schema):
 
 
 class Job:
-    """A preparation for one model, data set and seed."""
+    """A preparation for one model, data set and seed.
 
-    def __init__(self, task: Task, spent: record.Cost, note: Callable[[record.Cost], None]) -> None:
-        self.task = task  # on one worker; see `trainer` for more
+    It never sees the test set: its data are the training set, of which a tenth is held out and stands in for
+    the test set, for whatever the preparation has to choose.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        model: str,
+        folder: Path,
+        spent: record.Cost,
+        note: Callable[[record.Cost], None],
+        checkpoint_every_seconds: float,
+    ) -> None:
+        self.task = replace(task, cluster=Cluster(1), data=task.data.held_out(HELD_OUT))
+        self.model = model  # the name of its module
+        self.scratch = folder / _SCRATCH  # for what is not part of what is prepared, but gone on with
         self._spent = spent
         self._note = note
         self._began = time.monotonic()
-        self._trainers: list[Trainer] = []
+        self._sent: list[dict[str, float]] = []
+        self._checkpoint_every = checkpoint_every_seconds
 
-    def trainer(self, method: type[Method], config: Any, workers: int = 1, nodes: int = 1) -> Trainer:
-        """A run of another method, ready for its first step; its traffic is part of the cost.
+    def train(
+        self,
+        task: Task,
+        method: type[Method],
+        config: Any,
+        checkpoints: Path,
+        after_epoch: Callable[[Trainer], None] | None = None,
+        after_step: Callable[[Trainer], None] | None = None,
+    ) -> Trainer:
+        """Train a method to the end; its traffic is part of the cost.
 
-        When the next run begins, the last one counts, even if this process dies: what it made is kept.
+        Args:
+            task: a variant of `self.task`, with as many workers as wanted.
+            method: a class, of a module in methods/.
+            config: its options.
+            checkpoints: a folder in `scratch`, from which an interrupted preparation goes on.
+            after_epoch: called before a checkpoint, which is made at the end of an epoch only: what the
+                epoch has brought must be on disk when it returns.
+            after_step: called after every step, before that.
         """
-        self._note(self.cost())
-        trainer = Trainer(replace(self.task, cluster=Cluster(workers, nodes)), method, config)
+        trainer = Trainer(task, method, config)
+        if reason := trainer.skip():
+            raise MethodError(f"the run that it prepares from cannot be: {reason}")
         trainer.setup()
-        self._trainers.append(trainer)
+        saved = checkpoint.latest(checkpoints, warn=print)
+        if saved is not None:
+            trainer.load(saved)
+        saved_at = time.monotonic()
+
+        def look(trainer: Trainer) -> None:
+            nonlocal saved_at
+            if after_step is not None:
+                after_step(trainer)
+            if trainer.step % trainer.steps_per_epoch:
+                return
+            if after_epoch is not None:
+                after_epoch(trainer)
+            if trainer.step == trainer.total_steps or time.monotonic() - saved_at >= self._checkpoint_every:
+                checkpoint.save(checkpoints, trainer.step, trainer.state())
+                self._note(self.cost())
+                saved_at = time.monotonic()
+
+        trainer.train(after_step=look)
+        self._sent.append(trainer.sent())
+        self._note(self.cost())
         return trainer
 
     def cost(self) -> record.Cost:
         """What earlier attempts and this one have taken: seconds, and the runs' means over their workers."""
-        sent = [self._spent.traffic.model_dump(), *(trainer.sent() for trainer in self._trainers)]
         seconds = self._spent.seconds + time.monotonic() - self._began
-        return record.Cost(seconds=seconds, traffic=record.Traffic.sum(sent))
+        return record.Cost(seconds=seconds, traffic=record.Traffic.sum(self._sent))
 
 
 def identity_of(cell: Cell, results: Path) -> dict[str, str]:
     """All that a preparation depends on: options, code and data."""
     manifest = data_folder(results, cell.dataset) / MANIFEST
-    files = {kind: digest for kind, digest in sources(cell).items() if kind != "dataset"}
+    files = {f"file of the {kind}": digest for kind, digest in sources(cell).items() if kind != "dataset"}
     data = sha256(manifest) if manifest.exists() else ""
-    return {"options": cell.preparation_fingerprint, "data": data, **files}
+    return {**cell.preparation_identity(), "data": data, **files}
 
 
-def prepare(cell: Cell, results: Path) -> Prepared:
+def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepared:
     """Let the method of a cell prepare, and publish what it made.
 
     An interrupted attempt leaves its folder, and the next one finds it as it was, as long as options, data
@@ -92,12 +143,22 @@ def prepare(cell: Cell, results: Path) -> Prepared:
     folder = preparing_folder(results, cell)
     with locked(folder.with_name(f"{folder.name}.lock"), f"{cell.suite}/{cell.preparation}"):
         identity = identity_of(cell, results)
+        target = prepared_folder(results, cell)
+        if (folder / PREPARED).is_file():
+            # An earlier attempt was interrupted while it published.
+            made = Prepared.model_validate_json((folder / PREPARED).read_text())
+            if made.identity == identity:
+                _put_in_place(folder, target)
+                return made
         device = device_of(cell)
         deterministic(device)
         job = Job(
-            replace(task_of(cell, results, device), cluster=Cluster(1)),
+            replace(task_of(cell, results, device), recipe=cell.preparer_recipe),
+            cell.model.use,
+            folder,
             _take_up(folder, identity),
             lambda cost: _note(folder, identity, cost),
+            checkpoint_every_seconds,
         )
         about = {"started": now(), **provenance(device), "sources_sha256": sources(cell)}
         reason = _attempt(cell, job, folder)
@@ -113,7 +174,7 @@ def prepare(cell: Cell, results: Path) -> Prepared:
                 f"options, data or code were changed while {cell.preparation} was prepared, so it is not "
                 "published: start it again"
             )
-        _publish(folder, prepared_folder(results, cell), made)
+        _publish(folder, target, made)
     return made
 
 
@@ -149,7 +210,7 @@ def read(folder: Path, identity: dict[str, str]) -> Prepared:
     other = [key for key in identity if made.identity.get(key) != identity[key]]
     if other:
         raise UserError(
-            f"{path} was prepared for another version of the {' and of the '.join(other)}: prepare it again"
+            f"{path} was prepared for another {' and another '.join(other)}: prepare it again (delete it first)"
         )
     return made
 
@@ -187,5 +248,10 @@ def _note(folder: Path, identity: dict[str, str], cost: record.Cost) -> None:
 
 def _publish(folder: Path, target: Path, made: Prepared) -> None:
     write_json(folder / PREPARED, made.model_dump(mode="json"))
-    (folder / _PROGRESS).unlink()
+    _put_in_place(folder, target)
+
+
+def _put_in_place(folder: Path, target: Path) -> None:
+    record.discard(folder / _SCRATCH)
+    (folder / _PROGRESS).unlink(missing_ok=True)
     publish(folder, target)

@@ -1,7 +1,7 @@
 """What is to be trained, whatever the method."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -12,6 +12,7 @@ from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
 from thinwire.data import arrays
 from thinwire.data.arrays import Data
+from thinwire.data.augment import Augment
 from thinwire.errors import UserError
 from thinwire.optim.recipe import Recipe
 from thinwire.options import resolve
@@ -50,6 +51,8 @@ def task_of(cell: Cell, results: Path, device: torch.device) -> Task:
     """
     dataset = plugins.get("dataset", cell.dataset).load()()
     data = arrays.load(data_folder(results, cell.dataset), dataset)
+    if not cell.recipe.augment:
+        data = replace(data, augment=Augment())
     model = plugins.get("model", cell.model.use).load()
     config = resolve(model, cell.model.options)
     return Task(

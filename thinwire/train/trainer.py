@@ -51,6 +51,7 @@ class Trainer:
             task.seed,
             task.device,
             task.dtype,
+            recipe.mixup,
         )
         self.steps_per_epoch = self.batches.steps_per_epoch
         self.total_steps = self.steps_per_epoch * recipe.epochs
@@ -88,6 +89,9 @@ class Trainer:
             return f"it needs at least {method.needs.workers} workers"
         if cluster.nodes < method.needs.nodes:
             return f"it needs at least {method.needs.nodes} nodes"
+        optimizer, able = self.task.recipe.optimizer.name, method.needs.optimizers
+        if able and optimizer not in able:
+            return f"it is made for {' and '.join(able)}, and the recipe's optimizer is {optimizer}"
         return method.skip()
 
     @torch.no_grad()

@@ -1,0 +1,101 @@
+"""MP2: the first layers are trained and pushed, a small network predicts the others from them.
+
+    worker: p_i <- optimizer(p, g_i) on the parameters p of the first layers only; p_i is pushed
+    server: p <- 1/W sum_i p_i;  w <- (p, predictor(p));  every worker pulls the whole model w
+
+Source: Liu et al., "MP2" (Computer Networks 255, 110883, 2024), after the authors' code (github
+MP2-GitHub/Model-Parameter-Prediction-Method-for-Distributed-Machine-Learning, commit 4ec0b67), which overturns
+the natural reading of the abstract: the pushed layers are always the same, and the predictor is trained on the
+target's own loss, not on the distance between weights. It is made once for each model, data set and seed, from
+a whole dense run (`prepare`), whose cost stands beside every result, and does not change afterwards.
+
+The prefix is everything before the third resolution, as in all of the authors' models but ResNet-50, whose prefix
+ends one convolution earlier. Each worker keeps its own state of the recipe's optimizer; published with Adam,
+mixup and models without batch norm, which `config/claims/mp2.yaml` has. One server, on the first worker.
+
+Deviations: the predictor to keep is chosen on images that are held out from the training set (the authors' code
+looks at the test set), by the accuracy of the last prefix; numbers travel in single precision (theirs: double);
+the layers' initial weights are the model's. The engine computes all gradients; those of predicted layers are
+not used. Batch norm is refused.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from safetensors.torch import load_file
+
+import thinwire
+
+from .dense_run import record_prefixes
+from .layers import flatten_all, shapes_of, split, unflatten_all, why_not
+from .predictor import Predictor
+from .predictor_training import train_predictor
+
+PREDICTOR = "predictor.safetensors"
+EVERYTHING = 1000  # stages: more than any model has
+
+
+class Method(thinwire.Method):
+    # With everything pushed nothing is predicted: parameter averaging on a server.
+    equals_ssgd = [{"pushed_stages": EVERYTHING}, {"pushed_stages": EVERYTHING, "nodes": 2}]
+    short = {"predictor_epochs": 8, "bsp_workers": 2}
+
+    @dataclass
+    class Config:
+        pushed_stages: Annotated[int, Field(ge=1)] = (
+            2  # first stages, trained and pushed; the rest is predicted
+        )
+        bsp_workers: Annotated[int, Field(ge=1)] = 8  # workers of the dense run from which it is prepared
+        prefixes_per_epoch: Annotated[int, Field(ge=1)] = 15  # steps of that run whose prefix is kept
+        prefixes_per_batch: Annotated[int, Field(ge=1)] = 25  # of which one, by lot, trains the predictor
+        predictor_epochs: Annotated[int, Field(ge=1)] = 30  # passes over the prefixes
+        predictor_lr: Annotated[float, Field(gt=0)] = 1e-3  # of the predictor's Adam
+        images_share: Annotated[float, Field(gt=0, le=1)] = 0.25  # of each class, drawn anew for each batch
+        images_per_step: Annotated[int, Field(ge=1)] = 125  # images of one step of the predictor
+
+    @classmethod
+    def prepare(cls, config, job, folder):
+        model = job.task.build_model()
+        if why_not(model, config.pushed_stages) is None and split(model, config.pushed_stages)[1]:
+            prefixes = record_prefixes(cls, config, EVERYTHING, job)
+            train_predictor(config, job, prefixes, folder / PREDICTOR)
+
+    def skip(self):
+        return why_not(self.run.model, self.config.pushed_stages)
+
+    def optimizer(self, params):
+        pushed, _ = split(self.run.model, self.config.pushed_stages)
+        return self.run.make_optimizer([param.tensor for layer in pushed for param in layer])
+
+    def setup(self):
+        pushed, predicted = split(self.run.model, self.config.pushed_stages)
+        self.pushed = [[param.tensor.data for param in layer] for layer in pushed]
+        self.shapes = shapes_of([*pushed, *predicted])
+        self.server = CompletingServer(self.prepared / PREDICTOR if predicted else None, shapes_of(predicted))
+
+    def step(self):
+        self.run.optimizer.step()
+        push = {"weights": flatten_all(self.pushed)}
+        pull = self.run.world.push_pull(0, push, self.server).wait()["weights"]
+        torch._foreach_copy_(self.run.weights, unflatten_all(pull, self.shapes))
+
+
+class CompletingServer(thinwire.Server):
+    """Averages the prefixes and completes the model with the predictor, which never changes."""
+
+    def __init__(self, file, shapes):
+        super().__init__({})
+        self.file, self.shapes, self.predictor = file, shapes, None
+
+    def update(self, pushes):
+        first, *others = [push["weights"] for push in pushes]
+        # As differences, so that the mean of equal prefixes is that prefix to the bit.
+        mean = first + sum(prefix - first for prefix in others) / len(pushes) if others else first
+        if self.file is None:
+            return {"weights": mean}
+        if self.predictor is None:
+            self.predictor = Predictor(len(mean), self.shapes).to(mean)
+            self.predictor.load_state_dict(load_file(self.file, device=str(mean.device)))
+        return {"weights": torch.cat([mean, *self.predictor(mean)])}

@@ -1,0 +1,60 @@
+"""The prefixes on which the predictor is trained: of a dense run, some steps of each epoch, drawn by lot."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from thinwire import seeds
+from thinwire.cluster import Cluster
+
+from .layers import flatten_all, split
+
+
+def record_prefixes(method, config, everything, job):
+    """Train the whole model with parameter averaging, and give the averaged prefixes of the chosen steps."""
+    folder = job.scratch / "prefixes"
+    folder.mkdir(parents=True, exist_ok=True)
+    epoch_prefixes = []
+
+    def after_step(trainer):
+        epoch, step = divmod(trainer.step - 1, trainer.steps_per_epoch)
+        if step in _chosen(job.task.seed, epoch, trainer.steps_per_epoch, config.prefixes_per_epoch):
+            pushed, _ = split(trainer.workers[0].model, config.pushed_stages)
+            epoch_prefixes.append(flatten_all([[p.tensor.data for p in layer] for layer in pushed]))
+
+    def after_epoch(trainer):
+        epoch = trainer.step // trainer.steps_per_epoch
+        save_file({"prefixes": torch.stack(epoch_prefixes)}, folder / f"{epoch:06d}.safetensors")
+        epoch_prefixes.clear()
+
+    task = replace(job.task, cluster=Cluster(config.bsp_workers))
+    bsp = replace(config, pushed_stages=everything)
+    job.train(task, method, bsp, job.scratch / "dense run", after_epoch, after_step)
+    return Prefixes(folder)
+
+
+def _chosen(seed, epoch, steps, count):
+    """The steps of an epoch whose prefix is kept, without repetition."""
+    generator = torch.Generator().manual_seed(seeds.derive(seed, "prefixes", epoch))
+    return set(torch.randperm(steps, generator=generator)[:count].tolist())
+
+
+class Prefixes:
+    """The recorded prefixes, from the first to the last, read from disk one at a time."""
+
+    def __init__(self, folder: Path):
+        self.places = []
+        for path in sorted(folder.glob("*.safetensors")):
+            with safe_open(path, "pt") as file:
+                self.places += [(path, row) for row in range(file.get_slice("prefixes").get_shape()[0])]
+
+    def __len__(self):
+        return len(self.places)
+
+    def __getitem__(self, number):
+        path, row = self.places[number]
+        with safe_open(path, "pt") as file:
+            return file.get_slice("prefixes")[row]

@@ -1,0 +1,71 @@
+"""The layers that MP2 pushes and those that it predicts, and a layer's values as one vector."""
+
+from itertools import groupby
+from math import prod
+
+import torch
+from torch import nn
+
+from thinwire.method import parameters
+
+
+def why_not(model, pushed_stages):
+    """Why MP2 cannot run on this model, in one clause, or None."""
+    try:
+        stages = model.stages()
+    except (AttributeError, NotImplementedError):
+        return "the model does not say how it splits into stages"
+    if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
+        return "the model has batch norm, which it cannot predict: take one without, as it was published"
+    if pushed_stages >= len(stages):
+        return None
+    foreign = {param.name for layer in split(model, pushed_stages)[1] for param in layer}
+    foreign -= {p.name for p in parameters(model) if p.kind in ("conv", "linear", "bias")}
+    if foreign:
+        return f"it predicts convolutions and linear layers, and {min(foreign)} is of neither"
+    return None
+
+
+def split(model, pushed_stages):
+    """The layers before stage `pushed_stages` (from 0), and the others; a layer is a list of its Params."""
+    stages = model.stages()[:pushed_stages]
+    pushed = {id(p) for stage in stages for module in stage for p in module.parameters()}
+    groups = groupby(parameters(model), key=lambda param: param.name.rpartition(".")[0])
+    layers = [list(params) for _, params in groups]
+    return (
+        [layer for layer in layers if id(layer[0].tensor) in pushed],
+        [layer for layer in layers if id(layer[0].tensor) not in pushed],
+    )
+
+
+def shapes_of(layers):
+    """The shapes of each layer's tensors: of the weight, and of the bias if it has one."""
+    return [[param.tensor.shape for param in layer] for layer in layers]
+
+
+def flatten(tensors):
+    """One layer's weight (out, in, kernel), and bias if any, as a vector: kernel, in, out, and then the bias.
+
+    It is the order of the authors' code, in which a convolution's values are predicted.
+    """
+    weight, *bias = tensors
+    return torch.cat([weight.permute(*range(2, weight.dim()), 1, 0).reshape(-1), *bias])
+
+
+def unflatten(vector, shapes):
+    """The weight and, if any, the bias of a layer with these shapes."""
+    (outputs, inputs, *kernel), *bias = shapes
+    dims = len(kernel)
+    weight = vector[: prod(shapes[0])].view(*kernel, inputs, outputs).permute(dims + 1, dims, *range(dims))
+    return [weight, vector[prod(shapes[0]) :]] if bias else [weight]
+
+
+def flatten_all(layers):
+    """All layers, each a list of tensors, as one vector."""
+    return torch.cat([flatten(tensors) for tensors in layers])
+
+
+def unflatten_all(vector, shapes):
+    """The tensors of all layers, in their order."""
+    sizes = [sum(map(prod, shapes_of_one)) for shapes_of_one in shapes]
+    return [t for part, s in zip(vector.split(sizes), shapes) for t in unflatten(part, s)]

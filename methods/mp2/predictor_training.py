@@ -1,0 +1,121 @@
+"""The predictor's training: on the loss of the model that a recorded prefix and its prediction make."""
+
+import torch
+from safetensors.torch import save_file
+from torch.func import functional_call
+from torch.nn import functional
+
+from thinwire import checkpoint, seeds
+from thinwire.data.batches import Normalise
+from thinwire.data.mixup import mixup
+from thinwire.train.evaluate import evaluate
+from thinwire.train.task import initial_model
+
+from .layers import flatten_all, shapes_of, split, unflatten_all
+from .predictor import Predictor
+
+
+def train_predictor(config, job, prefixes, file):
+    """Train it, and save the weights of the epoch whose predictions did best on the images held out."""
+    training = Training(config, job)
+    saved = checkpoint.latest(job.scratch / "predictor", warn=print)
+    if saved is not None:
+        training.load(saved)
+    while training.epoch < config.predictor_epochs:
+        training.train_an_epoch(prefixes)
+        checkpoint.save(job.scratch / "predictor", training.epoch, training.state())
+    save_file(training.best, file)
+    lines = ["epoch,train_loss,held_out_accuracy_percent", *training.log]
+    file.with_suffix(".csv").write_text("\n".join(lines) + "\n")
+
+
+class Training:
+    """A predictor and all that its training has come to."""
+
+    def __init__(self, config, job):
+        self.config, self.task, self.data = config, job.task, job.task.data
+        self.model = initial_model(job.task)
+        self.layers = split(self.model, config.pushed_stages)
+        self.names = [param.name for part in self.layers for layer in part for param in layer]
+        pushed, predicted = map(shapes_of, self.layers)
+        prefix = len(flatten_all([[p.tensor for p in layer] for layer in self.layers[0]]))
+        self.shapes = [*pushed, *predicted]
+        self._begin_stream(-1)
+        self.predictor = Predictor(prefix, predicted).to(job.task.device, job.task.dtype)
+        self.adam = torch.optim.Adam(self.predictor.parameters(), lr=config.predictor_lr, fused=True)
+        self.normalise = Normalise(self.data, job.task.device, job.task.dtype)
+        self.epoch, self.best, self.best_accuracy, self.log = 0, {}, -1.0, []
+
+    def _begin_stream(self, epoch):
+        """All randomness of an epoch, dropout included, so that it does not depend on interruptions."""
+        seed = seeds.derive(self.task.seed, "predictor", epoch)
+        torch.manual_seed(seed)
+        self.stream = torch.Generator().manual_seed(seed)
+
+    @torch.enable_grad()
+    def train_an_epoch(self, prefixes):
+        """One pass over the prefixes: of each batch one, by lot, on images drawn anew."""
+        self._begin_stream(self.epoch)
+        losses = []
+        for batch in torch.randperm(len(prefixes), generator=self.stream).split(
+            self.config.prefixes_per_batch
+        ):
+            lot = torch.randint(len(batch), (1,), generator=self.stream)
+            prefix = prefixes[int(batch[lot])].to(self.task.device)
+            for images, labels in self.batches():
+                logits = functional_call(self.model, self.completed(prefix), (images,))
+                loss = functional.cross_entropy(logits, labels)
+                self.adam.zero_grad()
+                loss.backward()
+                self.adam.step()
+                losses.append(loss.detach())
+        self.epoch += 1
+        accuracy = self.accuracy(prefixes[len(prefixes) - 1].to(self.task.device))
+        if accuracy > self.best_accuracy:
+            self.best_accuracy = accuracy
+            self.best = {name: value.clone() for name, value in self.predictor.state_dict().items()}
+        self.log.append(f"{self.epoch},{torch.stack(losses).mean():.6g},{accuracy:.4f}")
+
+    def completed(self, prefix):
+        """The model's tensors by name, of a prefix and what is predicted from it."""
+        whole = torch.cat([prefix, *self.predictor(prefix)])
+        return dict(zip(self.names, unflatten_all(whole, self.shapes)))
+
+    def batches(self):
+        """A share of each class, in batches, as the recipe shows images to a network."""
+        labels = self.data.train_labels
+        drawn = []
+        for own in range(self.data.classes):
+            images = (labels == own).nonzero()[:, 0]
+            count = round(self.config.images_share * len(images))
+            drawn.append(images[torch.randperm(len(images), generator=self.stream)[:count]])
+        order = torch.cat(drawn)
+        order = order[torch.randperm(len(order), generator=self.stream)]
+        for chosen in order.split(self.config.images_per_step):
+            images = self.data.augment(self.data.train_images[chosen].to(self.task.device), [self.stream])
+            pair = self.normalise(images), labels[chosen].to(self.task.device)
+            if self.task.recipe.mixup:
+                pair = mixup(*pair, self.data.classes, self.task.recipe.mixup, self.stream)
+            yield pair
+
+    @torch.no_grad()
+    def accuracy(self, prefix):
+        """Of the completed model on the images held out, in percent."""
+        weights = list(self.completed(prefix).values())
+        return evaluate(self.model, weights, [], self.data, self.task.dtype).accuracy_percent
+
+    def state(self):
+        return {
+            "predictor": self.predictor.state_dict(),
+            "adam": self.adam.state_dict(),
+            "epoch": self.epoch,
+            "best": self.best,
+            "best_accuracy": self.best_accuracy,
+            "log": self.log,
+        }
+
+    def load(self, state):
+        self.predictor.load_state_dict(state["predictor"])
+        self.adam.load_state_dict(state["adam"])
+        self.epoch, self.best, self.log = state["epoch"], state["best"], state["log"]
+        self.best_accuracy = state["best_accuracy"]

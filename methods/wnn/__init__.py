@@ -1,0 +1,96 @@
+"""WNN: SSGD, and every five epochs the weights jump to where a small network expects them five epochs later.
+
+    g <- 1/W sum_i g_i, then the recipe's optimizer; after epochs 5, 10, ...: w <- forecast(its last 5 values)
+
+Source: Jang et al., "Learning to Boost Training by Periodic Nowcasting Near Future Weights" (ICML 2023), after
+the authors' code (github jjh6297/WNN, commit ab0f62c). Convolutions, linear layers and biases have a forecaster
+each, of 9,425 parameters; normalisation layers, their statistics and the optimizer's state are left alone.
+
+Reconstructed: WNN on many workers, as MP2 was compared with it. Every worker has the same weights, and forecasts
+them for itself, which costs no traffic. The forecasters are trained here (`prepare`) on recorded runs of small
+architectures, with another one than the model's held out, because the authors' training is not published.
+
+A run of E epochs stands for nearly 2 E (`virtual_epochs` in its curve). So there are two ways to count: as many
+epochs as the others, which saves no traffic, or half of them (`epochs` of a suite's entry), which saves half.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from safetensors.torch import load_file
+
+import thinwire
+
+from .forecaster import HISTORY, KINDS, Forecaster, forecast
+from .forecaster_training import record_weights, train_forecasters
+
+
+class Method(thinwire.Method):
+    equals_ssgd = [{"forecast": False}, {"forecast": False, "nodes": 2}]
+    short = {
+        "interval_epochs": 0.4,
+        "recorded_epochs": 6,
+        "recorded_batch": 24,
+        "forecaster_steps": 40,
+        "windows": 2000,
+    }
+
+    @dataclass
+    class Config:
+        forecast: bool = True  # false: values are kept, and nothing is forecast
+        interval_epochs: Annotated[float, Field(gt=0)] = 1.0  # epochs between two values of a history
+        # published: the last value of a bias is not normalised, as in the authors' code, which is an error there
+        bias_rule: Literal["normalised", "published"] = "normalised"
+        recorded_epochs: Annotated[int, Field(ge=1)] = 100  # epochs of each run that forecasters learn from
+        recorded_batch: Annotated[int, Field(ge=1)] = 128  # images a step of these runs, on one worker
+        windows: Annotated[int, Field(ge=1)] = 200_000  # histories of each kind and run that they learn from
+        forecaster_steps: Annotated[int, Field(ge=1)] = 10_000  # steps of each forecaster's training
+
+        def __post_init__(self):
+            if self.recorded_epochs < 2 * HISTORY * self.interval_epochs:
+                raise ValueError(
+                    f"recorded_epochs {self.recorded_epochs} are too few: a history and its target take "
+                    f"{2 * HISTORY} intervals of {self.interval_epochs} epochs"
+                )
+
+    @classmethod
+    def prepare(cls, config, job, folder):
+        if config.forecast:
+            train_forecasters(config, job, record_weights(cls, config, job), folder)
+
+    def setup(self):
+        self.period = max(1, round(self.config.interval_epochs * self.run.steps_per_epoch))
+        self.eligible = [param for param in self.run.params if param.kind in KINDS]
+        self.memory |= {"history": [], "jumps": 0}
+        self.forecasters = {}
+
+    def sync_gradients(self):
+        self.run.world.mean(self.run.gradients).wait()
+
+    def sync_weights(self):
+        steps, history = self.run.step + 1, self.memory["history"]
+        if steps % self.period == 0:
+            history.append([param.tensor.data.clone() for param in self.eligible])
+        if len(history) == HISTORY:
+            if self.config.forecast:
+                self.jump(history)
+            history.clear()
+        ahead = HISTORY * self.period * self.memory["jumps"]
+        self.run.log("virtual_epochs", (steps + ahead) / self.run.steps_per_epoch)
+
+    def jump(self, history):
+        for param, *values in zip(self.eligible, *history):
+            values = torch.stack([value.flatten() for value in values], dim=1)
+            published = param.kind == "bias" and self.config.bias_rule == "published"
+            forecaster = self.forecaster(param.kind, like=values)
+            param.tensor.data.copy_(forecast(forecaster, values, published).view_as(param.tensor))
+        self.memory["jumps"] += 1
+
+    def forecaster(self, kind, like):
+        """Read when it is needed for the first time."""
+        if kind not in self.forecasters:
+            self.forecasters[kind] = made = Forecaster().to(like)
+            made.load_state_dict(load_file(self.prepared / f"{kind}.safetensors", device=str(like.device)))
+        return self.forecasters[kind]

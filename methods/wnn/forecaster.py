@@ -1,0 +1,72 @@
+"""The forecaster: from five values of a weight, its value five intervals further on. 9,425 parameters.
+
+    W_k = (w_k - w_1) / 2 (d + 1e-5), with d = max w - min w + 1e-8; and their differences
+    forecast = (W_5 + f(W, differences)) 2 (d + 1e-5) + w_1, with f between -1 and 1
+
+One network serves all scalar weights of a kind. As in the authors' code, whose LeakyReLU has Keras' slope 0.3.
+"""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+HISTORY = 5  # values that it looks at, and intervals that it looks ahead
+KINDS = ("conv", "linear", "bias")  # a forecaster for each
+
+
+class Stream(nn.Module):
+    """Linear layers around an activation that is learned."""
+
+    def __init__(self, inputs):
+        super().__init__()
+        self.enter = nn.Linear(inputs, 64)
+        self.narrow = nn.Linear(64, 8)
+        self.shift = nn.Linear(8, 64)
+        self.scale = nn.Linear(8, 64)
+        self.rate = nn.Linear(8, 64)
+        self.leave = nn.Linear(64, 32)
+
+    def forward(self, values):
+        entered = self.enter(values)
+        narrow = self.narrow(entered).relu()
+        activated = self.shift(narrow) + self.scale(narrow) * (self.rate(narrow) * entered).exp()
+        return functional.leaky_relu(self.leave(activated), 0.3)
+
+
+class Forecaster(nn.Module):
+    """f: normalised histories [n, 5] to normalised changes [n] from the last value."""
+
+    def __init__(self):
+        super().__init__()
+        self.values = Stream(HISTORY)
+        self.differences = Stream(HISTORY - 1)
+        self.head = nn.Linear(64, 1)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                # Variance scaling: uniform, with variance 0.1 / inputs.
+                limit = (3 * 0.1 / module.in_features) ** 0.5
+                nn.init.uniform_(module.weight, -limit, limit)
+                nn.init.zeros_(module.bias)
+
+    def forward(self, normalised):
+        streams = self.values(normalised), self.differences(normalised.diff(dim=1))
+        return self.head(torch.cat(streams, dim=1)).tanh()[:, 0]
+
+    def penalty(self):
+        """The L1 regularisers of the authors' code, on the first and the last layer of each stream."""
+        layers = [getattr(s, name) for s in (self.values, self.differences) for name in ("enter", "leave")]
+        return sum(1e-6 * layer.weight.abs().sum() + 0.1 * layer.bias.abs().sum() for layer in layers)
+
+
+def normalise(history):
+    """Histories [n, 5] from first to last value; gives them normalised [n, 5], and the unit of each [n]."""
+    spread = history.amax(1) - history.amin(1) + 1e-8
+    unit = 2 * (spread + 1e-5)
+    return (history - history[:, :1]) / unit[:, None], unit
+
+
+def forecast(forecaster, history, published_bias=False):
+    """The forecasts [n] of histories [n, 5]; `published_bias` is the authors' error, see `wnn.Config`."""
+    normalised, unit = normalise(history)
+    last = history[:, -1] if published_bias else normalised[:, -1]
+    return (last + forecaster(normalised)) * unit + history[:, 0]

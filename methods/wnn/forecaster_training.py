@@ -1,0 +1,134 @@
+"""The forecasters' training: on the weights of small runs of several architectures, recorded at intervals.
+
+None of them is the model that is to be forecast. One is held out: the weights to keep are those that forecast
+its runs best.
+"""
+
+from dataclasses import replace
+
+import torch
+from safetensors.torch import load_file, save_file
+
+from thinwire import plugins, seeds
+from thinwire.method import parameters
+from thinwire.options import resolve
+
+from .forecaster import HISTORY, KINDS, Forecaster, normalise
+
+# Small ones of different kinds; the last that is not the model itself is held out.
+ARCHITECTURES = {
+    "cnn": {"width": 8},
+    "alexnet": {"width": 4},
+    "lenet": {"padding": 2},
+    "resnet": {"depth": 8, "width": 8},
+}
+AHEAD = 2 * HISTORY  # values from the first of a history to its target, both counted
+LOOKS = 20  # at the architecture held out
+BATCH = 1024
+
+
+def record_weights(method, config, job):
+    """Train the architectures on one worker; gives the folders of their values, the held-out one last."""
+    chosen = {name: options for name, options in ARCHITECTURES.items() if name != job.model}
+    folders = []
+    for name, options in chosen.items():
+        folders.append(job.scratch / "values" / name)
+        folders[-1].mkdir(parents=True, exist_ok=True)
+        _record(method, config, job, name, options, folders[-1])
+    return folders
+
+
+def _record(method, config, job, name, options, folder):
+    model = plugins.get("model", name).load()
+    model_config, data = resolve(model, options), job.task.data
+    epochs = config.recorded_epochs
+    task = replace(
+        job.task,
+        build_model=lambda: model(model_config, data.shape, data.classes),
+        recipe=job.task.recipe.model_copy(
+            update={"epochs": epochs, "evaluate_every_epochs": epochs, "batch": config.recorded_batch}
+        ),
+    )
+    epoch_values = []
+
+    def after_step(trainer):
+        own = trainer.workers[0].method
+        if trainer.step % own.period == 0:
+            epoch_values.append({str(param.index): param.tensor.data.clone() for param in own.eligible})
+
+    def after_epoch(trainer):
+        epoch = trainer.step // trainer.steps_per_epoch
+        values = {
+            f"{key} {i}": value for i, tensors in enumerate(epoch_values) for key, value in tensors.items()
+        }
+        save_file(values, folder / f"{epoch:06d}.safetensors")
+        epoch_values.clear()
+
+    job.train(task, method, replace(config, forecast=False), job.scratch / name, after_epoch, after_step)
+    kinds = {str(p.index): p.kind for p in parameters(task.build_model())}
+    (folder / "kinds.txt").write_text("\n".join(f"{index} {kind}" for index, kind in kinds.items()))
+
+
+def windows(folder, kind, count, generator):
+    """Histories [n, 5] and what came five intervals later [n], n about `count`, alike from every tensor."""
+    kinds = dict(line.split() for line in (folder / "kinds.txt").read_text().splitlines())
+    recorded = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        for key, value in sorted(load_file(path).items(), key=lambda item: int(item[0].split()[1])):
+            recorded.setdefault(key.split()[0], []).append(value.flatten())
+    tensors = [torch.stack(values, 1) for index, values in recorded.items() if kinds[index] == kind]
+    drawn = []
+    for values in tensors:
+        every = values.unfold(1, AHEAD, 1)
+        scalars, starts = every.shape[:2]
+        number = (min(count // len(tensors), scalars * starts),)
+        rows = torch.randint(scalars, number, generator=generator)
+        drawn.append(every[rows, torch.randint(starts, number, generator=generator)])
+    together = torch.cat(drawn)
+    return together[:, :HISTORY], together[:, -1]
+
+
+def train_forecasters(config, job, folders, folder):
+    """Train one for each kind of weight, and save it with what it came to."""
+    log = folder / "forecasters.csv"
+    if not log.exists():
+        log.write_text("kind,steps,held_out_error,held_out_error_of_no_change\n")
+    for kind in KINDS:
+        if not (folder / f"{kind}.safetensors").exists():
+            best, line = _train(config, job, folders, kind)
+            with log.open("a") as file:
+                file.write(f"{kind},{line}\n")
+            save_file(best, folder / f"{kind}.safetensors")
+
+
+@torch.enable_grad()
+def _train(config, job, folders, kind):
+    seed = seeds.derive(job.task.seed, "forecaster", kind)
+    generator = torch.Generator().manual_seed(seed)
+    torch.manual_seed(seed)
+    *training, held_out = (windows(f, kind, config.windows, generator) for f in folders)
+    inputs, targets = _examples(*(torch.cat(parts) for parts in zip(*training)))
+    held_inputs, held_targets = _examples(*held_out)
+    forecaster = Forecaster().to(inputs)
+    adam = torch.optim.Adam(forecaster.parameters(), lr=1e-3, fused=True)
+    best, best_error = {}, float("inf")
+    for step in range(1, config.forecaster_steps + 1):
+        chosen = torch.randint(len(inputs), (BATCH,), generator=generator)
+        error = (forecaster(inputs[chosen]) - targets[chosen]).abs().mean()
+        adam.zero_grad()
+        (error + forecaster.penalty()).backward()
+        adam.step()
+        if step % max(1, config.forecaster_steps // LOOKS) == 0:
+            with torch.no_grad():
+                held_error = (forecaster(held_inputs) - held_targets).abs().mean().item()
+            if held_error < best_error:
+                best_error = held_error
+                best = {name: value.clone() for name, value in forecaster.state_dict().items()}
+    return best, f"{step},{best_error:.6g},{held_targets.abs().mean():.6g}"
+
+
+def _examples(histories, targets):
+    """Normalised histories, and the change from the last value as far as a forecaster can say it."""
+    normalised, unit = normalise(histories)
+    change = (targets - histories[:, 0]) / unit - normalised[:, -1]
+    return normalised, change.clamp(-1, 1)

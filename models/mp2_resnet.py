@@ -1,0 +1,98 @@
+"""The narrow ResNets on which MP2 was published: depth 18, 34 or 50, no batch norm, biases everywhere.
+
+Stem of one 3x3 convolution with pooling, then four stages; depths 18 and 34 have units of two 3x3 convolutions
+with 32, 64, 128 and 256 channels, depth 50 has units of 1x1, 3x3 and 1x1 convolutions, four times as wide at the
+end. Where the shape changes, the shortcut is a convolution: 3x3 in depths 18 and 34, 1x1 in depth 50. On CIFAR-10
+they have 3,139,274, 5,666,314 and 5,885,770 parameters.
+
+Source: the authors' code, github MP2-GitHub/Model-Parameter-Prediction-Method-for-Distributed-Machine-Learning;
+the units of depth 50 are the ones that give its parameter counts. Ours: He's initial weights, made smaller at the
+end of each unit by the root of the number of units (after Zhang, Dauphin & Ma, "Fixup", arXiv 1901.09321), because
+without batch norm the maps would grow with the depth.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import nn
+
+import thinwire
+from thinwire.model import HalvingPool, initialise_he
+
+_UNITS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
+
+
+class Unit(nn.Module):
+    """Convolutions with ReLU between, plus the shortcut, ReLU."""
+
+    def __init__(self, convolutions, shortcut):
+        super().__init__()
+        layers = [layer for convolution in convolutions for layer in (convolution, nn.ReLU())]
+        self.convolutions = nn.Sequential(*layers[:-1])
+        self.shortcut = shortcut
+
+    def forward(self, maps):
+        return (self.convolutions(maps) + self.shortcut(maps)).relu()
+
+
+class Model(thinwire.Model):
+    @dataclass
+    class Config:
+        depth: Literal[18, 34, 50] = 18  # layers
+        width: Annotated[int, Field(ge=1)] = 32  # channels of the first stage
+
+    def __init__(self, config, shape, classes):
+        super().__init__(config, shape, classes)
+        self.stem = nn.Sequential(nn.Conv2d(shape[0], config.width, 3, padding=1), nn.ReLU(), HalvingPool())
+        unit = _bottleneck if config.depth == 50 else _basic
+        self.resolutions = nn.ModuleList()
+        inputs = config.width
+        for number, units in enumerate(_UNITS[config.depth]):
+            channels = config.width * 2**number
+            made = []
+            for place in range(units):
+                stride = 2 if number > 0 and place == 0 else 1
+                made_unit, inputs = unit(inputs, channels, stride)
+                made.append(made_unit)
+            self.resolutions.append(nn.Sequential(*made))
+        self.classifier = nn.Linear(inputs, classes)
+        initialise_he(self)
+        with torch.no_grad():
+            for module in self.modules():
+                if isinstance(module, Unit):
+                    module.convolutions[-1].weight /= sum(_UNITS[config.depth]) ** 0.5
+
+    def forward(self, images):
+        maps = self.stem(images)
+        for stage in self.resolutions:
+            maps = stage(maps)
+        return self.classifier(maps.mean((2, 3)))
+
+    def stages(self):
+        first, *rest = self.resolutions
+        return [[self.stem, first], *([stage] for stage in rest), [self.classifier]]
+
+
+def _basic(inputs, channels, stride):
+    """Two 3x3 convolutions; gives the unit and its channels."""
+    convolutions = [
+        nn.Conv2d(inputs, channels, 3, stride, padding=1),
+        nn.Conv2d(channels, channels, 3, padding=1),
+    ]
+    same = inputs == channels and stride == 1
+    shortcut = nn.Identity() if same else nn.Conv2d(inputs, channels, 3, stride, padding=1)
+    return Unit(convolutions, shortcut), channels
+
+
+def _bottleneck(inputs, channels, stride):
+    """1x1, 3x3 and 1x1 convolutions; gives the unit and its channels."""
+    outputs = 4 * channels
+    convolutions = [
+        nn.Conv2d(inputs, channels, 1),
+        nn.Conv2d(channels, channels, 3, stride, padding=1),
+        nn.Conv2d(channels, outputs, 1),
+    ]
+    shortcut = nn.Identity() if inputs == outputs else nn.Conv2d(inputs, outputs, 1, stride)
+    return Unit(convolutions, shortcut), outputs

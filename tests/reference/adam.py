@@ -1,0 +1,58 @@
+"""Adam, with the interface of the reference SGD."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .sgd import Tensors
+
+EPSILON = 1e-8
+
+
+class Adam:
+    """One worker's Adam, in PyTorch's convention.
+
+    For every tensor w with gradient g, learning rate lr, moments m and v (zero at first) and the
+    number of the step t, counted from 1:
+
+        d = g + weight_decay * w
+        m = beta1 * m + (1 - beta1) * d
+        v = beta2 * v + (1 - beta2) * d ** 2
+        w = w - lr * (m / (1 - beta1 ** t)) / (sqrt(v / (1 - beta2 ** t)) + 1e-8)
+
+    Source: documentation of torch.optim.Adam (amsgrad off); Kingma and Ba, "Adam: a method for
+    stochastic optimization", ICLR 2015, algorithm 1. Weight decay is a part of the gradient, so
+    it passes through both moments; this differs from AdamW.
+    """
+
+    def __init__(self, beta1: float, beta2: float, weight_decay: float) -> None:
+        """Start without moments, before the first step."""
+        self.beta1 = beta1
+        self.beta2 = beta2
+        self.weight_decay = weight_decay
+        self.t = 0
+        self.first: Tensors | None = None
+        self.second: Tensors | None = None
+
+    def step(
+        self, weights: Sequence[np.ndarray], gradient: Sequence[np.ndarray], learning_rate: float
+    ) -> Tensors:
+        """Return the weights after one step; the weights passed in are left as they are."""
+        decayed = [g + self.weight_decay * w for g, w in zip(gradient, weights, strict=True)]
+
+        if self.first is None or self.second is None:
+            self.first = [np.zeros_like(d) for d in decayed]
+            self.second = [np.zeros_like(d) for d in decayed]
+
+        self.t += 1
+        self.first = [self.beta1 * m + (1 - self.beta1) * d for m, d in zip(self.first, decayed, strict=True)]
+        self.second = [
+            self.beta2 * v + (1 - self.beta2) * d**2 for v, d in zip(self.second, decayed, strict=True)
+        ]
+
+        stepped = []
+        for w, m, v in zip(weights, self.first, self.second, strict=True):
+            mean = m / (1 - self.beta1**self.t)
+            square = v / (1 - self.beta2**self.t)
+            stepped.append(w - learning_rate * mean / (np.sqrt(square) + EPSILON))
+        return stepped

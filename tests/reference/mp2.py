@@ -1,0 +1,301 @@
+"""MP2: workers push a prefix of the layers, a frozen network predicts the others from it."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from .adam import Adam
+from .sgd import Gradient, LearningRate, Optimizer, Tensors, copy_tensors, mean_over_workers
+
+Layer = tuple[np.ndarray, np.ndarray | None]
+Predictor = Mapping[str, np.ndarray]
+# kind ("conv" or "linear"), shape of the weight in PyTorch's layout, whether there is a bias
+LayerShape = tuple[str, tuple[int, ...], bool]
+
+FOLD = 64  # 8 rows of 8 columns
+CODE = 64
+
+
+def flatten(layers: Sequence[Layer]) -> np.ndarray:
+    """Return the layers' values as one vector: each layer's weight, then its bias if it has one.
+
+    A weight is given in PyTorch's layout and read row-major in the published (TensorFlow) one:
+
+        convolution:  (cout, cin, kh, kw) -> (kh, kw, cin, cout)
+        linear:       (out, in) -> (in, out)
+
+    Source: the authors' public code.
+    """
+    parts = []
+    for weight, bias in layers:
+        if weight.ndim == 4:
+            published = np.transpose(weight, (2, 3, 1, 0))
+        elif weight.ndim == 2:
+            published = np.transpose(weight, (1, 0))
+        else:
+            raise ValueError(f"a weight has 4 or 2 dimensions, not {weight.ndim}")
+        parts.append(published.reshape(-1))
+        if bias is not None:
+            parts.append(bias.reshape(-1))
+    return np.array(np.concatenate(parts), dtype=np.float64)
+
+
+def count_values(weight_shape: Sequence[int], bias: bool) -> int:
+    """Return how many values a layer has: those of its weight, and one bias for every output."""
+    return math.prod(weight_shape) + (weight_shape[0] if bias else 0)
+
+
+def unflatten(values: np.ndarray, weight_shape: Sequence[int], bias: bool) -> Layer:
+    """Return one layer's weight, in PyTorch's layout, and its bias (or None): undoes flatten.
+
+    The last weight_shape[0] values are the bias, if there is one.
+    """
+    if values.shape != (count_values(weight_shape, bias),):
+        raise ValueError(f"values of shape {values.shape} do not fill a weight {tuple(weight_shape)}")
+
+    size = math.prod(weight_shape)
+    if len(weight_shape) == 4:
+        cout, cin, kh, kw = weight_shape
+        weight = np.transpose(values[:size].reshape(kh, kw, cin, cout), (3, 2, 0, 1))
+    elif len(weight_shape) == 2:
+        out, inputs = weight_shape
+        weight = np.transpose(values[:size].reshape(inputs, out), (1, 0))
+    else:
+        raise ValueError(f"a weight has 4 or 2 dimensions, not {len(weight_shape)}")
+    return weight.copy(), values[size:].copy() if bias else None
+
+
+def relu(x: np.ndarray) -> np.ndarray:
+    """Return max(x, 0), entry by entry."""
+    return np.maximum(x, 0.0)
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """Return 1 / (1 + exp(-x)), entry by entry, written so that exp never overflows."""
+    small = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1 / (1 + small), small / (1 + small))
+
+
+def affine(predictor: Predictor, name: str, x: np.ndarray) -> np.ndarray:
+    """Return name.weight @ x + name.bias."""
+    return predictor[f"{name}.weight"] @ x + predictor[f"{name}.bias"]
+
+
+def conv3x3(image: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    """Return the cross-correlation with 3 x 3 kernels, stride 1, zero padding 1.
+
+        out[o, y, x] = bias[o] + sum over c, i, j of weight[o, c, i, j] * image[c, y+i-1, x+j-1]
+
+    where the image (channels, rows, columns) is zero outside.
+    """
+    channels, rows, columns = image.shape
+    padded = np.zeros((channels, rows + 2, columns + 2))
+    padded[:, 1 : rows + 1, 1 : columns + 1] = image
+
+    out = np.zeros((weight.shape[0], rows, columns))
+    for o in range(weight.shape[0]):
+        for y in range(rows):
+            for x in range(columns):
+                out[o, y, x] = bias[o] + np.sum(weight[o] * padded[:, y : y + 3, x : x + 3])
+    return out
+
+
+def max_pool(image: np.ndarray) -> np.ndarray:
+    """Return the largest entry of every 2 x 2 square of every channel, stride 2."""
+    channels, rows, columns = image.shape
+    out = np.zeros((channels, rows // 2, columns // 2))
+    for c in range(channels):
+        for y in range(rows // 2):
+            for x in range(columns // 2):
+                out[c, y, x] = np.max(image[c, 2 * y : 2 * y + 2, 2 * x : 2 * x + 2])
+    return out
+
+
+def attend(predictor: Predictor, name: str, image: np.ndarray) -> np.ndarray:
+    """Return the image with every channel c multiplied by e[c], its attention.
+
+        s[c] = mean of channel c
+        t = relu(squeeze.weight @ s + squeeze.bias)
+        e = sigmoid(excite.weight @ t + excite.bias)
+
+    Source: Hu et al., "Squeeze-and-excitation networks", CVPR 2018.
+    """
+    s = np.array([np.mean(channel) for channel in image])
+    t = relu(affine(predictor, f"{name}.squeeze", s))
+    e = sigmoid(affine(predictor, f"{name}.excite", t))
+    return np.array([e[c] * image[c] for c in range(image.shape[0])])
+
+
+def block(predictor: Predictor, name: str, image: np.ndarray) -> np.ndarray:
+    """Return the image after convolution, ReLU, attention and pooling."""
+    out = conv3x3(image, predictor[f"{name}.conv.weight"], predictor[f"{name}.conv.bias"])
+    return max_pool(attend(predictor, f"{name}.attention", relu(out)))
+
+
+def encode(prefix_vector: np.ndarray, predictor: Predictor) -> np.ndarray:
+    """Return the 8 features of the prefix, one per channel of a 1 x 1 image.
+
+    If the prefix's length p is divisible by 64, it is folded:
+
+        8 rows of 8 columns of p / 64 channels, channel fastest
+        blocks 0, 1, 2:  8 x 8 -> 4 x 4 -> 2 x 2 -> 1 x 1
+
+    Otherwise it is mixed:
+
+        m = relu(mix.weight @ prefix + mix.bias)       64 numbers
+        m = attention of m as a 1 x 1 image of 64 channels
+        8 rows of 8 columns of 1 channel, max-pooled to 4 x 4
+        blocks 0, 1:  4 x 4 -> 2 x 2 -> 1 x 1
+
+    Source: the authors' public code.
+    """
+    p = prefix_vector.size
+    if p % FOLD == 0:
+        image = np.transpose(prefix_vector.reshape(8, 8, p // FOLD), (2, 0, 1))
+        blocks = 3
+    else:
+        mixed = relu(affine(predictor, "mix", prefix_vector))
+        mixed = attend(predictor, "attention", mixed.reshape(64, 1, 1))
+        image = max_pool(mixed.reshape(1, 8, 8))
+        blocks = 2
+
+    for i in range(blocks):
+        image = block(predictor, f"blocks.{i}", image)
+    return image.reshape(8)
+
+
+def predict(prefix_vector: np.ndarray, rest: Sequence[LayerShape], predictor: Predictor) -> Tensors:
+    """Return, for every layer of rest, its values as one vector, as flatten would order them.
+
+    With the features f = encode(prefix), for the i-th convolution, of n values:
+
+        a = relu(conv_code.weight @ f + conv_code.bias)                  64 numbers
+        v = conv_layers.i                                                ceil(n / 64) numbers
+        values = the first n of a[0] * v, a[1] * v, a[2] * v, ...
+
+    and for the i-th linear layer:
+
+        values = linear_layers.0 @ f                                     if it is the only one
+        b = relu(linear_code.weight @ f + linear_code.bias)              64 numbers
+        values = linear_layers.i @ b                                     if there are several
+
+    Convolutions and linear layers are counted apart, each from 0.
+
+    Source: Liu et al., Computer Networks 255, 110883, 2024 (MP2), and the authors' public code.
+    """
+    for kind, _, _ in rest:
+        if kind not in ("conv", "linear"):
+            raise ValueError(f"unknown kind {kind!r}")
+
+    parameters = {name: np.array(value, dtype=np.float64) for name, value in predictor.items()}
+    features = encode(np.array(prefix_vector, dtype=np.float64).reshape(-1), parameters)
+
+    convs = sum(kind == "conv" for kind, _, _ in rest)
+    linears = sum(kind == "linear" for kind, _, _ in rest)
+    if convs > 0:
+        conv_code = relu(affine(parameters, "conv_code", features))
+    if linears == 1:
+        linear_code = features
+    elif linears > 1:
+        linear_code = relu(affine(parameters, "linear_code", features))
+
+    predicted = []
+    conv = 0
+    linear = 0
+    for kind, weight_shape, bias in rest:
+        n = count_values(weight_shape, bias)
+        if kind == "conv":
+            v = parameters[f"conv_layers.{conv}"]
+            if v.shape != (math.ceil(n / CODE),):
+                raise ValueError(f"{n} values need a vector of {math.ceil(n / CODE)}, not {v.shape}")
+            values = np.concatenate([a * v for a in conv_code])[:n]
+            conv += 1
+        else:
+            matrix = parameters[f"linear_layers.{linear}"]
+            if matrix.shape != (n, linear_code.size):
+                raise ValueError(f"{n} values need a matrix of {n} x {linear_code.size}, not {matrix.shape}")
+            values = matrix @ linear_code
+            linear += 1
+        predicted.append(values)
+    return predicted
+
+
+def group_layers(tensors: Sequence[np.ndarray]) -> list[Layer]:
+    """Return the tensors as layers: one with several dimensions begins a layer, a vector ends it."""
+    layers: list[Layer] = []
+    for tensor in tensors:
+        if tensor.ndim > 1:
+            layers.append((tensor, None))
+        elif layers and layers[-1][1] is None:
+            layers[-1] = (layers[-1][0], tensor)
+        else:
+            raise ValueError("a bias needs a weight of its own before it")
+    return layers
+
+
+def train(
+    weights: Sequence[np.ndarray],
+    gradient: Gradient,
+    workers: int,
+    steps: int,
+    learning_rate: LearningRate,
+    momentum: float,
+    weight_decay: float,
+    nesterov: bool,
+    pushed: int,
+    rest: Sequence[LayerShape],
+    predictor: Predictor,
+    make_optimizer: Callable[[], Optimizer | Adam] | None = None,
+) -> list[Tensors]:
+    """Return, for every step, the server's weights after that step, which all workers then hold.
+
+    The first `pushed` tensors are the prefix; the others are the layers of rest, in order, each
+    its weight and then, if it has one, its bias. At every step t, with the full model w, which
+    is (prefix, later layers), and worker k's gradient g_k at w:
+
+        q_k = Optimizer_k(prefix of w, prefix of g_k, lr(t))
+        q = (1/K) * sum_k q_k
+        w = (q, predict(flatten(q)))       w = q if rest is empty
+
+    The workers' optimizers see the prefix alone and are never reset; without make_optimizer they
+    are SGD. The predictor never changes. The first gradients are taken at the weights given:
+    their later layers are not predicted yet.
+
+    Source: Liu et al., Computer Networks 255, 110883, 2024 (MP2), and the authors' public code.
+    """
+    expected = []
+    for _, weight_shape, bias in rest:
+        expected.append(tuple(weight_shape))
+        if bias:
+            expected.append((weight_shape[0],))
+    if [w.shape for w in weights[pushed:]] != expected:
+        raise ValueError(f"the tensors after the first {pushed} are not those of rest")
+
+    optimizers: list[Optimizer | Adam]
+    if make_optimizer is None:
+        optimizers = [Optimizer(momentum, weight_decay, nesterov) for _ in range(workers)]
+    else:
+        optimizers = [make_optimizer() for _ in range(workers)]
+
+    server = copy_tensors(weights)
+    history: list[Tensors] = []
+
+    for step in range(steps):
+        prefix_of = []
+        for worker in range(workers):
+            own = copy_tensors(gradient(worker, step, copy_tensors(server)))
+            prefix = copy_tensors(server[:pushed])
+            prefix_of.append(optimizers[worker].step(prefix, own[:pushed], learning_rate(step)))
+
+        server = mean_over_workers(prefix_of)
+        if rest:
+            predicted = predict(flatten(group_layers(server)), rest, predictor)
+            for (_, weight_shape, bias), values in zip(rest, predicted, strict=True):
+                layer_weight, layer_bias = unflatten(values, weight_shape, bias)
+                server.append(layer_weight)
+                if layer_bias is not None:
+                    server.append(layer_bias)
+        history.append(copy_tensors(server))
+
+    return history
