@@ -128,7 +128,8 @@ def prepared(task: Task, method: Any, config: Any) -> Path | None:
     """What the method prepares for such a task, made once in this process."""
     if "prepare" not in vars(method):
         return None
-    key = (method, repr(config), task.data.name, task.build_model, task.seed, task.recipe, task.dtype)
+    data = (task.data.name, len(task.data.train_images))
+    key = (method, repr(config), data, task.build_model, task.seed, task.recipe, task.dtype)
     if key not in _PREPARED:
         folder = Path(tempfile.mkdtemp(prefix="thinwire-prepared-"))
         atexit.register(shutil.rmtree, folder, ignore_errors=True)

@@ -5,16 +5,22 @@ modules: numpy, one process, loops over workers.
 """
 
 import functools
+from dataclasses import replace
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
 from tests import small
-from tests.reference import adacomm, daso, dgc, hsgd, hylo, local_sgd, multi_step_delay, ssgd, top_k
+from tests.reference import adacomm, daso, dgc, hsgd, hylo, local_sgd, mp2, multi_step_delay, ssgd, top_k, wnn
+from tests.reference.adam import Adam
 from tests.reference.lars import Lars
+from thinwire import plugins
 from thinwire.data.batches import Batches
+from thinwire.optim.recipe import Optimizer
 from thinwire.optim.schedule import learning_rate
+from thinwire.options import resolve
 from thinwire.train.task import initial_model
 
 STEPS, STEPS_PER_EPOCH = 36, 6
@@ -89,8 +95,17 @@ DEFAULTS = {
         "delay": 0,
     },
 }
-# Options that change how things are sent, and not what comes out.
+# Options that change how things are sent or prepared, and not what comes out of that.
 SENDING = ("indices", "selection", "slice", "credit", "adaptive", "servers")
+MP2 = {"predictor_epochs": 1, "bsp_workers": 1}
+WNN = {
+    "interval_epochs": 0.34,
+    "recorded_epochs": 5,
+    "recorded_batch": 16,
+    "windows": 500,
+    "forecaster_steps": 20,
+}
+PREPARING = ("pushed_stages", *MP2, *WNN)
 
 
 def build():
@@ -124,7 +139,10 @@ def compare(task, name, reference, options, nesterov, **more):
     run = small.trainer(task, name, **options)
     assert (run.total_steps, run.steps_per_epoch) == (STEPS, STEPS_PER_EPOCH)
     replica = Replica(task, run)
-    known = {**DEFAULTS.get(reference, {}), **{k: v for k, v in options.items() if k not in SENDING}}
+    known = {
+        **DEFAULTS.get(reference, {}),
+        **{k: v for k, v in options.items() if k not in (*SENDING, *PREPARING)},
+    }
     if reference is local_sgd and "momentum" in known:
         known["momentum_policy"] = known.pop("momentum")
     if "loss" in known:
@@ -147,11 +165,11 @@ def compare(task, name, reference, options, nesterov, **more):
             torch.testing.assert_close(mine, torch.from_numpy(theirs), rtol=0, atol=1e-9)
 
 
-def task_of(workers, nodes, batch=16, **optimizer):
+def task_of(workers, nodes, batch=16, build_model=build, **optimizer):
     return small.task(
         workers,
         nodes,
-        build_model=build,
+        build_model=build_model,
         batch=batch,
         epochs=6,
         optimizer={"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01, **optimizer},
@@ -212,3 +230,86 @@ def test_hsgd_with_lars(inside, level_1):
     make = functools.partial(Lars, 0.9, 0.01, 0.1, inside)
     more = {"nodes": 2, "samples": lambda worker, step: 4, "make_optimizer": make}
     compare(task, "hsgd", hsgd, {"level_1": level_1}, False, **more)
+
+
+def tensors_of(folder, stem):
+    """What was prepared, in double precision."""
+    return {name: value.numpy() for name, value in load_file(folder / f"{stem}.safetensors").items()}
+
+
+def plain():
+    return small.Plain(dropout=0.0)
+
+
+def folded():
+    """Its first stage has 320 values: five maps of 8x8."""
+    model = small.Plain(dropout=0.0)
+    model.first = nn.Conv2d(1, 32, 3, padding=1)
+    model.second = nn.Conv2d(32, 6, 3, stride=2, bias=False)
+    return model
+
+
+def lenet():
+    model = plugins.get("model", "lenet").load()
+    return model(resolve(model, {"width": 3, "padding": 2}), (1, 8, 8), 10)
+
+
+def rest_of(model, pushed):
+    """Of the parameters behind the first `pushed`: each layer's kind, weight, and whether it has a bias."""
+    layers = []
+    for parameter in list(model.parameters())[pushed:]:
+        if parameter.dim() > 1:
+            kind = "conv" if parameter.dim() == 4 else "linear"
+            layers.append((kind, tuple(parameter.shape), False))
+        else:
+            layers[-1] = (*layers[-1][:2], True)
+    return layers
+
+
+OPTIMIZERS = {
+    "sgd": {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01},
+    "nesterov": {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01, "nesterov": True},
+    "adam": {"name": "adam", "lr": 0.01, "weight_decay": 0.01, "beta1": 0.8},
+}
+
+
+@pytest.mark.parametrize(("workers", "nodes"), [(1, 1), (2, 1), (8, 4)])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(
+    ("build_model", "stages", "pushed"),
+    [(plain, 2, 4), (plain, 3, 6), (folded, 1, 2), (lenet, 2, 4), (plain, 9, 8)],
+    ids=["mixed", "one linear layer", "folded", "linear layers", "everything"],
+)
+def test_mp2_is_its_reference(build_model, stages, pushed, optimizer, workers, nodes):
+    task = task_of(workers, nodes, build_model=build_model)
+    task = replace(
+        task, recipe=task.recipe.model_copy(update={"optimizer": Optimizer(**OPTIMIZERS[optimizer])})
+    )
+    options = {**MP2, "pushed_stages": stages}
+    method = plugins.get("method", "mp2").load()
+    folder = small.prepared(task, method, resolve(method, options))
+    rest = rest_of(build_model(), pushed)
+    more = {"pushed": pushed, "rest": rest, "predictor": tensors_of(folder, "predictor") if rest else {}}
+    if optimizer == "adam":
+        more["make_optimizer"] = functools.partial(Adam, 0.8, 0.999, 0.01)
+    compare(task, "mp2", mp2, options, optimizer == "nesterov", **more)
+
+
+@pytest.mark.parametrize(("workers", "nodes"), [(1, 1), (2, 1), (8, 4)])
+@pytest.mark.parametrize("options", [{}, {"bias_rule": "published"}], ids=["normalised", "published"])
+def test_wnn_is_its_reference(options, workers, nodes):
+    task = task_of(workers, nodes)
+    method = plugins.get("method", "wnn").load()
+    folder = small.prepared(task, method, resolve(method, WNN | options))
+    networks = {kind: tensors_of(folder, kind) for kind in ("conv", "linear", "bias")}
+    kinds = ["conv", "bias", "norm", "norm", "linear", "bias"]
+    compare(task, "wnn", wnn, WNN | options, False, kinds=kinds, networks=networks, period=2)
+
+
+@pytest.mark.parametrize("name", ["ssgd", "ps_sgd"])
+def test_adam_is_its_reference(name):
+    """On the worker, and tensor by tensor on servers. MP2 on one worker, all of it pushed, is plain Adam."""
+    task = task_of(1, 1)
+    task = replace(task, recipe=task.recipe.model_copy(update={"optimizer": Optimizer(**OPTIMIZERS["adam"])}))
+    make = functools.partial(Adam, 0.8, 0.999, 0.01)
+    compare(task, name, mp2, {}, False, pushed=6, rest=[], predictor={}, make_optimizer=make)

@@ -1,0 +1,327 @@
+"""MP2: what is pushed, what is predicted, and how the predictor comes about."""
+
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests import small
+from thinwire import plugins, record
+from thinwire.cluster import Cluster
+from thinwire.data.batches import Batches
+from thinwire.options import resolve
+from thinwire.train.preparation import Job
+from thinwire.train.trainer import Trainer
+
+Mp2 = plugins.get("method", "mp2").load()
+package = import_module("thinwire_methods.mp2")
+layers = import_module("thinwire_methods.mp2.layers")
+dense_run = import_module("thinwire_methods.mp2.dense_run")
+predictor_training = import_module("thinwire_methods.mp2.predictor_training")
+Predictor = package.Predictor
+OPTIONS = {"predictor_epochs": 3, "bsp_workers": 2}
+EVERYTHING = 1000
+
+
+def build(name, shape=(3, 32, 32), classes=10, **options):
+    model = plugins.get("model", name).load()
+    return model(resolve(model, options), shape, classes)
+
+
+def count(shapes):
+    return sum(size.numel() for layer in shapes for size in layer)
+
+
+# Model, parameters of the prefix and of the predictor, from the authors' code.
+TARGETS = [
+    ("mp2_vgg", {}, (3, 32, 32), 260_160, 2_720_126),
+    ("mp2_resnet", {"depth": 18}, (3, 32, 32), 185_664, 277_420),
+    ("mp2_resnet", {"depth": 34}, (3, 32, 32), 351_872, None),
+    ("mp2_alexnet", {}, (3, 32, 32), 617_344, 3_101_206),
+    ("lenet", {}, (1, 28, 28), 2_572, 2_846_780),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "shape", "prefix", "predictor"), TARGETS)
+def test_prefix_and_predictor_have_the_published_sizes(name, options, shape, prefix, predictor):
+    model = build(name, shape, **options)
+    pushed, predicted = map(layers.shapes_of, layers.split(model, 2))
+    assert count(pushed) == prefix
+    assert count(pushed) + count(predicted) == sum(p.numel() for p in model.parameters())
+    made = Predictor(prefix, predicted)
+    assert made.folded == (prefix % 64 == 0)
+    assert predictor is None or sum(p.numel() for p in made.parameters()) == predictor
+    assert sum(map(len, made(torch.randn(prefix)))) == count(predicted)
+
+
+def test_the_authors_prefix_of_resnet_50_ends_one_convolution_earlier():
+    pushed, _ = layers.split(build("mp2_resnet", depth=50), 2)
+    last = [p for layer in pushed for p in layer if "resolutions.1.3.convolutions.4" in p.name]
+    assert count(layers.shapes_of(pushed)) - count(layers.shapes_of([last])) == 343_104
+
+
+def test_a_predicted_convolution_has_rank_1_and_depends_on_the_prefix():
+    torch.manual_seed(0)
+    shapes = [
+        [torch.Size([16, 8, 3, 3]), torch.Size([16])],
+        [torch.Size([10, 16]), torch.Size([10])],
+    ]
+    predictor = Predictor(640, shapes).double()
+    one, other = predictor(torch.randn(640).double()), predictor(torch.randn(640).double())
+    assert len(one[0]) == 8 * 9 * 16 + 16
+    # These are no multiple of 64: of a matrix of 64 rows of 19, 61 rows are whole.
+    singular = torch.linalg.svdvals(one[0][: 61 * 19].view(61, 19))
+    assert singular[1] < 1e-12 * singular[0]
+    assert not torch.allclose(one[0], other[0])
+
+
+def test_values_of_a_layer_are_in_the_authors_order():
+    weight = torch.arange(2 * 3 * 2 * 2.0).view(2, 3, 2, 2)
+    vector = layers.flatten([weight, torch.tensor([100.0, 101.0])])
+    expected = [weight[o, i, y, x] for y in range(2) for x in range(2) for i in range(3) for o in range(2)]
+    assert vector.tolist() == [*expected, 100, 101]
+    back = layers.unflatten(vector, [weight.shape, torch.Size([2])])
+    assert torch.equal(back[0], weight)
+    assert back[1].tolist() == [100, 101]
+    linear = torch.arange(6.0).view(2, 3)
+    assert layers.flatten([linear]).tolist() == linear.T.flatten().tolist()
+    assert torch.equal(layers.unflatten(layers.flatten([linear]), [linear.shape])[0], linear)
+
+
+def plain():
+    return small.Plain(dropout=0.0)
+
+
+def run_of(workers=4, options=(), **changes):
+    task = small.task(workers, build_model=changes.pop("build_model", small.Plain), **changes)
+    return small.trainer(task, "mp2", **(OPTIONS | dict(options)))
+
+
+def test_with_an_oracle_for_a_predictor_it_is_parameter_averaging(monkeypatch):
+    """The server is told what parameter averaging has for the later layers; only the prefix is trained."""
+    optimizer = {"name": "adam", "lr": 0.01}
+
+    def whole(run):
+        every, _ = layers.split(run.workers[0].model, EVERYTHING)
+        return layers.flatten_all([[param.tensor.data for param in layer] for layer in every])
+
+    bsp = run_of(options={"pushed_stages": EVERYTHING}, optimizer=optimizer)
+    truth, seen = [], []
+    bsp.train(after_step=lambda run: truth.append(whole(run)))
+    mp2 = run_of(optimizer=optimizer)
+    prefix = len(layers.flatten_all(mp2.workers[0].method.pushed))
+    monkeypatch.setattr(Predictor, "forward", lambda self, _: [truth[mp2.step][prefix:]])
+    mp2.train(after_step=lambda run: seen.append(whole(run)))
+    assert all(torch.equal(a, b) for a, b in zip(truth, seen, strict=True))
+
+
+def test_the_later_layers_follow_from_the_averaged_prefix():
+    run = run_of()
+    method = run.workers[0].method
+    predicted = layers.split(run.workers[0].model, 2)[1]
+    predictor = Predictor(len(layers.flatten_all(method.pushed)), layers.shapes_of(predicted)).double()
+    predictor.load_state_dict(load_file(method.prepared / "predictor.safetensors"))
+    for step in range(1, 6):
+        run.train(until=step)
+        for worker in run.workers:
+            for mine, theirs in zip(worker.run.weights, run.workers[0].run.weights):
+                assert torch.equal(mine, theirs)
+        expected = predictor(layers.flatten_all(method.pushed))
+        for vector, layer in zip(expected, predicted):
+            assert torch.equal(layers.flatten([p.tensor.data for p in layer]), vector)
+
+
+def test_the_predictor_does_not_change_while_it_serves():
+    run = run_of()
+    file = run.workers[0].method.prepared / "predictor.safetensors"
+    before = file.read_bytes()
+    run.train()
+    (served,) = [w.method.server.predictor for w in run.workers if w.method.server.predictor is not None]
+    assert file.read_bytes() == before
+    assert all(torch.equal(v, load_file(file)[name]) for name, v in served.state_dict().items())
+
+
+def test_a_step_pushes_the_prefix_and_pulls_the_model():
+    run = run_of(workers=3, dtype=torch.float32)
+    run.train(until=4)
+    prefix = 4 * 10 + 6 * 37
+    whole = sum(p.numel() for p in small.Plain().parameters())
+    for worker in run.workers:
+        total = worker.ledger.total()
+        assert (total.payload_push, total.payload_pull) == (4 * 4 * prefix, 4 * 4 * whole)
+
+
+def test_only_the_pushed_layers_have_an_optimizer():
+    run = run_of()
+    run.train(until=2)
+    sizes = [p.numel() for group in run.workers[1].run.optimizer.param_groups for p in group["params"]]
+    assert sum(sizes) == 4 * 10 + 6 * 37
+
+
+def test_workers_with_the_same_data_are_one_worker(monkeypatch):
+    changes = {"batch": 6, "batch_per": "worker", "schedule": {"name": "constant"}}
+    many = run_of(4, build_model=plain, optimizer={"name": "adam", "lr": 0.01}, **changes)
+    method, same = many.workers[0].method, many.batches.at(0)[0]
+    one = Trainer(replace(many.task, cluster=Cluster(1)), Mp2, method.config, method.prepared)
+    one.setup()
+    monkeypatch.setattr(Batches, "at", lambda self, step: [same] * self._workers)
+    many.train(until=4)
+    one.train(until=4)
+    for mine, theirs in zip(many.shipped()[0], one.shipped()[0]):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("workers", [2, 3, 5, 6, 7, 8])
+def test_the_mean_of_equal_prefixes_is_that_prefix_to_the_bit(workers):
+    server = package.CompletingServer(None, [])
+    prefix = torch.randn(1000, generator=torch.Generator().manual_seed(1))
+    assert torch.equal(server.update([{"weights": prefix}] * workers)["weights"], prefix)
+
+
+def prepare(task, folder, options=OPTIONS, notes=None):
+    """Let it prepare in `folder`; gives the traffic that it took."""
+    folder.mkdir(exist_ok=True)
+    spent = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
+    job = Job(task, "none", folder, spent, lambda cost: None, 0.0)
+    Mp2.prepare(resolve(Mp2, options), job, folder)
+    return job.cost().traffic
+
+
+def task_of(**changes):
+    return small.task(
+        4,
+        build_model=small.Plain,
+        **{"data": small.digits(400), "epochs": 4, "optimizer": {"name": "adam", "lr": 0.01}, "mixup": 1.0}
+        | {"schedule": {"name": "constant"}}
+        | changes,
+    )
+
+
+def test_a_preparation_costs_a_dense_run(tmp_path):
+    traffic = prepare(task_of(), tmp_path / "a")
+    steps = 4 * (360 // 24)  # a tenth of the images is held out
+    assert traffic.payload_push_bytes == traffic.payload_pull_bytes
+    assert traffic.payload_push_bytes == 8 * steps * sum(p.numel() for p in small.Plain().parameters())
+
+
+def test_a_preparation_never_sees_the_test_set(tmp_path):
+    data = small.digits(400)
+    other = replace(data, test_images=255 - data.test_images, test_labels=data.test_labels.flip(0))
+    for name, used in (("a", data), ("b", other)):
+        prepare(task_of(data=used), tmp_path / name)
+    files = [tmp_path / name / "predictor.safetensors" for name in "ab"]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("where", ["dense run", "predictor"])
+def test_an_interrupted_preparation_goes_on_to_the_same_bits(where, tmp_path, monkeypatch):
+    whole = prepare(task_of(), tmp_path / "whole")
+    killed = []
+    if where == "dense run":
+        train = Trainer._train_step
+
+        def step(self):
+            if self.step == 37 and not killed:
+                killed.append(self.step)
+                raise Killed
+            train(self)
+
+        monkeypatch.setattr(Trainer, "_train_step", step)
+    else:
+        an_epoch = predictor_training.Training.train_an_epoch
+
+        def epoch(self, prefixes):
+            if self.epoch == 2 and not killed:
+                killed.append(self.epoch)
+                raise Killed
+            an_epoch(self, prefixes)
+
+        monkeypatch.setattr(predictor_training.Training, "train_an_epoch", epoch)
+    with pytest.raises(Killed):
+        prepare(task_of(), tmp_path / "again")
+    steps = []
+    after = Trainer._train_step
+    monkeypatch.setattr(Trainer, "_train_step", lambda self: (steps.append(self.step), after(self))[1])
+    again = prepare(task_of(), tmp_path / "again")
+    assert steps == (list(range(30, 60)) if where == "dense run" else [])  # from the end of an epoch
+    assert again == whole
+    for name in ("predictor.safetensors", "predictor.csv"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_prefixes_are_drawn_from_every_epoch_without_repetition(tmp_path):
+    prepare(task_of(), tmp_path / "a", OPTIONS | {"prefixes_per_epoch": 5})
+    files = sorted((tmp_path / "a" / "scratch" / "prefixes").glob("*.safetensors"))
+    drawn = [load_file(file)["prefixes"] for file in files]
+    assert [len(prefixes) for prefixes in drawn] == [5] * 4
+    assert len(torch.cat(drawn).unique(dim=0)) == 20
+    chosen = dense_run._chosen
+    assert chosen(1, 0, 50, 15) != chosen(1, 1, 50, 15)
+    assert len(chosen(1, 0, 50, 15)) == 15
+    assert chosen(1, 0, 4, 15) == {0, 1, 2, 3}
+
+
+def test_the_predictor_that_is_kept_is_the_best_on_held_out_images_and_far_above_chance(tmp_path):
+    """On the last prefix of the dense run it is evaluated again."""
+    task = task_of(data=small.digits(1200), mixup=0.0, epochs=6)
+    prepare(task, tmp_path / "a", OPTIONS | {"predictor_epochs": 12, "images_per_step": 60})
+    rows = [line.split(",") for line in (tmp_path / "a" / "predictor.csv").read_text().splitlines()[1:]]
+    assert len(rows) == 12
+    best = max(float(accuracy) for _, _, accuracy in rows)
+    assert best > 60
+    job = Job(
+        task, "none", tmp_path / "a", record.Cost(seconds=0.0, traffic=record.Traffic.sum([])), print, 0.0
+    )
+    kept = predictor_training.Training(resolve(Mp2, OPTIONS), job)
+    kept.predictor.load_state_dict(load_file(tmp_path / "a" / "predictor.safetensors"))
+    last = sorted((tmp_path / "a" / "scratch" / "prefixes").glob("*.safetensors"))[-1]
+    assert kept.accuracy(load_file(last)["prefixes"][-1]) == pytest.approx(best, abs=1e-3)
+
+
+def test_the_predictor_sees_the_share_of_each_class_that_was_asked_for(tmp_path):
+    task = task_of(data=small.digits(1000), mixup=0.0)
+    job = Job(task, "none", tmp_path, record.Cost(seconds=0.0, traffic=record.Traffic.sum([])), print, 0.0)
+    made = predictor_training.Training(
+        resolve(Mp2, OPTIONS | {"images_share": 0.5, "images_per_step": 40}), job
+    )
+    batches = list(made.batches())
+    seen = torch.cat([labels for _, labels in batches])
+    every = job.task.data.train_labels
+    assert seen.bincount().tolist() == [round(0.5 * n) for n in every.bincount().tolist()]
+    assert {len(labels) for _, labels in batches[:-1]} == {40}
+    assert len(torch.cat([images for images, _ in batches]).flatten(1).unique(dim=0)) > 0.95 * len(seen)
+
+
+class Normed(small.Plain):
+    def __init__(self):
+        super().__init__()
+        self.third = torch.nn.Sequential(torch.nn.Conv2d(6, 8, 2), torch.nn.GroupNorm(2, 8))
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (small.Net, "does not say how it splits into stages"),
+        (lambda: build("cnn", (1, 8, 8), width=4), None),
+        (lambda: build("resnet", (1, 8, 8), depth=8, width=4), "batch norm"),
+        (Normed, "third.1.bias is of neither"),
+    ],
+)
+def test_a_model_that_it_cannot_predict_is_skipped_with_a_reason_and_prepares_nothing(
+    model, reason, tmp_path
+):
+    task = small.task(2, build_model=model)
+    found = small.skip(task, Mp2, **OPTIONS)
+    if reason is None:
+        assert found is None
+        return
+    assert reason in found
+    prepare(task, tmp_path / "a")
+    assert not [path for path in Path(tmp_path / "a").rglob("*") if path.is_file()]

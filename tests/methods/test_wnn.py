@@ -1,0 +1,224 @@
+"""WNN: what a forecaster says, when the weights jump, and how forecasters come about."""
+
+from importlib import import_module
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tests import small
+from thinwire import plugins, record
+from thinwire.options import resolve
+from thinwire.train.preparation import Job
+
+Wnn = plugins.get("method", "wnn").load()
+forecaster = import_module("thinwire_methods.wnn.forecaster")
+training = import_module("thinwire_methods.wnn.forecaster_training")
+# The small runs have five steps an epoch: a value every second step, a jump every ten.
+SHORT = Wnn.short
+
+
+def network(seed=0, zero_head=False):
+    torch.manual_seed(seed)
+    made = forecaster.Forecaster().double()
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.normal_(0, 0.3)
+        if zero_head:
+            made.head.weight.zero_()
+            made.head.bias.zero_()
+    return made
+
+
+def histories(count=200, seed=1):
+    stream = torch.Generator().manual_seed(seed)
+    steps = torch.randn(count, 5, generator=stream, dtype=torch.float64)
+    return steps.cumsum(1) * 10.0 ** torch.randint(-4, 2, (count, 1), generator=stream)
+
+
+def test_a_forecaster_has_9425_parameters():
+    assert sum(p.numel() for p in forecaster.Forecaster().parameters()) == 9_425
+
+
+def test_where_it_says_nothing_the_weight_stays():
+    history = histories()
+    torch.testing.assert_close(forecaster.forecast(network(zero_head=True), history), history[:, -1])
+
+
+@torch.no_grad()
+def test_a_weight_that_did_not_move_hardly_moves():
+    constant = torch.linspace(-3, 3, 50, dtype=torch.float64)[:, None].expand(50, 5)
+    moved = forecaster.forecast(network(), constant) - constant[:, 0]
+    assert 0 < float(moved.abs().max()) <= 2.1e-5
+
+
+@torch.no_grad()
+def test_a_jump_is_at_most_twice_the_spread_of_the_history():
+    history = histories()
+    spread = history.amax(1) - history.amin(1) + 1e-8
+    for seed in range(5):
+        jump = (forecaster.forecast(network(seed), history) - history[:, -1]).abs()
+        assert bool((jump <= 2 * (spread + 1e-5) * (1 + 1e-12)).all())
+        assert float((jump / spread).max()) > 0.1
+
+
+@torch.no_grad()
+def test_a_history_in_other_units_has_the_same_forecast_in_these():
+    history = histories()
+    history = history / (history.amax(1) - history.amin(1))[:, None]
+    forecast = forecaster.forecast(network(), history)
+    shifted = forecaster.forecast(network(), 1000 * history + 7)
+    torch.testing.assert_close(shifted, 1000 * forecast + 7, rtol=2e-4, atol=1e-2)
+
+
+@torch.no_grad()
+def test_the_published_rule_for_biases_takes_the_raw_last_value():
+    history, made = histories(), network()
+    normalised, unit = forecaster.normalise(history)
+    published = forecaster.forecast(made, history, published_bias=True)
+    torch.testing.assert_close(published, (history[:, -1] + made(normalised)) * unit + history[:, 0])
+    assert not torch.allclose(published, forecaster.forecast(made, history))
+
+
+def trained(until=None, **options):
+    run = small.trainer(small.task(2), "wnn", **(SHORT | options))
+    run.train(until=until)
+    return run
+
+
+def test_weights_jump_after_five_values_and_norms_never():
+    """After ten steps, and not before; the momentum does not notice."""
+    jumping, still = trained(until=9), trained(until=9, forecast=False)
+    for mine, theirs in zip(jumping.workers[0].run.weights, still.workers[0].run.weights):
+        assert torch.equal(mine, theirs)
+    jumping.train(until=10)
+    still.train(until=10)
+    for worker, other in zip(jumping.workers, still.workers):
+        for param, theirs in zip(worker.run.params, other.run.params):
+            assert torch.equal(param.tensor, theirs.tensor) == (param.kind == "norm")
+        states = (w.run.optimizer.state[w.run.params[0].tensor]["momentum_buffer"] for w in (worker, other))
+        assert torch.equal(*states)
+        for mine, theirs in zip(worker.float_buffers(), other.float_buffers()):
+            assert torch.equal(mine, theirs)
+
+
+def test_every_weight_has_the_forecaster_of_its_kind():
+    """A forecaster that always says 1 moves its own kind alone."""
+    run = trained(until=9)
+    before = [weight.clone() for weight in run.workers[0].run.weights]
+    folder = run.workers[0].method.prepared
+    moved = {}
+    for kind in ("conv", "linear", "bias"):
+        again = small.trainer(small.task(2), "wnn", **SHORT)
+        for worker in again.workers:
+            for other in ("conv", "linear", "bias"):
+                made = forecaster.Forecaster().double()
+                made.load_state_dict(load_file(folder / f"{other}.safetensors"))
+                with torch.no_grad():
+                    made.head.weight.zero_()
+                    made.head.bias.fill_(100.0 if other == kind else 0.0)
+                worker.method.forecasters[other] = made
+        again.train(until=9)
+        after_step = [w.clone() for w in trained(until=10, forecast=False).workers[0].run.weights]
+        again.train(until=10)
+        pairs = zip(again.workers[0].run.params, again.workers[0].run.weights, after_step)
+        moved[kind] = {param.kind for param, a, b in pairs if not torch.allclose(a, b, rtol=0, atol=1e-12)}
+    assert moved == {"conv": {"conv"}, "linear": {"linear"}, "bias": {"bias"}}
+    assert before
+
+
+def test_after_a_jump_the_history_begins_again():
+    run = trained(until=12)
+    assert [len(w.method.memory["history"]) for w in run.workers] == [1, 1]
+    assert [w.method.memory["jumps"] for w in run.workers] == [1, 1]
+
+
+def test_workers_stay_alike_to_the_bit_without_sending_anything_for_it():
+    run, ssgd = trained(), small.trainer(small.task(2), "ssgd")
+    ssgd.train()
+    assert all(torch.equal(a, b) for a, b in zip(run.workers[0].run.weights, run.workers[1].run.weights))
+    assert [w.ledger.total() for w in run.workers] == [w.ledger.total() for w in ssgd.workers]
+
+
+def test_a_jump_counts_five_intervals():
+    run = trained(until=9)
+    assert run.workers[0].run.metrics["virtual_epochs"] == 9 / 5
+    run.train()
+    assert run.curve[-1]["method/virtual_epochs"] == (15 + 5 * 2) / 5
+
+
+def job(folder, model="none", every=60.0, **changes):
+    folder.mkdir(exist_ok=True)
+    nothing = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
+    return Job(
+        small.task(4, dtype=torch.float32, **changes), model, folder, nothing, lambda cost: None, every
+    )
+
+
+def test_the_model_itself_is_not_learned_from_and_the_last_of_the_others_is_held_out(tmp_path):
+    config = resolve(Wnn, SHORT)
+    for model, expected in (
+        ("none", ["cnn", "alexnet", "lenet", "resnet"]),
+        ("resnet", ["cnn", "alexnet", "lenet"]),
+    ):
+        folders = training.record_weights(Wnn, config, job(tmp_path / model, model))
+        assert [folder.name for folder in folders] == expected
+
+
+def test_a_window_is_five_values_and_the_one_five_intervals_later(tmp_path):
+    """Of a tensor that counts the values, and of another kind that must not appear."""
+    for epoch in range(1, 9):
+        first = 2 * epoch - 2
+        values = {f"0 {i}": torch.full((3, 2), float(first + i)) for i in range(2)}
+        values |= {f"1 {i}": torch.full((4,), 1000.0) for i in range(2)}
+        save_file(values, tmp_path / f"{epoch:06d}.safetensors")
+    (tmp_path / "kinds.txt").write_text("0 conv\n1 bias")
+    inputs, targets = training.windows(tmp_path, "conv", 500, torch.Generator().manual_seed(1))
+    assert len(inputs) == 6 * 7
+    assert bool((inputs.diff(dim=1) == 1).all())
+    assert bool((targets == inputs[:, -1] + 5).all())
+    assert inputs[:, 0].unique().tolist() == list(range(7))
+
+
+def test_a_forecaster_learns_what_can_be_foreseen(tmp_path):
+    """Weights that decay exponentially, each at its own rate and from its own value."""
+    for name, seed in (("a", 1), ("b", 2), ("held out", 3)):
+        folder = tmp_path / name
+        folder.mkdir()
+        stream = torch.Generator().manual_seed(seed)
+        goal, start = torch.randn(2, 200, generator=stream)
+        rate = torch.rand(200, generator=stream) * 0.3
+        values = {f"0 {i}": goal + (start - goal) * (-rate * i).exp() for i in range(20)}
+        save_file(values, folder / "000001.safetensors")
+        (folder / "kinds.txt").write_text("0 conv")
+    config = resolve(Wnn, {"forecaster_steps": 400, "windows": 3000})
+    _, line = training._train(config, job(tmp_path), [tmp_path / n for n in ("a", "b", "held out")], "conv")
+    steps, error, of_no_change = map(float, line.split(","))
+    assert steps == 400
+    assert error < 0.25 * of_no_change
+
+
+def test_an_interrupted_preparation_goes_on_to_the_same_bits(tmp_path, monkeypatch):
+    config = resolve(Wnn, SHORT)
+    Wnn.prepare(config, job(tmp_path / "whole", every=0.0), tmp_path / "whole")
+    recorded = []
+    record_one = training._record
+
+    def stop(*arguments):
+        if len(recorded) == 2:
+            recorded.append("stopped")
+            raise KeyboardInterrupt
+        recorded.append(arguments[3])
+        record_one(*arguments)
+
+    monkeypatch.setattr(training, "_record", stop)
+    with pytest.raises(KeyboardInterrupt):
+        Wnn.prepare(config, job(tmp_path / "again", every=0.0), tmp_path / "again")
+    Wnn.prepare(config, job(tmp_path / "again", every=0.0), tmp_path / "again")
+    for name in ("conv.safetensors", "linear.safetensors", "bias.safetensors", "forecasters.csv"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_run_that_records_too_little_is_refused():
+    with pytest.raises(Exception, match="recorded_epochs 9 are too few"):
+        resolve(Wnn, {"recorded_epochs": 9})
