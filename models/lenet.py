@@ -1,7 +1,7 @@
-"""LeNet-5 (LeCun et al., 1998) as MP2's authors have it: two 5x5 convolutions with pooling, three linear layers.
+"""LeNet-5 (LeCun et al., 1998), as MP2's authors have it: two 5x5 convolutions and three linear layers.
 
-On images of 28 pixels it has 44,426 parameters. `padding` puts zeros around the maps of both convolutions, for
-images that are too small without.
+On images of 28 pixels it has 44,426 parameters. `padding` puts zeros around the maps of both convolutions,
+for images that are too small without.
 """
 
 from dataclasses import dataclass

@@ -1,11 +1,13 @@
 """AlexNet, on which MP2 was published: five convolutions, three linear layers, no batch norm, no dropout.
 
-96 (3x3), 256 (5x5), 384, 384 and 256 channels (3x3), and a head of 100-100-classes without activations between.
-On CIFAR-10 it has 3,751,754 parameters, of which MP2 pushes the 617,344 of the first two convolutions.
+96 (3x3), 256 (5x5), 384, 384 and 256 channels (3x3), and a head of 100-100-classes without activations
+between. On CIFAR-10 it has 3,751,754 parameters, of which MP2 pushes the 617,344 of the first two
+convolutions.
 
-Source: the authors' code, github MP2-GitHub/Model-Parameter-Prediction-Method-for-Distributed-Machine-Learning.
-Ours: pooling after the first, second and fifth convolution (its place is not known; the parameters do not
-depend on it), the mean over what is left of the maps, and He's initial weights.
+Source: the authors' code, github
+MP2-GitHub/Model-Parameter-Prediction-Method-for-Distributed-Machine-Learning. Ours: pooling after the first,
+second and fifth convolution (its place is not known; the parameters do not depend on it), the mean over what
+is left of the maps, and He's initial weights.
 """
 
 from dataclasses import dataclass

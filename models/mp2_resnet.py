@@ -1,14 +1,15 @@
 """The narrow ResNets on which MP2 was published: depth 18, 34 or 50, no batch norm, biases everywhere.
 
-Stem of one 3x3 convolution with pooling, then four stages; depths 18 and 34 have units of two 3x3 convolutions
-with 32, 64, 128 and 256 channels, depth 50 has units of 1x1, 3x3 and 1x1 convolutions, four times as wide at the
-end. Where the shape changes, the shortcut is a convolution: 3x3 in depths 18 and 34, 1x1 in depth 50. On CIFAR-10
-they have 3,139,274, 5,666,314 and 5,885,770 parameters.
+Stem of one 3x3 convolution with pooling, then four stages; depths 18 and 34 have units of two 3x3
+convolutions with 32, 64, 128 and 256 channels, depth 50 has units of 1x1, 3x3 and 1x1 convolutions, four
+times as wide at the end. Where the shape changes, the shortcut is a convolution: 3x3 in depths 18 and 34, 1x1
+in depth 50. On CIFAR-10 they have 3,139,274, 5,666,314 and 5,885,770 parameters.
 
-Source: the authors' code, github MP2-GitHub/Model-Parameter-Prediction-Method-for-Distributed-Machine-Learning;
-the units of depth 50 are the ones that give its parameter counts. Ours: He's initial weights, made smaller at the
-end of each unit by the root of the number of units (after Zhang, Dauphin & Ma, "Fixup", arXiv 1901.09321), because
-without batch norm the maps would grow with the depth.
+Source: the authors' code, github
+MP2-GitHub/Model-Parameter-Prediction-Method-for-Distributed-Machine-Learning; the units of depth 50 are the
+ones that give its parameter counts. Ours: He's initial weights, made smaller at the end of each unit by the
+root of the number of units (after Zhang, Dauphin & Ma, "Fixup", arXiv 1901.09321), because without batch norm
+the maps would grow with the depth.
 """
 
 from dataclasses import dataclass

@@ -4,19 +4,21 @@
     server: p <- 1/W sum_i p_i;  w <- (p, predictor(p));  every worker pulls the whole model w
 
 Source: Liu et al., "MP2" (Computer Networks 255, 110883, 2024), after the authors' code (github
-MP2-GitHub/Model-Parameter-Prediction-Method-for-Distributed-Machine-Learning, commit 4ec0b67), which overturns
-the natural reading of the abstract: the pushed layers are always the same, and the predictor is trained on the
-target's own loss, not on the distance between weights. It is made once for each model, data set and seed, from
-a whole dense run (`prepare`), whose cost stands beside every result, and does not change afterwards.
+MP2-GitHub/Model-Parameter-Prediction-Method-for-Distributed-Machine-Learning, commit 4ec0b67), which
+overturns the natural reading of the abstract: the pushed layers are always the same, and the predictor is
+trained on the target's own loss, not on the distance between weights. It is made once for each model, data
+set and seed, from a whole dense run (`prepare`), whose cost stands beside every result, and does not change
+afterwards.
 
-The prefix is everything before the third resolution, as in all of the authors' models but ResNet-50, whose prefix
-ends one convolution earlier. Each worker keeps its own state of the recipe's optimizer; published with Adam,
-mixup and models without batch norm, which `config/claims/mp2.yaml` has. One server, on the first worker.
+The prefix is everything before the third resolution, as in all of the authors' models but ResNet-50, whose
+prefix ends one convolution earlier. Each worker keeps its own state of the recipe's optimizer; published with
+Adam, mixup and models without batch norm, which `config/claims/mp2.yaml` has. One server, on the first
+worker.
 
-Deviations: the predictor to keep is chosen on images that are held out from the training set (the authors' code
-looks at the test set), by the accuracy of the last prefix; numbers travel in single precision (theirs: double);
-the layers' initial weights are the model's. The engine computes all gradients; those of predicted layers are
-not used. Batch norm is refused.
+Deviations: the predictor to keep is chosen on images that are held out from the training set (the authors'
+code looks at the test set), by the accuracy of the last prefix; numbers travel in single precision (theirs:
+double); the layers' initial weights are the model's. The engine computes all gradients; those of predicted
+layers are not used. Batch norm is refused.
 """
 
 from dataclasses import dataclass

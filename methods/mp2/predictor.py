@@ -1,13 +1,13 @@
 """The predictor: a small network that gives the values of the later layers from those of the first ones.
 
-The prefix of p values is looked at as an 8x8 map of p / 64 channels; three times 3x3 convolution, ReLU, channel
-attention and pooling leave 8 numbers, from which decoders make each layer:
+The prefix of p values is looked at as an 8x8 map of p / 64 channels; three times 3x3 convolution, ReLU,
+channel attention and pooling leave 8 numbers, from which decoders make each layer:
 
     convolution   64 numbers a, shared by all, times a vector of its own: a matrix of rank 1
     linear        a linear map of 64 numbers, shared by all; of the 8 where there is one layer only
 
-Where p is no multiple of 64 (LeNet), a linear map to 64 numbers takes the place of the first convolution. All as
-in the authors' code; that the vector of a convolution is cut where its size is no multiple of 64 is ours.
+Where p is no multiple of 64 (LeNet), a linear map to 64 numbers takes the place of the first convolution. All
+as in the authors' code; that the vector of a convolution is cut where its size is no multiple of 64 is ours.
 """
 
 import math

@@ -2,16 +2,19 @@
 
     g <- 1/W sum_i g_i, then the recipe's optimizer; after epochs 5, 10, ...: w <- forecast(its last 5 values)
 
-Source: Jang et al., "Learning to Boost Training by Periodic Nowcasting Near Future Weights" (ICML 2023), after
-the authors' code (github jjh6297/WNN, commit ab0f62c). Convolutions, linear layers and biases have a forecaster
-each, of 9,425 parameters; normalisation layers, their statistics and the optimizer's state are left alone.
+Source: Jang et al., "Learning to Boost Training by Periodic Nowcasting Near Future Weights" (ICML 2023),
+after the authors' code (github jjh6297/WNN, commit ab0f62c). Convolutions, linear layers and biases have a
+forecaster each, of 9,425 parameters; normalisation layers, their statistics and the optimizer's state are
+left alone.
 
-Reconstructed: WNN on many workers, as MP2 was compared with it. Every worker has the same weights, and forecasts
-them for itself, which costs no traffic. The forecasters are trained here (`prepare`) on recorded runs of small
-architectures, with another one than the model's held out, because the authors' training is not published.
+Reconstructed: WNN on many workers, as MP2 was compared with it. Every worker has the same weights, and
+forecasts them for itself, which costs no traffic. The forecasters are trained here (`prepare`) on recorded
+runs of small architectures, with another one than the model's held out, because the authors' training is not
+published.
 
-A run of E epochs stands for nearly 2 E (`virtual_epochs` in its curve). So there are two ways to count: as many
-epochs as the others, which saves no traffic, or half of them (`epochs` of a suite's entry), which saves half.
+A run of E epochs stands for nearly 2 E (`virtual_epochs` in its curve). So there are two ways to count: as
+many epochs as the others, which saves no traffic, or half of them (`epochs` of a suite's entry), which saves
+half.
 """
 
 from dataclasses import dataclass
@@ -41,7 +44,7 @@ class Method(thinwire.Method):
     class Config:
         forecast: bool = True  # false: values are kept, and nothing is forecast
         interval_epochs: Annotated[float, Field(gt=0)] = 1.0  # epochs between two values of a history
-        # published: the last value of a bias is not normalised, as in the authors' code, which is an error there
+        # published: the last value of a bias is not normalised, which is an error in the authors' code
         bias_rule: Literal["normalised", "published"] = "normalised"
         recorded_epochs: Annotated[int, Field(ge=1)] = 100  # epochs of each run that forecasters learn from
         recorded_batch: Annotated[int, Field(ge=1)] = 128  # images a step of these runs, on one worker

@@ -3,7 +3,8 @@
     W_k = (w_k - w_1) / 2 (d + 1e-5), with d = max w - min w + 1e-8; and their differences
     forecast = (W_5 + f(W, differences)) 2 (d + 1e-5) + w_1, with f between -1 and 1
 
-One network serves all scalar weights of a kind. As in the authors' code, whose LeakyReLU has Keras' slope 0.3.
+One network serves all scalar weights of a kind. As in the authors' code, whose LeakyReLU has Keras' slope
+0.3.
 """
 
 import torch

@@ -35,7 +35,7 @@ class Cell:
     recipe: Recipe
     evaluate_on: str
     device: str
-    # The first method of the suite with the same module and options, and its recipe: they share what is prepared.
+    # The first method of the suite with the same module and options, and its recipe: they share a preparation.
     preparer: str
     preparer_recipe: Recipe
 

@@ -28,7 +28,10 @@ _PREPARED = (
     "Prepared: what the method's preparation sent before its runs, once for each model, data set and seed, "
     "and not in the other columns; and the seconds that it took in one process, where it was made."
 )
-_EPOCHS = "Epochs: as many as were trained; of a method that skips epochs by a forecast, also how many these stand for."
+_EPOCHS = (
+    "Epochs: as many as were trained; of a method that skips epochs by a forecast, also how many these "
+    "stand for."
+)
 # Noted by methods that jump over epochs: how many those stand for that were trained.
 _VIRTUAL = "method/virtual_epochs"
 _STATUSES = ("done", "diverged", "timeout", "failed", "skipped")

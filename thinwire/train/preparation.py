@@ -210,7 +210,7 @@ def read(folder: Path, identity: dict[str, str]) -> Prepared:
     other = [key for key in identity if made.identity.get(key) != identity[key]]
     if other:
         raise UserError(
-            f"{path} was prepared for another {' and another '.join(other)}: prepare it again (delete it first)"
+            f"{path} was prepared for another {' and another '.join(other)}: delete it and prepare it again"
         )
     return made
 
