@@ -5,6 +5,7 @@ import hashlib
 import http.server
 import struct
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,11 +13,15 @@ import torch
 
 from tests import small
 from thinwire import plugins
+from thinwire.config import grid
 from thinwire.data import arrays
 from thinwire.data.augment import Augment
 from thinwire.data.batches import Batches
 from thinwire.data.download import download
+from thinwire.data.mixup import _beta, mixup
 from thinwire.errors import UserError
+from thinwire.train.places import data_folder
+from thinwire.train.task import task_of
 
 CPU = torch.device("cpu")
 
@@ -201,3 +206,59 @@ def test_a_download_goes_on_where_the_connection_broke(tmp_path):
 def test_a_download_that_cannot_be_says_what_to_do_instead(tmp_path):
     with pytest.raises(UserError, match=r"http://127.0.0.1:9/file cannot be fetched .*: put it there"):
         download("http://127.0.0.1:9/file", tmp_path / "file", otherwise="put it there")
+
+
+def mixed(alpha, seed=1, images=None):
+    images = torch.eye(6, dtype=torch.float64).view(6, 1, 2, 3) if images is None else images
+    return mixup(images, torch.arange(6), 6, alpha, torch.Generator().manual_seed(seed))
+
+
+def test_mixup_mixes_an_image_and_its_label_alike_in_one_share_for_the_batch():
+    """Image i is the i-th unit vector and has label i, so what is in the image must be in the label."""
+    for seed in range(20):
+        images, labels = mixed(1.0, seed)
+        assert torch.equal(images.flatten(1), labels)
+        torch.testing.assert_close(labels.sum(1), torch.ones(6, dtype=torch.float64))
+        own = labels.diagonal()
+        alone = own == 1  # images that were their own partners
+        assert len(own[~alone].unique()) <= 1
+        assert bool(((labels > 0).sum(1) <= 2).all())
+
+
+@pytest.mark.parametrize("alpha", [0.2, 1.0, 4.0])
+def test_the_share_is_drawn_from_beta(alpha):
+    shares = torch.tensor([_beta(alpha, torch.Generator().manual_seed(seed)) for seed in range(4000)])
+    assert float(shares.mean()) == pytest.approx(0.5, abs=0.03)
+    assert float(shares.var()) == pytest.approx(1 / (4 * (2 * alpha + 1)), rel=0.08)
+
+
+def test_the_loss_of_mixed_labels_is_the_mixture_of_the_losses():
+    images, labels = torch.randn(6, 1, 2, 3), torch.tensor([0, 1, 2, 0, 1, 2])
+    logits = torch.randn(6, 3)
+    _, shares = mixup(images, labels, 3, 1.0, torch.Generator().manual_seed(3))
+    losses = -torch.log_softmax(logits, 1)
+    expected = (shares * losses).sum(1).mean()
+    torch.testing.assert_close(torch.nn.functional.cross_entropy(logits, shares), expected)
+
+
+def test_mixup_is_drawn_anew_every_step_and_for_every_worker():
+    def batch(step, workers=4):
+        return Batches(small.digits(), workers, 6, 3, CPU, torch.float64, 1.0).at(step)
+
+    for (images, labels), (again, same) in zip(batch(7), batch(7)):
+        assert torch.equal(images, again)
+        assert torch.equal(labels, same)
+        assert labels.shape == (6, 10)
+    shares = {round(float(labels.max(1).values.min()), 9) for step in range(4) for _, labels in batch(step)}
+    assert len(shares) > 12
+
+
+def test_a_recipe_can_leave_the_augmentation_out(tmp_path, monkeypatch):
+    """Crops and flips belong to the data set; the recipe says whether they are used."""
+    cell = grid.cells("demo")[0]
+    dataset = plugins.get("dataset", "digits").load()
+    monkeypatch.setattr(dataset, "augment", Augment(pad=1, flip=True))
+    arrays.lay_out("digits", dataset(), data_folder(tmp_path, "digits"), None, tmp_path)
+    assert task_of(cell, tmp_path, CPU).data.augment == Augment(pad=1, flip=True)
+    without = replace(cell, recipe=cell.recipe.model_copy(update={"augment": False}))
+    assert task_of(without, tmp_path, CPU).data.augment == Augment()

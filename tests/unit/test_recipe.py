@@ -33,6 +33,11 @@ def test_cosine_falls_from_the_peak_towards_zero():
     assert all(rate > 0 for rate in lr)
 
 
+def test_exponential_falls_once_an_epoch():
+    lr = rates(schedule={"name": "exponential", "factor": 0.5}, optimizer={"lr": 8.0})
+    assert lr == [8.0] * 10 + [4.0] * 10 + [2.0] * 10
+
+
 def test_the_rate_is_scaled_to_the_batch():
     optimizer = {"lr": 0.1, "lr_reference_batch": 256}
     constant = {"name": "constant"}

@@ -163,11 +163,26 @@ def test_a_seed_that_did_not_end_is_in_no_line_and_the_figure_says_so(drawn):
 
 def test_what_a_preparation_sent_stands_apart():
     cost = {"preparation_payload_push_bytes": 3e6, "preparation_payload_pull_bytes": 2e6}
+    cost["preparation_seconds"] = 12.3
     table = rows_of(run("ssgd", 0), run("thin", 0, bytes_=(0, 0, 0, 0), **cost)).reset_index()
     text = tables.markdown(table, ABOUT)
     assert "| prepared, MB " in text
     assert "| 5.000 " in text
+    assert "| prepared, s " in text
+    assert "| 12 " in text
     assert table.set_index("method").total_reduction_percent["thin"] == 100
+
+
+def test_epochs_stand_in_the_table_where_they_differ():
+    """A method that jumps says how many epochs its own stand for."""
+    alike = tables.markdown(rows_of(run("ssgd", 0), run("thin", 0)).reset_index(), ABOUT)
+    assert "epochs" not in alike
+    runs = (run("ssgd", 0), run("wnn", 0, **{"method/virtual_epochs": 22.0}), run("half", 0, epochs=6))
+    text = tables.markdown(rows_of(*runs).reset_index(), ABOUT)
+    assert "| 12        |" in text
+    assert "| 12 for 22 |" in text
+    assert "| 6         |" in text
+    assert "Epochs: as many as were trained" in text
 
 
 @pytest.mark.parametrize("label", ["NA", "null", "1", "1e3"])

@@ -2,8 +2,11 @@
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -26,6 +29,15 @@ recipe:
 """
 
 
+# Every method; those that prepare something do so in a few seconds.
+EVERY = """
+  "*":
+  mp2: {{options: {{predictor_epochs: 1, bsp_workers: 2}}}}
+  wnn:
+    options: {{recorded_epochs: 10, recorded_batch: 64, forecaster_steps: 20, windows: 1000}}
+{}"""
+
+
 class Project:
     """The copy."""
 
@@ -34,7 +46,7 @@ class Project:
         for name in ("thinwire", "methods", "models", "datasets", "config", "workflow", "profiles", "envs"):
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
         shutil.copy(ROOT / "Snakefile", folder)
-        self.suite("tiny", '{"*": }')
+        self.suite("tiny", EVERY.format(""))
 
     def write(self, path: str, text: str) -> None:
         (self.folder / path).write_text(text)
@@ -55,6 +67,25 @@ class Project:
 
     def snakemake(self, *arguments: str, suite: str = "tiny") -> subprocess.CompletedProcess:
         return self.python("snakemake", "--config", f"suites={suite}", *arguments)
+
+    def killed(self, suite: str, when: Callable[[Path], bool]) -> None:
+        """Start the pipeline, kill all of it as soon as `when(results)` holds, and remove its lock."""
+        pipeline = subprocess.Popen(
+            [sys.executable, "-m", "snakemake", "--config", f"suites={suite}"],
+            cwd=self.folder,
+            env=self.environment(),
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + 120
+        while not when(self.folder / "results"):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        os.killpg(pipeline.pid, signal.SIGKILL)
+        pipeline.wait()
+        # What the README says: the dead pipeline's lock is removed first.
+        assert self.snakemake("--unlock", suite=suite).returncode == 0
 
     def planned(self, suite: str = "tiny") -> list[str]:
         """The runs that a dry run would make."""

@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pandas as pd
 import pytest
@@ -99,23 +98,7 @@ def test_an_interrupted_run_goes_on_to_the_same_curve(project, how):
 
 def test_a_pipeline_that_was_killed_is_started_again(project):
     project.suite("killed", "{ssgd: , top_k: }", epochs=6)
-    command = [sys.executable, "-m", "snakemake", "--config", "suites=killed"]
-    pipeline = subprocess.Popen(
-        command,
-        cwd=project.folder,
-        env=project.environment(),
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    deadline = time.monotonic() + 120
-    while not list((project.folder / "results/partial").glob("killed/**/log.txt")):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    os.killpg(pipeline.pid, signal.SIGKILL)
-    pipeline.wait()
-    # What the README says: the dead pipeline's lock is removed first.
-    assert project.snakemake("--unlock", suite="killed").returncode == 0
+    project.killed("killed", lambda results: any((results / "partial").glob("killed/**/log.txt")))
     again = project.snakemake(suite="killed")
     assert again.returncode == 0, again.stderr
     assert set(pd.read_csv(project.folder / "results/summary.csv").status) == {"done"}

@@ -2,41 +2,47 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 
 import pandas as pd
 import pytest
 
 from thinwire import record
 
-# Prepares in two halves of which the first is kept, and starts every run from what it prepared.
-PREPARES = '''"""Starts from weights that a run of SSGD has prepared."""
+# Prepares from two runs, stands still in the middle of the second one, and starts every run from its weights.
+PREPARES = '''"""Starts from weights that two runs of SSGD have prepared."""
 
 import time
+from dataclasses import dataclass, replace
 
 import thinwire
 from safetensors.torch import load_file, save_file
 from thinwire import plugins
+from thinwire.cluster import Cluster
 
 
 class Method(thinwire.Method):
+    @dataclass
+    class Config:
+        colour: str = "red"  # says nothing
+
     @classmethod
     def prepare(cls, config, job, folder):
-        with (folder / "attempts.txt").open("a") as file:
-            file.write("attempt\\n")
         ssgd = plugins.get("method", "ssgd").load()
-        if not (folder / "first_half.txt").exists():
-            job.trainer(ssgd, ssgd.Config(), workers=2).train()
-            job.trainer(ssgd, ssgd.Config(), workers=2)
-            (folder / "first_half.txt").touch()
-            time.sleep(WAIT)
-        run = job.trainer(ssgd, ssgd.Config(), workers=2)
-        run.train()
+        task = replace(job.task, cluster=Cluster(2))
+
+        def after_epoch(run):
+            with (job.scratch / "epochs.txt").open("a") as file:
+                file.write(f"{run.step // run.steps_per_epoch}\\n")
+            if run.step == 2 * run.steps_per_epoch and not (folder / "stood.txt").exists():
+                (folder / "stood.txt").touch()
+                time.sleep(WAIT)
+
+        job.scratch.mkdir(exist_ok=True)
+        job.train(task, ssgd, ssgd.Config(), job.scratch / "first")
+        run = job.train(task, ssgd, ssgd.Config(), job.scratch / "second", after_epoch)
         weights, _ = run.shipped()
         save_file({str(i): w.clone() for i, w in enumerate(weights)}, folder / "weights.safetensors")
+        (folder / "epochs.txt").write_text((job.scratch / "epochs.txt").read_text())
 
     def setup(self):
         saved = load_file(self.prepared / "weights.safetensors")
@@ -50,8 +56,9 @@ HOOK = "    @classmethod\n    def prepare(cls, config, job, folder):\n        "
 @pytest.fixture(scope="module")
 def suite(project):
     project.suite("unprepared", "{ssgd: }")
-    methods = "{prepares: , refuses: , dies: }"
-    project.suite("prepared", methods, workers="[2, 4]", more="baseline: prepares\n")
+    methods = "{prepares: , shorter: {use: prepares, epochs: 1}, refuses: , dies: }"
+    more = "baseline: prepares\ncheckpoint_every_seconds: 0\n"
+    project.suite("prepared", methods, epochs=3, workers="[2, 4]", more=more)
     project.write("methods/prepares.py", PREPARES.replace("WAIT", "60"))
     project.write("methods/refuses.py", HEAD + HOOK + "raise RuntimeError('out of luck')\n")
     project.write("methods/dies.py", HEAD + HOOK + "os.kill(os.getpid(), signal.SIGKILL)\n")
@@ -59,29 +66,19 @@ def suite(project):
 
 
 def test_a_pipeline_killed_while_it_prepares_goes_on(suite):
-    command = [sys.executable, "-m", "snakemake", "--config", "suites=prepared"]
-    pipeline = subprocess.Popen(
-        command,
-        cwd=suite.folder,
-        env=suite.environment(),
-        start_new_session=True,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    stood = "preparing/prepared/digits/cnn/prepares/seed0/stood.txt"
+    suite.killed("prepared", lambda results: (results / stood).exists())
     results = suite.folder / "results"
-    deadline = time.monotonic() + 120
-    while not (results / "preparing/prepared/digits/cnn/prepares/seed0/first_half.txt").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-    os.killpg(pipeline.pid, signal.SIGKILL)
-    pipeline.wait()
-    assert suite.snakemake("--unlock", suite="prepared").returncode == 0
     again = suite.snakemake(suite="prepared")
     assert again.returncode == 0, again.stdout + again.stderr
     folder = results / "prepared/prepared/digits/cnn/prepares/seed0"
-    assert (folder / "attempts.txt").read_text().count("attempt") == 2
+    # The second epoch's checkpoint had not been written.
+    assert (folder / "epochs.txt").read_text().split() == ["1", "2", "2", "3"]
+    assert not (folder / "scratch").exists()
+    assert not (results / "prepared/prepared/digits/cnn/shorter").exists()
     runs = pd.read_csv(results / "summary.csv").set_index(["method", "workers"])
-    assert list(runs.status["prepares"]) == ["done", "done"]
+    assert list(runs.status["prepares"]) == list(runs.status["shorter"]) == ["done", "done"]
+    assert list(runs.epochs["shorter"]) == [1, 1]
     assert (runs.test_accuracy_percent["prepares"] > 0).all()
     for method, reason in (("refuses", "RuntimeError: out of luck"), ("dies", "was killed by SIGKILL")):
         assert list(runs.status[method]) == ["failed", "failed"]
@@ -93,12 +90,15 @@ def test_its_cost_stands_in_every_run_that_uses_it(suite):
     results = suite.folder / "results"
     prepared = json.loads((results / "prepared/prepared/digits/cnn/prepares/seed0/prepared.json").read_text())
     sent = prepared["cost"]["traffic"]["payload_push_bytes"]
-    for size in ("w2", "w4"):
-        run = record.read(results / f"runs/prepared/digits/cnn/prepares/{size}/seed0" / record.RUN)
-        # SSGD pushes every gradient, in single precision, at every step; the run before the kill counts too.
-        once = 4 * run.parameters * run.total_steps
-        assert run.preparation.traffic.payload_push_bytes == sent == 2 * once
-        assert run.result.traffic.payload_push_bytes == 0
+    for label in ("prepares", "shorter"):
+        for size in ("w2", "w4"):
+            run = record.read(results / f"runs/prepared/digits/cnn/{label}/{size}/seed0" / record.RUN)
+            # SSGD pushes every gradient, in single precision, at every step of both runs, which lasted for
+            # the three epochs of the first label, on nine tenths of the images; nothing counts twice.
+            steps = round(0.9 * 1258) // 64
+            assert run.preparation.traffic.payload_push_bytes == sent == 2 * 3 * steps * 4 * run.parameters
+            assert run.preparation.seconds > 0
+            assert run.result.traffic.payload_push_bytes == 0
 
 
 def test_only_what_changed_is_prepared_again(suite):
@@ -107,7 +107,7 @@ def test_only_what_changed_is_prepared_again(suite):
     assert suite.planned("prepared") == []
     text = (suite.folder / "methods/prepares.py").read_text()
     suite.write("methods/prepares.py", text + "# another version\n")
-    runs = [f"digits/cnn/prepares/{size}/seed0" for size in ("w2", "w4")]
+    runs = [f"digits/cnn/{label}/{size}/seed0" for label in ("prepares", "shorter") for size in ("w2", "w4")]
     assert suite.planned("prepared") == runs
     suite.write("methods/prepares.py", text)
 
@@ -124,11 +124,21 @@ def test_bad_input_is_one_sentence(suite):
     cell = "digits/cnn/prepares/w2/seed0"
     folder = suite.folder / "results/prepared/prepared/digits/cnn/prepares/seed0"
     sound = (folder / "prepared.json").read_text()
-    for what in ("options", "data", "method", "model"):
+    parts = (
+        "seed",
+        "model",
+        "method",
+        "recipe",
+        "data set",
+        "data",
+        "file of the method",
+        "file of the model",
+    )
+    for what in (*parts, "version of the rules"):
         foreign = json.loads(sound)
         foreign["identity"][what] = "0"
         (folder / "prepared.json").write_text(json.dumps(foreign))
-        assert f"for another version of the {what}" in refused("run", "prepared", cell)
+        assert f"was prepared for another {what}: delete it" in refused("run", "prepared", cell)
     (folder / "prepared.json").unlink()
     assert "prepared.json is missing" in refused("run", "prepared", cell)
     (folder / "prepared.json").write_text(sound)

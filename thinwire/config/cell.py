@@ -35,7 +35,8 @@ class Cell:
     recipe: Recipe
     evaluate_on: str
     device: str
-    # The first method of the suite with the same module and options, and its recipe: they share a preparation.
+    # The first method of the suite with the same module and options, and its recipe: they share what is
+    # prepared.
     preparer: str
     preparer_recipe: Recipe
 
