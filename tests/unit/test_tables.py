@@ -88,7 +88,7 @@ def curve(method, seed, epoch, accuracy, payload, **more):
     names = {"dataset": "digits", "model": "cnn", "workers": 4, "nodes": 1, "method": method}
     values = {"payload_push_bytes": payload, "payload_pull_bytes": payload, "kind": "inprocess"}
     about = {"repetition": seed, "epoch": epoch, "test_accuracy_percent": accuracy, "evaluated_on": "test"}
-    about["status"] = "done"
+    about |= {"status": "done", "preparation_payload_bytes": 0.0}
     return names | values | about | more
 
 
@@ -136,6 +136,18 @@ def test_a_figure_shows_the_means_over_the_seeds(drawn):
     assert [[20, 61], [40, 71], [60, 81]] in against_bytes
 
 
+def test_bytes_of_a_preparation_count_where_bytes_are_shown(drawn):
+    """Else a method that trains beforehand would seem to learn from nothing."""
+    frame = curves()
+    frame.loc[frame.method == "thin", "preparation_payload_bytes"] = 30e6
+    kept = drawn(frame)
+    against_bytes = [line.tolist() for line in kept["accuracy_against_bytes"]["lines"] if len(line)]
+    assert [[32, 61], [34, 71], [36, 81]] in against_bytes
+    assert [[20, 61], [40, 71], [60, 81]] in against_bytes
+    for figure in kept.values():
+        assert "what thin prepared before is counted in bytes and in no epoch" in figure["texts"][-1]
+
+
 def test_a_figure_says_what_it_shows_and_how_it_came_about(drawn):
     kept = drawn(curves(evaluated_on="held_out"))
     for figure in kept.values():
@@ -170,7 +182,12 @@ def test_what_a_preparation_sent_stands_apart():
     assert "| 5.000 " in text
     assert "| prepared, s " in text
     assert "| 12 " in text
-    assert table.set_index("method").total_reduction_percent["thin"] == 100
+    table = table.set_index("method")
+    assert table.total_reduction_percent["thin"] == 100
+    # 5 MB of preparation against 200 bytes of SSGD.
+    assert table.total_with_prepared_reduction_percent["thin"] == pytest.approx(100 * (1 - 5e6 / 200))
+    assert table.total_with_prepared_reduction_percent["ssgd"] == 0
+    assert "| total with prepared less, % " in text
 
 
 def test_epochs_stand_in_the_table_where_they_differ():

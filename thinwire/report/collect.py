@@ -37,7 +37,12 @@ def collect(suites: Iterable[str], results: Path) -> None:
         curve = pd.read_parquet(folder / record.CURVE)
         # In-process runs say nothing about time, so their clocks stay in the record.
         curve = curve.drop(columns=[c for c in curve.columns if c.endswith("_seconds")])
-        curves.append(curve.assign(**names, kind=run.kind, status=run.status))
+        prepared = 0.0
+        if run.preparation is not None:
+            sent = run.preparation.traffic
+            prepared = sent.payload_push_bytes + sent.payload_pull_bytes
+        about = {"kind": run.kind, "status": run.status, "preparation_payload_bytes": prepared}
+        curves.append(curve.assign(**names, **about))
     write_text(results / SUMMARY, pd.DataFrame(runs, columns=_columns(runs)).to_csv(index=False))
     with writing(results / CURVES):
         pd.concat(curves, ignore_index=True).to_parquet(results / CURVES)

@@ -25,9 +25,13 @@ def write(curves: pd.DataFrame, folder: Path) -> None:
             f"{w} worker{'s' if w > 1 else ''}" + (f" on {n} nodes" if n > 1 else "")
             for w, n in zip(curves.workers, curves.nodes)
         ],
-        megabytes=(curves.payload_push_bytes + curves.payload_pull_bytes) / 1e6,
+        megabytes=(curves.payload_push_bytes + curves.payload_pull_bytes + curves.preparation_payload_bytes)
+        / 1e6,
     )
     note = f"; {left_out} runs that did not end are left out" if left_out else ""
+    prepared = dict.fromkeys(curves.method[curves.preparation_payload_bytes > 0])
+    if prepared:
+        note += f"; what {', '.join(prepared)} prepared before is counted in bytes and in no epoch"
     _draw(curves, "epoch", "epoch", folder / "accuracy_over_epochs", note, errorbar="sd")
     # Over the repetitions, at each epoch: runs that adapt their traffic spend different bytes.
     columns = ["megabytes", "test_accuracy_percent"]

@@ -16,6 +16,8 @@ _TRAFFIC = {
     "wire": "wire_sent_bytes",
     "between nodes": "between_nodes_bytes",
 }
+# The payload of a run and of its preparation, which several runs may share.
+_WITH_PREPARED = "total with prepared"
 _NOTES = (
     "Accuracy of the weights that the method ships at the end: mean ± standard deviation (number of runs "
     "that are done). Payload: what a worker encodes and decodes in the whole run, push and pull, in 10^6 "
@@ -26,7 +28,7 @@ _NOTES = (
 )
 _PREPARED = (
     "Prepared: what the method's preparation sent before its runs, once for each model, data set and seed, "
-    "and not in the other columns; and the seconds that it took in one process, where it was made."
+    "and only in the column that says so; and the seconds that it took in one process, where it was made."
 )
 _EPOCHS = (
     "Epochs: as many as were trained; of a method that skips epochs by a forecast, also how many these "
@@ -48,6 +50,7 @@ def summarise(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
     runs = runs.assign(
         payload_total_bytes=runs.payload_push_bytes + runs.payload_pull_bytes, prepared_bytes=prepared
     )
+    with_prepared = runs.payload_total_bytes + runs.prepared_bytes.fillna(0)
     order = list(dict.fromkeys(runs.method))
     groups = runs.groupby([*CELL, "method", "kind"], sort=False)
     rows = []
@@ -64,13 +67,14 @@ def summarise(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
                 "accuracy_sd_percent": done.test_accuracy_percent.std(ddof=1),
                 **{f"{name.replace(' ', '_')}_bytes": done[c].mean() for name, c in _TRAFFIC.items()},
                 "preparation_bytes": group.prepared_bytes.mean(),
+                f"{_WITH_PREPARED.replace(' ', '_')}_bytes": with_prepared[done.index].mean(),
                 "preparation_seconds": group.preparation_seconds.mean(),
                 "reason": "; ".join(dict.fromkeys(group.reason.dropna())),
             }
         )
     table = pd.DataFrame(rows)
     of_baseline = table[table.method == baseline].set_index(CELL)
-    for name in (name.replace(" ", "_") for name in _TRAFFIC):
+    for name in (name.replace(" ", "_") for name in (*_TRAFFIC, _WITH_PREPARED)):
         reference = pd.Series(
             [of_baseline[f"{name}_bytes"].get(key) for key in table[CELL].itertuples(index=False, name=None)],
             dtype=float,
@@ -116,8 +120,8 @@ def markdown(table: pd.DataFrame, about: About) -> str:
             ),
             **{
                 f"{name} less, %": [_percent(v) for v in table[f"{name.replace(' ', '_')}_reduction_percent"]]
-                for name in _TRAFFIC
-                if several_nodes or name != "between nodes"
+                for name in (*_TRAFFIC, _WITH_PREPARED)
+                if (several_nodes or name != "between nodes") and (prepared or name != _WITH_PREPARED)
             },
             "how": table.kind,
         }
