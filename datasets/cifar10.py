@@ -1,0 +1,45 @@
+"""CIFAR-10: 60,000 images in 10 classes, 32x32 colour pixels (Krizhevsky, 2009).
+
+Looked for in this order: the folder that was given, an earlier download, the official download. Of the two
+archives, `cifar-10-binary.tar.gz` is preferred, `cifar-10-python.tar.gz` accepted; both are verified by MD5
+(the official page's) and SHA-256 before they are read.
+"""
+
+import thinwire
+from thinwire.data import cifar
+from thinwire.dataset import Raw
+
+_TRAIN, _TEST = [f"data_batch_{i}" for i in range(1, 6)], "test_batch"
+
+
+class Dataset(thinwire.Dataset):
+    classes = 10
+    shape = cifar.IMAGE
+    licence = "none stated; cite Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009"
+    source = f"{cifar.ORIGIN}/cifar.html"
+    augment = thinwire.Augment(pad=4, flip=True)
+
+    archives = [  # noqa: RUF012
+        cifar.Archive(
+            name="cifar-10-binary.tar.gz",
+            md5="c32a1d4ab5d03f1284b67883e8d87530",
+            sha256="c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
+            train=tuple(f"{name}.bin" for name in _TRAIN),
+            test=(f"{_TEST}.bin",),
+            labels=0,
+        ),
+        cifar.Archive(
+            name="cifar-10-python.tar.gz",
+            md5="c58f30108f718f92721af3b95e74349a",
+            sha256="6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
+            train=tuple(_TRAIN),
+            test=(_TEST,),
+            labels="labels",
+        ),
+    ]
+
+    def fetch(self, place, download):
+        (train_images, train_labels), (test_images, test_labels) = cifar.read(
+            *cifar.find(self.archives, place, download)
+        )
+        return Raw(train_images, train_labels, test_images, test_labels)

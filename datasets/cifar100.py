@@ -1,0 +1,44 @@
+"""CIFAR-100: 60,000 images in 100 classes, 32x32 colour pixels, fine labels (Krizhevsky, 2009).
+
+Looked for in this order: the folder that was given, an earlier download, the official download. Of the two
+archives, `cifar-100-binary.tar.gz` is preferred, `cifar-100-python.tar.gz` accepted; both are verified by MD5
+(the official page's) and SHA-256 before they are read.
+"""
+
+import thinwire
+from thinwire.data import cifar
+from thinwire.dataset import Raw
+
+
+class Dataset(thinwire.Dataset):
+    classes = 100
+    shape = cifar.IMAGE
+    licence = "none stated; cite Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009"
+    source = f"{cifar.ORIGIN}/cifar.html"
+    augment = thinwire.Augment(pad=4, flip=True)
+
+    archives = [  # noqa: RUF012
+        cifar.Archive(
+            name="cifar-100-binary.tar.gz",
+            md5="03b5dce01913d631647c71ecec9e9cb8",
+            sha256="58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
+            train=("train.bin",),
+            test=("test.bin",),
+            labels=1,  # behind the coarse one
+            label_bytes=2,
+        ),
+        cifar.Archive(
+            name="cifar-100-python.tar.gz",
+            md5="eb9058c3a382ffc7106e4002c42a8d85",
+            sha256="85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
+            train=("train",),
+            test=("test",),
+            labels="fine_labels",
+        ),
+    ]
+
+    def fetch(self, place, download):
+        (train_images, train_labels), (test_images, test_labels) = cifar.read(
+            *cifar.find(self.archives, place, download)
+        )
+        return Raw(train_images, train_labels, test_images, test_labels)

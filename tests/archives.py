@@ -1,0 +1,62 @@
+"""Small archives in the exact formats of the official ones, for tests."""
+
+import hashlib
+import io
+import struct
+import tarfile
+from pathlib import Path
+
+import numpy as np
+
+
+def tar_gz(path: Path, members: dict[str, bytes]) -> None:
+    """An archive of plain files."""
+    with tarfile.open(path, "w:gz") as tar:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+
+
+def with_checksums(archive, path: Path):
+    """The description of an official archive, with the checksums of this file."""
+    content = path.read_bytes()
+    return archive._replace(
+        md5=hashlib.md5(content, usedforsecurity=False).hexdigest(),
+        sha256=hashlib.sha256(content).hexdigest(),
+    )
+
+
+def binary(images: np.ndarray, *labels: np.ndarray) -> bytes:
+    """CIFAR's binary records: label bytes and pixels."""
+    columns = [np.asarray(own, np.uint8)[:, None] for own in labels]
+    return np.concatenate([*columns, images.reshape(len(images), -1)], axis=1).tobytes()
+
+
+def python_2_pickle(images: np.ndarray, labels: dict[str, list[int]]) -> bytes:
+    """CIFAR's Python members, as Python 2 pickled them with protocol 2: an array and lists, by text keys."""
+
+    def text(value: bytes) -> bytes:
+        if len(value) < 256:
+            return b"U" + bytes([len(value)]) + value
+        return b"T" + struct.pack("<i", len(value)) + value
+
+    def number(value: int) -> bytes:
+        return b"J" + struct.pack("<i", value)
+
+    flat = images.reshape(len(images), -1)
+    empty = (
+        b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\n"
+        + number(0)
+        + b"\x85"
+        + text(b"b")
+        + b"\x87R"
+    )
+    dtype = b"cnumpy\ndtype\n" + text(b"u1") + number(0) + number(1) + b"\x87R"
+    dtype += b"(" + number(3) + text(b"|") + b"NNN" + number(-1) + number(-1) + number(0) + b"tb"
+    shape = number(flat.shape[0]) + number(flat.shape[1]) + b"\x86"
+    state = b"(" + number(1) + shape + dtype + b"\x89" + text(flat.tobytes()) + b"tb"
+    content = text(b"data") + empty + state + text(b"batch_label") + text(b"training batch 1 of 5")
+    for key, values in labels.items():
+        content += text(key.encode()) + b"](" + b"".join(map(number, values)) + b"e"
+    return b"\x80\x02}(" + content + b"u."
