@@ -4,8 +4,9 @@ A module in `datasets/` defines one class `Dataset`: how the images are found or
 handed over. The engine lays them out once as arrays of bytes, with a manifest (see `data.arrays`).
 """
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,11 @@ from thinwire.data.augment import Augment
 
 
 class Raw(NamedTuple):
-    """Images as uint8 [N, C, H, W] and labels as integers [N]."""
+    """Images as uint8 [N, C, H, W] and labels as integers [N].
+
+    Images that do not fit into memory are a memory map of a whole file in the folder for downloads; the file is
+    moved into place.
+    """
 
     train_images: np.ndarray
     train_labels: np.ndarray
@@ -24,11 +29,18 @@ class Raw(NamedTuple):
 class Dataset:
     """The base of every data set."""
 
-    classes: ClassVar[int]
-    shape: ClassVar[tuple[int, int, int]]  # (C, H, W)
+    classes: int
+    shape: tuple[int, int, int]  # (C, H, W)
     licence: ClassVar[str]
     source: ClassVar[str]
-    augment: ClassVar[Augment] = Augment()
+    augment: Augment = Augment()
+
+    @dataclass
+    class Config:
+        """The options: typed, each with a default and a comment that says what it is."""
+
+    def __init__(self, config: Any = None) -> None:
+        self.config = config if config is not None else type(self).Config()
 
     def fetch(self, place: Path | None, download: Path) -> Raw:
         """Find or fetch the files, verify them and parse them.

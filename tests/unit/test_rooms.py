@@ -10,7 +10,7 @@ from thinwire.plugins import ROOT
 # what a transport delivers to is imported for type checking only.
 ROOMS = (
     ("errors", "rules", "seeds", "cluster"),
-    ("files", "vision"),
+    ("files", "options", "vision"),
     ("traffic",),
     ("channel",),
     ("transport",),
@@ -19,7 +19,7 @@ ROOMS = (
     ("optim",),
     ("data", "dataset"),
     ("clock", "checkpoint"),
-    ("plugins", "options"),
+    ("plugins",),
     ("provenance", "record"),
     ("config",),
     ("train",),

@@ -1,10 +1,14 @@
 """`thinwire data DATASET`."""
 
+import json
 from argparse import Namespace
+from typing import Any
 
 from thinwire import plugins
 from thinwire.data.arrays import lay_out
 from thinwire.errors import UserError
+from thinwire.files import locked
+from thinwire.options import resolve
 from thinwire.train.places import data_folder
 
 
@@ -12,9 +16,23 @@ def main(arguments: Namespace) -> int:
     """Fetch, verify and lay out one data set."""
     if arguments.place is not None and not arguments.place.is_dir():
         raise UserError(f"--from {arguments.place}: there is no such folder")
-    dataset = plugins.get("dataset", arguments.dataset).load()()
-    folder = data_folder(arguments.results, arguments.dataset)
-    download = arguments.results / "download" / arguments.dataset
-    lay_out(arguments.dataset, dataset, folder, arguments.place, download)
-    print(f"{arguments.dataset} is in {folder}")
+    label = arguments.label or arguments.dataset
+    dataset = plugins.get("dataset", arguments.dataset).load()
+    folder = data_folder(arguments.results, label)
+    download = arguments.results / "download" / label
+    made = dataset(resolve(dataset, _options(arguments.options)))
+    with locked(download.with_name(f"{label}.lock"), f"the data set {label}"):
+        lay_out(label, made, folder, arguments.place, download)
+    print(f"{label} is in {folder}")
     return 0
+
+
+def _options(text: str) -> dict[str, Any]:
+    """The options, from JSON."""
+    try:
+        options = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(f"--options {text}: it is no JSON ({error})") from None
+    if not isinstance(options, dict):
+        raise UserError(f"--options {text}: options are a mapping, as in '{{\"size\": 64}}'")
+    return options

@@ -41,6 +41,8 @@ def _parser() -> argparse.ArgumentParser:
     data.add_argument(
         "--from", dest="place", type=Path, metavar="DIR", help="a folder in which its files lie"
     )
+    data.add_argument("--options", default="{}", metavar="JSON", help="its options, as in a suite")
+    data.add_argument("--label", help="under which a suite has it; none: its name")
 
     prepare = commands.add_parser(
         "prepare", parents=[results], help="let a method prepare what its runs of a suite share"

@@ -24,7 +24,7 @@ class Cell:
     """One run of the grid."""
 
     suite: str
-    dataset: str
+    data: Module
     model: Module
     method: Module
     workers: int
@@ -39,6 +39,11 @@ class Cell:
     # prepared.
     preparer: str
     preparer_recipe: Recipe
+
+    @property
+    def dataset(self) -> str:
+        """The label of the data set."""
+        return self.data.label
 
     @property
     def path(self) -> str:
@@ -83,7 +88,7 @@ class Cell:
     def preparation_identity(self) -> dict[str, str]:
         """All that a preparation may depend on but for the code and the data, under names for people."""
         return {
-            "data set": self.dataset,
+            "data set": _digest(asdict(self.data)),
             "model": _digest(asdict(self.model)),
             "method": _digest([self.method.use, self.method.options]),
             "seed": str(self.seed),

@@ -17,13 +17,13 @@ def cells(name: str) -> list[Cell]:
         UserError: the suite is not valid, or names a plug-in that does not exist.
     """
     suite = load(name)
-    models, methods = _models(suite), _methods(suite)
-    _require_none(name, _unknown(suite, models, methods))
+    datasets, models, methods = _modules(suite.datasets), _modules(suite.models), _methods(suite)
+    _require_none(name, _unknown(suite, datasets, models, methods))
     preparer = {method.label: _first_alike(method, methods).label for method in methods}
     return [
         Cell(
             suite=name,
-            dataset=dataset,
+            data=dataset,
             model=model,
             method=method,
             workers=size.workers,
@@ -38,7 +38,7 @@ def cells(name: str) -> list[Cell]:
             device=suite.device,
         )
         for repetition in range(suite.repetitions)
-        for dataset in suite.datasets
+        for dataset in datasets
         for model in models
         for size in suite.workers
         for method in methods
@@ -97,9 +97,9 @@ def require_valid(name: str) -> None:
         UserError: every unknown option, wrong type and value out of range, in one message.
     """
     suite = load(name)
-    models, methods = _models(suite), _methods(suite)
-    found = _unknown(suite, models, methods)
-    for kind, modules in (("model", models), ("method", methods)):
+    datasets, models, methods = _modules(suite.datasets), _modules(suite.models), _methods(suite)
+    found = _unknown(suite, datasets, models, methods)
+    for kind, modules in (("dataset", datasets), ("model", models), ("method", methods)):
         there = plugins.find(kind)
         for module in modules:
             try:
@@ -112,8 +112,8 @@ def require_valid(name: str) -> None:
     _require_none(name, found)
 
 
-def _models(suite: Suite) -> list[Module]:
-    return [Module(label, e.use or label, e.options) for label, e in suite.models.items()]
+def _modules(entries: dict[str, Entry]) -> list[Module]:
+    return [Module(label, e.use or label, e.options) for label, e in entries.items()]
 
 
 def _methods(suite: Suite) -> list[Module]:
@@ -135,11 +135,11 @@ def _require_none(name: str, found: list[str]) -> None:
         raise Problems(show(path_of(name)), found)
 
 
-def _unknown(suite: Suite, models: list[Module], methods: list[Module]) -> list[str]:
+def _unknown(suite: Suite, datasets: list[Module], models: list[Module], methods: list[Module]) -> list[str]:
     """Plug-ins that a suite names and that do not exist, and a baseline that is not one of its methods."""
     found = []
     wanted = {
-        "dataset": [(dataset, dataset) for dataset in suite.datasets],
+        "dataset": [(module.label, module.use) for module in datasets],
         "model": [(module.label, module.use) for module in models],
         "method": [(module.label, module.use) for module in methods],
     }

@@ -49,6 +49,13 @@ def _entry(value: Any) -> Any:
     return {} if value is None else value
 
 
+def _named(value: Any) -> Any:
+    """A list of names: each is its own label, with all defaults."""
+    if not isinstance(value, list):
+        return value
+    return dict.fromkeys(_once(value))
+
+
 def _size(value: Any) -> Any:
     """`4` means four workers on one node."""
     return {"workers": value} if isinstance(value, int) else value
@@ -83,8 +90,8 @@ class Suite(Strict):
     title: str = Field(description="one line: what this suite is for")
     seed: int = Field(ge=0, description="from which all seeds of the suite are derived")
     repetitions: int = Field(ge=1, description="runs of each cell, with different seeds")
-    datasets: Annotated[list[str], AfterValidator(_once)] = Field(
-        min_length=1, description="modules in datasets/"
+    datasets: Annotated[Entries, BeforeValidator(_named)] = Field(
+        description="modules in datasets/: a list of names, or by label"
     )
     models: Entries = Field(description="modules in models/, by label")
     methods: Entries = Field(
@@ -111,9 +118,10 @@ class Suite(Strict):
     def _belongs_together(self) -> "Suite":
         for size in self.workers:
             self.recipe.batch_per_worker(size.workers)
-        for label, entry in self.models.items():
-            if entry.epochs is not None:
-                raise ValueError(f"models.{label}: epochs belong to a method, or to the recipe")
+        for kind, entries in (("models", self.models), ("datasets", self.datasets)):
+            for label, entry in entries.items():
+                if entry.epochs is not None:
+                    raise ValueError(f"{kind}.{label}: epochs belong to a method, or to the recipe")
         for label in self.methods:
             self.recipe_of(label)
         return self

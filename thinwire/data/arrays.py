@@ -17,8 +17,10 @@ from thinwire.data.augment import Augment
 from thinwire.dataset import Dataset, Raw
 from thinwire.errors import UserError
 from thinwire.files import publish, sha256, write_json, writing
+from thinwire.options import as_dict
 
 MANIFEST = "manifest.json"
+_IMAGES_AT_ONCE = 4096
 
 
 @dataclass(frozen=True)
@@ -70,10 +72,11 @@ def lay_out(name: str, dataset: Dataset, folder: Path, place: Path | None, downl
         scratch.mkdir(parents=True)
         for field, array in raw._asdict().items():
             dtype = np.uint8 if field.endswith("images") else np.int64
-            np.save(scratch / f"{field}.npy", array.astype(dtype), allow_pickle=False)
-    mean, std = _statistics(raw.train_images)
+            _put(scratch / f"{field}.npy", array, dtype)
+    mean, std = _statistics(np.load(scratch / "train_images.npy", mmap_mode="r", allow_pickle=False))
     manifest = {
         "name": name,
+        "options": as_dict(dataset.config),
         "source": dataset.source,
         "licence": dataset.licence,
         "classes": dataset.classes,
@@ -108,6 +111,11 @@ def load(folder: Path, dataset: Dataset) -> Data:
         raise UserError(f"{folder / MANIFEST} cannot be read ({error}): {again}") from None
     if not _is_manifest(manifest):
         raise UserError(f"{folder / MANIFEST} is not the manifest of a data set: {again}")
+    if manifest["options"] != as_dict(dataset.config):
+        raise UserError(
+            f"{folder} was laid out with the options {manifest['options']}, and {as_dict(dataset.config)} are "
+            "asked for: prepare it again, or give it another label in the suite"
+        )
     if manifest["augment"] != asdict(dataset.augment):
         raise UserError(
             f"{folder} was laid out with the augmentation {manifest['augment']}, and its module now has "
@@ -124,7 +132,8 @@ def load(folder: Path, dataset: Dataset) -> Data:
             )
         if sha256(path) != expected["sha256"]:
             raise UserError(f"{path} is not the file that was prepared (its SHA-256 differs): {again}")
-        tensors[path.stem] = torch.from_numpy(np.load(path, allow_pickle=False))
+        # A private map of the file: all processes of a machine share its pages, and nobody writes to the file.
+        tensors[path.stem] = torch.from_numpy(np.load(path, mmap_mode="c", allow_pickle=False))
     return Data(
         name=manifest["name"],
         classes=manifest["classes"],
@@ -140,9 +149,18 @@ def load(folder: Path, dataset: Dataset) -> Data:
     )
 
 
+def _put(path: Path, array: np.ndarray, dtype: type) -> None:
+    """Write an array as a file of its own; one that is a memory map of such a file is moved."""
+    if isinstance(array, np.memmap) and array.base is not None and array.dtype == dtype:
+        array.flush()
+        shutil.move(str(array.filename), path)
+    else:
+        np.save(path, array.astype(dtype), allow_pickle=False)
+
+
 def _is_manifest(content: Any) -> bool:
     """Does it have what `lay_out` writes?"""
-    keys = {"name", "classes", "shape", "mean", "std", "augment", "files"}
+    keys = {"name", "options", "classes", "shape", "mean", "std", "augment", "files"}
     arrays = {f"{field}.npy" for field in Raw._fields}
     return isinstance(content, dict) and keys <= set(content) and set(content["files"]) == arrays
 
@@ -168,7 +186,10 @@ def _statistics(images: np.ndarray) -> tuple[list[float], list[float]]:
     mean, std = [], []
     values = np.arange(256)
     for channel in range(images.shape[1]):
-        counts = np.bincount(images[:, channel].ravel(), minlength=256)
+        counts = np.zeros(256, np.int64)
+        for start in range(0, len(images), _IMAGES_AT_ONCE):
+            part = images[start : start + _IMAGES_AT_ONCE, channel]
+            counts += np.bincount(part.ravel(), minlength=256)
         average = float((counts * values).sum() / counts.sum())
         variance = float((counts * (values - average) ** 2).sum() / counts.sum())
         mean.append(average)

@@ -1,5 +1,6 @@
 """Augmentation of whole batches, seeded."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,16 +9,28 @@ from torch import Tensor
 from torch.nn import functional
 
 
+# Least and largest quotient of width and height of a crop that is resized (Szegedy et al., arXiv 1409.4842).
+_RATIOS = (3 / 4, 4 / 3)
+
+
 @dataclass(frozen=True)
 class Augment:
-    """Pad by `pad` pixels of zeros, crop back at random, and flip half of the images left to right."""
+    """What is done to training images: crops, and half of them flipped left to right."""
 
-    pad: int = 0
+    pad: int = 0  # pixels of zeros around an image, from which a crop of its size is taken
+    least_area: float | None = None  # crops of this share of the area and more, resized to the whole
     flip: bool = False
+
+    def __bool__(self) -> bool:
+        """Does it do anything?"""
+        return bool(self.pad or self.least_area or self.flip)
 
     def __call__(self, images: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
         """Augment images [N, C, H, W]; each of the streams (on the CPU) serves an equal share of them."""
         share = len(images) // len(streams)
+        if self.least_area:
+            drawn = torch.cat([torch.rand(4, share, generator=g) for g in streams], dim=1).to(images.device)
+            images = _resized_crop(images, drawn, self.least_area)
         if self.pad:
             offsets = torch.cat(
                 [torch.randint(2 * self.pad + 1, (2, share), generator=g) for g in streams], dim=1
@@ -27,6 +40,30 @@ class Augment:
             flipped = torch.cat([torch.rand(share, generator=g) < 0.5 for g in streams]).to(images.device)
             images = torch.where(flipped[:, None, None, None], images.flip(-1), images)
         return images
+
+
+def _resized_crop(images: Tensor, drawn: Tensor, least_area: float) -> Tensor:
+    """Cut a window out of each image and stretch it to the image's size, bilinearly.
+
+    Args:
+        images: bytes [N, C, H, W].
+        drawn: four numbers of each image [4, N] in 0..1: for area, ratio of the sides, and place.
+        least_area: least share of the image's area; a window that would be too long on one side is cut there.
+    """
+    low, high = (math.log(ratio) for ratio in _RATIOS)
+    area = least_area + (1 - least_area) * drawn[0]
+    ratio = (low + (high - low) * drawn[1]).exp()
+    height, width = images.shape[-2:]
+    across = (area * ratio * height / width).sqrt().clamp(max=1.0)
+    down = (area / ratio * width / height).sqrt().clamp(max=1.0)
+    # In coordinates from -1 to 1: the window's centre lies where it still fits.
+    centre_x = (1 - across) * (2 * drawn[2] - 1)
+    centre_y = (1 - down) * (2 * drawn[3] - 1)
+    zero = torch.zeros_like(across)
+    theta = torch.stack([across, zero, centre_x, zero, down, centre_y], dim=1).view(-1, 2, 3)
+    grid = functional.affine_grid(theta, list(images.shape), align_corners=False)
+    windows = functional.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)
+    return windows.round_().to(torch.uint8)
 
 
 def _crop(padded: Tensor, offsets: Tensor, size: Sequence[int]) -> Tensor:

@@ -61,7 +61,7 @@ class Batches:
             self._order, self._epoch = order.to(self._images.device), epoch
         chosen = self._order[place * self._batch : (place + 1) * self._batch]
         images = self._images[chosen]
-        if self._augment.pad or self._augment.flip:
+        if self._augment:
             for stream, seed in zip(self._streams, self._augment_seeds):
                 stream.manual_seed(seeds.at_step(seed, step))
             images = self._augment(images, self._streams)

@@ -49,8 +49,8 @@ def task_of(cell: Cell, results: Path, device: torch.device) -> Task:
         PluginError: the model's module cannot be used.
         UserError: the data are not there, or not sound.
     """
-    dataset = plugins.get("dataset", cell.dataset).load()()
-    data = arrays.load(data_folder(results, cell.dataset), dataset)
+    dataset = plugins.get("dataset", cell.data.use).load()
+    data = arrays.load(data_folder(results, cell.dataset), dataset(resolve(dataset, cell.data.options)))
     if not cell.recipe.augment:
         data = replace(data, augment=Augment())
     model = plugins.get("model", cell.model.use).load()
@@ -81,5 +81,5 @@ def device_of(cell: Cell) -> torch.device:
 
 def sources(cell: Cell) -> dict[str, str]:
     """The SHA-256 of the method, the model and the data set, as their files are now."""
-    used = {"method": cell.method.use, "model": cell.model.use, "dataset": cell.dataset}
+    used = {"method": cell.method.use, "model": cell.model.use, "dataset": cell.data.use}
     return {kind: plugins.get(kind, name).sha256 for kind, name in used.items()}

@@ -17,6 +17,13 @@ def grid():
 CELLS = grid()
 # One cell for each preparation: they share it.
 PREPARATIONS = {f"{cell.suite}/{cell.preparation}": cell for cell in CELLS.values()}
+# Data sets by label.
+DATASETS = {cell.dataset: cell.data for cell in CELLS.values()}
+for cell in CELLS.values():
+    if cell.data != DATASETS[cell.dataset]:
+        sys.exit(
+            f"thinwire: two suites mean different things by the data set {cell.dataset}: give one another label"
+        )
 FIGURES = ["accuracy_over_epochs", "accuracy_against_bytes"]
 
 
@@ -40,6 +47,17 @@ def prepared(cell):
     if not prepares(cell):
         return []
     return f"results/prepared/{cell.suite}/{cell.preparation}/prepared.json"
+
+
+def place_of(dataset):
+    """The folder of the user's for this data set, if there is one: PARENT/label, or PARENT/module."""
+    if not DATA:
+        return ""
+    names = dataset, DATASETS[dataset].use
+    folders = [Path(DATA) / name for name in names]
+    return (
+        f"--from {next((folder for folder in folders if folder.is_dir()), folders[0])}"
+    )
 
 
 def source(kind, name):

@@ -1,7 +1,7 @@
 # Data sets: fetched, verified and laid out once, shared by all cells.
 rule data:
     input:
-        lambda wildcards: source("dataset", wildcards.dataset),
+        lambda wildcards: source("dataset", DATASETS[wildcards.dataset].use),
     output:
         "results/data/{dataset}/manifest.json",
     log:
@@ -11,6 +11,9 @@ rule data:
     threads: 1
     params:
         thinwire=THINWIRE,
-        place=lambda wildcards: f"--from {DATA}/{wildcards.dataset}" if DATA else "",
+        module=lambda wildcards: DATASETS[wildcards.dataset].use,
+        options=lambda wildcards: json.dumps(DATASETS[wildcards.dataset].options),
+        place=lambda wildcards: place_of(wildcards.dataset),
     shell:
-        "{params.thinwire} data {wildcards.dataset} {params.place} > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
+        "{params.thinwire} data {params.module} --label {wildcards.dataset} --options {params.options:q} {params.place}"
+        " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"
