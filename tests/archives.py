@@ -4,9 +4,11 @@ import hashlib
 import io
 import struct
 import tarfile
+import zipfile
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 
 def tar_gz(path: Path, members: dict[str, bytes]) -> None:
@@ -60,3 +62,37 @@ def python_2_pickle(images: np.ndarray, labels: dict[str, list[int]]) -> bytes:
     for key, values in labels.items():
         content += text(key.encode()) + b"](" + b"".join(map(number, values)) + b"e"
     return b"\x80\x02}(" + content + b"u."
+
+
+def jpeg(seed: int, width: int = 60, height: int = 48) -> bytes:
+    """A photograph of sorts: a smooth random picture, as JPEG."""
+    rng = np.random.default_rng(seed)
+    coarse = Image.fromarray(rng.integers(0, 256, (4, 5, 3), np.uint8))
+    file = io.BytesIO()
+    coarse.resize((width, height), Image.Resampling.BICUBIC).save(file, "JPEG", quality=95)
+    return file.getvalue()
+
+
+def image_tree(train: int, val: int, classes: tuple[str, ...] = ("n01", "n02")) -> dict[str, bytes]:
+    """Files of a tree {train,val}/CLASS/*.JPEG, with so many images of each class."""
+    files = {}
+    for part, count in (("train", train), ("val", val)):
+        for class_name in classes:
+            for i in range(count):
+                name = f"{part}/{class_name}/{class_name}_{part}_{i:03d}.JPEG"
+                files[name] = jpeg(len(files), 60 + i, 48 + 2 * (i % 7))
+    return files
+
+
+def write_tree(folder: Path, files: dict[str, bytes]) -> None:
+    """The files as files."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+
+
+def zipped(path: Path, members: dict[str, bytes]) -> None:
+    """A zip of plain files."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)

@@ -16,14 +16,15 @@ from thinwire.data.augment import Augment
 class Raw(NamedTuple):
     """Images as uint8 [N, C, H, W] and labels as integers [N].
 
-    Images that do not fit into memory are a memory map of a whole file in the folder for downloads; the file is
-    moved into place.
+    Images that do not fit into memory are a memory map of a whole file in the folder for downloads; the file
+    is moved into place.
     """
 
     train_images: np.ndarray
     train_labels: np.ndarray
     test_images: np.ndarray
     test_labels: np.ndarray
+    sources: str | None = None  # CSV: name, bytes and SHA-256 of each file that an image was decoded from
 
 
 class Dataset:

@@ -20,6 +20,8 @@ from thinwire.files import publish, sha256, write_json, writing
 from thinwire.options import as_dict
 
 MANIFEST = "manifest.json"
+_ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
+_SOURCES = "sources.csv"
 _IMAGES_AT_ONCE = 4096
 
 
@@ -70,9 +72,11 @@ def lay_out(name: str, dataset: Dataset, folder: Path, place: Path | None, downl
     with writing(scratch):
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
-        for field, array in raw._asdict().items():
+        for field in _ARRAYS:
             dtype = np.uint8 if field.endswith("images") else np.int64
-            _put(scratch / f"{field}.npy", array, dtype)
+            _put(scratch / f"{field}.npy", getattr(raw, field), dtype)
+        if raw.sources is not None:
+            (scratch / _SOURCES).write_text(raw.sources)
     mean, std = _statistics(np.load(scratch / "train_images.npy", mmap_mode="r", allow_pickle=False))
     manifest = {
         "name": name,
@@ -87,7 +91,7 @@ def lay_out(name: str, dataset: Dataset, folder: Path, place: Path | None, downl
         "augment": asdict(dataset.augment),
         "files": {
             path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)}
-            for path in sorted(scratch.glob("*.npy"))
+            for path in sorted(scratch.iterdir())
         },
     }
     write_json(scratch / MANIFEST, manifest)
@@ -113,8 +117,8 @@ def load(folder: Path, dataset: Dataset) -> Data:
         raise UserError(f"{folder / MANIFEST} is not the manifest of a data set: {again}")
     if manifest["options"] != as_dict(dataset.config):
         raise UserError(
-            f"{folder} was laid out with the options {manifest['options']}, and {as_dict(dataset.config)} are "
-            "asked for: prepare it again, or give it another label in the suite"
+            f"{folder} was laid out with the options {manifest['options']}, and asked for are "
+            f"{as_dict(dataset.config)}: prepare it again, or give it another label in the suite"
         )
     if manifest["augment"] != asdict(dataset.augment):
         raise UserError(
@@ -132,7 +136,9 @@ def load(folder: Path, dataset: Dataset) -> Data:
             )
         if sha256(path) != expected["sha256"]:
             raise UserError(f"{path} is not the file that was prepared (its SHA-256 differs): {again}")
-        # A private map of the file: all processes of a machine share its pages, and nobody writes to the file.
+        if name == _SOURCES:
+            continue
+        # A private map of the file: all processes of a machine share its pages, and nobody changes the file.
         tensors[path.stem] = torch.from_numpy(np.load(path, mmap_mode="c", allow_pickle=False))
     return Data(
         name=manifest["name"],
@@ -161,8 +167,8 @@ def _put(path: Path, array: np.ndarray, dtype: type) -> None:
 def _is_manifest(content: Any) -> bool:
     """Does it have what `lay_out` writes?"""
     keys = {"name", "options", "classes", "shape", "mean", "std", "augment", "files"}
-    arrays = {f"{field}.npy" for field in Raw._fields}
-    return isinstance(content, dict) and keys <= set(content) and set(content["files"]) == arrays
+    arrays = {f"{field}.npy" for field in _ARRAYS}
+    return isinstance(content, dict) and keys <= set(content) and set(content["files"]) - {_SOURCES} == arrays
 
 
 def _require_sound(name: str, dataset: Dataset, raw: Raw) -> None:

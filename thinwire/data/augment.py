@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-
 # Least and largest quotient of width and height of a crop that is resized (Szegedy et al., arXiv 1409.4842).
 _RATIOS = (3 / 4, 4 / 3)
 

@@ -1,0 +1,71 @@
+"""Data sets that are trees of images, {train,val}/CLASS/*.JPEG: ImageNet and what is made like it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from thinwire.data.augment import Augment
+from thinwire.data.decode import decode
+from thinwire.data.image_tree import PARTS, ImageTree
+from thinwire.dataset import Dataset, Raw
+from thinwire.errors import UserError
+
+
+class ImageFolder(Dataset):
+    """The base of these data sets: a subclass says what must be there, and where it is to be had.
+
+    The validation images are the test set.
+    """
+
+    expected: ClassVar[dict[str, int] | None] = None  # images of train and val; None: any number
+    how_to_get: ClassVar[str]
+    augment = Augment(least_area=0.25, flip=True)
+
+    @dataclass
+    class Config:
+        size: Annotated[int, Field(ge=8, le=512)] = 128  # pixels of a side, to which images are cut once
+
+    def __init__(self, config: Any = None) -> None:
+        super().__init__(config)
+        self.size: int = self.config.size  # type: ignore[union-attr]
+        self.shape = (3, self.size, self.size)
+
+    def fetch(self, place: Path | None, download: Path) -> Raw:
+        """Decode the tree in `place`, a folder with train/ and val/ or with one archive of them.
+
+        Raises:
+            UserError: it is not there, not whole, or not to be trusted.
+        """
+        if place is None:
+            raise UserError(
+                f"{self.how_to_get}, put it into a folder, and name that: `thinwire data NAME --from "
+                "FOLDER`, or in the pipeline `--config data=PARENT` with PARENT/NAME"
+            )
+        tree = ImageTree(place)
+        classes = tree.classes()
+        self._require_whole(tree, classes)
+        number = {name: label for label, name in enumerate(classes)}
+        images, labels = [], []
+        lines = ["name,bytes,sha256"]
+        for part in PARTS:
+            entries = [entry for entry in tree.entries if entry.part == part]
+            made = decode(tree, entries, self.size, download / f"{part}.npy")
+            images.append(made.images)
+            labels.append(np.array([number[entry.class_name] for entry in entries]))
+            lines += [f"{e.name},{e.bytes},{bytes(d).hex()}" for e, d in zip(entries, made.sha256)]
+        return Raw(images[0], labels[0], images[1], labels[1], "\n".join(lines) + "\n")
+
+    def _require_whole(self, tree: ImageTree, classes: list[str]) -> None:
+        if len(classes) != self.classes:
+            raise UserError(
+                f"{tree.path} has {len(classes)} classes instead of {self.classes}: {self.how_to_get}"
+            )
+        for part, count in (self.expected or {}).items():
+            found = sum(entry.part == part for entry in tree.entries)
+            if found != count:
+                raise UserError(
+                    f"{tree.path} has {found:,} images in {part}/ instead of {count:,}: {self.how_to_get}"
+                )
