@@ -2,13 +2,18 @@
 
 from collections.abc import Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from thinwire import seeds
+from thinwire.data import readers
 from thinwire.data.arrays import Data
 from thinwire.data.mixup import mixup
 from thinwire.errors import UserError
+
+# Of contiguous reading: images read in one go, and how many such chunks are shuffled together.
+_CHUNK, _CHUNKS_AT_ONCE = 256, 16
 
 
 class Batches:
@@ -17,6 +22,8 @@ class Batches:
     An epoch is one seeded permutation of the training set, cut into global batches (what is left over
     at the end is dropped); worker w takes the w-th part of each. So W workers with b images each see
     the images that one worker with W b would see.
+
+    With contiguous reading each worker takes its images from a range of its own, see `readers`.
     """
 
     def __init__(
@@ -28,6 +35,7 @@ class Batches:
         device: torch.device,
         dtype: torch.dtype,
         mixup_alpha: float = 0.0,
+        reading: str = "random",
     ) -> None:
         self._images = data.train_images.to(device)
         self._labels = data.train_labels.to(device)
@@ -35,6 +43,7 @@ class Batches:
         self._augment = data.augment
         self._batch = workers * batch
         self._workers = workers
+        self._reading = reading
         self._order_seed = seeds.derive(seed, "order")
         self._augment_seeds = [seeds.derive(seed, "augment", worker) for worker in range(workers)]
         self._mixup, self._classes = mixup_alpha, data.classes
@@ -56,8 +65,7 @@ class Batches:
         """
         epoch, place = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
-            generator = torch.Generator().manual_seed(seeds.at_step(self._order_seed, epoch))
-            order = torch.randperm(len(self._images), generator=generator)
+            order = self._contiguous(epoch) if self._reading == "contiguous" else self._random(epoch)
             self._order, self._epoch = order.to(self._images.device), epoch
         chosen = self._order[place * self._batch : (place + 1) * self._batch]
         images = self._images[chosen]
@@ -76,6 +84,23 @@ class Batches:
         for stream, seed in zip(self._streams, self._mixup_seeds):
             stream.manual_seed(seeds.at_step(seed, step))
         return [mixup(*own, self._classes, self._mixup, g) for own, g in zip(batches, self._streams)]
+
+    def _random(self, epoch: int) -> Tensor:
+        """One permutation of all images."""
+        generator = torch.Generator().manual_seed(seeds.at_step(self._order_seed, epoch))
+        return torch.randperm(len(self._images), generator=generator)
+
+    def _contiguous(self, epoch: int) -> Tensor:
+        """Each worker reads a range of its own; here batch after batch, as the steps take them."""
+        share, own = self._batch // self._workers, []
+        for worker in range(self._workers):
+            chunk = max(1, min(_CHUNK, len(self._images) // (self._workers * _CHUNKS_AT_ONCE)))
+            loads = readers.contiguous(
+                len(self._images), self._workers, worker, epoch, self._order_seed, chunk, _CHUNKS_AT_ONCE
+            )
+            order = torch.from_numpy(np.concatenate([load.order for load in loads]))
+            own.append(order[: self.steps_per_epoch * share].view(self.steps_per_epoch, share))
+        return torch.stack(own, dim=1).flatten()
 
 
 class Normalise:

@@ -106,6 +106,11 @@ class Recipe(Strict):
         "arXiv 1710.09412); 0: not",
     )
     augment: bool = Field(default=True, description="false: without the data set's crops and flips")
+    reading: Literal["random", "contiguous"] = Field(
+        default="random",
+        description="random: one permutation of all images; contiguous: each worker reads a range of the "
+        "file in chunks, the ranges rotate by epoch (HSGD's parallel input)",
+    )
     optimizer: Optimizer = Field(description="the optimizer that every method starts from")
     schedule: Schedule = Field(default=Schedule(), description="the learning rate over the run")
     evaluate_every_epochs: int = Field(

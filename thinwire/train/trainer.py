@@ -52,6 +52,7 @@ class Trainer:
             task.device,
             task.dtype,
             recipe.mixup,
+            recipe.reading,
         )
         self.steps_per_epoch = self.batches.steps_per_epoch
         self.total_steps = self.steps_per_epoch * recipe.epochs

@@ -1,0 +1,129 @@
+"""Readers that share a file: every record once an epoch, in what order, at which cost."""
+
+import numpy as np
+import pytest
+import torch
+
+from tests import small
+from thinwire.data import readers
+from thinwire.data.batches import Batches
+
+RECORDS = 1003
+WAYS = {
+    "contiguous": lambda n, i, epoch: readers.contiguous(RECORDS, n, i, epoch, 5, chunk=50, chunks_at_once=3),
+    "strided": lambda n, i, epoch: readers.strided(RECORDS, n, i, batch=5),
+    "at random": lambda n, i, epoch: readers.at_random(RECORDS, n, i, epoch, 5, batch=5),
+}
+
+
+@pytest.fixture
+def file(tmp_path):
+    content = np.random.default_rng(0).integers(0, 256, (RECORDS, 3, 4, 4), np.uint8)
+    np.save(tmp_path / "records.npy", content)
+    return tmp_path / "records.npy", content
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("count", [1, 3, 8])
+@pytest.mark.parametrize("epoch", [0, 1, 7])
+def test_every_record_is_read_exactly_once_an_epoch(way, count, epoch, file):
+    path, content = file
+    seen = []
+    for reader in range(count):
+        records = readers.RecordFile(path)
+        for load in WAYS[way](count, reader, epoch):
+            assert np.array_equal(records.read(load), content[load.order])
+            seen += load.order.tolist()
+        records.close()
+    assert sorted(seen) == list(range(RECORDS))
+
+
+def cost(way, count, path, epoch=0):
+    total = [0, 0]
+    for reader in range(count):
+        records = readers.RecordFile(path)
+        for load in WAYS[way](count, reader, epoch):
+            records.read(load)
+        total[0] += records.bytes_read
+        total[1] += records.seeks
+        records.close()
+    return total
+
+
+def test_bytes_and_seeks_are_what_each_way_asks_for(file):
+    path, content = file
+    bytes_read, seeks = cost("contiguous", 4, path)
+    assert bytes_read == content.nbytes
+    # A range of 250 or 251 records has six chunks, of which two may come in the order of the file.
+    assert 4 <= seeks <= 4 * 6
+    bytes_read, seeks = cost("strided", 4, path)
+    assert bytes_read == content.nbytes
+    assert seeks == -(-RECORDS // 5)
+    bytes_read, seeks = cost("at random", 4, path)
+    assert bytes_read == content.nbytes
+    assert seeks > 0.98 * RECORDS
+
+
+def test_a_chunk_may_go_on_where_the_last_one_ended(file):
+    path, _ = file
+    records = readers.RecordFile(path)
+    records.read(readers.Load([(0, 10), (10, 20), (5, 6)], np.array([12, 3, 5])))
+    assert records.seeks == 2
+    records.close()
+
+
+def ranges_of(count, reader, epoch):
+    order = np.concatenate([load.order for load in WAYS["contiguous"](count, reader, epoch)])
+    return order.min(), order.max() + 1, order
+
+
+def test_a_reader_has_one_range_an_epoch_and_all_of_them_in_turn():
+    """And another order of them every time."""
+    count = 4
+    bounds = [RECORDS * i // count for i in range(count + 1)]
+    for epoch in range(5):
+        for reader in range(count):
+            own = (reader + epoch) % count
+            first, end, order = ranges_of(count, reader, epoch)
+            assert (first, end) == (bounds[own], bounds[own + 1])
+            assert not np.array_equal(order, np.sort(order))
+    assert not np.array_equal(ranges_of(count, 0, 0)[2], ranges_of(count, 0, 4)[2])
+
+
+def test_what_is_shuffled_together_was_read_together():
+    loads = list(WAYS["contiguous"](2, 0, 0))
+    assert [len(load.ranges) for load in loads] == [3, 3, 3, 2]
+    for load in loads:
+        read = np.concatenate([np.arange(*own) for own in load.ranges])
+        assert sorted(read.tolist()) == sorted(load.order.tolist())
+        assert not np.array_equal(read, load.order)
+
+
+def batches(workers, batch, reading):
+    data = small.digits(120)
+    return Batches(data, workers, batch, 3, torch.device("cpu"), torch.float64, reading=reading)
+
+
+def test_training_reads_contiguously_where_the_recipe_says_so():
+    """Each worker sees its own range, every image once; the next epoch it is another's."""
+    run = batches(4, 5, "contiguous")
+    images = small.digits(120).train_images.flatten(1)
+    place = {tuple(image.tolist()): i for i, image in enumerate(images)}
+    assert len(place) == 120
+    for epoch in range(2):
+        for worker in range(4):
+            seen = [run.at(6 * epoch + step)[worker][0] for step in range(6)]
+            raw = (torch.cat(seen) * 90 + 73).round().to(torch.uint8).flatten(1)
+            numbers = sorted(place[tuple(image.tolist())] for image in raw)
+            own = (worker + epoch) % 4
+            assert numbers == list(range(30 * own, 30 * own + 30))
+
+
+def test_any_step_can_be_asked_for_whatever_came_before():
+    run, other = batches(4, 5, "contiguous"), batches(4, 5, "contiguous")
+    expected = run.at(7)
+    for step in (2, 11, 7):
+        found = other.at(step)
+    for (images, labels), (theirs, their_labels) in zip(expected, found):
+        assert torch.equal(images, theirs)
+        assert torch.equal(labels, their_labels)
