@@ -20,15 +20,19 @@ class Augment:
     least_area: float | None = None  # crops of this share of the area and more, resized to the whole
     flip: bool = False
 
+    def __post_init__(self) -> None:
+        if self.pad and self.least_area:
+            raise ValueError("pad and least_area are two ways to crop: choose one")
+
     def __bool__(self) -> bool:
         """Does it do anything?"""
         return bool(self.pad or self.least_area or self.flip)
 
     def __call__(self, images: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
-        """Augment images [N, C, H, W]; each of the streams (on the CPU) serves an equal share of them."""
+        """Augment bytes [N, C, H, W]; each of the streams (on the CPU) serves an equal share of them."""
         share = len(images) // len(streams)
         if self.least_area:
-            drawn = torch.cat([torch.rand(4, share, generator=g) for g in streams], dim=1).to(images.device)
+            drawn = torch.cat([torch.rand(4, share, generator=g) for g in streams], dim=1)
             images = _resized_crop(images, drawn, self.least_area)
         if self.pad:
             offsets = torch.cat(
@@ -44,6 +48,8 @@ class Augment:
 def _resized_crop(images: Tensor, drawn: Tensor, least_area: float) -> Tensor:
     """Cut a window out of each image and stretch it to the image's size, bilinearly.
 
+    One call an image: torch's kernel for bytes is three times as fast as `grid_sample` of them all.
+
     Args:
         images: bytes [N, C, H, W].
         drawn: four numbers of each image [4, N] in 0..1: for area, ratio of the sides, and place.
@@ -53,24 +59,20 @@ def _resized_crop(images: Tensor, drawn: Tensor, least_area: float) -> Tensor:
     area = least_area + (1 - least_area) * drawn[0]
     ratio = (low + (high - low) * drawn[1]).exp()
     height, width = images.shape[-2:]
-    across = (area * ratio * height / width).sqrt().clamp(max=1.0)
-    down = (area / ratio * width / height).sqrt().clamp(max=1.0)
-    # In coordinates from -1 to 1: the window's centre lies where it still fits.
-    centre_x = (1 - across) * (2 * drawn[2] - 1)
-    centre_y = (1 - down) * (2 * drawn[3] - 1)
-    zero = torch.zeros_like(across)
-    theta = torch.stack([across, zero, centre_x, zero, down, centre_y], dim=1).view(-1, 2, 3)
-    grid = functional.affine_grid(theta, list(images.shape), align_corners=False)
-    windows = functional.grid_sample(images.float(), grid, padding_mode="border", align_corners=False)
-    return windows.round_().to(torch.uint8)
+    across = (area * ratio * height * width).sqrt().round().clamp(1, width)
+    down = (area / ratio * height * width).sqrt().round().clamp(1, height)
+    left = ((width - across + 1) * drawn[2]).floor()
+    top = ((height - down + 1) * drawn[3]).floor()
+    places = torch.stack([top, top + down, left, left + across]).int().T.tolist()
+    windows = [image[None, :, y0:y1, x0:x1] for image, (y0, y1, x0, x1) in zip(images, places)]
+    if images.is_cuda:  # whose kernel knows no bytes
+        windows = [window.float() for window in windows]
+    whole = [functional.interpolate(window, (height, width), mode="bilinear") for window in windows]
+    return torch.cat(whole).round().to(torch.uint8) if images.is_cuda else torch.cat(whole)
 
 
 def _crop(padded: Tensor, offsets: Tensor, size: Sequence[int]) -> Tensor:
     """Cut a window of `size` (H, W) out of each image, at `offsets` [2, N] from the top and the left."""
-    device = padded.device
-    rows = offsets[0, :, None] + torch.arange(size[0], device=device)
-    columns = offsets[1, :, None] + torch.arange(size[1], device=device)
-    image = torch.arange(len(padded), device=device)
-    # Advanced indices beside a slice: the channels come last, so they are moved back.
-    cut = padded[image[:, None, None], :, rows[:, :, None], columns[:, None, :]]
-    return cut.permute(0, 3, 1, 2).contiguous()
+    windows = padded.unfold(2, size[0], 1).unfold(3, size[1], 1)
+    image = torch.arange(len(padded), device=padded.device)
+    return windows[image, :, offsets[0], offsets[1]]
