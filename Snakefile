@@ -15,7 +15,7 @@ from snakemake.settings.types import DeploymentMethod
 sys.path.insert(0, workflow.basedir)
 
 from thinwire import plugins, record
-from thinwire.config.grid import cells, prepares, require_valid
+from thinwire.config.grid import cells, prepared_from, prepares, require_valid
 from thinwire.errors import UserError
 
 if unknown := set(config) - {"suites", "data"}:

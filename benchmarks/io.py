@@ -137,7 +137,8 @@ def of_a_tree(folder, count):
     dataset = Tree()
     took = seconds(lambda: arrays.lay_out("tree", dataset, laid, tree, folder / "download"))
     print(
-        f"decoded once: {count + 10} JPEGs in {took:.1f} s on {cores} cores, {(count + 10) / took:.0f} images/s"
+        f"decoded once: {count + 10} JPEGs in {took:.1f} s on {cores} cores, "
+        f"{(count + 10) / took:.0f} images/s"
     )
     steps = [
         transforms.RandomResizedCrop(128, scale=(0.25, 1.0)),

@@ -32,15 +32,21 @@ def save(folder: Path, step: int, state: Any) -> None:
     with writing(folder):
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
-        try:
-            save_file(tensors, scratch / _TENSORS)
-        except SafetensorError as error:
-            raise OSError(str(error)) from error
+        save_file(tensors, scratch / _TENSORS)
     write_json(scratch / _TREE, {"tree": tree, "sha256": sha256(scratch / _TENSORS)})
     publish(scratch, folder / f"{step:09d}")
     with writing(folder):
         for old in _steps(folder)[KEPT:]:
             shutil.rmtree(old)
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+    """Write a safetensors file aside and rename it into place."""
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = path.with_name(f".{path.name}.{os.getpid()}")
+        save_file(tensors, aside)
+        aside.replace(path)
 
 
 def latest(folder: Path, warn: Callable[[str], None]) -> Any:

@@ -5,6 +5,10 @@ class UserError(Exception):
     """Bad input. The message is one clear sentence: what is wrong, where, and what to do."""
 
 
+class CannotWrite(UserError):
+    """The disk is full, or may not be written to: nobody's fault but the place's, and nothing is lost."""
+
+
 class Problems(UserError):
     """Several things at once, each with the path of the value."""
 

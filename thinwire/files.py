@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from thinwire.errors import UserError
+from safetensors import SafetensorError
+
+from thinwire.errors import CannotWrite, UserError
 
 
 @contextmanager
@@ -18,9 +20,9 @@ def writing(target: Path) -> Iterator[None]:
     """Turn what the system says of a file that cannot be written into a sentence."""
     try:
         yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise UserError(
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise CannotWrite(
             f"{target} cannot be written ({reason}): make room or name a folder that you may write to"
         ) from error
 

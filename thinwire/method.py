@@ -186,7 +186,10 @@ class Run:
         return [Bucket(params) for params in buckets]
 
     def log(self, name: str, value: float) -> None:
-        """Note a number of the method's own; the curve shows its last value at each evaluation."""
+        """Note a number of the method's own; the curve shows its last value at each evaluation.
+
+        `virtual_epochs`, how many epochs the run stands for so far, stands in the tables too.
+        """
         self.metrics[name] = float(value)
 
 
@@ -214,6 +217,10 @@ class Method:
     # Options under which all phases of the method fit into the contract suite's runs of three epochs of
     # five steps. For methods whose defaults would still be warming up at their end.
     short: ClassVar[dict[str, Any]] = {}
+    # Of methods that prepare something, written out, because they are read without running the module: models
+    # beside the run's own that the preparation uses; and whether runs that differ in their epochs share it.
+    prepares_from_models: ClassVar[tuple[str, ...]] = ()
+    prepares_for_any_epochs: ClassVar[bool] = False
 
     @dataclass
     class Config:

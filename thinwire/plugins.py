@@ -60,6 +60,15 @@ class Plugin:
         own = [node for c in classes if c.name == CLASS[self.kind] for node in c.body]
         return any(isinstance(node, ast.FunctionDef) and node.name == hook for node in own)
 
+    def literal(self, name: str) -> Any:
+        """What its class assigns to a declaration, written out as a constant; None if nothing."""
+        tree = self._tree() or ast.Module([], [])
+        classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+        for node in (node for c in classes if c.name == CLASS[self.kind] for node in c.body):
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+                return ast.literal_eval(node.value)
+        return None
+
     def _tree(self) -> ast.Module | None:
         try:
             return ast.parse(self.path.read_bytes())

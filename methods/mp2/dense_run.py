@@ -5,9 +5,9 @@ from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
 
-from thinwire import seeds
+from thinwire import UserError, seeds
+from thinwire.checkpoint import write_tensors
 from thinwire.cluster import Cluster
 
 from .layers import flatten_all, split
@@ -15,8 +15,11 @@ from .layers import flatten_all, split
 
 def record_prefixes(method, config, everything, job):
     """Train the whole model with parameter averaging, and give the averaged prefixes of the chosen steps."""
+    try:
+        job.task.recipe.batch_per_worker(config.bsp_workers)
+    except ValueError as error:
+        raise UserError(f"{error}: choose another bsp_workers") from None
     folder = job.scratch / "prefixes"
-    folder.mkdir(parents=True, exist_ok=True)
     epoch_prefixes = []
 
     def after_step(trainer):
@@ -27,7 +30,7 @@ def record_prefixes(method, config, everything, job):
 
     def after_epoch(trainer):
         epoch = trainer.step // trainer.steps_per_epoch
-        save_file({"prefixes": torch.stack(epoch_prefixes)}, folder / f"{epoch:06d}.safetensors")
+        write_tensors(folder / f"{epoch:06d}.safetensors", {"prefixes": torch.stack(epoch_prefixes)})
         epoch_prefixes.clear()
 
     task = replace(job.task, cluster=Cluster(config.bsp_workers))

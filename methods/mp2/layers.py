@@ -15,11 +15,16 @@ def why_not(model, pushed_stages):
         stages = model.stages()
     except (AttributeError, NotImplementedError):
         return "the model does not say how it splits into stages"
+    pushed, predicted = split(model, pushed_stages)
+    if [p.name for layer in (*pushed, *predicted) for p in layer] != [p.name for p in parameters(model)]:
+        return "the model's stages do not come in the order of its layers"
+    if not pushed:
+        return f"the model's first {pushed_stages} stages have no parameters to push"
     if any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules()):
         return "the model has batch norm, which it cannot predict: take one without, as it was published"
     if pushed_stages >= len(stages):
         return None
-    foreign = {param.name for layer in split(model, pushed_stages)[1] for param in layer}
+    foreign = {param.name for layer in predicted for param in layer}
     foreign -= {p.name for p in parameters(model) if p.kind in ("conv", "linear", "bias")}
     if foreign:
         return f"it predicts convolutions and linear layers, and {min(foreign)} is of neither"
@@ -44,16 +49,21 @@ def shapes_of(layers):
 
 
 def flatten(tensors):
-    """One layer's weight (out, in, kernel), and bias if any, as a vector: kernel, in, out, and then the bias.
+    """A layer's weight (out, in, kernel), and bias if any, as a vector: kernel, in, out, and then the bias.
 
-    It is the order of the authors' code, in which a convolution's values are predicted.
+    It is the order of the authors' code, in which a convolution's values are predicted. What is no such
+    weight (of a normalisation layer, which may be pushed) goes as it is.
     """
     weight, *bias = tensors
+    if weight.dim() < 2:
+        return torch.cat([tensor.reshape(-1) for tensor in tensors])
     return torch.cat([weight.permute(*range(2, weight.dim()), 1, 0).reshape(-1), *bias])
 
 
 def unflatten(vector, shapes):
-    """The weight and, if any, the bias of a layer with these shapes."""
+    """The tensors of a layer with these shapes."""
+    if len(shapes[0]) < 2:
+        return [part.view(shape) for part, shape in zip(vector.split(list(map(prod, shapes))), shapes)]
     (outputs, inputs, *kernel), *bias = shapes
     dims = len(kernel)
     weight = vector[: prod(shapes[0])].view(*kernel, inputs, outputs).permute(dims + 1, dims, *range(dims))

@@ -6,8 +6,9 @@ channel attention and pooling leave 8 numbers, from which decoders make each lay
     convolution   64 numbers a, shared by all, times a vector of its own: a matrix of rank 1
     linear        a linear map of 64 numbers, shared by all; of the 8 where there is one layer only
 
-Where p is no multiple of 64 (LeNet), a linear map to 64 numbers takes the place of the first convolution. All
-as in the authors' code; that the vector of a convolution is cut where its size is no multiple of 64 is ours.
+The authors' LeNet, whose p is no multiple of 64, has a linear map to 64 numbers in place of the first
+convolution. All as in their code. Ours: that form wherever p is no multiple of 64, and that the vector of a
+convolution is cut where its size is none.
 """
 
 import math

@@ -1,13 +1,13 @@
 """The predictor's training: on the loss of the model that a recorded prefix and its prediction make."""
 
 import torch
-from safetensors.torch import save_file
 from torch.func import functional_call
 from torch.nn import functional
 
 from thinwire import checkpoint, seeds
 from thinwire.data.batches import Normalise
 from thinwire.data.mixup import mixup
+from thinwire.files import write_text
 from thinwire.train.evaluate import evaluate
 from thinwire.train.task import initial_model
 
@@ -24,9 +24,10 @@ def train_predictor(config, job, prefixes, file):
     while training.epoch < config.predictor_epochs:
         training.train_an_epoch(prefixes)
         checkpoint.save(job.scratch / "predictor", training.epoch, training.state())
-    save_file(training.best, file)
+        job.note()
+    checkpoint.write_tensors(file, training.best)
     lines = ["epoch,train_loss,held_out_accuracy_percent", *training.log]
-    file.with_suffix(".csv").write_text("\n".join(lines) + "\n")
+    write_text(file.with_suffix(".csv"), "\n".join(lines) + "\n")
 
 
 class Training:
@@ -87,7 +88,7 @@ class Training:
         drawn = []
         for own in range(self.data.classes):
             images = (labels == own).nonzero()[:, 0]
-            count = round(self.config.images_share * len(images))
+            count = max(1, round(self.config.images_share * len(images)))
             drawn.append(images[torch.randperm(len(images), generator=self.stream)[:count]])
         order = torch.cat(drawn)
         order = order[torch.randperm(len(order), generator=self.stream)]

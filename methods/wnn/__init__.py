@@ -5,7 +5,7 @@
 Source: Jang et al., "Learning to Boost Training by Periodic Nowcasting Near Future Weights" (ICML 2023),
 after the authors' code (github jjh6297/WNN, commit ab0f62c). Convolutions, linear layers and biases have a
 forecaster each, of 9,425 parameters; normalisation layers, their statistics and the optimizer's state are
-left alone.
+left alone. A model with batch norm does not jump at the very end: its statistics would be those of before.
 
 Reconstructed: WNN on many workers, as MP2 was compared with it. Every worker has the same weights, and
 forecasts them for itself, which costs no traffic. The forecasters are trained here (`prepare`) on recorded
@@ -31,6 +31,8 @@ from .forecaster_training import record_weights, train_forecasters
 
 
 class Method(thinwire.Method):
+    prepares_from_models = ("cnn", "alexnet", "lenet", "resnet")
+    prepares_for_any_epochs = True
     equals_ssgd = [{"forecast": False}, {"forecast": False, "nodes": 2}]
     short = {
         "interval_epochs": 0.4,
@@ -48,23 +50,27 @@ class Method(thinwire.Method):
         bias_rule: Literal["normalised", "published"] = "normalised"
         recorded_epochs: Annotated[int, Field(ge=1)] = 100  # epochs of each run that forecasters learn from
         recorded_batch: Annotated[int, Field(ge=1)] = 128  # images a step of these runs, on one worker
-        windows: Annotated[int, Field(ge=1)] = 200_000  # histories of each kind and run that they learn from
+        windows: Annotated[int, Field(ge=100)] = (
+            200_000  # histories of each kind and run that they learn from
+        )
         forecaster_steps: Annotated[int, Field(ge=1)] = 10_000  # steps of each forecaster's training
-
-        def __post_init__(self):
-            if self.recorded_epochs < 2 * HISTORY * self.interval_epochs:
-                raise ValueError(
-                    f"recorded_epochs {self.recorded_epochs} are too few: a history and its target take "
-                    f"{2 * HISTORY} intervals of {self.interval_epochs} epochs"
-                )
 
     @classmethod
     def prepare(cls, config, job, folder):
         if config.forecast:
             train_forecasters(config, job, record_weights(cls, config, job), folder)
 
+    def skip(self):
+        steps = HISTORY * self.period()
+        if self.config.forecast and steps > self.run.total_steps:
+            return f"its first forecast would come after {steps} steps of a run of {self.run.total_steps}"
+        return None
+
+    def period(self):
+        """Steps between two values of a history."""
+        return max(1, round(self.config.interval_epochs * self.run.steps_per_epoch))
+
     def setup(self):
-        self.period = max(1, round(self.config.interval_epochs * self.run.steps_per_epoch))
         self.eligible = [param for param in self.run.params if param.kind in KINDS]
         self.memory |= {"history": [], "jumps": 0}
         self.forecasters = {}
@@ -74,13 +80,14 @@ class Method(thinwire.Method):
 
     def sync_weights(self):
         steps, history = self.run.step + 1, self.memory["history"]
-        if steps % self.period == 0:
+        if steps % self.period() == 0:
             history.append([param.tensor.data.clone() for param in self.eligible])
         if len(history) == HISTORY:
-            if self.config.forecast:
+            # Batch norm has the statistics of the weights before; behind the last step nothing mends them.
+            if self.config.forecast and not (self.run.batch_norm and steps == self.run.total_steps):
                 self.jump(history)
             history.clear()
-        ahead = HISTORY * self.period * self.memory["jumps"]
+        ahead = HISTORY * self.period() * self.memory["jumps"]
         self.run.log("virtual_epochs", (steps + ahead) / self.run.steps_per_epoch)
 
     def jump(self, history):

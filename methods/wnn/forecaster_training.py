@@ -7,9 +7,11 @@ its runs best.
 from dataclasses import replace
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
-from thinwire import plugins, seeds
+from thinwire import UserError, plugins, seeds
+from thinwire.checkpoint import write_tensors
+from thinwire.files import write_text
 from thinwire.method import parameters
 from thinwire.options import resolve
 
@@ -33,7 +35,6 @@ def record_weights(method, config, job):
     folders = []
     for name, options in chosen.items():
         folders.append(job.scratch / "values" / name)
-        folders[-1].mkdir(parents=True, exist_ok=True)
         _record(method, config, job, name, options, folders[-1])
     return folders
 
@@ -53,7 +54,7 @@ def _record(method, config, job, name, options, folder):
 
     def after_step(trainer):
         own = trainer.workers[0].method
-        if trainer.step % own.period == 0:
+        if trainer.step % own.period() == 0:
             epoch_values.append({str(param.index): param.tensor.data.clone() for param in own.eligible})
 
     def after_epoch(trainer):
@@ -61,12 +62,12 @@ def _record(method, config, job, name, options, folder):
         values = {
             f"{key} {i}": value for i, tensors in enumerate(epoch_values) for key, value in tensors.items()
         }
-        save_file(values, folder / f"{epoch:06d}.safetensors")
+        write_tensors(folder / f"{epoch:06d}.safetensors", values)
         epoch_values.clear()
 
     job.train(task, method, replace(config, forecast=False), job.scratch / name, after_epoch, after_step)
     kinds = {str(p.index): p.kind for p in parameters(task.build_model())}
-    (folder / "kinds.txt").write_text("\n".join(f"{index} {kind}" for index, kind in kinds.items()))
+    write_text(folder / "kinds.txt", "\n".join(f"{index} {kind}" for index, kind in kinds.items()))
 
 
 def windows(folder, kind, count, generator):
@@ -77,11 +78,16 @@ def windows(folder, kind, count, generator):
         for key, value in sorted(load_file(path).items(), key=lambda item: int(item[0].split()[1])):
             recorded.setdefault(key.split()[0], []).append(value.flatten())
     tensors = [torch.stack(values, 1) for index, values in recorded.items() if kinds[index] == kind]
+    if tensors[0].shape[1] < AHEAD:
+        raise UserError(
+            f"the recorded runs have {tensors[0].shape[1]} values of each weight, and a history with its "
+            f"target takes {AHEAD}: choose more recorded_epochs, or a smaller interval_epochs"
+        )
     drawn = []
     for values in tensors:
         every = values.unfold(1, AHEAD, 1)
         scalars, starts = every.shape[:2]
-        number = (min(count // len(tensors), scalars * starts),)
+        number = (max(1, min(count // len(tensors), scalars * starts)),)
         rows = torch.randint(scalars, number, generator=generator)
         drawn.append(every[rows, torch.randint(starts, number, generator=generator)])
     together = torch.cat(drawn)
@@ -90,15 +96,16 @@ def windows(folder, kind, count, generator):
 
 def train_forecasters(config, job, folders, folder):
     """Train one for each kind of weight, and save it with what it came to."""
-    log = folder / "forecasters.csv"
-    if not log.exists():
-        log.write_text("kind,steps,held_out_error,held_out_error_of_no_change\n")
+    lines = ["kind,steps,held_out_error,held_out_error_of_no_change"]
     for kind in KINDS:
-        if not (folder / f"{kind}.safetensors").exists():
+        done = job.scratch / f"{kind}.txt"
+        if not done.exists():
             best, line = _train(config, job, folders, kind)
-            with log.open("a") as file:
-                file.write(f"{kind},{line}\n")
-            save_file(best, folder / f"{kind}.safetensors")
+            write_tensors(folder / f"{kind}.safetensors", best)
+            write_text(done, line)
+            job.note()
+        lines.append(f"{kind},{done.read_text()}")
+    write_text(folder / "forecasters.csv", "\n".join(lines) + "\n")
 
 
 @torch.enable_grad()
@@ -124,6 +131,8 @@ def _train(config, job, folders, kind):
             if held_error < best_error:
                 best_error = held_error
                 best = {name: value.clone() for name, value in forecaster.state_dict().items()}
+    if not best:
+        raise UserError(f"the forecaster of {kind} weights has learned nothing: its errors are not finite")
     return best, f"{step},{best_error:.6g},{held_targets.abs().mean():.6g}"
 
 

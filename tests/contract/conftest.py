@@ -51,8 +51,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     file = metafunc.config.getoption("--method-file")
     if file:
         path = Path(file)
-        method = plugins.load_file("method", path, f"thinwire_methods.{path.stem}")
-        subjects = [Subject(path.stem, path, method)]
+        name = path.parent.name if path.name == "__init__.py" else path.stem
+        subjects = [Subject(name, path, plugins.load_file("method", path, f"thinwire_methods.{name}"))]
     else:
         found = plugins.find("method").values()
         subjects = [Subject(plugin.name, plugin.path, plugin.load()) for plugin in found]

@@ -30,6 +30,10 @@ def losses(method: str) -> list[float]:
 GOLDEN = list(csv.DictReader(io.StringIO(FILE.read_text())))
 
 
+def test_every_method_has_one():
+    assert list(GOLDEN[0]) == list(plugins.find("method"))
+
+
 @pytest.mark.parametrize("method", GOLDEN[0])
 def test_a_trajectory_is_the_one_that_was_written_down(method):
     assert losses(method) == pytest.approx([float(row[method]) for row in GOLDEN], rel=1e-9)

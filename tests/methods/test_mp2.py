@@ -9,11 +9,13 @@ import torch
 from safetensors.torch import load_file
 
 from tests import small
-from thinwire import plugins, record
+from thinwire import checkpoint, plugins, record, seeds
 from thinwire.cluster import Cluster
 from thinwire.data.batches import Batches
+from thinwire.errors import CannotWrite, UserError
 from thinwire.options import resolve
 from thinwire.train.preparation import Job
+from thinwire.train.task import initial_model
 from thinwire.train.trainer import Trainer
 
 Mp2 = plugins.get("method", "mp2").load()
@@ -299,6 +301,162 @@ def test_the_predictor_sees_the_share_of_each_class_that_was_asked_for(tmp_path)
     assert len(torch.cat([images for images, _ in batches]).flatten(1).unique(dim=0)) > 0.95 * len(seen)
 
 
+class Listed:
+    """Prefixes that note who asked for them."""
+
+    def __init__(self, prefixes):
+        self.prefixes, self.asked = prefixes, []
+
+    def __len__(self):
+        return len(self.prefixes)
+
+    def __getitem__(self, number):
+        self.asked.append(number)
+        return self.prefixes[number]
+
+
+def training_of(tmp_path, task, **options):
+    nothing = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
+    job = Job(task, "none", tmp_path, nothing, print, 0.0)
+    return predictor_training.Training(resolve(Mp2, OPTIONS | options), job)
+
+
+def prefixes_of(count):
+    size = 4 * 10 + 6 * 37
+    return Listed(
+        0.1 * torch.randn(count, size, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    )
+
+
+def test_one_prefix_of_each_batch_is_taken_by_lot(tmp_path):
+    made = training_of(tmp_path, task_of(data=small.digits(60), mixup=0.0), prefixes_per_batch=5)
+    listed = prefixes_of(33)
+    asked = []
+    for _ in range(30):
+        made.train_an_epoch(listed)
+        *epoch, last = listed.asked
+        assert last == 32  # for the accuracy
+        assert len(set(epoch)) == len(epoch) == 7
+        asked.append(tuple(epoch))
+        listed.asked.clear()
+    assert len(set(asked)) == 30
+    assert {number for epoch in asked for number in epoch} == set(range(33))
+    # By lot: not always the first of its batch, in the order in which the epoch shuffles them.
+    firsts = 0
+    for epoch, own in enumerate(asked):
+        stream = torch.Generator().manual_seed(seeds.derive(5, "predictor", epoch))
+        order = torch.randperm(33, generator=stream)
+        firsts += sum(number == int(batch[0]) for number, batch in zip(own, order.split(5)))
+    assert firsts < 0.5 * 30 * 7
+
+
+def test_the_predictor_takes_the_step_that_a_loop_by_hand_takes(tmp_path):
+    """Adam's first step at the rate asked for, on the loss of the completed model, for mixed images."""
+    task = task_of(data=small.digits(60), mixup=1.0)
+    options = {"images_per_step": 500, "predictor_lr": 2e-3, "prefixes_per_batch": 50}
+    made, other = (training_of(tmp_path, task, **options) for _ in "ab")
+    listed = prefixes_of(4)
+    made.train_an_epoch(listed)
+    stream = torch.Generator().manual_seed(seeds.derive(5, "predictor", 0))
+    other.stream = stream
+    torch.randperm(4, generator=stream)
+    torch.randint(4, (1,), generator=stream)
+    torch.manual_seed(seeds.derive(5, "predictor", 0))  # dropout
+    ((images, shares),) = list(other.batches())
+    assert shares.shape == (len(images), 10)
+    assert bool(((shares > 0) & (shares < 1)).any())
+    (number, _) = listed.asked
+    prefix = listed.prefixes[number]
+    model = initial_model(task)
+    rest = other.predictor(prefix)
+    tensors = [
+        t
+        for v, s in zip([prefix, *rest], [None, *layers.shapes_of(other.layers[1])])
+        for t in (
+            layers.unflatten_all(prefix, layers.shapes_of(other.layers[0]))
+            if s is None
+            else layers.unflatten(v, s)
+        )
+    ]
+    names = [name for name, _ in model.named_parameters()]
+    logits = torch.func.functional_call(model, dict(zip(names, tensors)), (images,))
+    (-(shares * logits.log_softmax(1)).sum(1).mean()).backward()
+    for mine, theirs in zip(made.predictor.parameters(), other.predictor.parameters()):
+        expected = theirs.detach() - 2e-3 * theirs.grad / (theirs.grad.abs() + 1e-8)
+        torch.testing.assert_close(mine.detach(), expected, rtol=0, atol=1e-9)
+
+
+def test_the_predictor_sees_images_as_the_recipe_shows_them(tmp_path):
+    """Crops and flips included, if the data set has them."""
+    plain, moved = (
+        training_of(tmp_path, task_of(data=small.digits(100, pad=pad), mixup=0.0)) for pad in (0, 2)
+    )
+    known = {tuple(image.flatten().tolist()) for image in plain.normalise(plain.data.train_images)}
+    seen = torch.cat([images for images, _ in plain.batches()])
+    assert all(tuple(image.flatten().tolist()) in known for image in seen)
+    seen = torch.cat([images for images, _ in moved.batches()])
+    assert sum(tuple(image.flatten().tolist()) in known for image in seen) < 0.5 * len(seen)
+
+
+def test_a_share_of_hardly_anything_is_one_image_of_each_class(tmp_path):
+    made = training_of(tmp_path, task_of(data=small.digits(400), mixup=0.0), images_share=1e-6)
+    labels = torch.cat([labels for _, labels in made.batches()])
+    assert sorted(labels.tolist()) == list(range(10))
+
+
+def test_the_dense_run_has_the_workers_asked_for_and_draws_with_the_runs_seed(tmp_path, monkeypatch):
+    seen = []
+    train = Job.train
+    monkeypatch.setattr(
+        Job, "train", lambda self, task, *a: (seen.append(task.cluster.workers), train(self, task, *a))[1]
+    )
+    for seed in (5, 6):
+        prepare(task_of(seed=seed, epochs=1), tmp_path / str(seed), OPTIONS | {"bsp_workers": 3})
+    assert seen == [3, 3]
+    assert dense_run._chosen(5, 0, 50, 15) != dense_run._chosen(6, 0, 50, 15)
+    with pytest.raises(UserError, match="cannot be shared evenly by 5 workers: choose another bsp_workers"):
+        prepare(task_of(), tmp_path / "uneven", OPTIONS | {"bsp_workers": 5})
+
+
+def test_a_full_disk_is_not_the_methods_failure(tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    with pytest.raises(CannotWrite, match="No space left on device"):
+        prepare(task_of(), tmp_path / "a")
+
+
+class Shuffled(small.Plain):
+    def stages(self):
+        return [[self.first], [self.third], [self.second], [self.linear]]
+
+
+class Unstaged(small.Plain):
+    def stages(self):
+        return [[], [], [self.first, self.second], [self.third], [self.linear]]
+
+
+class NormedEarly(small.Plain):
+    """Its normalisation is pushed, and only convolutions and linear layers are predicted."""
+
+    def __init__(self):
+        super().__init__()
+        self.second = torch.nn.Sequential(torch.nn.Conv2d(4, 6, 3, stride=2), torch.nn.GroupNorm(2, 6))
+
+
+def test_a_normalisation_layer_may_be_pushed():
+    run = run_of(build_model=NormedEarly)
+    run.train(until=3)
+    for worker in run.workers:
+        vector = layers.flatten_all(worker.method.pushed)
+        assert len(vector) == 4 * 10 + 6 * 37 + 12
+        back = layers.unflatten_all(vector, worker.method.shapes[:3])
+        assert all(
+            torch.equal(a, b) for a, b in zip(back, (t for layer in worker.method.pushed for t in layer))
+        )
+
+
 class Normed(small.Plain):
     def __init__(self):
         super().__init__()
@@ -312,6 +470,8 @@ class Normed(small.Plain):
         (lambda: build("cnn", (1, 8, 8), width=4), None),
         (lambda: build("resnet", (1, 8, 8), depth=8, width=4), "batch norm"),
         (Normed, "third.1.bias is of neither"),
+        (Shuffled, "stages do not come in the order of its layers"),
+        (Unstaged, "first 2 stages have no parameters to push"),
     ],
 )
 def test_a_model_that_it_cannot_predict_is_skipped_with_a_reason_and_prepares_nothing(

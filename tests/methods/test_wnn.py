@@ -7,7 +7,8 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests import small
-from thinwire import plugins, record
+from thinwire import plugins, record, seeds
+from thinwire.errors import UserError
 from thinwire.options import resolve
 from thinwire.train.preparation import Job
 
@@ -104,9 +105,7 @@ def test_weights_jump_after_five_values_and_norms_never():
 
 def test_every_weight_has_the_forecaster_of_its_kind():
     """A forecaster that always says 1 moves its own kind alone."""
-    run = trained(until=9)
-    before = [weight.clone() for weight in run.workers[0].run.weights]
-    folder = run.workers[0].method.prepared
+    folder = trained(until=1).workers[0].method.prepared
     moved = {}
     for kind in ("conv", "linear", "bias"):
         again = small.trainer(small.task(2), "wnn", **SHORT)
@@ -124,7 +123,6 @@ def test_every_weight_has_the_forecaster_of_its_kind():
         pairs = zip(again.workers[0].run.params, again.workers[0].run.weights, after_step)
         moved[kind] = {param.kind for param, a, b in pairs if not torch.allclose(a, b, rtol=0, atol=1e-12)}
     assert moved == {"conv": {"conv"}, "linear": {"linear"}, "bias": {"bias"}}
-    assert before
 
 
 def test_after_a_jump_the_history_begins_again():
@@ -219,6 +217,126 @@ def test_an_interrupted_preparation_goes_on_to_the_same_bits(tmp_path, monkeypat
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-def test_a_run_that_records_too_little_is_refused():
-    with pytest.raises(Exception, match="recorded_epochs 9 are too few"):
-        resolve(Wnn, {"recorded_epochs": 9})
+def test_a_run_that_records_too_little_is_refused(tmp_path):
+    config = resolve(Wnn, SHORT | {"recorded_epochs": 3})
+    with pytest.raises(
+        UserError, match="have 6 values of each weight, and a history with its target takes 10"
+    ):
+        Wnn.prepare(config, job(tmp_path / "a"), tmp_path / "a")
+
+
+def test_a_run_without_a_forecast_is_skipped():
+    """It would be SSGD under another name."""
+    assert small.skip(small.task(2), Wnn) == "its first forecast would come after 25 steps of a run of 15"
+    assert small.skip(small.task(2, epochs=5, schedule={"name": "constant"}), Wnn) is None
+    assert small.skip(small.task(2), Wnn, forecast=False) is None
+
+
+@pytest.mark.parametrize("model", [small.Net, small.Plain])
+def test_only_a_model_without_batch_norm_jumps_at_the_very_end(model):
+    run = small.trainer(small.task(2, build_model=model), "wnn", **(SHORT | {"interval_epochs": 0.6}))
+    run.train()
+    assert run.total_steps == 15  # the fifth value is that of the last step
+    assert [w.method.memory["jumps"] for w in run.workers] == [int(model is small.Plain)] * 2
+
+
+def test_the_models_that_it_prepares_from_are_declared():
+    """So that an edit of one of them makes the preparation again."""
+    assert set(training.ARCHITECTURES) == set(Wnn.prepares_from_models)
+    assert plugins.get("method", "wnn").literal("prepares_from_models") == Wnn.prepares_from_models
+    assert plugins.get("method", "wnn").literal("prepares_for_any_epochs") is True
+    assert plugins.get("method", "mp2").literal("prepares_for_any_epochs") is None
+
+
+def test_the_recorded_runs_have_their_own_epochs_and_batch(tmp_path, monkeypatch):
+    seen = []
+    train = Job.train
+
+    def look(self, task, *arguments):
+        seen.append((task.recipe.epochs, task.recipe.batch, task.cluster.workers))
+        return train(self, task, *arguments)
+
+    monkeypatch.setattr(Job, "train", look)
+    training.record_weights(Wnn, resolve(Wnn, SHORT | {"recorded_batch": 27}), job(tmp_path / "a"))
+    assert seen == [(6, 27, 1)] * 4
+
+
+def recorded(folder, seed, scale=1.0):
+    """A run whose convolution moves by steps of its own seed, as if it had been recorded."""
+    folder.mkdir()
+    stream = torch.Generator().manual_seed(seed)
+    steps = scale * torch.randn(30, 40, generator=stream).cumsum(0)
+    save_file({f"0 {i}": value.contiguous() for i, value in enumerate(steps)}, folder / "000001.safetensors")
+    (folder / "kinds.txt").write_text("0 conv")
+    return folder
+
+
+def test_a_forecaster_takes_the_steps_that_a_loop_by_hand_takes(tmp_path):
+    """Adam at 1e-3 on the L1 error of the clipped change, with the penalty, on windows drawn from all."""
+    folders = [recorded(tmp_path / name, seed) for seed, name in enumerate("abh")]
+    config = resolve(Wnn, {"forecaster_steps": 1, "windows": 1000})
+    made, line = training._train(config, job(tmp_path), folders, "conv")
+    seed = seeds.derive(5, "forecaster", "conv")  # of the small task's seed
+    generator = torch.Generator().manual_seed(seed)
+    drawn = [training.windows(folder, "conv", 1000, generator) for folder in folders]
+    torch.manual_seed(seed)
+    mine = forecaster.Forecaster()
+    histories, targets = (torch.cat(parts) for parts in zip(*drawn[:2]))
+    chosen = torch.randint(len(histories), (1024,), generator=generator)
+    h, target = histories[chosen], targets[chosen]
+    spread = h.amax(1) - h.amin(1) + 1e-8
+    unit = 2 * (spread + 1e-5)
+    change = ((target - h[:, 4]) / unit).clamp(-1, 1)
+    assert float((((target - h[:, 4]) / unit).abs() > 1).float().mean()) > 0.01  # there is something to clip
+    loss = (mine((h - h[:, :1]) / unit[:, None]) - change).abs().mean()
+    for stream in (mine.values, mine.differences):
+        for layer in (stream.enter, stream.leave):
+            loss = loss + 1e-6 * layer.weight.abs().sum() + 0.1 * layer.bias.abs().sum()
+    loss.backward()
+    with torch.no_grad():
+        for parameter in mine.parameters():
+            # Adam's first step: the rate, against the sign.
+            parameter -= 1e-3 * parameter.grad / (parameter.grad.abs() + 1e-8)
+    for name, value in mine.state_dict().items():
+        torch.testing.assert_close(made[name], value, rtol=1e-4, atol=1e-6)
+    held, held_targets = training._examples(*drawn[2])
+    with torch.no_grad():
+        error = (mine(held) - held_targets).abs().mean().item()
+    assert [float(v) for v in line.split(",")] == pytest.approx(
+        [1, error, held_targets.abs().mean().item()], rel=1e-4
+    )
+
+
+def test_what_is_kept_is_the_forecaster_that_did_best_on_the_architecture_held_out(tmp_path, monkeypatch):
+    """Its errors there are made to be best in the middle."""
+    folders = [recorded(tmp_path / name, seed) for seed, name in enumerate("abh")]
+    states = []
+    forward = forecaster.Forecaster.forward
+
+    def look(self, normalised):
+        answer = forward(self, normalised)
+        if not torch.is_grad_enabled():  # a look at the held-out one
+            states.append({name: value.clone() for name, value in self.state_dict().items()})
+            answer = answer + (0.0 if len(states) == 3 else 10.0)
+        return answer
+
+    monkeypatch.setattr(forecaster.Forecaster, "forward", look)
+    config = resolve(Wnn, {"forecaster_steps": 40, "windows": 1000})
+    made, _ = training._train(config, job(tmp_path), folders, "conv")
+    assert len(states) == 20
+    assert all(torch.equal(value, states[2][name]) for name, value in made.items())
+    assert not torch.equal(states[2]["head.bias"], states[-1]["head.bias"])
+
+
+def test_a_forecaster_that_cannot_learn_is_not_saved(tmp_path):
+    folders = [recorded(tmp_path / name, seed, scale=float("nan")) for seed, name in enumerate("abh")]
+    config = resolve(Wnn, {"forecaster_steps": 5, "windows": 1000})
+    with pytest.raises(UserError, match="the forecaster of conv weights has learned nothing"):
+        training._train(config, job(tmp_path), folders, "conv")
+
+
+def test_initial_weights_have_a_tenth_of_the_variance_of_one_over_the_inputs():
+    made = forecaster.Forecaster()
+    for layer in (made.values.narrow, made.head, made.differences.leave):
+        assert float(layer.weight.detach().var()) == pytest.approx(0.1 / layer.in_features, rel=0.35)
+        assert not bool(layer.bias.any())

@@ -34,7 +34,8 @@ EVERY = """
   "*":
   mp2: {{options: {{predictor_epochs: 1, bsp_workers: 2}}}}
   wnn:
-    options: {{recorded_epochs: 10, recorded_batch: 64, forecaster_steps: 20, windows: 1000}}
+    options:
+      {{interval_epochs: 0.2, recorded_epochs: 4, recorded_batch: 64, forecaster_steps: 20, windows: 1000}}
 {}"""
 
 

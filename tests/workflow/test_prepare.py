@@ -21,6 +21,9 @@ from thinwire.cluster import Cluster
 
 
 class Method(thinwire.Method):
+    prepares_from_models = ("lenet",)
+    prepares_for_any_epochs = True
+
     @dataclass
     class Config:
         colour: str = "red"  # says nothing
@@ -110,6 +113,61 @@ def test_only_what_changed_is_prepared_again(suite):
     runs = [f"digits/cnn/{label}/{size}/seed0" for label in ("prepares", "shorter") for size in ("w2", "w4")]
     assert suite.planned("prepared") == runs
     suite.write("methods/prepares.py", text)
+    model = (suite.folder / "models/lenet.py").read_text()
+    suite.write("models/lenet.py", model + "# another version\n")
+    assert suite.planned("prepared") == runs
+    refused = suite.python("thinwire", "run", "prepared", "digits/cnn/prepares/w2/seed0")
+    assert "was prepared for another file of the model lenet" in refused.stderr
+    suite.write("models/lenet.py", model)
+
+
+def test_what_is_prepared_already_is_not_prepared_again(suite):
+    path = suite.folder / "results/prepared/prepared/digits/cnn/prepares/seed0/prepared.json"
+    before = path.read_text()
+    answer = suite.python("thinwire", "prepare", "prepared", "digits/cnn/prepares/seed0")
+    assert answer.returncode == 0
+    assert path.read_text() == before
+
+
+def test_what_was_all_but_published_is_not_buried(suite):
+    """Its process died between the last byte and the rename."""
+    results = suite.folder / "results"
+    target = results / "prepared/prepared/digits/cnn/prepares/seed0"
+    preparing = results / "preparing/prepared/digits/cnn/prepares/seed0"
+    before = (target / "prepared.json").read_text()
+    target.rename(preparing)
+    (preparing / "scratch").mkdir()
+    (preparing / ".progress.json.123").touch()
+    bury = ("bury", "--preparation", "prepared", "digits/cnn/prepares/seed0", "137")
+    assert suite.python("thinwire", *bury).returncode == 0
+    assert (target / "prepared.json").read_text() == before
+    assert sorted(p.name for p in target.iterdir()) == [
+        "epochs.txt",
+        "prepared.json",
+        "stood.txt",
+        "weights.safetensors",
+    ]
+
+
+def test_entries_with_other_epochs_share_only_where_the_method_says_so(suite):
+    text = (suite.folder / "methods/prepares.py").read_text()
+    suite.write("methods/prepares.py", text.replace("    prepares_for_any_epochs = True\n", ""))
+    listed = suite.python("snakemake", "--config", "suites=prepared", "-n", "--quiet", "host").stdout
+    assert "prepared/prepared/digits/cnn/shorter/seed0/prepared.json" in listed
+    suite.write("methods/prepares.py", text)
+
+
+def test_a_changed_file_is_not_what_was_prepared(suite):
+    path = suite.folder / "results/prepared/prepared/digits/cnn/prepares/seed0/weights.safetensors"
+    content = path.read_bytes()
+    for changed in (content[:-1] + bytes([content[-1] ^ 1]), None):
+        path.unlink()
+        if changed:
+            path.write_bytes(changed)
+        answer = suite.python("thinwire", "run", "prepared", "digits/cnn/prepares/w2/seed0")
+        assert answer.returncode == 2
+        assert "weights.safetensors is not what was prepared: delete" in answer.stderr
+        path.write_bytes(content)
 
 
 def test_bad_input_is_one_sentence(suite):

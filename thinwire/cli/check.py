@@ -22,6 +22,8 @@ def main(arguments: Namespace) -> int:
     what = "methods/"
     if arguments.file is not None:
         path = arguments.file
+        if (path / "__init__.py").is_file():
+            path = path / "__init__.py"
         if not path.is_file():
             methods = plugins.find("method")
             if str(path) not in methods:

@@ -27,6 +27,8 @@ def main(arguments: Namespace) -> int:
             table.add_row(*(text.replace("[", r"\[") for text in option))
         console.print()
         console.print(table)
+    if method.needs.optimizers:
+        console.print(f"\nneeds an optimizer that is {' or '.join(method.needs.optimizers)}", soft_wrap=True)
     for what, least in (("workers", method.needs.workers), ("nodes", method.needs.nodes)):
         if least > 1:
             console.print(f"\nneeds at least {least} {what}", markup=False, soft_wrap=True)

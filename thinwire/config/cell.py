@@ -35,8 +35,7 @@ class Cell:
     recipe: Recipe
     evaluate_on: str
     device: str
-    # The first method of the suite with the same module and options, and its recipe: they share what is
-    # prepared.
+    # The first method of the suite for which the same is prepared, and its recipe.
     preparer: str
     preparer_recipe: Recipe
 
@@ -65,10 +64,10 @@ class Cell:
 
     def identity(self) -> dict[str, Any]:
         """All that decides the result, but for the code and the data."""
-        own = {name: value for name, value in asdict(self).items() if not name.startswith("preparer")}
         return {
-            **own,
+            **asdict(self),
             "recipe": self.recipe.model_dump(mode="json"),
+            "preparer_recipe": self.preparer_recipe.model_dump(mode="json"),
             "rules": RULES_VERSION,
         }
 
@@ -81,7 +80,7 @@ class Cell:
     def preparation(self) -> str:
         """Where what the method prepares stands under its suite: shared by all numbers of workers.
 
-        Methods that differ in their label and their epochs only share it too.
+        Methods that differ in their label only share it too.
         """
         return "/".join((self.dataset, self.model.label, self.preparer, f"seed{self.repetition}"))
 

@@ -7,7 +7,7 @@ from thinwire.config.cell import Cell, Module
 from thinwire.config.suite import EVERY, Entry, Suite, load, path_of
 from thinwire.errors import Problems, UserError
 from thinwire.options import resolve
-from thinwire.plugins import show
+from thinwire.plugins import Plugin, show
 
 
 def cells(name: str) -> list[Cell]:
@@ -19,7 +19,7 @@ def cells(name: str) -> list[Cell]:
     suite = load(name)
     datasets, models, methods = _modules(suite.datasets), _modules(suite.models), _methods(suite)
     _require_none(name, _unknown(suite, datasets, models, methods))
-    preparer = {method.label: _first_alike(method, methods).label for method in methods}
+    preparer = {method.label: _first_alike(method, methods, suite).label for method in methods}
     return [
         Cell(
             suite=name,
@@ -88,6 +88,12 @@ def prepares(cell: Cell) -> bool:
     return plugins.get("method", cell.method.use).defines("prepare")
 
 
+def prepared_from(cell: Cell) -> list[Plugin]:
+    """The models that the method's preparation uses beside the cell's own."""
+    names = plugins.get("method", cell.method.use).literal("prepares_from_models") or ()
+    return [plugins.get("model", name) for name in names]
+
+
 def require_valid(name: str) -> None:
     """Import the plug-ins of a suite and hold its options against them.
 
@@ -125,9 +131,16 @@ def _methods(suite: Suite) -> list[Module]:
     return sorted(named, key=lambda module: module.label != suite.baseline)
 
 
-def _first_alike(method: Module, methods: list[Module]) -> Module:
-    """The first method of the suite with the same module and the same options."""
-    return next(m for m in methods if (m.use, m.options) == (method.use, method.options))
+def _first_alike(method: Module, methods: list[Module], suite: Suite) -> Module:
+    """The first method of the suite for which the same is prepared."""
+    plugin = plugins.find("method")[method.use]
+    any_epochs = plugin.literal("prepares_for_any_epochs")
+    return next(
+        other
+        for other in methods
+        if (other.use, other.options) == (method.use, method.options)
+        and (any_epochs or suite.recipe_of(other.label) == suite.recipe_of(method.label))
+    )
 
 
 def _require_none(name: str, found: list[str]) -> None:

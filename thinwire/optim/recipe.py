@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 class Strict(BaseModel):
     """No unknown keys, no silent conversions."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 # Options that belong to some of the optimizers only.
@@ -85,6 +85,11 @@ class Schedule(Strict):
     def _milestones_belong_to_step(self) -> "Schedule":
         if bool(self.milestones) != (self.name == "step"):
             raise ValueError("milestones belong to the schedule named step, which needs them")
+        for option, names in (("factor", ("step", "exponential")), ("power", ("polynomial",))):
+            if option in self.model_fields_set and self.name not in names:
+                raise ValueError(f"{option} belongs to {' and '.join(names)}, not to {self.name}")
+        if self.name == "exponential" and "factor" not in self.model_fields_set:
+            raise ValueError("the schedule named exponential needs a factor: what each epoch leaves")
         if list(self.milestones) != sorted(set(self.milestones)):
             raise ValueError("milestones must rise")
         return self

@@ -17,8 +17,9 @@ from pydantic import ValidationError
 from thinwire import checkpoint, plugins, record
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
+from thinwire.config.grid import prepared_from
 from thinwire.data.arrays import MANIFEST
-from thinwire.errors import MethodError, UserError
+from thinwire.errors import CannotWrite, MethodError, UserError
 from thinwire.files import locked, publish, sha256, write_json, writing
 from thinwire.method import Method
 from thinwire.options import problems, resolve
@@ -41,6 +42,7 @@ class Prepared(record.Schema):
     status: Literal["done", "failed"]
     reason: str | None = None
     identity: dict[str, str]
+    files: dict[str, str]  # SHA-256 of what the method left, by path
     cost: record.Cost
     provenance: dict[str, Any]
 
@@ -67,7 +69,7 @@ class Job:
         self._spent = spent
         self._note = note
         self._began = time.monotonic()
-        self._sent: list[dict[str, float]] = []
+        self._trainers: list[Trainer] = []
         self._checkpoint_every = checkpoint_every_seconds
 
     def train(
@@ -94,6 +96,7 @@ class Job:
         if reason := trainer.skip():
             raise MethodError(f"the run that it prepares from cannot be: {reason}")
         trainer.setup()
+        self._trainers.append(trainer)
         saved = checkpoint.latest(checkpoints, warn=print)
         if saved is not None:
             trainer.load(saved)
@@ -109,24 +112,32 @@ class Job:
                 after_epoch(trainer)
             if trainer.step == trainer.total_steps or time.monotonic() - saved_at >= self._checkpoint_every:
                 checkpoint.save(checkpoints, trainer.step, trainer.state())
-                self._note(self.cost())
+                self.note()
                 saved_at = time.monotonic()
 
         trainer.train(after_step=look)
-        self._sent.append(trainer.sent())
-        self._note(self.cost())
         return trainer
 
+    def note(self) -> None:
+        """Write down what it has cost so far; call it whenever something is kept for a next attempt."""
+        self._note(self.cost())
+
     def cost(self) -> record.Cost:
-        """What earlier attempts and this one have taken: seconds, and the runs' means over their workers."""
+        """What earlier attempts and this one have taken.
+
+        Seconds of them all, and the traffic of the runs as means over their workers: a run that was gone on
+        with knows what it sent before the interruption, and what was lost with that counts once.
+        """
         seconds = self._spent.seconds + time.monotonic() - self._began
-        return record.Cost(seconds=seconds, traffic=record.Traffic.sum(self._sent))
+        sent = [trainer.sent() for trainer in self._trainers]
+        return record.Cost(seconds=seconds, traffic=record.Traffic.sum(sent))
 
 
 def identity_of(cell: Cell, results: Path) -> dict[str, str]:
     """All that a preparation depends on: options, code and data."""
     manifest = data_folder(results, cell.dataset) / MANIFEST
     files = {f"file of the {kind}": digest for kind, digest in sources(cell).items() if kind != "dataset"}
+    files |= {f"file of the {p.kind} {p.name}": p.sha256 for p in prepared_from(cell)}
     data = sha256(manifest) if manifest.exists() else ""
     return {**cell.preparation_identity(), "data": data, **files}
 
@@ -144,12 +155,8 @@ def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepa
     with locked(folder.with_name(f"{folder.name}.lock"), f"{cell.suite}/{cell.preparation}"):
         identity = identity_of(cell, results)
         target = prepared_folder(results, cell)
-        if (folder / PREPARED).is_file():
-            # An earlier attempt was interrupted while it published.
-            made = Prepared.model_validate_json((folder / PREPARED).read_text())
-            if made.identity == identity:
-                _put_in_place(folder, target)
-                return made
+        if finished := _finished(folder, target, identity):
+            return finished
         device = device_of(cell)
         deterministic(device)
         job = Job(
@@ -166,6 +173,7 @@ def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepa
             status="done" if reason is None else "failed",
             reason=reason,
             identity=identity,
+            files=_digests(folder),
             cost=job.cost(),
             provenance={**about, "ended": now()},
         )
@@ -185,6 +193,8 @@ def _attempt(cell: Cell, job: Job, folder: Path) -> str | None:
         method.prepare(resolve(method, cell.method.options), job, folder)
     except (MethodError, plugins.PluginError) as error:
         return str(error)
+    except CannotWrite:
+        raise
     except (Exception, SystemExit) as error:
         reason = plugins.blame(error)
         if reason is None:
@@ -192,6 +202,25 @@ def _attempt(cell: Cell, job: Job, folder: Path) -> str | None:
         traceback.print_exc()
         return reason
     return None
+
+
+def _finished(folder: Path, target: Path, identity: dict[str, str]) -> Prepared | None:
+    """What is made already: published, or all but published when its process died."""
+    for place in (folder, target):
+        if (place / PREPARED).is_file():
+            made = Prepared.model_validate_json((place / PREPARED).read_text())
+            if made.identity == identity and made.status == "done" and place == target:
+                return made
+            if made.identity == identity and place == folder:
+                _put_in_place(folder, target)
+                return made
+    return None
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    """The files that the method left, but for what it needed on the way."""
+    kept = [p for p in sorted(folder.rglob("*")) if p.is_file() and folder / _SCRATCH not in p.parents]
+    return {str(p.relative_to(folder)): sha256(p) for p in kept if p.name not in (_PROGRESS, PREPARED)}
 
 
 def read(folder: Path, identity: dict[str, str]) -> Prepared:
@@ -212,18 +241,28 @@ def read(folder: Path, identity: dict[str, str]) -> Prepared:
         raise UserError(
             f"{path} was prepared for another {' and another '.join(other)}: delete it and prepare it again"
         )
+    for name, digest in made.files.items():
+        if not (folder / name).is_file() or sha256(folder / name) != digest:
+            raise UserError(f"{folder / name} is not what was prepared: delete {folder} and prepare it again")
     return made
 
 
 def bury(cell: Cell, results: Path, reason: str) -> Prepared:
     """Publish that a preparation's process died without a word."""
-    folder = preparing_folder(results, cell)
-    identity = identity_of(cell, results)
-    spent = _take_up(folder, identity)
-    made = Prepared(
-        status="failed", reason=reason, identity=identity, cost=spent, provenance={"ended": now()}
-    )
-    _publish(folder, prepared_folder(results, cell), made)
+    folder, target = preparing_folder(results, cell), prepared_folder(results, cell)
+    with locked(folder.with_name(f"{folder.name}.lock"), f"{cell.suite}/{cell.preparation}"):
+        identity = identity_of(cell, results)
+        if finished := _finished(folder, target, identity):
+            return finished
+        made = Prepared(
+            status="failed",
+            reason=reason,
+            identity=identity,
+            files={},
+            cost=_take_up(folder, identity),
+            provenance={"ended": now()},
+        )
+        _publish(folder, target, made)
     return made
 
 
@@ -253,5 +292,6 @@ def _publish(folder: Path, target: Path, made: Prepared) -> None:
 
 def _put_in_place(folder: Path, target: Path) -> None:
     record.discard(folder / _SCRATCH)
-    (folder / _PROGRESS).unlink(missing_ok=True)
+    for left in (folder / _PROGRESS, *folder.glob(".*.json.*")):
+        left.unlink(missing_ok=True)
     publish(folder, target)

@@ -5,6 +5,11 @@ rule prepare:
         data=lambda wildcards: f"results/data/{preparation_of(wildcards).dataset}/manifest.json",
         method=lambda wildcards: source("method", preparation_of(wildcards).method.use),
         model=lambda wildcards: source("model", preparation_of(wildcards).model.use),
+        models=lambda wildcards: [
+            path
+            for model in prepared_from(preparation_of(wildcards))
+            for path in source("model", model.name)
+        ],
     output:
         "results/prepared/{suite}/{preparation}/prepared.json",
     log:
