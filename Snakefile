@@ -7,6 +7,7 @@
 # What is run depends on options, data and the files of plug-ins: change one and the runs that depend on it
 # are made again, no others. A run that fails or diverges is a result, and stands in the tables.
 import json
+import shlex
 import sys
 from pathlib import Path
 

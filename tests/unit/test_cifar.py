@@ -193,3 +193,19 @@ def test_without_the_files_it_says_what_to_put_where(tmp_path):
         for archive in dataset.archives:
             assert archive.name in said
         assert "put one of these files there" in said
+
+
+def test_what_was_downloaded_is_verified_before_it_is_read(archive, tmp_path, monkeypatch):
+    dataset, path = archive("cifar10", "binary", members("cifar10", "binary")[0])
+    asked = []
+
+    def fetch(url, target, otherwise):
+        asked.append(url)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(path.read_bytes() + (b"?" if len(asked) == 1 else b""))
+
+    monkeypatch.setattr(cifar, "download", fetch)
+    assert "is not the official cifar-10-binary.tar.gz" in refusal(dataset, None, tmp_path)
+    (tmp_path / "download" / path.name).unlink()
+    arrays.lay_out("cifar10", dataset, tmp_path / "laid", None, tmp_path / "download")
+    assert asked == [f"{cifar.ORIGIN}/cifar-10-binary.tar.gz"] * 2

@@ -5,6 +5,8 @@ import hashlib
 import http.server
 import struct
 import threading
+import time
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +17,7 @@ from tests import small
 from thinwire import plugins
 from thinwire.config import grid
 from thinwire.data import arrays
+from thinwire.data import download as fetching
 from thinwire.data.augment import Augment
 from thinwire.data.batches import Batches
 from thinwire.data.download import download
@@ -204,44 +207,94 @@ CONTENT = bytes(range(256)) * 400
 
 
 class Server(http.server.BaseHTTPRequestHandler):
-    """Knows ranges, and drops the connection in the middle of the first answer."""
+    """Answers as the test wants: how many bytes of what is asked for, at how many seconds a block."""
 
-    dropped = False
+    sends: list[int | None] = []  # noqa: RUF012
+    knows_ranges = True
+    pause = 0.0
     ranges: list[str | None] = []  # noqa: RUF012
 
     def do_GET(self):
-        wanted = self.headers.get("Range")
-        Server.ranges.append(wanted)
+        wanted = self.headers.get("Range") if self.knows_ranges else None
+        Server.ranges.append(self.headers.get("Range"))
         start = int(wanted.removeprefix("bytes=").rstrip("-")) if wanted else 0
+        if start >= len(CONTENT):
+            self.send_error(416)
+            return
         self.send_response(206 if wanted else 200)
         self.send_header("Content-Length", str(len(CONTENT) - start))
         self.end_headers()
-        if not Server.dropped:
-            Server.dropped = True
-            self.wfile.write(CONTENT[start : start + 5000])
-            return
-        self.wfile.write(CONTENT[start:])
+        count = Server.sends.pop(0) if Server.sends else None
+        answer = CONTENT[start:][:count]
+        for i in range(0, len(answer), 20_000):
+            time.sleep(self.pause)
+            with suppress(ConnectionError):  # nobody listens any more
+                self.wfile.write(answer[i : i + 20_000])
 
     def log_message(self, *arguments):
         pass
 
 
-def test_a_download_goes_on_where_the_connection_broke(tmp_path):
-    Server.dropped, Server.ranges = False, []
+@pytest.fixture
+def served(monkeypatch):
+    """A server; gives a function that says how it is to answer, and its address."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    target = tmp_path / "folder" / "file"
-    download(f"http://127.0.0.1:{server.server_port}/file", target, otherwise="")
-    assert target.read_bytes() == CONTENT
-    assert Server.ranges == [None, "bytes=5000-"]
+
+    def answers(*sends, **how):
+        monkeypatch.setattr(Server, "sends", list(sends))
+        monkeypatch.setattr(Server, "ranges", [])
+        for name, value in how.items():
+            monkeypatch.setattr(Server, name, value)
+        return f"http://127.0.0.1:{server.server_port}/file"
+
+    yield answers
     server.shutdown()
     server.server_close()
+
+
+def test_a_download_goes_on_where_the_connection_broke(served, tmp_path):
+    target = tmp_path / "folder" / "file"
+    download(served(5000), target, otherwise="")
+    assert target.read_bytes() == CONTENT
+    assert Server.ranges == [None, "bytes=5000-"]
     download("http://127.0.0.1:1/file", target, otherwise="")  # it is there: nobody is asked
 
 
-def test_a_download_that_cannot_be_says_what_to_do_instead(tmp_path):
-    with pytest.raises(UserError, match=r"http://127.0.0.1:9/file cannot be fetched .*: put it there"):
-        download("http://127.0.0.1:9/file", tmp_path / "file", otherwise="put it there")
+def test_a_connection_that_breaks_again_and_again_gets_there(served, tmp_path):
+    download(served(*[9000] * 8), tmp_path / "file", otherwise="")
+    assert (tmp_path / "file").read_bytes() == CONTENT
+    assert len(Server.ranges) == 9
+
+
+def test_a_server_that_sends_nothing_is_given_up(served, tmp_path):
+    with pytest.raises(UserError, match=r"cannot be fetched \(.*\): put it there"):
+        download(served(*[0] * 9), tmp_path / "file", otherwise="put it there")
+    assert len(Server.ranges) == 3
+    assert not (tmp_path / "file").exists()
+
+
+def test_a_server_without_ranges_sends_all_of_it_again(served, tmp_path):
+    download(served(5000, knows_ranges=False), tmp_path / "file", otherwise="")
+    assert (tmp_path / "file").read_bytes() == CONTENT
+
+
+def test_a_partial_file_that_is_too_long_is_begun_again(served, tmp_path):
+    (tmp_path / "file.partial").write_bytes(CONTENT + b"more")
+    download(served(), tmp_path / "file", otherwise="")
+    assert (tmp_path / "file").read_bytes() == CONTENT
+
+
+def test_a_slow_server_is_waited_for(served, tmp_path, monkeypatch):
+    monkeypatch.setattr(fetching, "TIMEOUT_SECONDS", 2)
+    download(served(pause=0.1), tmp_path / "file", otherwise="")
+    assert (tmp_path / "file").read_bytes() == CONTENT
+
+
+def test_a_server_that_falls_silent_is_left(served, tmp_path, monkeypatch):
+    monkeypatch.setattr(fetching, "TIMEOUT_SECONDS", 0.2)
+    with pytest.raises(UserError, match="timed out"):
+        download(served(pause=1.0), tmp_path / "file", otherwise="")
 
 
 def mixed(alpha, seed=1, images=None):

@@ -95,6 +95,8 @@ def lay_out(name: str, dataset: Dataset, folder: Path, place: Path | None, downl
         },
     }
     write_json(scratch / MANIFEST, manifest)
+    for path in scratch.iterdir():
+        path.chmod(0o444)  # what took long to make is not overwritten by mistake
     publish(scratch, folder)
 
 

@@ -55,9 +55,7 @@ def place_of(dataset):
         return ""
     names = dataset, DATASETS[dataset].use
     folders = [Path(DATA) / name for name in names]
-    return (
-        f"--from {next((folder for folder in folders if folder.is_dir()), folders[0])}"
-    )
+    return f"--from {shlex.quote(str(next((f for f in folders if f.is_dir()), folders[0])))}"
 
 
 def source(kind, name):

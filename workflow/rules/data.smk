@@ -9,11 +9,13 @@ rule data:
     conda:
         "../../envs/thinwire.yaml"
     threads: 1
+    resources:
+        # No param: that the files lie in another folder now is no reason to lay them out again.
+        place=lambda wildcards: place_of(wildcards.dataset),
     params:
         thinwire=THINWIRE,
         module=lambda wildcards: DATASETS[wildcards.dataset].use,
         options=lambda wildcards: json.dumps(DATASETS[wildcards.dataset].options),
-        place=lambda wildcards: place_of(wildcards.dataset),
     shell:
-        "{params.thinwire} data {params.module} --label {wildcards.dataset} --options {params.options:q} {params.place}"
+        "{params.thinwire} data {params.module} --label {wildcards.dataset} --options {params.options:q} {resources.place}"
         " > {log} 2>&1 || {{ cat {log} >&2; exit 1; }}"

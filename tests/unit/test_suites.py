@@ -1,0 +1,21 @@
+"""The suites that come with the project."""
+
+import pytest
+
+from thinwire.config import grid, suite
+from thinwire.plugins import ROOT
+
+NAMES = [p.relative_to(ROOT / "config").with_suffix("").as_posix() for p in suite.suite_files()]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_suite_is_valid_and_has_the_strong_baseline(name):
+    grid.require_valid(name)
+    methods = {cell.method.use for cell in grid.cells(name)}
+    assert "ssgd" in methods
+
+
+@pytest.mark.parametrize("claim", ["multi_step_delay", "hylo", "mp2", "hsgd", "daso"])
+def test_every_publication_has_a_suite_with_ten_repetitions(claim):
+    assert claim in {cell.method.use for cell in grid.cells(f"claims/{claim}")}
+    assert suite.load(f"claims/{claim}").repetitions == 10
