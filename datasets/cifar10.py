@@ -5,22 +5,15 @@ archives, `cifar-10-binary.tar.gz` is preferred, `cifar-10-python.tar.gz` accept
 (the official page's) and SHA-256 before they are read.
 """
 
-import thinwire
-from thinwire.data import cifar
-from thinwire.dataset import Raw
+from thinwire.data.cifar import Archive, Cifar
 
 _TRAIN, _TEST = [f"data_batch_{i}" for i in range(1, 6)], "test_batch"
 
 
-class Dataset(thinwire.Dataset):
+class Dataset(Cifar):
     classes = 10
-    shape = cifar.IMAGE
-    licence = "none stated; cite Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009"
-    source = f"{cifar.ORIGIN}/cifar.html"
-    augment = thinwire.Augment(pad=4, flip=True)
-
     archives = [  # noqa: RUF012
-        cifar.Archive(
+        Archive(
             name="cifar-10-binary.tar.gz",
             md5="c32a1d4ab5d03f1284b67883e8d87530",
             sha256="c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
@@ -28,7 +21,7 @@ class Dataset(thinwire.Dataset):
             test=(f"{_TEST}.bin",),
             labels=0,
         ),
-        cifar.Archive(
+        Archive(
             name="cifar-10-python.tar.gz",
             md5="c58f30108f718f92721af3b95e74349a",
             sha256="6d958be074577803d12ecdefd02955f39262c83c16fe9348329d7fe0b5c001ce",
@@ -37,9 +30,3 @@ class Dataset(thinwire.Dataset):
             labels="labels",
         ),
     ]
-
-    def fetch(self, place, download):
-        (train_images, train_labels), (test_images, test_labels) = cifar.read(
-            *cifar.find(self.archives, place, download)
-        )
-        return Raw(train_images, train_labels, test_images, test_labels)

@@ -5,20 +5,13 @@ archives, `cifar-100-binary.tar.gz` is preferred, `cifar-100-python.tar.gz` acce
 (the official page's) and SHA-256 before they are read.
 """
 
-import thinwire
-from thinwire.data import cifar
-from thinwire.dataset import Raw
+from thinwire.data.cifar import Archive, Cifar
 
 
-class Dataset(thinwire.Dataset):
+class Dataset(Cifar):
     classes = 100
-    shape = cifar.IMAGE
-    licence = "none stated; cite Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009"
-    source = f"{cifar.ORIGIN}/cifar.html"
-    augment = thinwire.Augment(pad=4, flip=True)
-
     archives = [  # noqa: RUF012
-        cifar.Archive(
+        Archive(
             name="cifar-100-binary.tar.gz",
             md5="03b5dce01913d631647c71ecec9e9cb8",
             sha256="58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
@@ -27,7 +20,7 @@ class Dataset(thinwire.Dataset):
             labels=1,  # behind the coarse one
             label_bytes=2,
         ),
-        cifar.Archive(
+        Archive(
             name="cifar-100-python.tar.gz",
             md5="eb9058c3a382ffc7106e4002c42a8d85",
             sha256="85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
@@ -36,9 +29,3 @@ class Dataset(thinwire.Dataset):
             labels="fine_labels",
         ),
     ]
-
-    def fetch(self, place, download):
-        (train_images, train_labels), (test_images, test_labels) = cifar.read(
-            *cifar.find(self.archives, place, download)
-        )
-        return Raw(train_images, train_labels, test_images, test_labels)

@@ -204,7 +204,7 @@ def test_what_was_downloaded_is_verified_before_it_is_read(archive, tmp_path, mo
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(path.read_bytes() + (b"?" if len(asked) == 1 else b""))
 
-    monkeypatch.setattr(cifar, "download", fetch)
+    monkeypatch.setattr(cifar, "fetch_file", fetch)
     assert "is not the official cifar-10-binary.tar.gz" in refusal(dataset, None, tmp_path)
     (tmp_path / "download" / path.name).unlink()
     arrays.lay_out("cifar10", dataset, tmp_path / "laid", None, tmp_path / "download")

@@ -11,11 +11,13 @@ import pickle
 import tarfile
 import zlib
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from thinwire.data.download import download
+from thinwire.data.augment import Augment
+from thinwire.data.download import download as fetch_file
+from thinwire.dataset import Dataset, Raw
 from thinwire.errors import UserError
 
 ORIGIN = "https://www.cs.toronto.edu/~kriz"
@@ -35,6 +37,21 @@ class Archive(NamedTuple):
     label_bytes: int = 1  # of a binary record
 
 
+class Cifar(Dataset):
+    """The base of CIFAR's data sets: a subclass says how many classes there are, and what the archives hold."""
+
+    archives: ClassVar[list[Archive]]
+    shape = IMAGE
+    licence = "none stated; cite Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009"
+    source = f"{ORIGIN}/cifar.html"
+    augment = Augment(pad=4, flip=True)
+
+    def fetch(self, place: Path | None, download: Path) -> Raw:
+        """Find or fetch one of the archives, verify it and read it."""
+        train, test = read(*find(self.archives, place, download))
+        return Raw(*train, *test)
+
+
 def find(archives: list[Archive], place: Path | None, downloads: Path) -> tuple[Path, Archive]:
     """The first of the archives that is in the folder given, or was downloaded; else the first, fetched.
 
@@ -49,7 +66,7 @@ def find(archives: list[Archive], place: Path | None, downloads: Path) -> tuple[
     if place:
         raise UserError(f"{place} has no {names}: put one of these files there ({ORIGIN}/cifar.html)")
     first = archives[0]
-    download(
+    fetch_file(
         f"{ORIGIN}/{first.name}",
         downloads / first.name,
         otherwise=f"put {names} from {ORIGIN}/cifar.html into a folder and name it: "
