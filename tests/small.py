@@ -105,8 +105,8 @@ def trainer(task: Task, method: Any, **options: Any) -> Trainer:
     """A run that is set up; `method` is a class, or the name of a module in methods/."""
     method = plugins.get("method", method).load() if isinstance(method, str) else method
     config = resolve(method, options)
-    made = Trainer(task, method, config, prepared(task, method, config))
-    made.setup()
+    made = Trainer(task, method, config)
+    made.setup(prepared(task, method, config))
     return made
 
 

@@ -226,10 +226,10 @@ class Method:
     class Config:
         """The options: typed, each with a default and a comment that says what it is."""
 
-    def __init__(self, config: Any, run: Run, prepared: Path | None = None) -> None:
+    def __init__(self, config: Any, run: Run) -> None:
         self.config = config
         self.run = run
-        self.prepared = prepared  # the folder that `prepare` filled
+        self.prepared: Path | None = None  # from `setup` on the folder that `prepare` filled
         self.memory: dict[str, Any] = {}  # tensors and numbers, nested; saved with the run
         self.flight = Flight()  # messages on their way; saved with the run
 

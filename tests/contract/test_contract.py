@@ -214,8 +214,8 @@ def test_workers_share_nothing_but_the_channels(subject):
     for rank, worker in enumerate(apart.workers):
         own.append(f"own_{subject.name}_{rank}")
         method = plugins.load_file("method", subject.path, own[-1])
-        worker.method = method(copy.deepcopy(worker.method.config), worker.run, worker.method.prepared)
-    apart.setup()
+        worker.method = method(copy.deepcopy(worker.method.config), worker.run)
+    apart.setup(together.workers[0].method.prepared)
     together.train()
     apart.train()
     for name in [name for name in sys.modules if name.partition(".")[0] in own]:

@@ -167,8 +167,8 @@ def test_workers_with_the_same_data_are_one_worker(monkeypatch):
     changes = {"batch": 6, "batch_per": "worker", "schedule": {"name": "constant"}}
     many = run_of(4, build_model=plain, optimizer={"name": "adam", "lr": 0.01}, **changes)
     method, same = many.workers[0].method, many.batches.at(0)[0]
-    one = Trainer(replace(many.task, cluster=Cluster(1)), Mp2, method.config, method.prepared)
-    one.setup()
+    one = Trainer(replace(many.task, cluster=Cluster(1)), Mp2, method.config)
+    one.setup(method.prepared)
     monkeypatch.setattr(Batches, "at", lambda self, step: [same] * self._workers)
     many.train(until=4)
     one.train(until=4)

@@ -200,3 +200,16 @@ def test_bad_input_is_one_sentence(suite):
     (folder / "prepared.json").unlink()
     assert "prepared.json is missing" in refused("run", "prepared", cell)
     (folder / "prepared.json").write_text(sound)
+
+
+def test_a_cell_that_cannot_be_is_skipped_without_a_preparation(suite):
+    suite.suite("normed", "{ssgd: , mp2: }")
+    text = (suite.folder / "config/normed.yaml").read_text()
+    model = "models: {resnet: {options: {depth: 8, width: 2}}}"
+    suite.write("config/normed.yaml", text.replace("models: {cnn: {options: {width: 2}}}", model))
+    answer = suite.python("thinwire", "run", "normed", "digits/resnet/mp2/w2/seed0")
+    assert answer.returncode == 0, answer.stderr
+    assert "skipped: the model has batch norm, which it cannot predict" in answer.stdout
+    assert suite.snakemake(suite="normed").returncode == 0
+    table = (suite.folder / "results/tables/normed/summary.md").read_text()
+    assert "mp2: the model has batch norm, which it cannot predict: take one without" in table

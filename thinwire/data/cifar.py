@@ -38,7 +38,7 @@ class Archive(NamedTuple):
 
 
 class Cifar(Dataset):
-    """The base of CIFAR's data sets: a subclass says how many classes there are, and what the archives hold."""
+    """The base of CIFAR's data sets: a subclass says how many classes there are, and names the archives."""
 
     archives: ClassVar[list[Archive]]
     shape = IMAGE

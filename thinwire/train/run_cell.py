@@ -110,8 +110,7 @@ class Attempt:
         self._about["model_options"] = as_dict(resolve(model, cell.model.options))
         task = task_of(cell, self.results, device)
         self._provenance["data_sha256"] = task.data.checksums
-        prepared = self._prepared()
-        self.trainer = trainer = Trainer(task, method, config, prepared)
+        self.trainer = trainer = Trainer(task, method, config)
         params = trainer.workers[0].run.params
         self._about["parameters"] = sum(param.tensor.numel() for param in params)
         self._about["total_steps"] = trainer.total_steps
@@ -119,7 +118,8 @@ class Attempt:
         reason = trainer.skip()
         if reason:
             return "skipped", reason
-        trainer.setup()
+        prepared = self._prepared()
+        trainer.setup(prepared)
         identity = {"fingerprint": cell.fingerprint, "data": task.data.digest, **self._sources}
         if prepared is not None:
             identity["prepared"] = sha256(prepared / preparation.PREPARED)

@@ -41,7 +41,7 @@ class Diverged(Exception):
 class Trainer:
     """One run of one method, in process."""
 
-    def __init__(self, task: Task, method: type[Method], config: Any, prepared: Path | None = None) -> None:
+    def __init__(self, task: Task, method: type[Method], config: Any) -> None:
         self.task = task
         recipe, cluster = task.recipe, task.cluster
         self.batches = Batches(
@@ -73,7 +73,6 @@ class Trainer:
                 self.steps_per_epoch,
                 task.seed,
                 self.transport,
-                prepared,
             )
             for rank in range(cluster.workers)
         ]
@@ -96,8 +95,10 @@ class Trainer:
         return method.skip()
 
     @torch.no_grad()
-    def setup(self) -> None:
-        """Once, before the first step or `load`."""
+    def setup(self, prepared: Path | None = None) -> None:
+        """Once, before the first step or `load`; `prepared` is what the method's `prepare` has filled."""
+        for worker in self.workers:
+            worker.method.prepared = prepared
         self._together(Worker.setup)
         self._require_settled()
 

@@ -1,6 +1,5 @@
 """One replica: its model, its method, its run and its ledger."""
 
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -32,7 +31,6 @@ class Worker:
         steps_per_epoch: int,
         seed: int,
         transport: InProcess,
-        prepared: Path | None,
     ) -> None:
         self.model = model
         self.ledger = Ledger()
@@ -57,7 +55,7 @@ class Worker:
         self.run.across = self.channels["across"]
         world = cluster.world()
         self.quiet = QuietChannel("quiet", world, _nodes(cluster, world), rank, transport, self.ledger)
-        self.method = method(config, self.run, prepared)
+        self.method = method(config, self.run)
         self.epoch_loss = 0.0  # sum over the steps of this epoch
         self._forward_seed = seeds.derive(seed, "forward", rank)
         self._method_seed = seeds.derive(seed, "method", rank)
