@@ -223,7 +223,46 @@ def test_a_clipped_gradient_is_no_longer_than_the_limit():
 
 def test_lars_is_not_its_optimizer():
     task = small.task(2, optimizer={"name": "lars", "lr": 0.1})
-    assert "another one" in small.trainer(task, "dgc").skip()
+    assert "the recipe's optimizer is lars" in small.trainer(task, "dgc").skip()
+
+
+ADAM = {"name": "adam", "lr": 0.01, "weight_decay": 0.01}
+
+
+def test_adam_takes_the_sums_of_gradients_that_are_sent(monkeypatch):
+    """What Adam was given and what still waits is the mean of all gradients, without any momentum."""
+    run = small.trainer(small.task(3, optimizer=ADAM), "dgc", **(EXACT | {"warmup_densities": (0.5,)}))
+    mean, given = 0.0, 0.0
+    accumulate, step = type(run.workers[0].method).accumulate, torch.optim.Adam.step
+
+    def add(self, gradients):
+        nonlocal mean
+        mean = mean + flat(gradients) / 3
+        accumulate(self, gradients)
+
+    def take(self, closure=None):
+        nonlocal given
+        if self is run.workers[0].run.optimizer:
+            given = given + flat([param.grad for param in run.workers[0].method.compressed])
+        return step(self, closure)
+
+    monkeypatch.setattr(type(run.workers[0].method), "accumulate", add)
+    monkeypatch.setattr(torch.optim.Adam, "step", take)
+    run.train()
+    waiting = sum(flat(worker.method.memory["unsent"]) for worker in run.workers) / 3
+    torch.testing.assert_close(given + waiting, mean)
+    assert float(waiting.abs().max()) > 0
+    assert not any(bool(flat(worker.method.memory["velocity"]).any()) for worker in run.workers)
+
+
+def test_with_everything_sent_adam_is_that_of_ssgd():
+    sends_all = {"density": 1.0, "warmup_densities": ()}
+    dgc = small.trainer(small.task(3, optimizer=ADAM), "dgc", **sends_all)
+    ssgd = small.trainer(small.task(3, optimizer=ADAM), "ssgd")
+    for run in (dgc, ssgd):
+        run.train()
+    for mine, theirs in zip(dgc.shipped()[0], ssgd.shipped()[0]):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize(

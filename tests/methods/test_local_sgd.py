@@ -63,6 +63,18 @@ def test_momentum_after_an_average(policy):
             assert zero == (policy == "reset")
 
 
+@pytest.mark.parametrize("policy", ["keep", "reset"])
+def test_adams_momentum_after_an_average(policy):
+    """Its mean gradient is its momentum; what it knows of the squares stays."""
+    task = small.task(2, optimizer={"name": "adam", "lr": 0.01})
+    run = small.trainer(task, "local_sgd", period=3, momentum=policy)
+    run.train(until=3)
+    for worker in run.workers:
+        for state in worker.run.optimizer.state.values():
+            assert bool(state["exp_avg"].any()) == (policy == "keep")
+            assert bool(state["exp_avg_sq"].any())
+
+
 def test_one_worker_is_plain_sgd():
     local, ssgd = (small.trainer(small.task(1), name) for name in ("local_sgd", "ssgd"))
     for run in (local, ssgd):
