@@ -206,15 +206,20 @@ def _attempt(cell: Cell, job: Job, folder: Path) -> str | None:
 
 def _finished(folder: Path, target: Path, identity: dict[str, str]) -> Prepared | None:
     """What is made already: published, or all but published when its process died."""
-    for place in (folder, target):
-        if (place / PREPARED).is_file():
-            made = Prepared.model_validate_json((place / PREPARED).read_text())
-            if made.identity == identity and made.status == "done" and place == target:
-                return made
-            if made.identity == identity and place == folder:
-                _put_in_place(folder, target)
-                return made
-    return None
+    if (all_but_published := _sound(folder, identity)) is not None:
+        _put_in_place(folder, target)
+        return all_but_published
+    published = _sound(target, identity)
+    return published if published is not None and published.status == "done" else None
+
+
+def _sound(folder: Path, identity: dict[str, str]) -> Prepared | None:
+    """The record in a folder, if it is one and for this."""
+    try:
+        made = Prepared.model_validate_json((folder / PREPARED).read_text())
+    except (OSError, ValidationError):
+        return None
+    return made if made.identity == identity else None
 
 
 def _digests(folder: Path) -> dict[str, str]:
