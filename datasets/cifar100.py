@@ -1,6 +1,6 @@
 """CIFAR-100: 60,000 images in 100 classes, 32x32 colour pixels, fine labels (Krizhevsky, 2009).
 
-Looked for in this order: the folder that was given, an earlier download, the official download. Of the two
+Taken from the folder that was given; without one, from an earlier download or the official one. Of the two
 archives, `cifar-100-binary.tar.gz` is preferred, `cifar-100-python.tar.gz` accepted; both are verified by MD5
 (the official page's) and SHA-256 before they are read.
 """

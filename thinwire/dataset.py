@@ -12,6 +12,9 @@ import numpy as np
 
 from thinwire.data.augment import Augment
 
+# In the folder for downloads: what is deleted when the data set is laid out.
+SCRATCH = "scratch"
+
 
 class Raw(NamedTuple):
     """Images as uint8 [N, C, H, W] and labels as integers [N].
@@ -48,7 +51,8 @@ class Dataset:
 
         Args:
             place: a folder of the user's in which the files lie; None: look where this data set looks.
-            download: a folder in which to keep what has to be downloaded.
+            download: a folder in which to keep what has to be downloaded, and in `SCRATCH` under it what an
+                interrupted call goes on with.
 
         Raises:
             UserError: a file is missing, truncated or not the one that it should be.

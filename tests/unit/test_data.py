@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import http.server
+import socket
 import struct
 import threading
 import time
@@ -68,9 +69,12 @@ def test_what_is_held_out_for_tuning_comes_from_the_training_set(digits_folder):
     tuning = data.held_out(0.1)
     assert len(tuning.test_images) == round(0.1 * len(data.train_images))
     assert len(tuning.train_images) + len(tuning.test_images) == len(data.train_images)
-    both = {i.numpy().tobytes() for i in [*tuning.train_images, *tuning.test_images]}
+    both = {i.numpy().tobytes() for i in [*tuning.train_images[:], *tuning.test_images[:]]}
     assert both == {i.numpy().tobytes() for i in data.train_images}
-    assert torch.equal(tuning.test_images, data.held_out(0.1).test_images)
+    assert torch.equal(tuning.test_images[:], data.held_out(0.1).test_images[:])
+    again = tuning.held_out(0.5)  # of a preparation in a suite that tunes
+    inner = {i.numpy().tobytes() for i in [*again.train_images[:], *again.test_images[:]]}
+    assert inner == {i.numpy().tobytes() for i in tuning.train_images[:]}
 
 
 def write_idx(path, array, compressed):
@@ -210,6 +214,7 @@ class Server(http.server.BaseHTTPRequestHandler):
     """Answers as the test wants: how many bytes of what is asked for, at how many seconds a block."""
 
     sends: list[int | None] = []  # noqa: RUF012
+    resets = False  # does a connection that breaks say so?
     knows_ranges = True
     pause = 0.0
     ranges: list[str | None] = []  # noqa: RUF012
@@ -230,6 +235,11 @@ class Server(http.server.BaseHTTPRequestHandler):
             time.sleep(self.pause)
             with suppress(ConnectionError):  # nobody listens any more
                 self.wfile.write(answer[i : i + 20_000])
+        if count is not None and self.resets:
+            self.wfile.flush()
+            linger = struct.pack("ii", 1, 0)
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            self.connection.close()
 
     def log_message(self, *arguments):
         pass
@@ -293,8 +303,15 @@ def test_a_slow_server_is_waited_for(served, tmp_path, monkeypatch):
 
 def test_a_server_that_falls_silent_is_left(served, tmp_path, monkeypatch):
     monkeypatch.setattr(fetching, "TIMEOUT_SECONDS", 0.2)
-    with pytest.raises(UserError, match="timed out"):
-        download(served(pause=1.0), tmp_path / "file", otherwise="")
+    with pytest.raises(UserError, match=r"cannot be fetched \(timed out\): put it there"):
+        download(served(pause=1.0), tmp_path / "file", otherwise="put it there")
+    assert len(Server.ranges) == 3
+
+
+def test_a_connection_that_is_reset_is_tried_again(served, tmp_path):
+    download(served(60_000, resets=True), tmp_path / "file", otherwise="")
+    assert (tmp_path / "file").read_bytes() == CONTENT
+    assert len(Server.ranges) >= 2
 
 
 def mixed(alpha, seed=1, images=None):

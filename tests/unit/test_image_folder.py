@@ -4,19 +4,22 @@ import csv
 import hashlib
 import io
 import json
+import os
+import resource
 import tarfile
 import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from tests import archives
 from thinwire import plugins
 from thinwire.data import arrays, decode, image_tree
 from thinwire.data.image_folder import ImageFolder
-from thinwire.errors import UserError
+from thinwire.errors import CannotWrite, UserError
 
 FILES = archives.image_tree(train=5, val=2)
 
@@ -29,34 +32,6 @@ class Small(ImageFolder):
 
 def dataset(size=16):
     return Small(Small.Config(size=size))
-
-
-@pytest.fixture(autouse=True)
-def here(monkeypatch):
-    """Decode in this process: starting others takes longer than the tests' images."""
-
-    class Here:
-        def __init__(self, *arguments):
-            pass
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *arguments):
-            pass
-
-        def submit(self, function, *arguments):
-            future = decode.Future()
-            try:
-                future.set_result(function(*arguments))
-            except UserError as error:
-                future.set_exception(error)
-            return future
-
-        def shutdown(self, **options):
-            pass
-
-    monkeypatch.setattr(decode, "ProcessPoolExecutor", Here)
 
 
 def put(folder, form, files=FILES, prefix=""):
@@ -87,32 +62,36 @@ def laid(tmp_path, place, made=None):
 @pytest.mark.parametrize("form", ["folder", "zip", "tar", "tar.gz"])
 @pytest.mark.parametrize("prefix", ["", "imagenet-mini/"])
 def test_a_tree_is_laid_out_from_whatever_it_is_in(form, prefix, tmp_path):
-    noise = {"train/readme.txt": b"?", "LOC_val_solution.csv": b"?", "__MACOSX/train/n01/._x.JPEG": b"?"}
-    place = put(tmp_path / "place", form, FILES | ({} if form == "folder" else noise), prefix)
+    noise = {"train/readme.txt": b"?", "train/n01/._n01.JPEG": b"?", "val/n01/notes.txt": b"?"}
+    place = put(tmp_path / "place", form, FILES | noise, prefix)
     data = laid(tmp_path, place)
     assert data.train_images.shape == (10, 3, 16, 16)
-    assert data.train_labels.tolist() == [0] * 5 + [1] * 5
     assert data.test_labels.tolist() == [0, 0, 1, 1]
-    train = [content for name, content in FILES.items() if name.startswith("train")]
-    for image, content in zip(data.train_images, train):
-        assert np.array_equal(image.numpy(), expected(content, 16))
+    assert not (tmp_path / "download" / "scratch").exists()
     rows = list(csv.DictReader((tmp_path / "laid" / "sources.csv").read_text().splitlines()))
-    assert [row["sha256"] for row in rows] == [
-        hashlib.sha256(content).hexdigest() for content in FILES.values()
-    ]
-    assert [int(row["bytes"]) for row in rows] == [len(content) for content in FILES.values()]
-    assert [row["name"].removeprefix(prefix) for row in rows] == list(FILES)
+    names = [row["name"].removeprefix(prefix) for row in rows]
+    # The tree is sorted by class, and the training images are not.
+    assert sorted(names) == sorted(FILES)
+    assert names[:10] != list(FILES)[:10]
+    assert names[10:] == list(FILES)[10:]
+    assert data.train_labels.tolist() == [int(name.split("/")[1] == "n02") for name in names[:10]]
+    for image, name in zip([*data.train_images, *data.test_images], names):
+        # At the borders of the square the resizing knows what lies beyond; here it does not.
+        assert np.abs(image.numpy().astype(int) - expected(FILES[name], 16)).max() <= 8
+        assert np.abs(image.numpy().astype(int) - expected(FILES[name], 16))[:, 2:-2, 2:-2].max() <= 1
+    assert [row["sha256"] for row in rows] == [hashlib.sha256(FILES[name]).hexdigest() for name in names]
+    assert [int(row["bytes"]) for row in rows] == [len(FILES[name]) for name in names]
 
 
 def expected(content, size):
-    """The shorter side to `size`, and the middle."""
+    """The square in the middle, to `size`."""
     image = Image.open(io.BytesIO(content))
     image.draft("RGB", (size, size))
     image = image.convert("RGB")
-    scale = size / min(image.size)
-    image = image.resize([max(size, round(side * scale)) for side in image.size], Image.Resampling.BILINEAR)
-    left, top = (image.width - size) // 2, (image.height - size) // 2
-    return np.asarray(image).transpose(2, 0, 1)[:, top : top + size, left : left + size]
+    side = min(image.size)
+    left, top = (image.width - side) // 2, (image.height - side) // 2
+    square = image.crop((left, top, left + side, top + side))
+    return np.asarray(square.resize((size, size), Image.Resampling.BILINEAR)).transpose(2, 0, 1)
 
 
 def test_the_middle_is_cut_out_and_nothing_is_squeezed(tmp_path):
@@ -127,9 +106,9 @@ def test_the_middle_is_cut_out_and_nothing_is_squeezed(tmp_path):
     files = {f"{part}/a/{part}.png": file.getvalue() for part in ("train", "val")}
     files |= {f"{part}/b/{part}.png": grey.getvalue() for part in ("train", "val")}
     data = laid(tmp_path, put(tmp_path / "place", "folder", files))
-    middle = data.train_images[0, :, :, 2:-2].float().mean((1, 2))
-    assert middle.tolist() == [0, 255, 0]
-    assert data.train_images[1].unique().tolist() == [77]  # grey becomes colour, and is made larger
+    wide, grey = (data.train_images[int((data.train_labels == label).nonzero())] for label in (0, 1))
+    assert wide[:, :, 2:-2].float().mean((1, 2)).tolist() == [0, 255, 0]
+    assert grey.unique().tolist() == [77]  # grey becomes colour, and is made larger
 
 
 def test_an_interrupted_decoding_goes_on_where_it_was(tmp_path, monkeypatch):
@@ -146,19 +125,80 @@ def test_an_interrupted_decoding_goes_on_where_it_was(tmp_path, monkeypatch):
         return one(where, entry, content, size)
 
     monkeypatch.setattr(decode, "_decode_one", count)
-    monkeypatch.setattr(decode.os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(decode.os, "sched_getaffinity", lambda _: {0})
     with pytest.raises(KeyboardInterrupt):
         laid(tmp_path, place)
     before = len(decoded)
-    monkeypatch.setattr(decode, "_decode_one", one)
     seen = []
     monkeypatch.setattr(decode, "_decode_one", lambda *a: (seen.append(a[1].name), one(*a))[1])
     data = laid(tmp_path, place)
     assert before == 7
     assert 14 - 6 <= len(seen) < 14
-    train = [content for name, content in FILES.items() if name.startswith("train")]
-    for image, content in zip(data.train_images, train):
-        assert np.array_equal(image.numpy(), expected(content, 16))
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    again = laid(whole, place)
+    assert torch.equal(data.train_images, again.train_images)
+    assert torch.equal(data.train_labels, again.train_labels)
+    sources = [(folder / "laid" / "sources.csv").read_text() for folder in (tmp_path, whole)]
+    assert sources[0] == sources[1]
+
+
+@pytest.mark.parametrize("write", range(4))
+def test_whatever_write_it_is_that_fails_no_image_stays_black(write, tmp_path, monkeypatch):
+    """Twice, because the second time there are files of the first one."""
+    monkeypatch.setattr(decode, "_CHUNK", 2)
+    monkeypatch.setattr(decode, "_CHUNKS_BETWEEN_NOTES", 1)
+    place = put(tmp_path / "place", "tar")
+    good = laid(tmp_path, place).train_images.clone()
+    written = []
+    real = decode.write_json
+
+    def fails(path, content):
+        if len(written) == write:
+            written.append("failed")
+            raise KeyboardInterrupt
+        written.append(path)
+        real(path, content)
+
+    monkeypatch.setattr(decode, "write_json", fails)
+    with pytest.raises(KeyboardInterrupt):
+        laid(tmp_path, place)
+    assert torch.equal(laid(tmp_path, place).train_images, good)
+    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
+
+
+def test_files_that_were_replaced_by_others_of_the_same_size_are_decoded_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(decode, "_CHUNK", 2)
+    monkeypatch.setattr(decode, "_CHUNKS_BETWEEN_NOTES", 1)
+    black, white = (io.BytesIO(), io.BytesIO())
+    Image.new("RGB", (20, 20), (9, 9, 9)).save(black, "PNG", compress_level=0)
+    Image.new("RGB", (20, 20), (200, 200, 200)).save(white, "PNG", compress_level=0)
+    names = [f"{part}/{c}/{i}.png" for part in ("train", "val") for c in "ab" for i in range(4)]
+    place = put(tmp_path / "place", "folder", dict.fromkeys(names, black.getvalue()))
+    one = decode._decode_one
+
+    def stops(where, entry, *more):
+        if entry.name == "train/b/2.png":
+            raise KeyboardInterrupt
+        return one(where, entry, *more)
+
+    monkeypatch.setattr(decode, "_decode_one", stops)
+    with pytest.raises(KeyboardInterrupt):
+        laid(tmp_path, place)
+    monkeypatch.setattr(decode, "_decode_one", one)
+    assert len(black.getvalue()) == len(white.getvalue())
+    archives.write_tree(place, dict.fromkeys(names, white.getvalue()))
+    assert laid(tmp_path, place).train_images.unique().tolist() == [200]
+
+
+def test_a_full_disk_is_found_before_anything_is_decoded(tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(decode.os, "posix_fallocate", full)
+    monkeypatch.setattr(decode, "_decode_one", lambda *a: pytest.fail("it began"))
+    with pytest.raises(CannotWrite, match="No space left on device"):
+        laid(tmp_path, put(tmp_path / "place", "zip"))
 
 
 def test_another_size_is_decoded_anew_and_never_taken_for_the_old_one(tmp_path):
@@ -174,7 +214,7 @@ def refusal(tmp_path, place, made=None):
     with pytest.raises(UserError) as caught:
         laid(tmp_path, place, made)
     assert not (tmp_path / "laid").exists()
-    after = sorted(p for p in tmp_path.rglob("*") if p.is_file() and p.parent.name != "download")
+    after = sorted(p for p in tmp_path.rglob("*") if p.is_file() and "download" not in p.parts)
     assert after == before, "it wrote something"
     return str(caught.value)
 
@@ -220,8 +260,42 @@ def test_an_image_of_absurd_size_is_refused_before_it_is_read(tmp_path, monkeypa
 
 
 def test_an_image_of_too_many_pixels_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
-    assert "cannot be decoded" in refusal(tmp_path, put(tmp_path / "place", "folder"))
+    monkeypatch.setattr(decode, "_MOST_PIXELS", 1000)
+    assert "it has 60 x 48 pixels" in refusal(tmp_path, put(tmp_path / "place", "folder"))
+
+
+def test_a_picture_as_thin_as_a_thread_takes_no_more_room_than_another(tmp_path):
+    thin = io.BytesIO()
+    Image.new("RGB", (1, 300_000), (5, 6, 7)).save(thin, "PNG")
+    place = put(tmp_path / "place", "zip", FILES | {"train/n01/thin.png": thin.getvalue()})
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    laid(tmp_path, place)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
+
+
+def test_no_decoder_but_those_of_jpeg_and_png_is_asked(tmp_path, monkeypatch):
+    """Pillow hands PostScript to a program that executes it."""
+    ran = tmp_path / "ran"
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "gs").write_text(f"#!/bin/sh\ntouch {ran}\n")
+    (tmp_path / "bin" / "gs").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    script = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 20 20\n%%EndComments\nshowpage\n"
+    gif = io.BytesIO()
+    Image.new("P", (9, 9)).save(gif, "GIF")
+    for content in (script, gif.getvalue()):
+        place = put(tmp_path / f"place{len(content)}", "zip", FILES | {"train/n01/evil.JPEG": content})
+        with pytest.raises(UserError, match=r"train/n01/evil.JPEG cannot be decoded"):
+            laid(tmp_path, place)
+    assert not ran.exists()
+
+
+def test_a_name_of_absurd_length_in_a_tar_is_refused_before_it_is_read(tmp_path):
+    place = put(tmp_path / "place", "tar")
+    with tarfile.open(place / "tree.tar", "a", format=tarfile.GNU_FORMAT) as tar:
+        info = tarfile.TarInfo("train/n01/" + "x" * 200_000 + ".JPEG")
+        tar.addfile(info, io.BytesIO())
+    assert "a name in it has 200,016 bytes" in refusal(tmp_path, place)
 
 
 @pytest.mark.parametrize(
@@ -251,6 +325,55 @@ def test_an_image_that_is_there_twice_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("form", ["zip", "tar.gz"])
+def test_a_flipped_bit_in_an_archive_with_checksums_is_found(form, tmp_path):
+    place = put(tmp_path / "place", form)
+    (path,) = place.iterdir()
+    sound = path.read_bytes()
+    stream = np.random.default_rng(0)
+    for number in stream.integers(200, len(sound) - 2000, 12).tolist():
+        changed = bytearray(sound)
+        changed[number] ^= 1
+        path.write_bytes(changed)
+        try:
+            laid(tmp_path, place)
+        except UserError:
+            continue
+        # What is no part of an image, of its name or its checksum: the data are the same.
+        rows = csv.DictReader((tmp_path / "laid" / "sources.csv").read_text().splitlines())
+        known = {hashlib.sha256(content).hexdigest() for content in FILES.values()}
+        assert {row["sha256"] for row in rows} == known
+
+
+def test_a_tar_with_a_damaged_header_is_not_taken_for_a_shorter_one(tmp_path):
+    place = put(tmp_path / "place", "tar")
+    path = place / "tree.tar"
+    content = bytearray(path.read_bytes())
+    with tarfile.open(path) as tar:
+        middle = tar.getmembers()[7].offset
+    content[middle + 5] ^= 1
+    path.write_bytes(content)
+    assert "it is damaged in the middle" in refusal(tmp_path, place)
+
+
+def test_an_encrypted_zip_is_one_sentence(tmp_path):
+    place = put(tmp_path / "place", "zip")
+    path = place / "tree.zip"
+    content = bytearray(path.read_bytes())
+    for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        start = content.find(mark)
+        while start >= 0:
+            content[start + offset] |= 1
+            start = content.find(mark, start + 4)
+    path.write_bytes(content)
+    assert "cannot be read" in refusal(tmp_path, place)
+
+
+def test_two_trees_in_one_archive_are_not_mixed(tmp_path):
+    twice = FILES | {f"old/copy/{name}": content for name, content in FILES.items()}
+    assert "has several trees, . and old/copy" in refusal(tmp_path, put(tmp_path / "place", "zip", twice))
+
+
+@pytest.mark.parametrize("form", ["zip", "tar.gz"])
 def test_a_truncated_archive_is_refused(form, tmp_path):
     place = put(tmp_path / "place", form)
     (path,) = place.iterdir()
@@ -260,8 +383,17 @@ def test_a_truncated_archive_is_refused(form, tmp_path):
 
 def test_a_flipped_bit_of_what_was_laid_out_is_found_before_training(tmp_path):
     laid(tmp_path, put(tmp_path / "place", "folder"))
+    manifest = tmp_path / "laid" / "manifest.json"
+    text = manifest.read_text()
+    mean = str(json.loads(text)["mean"][0])
+    manifest.chmod(0o644)
+    manifest.write_text(text.replace(mean, "5" + mean[1:]))
+    with pytest.raises(UserError, match=r"manifest.json is not as it was written"):
+        arrays.load(tmp_path / "laid", dataset())
+    manifest.write_text(text)
     for name in ("train_images.npy", "test_labels.npy", "sources.csv"):
         path = tmp_path / "laid" / name
+        path.chmod(0o644)
         content = bytearray(path.read_bytes())
         content[-1] ^= 1
         path.write_bytes(content)
@@ -304,6 +436,9 @@ def test_processes_share_the_pages_of_one_copy(tmp_path):
     data = laid(tmp_path, put(tmp_path / "place", "folder"))
     maps = Path("/proc/self/maps").read_text()
     assert str(tmp_path / "laid" / "train_images.npy") in maps
+    tuning = data.held_out(0.2)
+    assert torch.equal(tuning.train_images[:], data.train_images[tuning.train_images._rows])
+    assert tuning.train_images._whole.data_ptr() == data.train_images.data_ptr()
     before = (tmp_path / "laid" / "train_images.npy").read_bytes()
     data.train_images[0] = 0
     assert (tmp_path / "laid" / "train_images.npy").read_bytes() == before

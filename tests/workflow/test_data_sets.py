@@ -150,6 +150,9 @@ def test_bad_options_of_a_data_set_are_one_sentence(made):
     assert "it is no JSON" in refused("--options", "size=3")
     assert "options are a mapping" in refused("--options", "[3]")
     assert "width: there is no such key (known are size)" in refused("--options", '{"width": 3}')
+    for label in (".", "..", "../runs", "a/b"):
+        assert "cannot be a label" in refused("--label", label)
+    assert (made.folder / "results/data/cifar100/manifest.json").exists()
 
 
 def test_the_papers_grid_is_planned_without_any_data(project):

@@ -5,6 +5,7 @@ from argparse import Namespace
 from typing import Any
 
 from thinwire import plugins
+from thinwire.config.suite import require_label
 from thinwire.data.arrays import lay_out
 from thinwire.errors import UserError
 from thinwire.files import locked
@@ -17,6 +18,7 @@ def main(arguments: Namespace) -> int:
     if arguments.place is not None and not arguments.place.is_dir():
         raise UserError(f"--from {arguments.place}: there is no such folder")
     label = arguments.label or arguments.dataset
+    require_label(label)
     dataset = plugins.get("dataset", arguments.dataset).load()
     folder = data_folder(arguments.results, label)
     download = arguments.results / "download" / label

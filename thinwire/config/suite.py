@@ -68,14 +68,26 @@ def _once(values: list[Any]) -> list[Any]:
     return values
 
 
+def require_label(label: str) -> None:
+    """Labels are names of folders.
+
+    Raises:
+        UserError: this one cannot be.
+    """
+    if not re.fullmatch(LABEL, label):
+        raise UserError(
+            f"{label!r} cannot be a label: take letters, digits and . _ + -, and begin with one of the "
+            "first two"
+        )
+
+
 def _labels(entries: dict[str, Entry]) -> dict[str, Entry]:
-    """Labels are names of folders."""
     for label in entries:
-        if label != EVERY and not re.fullmatch(LABEL, label):
-            raise ValueError(
-                f"{label!r} cannot be a label: take letters, digits and . _ + -, and begin with one of the "
-                "first two"
-            )
+        try:
+            if label != EVERY:
+                require_label(label)
+        except UserError as error:
+            raise ValueError(str(error)) from None
     return entries
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-import os
+import mmap
 import shutil
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from thinwire import seeds
 from thinwire.data.augment import Augment
-from thinwire.dataset import Dataset, Raw
+from thinwire.dataset import SCRATCH, Dataset, Raw
 from thinwire.errors import UserError
 from thinwire.files import publish, sha256, write_json, writing
 from thinwire.options import as_dict
@@ -22,7 +22,29 @@ from thinwire.options import as_dict
 MANIFEST = "manifest.json"
 _ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 _SOURCES = "sources.csv"
-_IMAGES_AT_ONCE = 4096
+_PIXELS_AT_ONCE = 2**22
+# Of Linux; Python knows the name from 3.13 on.
+_MAP_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
+
+
+class Rows:
+    """Some rows of a tensor, without a copy of them."""
+
+    def __init__(self, whole: "Images", rows: Tensor) -> None:
+        self._whole, self._rows = whole, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, chosen: Tensor | slice) -> Tensor:
+        return self._whole[self._rows[chosen]]
+
+    def to(self, device: torch.device) -> "Rows":
+        """The same rows of the whole tensor on a device."""
+        return Rows(self._whole.to(device), self._rows.to(device))
+
+
+Images = Tensor | Rows
 
 
 @dataclass(frozen=True)
@@ -35,9 +57,9 @@ class Data:
     augment: Augment
     mean: tuple[float, ...]  # of the training images, by channel, in 0..255
     std: tuple[float, ...]
-    train_images: Tensor  # uint8 [N, C, H, W]
+    train_images: Images  # uint8 [N, C, H, W]
     train_labels: Tensor  # int64 [N]
-    test_images: Tensor
+    test_images: Images
     test_labels: Tensor
     checksums: dict[str, str]  # SHA-256 of each file
 
@@ -57,9 +79,9 @@ class Data:
         held, kept = order[:count].sort().values, order[count:].sort().values
         return replace(
             self,
-            train_images=self.train_images[kept],
+            train_images=Rows(self.train_images, kept),
             train_labels=self.train_labels[kept],
-            test_images=self.train_images[held],
+            test_images=Rows(self.train_images, held),
             test_labels=self.train_labels[held],
         )
 
@@ -68,16 +90,17 @@ def lay_out(name: str, dataset: Dataset, folder: Path, place: Path | None, downl
     """Fetch a data set and lay it out in `folder`: four arrays and the manifest, published at once."""
     raw = dataset.fetch(place, download)
     _require_sound(name, dataset, raw)
-    scratch = folder.with_name(f".{folder.name}.{os.getpid()}")
+    scratch = folder.with_name(f".{folder.name}.scratch")
     with writing(scratch):
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
-        for field in _ARRAYS:
-            dtype = np.uint8 if field.endswith("images") else np.int64
-            _put(scratch / f"{field}.npy", getattr(raw, field), dtype)
         if raw.sources is not None:
             (scratch / _SOURCES).write_text(raw.sources)
-    mean, std = _statistics(np.load(scratch / "train_images.npy", mmap_mode="r", allow_pickle=False))
+        mean, std = _statistics(raw.train_images)
+        # What is moved comes last: it cannot be made again in no time.
+        for field in sorted(_ARRAYS, key=lambda field: isinstance(getattr(raw, field), np.memmap)):
+            dtype = np.uint8 if field.endswith("images") else np.int64
+            _put(scratch / f"{field}.npy", getattr(raw, field), dtype)
     manifest = {
         "name": name,
         "options": as_dict(dataset.config),
@@ -94,10 +117,17 @@ def lay_out(name: str, dataset: Dataset, folder: Path, place: Path | None, downl
             for path in sorted(scratch.iterdir())
         },
     }
-    write_json(scratch / MANIFEST, manifest)
+    write_json(scratch / MANIFEST, manifest | {"sha256": _digest(manifest)})
     for path in scratch.iterdir():
         path.chmod(0o444)  # what took long to make is not overwritten by mistake
     publish(scratch, folder)
+    shutil.rmtree(download / SCRATCH, ignore_errors=True)
+
+
+def _digest(manifest: dict[str, Any]) -> str:
+    """Of all that a manifest says but this."""
+    content = {key: value for key, value in manifest.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def load(folder: Path, dataset: Dataset) -> Data:
@@ -117,6 +147,8 @@ def load(folder: Path, dataset: Dataset) -> Data:
         raise UserError(f"{folder / MANIFEST} cannot be read ({error}): {again}") from None
     if not _is_manifest(manifest):
         raise UserError(f"{folder / MANIFEST} is not the manifest of a data set: {again}")
+    if manifest["sha256"] != _digest(manifest):
+        raise UserError(f"{folder / MANIFEST} is not as it was written: {again}")
     if manifest["options"] != as_dict(dataset.config):
         raise UserError(
             f"{folder} was laid out with the options {manifest['options']}, and asked for are "
@@ -140,8 +172,7 @@ def load(folder: Path, dataset: Dataset) -> Data:
             raise UserError(f"{path} is not the file that was prepared (its SHA-256 differs): {again}")
         if name == _SOURCES:
             continue
-        # A private map of the file: all processes of a machine share its pages, and nobody changes the file.
-        tensors[path.stem] = torch.from_numpy(np.load(path, mmap_mode="c", allow_pickle=False))
+        tensors[path.stem] = _mapped(path)
     return Data(
         name=manifest["name"],
         classes=manifest["classes"],
@@ -157,6 +188,19 @@ def load(folder: Path, dataset: Dataset) -> Data:
     )
 
 
+def _mapped(path: Path) -> Tensor:
+    """An array's file as memory: all processes of a machine share its pages, and nobody changes the file.
+
+    No room is set aside for changes, so that it may be larger than the memory.
+    """
+    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    with path.open("rb") as file:
+        pages = mmap.mmap(
+            file.fileno(), 0, mmap.MAP_PRIVATE | _MAP_NORESERVE, mmap.PROT_READ | mmap.PROT_WRITE
+        )
+    return torch.from_numpy(np.frombuffer(pages, array.dtype, array.size, array.offset).reshape(array.shape))
+
+
 def _put(path: Path, array: np.ndarray, dtype: type) -> None:
     """Write an array as a file of its own; one that is a memory map of such a file is moved."""
     if isinstance(array, np.memmap) and array.base is not None and array.dtype == dtype:
@@ -168,7 +212,7 @@ def _put(path: Path, array: np.ndarray, dtype: type) -> None:
 
 def _is_manifest(content: Any) -> bool:
     """Does it have what `lay_out` writes?"""
-    keys = {"name", "options", "classes", "shape", "mean", "std", "augment", "files"}
+    keys = {"sha256", "name", "options", "classes", "shape", "mean", "std", "augment", "files"}
     arrays = {f"{field}.npy" for field in _ARRAYS}
     return isinstance(content, dict) and keys <= set(content) and set(content["files"]) - {_SOURCES} == arrays
 
@@ -195,8 +239,9 @@ def _statistics(images: np.ndarray) -> tuple[list[float], list[float]]:
     values = np.arange(256)
     for channel in range(images.shape[1]):
         counts = np.zeros(256, np.int64)
-        for start in range(0, len(images), _IMAGES_AT_ONCE):
-            part = images[start : start + _IMAGES_AT_ONCE, channel]
+        at_once = max(1, _PIXELS_AT_ONCE // images[0, 0].size)
+        for start in range(0, len(images), at_once):
+            part = images[start : start + at_once, channel]
             counts += np.bincount(part.ravel(), minlength=256)
         average = float((counts * values).sum() / counts.sum())
         variance = float((counts * (values - average) ** 2).sum() / counts.sum())

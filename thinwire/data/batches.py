@@ -1,5 +1,6 @@
 """Which images each worker sees at each step."""
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,9 +13,6 @@ from thinwire.data.arrays import Data
 from thinwire.data.mixup import mixup
 from thinwire.errors import UserError
 
-# Of contiguous reading: images read in one go, and how many such chunks are shuffled together.
-_CHUNK, _CHUNKS_AT_ONCE = 256, 16
-
 
 class Batches:
     """The training batches of all workers.
@@ -23,7 +21,7 @@ class Batches:
     at the end is dropped); worker w takes the w-th part of each. So W workers with b images each see
     the images that one worker with W b would see.
 
-    With contiguous reading each worker takes its images from a range of its own, see `readers`.
+    With contiguous reading each worker takes its images in the order of a reader, see `readers`.
     """
 
     def __init__(
@@ -37,7 +35,8 @@ class Batches:
         mixup_alpha: float = 0.0,
         reading: str = "random",
     ) -> None:
-        self._images = data.train_images.to(device)
+        self._device = device
+        self._images = data.train_images if _is_too_large(data, device) else data.train_images.to(device)
         self._labels = data.train_labels.to(device)
         self._normalise = Normalise(data, device, dtype)
         self._augment = data.augment
@@ -66,9 +65,9 @@ class Batches:
         epoch, place = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             order = self._contiguous(epoch) if self._reading == "contiguous" else self._random(epoch)
-            self._order, self._epoch = order.to(self._images.device), epoch
+            self._order, self._epoch = order, epoch
         chosen = self._order[place * self._batch : (place + 1) * self._batch]
-        images = self._images[chosen]
+        images = self._images[chosen].to(self._device)
         if self._augment:
             for stream, seed in zip(self._streams, self._augment_seeds):
                 stream.manual_seed(seeds.at_step(seed, step))
@@ -94,13 +93,22 @@ class Batches:
         """Each worker reads a range of its own; here batch after batch, as the steps take them."""
         share, own = self._batch // self._workers, []
         for worker in range(self._workers):
-            chunk = max(1, min(_CHUNK, len(self._images) // (self._workers * _CHUNKS_AT_ONCE)))
+            records = len(self._images)
+            chunk = readers.chunk_size(records, self._workers)
             loads = readers.contiguous(
-                len(self._images), self._workers, worker, epoch, self._order_seed, chunk, _CHUNKS_AT_ONCE
+                records, self._workers, worker, epoch, self._order_seed, chunk, readers.CHUNKS_AT_ONCE
             )
             order = torch.from_numpy(np.concatenate([load.order for load in loads]))
             own.append(order[: self.steps_per_epoch * share].view(self.steps_per_epoch, share))
         return torch.stack(own, dim=1).flatten()
+
+
+def _is_too_large(data: Data, device: torch.device) -> bool:
+    """Would the training images take more than a quarter of a GPU's free memory? Then they stay outside."""
+    if device.type != "cuda":
+        return False
+    free, _ = torch.cuda.mem_get_info(device)
+    return len(data.train_images) * math.prod(data.shape) > free / 4
 
 
 class Normalise:

@@ -60,7 +60,7 @@ def find(archives: list[Archive], place: Path | None, downloads: Path) -> tuple[
     """
     for folder in [place] if place else [downloads]:
         for archive in archives:
-            if (folder / archive.name).exists():
+            if (folder / archive.name).is_file():
                 return _verified(folder / archive.name, archive), archive
     names = " or ".join(archive.name for archive in archives)
     if place:

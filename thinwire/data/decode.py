@@ -1,14 +1,14 @@
-"""Image files to arrays of bytes: decoded once, by all cores, and gone on with after an interruption."""
+"""Image files to arrays of bytes: decoded once, on all cores, and gone on with after an interruption."""
 
 import hashlib
 import io
 import json
 import os
 from collections import deque
-from collections.abc import Iterable
-from concurrent.futures import Future, ProcessPoolExecutor
+from collections.abc import Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +21,11 @@ from thinwire.data.image_tree import Entry, ImageTree
 from thinwire.errors import UserError
 from thinwire.files import write_json, writing
 
-_CHUNK = 64  # images that one process decodes at a time
+# Raised when the same file would be decoded to other bytes.
+_VERSION = 1
+_FORMATS = ("JPEG", "PNG")  # no other decoder is ever asked: some of Pillow's start programs
+_MOST_PIXELS = 100_000_000  # of an image; ImageNet's largest has 61 million
+_CHUNK = 64  # images that one thread decodes at a time
 _CHUNKS_BETWEEN_NOTES = 16
 
 
@@ -32,66 +36,83 @@ class Decoded(NamedTuple):
     sha256: np.ndarray  # uint8 [N, 32], of the image files
 
 
-def decode(tree: ImageTree, entries: list[Entry], size: int, path: Path) -> Decoded:
+def decode(tree: ImageTree, entries: list[Entry], rows: np.ndarray, size: int, path: Path) -> Decoded:
     """Decode images into a file, and the digests of what they were decoded from into another.
 
-    The shorter side is made `size` pixels long, and the middle is cut out. How far it has come is noted
-    beside the files; what another note stands beside is begun anew.
+    The square in the middle is made `size` pixels wide. How far it has come is noted beside the files; what
+    is there for anything else is begun anew.
+
+    Args:
+        tree: where the entries are.
+        entries: in the order of the tree.
+        rows: where in the file each of them goes [N].
+        size: pixels.
+        path: of the file, which ends in .npy.
 
     Raises:
         UserError: an image cannot be decoded, or there is no room.
     """
     note, digests = path.with_suffix(".json"), path.with_suffix(".sha256.npy")
-    identity = hashlib.sha256(json.dumps([size, entries]).encode()).hexdigest()
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        done = _done(note, identity) if path.exists() and digests.exists() else 0
-        mode = "r+" if done else "w+"
-        images = np.lib.format.open_memmap(path, mode, np.uint8, (len(entries), 3, size, size))
-        sha256 = np.lib.format.open_memmap(digests, mode, np.uint8, (len(entries), 32))
-    write_json(note, {"identity": identity, "done": done})
+    work = json.dumps([_VERSION, size, entries, rows.tolist()])
+    identity = hashlib.sha256(work.encode()).hexdigest()
+    shapes = {path: (len(entries), 3, size, size), digests: (len(entries), 32)}
+    done = _done(note, identity, shapes)
+    if not done:
+        write_json(note, {"identity": identity, "done": 0})
+        for file, shape in shapes.items():
+            _make_room(file, shape)
+    images, sha256 = (np.lib.format.open_memmap(file, "r+") for file in shapes)
     console = Console()
-    columns = (
-        TextColumn("decode"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("images"),
-        TimeRemainingColumn(),
-    )
+    columns = (TextColumn("decode"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("decode", total=len(entries), completed=done)
-        for start, part in _in_parallel(tree, entries, done, size):
-            done = start + len(part.images)
-            images[start:done], sha256[start:done] = part
-            bar.update(task, completed=done)
-            if done // _CHUNK % _CHUNKS_BETWEEN_NOTES == 0 or done == len(entries):
-                images.flush()
-                sha256.flush()
-                write_json(note, {"identity": identity, "done": done})
+        with closing(_in_parallel(tree, entries, done, size)) as chunks:
+            for start, part in chunks:
+                done = start + len(part.images)
+                images[rows[start:done]], sha256[rows[start:done]] = part
+                bar.update(task, completed=done)
+                if done // _CHUNK % _CHUNKS_BETWEEN_NOTES == 0 or done == len(entries):
+                    images.flush()
+                    sha256.flush()
+                    write_json(note, {"identity": identity, "done": done})
+    if done != len(entries):
+        raise UserError(f"{tree.path} gave {done:,} of its {len(entries):,} images: fetch it again")
     return Decoded(images, sha256)
 
 
-def _done(note: Path, identity: str) -> int:
+def _done(note: Path, identity: str, shapes: dict[Path, tuple[int, ...]]) -> int:
     """How many images of the same work are in place."""
     try:
         content = json.loads(note.read_text())
+        there = all(np.load(file, mmap_mode="r").shape == shape for file, shape in shapes.items())
     except (OSError, ValueError):
         return 0
-    return content["done"] if content["identity"] == identity else 0
+    return content["done"] if there and content["identity"] == identity else 0
+
+
+def _make_room(path: Path, shape: tuple[int, ...]) -> None:
+    """An array of zeros on disk, with all its room taken: a full disk is found now, and not while writing."""
+    with writing(path):
+        np.lib.format.open_memmap(path, "w+", np.uint8, shape).flush()
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
 def _in_parallel(
     tree: ImageTree, entries: list[Entry], done: int, size: int
-) -> Iterable[tuple[int, Decoded]]:
-    """Chunks of decoded images with the number of their first, in order; a few chunks ahead, not more."""
-    processes = os.cpu_count() or 1
-    contents = zip(entries[done:], tree.contents(entries[done:]))
+) -> Generator[tuple[int, Decoded], None, None]:
+    """Chunks of decoded images with the number of their first, in order; a few chunks ahead, not more.
+
+    Threads: Pillow decodes and resizes without the interpreter's lock.
+    """
+    threads = len(os.sched_getaffinity(0))
     waiting: deque[tuple[int, Future[Decoded]]] = deque()
-    with ProcessPoolExecutor(processes, get_context("forkserver")) as pool:
+    with closing(tree.contents(entries[done:])) as files, ThreadPoolExecutor(threads) as pool:
+        contents = zip(entries[done:], files)
         try:
             while True:
-                while len(waiting) < 2 * processes and (chunk := list(islice(contents, _CHUNK))):
-                    waiting.append((done, pool.submit(_decode_chunk, str(tree.path), chunk, size)))
+                while len(waiting) < 2 * threads and (chunk := list(islice(contents, _CHUNK))):
+                    waiting.append((done, pool.submit(_decode_chunk, tree.path, chunk, size)))
                     done += len(chunk)
                 if not waiting:
                     return
@@ -101,26 +122,24 @@ def _in_parallel(
             pool.shutdown(cancel_futures=True)
 
 
-def _decode_chunk(where: str, chunk: list[tuple[Entry, bytes]], size: int) -> Decoded:
+def _decode_chunk(where: Path, chunk: list[tuple[Entry, bytes]], size: int) -> Decoded:
     digests = [np.frombuffer(hashlib.sha256(content).digest(), np.uint8) for _, content in chunk]
     images = [_decode_one(where, entry, content, size) for entry, content in chunk]
     return Decoded(np.stack(images), np.stack(digests))
 
 
-def _decode_one(where: str, entry: Entry, content: bytes, size: int) -> np.ndarray:
+def _decode_one(where: Path, entry: Entry, content: bytes, size: int) -> np.ndarray:
     """One image [3, size, size]."""
     try:
-        with Image.open(io.BytesIO(content)) as image:
-            image.draft(
-                "RGB", (size, size)
-            )  # JPEG: decodes at a half, a quarter or an eighth, if that is enough
-            small = image.convert("RGB")
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
+            if image.width * image.height > _MOST_PIXELS:
+                raise ValueError(f"it has {image.width} x {image.height} pixels")
+            image.draft("RGB", (size, size))  # JPEG: at a half, a quarter or an eighth, if that is enough
+            whole = image.convert("RGB")
+    except (OSError, ValueError, SyntaxError, MemoryError, Image.DecompressionBombError) as error:
         raise UserError(f"{where}: {entry.name} cannot be decoded ({error}): fetch it again") from None
-    scale = size / min(small.size)
-    width, height = (max(size, round(side * scale)) for side in small.size)
-    left, top = (width - size) // 2, (height - size) // 2
-    small = small.resize((width, height), Image.Resampling.BILINEAR).crop(
-        (left, top, left + size, top + size)
-    )
+    side = min(whole.size)
+    left, top = (whole.width - side) // 2, (whole.height - side) // 2
+    middle = (left, top, left + side, top + side)
+    small = whole.resize((size, size), Image.Resampling.BILINEAR, box=middle)
     return np.asarray(small).transpose(2, 0, 1)

@@ -65,10 +65,11 @@ def _continue(url: str, partial: Path) -> None:
     with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
         # A server that does not know ranges sends everything again, with status 200.
         goes_on = answer.status == 206
-        with _progress(partial.stem, answer.length, have if goes_on else 0) as show, writing(partial):
+        with _progress(partial.stem, answer.length, have if goes_on else 0) as show:
             with partial.open("ab" if goes_on else "wb") as file:
                 while block := answer.read(_BLOCK_BYTES):
-                    file.write(block)
+                    with writing(partial):
+                        file.write(block)
                     show(len(block))
             missing = answer.length  # what the server announced and did not send
     if missing:

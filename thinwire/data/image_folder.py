@@ -7,17 +7,18 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from thinwire import seeds
 from thinwire.data.augment import Augment
 from thinwire.data.decode import decode
 from thinwire.data.image_tree import PARTS, ImageTree
-from thinwire.dataset import Dataset, Raw
+from thinwire.dataset import SCRATCH, Dataset, Raw
 from thinwire.errors import UserError
 
 
 class ImageFolder(Dataset):
     """The base of these data sets: a subclass says what must be there, and where it is to be had.
 
-    The validation images are the test set.
+    The validation images are the test set. Training images are laid out in an order drawn by lot.
     """
 
     expected: ClassVar[dict[str, int] | None] = None  # images of train and val; None: any number
@@ -52,10 +53,12 @@ class ImageFolder(Dataset):
         lines = ["name,bytes,sha256"]
         for part in PARTS:
             entries = [entry for entry in tree.entries if entry.part == part]
-            made = decode(tree, entries, self.size, download / f"{part}.npy")
+            rows = _shuffled(len(entries)) if part == "train" else np.arange(len(entries))
+            made = decode(tree, entries, rows, self.size, download / SCRATCH / f"{part}.npy")
+            in_rows = [entries[i] for i in np.argsort(rows)]
             images.append(made.images)
-            labels.append(np.array([number[entry.class_name] for entry in entries]))
-            lines += [f"{e.name},{e.bytes},{bytes(d).hex()}" for e, d in zip(entries, made.sha256)]
+            labels.append(np.array([number[entry.class_name] for entry in in_rows]))
+            lines += [f"{e.name},{e.bytes},{bytes(d).hex()}" for e, d in zip(in_rows, made.sha256)]
         return Raw(images[0], labels[0], images[1], labels[1], "\n".join(lines) + "\n")
 
     def _require_whole(self, tree: ImageTree, classes: list[str]) -> None:
@@ -69,3 +72,8 @@ class ImageFolder(Dataset):
                 raise UserError(
                     f"{tree.path} has {found:,} images in {part}/ instead of {count:,}: {self.how_to_get}"
                 )
+
+
+def _shuffled(count: int) -> np.ndarray:
+    """Where each training image goes: a tree is sorted by class, which a contiguous reader must not see."""
+    return np.random.default_rng(seeds.derive("laid out", count)).permutation(count)

@@ -1,15 +1,20 @@
 """Trees of images, {train,val}/CLASS/*.JPEG, in a folder, a zip or a tar.
 
 An archive is read member by member and nothing of it is unpacked onto the disk; one with a path that leads
-out of it, a link, or an image of absurd size is refused as a whole before anything is read.
+out of it, a link, or a member of absurd size is refused as a whole, before any image is read. Damage is found
+where the form has checksums: a zip's of each member, a gzip's of the whole; a plain tar has them for its
+headers only.
 """
 
+import gzip
 import tarfile
 import zipfile
+import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from thinwire.errors import UserError
 
@@ -17,6 +22,8 @@ PARTS = ("train", "val")
 SUFFIXES = (".jpeg", ".jpg", ".png")
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
 MOST_BYTES = 64 * 2**20  # of one image file
+MOST_HEADER_BYTES = 64 * 2**10  # of one long name in a tar
+_BLOCK_BYTES = 2**20
 
 
 class Entry(NamedTuple):
@@ -26,6 +33,7 @@ class Entry(NamedTuple):
     class_name: str  # the folder's name
     name: str  # its path in the tree
     bytes: int
+    stamp: int  # changes when the file does: time of change, or checksum in a zip
 
 
 class ImageTree:
@@ -35,26 +43,22 @@ class ImageTree:
         """Find the tree in a folder, or in the one archive that lies in it.
 
         Raises:
-            UserError: there is none, or the archive is not to be trusted.
+            UserError: there is none, or the archive is damaged or not to be trusted.
         """
         self.path = _the_archive(path) if path.is_dir() and not _roots(path) else path
-        if self.path.is_dir():
-            self.entries = list(_in_folder(self.path))
-        else:
-            try:
-                self.entries = list(_in_zip(self.path) if self._is_zip else _in_tar(self.path))
-            except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError) as error:
-                raise UserError(f"{self.path} cannot be read ({error}): fetch it again") from None
-        names = Counter(entry.name for entry in self.entries)
-        if twice := [name for name, count in names.items() if count > 1]:
-            raise UserError(f"{self.path} has {twice[0]} more than once: fetch it from its source")
+        with _readable(self.path), closing(self._list()) as entries:
+            self.entries = list(entries)
+        for name, count in Counter(entry.name for entry in self.entries).items():
+            if count > 1:
+                raise UserError(f"{self.path} has {name} more than once: fetch it from its source")
+        roots = sorted({str(PurePosixPath(entry.name).parents[2]) for entry in self.entries})
+        if len(roots) > 1:
+            raise UserError(
+                f"{self.path} has several trees, {roots[0]} and {roots[1]}: leave one of them there"
+            )
         for part in PARTS:
             if not any(entry.part == part for entry in self.entries):
                 raise UserError(f"{self.path} has no images in {part}/CLASS/*.JPEG")
-
-    @property
-    def _is_zip(self) -> bool:
-        return self.path.suffix == ".zip"
 
     def classes(self) -> list[str]:
         """The names of the classes, sorted: those of the training images.
@@ -62,29 +66,59 @@ class ImageTree:
         Raises:
             UserError: a validation image is of another class.
         """
-        names = sorted({entry.class_name for entry in self.entries if entry.part == "train"})
+        names = {entry.class_name for entry in self.entries if entry.part == "train"}
         for entry in self.entries:
-            if entry.part == "val" and entry.class_name not in set(names):
+            if entry.part == "val" and entry.class_name not in names:
                 raise UserError(f"{self.path}: {entry.name} is of a class that has no training image")
-        return names
+        return sorted(names)
 
-    def contents(self, entries: list[Entry]) -> Iterator[bytes]:
-        """The files of some entries, in the order given, which is fastest in the order of the tree."""
-        if self.path.is_dir():
-            for entry in entries:
-                yield (self.path / entry.name).read_bytes()
-        elif self._is_zip:
-            with zipfile.ZipFile(self.path) as archive:
+    def contents(self, entries: list[Entry]) -> Generator[bytes, None, None]:
+        """The files of some entries, which are given in the order of the tree.
+
+        Raises:
+            UserError: one of them cannot be read.
+        """
+        with _readable(self.path):
+            if self.path.is_dir():
                 for entry in entries:
-                    yield archive.read(entry.name)
-        else:
-            with tarfile.open(self.path) as tar:
+                    yield (self.path / entry.name).read_bytes()
+            elif self.path.suffix == ".zip":
+                with zipfile.ZipFile(self.path) as archive:
+                    for entry in entries:
+                        yield archive.read(entry.name)
+            else:
                 wanted = {entry.name for entry in entries}
-                for member in tar:
-                    if member.name in wanted:
-                        file = tar.extractfile(member)
-                        assert file is not None, "entries are plain files"
-                        yield file.read()
+                with closing(_members(self.path)) as members:
+                    for member, tar in members:
+                        if member.name in wanted:
+                            file = tar.extractfile(member)
+                            assert file is not None, "entries are plain files"
+                            yield file.read()
+
+    def _list(self) -> Generator[Entry, None, None]:
+        if self.path.is_dir():
+            return _in_folder(self.path)
+        return _in_zip(self.path) if self.path.suffix == ".zip" else _in_tar(self.path)
+
+
+# What reading an archive or a file may raise; encrypted members and unknown compressions are among them.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    EOFError,
+    OSError,
+    NotImplementedError,
+    RuntimeError,
+)
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGE as error:
+        raise UserError(f"{path} cannot be read ({error}): fetch it again") from None
 
 
 def _the_archive(folder: Path) -> Path:
@@ -104,29 +138,66 @@ def _roots(folder: Path) -> list[Path]:
     return [c for c in candidates if all((c / part).is_dir() for part in PARTS)]
 
 
-def _in_folder(folder: Path) -> Iterator[Entry]:
+def _in_folder(folder: Path) -> Generator[Entry, None, None]:
     root = _roots(folder)[0]
     for part in PARTS:
         for path in sorted((root / part).glob("*/*")):
-            if path.suffix.lower() in SUFFIXES and path.is_file():
-                yield _entry(folder, str(path.relative_to(folder)), path.stat().st_size)
+            name = str(path.relative_to(folder))
+            if _is_image(f"{root.name}/{path.relative_to(root)}") and path.is_file():
+                about = path.stat()
+                yield _entry(folder, part, path.parent.name, name, about.st_size, about.st_mtime_ns)
 
 
-def _in_zip(path: Path) -> Iterator[Entry]:
+def _in_zip(path: Path) -> Generator[Entry, None, None]:
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             link = (info.external_attr >> 16) & 0o170000 == 0o120000
             _require_harmless(path, info.filename, link)
             if not info.is_dir() and _is_image(info.filename):
-                yield _entry(path, info.filename, info.file_size)
+                part, class_name = PurePosixPath(info.filename).parts[-3:-1]
+                yield _entry(path, part, class_name, info.filename, info.file_size, info.CRC)
 
 
-def _in_tar(path: Path) -> Iterator[Entry]:
-    with tarfile.open(path) as tar:
-        for member in tar:
+def _in_tar(path: Path) -> Generator[Entry, None, None]:
+    stamp = path.stat().st_mtime_ns
+    with closing(_members(path)) as members:
+        for member, _ in members:
             _require_harmless(path, member.name, not (member.isfile() or member.isdir()))
             if member.isfile() and _is_image(member.name):
-                yield _entry(path, member.name, member.size)
+                part, class_name = PurePosixPath(member.name).parts[-3:-1]
+                yield _entry(path, part, class_name, member.name, member.size, stamp)
+
+
+class _Member(tarfile.TarInfo):
+    """Refuses names of absurd length, which tarfile reads into memory as a whole."""
+
+    def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
+        long_name = not (self.isreg() or self.isdir() or self.issym() or self.islnk() or self.isdev())
+        if long_name and self.size > MOST_HEADER_BYTES:
+            raise tarfile.ReadError(f"a name in it has {self.size:,} bytes")
+        return super()._proc_member(tar)  # type: ignore[misc]
+
+
+def _members(path: Path) -> Generator[tuple[tarfile.TarInfo, tarfile.TarFile], None, None]:
+    """The members of a tar, compressed or not, read from front to back and to the very end.
+
+    The end is where a gzip has its checksum, and a tar whose headers are damaged has more than zeros there.
+    """
+    with _stream(path) as stream:
+        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Member) as tar:
+            for member in tar:
+                yield member, tar
+            rest = tar.fileobj
+            assert rest is not None, "it is open"
+            while block := rest.read(_BLOCK_BYTES):
+                if any(block):
+                    raise tarfile.ReadError("it is damaged in the middle")
+        while stream.read(_BLOCK_BYTES):
+            pass
+
+
+def _stream(path: Path) -> IO[bytes]:
+    return path.open("rb") if path.suffix == ".tar" else gzip.open(path)  # type: ignore[return-value]
 
 
 def _require_harmless(archive: Path, name: str, special: bool) -> None:
@@ -149,10 +220,13 @@ def _is_image(name: str) -> bool:
     return not hidden and path.suffix.lower() in SUFFIXES and len(path.parts) >= 3 and path.parts[-3] in PARTS
 
 
-def _entry(where: Path, name: str, size: int) -> Entry:
+def _entry(where: Path, part: str, class_name: str, name: str, size: int, stamp: int) -> Entry:
     if size > MOST_BYTES:
         raise UserError(
             f"{where}: {name} has {size:,} bytes, which no image here has: fetch it from its source"
         )
-    *_, part, class_name, _ = PurePosixPath(name).parts
-    return Entry(part, class_name, name, size)
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise UserError(f"{where}: the name {name!r} is no UTF-8: rename the file") from None
+    return Entry(part, class_name, name, size, stamp)

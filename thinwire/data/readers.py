@@ -17,6 +17,14 @@ import numpy as np
 
 from thinwire import seeds
 
+# Chunks that a reader shuffles together, and the most records of one.
+CHUNKS_AT_ONCE, MOST_OF_A_CHUNK = 8, 512
+
+
+def chunk_size(records: int, readers: int) -> int:
+    """Records of a chunk, so that a reader's range has several."""
+    return max(1, min(MOST_OF_A_CHUNK, records // (readers * CHUNKS_AT_ONCE)))
+
 
 class Load(NamedTuple):
     """What a reader reads before it hands on: ranges of the file, and their records as they are used."""
@@ -70,6 +78,8 @@ class RecordFile:
 
     def __init__(self, path: Path) -> None:
         shape = np.load(path, mmap_mode="r", allow_pickle=False)
+        if not shape.flags.c_contiguous:
+            raise ValueError(f"{path} is in Fortran's order: its records do not lie one behind the other")
         self.records = len(shape)
         self.bytes_read = 0
         self.seeks = 0  # reads that do not begin where the last one ended

@@ -113,8 +113,8 @@ class Recipe(Strict):
     augment: bool = Field(default=True, description="false: without the data set's crops and flips")
     reading: Literal["random", "contiguous"] = Field(
         default="random",
-        description="random: one permutation of all images; contiguous: each worker reads a range of the "
-        "file in chunks, the ranges rotate by epoch (HSGD's parallel input)",
+        description="random: one permutation of all images; contiguous: each worker takes a range of the "
+        "file in the order in which chunks of it would be read, the ranges rotate by epoch (HSGD's input)",
     )
     optimizer: Optimizer = Field(description="the optimizer that every method starts from")
     schedule: Schedule = Field(default=Schedule(), description="the learning rate over the run")

@@ -51,11 +51,11 @@ def prepared(cell):
 
 def place_of(dataset):
     """The folder of the user's for this data set, if there is one: PARENT/label, or PARENT/module."""
-    if not DATA:
-        return ""
-    names = dataset, DATASETS[dataset].use
-    folders = [Path(DATA) / name for name in names]
-    return f"--from {shlex.quote(str(next((f for f in folders if f.is_dir()), folders[0])))}"
+    names = (dataset, DATASETS[dataset].use) if DATA else ()
+    for folder in (Path(DATA) / name for name in names):
+        if folder.is_dir():
+            return f"--from {shlex.quote(str(folder))}"
+    return ""
 
 
 def source(kind, name):

@@ -8,7 +8,7 @@ rule data:
         "results/logs/data/{dataset}.txt",
     conda:
         "../../envs/thinwire.yaml"
-    threads: 1
+    threads: workflow.cores
     resources:
         # No param: that the files lie in another folder now is no reason to lay them out again.
         place=lambda wildcards: place_of(wildcards.dataset),
