@@ -391,7 +391,7 @@ def test_the_predictor_sees_images_as_the_recipe_shows_them(tmp_path):
     plain, moved = (
         training_of(tmp_path, task_of(data=small.digits(100, pad=pad), mixup=0.0)) for pad in (0, 2)
     )
-    known = {tuple(image.flatten().tolist()) for image in plain.normalise(plain.data.train_images)}
+    known = {tuple(image.flatten().tolist()) for image in plain.normalise(plain.data.train_images[:])}
     seen = torch.cat([images for images, _ in plain.batches()])
     assert all(tuple(image.flatten().tolist()) in known for image in seen)
     seen = torch.cat([images for images, _ in moved.batches()])
