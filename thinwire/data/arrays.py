@@ -4,6 +4,7 @@ import hashlib
 import json
 import mmap
 import shutil
+import sys
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,8 @@ MANIFEST = "manifest.json"
 _ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 _SOURCES = "sources.csv"
 _PIXELS_AT_ONCE = 2**22
-# Of Linux; Python knows the name from 3.13 on.
-_MAP_NORESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
+# Python knows the name from 3.13 on; elsewhere than on Linux the map does without.
+_MAP_NORESERVE = 0x4000 if sys.platform == "linux" else 0
 
 
 class Rows:

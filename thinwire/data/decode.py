@@ -94,8 +94,9 @@ def _make_room(path: Path, shape: tuple[int, ...]) -> None:
     """An array of zeros on disk, with all its room taken: a full disk is found now, and not while writing."""
     with writing(path):
         np.lib.format.open_memmap(path, "w+", np.uint8, shape).flush()
-        with path.open("r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+        if hasattr(os, "posix_fallocate"):  # not on every system
+            with path.open("r+b") as file:
+                os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
 def _in_parallel(
@@ -105,7 +106,7 @@ def _in_parallel(
 
     Threads: Pillow decodes and resizes without the interpreter's lock.
     """
-    threads = len(os.sched_getaffinity(0))
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     waiting: deque[tuple[int, Future[Decoded]]] = deque()
     with closing(tree.contents(entries[done:])) as files, ThreadPoolExecutor(threads) as pool:
         contents = zip(entries[done:], files)
