@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from thinwire.errors import MethodError
-from thinwire.files import publish, sha256, write_json, writing
+from thinwire.files import aside, publish, sha256, write_json, writing
 
 KEPT = 2
 _TENSORS, _TREE = "tensors.safetensors", "tree.json"
@@ -42,11 +42,8 @@ def save(folder: Path, step: int, state: Any) -> None:
 
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
     """Write a safetensors file aside and rename it into place."""
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_name(f".{path.name}.{os.getpid()}")
-        save_file(tensors, aside)
-        aside.replace(path)
+    with aside(path) as scratch:
+        save_file(tensors, scratch)
 
 
 def latest(folder: Path, warn: Callable[[str], None]) -> Any:

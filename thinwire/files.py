@@ -33,16 +33,21 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a file aside and rename it into place."""
+@contextmanager
+def aside(path: Path) -> Iterator[Path]:
+    """Where to write a file, which is renamed into place when it is whole."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_name(f".{path.name}.{os.getpid()}")
-        with aside.open("w") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
+        scratch = path.with_name(f".{path.name}.{os.getpid()}")
+        yield scratch
+        _sync(scratch)
+        scratch.replace(path)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file aside and rename it into place."""
+    with aside(path) as scratch:
+        scratch.write_text(text)
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -55,19 +55,20 @@ class Plugin:
 
     def defines(self, hook: str) -> bool:
         """Does its class define this hook? Its code is not run for that."""
-        tree = self._tree() or ast.Module([], [])
-        classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-        own = [node for c in classes if c.name == CLASS[self.kind] for node in c.body]
-        return any(isinstance(node, ast.FunctionDef) and node.name == hook for node in own)
+        return any(isinstance(node, ast.FunctionDef) and node.name == hook for node in self._body())
 
     def literal(self, name: str) -> Any:
         """What its class assigns to a declaration, written out as a constant; None if nothing."""
-        tree = self._tree() or ast.Module([], [])
-        classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-        for node in (node for c in classes if c.name == CLASS[self.kind] for node in c.body):
+        for node in self._body():
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
                 return ast.literal_eval(node.value)
         return None
+
+    def _body(self) -> list[ast.stmt]:
+        """What stands in its class."""
+        tree = self._tree() or ast.Module([], [])
+        classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+        return [node for c in classes if c.name == CLASS[self.kind] for node in c.body]
 
     def _tree(self) -> ast.Module | None:
         try:
@@ -87,6 +88,11 @@ class Plugin:
         return load_file(self.kind, self.path, name)
 
 
+def name_of(path: Path) -> str:
+    """The name of the plug-in in this file: its own, or that of its package."""
+    return path.parent.name if path.name == "__init__.py" else path.stem
+
+
 def find(kind: str, root: Path = ROOT) -> dict[str, Plugin]:
     """All plug-ins of one kind, by name.
 
@@ -96,7 +102,7 @@ def find(kind: str, root: Path = ROOT) -> dict[str, Plugin]:
     found: dict[str, Plugin] = {}
     folder = root / f"{kind}s"
     for path in sorted([*folder.glob("*.py"), *folder.glob("*/__init__.py")]):
-        name = path.parent.name if path.name == "__init__.py" else path.stem
+        name = name_of(path)
         if name.startswith("_"):
             continue
         if name in found:

@@ -51,7 +51,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     file = metafunc.config.getoption("--method-file")
     if file:
         path = Path(file)
-        name = path.parent.name if path.name == "__init__.py" else path.stem
+        name = plugins.name_of(path)
         subjects = [Subject(name, path, plugins.load_file("method", path, f"thinwire_methods.{name}"))]
     else:
         found = plugins.find("method").values()

@@ -94,6 +94,12 @@ def expected(content, size):
     return np.asarray(square.resize((size, size), Image.Resampling.BILINEAR)).transpose(2, 0, 1)
 
 
+@pytest.mark.parametrize("prefix", ["", "inside/"])
+def test_the_users_folder_may_be_a_hidden_one(prefix, tmp_path):
+    data = laid(tmp_path, put(tmp_path / ".place", "folder", prefix=prefix))
+    assert len(data.train_images) == 10
+
+
 def test_the_middle_is_cut_out_and_nothing_is_squeezed(tmp_path):
     """A wide picture: red to the left, green in the middle, blue to the right."""
     wide = np.zeros((20, 60, 3), np.uint8)

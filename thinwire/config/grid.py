@@ -133,13 +133,14 @@ def _methods(suite: Suite) -> list[Module]:
 
 def _first_alike(method: Module, methods: list[Module], suite: Suite) -> Module:
     """The first method of the suite for which the same is prepared."""
-    plugin = plugins.find("method")[method.use]
-    any_epochs = plugin.literal("prepares_for_any_epochs")
     return next(
         other
         for other in methods
         if (other.use, other.options) == (method.use, method.options)
-        and (any_epochs or suite.recipe_of(other.label) == suite.recipe_of(method.label))
+        and (
+            suite.recipe_of(other.label) == suite.recipe_of(method.label)
+            or plugins.get("method", method.use).literal("prepares_for_any_epochs")
+        )
     )
 
 

@@ -99,7 +99,7 @@ def lay_out(name: str, dataset: Dataset, folder: Path, place: Path | None, downl
             (scratch / _SOURCES).write_text(raw.sources)
         mean, std = _statistics(raw.train_images)
         # What is moved comes last: it cannot be made again in no time.
-        for field in sorted(_ARRAYS, key=lambda field: isinstance(getattr(raw, field), np.memmap)):
+        for field in sorted(_ARRAYS, key=lambda field: _is_a_file(getattr(raw, field))):
             dtype = np.uint8 if field.endswith("images") else np.int64
             _put(scratch / f"{field}.npy", getattr(raw, field), dtype)
     manifest = {
@@ -202,9 +202,14 @@ def _mapped(path: Path) -> Tensor:
     return torch.from_numpy(np.frombuffer(pages, array.dtype, array.size, array.offset).reshape(array.shape))
 
 
+def _is_a_file(array: np.ndarray) -> bool:
+    """Is it a memory map of a whole file, and not of a part of one?"""
+    return isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap)
+
+
 def _put(path: Path, array: np.ndarray, dtype: type) -> None:
-    """Write an array as a file of its own; one that is a memory map of such a file is moved."""
-    if isinstance(array, np.memmap) and array.base is not None and array.dtype == dtype:
+    """Write an array as a file of its own; one that is such a file is moved."""
+    if isinstance(array, np.memmap) and _is_a_file(array) and array.dtype == dtype:
         array.flush()
         shutil.move(str(array.filename), path)
     else:
@@ -238,9 +243,9 @@ def _statistics(images: np.ndarray) -> tuple[list[float], list[float]]:
     """Mean and standard deviation by channel, from the counts of the 256 values."""
     mean, std = [], []
     values = np.arange(256)
+    at_once = max(1, _PIXELS_AT_ONCE // images[0, 0].size)
     for channel in range(images.shape[1]):
         counts = np.zeros(256, np.int64)
-        at_once = max(1, _PIXELS_AT_ONCE // images[0, 0].size)
         for start in range(0, len(images), at_once):
             part = images[start : start + at_once, channel]
             counts += np.bincount(part.ravel(), minlength=256)

@@ -92,9 +92,9 @@ class Batches:
     def _contiguous(self, epoch: int) -> Tensor:
         """Each worker reads a range of its own; here batch after batch, as the steps take them."""
         share, own = self._batch // self._workers, []
+        records = len(self._images)
+        chunk = readers.chunk_size(records, self._workers)
         for worker in range(self._workers):
-            records = len(self._images)
-            chunk = readers.chunk_size(records, self._workers)
             loads = readers.contiguous(
                 records, self._workers, worker, epoch, self._order_seed, chunk, readers.CHUNKS_AT_ONCE
             )

@@ -143,9 +143,9 @@ def _in_folder(folder: Path) -> Generator[Entry, None, None]:
     for part in PARTS:
         for path in sorted((root / part).glob("*/*")):
             name = str(path.relative_to(folder))
-            if _is_image(f"{root.name}/{path.relative_to(root)}") and path.is_file():
+            if _is_image(name) and path.is_file():
                 about = path.stat()
-                yield _entry(folder, part, path.parent.name, name, about.st_size, about.st_mtime_ns)
+                yield _entry(folder, name, about.st_size, about.st_mtime_ns)
 
 
 def _in_zip(path: Path) -> Generator[Entry, None, None]:
@@ -154,8 +154,7 @@ def _in_zip(path: Path) -> Generator[Entry, None, None]:
             link = (info.external_attr >> 16) & 0o170000 == 0o120000
             _require_harmless(path, info.filename, link)
             if not info.is_dir() and _is_image(info.filename):
-                part, class_name = PurePosixPath(info.filename).parts[-3:-1]
-                yield _entry(path, part, class_name, info.filename, info.file_size, info.CRC)
+                yield _entry(path, info.filename, info.file_size, info.CRC)
 
 
 def _in_tar(path: Path) -> Generator[Entry, None, None]:
@@ -164,8 +163,7 @@ def _in_tar(path: Path) -> Generator[Entry, None, None]:
         for member, _ in members:
             _require_harmless(path, member.name, not (member.isfile() or member.isdir()))
             if member.isfile() and _is_image(member.name):
-                part, class_name = PurePosixPath(member.name).parts[-3:-1]
-                yield _entry(path, part, class_name, member.name, member.size, stamp)
+                yield _entry(path, member.name, member.size, stamp)
 
 
 class _Member(tarfile.TarInfo):
@@ -220,7 +218,7 @@ def _is_image(name: str) -> bool:
     return not hidden and path.suffix.lower() in SUFFIXES and len(path.parts) >= 3 and path.parts[-3] in PARTS
 
 
-def _entry(where: Path, part: str, class_name: str, name: str, size: int, stamp: int) -> Entry:
+def _entry(where: Path, name: str, size: int, stamp: int) -> Entry:
     if size > MOST_BYTES:
         raise UserError(
             f"{where}: {name} has {size:,} bytes, which no image here has: fetch it from its source"
@@ -229,4 +227,5 @@ def _entry(where: Path, part: str, class_name: str, name: str, size: int, stamp:
         name.encode()
     except UnicodeEncodeError:
         raise UserError(f"{where}: the name {name!r} is no UTF-8: rename the file") from None
+    part, class_name = PurePosixPath(name).parts[-3:-1]
     return Entry(part, class_name, name, size, stamp)
