@@ -27,7 +27,7 @@ from thinwire.traffic.ledger import KINDS, Ledger
 
 if TYPE_CHECKING:
     from thinwire.method import Server
-    from thinwire.transport.inprocess import InProcess
+    from thinwire.transport.transport import Transport
 
 T = TypeVar("T")
 # What a worker encodes: tensors by kind (see traffic.ledger.KINDS). Any of them may be empty.
@@ -95,7 +95,7 @@ class Channel:
         members: tuple[int, ...],
         nodes: tuple[int, ...],
         worker: int,
-        transport: InProcess,
+        transport: Transport,
         ledger: Ledger,
     ) -> None:
         self.name = name

@@ -44,3 +44,12 @@ class Cluster:
         """The workers with this worker's place, one on each node."""
         place = worker % self.workers_per_node
         return tuple(range(place, self.workers, self.workers_per_node))
+
+    def groups(self, worker: int) -> dict[str, tuple[int, ...]]:
+        """The members of each channel of a worker, by the channel's name; `quiet` is for evaluation."""
+        return {
+            "world": self.world(),
+            "node": self.node_mates(worker),
+            "across": self.across_nodes(worker),
+            "quiet": self.world(),
+        }

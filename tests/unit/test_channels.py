@@ -16,7 +16,7 @@ class World:
 
     def __init__(self, workers, nodes=1, kind=Channel):
         cluster = Cluster(workers, nodes)
-        self.transport = InProcess()
+        self.transport = InProcess(workers)
         self.ledgers = [Ledger() for _ in range(workers)]
         self.world = [
             kind(

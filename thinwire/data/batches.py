@@ -1,7 +1,7 @@
 """Which images each worker sees at each step."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ from thinwire.errors import UserError
 
 
 class Batches:
-    """The training batches of all workers.
+    """The training batches of the workers.
 
     An epoch is one seeded permutation of the training set, cut into global batches (what is left over
     at the end is dropped); worker w takes the w-th part of each. So W workers with b images each see
@@ -34,7 +34,9 @@ class Batches:
         dtype: torch.dtype,
         mixup_alpha: float = 0.0,
         reading: str = "random",
+        ranks: Sequence[int] | None = None,
     ) -> None:
+        """Batches for the workers `ranks`, or for all."""
         self._device = device
         self._images = data.train_images if _is_too_large(data, device) else data.train_images.to(device)
         self._labels = data.train_labels.to(device)
@@ -44,10 +46,11 @@ class Batches:
         self._workers = workers
         self._reading = reading
         self._order_seed = seeds.derive(seed, "order")
-        self._augment_seeds = [seeds.derive(seed, "augment", worker) for worker in range(workers)]
+        self._ranks = list(range(workers) if ranks is None else ranks)
+        self._augment_seeds = [seeds.derive(seed, "augment", worker) for worker in self._ranks]
         self._mixup, self._classes = mixup_alpha, data.classes
-        self._mixup_seeds = [seeds.derive(seed, "mixup", worker) for worker in range(workers)]
-        self._streams = [torch.Generator() for _ in range(workers)]
+        self._mixup_seeds = [seeds.derive(seed, "mixup", worker) for worker in self._ranks]
+        self._streams = [torch.Generator() for _ in self._ranks]
         self._epoch = -1
         self._order = torch.empty(0)
         self.steps_per_epoch = len(self._images) // self._batch
@@ -58,7 +61,7 @@ class Batches:
             )
 
     def at(self, step: int) -> list[tuple[Tensor, Tensor]]:
-        """Images [b, C, H, W], normalised, and labels [b] of each worker at this step.
+        """Images [b, C, H, W], normalised, and labels [b] of each of the workers at this step.
 
         With mixup the labels are shares of the classes [b, classes].
         """
@@ -67,6 +70,7 @@ class Batches:
             order = self._contiguous(epoch) if self._reading == "contiguous" else self._random(epoch)
             self._order, self._epoch = order, epoch
         chosen = self._order[place * self._batch : (place + 1) * self._batch]
+        chosen = chosen.view(self._workers, -1)[self._ranks].flatten()
         images = self._images[chosen].to(self._device)
         if self._augment:
             for stream, seed in zip(self._streams, self._augment_seeds):
@@ -74,8 +78,8 @@ class Batches:
             images = self._augment(images, self._streams)
         batches = list(
             zip(
-                self._normalise(images).chunk(self._workers),
-                self._labels[chosen].chunk(self._workers),
+                self._normalise(images).chunk(len(self._ranks)),
+                self._labels[chosen].chunk(len(self._ranks)),
             )
         )
         if not self._mixup:
@@ -123,10 +127,10 @@ class Normalise:
 
 
 def scoring_batches(
-    data: Data, device: torch.device, dtype: torch.dtype, size: int = 500
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Images and labels of the test set, in order, normalised."""
+    data: Data, device: torch.device, dtype: torch.dtype, scorer: int = 0, of: int = 1, size: int = 500
+) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """Number, images and labels of every `of`-th batch of the test set, in order, normalised."""
     normalise = Normalise(data, device, dtype)
-    for start in range(0, len(data.test_images), size):
-        images = data.test_images[start : start + size].to(device)
-        yield normalise(images), data.test_labels[start : start + size].to(device)
+    for batch in range(scorer, -(-len(data.test_images) // size), of):
+        part = slice(batch * size, (batch + 1) * size)
+        yield batch, normalise(data.test_images[part].to(device)), data.test_labels[part].to(device)

@@ -7,15 +7,16 @@ any step and goes on to the same bits.
 
 import copy
 import math
+import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from thinwire.clock import Clock
+from thinwire.clock import CLOCKS, Clock
 from thinwire.data.batches import Batches
 from thinwire.errors import MethodError
 from thinwire.method import Method
@@ -25,9 +26,11 @@ from thinwire.train.evaluate import evaluate
 from thinwire.train.task import Task, initial_model
 from thinwire.train.worker import Worker
 from thinwire.transport.inprocess import InProcess
+from thinwire.transport.transport import Transport
 
-# Losses stay on the device and are looked at together, so that a GPU need not be waited for every step.
-STEPS_BETWEEN_LOOKS = 20
+# Losses stay on the device and are looked at together, so that a GPU need not be waited for every step. It is
+# then too that processes hear from each other who has been asked to stop: about once a second.
+MOST_STEPS_BETWEEN_LOOKS, SECONDS_BETWEEN_LOOKS = 20, 1.0
 
 
 class Diverged(Exception):
@@ -39,10 +42,14 @@ class Diverged(Exception):
 
 
 class Trainer:
-    """One run of one method, in process."""
+    """One run of one method: all of its workers, or those that live in this process."""
 
-    def __init__(self, task: Task, method: type[Method], config: Any) -> None:
+    def __init__(
+        self, task: Task, method: type[Method], config: Any, transport: Transport | None = None
+    ) -> None:
         self.task = task
+        transport = InProcess(task.cluster.workers) if transport is None else transport
+        self.transport: Transport = transport
         recipe, cluster = task.recipe, task.cluster
         self.batches = Batches(
             task.data,
@@ -53,6 +60,7 @@ class Trainer:
             task.dtype,
             recipe.mixup,
             recipe.reading,
+            transport.ranks,
         )
         self.steps_per_epoch = self.batches.steps_per_epoch
         self.total_steps = self.steps_per_epoch * recipe.epochs
@@ -60,24 +68,32 @@ class Trainer:
         self.curve: list[dict[str, Any]] = []
         self.traffic: list[dict[str, Any]] = []
         self.clock = Clock(task.device)
-        self.transport = InProcess()
         first = initial_model(task)
         self.workers = [
             Worker(
                 rank,
-                first if rank == 0 else copy.deepcopy(first),
+                first if rank == transport.ranks[0] else copy.deepcopy(first),
                 method,
                 config,
                 recipe,
                 cluster,
                 self.steps_per_epoch,
                 task.seed,
-                self.transport,
+                transport,
             )
-            for rank in range(cluster.workers)
+            for rank in transport.ranks
         ]
-        # Of the steps not yet looked at: the step, counted from 1, and the loss of each worker.
+        # Of the steps not yet looked at: the step, counted from 1, and the losses of this process's workers.
         self._losses: list[tuple[int, list[Tensor]]] = []
+        self._steps_between_looks = 1
+        self._looked_at = time.perf_counter()
+        # The signal that asks this process to stop, and what at the last look was the signal to any of them.
+        self.asked_to_stop = 0
+        self.stop = 0
+        # Did the last step end with a look? And how long has the run been under way, for all processes alike?
+        self.looked = False
+        self.elapsed_seconds = 0.0
+        self._began = time.perf_counter()
         # Sum of the losses over workers and steps since the last evaluation, and their number.
         self._train_loss = [0.0, 0]
         self._announces = method.forward_ready is not Method.forward_ready
@@ -121,7 +137,7 @@ class Trainer:
                 self._train_step()
             except Exception:
                 # A method may choke on a NaN before the loss is looked at.
-                self._look_at_losses()
+                _require_finite(*self._take_losses())
                 raise
             self.clock.switch("harness")
             if after_step is not None:
@@ -132,8 +148,9 @@ class Trainer:
         lr = learning_rate(task.recipe, task.cluster.workers, step, self.steps_per_epoch)
         batches = self.batches.at(step)
         samples = [len(images) for images, _ in batches]
+        of_all = sum(samples) * task.cluster.workers // len(samples)
         for worker, own in zip(self.workers, samples):
-            worker.begin(step, lr, own, sum(samples))
+            worker.begin(step, lr, own, of_all)
         if self._announces:
             self._together(Worker.forward_ready)
         with torch.enable_grad():
@@ -144,13 +161,13 @@ class Trainer:
         self._require_settled()
         self.step = step + 1
         epoch, into_epoch = divmod(self.step, self.steps_per_epoch)
+        self.looked = into_epoch == 0 or len(self._losses) >= self._steps_between_looks
+        if self.looked:
+            self._look()
         if into_epoch == 0:
             self._end_epoch(epoch)
-        elif len(self._losses) == STEPS_BETWEEN_LOOKS:
-            self._look_at_losses()
 
     def _end_epoch(self, epochs: int) -> None:
-        self._look_at_losses()
         self._together(Worker.epoch_end)
         self._require_settled()
         for worker in self.workers:
@@ -173,15 +190,27 @@ class Trainer:
 
     def sent(self) -> dict[str, float]:
         """What has passed so far, in bytes: means over the workers, and the busiest link's."""
-        return _bytes([worker.ledger.total() for worker in self.workers])
+        totals = self.transport.share([astuple(worker.ledger.total()) for worker in self.workers])
+        return _bytes([Bytes(*total) for total in totals])
 
     def _evaluate(self, epochs: int) -> None:
         """Score what would be shipped now, and note where the run stands."""
+        # What is still on its way costs the training time, as it does where it lands.
+        self.transport.arrive()
         self.clock.switch("eval")
         weights, buffers = self.shipped()
         if not all(bool(weight.isfinite().all()) for weight in weights):
             raise Diverged(self.step)
-        score = evaluate(self.workers[0].model, weights, buffers, self.task.data, self.task.dtype)
+        score = evaluate(
+            self.workers[0].model,
+            weights,
+            buffers,
+            self.task.data,
+            self.task.dtype,
+            self.transport.ranks,
+            self.task.cluster.workers,
+            self.transport.share,
+        )
         self.clock.switch("harness")
         total, count = self._train_loss
         self._train_loss = [0.0, 0]
@@ -195,13 +224,14 @@ class Trainer:
                 "test_loss": score.loss,
                 "test_accuracy_percent": score.accuracy_percent,
                 **self.sent(),
-                **{f"{name}_seconds": value for name, value in self.clock.seconds.items()},
+                **{f"{name}_seconds": value for name, value in self._seconds().items()},
                 **{f"method/{k}": v for k, v in self.workers[0].run.metrics.items()},
             }
         )
-        for key in dict.fromkeys(key for worker in self.workers for key in worker.ledger.rows):
-            rows = [worker.ledger.rows.get(key, Bytes()) for worker in self.workers]
-            channel, verb, kind = key
+        ledgers = self.transport.share([worker.ledger.state() for worker in self.workers])
+        for key in dict.fromkeys(key for ledger in ledgers for key in ledger):
+            rows = [Bytes(*ledger.get(key, ())) for ledger in ledgers]
+            channel, verb, kind = key.split("/")
             self.traffic.append(
                 {
                     "step": self.step,
@@ -214,18 +244,45 @@ class Trainer:
                 }
             )
 
-    def _look_at_losses(self) -> None:
-        """Add up the losses of the last steps and see whether they are finite."""
-        if not self._losses:
-            return
+    def _seconds(self) -> dict[str, float]:
+        """The clocks of the slowest process."""
+        clocks = self.transport.share([self.clock.seconds for _ in self.workers])
+        return {name: max(clock[name] for clock in clocks) for name in CLOCKS}
+
+    def _take_losses(self) -> tuple[list[int], list[list[float]]]:
+        """The steps not yet looked at, and the losses in each of the workers of this process."""
         steps = [step for step, _ in self._losses]
-        values = torch.stack([torch.stack(losses) for _, losses in self._losses]).double().tolist()
+        rows = [torch.stack(losses) for _, losses in self._losses]
         self._losses = []
-        for step, losses in zip(steps, values):
-            if not all(map(math.isfinite, losses)):
-                raise Diverged(step)
-            for worker, loss in zip(self.workers, losses):
-                worker.epoch_loss += loss
+        return steps, torch.stack(rows).double().tolist() if rows else []
+
+    def _look(self) -> None:
+        """Hear from all workers: their losses, and whether somebody was asked to stop."""
+        steps, own = self._take_losses()
+        now = time.perf_counter()
+        taken, self._looked_at = now - self._looked_at, now
+        said: list[dict[str, Any]] = [
+            {
+                "losses": [losses[i] for losses in own],
+                "stop": self.asked_to_stop,
+                "step_seconds": taken / max(1, len(steps)),
+                "elapsed_seconds": now - self._began,
+            }
+            for i in range(len(self.workers))
+        ]
+        heard = self.transport.share(said)
+        self.transport.check_agreement()
+        self.stop = max(worker["stop"] for worker in heard)
+        self.elapsed_seconds = max(worker["elapsed_seconds"] for worker in heard)
+        slowest = max(worker["step_seconds"] for worker in heard)
+        wanted = int(SECONDS_BETWEEN_LOOKS / slowest) if slowest else MOST_STEPS_BETWEEN_LOOKS
+        self._steps_between_looks = max(1, min(MOST_STEPS_BETWEEN_LOOKS, wanted))
+        rows = [list(losses) for losses in zip(*(worker["losses"] for worker in heard))]
+        _require_finite(steps, rows)
+        for losses in rows:
+            for worker, rank in zip(self.workers, self.transport.ranks):
+                worker.epoch_loss += losses[rank]
+            for loss in losses:
                 self._train_loss[0] += loss
                 self._train_loss[1] += 1
 
@@ -247,7 +304,7 @@ class Trainer:
 
     def state(self) -> dict[str, Any]:
         """Everything that the run is after the last step, as a tree for `checkpoint.save`."""
-        self._look_at_losses()
+        self._look()
         return {
             "step": self.step,
             "workers": self._together(Worker.state),
@@ -265,6 +322,12 @@ class Trainer:
         self.curve, self.traffic = state["curve"], state["traffic"]
         self._train_loss = state["train_loss"]
         self.clock.seconds = dict(state["seconds"])
+
+
+def _require_finite(steps: list[int], losses: list[list[float]]) -> None:
+    for step, row in zip(steps, losses):
+        if not all(map(math.isfinite, row)):
+            raise Diverged(step)
 
 
 def _bytes(rows: list[Bytes]) -> dict[str, float]:

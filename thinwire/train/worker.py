@@ -1,5 +1,6 @@
 """One replica: its model, its method, its run and its ledger."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -14,7 +15,8 @@ from thinwire.method import Method, Run
 from thinwire.optim.optimizer import make_optimizer
 from thinwire.optim.recipe import Recipe
 from thinwire.traffic.ledger import Ledger
-from thinwire.transport.inprocess import InProcess
+from thinwire.train.announce import Announcer
+from thinwire.transport.transport import Transport
 
 
 class Worker:
@@ -30,7 +32,7 @@ class Worker:
         cluster: Cluster,
         steps_per_epoch: int,
         seed: int,
-        transport: InProcess,
+        transport: Transport,
     ) -> None:
         self.model = model
         self.ledger = Ledger()
@@ -41,11 +43,8 @@ class Worker:
             steps_per_epoch * recipe.epochs,
             lambda params: make_optimizer(recipe.optimizer, params),
         )
-        groups = {
-            "world": cluster.world(),
-            "node": cluster.node_mates(rank),
-            "across": cluster.across_nodes(rank),
-        }
+        groups = cluster.groups(rank)
+        quiet = groups.pop("quiet")
         self.channels = {
             name: Channel(name, members, _nodes(cluster, members), rank, transport, self.ledger)
             for name, members in groups.items()
@@ -53,14 +52,14 @@ class Worker:
         self.run.world = self.channels["world"]
         self.run.node = self.channels["node"]
         self.run.across = self.channels["across"]
-        world = cluster.world()
-        self.quiet = QuietChannel("quiet", world, _nodes(cluster, world), rank, transport, self.ledger)
+        self.quiet = QuietChannel("quiet", quiet, _nodes(cluster, quiet), rank, transport, self.ledger)
         self.method = method(config, self.run)
         self.epoch_loss = 0.0  # sum over the steps of this epoch
         self._forward_seed = seeds.derive(seed, "forward", rank)
         self._method_seed = seeds.derive(seed, "method", rank)
         self._hears_forward = method.forward_ready is not Method.forward_ready
         self._hears_gradients = method.grad_ready is not Method.grad_ready
+        self._announcer = Announcer(model, self.run.params, self.method) if transport.overlaps else None
 
     def setup(self) -> None:
         """Make the optimizer and set the method up."""
@@ -82,7 +81,7 @@ class Worker:
 
     def forward_ready(self) -> None:
         """Announce every parameter before it is used, from the input side."""
-        if self._hears_forward:
+        if self._hears_forward and self._announcer is None:
             for param in self.run.params:
                 self.method.forward_ready(param)
 
@@ -94,13 +93,16 @@ class Worker:
             torch.cuda.manual_seed(stream)
         for param in self.run.params:
             param.tensor.grad = None
-        loss = functional.cross_entropy(self.model(images), labels)
-        loss.backward()
-        self.run.loss = loss.detach()
+        with nullcontext() if self._announcer is None else self._announcer.passing():
+            loss = functional.cross_entropy(self.model(images), labels)
+            self.run.loss = loss.detach()
+            if self._announcer is not None:
+                self._announcer.forward_is_over()
+            loss.backward()
 
     def exchange(self) -> None:
         """Between backward and the next forward: the method's."""
-        if self._hears_gradients:
+        if self._hears_gradients and self._announcer is None:
             for param in reversed(self.run.params):
                 self.method.grad_ready(param)
         self.method.step()

@@ -12,9 +12,10 @@ from typing import Any, TypeVar
 import torch
 from greenlet import getcurrent, greenlet
 
-from thinwire.channel import SIZE_BYTES, Call, Channel, Payload, Pending, nbytes
+from thinwire.channel import Call, Channel, Payload, Pending, nbytes
 from thinwire.errors import MethodError
-from thinwire.traffic import wire
+from thinwire.transport import metering
+from thinwire.transport.agreement import agreed
 
 T = TypeVar("T")
 
@@ -22,7 +23,11 @@ T = TypeVar("T")
 class InProcess:
     """The transport of W workers in this process."""
 
-    def __init__(self) -> None:
+    kind = "inprocess"
+    overlaps = False
+
+    def __init__(self, workers: int) -> None:
+        self.ranks: Sequence[int] = range(workers)
         # Meetings that wait for some of their members, by channel and number of the call on it.
         self._meetings: dict[tuple[tuple[str, int], int], list[Pending[Any] | None]] = {}
         # Messages sent and not yet received, and receivers still waiting, by channel, sender, receiver.
@@ -75,7 +80,7 @@ class InProcess:
         if len(members) == channel.size:
             del self._meetings[place]
             _require_agreement(channel, place[1], [member.call for member in members])
-            _VERBS[call.verb](members)
+            meet(members)
             self._completed += 1
         return pending
 
@@ -83,10 +88,7 @@ class InProcess:
         """Hand a message to the receiver, or keep it until it asks."""
         pending: Pending[None] = Pending(channel, call)
         road = (channel.key, channel.rank, call.partner)
-        if channel.rank != call.partner:
-            for kind, size in _sizes(call.payload, call.ragged).items():
-                passed = wire.send(channel.nodes[channel.rank], channel.nodes[call.partner], size)
-                channel.meter("send", kind, size, 0, passed)
+        metering.send(channel, metering.sizes(call.payload, call.ragged), call.partner)
         call.payload = _copy(call.payload)
         pending.complete(None)
         expected = self._expected.get(road)
@@ -107,6 +109,16 @@ class InProcess:
         else:
             self._expected.setdefault(road, deque()).append(pending)
         return pending
+
+    def arrive(self) -> None:
+        """Nothing is ever on its way: who comes last completes a meeting at once."""
+
+    def share(self, own: list[T]) -> list[T]:
+        """All workers are here."""
+        return own
+
+    def check_agreement(self) -> None:
+        """Every meeting has seen to it."""
 
     def _unmet(self) -> str:
         """Who waits where for whom, in words."""
@@ -148,6 +160,11 @@ def _require_agreement(channel: Channel, number: int, calls: list[Call]) -> None
             )
 
 
+def meet(members: list[Pending[Any]]) -> None:
+    """Complete a call for all members of a channel, who are all here, in the order of their ranks."""
+    _VERBS[members[0].call.verb](members)
+
+
 def _mean(members: list[Pending[Any]]) -> None:
     calls = [member.call for member in members]
     total = [t.clone() for t in calls[0].tensors] if calls[0].fresh else calls[0].tensors
@@ -171,8 +188,7 @@ def _mean(members: list[Pending[Any]]) -> None:
         if call.tensors is not total and total:
             torch._foreach_copy_(call.tensors, total)
         if len(members) > 1:
-            passed = wire.all_reduce(channel.rank, channel.nodes, size)
-            channel.meter("mean", call.kind, size, size, passed)
+            metering.mean(channel, call.kind, size)
         member.complete(call.tensors)
 
 
@@ -183,35 +199,16 @@ def _gather(members: list[Pending[Any]]) -> None:
     for member in members:
         channel = member.channel
         if len(members) > 1:
-            for kind, each in sizes.items():
-                own = each[channel.rank]
-                passed = wire.all_gather(channel.rank, channel.nodes, each)
-                channel.meter("gather", kind, own, sum(each) - own, passed)
+            metering.gather(channel, sizes)
         member.complete(payloads)
-
-
-def _sizes(payload: Payload, ragged: bool) -> dict[str, int]:
-    """Bytes of a payload by kind; of a ragged one its sizes too, which the other end cannot know."""
-    sizes = {kind: nbytes([tensor]) for kind, tensor in payload.items()}
-    if ragged:
-        sizes["sizes"] = sizes.get("sizes", 0) + SIZE_BYTES * len(payload)
-    return sizes
 
 
 def _agreed_sizes(members: list[Pending[Any]]) -> dict[str, list[int]]:
     """Bytes that each member hands over, by kind: of the same size everywhere, if they are not ragged."""
-    ragged = members[0].call.ragged
-    each = [_sizes(member.call.payload, ragged) for member in members]
-    for kind in {kind for sizes in each for kind in sizes}:
-        here = [sizes[kind] for sizes in each if kind in sizes]
-        if len(here) != len(members):
-            raise MethodError(f"not every worker hands over {kind!r}; hand over an empty tensor instead")
-        if len(set(here)) > 1 and not ragged:
-            raise MethodError(
-                f"the workers hand over {kind} of different sizes, {here} bytes: say ragged=True, so that "
-                "the sizes travel too and are counted"
-            )
-    return {kind: [sizes[kind] for sizes in each] for kind in each[0]}
+    return agreed(
+        [metering.sizes(member.call.payload, member.call.ragged) for member in members],
+        members[0].call.ragged,
+    )
 
 
 def _copy(payload: Payload) -> Payload:
@@ -227,9 +224,7 @@ def _broadcast(members: list[Pending[Any]]) -> None:
         if channel.rank != source and given:
             torch._foreach_copy_(call.tensors, given)
         if len(members) > 1:
-            mine = channel.rank == source
-            passed = wire.broadcast(channel.rank, channel.nodes, size, source)
-            channel.meter("broadcast", call.kind, size if mine else 0, 0 if mine else size, passed)
+            metering.broadcast(channel, call.kind, size, source)
         member.complete(call.tensors)
 
 
@@ -239,25 +234,17 @@ def _push_pull(members: list[Pending[Any]]) -> None:
     server = members[call.partner].call.server
     assert server is not None
     answer = _copy(server.update([_copy(member.call.payload) for member in members]))
-    pulled = _sizes(answer, call.ragged)
+    pulled = metering.sizes(answer, call.ragged)
     for member in members:
-        channel = member.channel
-        rank = channel.rank
         if len(members) > 1:
-            for kind, each in pushed.items():
-                passed = wire.push(rank, channel.nodes, each, call.partner)
-                channel.meter("push", kind, each[rank], 0, passed)
-            for kind, size in pulled.items():
-                passed = wire.pull(rank, channel.nodes, size, call.partner)
-                channel.meter("pull", kind, 0, size, passed)
+            metering.push(member.channel, pushed, call.partner)
+            metering.pull(member.channel, pulled, call.partner)
         member.complete(answer)
 
 
 def _deliver(pending: Pending[Any], message: Call) -> None:
-    # What a worker sends to itself stays where it is.
-    if pending.channel.rank != pending.call.partner:
-        for kind, size in _sizes(message.payload, message.ragged).items():
-            pending.channel.meter("receive", kind, 0, size, wire.receive(size))
+    size = metering.sizes(message.payload, message.ragged)
+    metering.receive(pending.channel, size, pending.call.partner)
     pending.complete(message.payload)
 
 

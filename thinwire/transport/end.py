@@ -1,0 +1,123 @@
+"""One worker's end of one channel, when its mates run in other processes."""
+
+from collections import Counter, deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from thinwire.channel import Call, Channel, Payload, Pending
+from thinwire.cluster import Cluster
+from thinwire.errors import MethodError
+from thinwire.transport import flat, inprocess, metering
+from thinwire.transport.agreement import CallLog, Summary
+from thinwire.transport.distributed import Distributed
+from thinwire.transport.in_shared_memory import InSharedMemory
+from thinwire.transport.mail import FIRST_TAG_OF_MESSAGES, Mail
+from thinwire.transport.rendezvous import BACKENDS
+from thinwire.transport.shared_memory import SharedMemory
+
+Finish = Callable[[], Any]
+# Most threads of a channel that wait for letters at one time.
+_WAITING = 64
+
+
+class End:
+    """Its process group, its threads, and what it has called so far."""
+
+    def __init__(
+        self, name: str, members: tuple[int, ...], rank: int, cluster: Cluster, device: torch.device
+    ) -> None:
+        """Open the channel; all members do.
+
+        Args:
+            name: of the channel, the same for its members and for no other on any of their hosts.
+            members: ranks.
+            rank: of this worker.
+            cluster: which workers share a host.
+            device: of this worker's tensors.
+        """
+        self.log = CallLog()
+        self._place = members.index(rank)
+        self._size = len(members)
+        self._sent: Counter[int] = Counter()  # messages, by receiver
+        self._received: Counter[int] = Counter()  # messages, by sender
+        self._to_itself: deque[Payload] = deque()
+        if self._size == 1:
+            return
+        backend = BACKENDS[device.type]
+        self._group = dist.new_group(list(members), backend=backend, use_local_synchronization=True)
+        self._messages = Mail(self._group, device, FIRST_TAG_OF_MESSAGES)
+        self._waiting = ThreadPoolExecutor(_WAITING, initializer=_one_compute_thread)
+        self._in_order = ThreadPoolExecutor(1, initializer=_one_compute_thread)
+        self._road: Distributed | InSharedMemory
+        if device.type == "cpu" and len({cluster.node_of(member) for member in members}) == 1:
+            memory = SharedMemory(name, self._place, self._size, lambda: dist.barrier(self._group))
+            self._road = InSharedMemory(memory, self._in_order)
+        else:
+            self._road = Distributed(self._group, device, flat.Pool(), self._waiting, self._in_order)
+
+    def begin(self, pending: Pending[Any], number: int) -> Finish | None:
+        """Begin a call; gives what is left to do when its worker waits, or None if it is complete."""
+        self.log.note(pending.call)
+        if self._size == 1:
+            inprocess.meet([pending])
+            return None
+        verb: Callable[[Channel, Call, int], Finish] = getattr(self._road, pending.call.verb)
+        return verb(pending.channel, pending.call, number)
+
+    def send(self, channel: Channel, call: Call) -> None:
+        """Send a message, and go on at once."""
+        to = call.partner
+        self._sent[to] += 1
+        if to == self._place:
+            self._to_itself.append({kind: tensor.clone() for kind, tensor in call.payload.items()})
+        else:
+            self._messages.send(call.payload, [to], self._sent[to], call.ragged)
+        metering.send(channel, metering.sizes(call.payload, call.ragged), to)
+
+    def receive(self, channel: Channel, call: Call) -> Finish:
+        """Ask for the next message from a member."""
+        source = call.partner
+        self._received[source] += 1
+        if source == self._place:
+            return self._take_own
+        coming = self._waiting.submit(self._messages.receive, [source], self._received[source])
+
+        def finish() -> Payload:
+            ((payload, ragged),) = coming.result()
+            metering.receive(channel, metering.sizes(payload, ragged), source)
+            return payload
+
+        return finish
+
+    def _take_own(self) -> Payload:
+        if not self._to_itself:
+            raise MethodError(f"rank {self._place} waits for a message from itself that it has not sent")
+        return self._to_itself.popleft()
+
+    def summary(self) -> Summary:
+        """What its mates compare with theirs."""
+        places = range(self._size)
+        return {
+            "calls": [self.log.count, self.log.digest],
+            "sent": [self._sent[place] for place in places],
+            "received": [self._received[place] for place in places],
+        }
+
+    def close(self) -> None:
+        """Give everything back; all members do."""
+        if self._size == 1:
+            return
+        self._messages.flush()
+        self._road.close()
+        self._in_order.shutdown()
+        self._waiting.shutdown()
+        dist.destroy_process_group(self._group)
+
+
+def _one_compute_thread() -> None:
+    # The number of threads that compute is each thread's own.
+    torch.set_num_threads(1)

@@ -1,0 +1,59 @@
+"""Tensors end to end, so that one operation carries them all."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+
+def by_dtype(tensors: list[Tensor]) -> list[list[Tensor]]:
+    """Those of one type together, in the order of their first."""
+    groups: dict[torch.dtype, list[Tensor]] = {}
+    for tensor in tensors:
+        groups.setdefault(tensor.dtype, []).append(tensor)
+    return list(groups.values())
+
+
+def fill(flat: Tensor, tensors: list[Tensor]) -> None:
+    """Write the tensors into `flat`, end to end."""
+    torch.cat([tensor.reshape(-1) for tensor in tensors], out=flat)
+
+
+def parts(flat: Tensor, like: list[Tensor]) -> list[Tensor]:
+    """What lies in `flat`, in the shapes of `like`."""
+    pieces = flat.split([tensor.numel() for tensor in like])
+    return [piece.view(tensor.shape) for piece, tensor in zip(pieces, like)]
+
+
+class Pool:
+    """Flat tensors that are used again: memory that is fresh at every step would be paged in every time."""
+
+    def __init__(self) -> None:
+        self._free: dict[tuple[torch.dtype, torch.device, int], list[Tensor]] = {}
+
+    def take(self, like: list[Tensor]) -> Tensor:
+        """A tensor with room for all of `like`, whatever it holds."""
+        first, size = like[0], sum(tensor.numel() for tensor in like)
+        free = self._free.get((first.dtype, first.device, size))
+        return free.pop() if free else torch.empty(size, dtype=first.dtype, device=first.device)
+
+    def give_back(self, flat: Tensor) -> None:
+        """Nobody needs it any more."""
+        self._free.setdefault((flat.dtype, flat.device, len(flat)), []).append(flat)
+
+
+def mean_of(contributions: Iterator[Tensor], count: int) -> Tensor:
+    """The mean of `count` tensors, added in their order.
+
+    In 16 bits each is divided before it is added: a sum may overflow where the mean does not.
+    """
+    first = next(contributions)
+    if first.element_size() == 2:
+        total = first / count
+        for other in contributions:
+            total += other / count
+        return total
+    total = first.clone()
+    for other in contributions:
+        total += other
+    return total.div_(count)

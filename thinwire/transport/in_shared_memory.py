@@ -1,0 +1,81 @@
+"""The verbs of a channel whose members share a host, in shared memory.
+
+Each is begun by a thread of its own, in the order of the calls, and gives what is left to do when its worker
+waits for it.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from thinwire.channel import Call, Channel, Payload, nbytes
+from thinwire.transport import flat, metering
+from thinwire.transport.agreement import agreed
+from thinwire.transport.shared_memory import SharedMemory
+
+Finish = Callable[[], Any]
+
+
+class InSharedMemory:
+    """One worker's end of a channel whose members share a host."""
+
+    def __init__(self, memory: SharedMemory, turns: ThreadPoolExecutor) -> None:
+        self._memory = memory
+        self._turns = turns  # one thread: the members meet in the order of their calls
+
+    def close(self) -> None:
+        self._memory.close()
+
+    def mean(self, channel: Channel, call: Call, number: int) -> Finish:
+        tensors = [torch.empty_like(t) for t in call.tensors] if call.fresh else call.tensors
+        if not call.fresh and tensors:
+            metering.mean(channel, call.kind, nbytes(tensors))
+
+        def meet() -> list[Tensor]:
+            for given, wanted in zip(flat.by_dtype(call.tensors), flat.by_dtype(tensors)):
+                self._memory.mean(given, into=wanted)
+            return tensors
+
+        return self._turns.submit(meet).result
+
+    def broadcast(self, channel: Channel, call: Call, number: int) -> Finish:
+        metering.broadcast(channel, call.kind, nbytes(call.tensors), call.partner)
+
+        def meet() -> list[Tensor]:
+            for alike in flat.by_dtype(call.tensors):
+                self._memory.broadcast(alike, call.partner)
+            return call.tensors
+
+        return self._turns.submit(meet).result
+
+    def gather(self, channel: Channel, call: Call, number: int) -> Finish:
+        given = self._turns.submit(self._memory.gather, call.payload, call.ragged)
+
+        def finish() -> list[Payload]:
+            payloads = given.result()
+            sizes = [metering.sizes(payload, call.ragged) for payload in payloads]
+            metering.gather(channel, agreed(sizes, call.ragged))
+            return payloads
+
+        return finish
+
+    def push_pull(self, channel: Channel, call: Call, number: int) -> Finish:
+        server = call.server
+        assert server is not None
+
+        @torch.no_grad()
+        def update(pushes: list[Payload]) -> Payload:
+            return server.update(pushes)
+
+        met = self._turns.submit(self._memory.push_pull, call.payload, call.ragged, call.partner, update)
+
+        def finish() -> Payload:
+            pushes, answer = met.result()
+            metering.push(channel, agreed(pushes, call.ragged), call.partner)
+            metering.pull(channel, metering.sizes(answer, call.ragged), call.partner)
+            return answer
+
+        return finish

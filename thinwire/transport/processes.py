@@ -1,0 +1,145 @@
+"""One process for each worker: torch.distributed between hosts, shared memory inside them.
+
+Collectives are gloo's on a CPU and NCCL's on a GPU, with one communicator for each channel. They begin when a
+worker posts them, so that they run beside its computing, and end when it waits. A mean is a ring all-reduce,
+a gathering of equal payloads a ring all-gather; ragged payloads, pushes, answers and messages are mail, which
+threads carry, so that a server answers whatever its worker is doing. A channel whose members share a node
+meets in shared memory instead.
+"""
+
+import json
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch.nn import functional
+
+from thinwire.channel import Call, Channel, Payload, Pending
+from thinwire.cluster import Cluster
+from thinwire.errors import MethodError
+from thinwire.transport.agreement import disagreeing, first_difference, require_received
+from thinwire.transport.contact import contact
+from thinwire.transport.end import End, Finish
+
+T = TypeVar("T")
+
+
+class Processes:
+    """The transport of one worker whose mates run in other processes; `rendezvous.join` comes before it."""
+
+    kind = "measured"
+    overlaps = True
+
+    def __init__(
+        self, cluster: Cluster, device: torch.device, doing: Callable[[str], None] = lambda what: None
+    ) -> None:
+        """Open the channels of a cluster with as many workers as there are processes.
+
+        Args:
+            cluster: which workers share a node.
+            device: of this worker's tensors.
+            doing: is told what the worker is about to wait for.
+        """
+        rank = dist.get_rank()
+        self.ranks: Sequence[int] = [rank]
+        self._doing = doing
+        self._control = dist.new_group(backend="gloo")
+        run = self.share([uuid.uuid4().hex])[0]
+        self._ends = {
+            (name, members[0]): End(f"{run}-{name}-{members[0]}", members, rank, cluster, device)
+            for name, members in cluster.groups(rank).items()
+        }
+        # What is left to do for calls that were posted and not waited for yet.
+        self._outstanding: dict[Pending[Any], Finish] = {}
+
+    def close(self) -> None:
+        """Give everything back; all processes do so together."""
+        self.share([None])
+        for end in self._ends.values():
+            end.close()
+        dist.destroy_process_group(self._control)
+
+    def together(self, turns: Sequence[Callable[[], T]]) -> list[T]:
+        """There is one worker in this process."""
+        return [turn() for turn in turns]
+
+    def post(self, channel: Channel, call: Call) -> Pending[Any]:
+        """Begin this worker's part of the next meeting on the channel."""
+        pending: Pending[Any] = Pending(channel, call)
+        finish = self._ends[channel.key].begin(pending, channel.calls)
+        channel.calls += 1
+        if finish is not None:
+            self._outstanding[pending] = finish
+        return pending
+
+    def send(self, channel: Channel, call: Call) -> Pending[None]:
+        """Send a message, and go on at once."""
+        pending: Pending[None] = Pending(channel, call)
+        self._ends[channel.key].send(channel, call)
+        pending.complete(None)
+        return pending
+
+    def receive(self, channel: Channel, call: Call) -> Pending[Payload]:
+        """Ask for the next message from a member."""
+        pending: Pending[Payload] = Pending(channel, call)
+        self._outstanding[pending] = self._ends[channel.key].receive(channel, call)
+        return pending
+
+    def wait(self, pending: Pending[Any]) -> None:
+        """Return when `pending` is done.
+
+        Raises:
+            LostContact: another process has ended.
+        """
+        self._doing(f"waits for {pending.call.describe()} on run.{pending.channel.name}")
+        pending.complete(self._outstanding.pop(pending)())
+        self._doing("computes")
+
+    def arrive(self) -> None:
+        """Wait for everything that was posted, so that its bytes are counted."""
+        for pending in list(self._outstanding):
+            self.wait(pending)
+
+    def check_settled(self) -> None:
+        """What this worker has left behind the engine finds; who did not come, `check_agreement`."""
+
+    def share(self, own: list[T]) -> list[T]:
+        """What every worker says, in the order of the ranks."""
+        self._doing("waits for what all workers say")
+        said = torch.frombuffer(bytearray(json.dumps(own[0]).encode()), dtype=torch.uint8)
+        length = torch.tensor([len(said)])
+        lengths = [torch.empty_like(length) for _ in range(dist.get_world_size())]
+        with contact():
+            dist.all_gather(lengths, length, group=self._control)
+            padded = functional.pad(said, (0, max(map(int, lengths)) - len(said)))
+            heard = [torch.empty_like(padded) for _ in lengths]
+            dist.all_gather(heard, padded, group=self._control)
+        self._doing("computes")
+        return [json.loads(words[: int(end)].numpy().tobytes()) for words, end in zip(heard, lengths)]
+
+    def check_agreement(self) -> None:
+        """All members of every channel have made the same calls so far, and every message was received.
+
+        Raises:
+            MethodError: naming the first call that differs, or the message.
+        """
+        heard = self.share([{key: end.summary() for key, end in self._by_name().items()}])
+        key = disagreeing(heard)
+        if key is not None:
+            logs = self.share([self.calls().get(key)])
+            told = first_difference({rank: log for rank, log in enumerate(logs) if log is not None})
+            made = {rank: said[key]["calls"][0] for rank, said in enumerate(heard) if key in said}
+            raise MethodError(
+                f"the workers do not agree on run.{key.split('/')[0]}: "
+                + (told or f"the ranks have made different numbers of calls, {made}")
+            )
+        require_received(heard)
+
+    def calls(self) -> dict[str, dict[str, str]]:
+        """The last calls of this worker in words, by channel and number."""
+        return {key: end.log.last() for key, end in self._by_name().items()}
+
+    def _by_name(self) -> dict[str, End]:
+        return {f"{name}/{first}": end for (name, first), end in self._ends.items()}

@@ -1,0 +1,74 @@
+"""How the processes of a run find each other."""
+
+import socket
+from dataclasses import dataclass
+from datetime import timedelta
+
+import torch.distributed as dist
+from torch._C._distributed_c10d import PrefixStore, TCPStore
+
+from thinwire.errors import UserError
+
+# Of torch.distributed, by device: what lies on the host always goes by gloo.
+BACKENDS = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Which worker this process is, and where the first one is found."""
+
+    rank: int
+    workers: int
+    place: int  # among the workers of this host
+    host: str  # of rank 0
+    port: int
+
+    def describe(self) -> str:
+        return f"rank {self.rank} on {socket.gethostname()}"
+
+
+def join(placement: Placement, timeout_seconds: float) -> TCPStore:
+    """Meet the other processes; gives the store in which they can leave notes.
+
+    Raises:
+        UserError: the port is taken, the first host cannot be reached, or somebody did not come.
+    """
+    timeout = timedelta(seconds=timeout_seconds)
+    try:
+        store = TCPStore(
+            placement.host,
+            placement.port,
+            is_master=placement.rank == 0,
+            timeout=timeout,
+            wait_for_workers=False,
+        )
+    except RuntimeError as error:
+        raise UserError(_trouble(placement, str(error), timeout_seconds)) from None
+    store.add("came", 1)
+    try:
+        dist.init_process_group(
+            "gloo",
+            store=PrefixStore("group", store),
+            rank=placement.rank,
+            world_size=placement.workers,
+            timeout=timeout,
+        )
+    except RuntimeError:
+        raise UserError(
+            f"{placement.describe()} met {store.add('came', 0)} of {placement.workers} ranks within "
+            f"{timeout_seconds:.0f} s: start all of them at once, and let their hosts reach each other"
+        ) from None
+    return store
+
+
+def _trouble(placement: Placement, what: str, timeout_seconds: float) -> str:
+    """Why there is no store, for the person who can mend it."""
+    where, here = f"{placement.host}:{placement.port}", socket.gethostname()
+    if placement.rank == 0 and "EADDRINUSE" in what:
+        return f"port {placement.port} is taken on {here}: set MASTER_PORT to one that is free"
+    if placement.rank == 0:
+        return f"rank 0 on {here} cannot listen at {where} ({what.splitlines()[0]}): is that this host?"
+    return (
+        f"{placement.describe()} could not reach rank 0 at {where} within {timeout_seconds:.0f} s: see that "
+        "its host can be reached from here, by that name and port, and that it was started"
+    )

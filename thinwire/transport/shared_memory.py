@@ -1,0 +1,179 @@
+"""The workers of one host meet in shared memory: what passes between them costs no network.
+
+Each has a segment that it writes and the others read, and a pipe to each of the others on which it says that
+it has come to the next meeting point. Files of both are removed as soon as all have opened them, so nothing
+is left behind however a worker ends.
+"""
+
+import mmap
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from thinwire.channel import Payload
+from thinwire.errors import UserError
+from thinwire.transport import flat, message, metering
+
+FOLDER = Path("/dev/shm")
+# Segments grow in steps of this many bytes.
+_STEP = 2**20
+_HEADER_BYTES = 8 * message.HEADER
+
+
+class SharedMemory:
+    """One worker's end. Its verbs are called by all members in the same order, one at a time."""
+
+    def __init__(self, name: str, rank: int, size: int, meet: Callable[[], None]) -> None:
+        """Open the segments of all members.
+
+        Args:
+            name: the same for all members, and for nobody else on this host.
+            rank: of this member.
+            size: number of members.
+            meet: returns when all members have called it.
+
+        Raises:
+            UserError: there is no room.
+        """
+        self._rank, self._size = rank, size
+        self._others = [other for other in range(size) if other != rank]
+        folder = FOLDER / f"thinwire-{name}"
+        if rank == 0:
+            folder.mkdir(mode=0o700)
+        meet()
+        own = _Segment(folder / str(rank))
+        for other in self._others:
+            os.mkfifo(folder / f"{rank}-{other}")
+        meet()
+        self._segments = [own if other == rank else _Segment(folder / str(other)) for other in range(size)]
+        # Both ends for reading and writing: then opening them waits for nobody.
+        self._out = [os.open(folder / f"{rank}-{other}", os.O_RDWR) for other in self._others]
+        self._in = [os.open(folder / f"{other}-{rank}", os.O_RDWR) for other in self._others]
+        meet()
+        if rank == 0:
+            shutil.rmtree(folder)
+
+    def close(self) -> None:
+        """Give segments and pipes back."""
+        for pipe in (*self._out, *self._in):
+            os.close(pipe)
+        for segment in self._segments:
+            segment.close()
+
+    def mean(self, tensors: list[Tensor], into: list[Tensor]) -> None:
+        """Write the mean over the members of tensors of one type into others of the same shapes.
+
+        Worker r adds up the r-th part of everybody's, in the order of the ranks, and leaves it where its own
+        was; from there the others take it.
+        """
+        dtype, count = tensors[0].dtype, sum(tensor.numel() for tensor in tensors)
+        self._own.reserve(count * dtype.itemsize)
+        flat.fill(self._own.view(dtype, count), tensors)
+        self._meet()
+        whole = [segment.view(dtype, count) for segment in self._segments]
+        parts = [row.tensor_split(self._size) for row in whole]
+        mine = (part[self._rank] for part in parts)
+        parts[self._rank][self._rank].copy_(flat.mean_of(mine, self._size))
+        self._meet()
+        for owner in self._others:
+            parts[self._rank][owner].copy_(parts[owner][owner])
+        torch._foreach_copy_(into, flat.parts(whole[self._rank], into))
+        self._meet()
+
+    def gather(self, payload: Payload, ragged: bool) -> list[Payload]:
+        """Everybody's payload, in the order of the ranks."""
+        self._write(payload, ragged)
+        self._meet()
+        payloads = [self._read(member) for member in range(self._size)]
+        self._meet()
+        return payloads
+
+    def broadcast(self, tensors: list[Tensor], source: int) -> None:
+        """Write the source's tensors, of one type, into everybody's."""
+        dtype, count = tensors[0].dtype, sum(tensor.numel() for tensor in tensors)
+        if self._rank == source:
+            self._own.reserve(count * dtype.itemsize)
+            flat.fill(self._own.view(dtype, count), tensors)
+        self._meet()
+        if self._rank != source:
+            torch._foreach_copy_(tensors, flat.parts(self._segments[source].view(dtype, count), tensors))
+        self._meet()
+
+    def push_pull(
+        self, payload: Payload, ragged: bool, server: int, update: Callable[[list[Payload]], Payload]
+    ) -> tuple[list[dict[str, int]], Payload]:
+        """The answer of the server on the member `server`, and what each has pushed, in bytes by kind."""
+        self._write(payload, ragged)
+        self._meet()
+        pushes = [self._read(member, copy=self._rank == server) for member in range(self._size)]
+        sizes = [metering.sizes(push, ragged) for push in pushes]
+        answer = update(pushes) if self._rank == server else {}
+        self._meet()
+        if self._rank == server:
+            self._write(answer, ragged)
+        self._meet()
+        answer = self._read(server)
+        self._meet()
+        return sizes, answer
+
+    @property
+    def _own(self) -> "_Segment":
+        return self._segments[self._rank]
+
+    def _write(self, payload: Payload, ragged: bool) -> None:
+        header, body = message.pack(payload, ragged)
+        self._own.reserve(_HEADER_BYTES + len(body))
+        self._own.view(torch.int64, message.HEADER).copy_(header)
+        self._own.view(torch.uint8, _HEADER_BYTES + len(body))[_HEADER_BYTES:].copy_(body)
+
+    def _read(self, member: int, copy: bool = True) -> Payload:
+        segment = self._segments[member]
+        header = segment.view(torch.int64, message.HEADER).clone()
+        end = _HEADER_BYTES + message.body_bytes(header)
+        body = segment.view(torch.uint8, end)[_HEADER_BYTES:]
+        return message.unpack(header, body.clone() if copy else body)
+
+    def _meet(self) -> None:
+        """Return when all members have come here."""
+        for pipe in self._out:
+            os.write(pipe, b".")
+        for pipe in self._in:
+            os.read(pipe, 1)
+
+
+class _Segment:
+    """A file in memory that grows, mapped."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._bytes = torch.empty(0, dtype=torch.uint8)
+
+    def reserve(self, size: int) -> None:
+        """Make room for `size` bytes.
+
+        Raises:
+            UserError: there is none. It is reserved now: a page that is missing later would kill the process.
+        """
+        if size > os.fstat(self._file).st_size:
+            try:
+                os.posix_fallocate(self._file, 0, size + -size % _STEP)
+            except OSError as error:
+                raise UserError(
+                    f"{FOLDER} has no room for {size / 1e6:.0f} MB more ({error.strerror}), and the workers "
+                    "of a node meet there: make it larger (in a container: --shm-size)"
+                ) from None
+
+    def view(self, dtype: torch.dtype, count: int) -> Tensor:
+        """The first `count` numbers of a type."""
+        size = count * dtype.itemsize
+        if size > len(self._bytes):
+            mapped = mmap.mmap(self._file, os.fstat(self._file).st_size)
+            self._bytes = torch.frombuffer(mapped, dtype=torch.uint8)
+        return self._bytes[:size].view(dtype)
+
+    def close(self) -> None:
+        os.close(self._file)

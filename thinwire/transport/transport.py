@@ -1,0 +1,49 @@
+"""What the engine asks of a transport, whatever carries the bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from thinwire.channel import Call, Channel, Pending
+
+T = TypeVar("T")
+
+
+class Transport(Protocol):
+    """Carries the calls of the workers that live in this process to all others."""
+
+    kind: str  # how a result over it came about, as the record calls it
+    ranks: Sequence[int]  # the workers of this process
+    overlaps: bool  # do gradients leave while the backward pass still runs?
+
+    def together(self, turns: Sequence[Callable[[], T]]) -> list[T]:
+        """Run one function for each worker of this process."""
+
+    def post(self, channel: Channel, call: Call) -> Pending[Any]:
+        """Join the next meeting on the channel."""
+
+    def send(self, channel: Channel, call: Call) -> Pending[Any]:
+        """Send a message to one worker."""
+
+    def receive(self, channel: Channel, call: Call) -> Pending[Any]:
+        """Receive the next message from one worker."""
+
+    def wait(self, pending: Pending[Any]) -> None:
+        """Return when `pending` is done."""
+
+    def arrive(self) -> None:
+        """Let everything that is on its way arrive, so that the ledgers are whole."""
+
+    def check_settled(self) -> None:
+        """After a step: nothing is left behind in this process."""
+
+    def share(self, own: list[T]) -> list[T]:
+        """What every worker says, in the order of the ranks, from what those of this process say.
+
+        For the harness's own needs: nobody meters it. What is said is numbers, text, lists and dictionaries.
+        """
+
+    def check_agreement(self) -> None:
+        """All workers have made the same calls so far. Every process must ask at the same time."""
