@@ -10,6 +10,7 @@ from multiprocessing.connection import wait
 from typing import Any
 
 import torch
+import torch._dynamo  # which optimizers import at their first step: here once, not in every process
 import torch.distributed as dist
 
 from thinwire.transport import rendezvous
