@@ -72,7 +72,9 @@ def _rank(rank: int, workers: int, port: int, pipe: Any, function: Callable[...,
     torch.set_num_threads(1)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     try:
-        rendezvous.join(rendezvous.Placement(rank, workers, rank, "127.0.0.1", port), timeout_seconds=60)
+        rendezvous.join(
+            rendezvous.Placement(rank, workers, rank, "here", "127.0.0.1", port, "test"), timeout_seconds=60
+        )
         answer = (True, function(*args))
     except BaseException:
         answer = (False, traceback.format_exc())

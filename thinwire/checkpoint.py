@@ -28,13 +28,13 @@ def save(folder: Path, step: int, state: Any) -> None:
     """Write the checkpoint of `step` aside, put it into place, and delete all but the last two."""
     tensors: dict[str, Tensor] = {}
     tree = _pack(state, "", tensors)
-    scratch = folder / f".{step:09d}.{os.getpid()}"
+    scratch = folder / f".{_name(step)}.{os.getpid()}"
     with writing(folder):
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
         save_file(tensors, scratch / _TENSORS)
     write_json(scratch / _TREE, {"tree": tree, "sha256": sha256(scratch / _TENSORS)})
-    publish(scratch, folder / f"{step:09d}")
+    publish(scratch, folder / _name(step))
     with writing(folder):
         for old in _steps(folder)[KEPT:]:
             shutil.rmtree(old)
@@ -48,15 +48,34 @@ def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
 
 def latest(folder: Path, warn: Callable[[str], None]) -> Any:
     """The newest state that is sound, on the CPU, or None; `warn` hears of those that are not."""
+    steps = sound(folder, warn)
+    return load(folder, max(steps)) if steps else None
+
+
+def sound(folder: Path, warn: Callable[[str], None]) -> list[int]:
+    """The steps of the checkpoints that are sound; `warn` hears of those that are not."""
+    steps = []
     for checkpoint in _steps(folder):
         try:
             content = json.loads((checkpoint / _TREE).read_text())
             if sha256(checkpoint / _TENSORS) != content["sha256"]:
                 raise ValueError("its tensors are not the ones that were saved")
-            return _unpack(content["tree"], load_file(checkpoint / _TENSORS))
+            _unpack(content["tree"], load_file(checkpoint / _TENSORS))
+            steps.append(int(checkpoint.name))
         except (OSError, ValueError, KeyError, SafetensorError) as error:
             warn(f"the checkpoint {checkpoint} is damaged and left out ({error})")
-    return None
+    return steps
+
+
+def load(folder: Path, step: int) -> Any:
+    """The state of a sound checkpoint, on the CPU."""
+    checkpoint = folder / _name(step)
+    tree = json.loads((checkpoint / _TREE).read_text())["tree"]
+    return _unpack(tree, load_file(checkpoint / _TENSORS))
+
+
+def _name(step: int) -> str:
+    return f"{step:09d}"
 
 
 def _steps(folder: Path) -> list[Path]:

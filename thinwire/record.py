@@ -22,7 +22,7 @@ from thinwire.options import problems
 SCHEMA_VERSION = 1
 RUN, CURVE, TRAFFIC, LOG = "run.json", "curve.parquet", "traffic.parquet", "log.txt"
 # Beside them while the run is under way.
-CHECKPOINTS = "checkpoints"
+CHECKPOINTS, LAST_WORDS = "checkpoints", "ranks"
 
 Status = Literal["done", "diverged", "timeout", "failed", "skipped"]
 BYTES = (
@@ -99,6 +99,7 @@ class Record(Schema):
 
     schema_version: int = SCHEMA_VERSION
     kind: Literal["inprocess", "measured", "emulated", "simulated"]
+    no_time_because: str | None = None  # of a measured run: why its clocks say nothing about the method
     status: Status
     reason: str | None = None  # of any status but done
     cell: dict[str, Any]
@@ -169,6 +170,7 @@ def write(
 def put_in_place(scratch: Path, target: Path) -> None:
     """Publish a record whose files are written."""
     discard(scratch / CHECKPOINTS)
+    discard(scratch / LAST_WORDS)
     publish(scratch, target)
 
 

@@ -23,6 +23,7 @@ ROOMS = (
     ("provenance", "record"),
     ("config",),
     ("train",),
+    ("launch",),
     ("report",),
     ("cli",),
 )

@@ -4,16 +4,13 @@ from argparse import Namespace
 
 from thinwire import record
 from thinwire.config.grid import cell, preparation
-from thinwire.train.bury import bury, cause
+from thinwire.launch.bury import NO_RESULT, bury, cause
 from thinwire.train.places import prepared_folder, record_folder
-
-# Bad input, and interruptions, are for the person to deal with; they are no result of the method.
-_NO_RESULT = (2, 130, 143)
 
 
 def main(arguments: Namespace) -> int:
     """Make a result of a process that died, so that the others go on and the tables show it."""
-    if arguments.exit_code in _NO_RESULT:
+    if arguments.exit_code in NO_RESULT:
         return int(arguments.exit_code)
     if arguments.preparation:
         _bury_preparation(arguments)

@@ -1,7 +1,7 @@
 """`thinwire COMMAND ...`.
 
 Exit codes: 0 all is well; 1 a run failed, or a method breaks the contract; 2 bad input, said in one
-sentence; 128 + N interrupted by signal N.
+sentence; 3 a rank could not go on, and has left its last words; 128 + N interrupted by signal N.
 """
 
 import argparse
@@ -54,6 +54,14 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", parents=[results], help="train one cell of a suite")
     run.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
     run.add_argument("cell", metavar="CELL", help="as `thinwire cells SUITE` lists it")
+    run.add_argument(
+        "--transport",
+        choices=("inprocess", "processes"),
+        help="all workers in one process, or a process for each; none: as the suite says",
+    )
+    run.add_argument(
+        "--workers", type=int, metavar="N", help="refuse to start if the cell has another number of workers"
+    )
     _add_fingerprint(run)
 
     bury = commands.add_parser(

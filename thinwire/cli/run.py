@@ -1,32 +1,83 @@
 """`thinwire run SUITE CELL`."""
 
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from thinwire.cluster import Cluster
+from thinwire.config.cell import Cell
 from thinwire.config.grid import cell, require_as_planned, require_valid
-from thinwire.config.suite import load
+from thinwire.config.suite import Suite, load
+from thinwire.errors import UserError
+from thinwire.launch import fork, placement, rank
+from thinwire.launch.bury import NO_RESULT, bury
+from thinwire.train.places import partial_folder, record_folder
 from thinwire.train.run_cell import Attempt, Interrupted, Report
 from thinwire.train.trainer import Trainer
+from thinwire.transport.rendezvous import Placement
 
 
 def main(arguments: Namespace) -> int:
     """Train one cell, showing how it goes, and publish its record."""
     require_valid(arguments.suite)
     wanted = cell(arguments.suite, arguments.cell)
+    if arguments.transport is not None:
+        wanted = replace(wanted, transport=arguments.transport)
     require_as_planned(wanted, arguments.fingerprint, wanted.fingerprint)
     suite = load(arguments.suite)
-    attempt = Attempt(wanted, arguments.results, suite.checkpoint_every_seconds)
+    if wanted.transport == "processes":
+        return _in_processes(wanted, suite, arguments)
     try:
-        with _progress(wanted.evaluate_on.replace("_", "-")) as report:
-            made = attempt.run(report)
+        return _train(Attempt(wanted, arguments.results, suite.checkpoint_every_seconds))
     except Interrupted as error:
         print(f"{error}; the next `thinwire run` goes on from here", file=sys.stderr)
         return 128 + error.number
+
+
+def _in_processes(wanted: Cell, suite: Suite, arguments: Namespace) -> int:
+    """As one rank, if srun or torchrun has started this process; otherwise start all ranks here."""
+
+    began = time.monotonic()
+
+    def as_rank(where: Placement) -> int:
+        try:
+            return rank.run(wanted, arguments.results, suite, where, began, _train)
+        except Interrupted as error:
+            if where.rank == 0:
+                print(f"{error}; the next `thinwire run` goes on from here", file=sys.stderr)
+            return 128 + error.number
+        except UserError as error:
+            if where.rank == 0:
+                print(f"thinwire: {error}", file=sys.stderr)
+            return 2
+
+    started = placement.from_environment()
+    if started is not None:
+        return as_rank(started)
+    if arguments.workers is not None:
+        placement.require_match(Cluster(wanted.workers, wanted.nodes), arguments.workers, "--workers")
+    fork.warm_up(wanted)
+    began = time.monotonic()
+    code = fork.run(wanted, arguments.results, as_rank)
+    if code in NO_RESULT or not partial_folder(arguments.results, wanted).exists():
+        return code
+    made = bury(wanted, arguments.results, code)
+    print(f"{made.status}: {made.reason}\n{record_folder(arguments.results, wanted)}")
+    return 1
+
+
+def _train(attempt: Attempt) -> int:
+    """Run an attempt; of several ranks the first one shows how it goes."""
+    if not attempt.leads:
+        return int(attempt.run(lambda trainer: None).status == "failed")
+    with _progress(attempt.cell.evaluate_on.replace("_", "-")) as report:
+        made = attempt.run(report)
     outcome = made.status if made.reason is None else f"{made.status}: {made.reason}"
     if made.status == "done" and made.result is not None:
         traffic = made.result.traffic

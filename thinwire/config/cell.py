@@ -35,6 +35,8 @@ class Cell:
     recipe: Recipe
     evaluate_on: str
     device: str
+    transport: str
+    backend: str | None
     # The first method of the suite for which the same is prepared, and its recipe.
     preparer: str
     preparer_recipe: Recipe

@@ -36,6 +36,8 @@ def cells(name: str) -> list[Cell]:
             preparer_recipe=suite.recipe_of(preparer[method.label]),
             evaluate_on=suite.evaluate_on,
             device=suite.device,
+            transport=suite.transport,
+            backend=suite.backend,
         )
         for repetition in range(suite.repetitions)
         for dataset in datasets

@@ -122,8 +122,18 @@ class Suite(Strict):
         description="held_out: for tuning, a tenth of the training set stands in for the test set",
     )
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="where the workers compute")
+    transport: Literal["inprocess", "processes"] = Field(
+        default="inprocess",
+        description="all workers in one process, or one process for each: only these have a time",
+    )
+    backend: Literal["gloo", "nccl"] | None = Field(
+        default=None, description="of processes: what carries collectives; none: nccl on GPUs, gloo on CPUs"
+    )
     checkpoint_every_seconds: float = Field(
         default=60.0, ge=0, description="how much work an interruption may cost"
+    )
+    hang_seconds: float = Field(
+        default=300.0, gt=0, description="of processes: a run in which nothing moves for so long has failed"
     )
 
     @model_validator(mode="after")
@@ -136,6 +146,10 @@ class Suite(Strict):
                     raise ValueError(f"{kind}.{label}: epochs belong to a method, or to the recipe")
         for label in self.methods:
             self.recipe_of(label)
+        if self.backend is not None and self.transport == "inprocess":
+            raise ValueError("backend: workers in one process need none; it goes with transport: processes")
+        if self.backend == "nccl" and self.device == "cpu":
+            raise ValueError("backend: nccl carries nothing between CPUs; take gloo, or device: cuda")
         return self
 
     def recipe_of(self, method: str) -> Recipe:

@@ -1,37 +1,46 @@
 """One cell from beginning to end: data, training, checkpoints, the record.
 
+Workers in processes of their own go through this together: what stops one of them stops all, and the one of
+rank 0 leads, that is, it alone locks the cell and publishes.
+
 What goes wrong inside the method or the model is a result, and recorded as such. What is wrong around it
 (no data, no room on the disk) is not: it is raised, and the run goes on from its last checkpoint the next
 time.
 """
 
 import signal
-import time
 import traceback
-from collections.abc import Callable
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import torch
 
 from thinwire import checkpoint, plugins, record
+from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
 from thinwire.config.grid import prepares
-from thinwire.errors import MethodError, UserError
+from thinwire.errors import CannotWrite, MethodError, UserError
 from thinwire.files import locked, sha256, writing
 from thinwire.options import as_dict, resolve
 from thinwire.provenance import now, provenance
 from thinwire.record import Record, Status
 from thinwire.train import preparation
+from thinwire.train.crowding import about_this_process, no_time_because
 from thinwire.train.deterministic import deterministic
 from thinwire.train.places import lock_file, partial_folder, prepared_folder, record_folder
 from thinwire.train.task import device_of, sources, task_of
 from thinwire.train.trainer import Diverged, Trainer
+from thinwire.transport.contact import LostContact
+from thinwire.transport.inprocess import InProcess
+from thinwire.transport.transport import Ended, Outcome, Transport
 
 Report = Callable[[Trainer], None]
-Outcome = tuple[Status, str | None]
+# Signals that ask a run to save its state and stop; SIGUSR1 is Slurm's, before a time limit.
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+_ERRORS = {error.__name__: error for error in (CannotWrite, MethodError, plugins.PluginError)}
 
 
 class Interrupted(Exception):
@@ -45,14 +54,26 @@ class Interrupted(Exception):
 class Attempt:
     """One attempt at a cell, which goes on where an earlier one was interrupted."""
 
-    def __init__(self, cell: Cell, results: Path, checkpoint_every_seconds: float) -> None:
+    def __init__(
+        self, cell: Cell, results: Path, checkpoint_every_seconds: float, transport: Transport | None = None
+    ) -> None:
+        """Prepare an attempt; without a transport all workers live in this process."""
         self.cell = cell
         self.results = results
+        self.transport: Transport = InProcess(cell.workers) if transport is None else transport
+        self.rank = self.transport.ranks[0]
+        self.leads = self.rank == 0
+        self.outcome: Outcome | None = None  # how it ends, as soon as that is known
+        self.known_to_all = False  # has the error that was raised been raised in all processes?
+        self.notes: list[str] = []  # lines with which the log begins
         self.partial, self.target = partial_folder(results, cell), record_folder(results, cell)
         self.trainer: Trainer | None = None
+        self._checkpoints = self.partial / record.CHECKPOINTS
+        if len(self.transport.ranks) < cell.workers:
+            self._checkpoints /= f"rank{self.rank}"
         self._checkpoint_every = checkpoint_every_seconds
-        self._saved_at = time.monotonic()
-        self._signal: int | None = None
+        self._saved_at = 0.0
+        self._no_time_because: str | None = None
         self._about: dict[str, Any] = {"method_options": {}, "model_options": {}}
         self._provenance: dict[str, Any] = {"started": now(), "seed": cell.seed}
         self._sources = sources(cell)
@@ -64,44 +85,103 @@ class Attempt:
         Raises:
             UserError: something around the run is wrong; nothing is lost.
             Interrupted: the state is saved.
+            LostContact: another process cannot be reached any more, or is not told what has happened here.
         """
-        with locked(lock_file(self.results, self.cell), f"{self.cell.suite}/{self.cell.path}"):
+        with ExitStack() as held:
+            with self._all_or_none():
+                if self.leads:
+                    name = f"{self.cell.suite}/{self.cell.path}"
+                    held.enter_context(locked(lock_file(self.results, self.cell), name))
+                    with writing(self.results):
+                        self.partial.mkdir(parents=True, exist_ok=True)
+                        (self.partial / record.RUN).unlink(missing_ok=True)
             with writing(self.results):
-                self.partial.mkdir(parents=True, exist_ok=True)
-                (self.partial / record.RUN).unlink(missing_ok=True)
-                self._log = (self.partial / record.LOG).open("a", buffering=1)
-            with self._log:
-                status, reason = self._attempt(report)
+                self._log = held.enter_context((self.partial / record.LOG).open("a", buffering=1))
+            self.outcome = status, reason = self._attempt(report)
+            if self.leads:
                 self.log(f"{status}{': ' + reason if reason else ''}")
-            return self._publish(status, reason)
+            with self._all_or_none():
+                return self._publish(cast(Status, status), reason)
+
+    @contextmanager
+    def _all_or_none(self) -> Iterator[None]:
+        """Around what each process does by itself: an error of one of them is raised in all."""
+        error = None
+        try:
+            yield
+        except UserError as own:
+            error = own
+        said = None if error is None else [type(error).__name__, str(error)]
+        heard = self.transport.share([said for _ in self.transport.ranks])
+        self.known_to_all = True
+        if error is not None:
+            raise error
+        for rank, word in enumerate(heard):
+            if word is not None:
+                raise _ERRORS.get(word[0], UserError)(f"rank {rank}: {word[1]}")
+        self.known_to_all = False
 
     def _attempt(self, report: Report) -> Outcome:
         """How the run ended; what goes wrong in a plug-in is an end like any other."""
-        self.log(f"{self.cell.suite}/{self.cell.path}, fingerprint {self.cell.fingerprint}")
-        device = device_of(self.cell)
-        deterministic(device)
-        self._provenance |= provenance(device)
+        if self.leads:
+            about = f"{self.cell.suite}/{self.cell.path}, fingerprint {self.cell.fingerprint}"
+            for line in (about, *self.notes):
+                self.log(line)
         try:
-            return self._train(device, report)
+            return self._train(report)
+        except Ended as error:
+            return error.outcome
         except Diverged as error:
-            return "diverged", str(error)
+            self.outcome = ("diverged", str(error))
         except (MethodError, plugins.PluginError) as error:
-            return "failed", str(error)
-        except Interrupted:
+            self.outcome = ("failed", str(error))
+        except (Interrupted, LostContact):
             raise
         except (Exception, SystemExit) as error:
             reason = plugins.blame(error)
             if reason is None:
                 raise
             self.log(traceback.format_exc())
-            return "failed", reason
+            self.outcome = ("failed", reason)
+        return self.transport.end_together(self.outcome)
 
     def log(self, line: str) -> None:
         """A line for the run's log, with the time."""
         print(now(), line, file=self._log)
 
-    def _train(self, device: torch.device, report: Report) -> Outcome:
+    def _train(self, report: Report) -> Outcome:
+        with self._all_or_none():
+            trainer, prepared = self._get_ready()
+        self._note_ranks(trainer.task.device)
+        if reason := trainer.skip():
+            return "skipped", reason
+        trainer.setup(prepared)
+        identity = {"fingerprint": self.cell.fingerprint, "data": trainer.task.data.digest, **self._sources}
+        if prepared is not None:
+            identity["prepared"] = self._provenance["prepared_sha256"]
+        self._resume(trainer, identity)
+
+        def after_step(trainer: Trainer) -> None:
+            report(trainer)
+            if trainer.step == trainer.total_steps or not trainer.looked:
+                return  # what is left is to publish, whoever asks for a stop
+            if trainer.stop or trainer.elapsed_seconds - self._saved_at >= self._checkpoint_every:
+                self._save(trainer, identity)
+            if trainer.stop:
+                if self.leads:
+                    self.log(f"interrupted after step {trainer.step}")
+                raise Interrupted(trainer.stop)
+
+        with _heeding_signals(trainer):
+            trainer.train(after_step=after_step)
+        return "done", None
+
+    def _get_ready(self) -> tuple[Trainer, Path | None]:
+        """Everything that may be missing or broken before the workers first speak to each other."""
         cell = self.cell
+        device = device_of(cell, self.rank % (cell.workers // cell.nodes))
+        deterministic(device)
+        self._provenance |= provenance(device)
         self._provenance["sources_sha256"] = self._sources
         method = plugins.get("method", cell.method.use).load()
         config = resolve(method, cell.method.options)
@@ -110,36 +190,15 @@ class Attempt:
         self._about["model_options"] = as_dict(resolve(model, cell.model.options))
         task = task_of(cell, self.results, device)
         self._provenance["data_sha256"] = task.data.checksums
-        self.trainer = trainer = Trainer(task, method, config)
+        self.trainer = trainer = Trainer(task, method, config, self.transport)
         params = trainer.workers[0].run.params
         self._about["parameters"] = sum(param.tensor.numel() for param in params)
         self._about["total_steps"] = trainer.total_steps
         self._about["steps_per_epoch"] = trainer.steps_per_epoch
-        reason = trainer.skip()
-        if reason:
-            return "skipped", reason
-        prepared = self._prepared()
-        trainer.setup(prepared)
-        identity = {"fingerprint": cell.fingerprint, "data": task.data.digest, **self._sources}
+        prepared = self._prepared() if trainer.skip() is None else None
         if prepared is not None:
-            identity["prepared"] = sha256(prepared / preparation.PREPARED)
-            self._provenance["prepared_sha256"] = identity["prepared"]
-        self._resume(trainer, identity)
-
-        def after_step(trainer: Trainer) -> None:
-            report(trainer)
-            if trainer.step == trainer.total_steps:
-                return  # what is left is to publish, whoever asks for a stop
-            due = time.monotonic() - self._saved_at >= self._checkpoint_every
-            if due or self._signal:
-                self._save(trainer, identity)
-            if self._signal:
-                self.log(f"interrupted after step {trainer.step}")
-                raise Interrupted(self._signal)
-
-        with self._heeding_signals():
-            trainer.train(after_step=after_step)
-        return "done", None
+            self._provenance["prepared_sha256"] = sha256(prepared / preparation.PREPARED)
+        return trainer, prepared
 
     def _prepared(self) -> Path | None:
         """The folder of what the method has prepared, if it prepares anything."""
@@ -152,17 +211,30 @@ class Attempt:
         self._about["preparation"] = made.cost
         return folder
 
-    def _resume(self, trainer: Trainer, identity: dict[str, str]) -> None:
-        """Go on from the newest sound checkpoint of the same cell and the same code."""
-        saved = checkpoint.latest(self.partial / record.CHECKPOINTS, warn=self.log)
-        if saved is None:
+    def _note_ranks(self, device: torch.device) -> None:
+        """Where each worker runs, and whether its clocks may be believed."""
+        if self.transport.kind == "inprocess":
             return
-        if saved["identity"] != identity:
+        self._provenance["ranks"] = self.transport.share([about_this_process(device)])
+        cluster = Cluster(self.cell.workers, self.cell.nodes)
+        self._no_time_because = no_time_because(self._provenance["ranks"], cluster)
+
+    def _resume(self, trainer: Trainer, identity: dict[str, str]) -> None:
+        """Go on from the newest checkpoint of the same cell and the same code that is sound on all ranks."""
+        own = checkpoint.sound(self._checkpoints, warn=self.log)
+        everybody = self.transport.share([own for _ in self.transport.ranks])
+        common = set.intersection(*map(set, everybody))
+        if not common:
+            return
+        saved = checkpoint.load(self._checkpoints, max(common))
+        same = saved["identity"] == identity
+        if not all(self.transport.share([same for _ in self.transport.ranks])):
             self.log("the checkpoint is of other options or other code: training from the beginning")
             return
         trainer.load(saved["trainer"])
         self._interruptions = saved["interruptions"] + 1
-        self.log(f"goes on after step {trainer.step}")
+        if self.leads:
+            self.log(f"goes on after step {trainer.step}")
 
     def _save(self, trainer: Trainer, identity: dict[str, str]) -> None:
         state = {
@@ -170,24 +242,8 @@ class Attempt:
             "interruptions": self._interruptions,
             "trainer": trainer.state(),
         }
-        checkpoint.save(self.partial / record.CHECKPOINTS, trainer.step, state)
-        self._saved_at = time.monotonic()
-
-    @contextmanager
-    def _heeding_signals(self) -> Any:
-        """SIGINT and SIGTERM ask for a stop after the step; the second one stops at once."""
-
-        def ask(number: int, frame: FrameType | None) -> None:
-            self._signal = number
-            for heeded, handler in before.items():
-                signal.signal(heeded, handler)
-
-        before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+        checkpoint.save(self._checkpoints, trainer.step, state)
+        self._saved_at = trainer.elapsed_seconds
 
     def _publish(self, status: Status, reason: str | None) -> Record:
         changed = [kind for kind, digest in sources(self.cell).items() if digest != self._sources[kind]]
@@ -199,7 +255,8 @@ class Attempt:
         trainer = self.trainer
         curve = trainer.curve if trainer else []
         made = Record(
-            kind="inprocess",
+            kind=self.transport.kind,
+            no_time_because=self._no_time_because,
             status=status,
             reason=reason,
             cell=self.cell.identity(),
@@ -209,5 +266,23 @@ class Attempt:
             provenance={**self._provenance, "ended": now()},
             **self._about,
         )
-        record.write(self.partial, self.target, made, curve, trainer.traffic if trainer else [])
+        if self.leads:
+            record.write(self.partial, self.target, made, curve, trainer.traffic if trainer else [])
         return made
+
+
+@contextmanager
+def _heeding_signals(trainer: Trainer) -> Iterator[None]:
+    """SIGINT, SIGTERM and Slurm's SIGUSR1 ask for a stop after a step; the second one stops at once."""
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        trainer.asked_to_stop = number
+        for heeded, handler in before.items():
+            signal.signal(heeded, handler)
+
+    before = {number: signal.signal(number, ask) for number in STOPS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

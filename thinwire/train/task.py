@@ -1,5 +1,6 @@
 """What is to be trained, whatever the method."""
 
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -65,8 +66,8 @@ def task_of(cell: Cell, results: Path, device: torch.device) -> Task:
     )
 
 
-def device_of(cell: Cell) -> torch.device:
-    """The device of a cell.
+def device_of(cell: Cell, place: int = 0) -> torch.device:
+    """The device of a cell's worker; of one with a process of its own, by its place on its node.
 
     Raises:
         UserError: it asks for a GPU, and torch finds none.
@@ -76,7 +77,16 @@ def device_of(cell: Cell) -> torch.device:
             "the suite asks for a GPU (device: cuda) and torch finds none here: set device: cpu, or run "
             "it where there is one"
         )
-    return torch.device(cell.device)
+    if cell.device == "cpu" or cell.transport == "inprocess":
+        return torch.device(cell.device)
+    there = torch.cuda.device_count()
+    # Slurm may show each rank its own GPU only.
+    if there > 1 and place >= there:
+        raise UserError(
+            f"worker {place} of {socket.gethostname()} wants a GPU of its own, and there are {there}: start "
+            f"{there} workers a node"
+        )
+    return torch.device("cuda", place if there > 1 else 0)
 
 
 def sources(cell: Cell) -> dict[str, str]:

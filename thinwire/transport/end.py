@@ -16,7 +16,6 @@ from thinwire.transport.agreement import CallLog, Summary
 from thinwire.transport.distributed import Distributed
 from thinwire.transport.in_shared_memory import InSharedMemory
 from thinwire.transport.mail import FIRST_TAG_OF_MESSAGES, Mail
-from thinwire.transport.rendezvous import BACKENDS
 from thinwire.transport.shared_memory import SharedMemory
 
 Finish = Callable[[], Any]
@@ -28,7 +27,13 @@ class End:
     """Its process group, its threads, and what it has called so far."""
 
     def __init__(
-        self, name: str, members: tuple[int, ...], rank: int, cluster: Cluster, device: torch.device
+        self,
+        name: str,
+        members: tuple[int, ...],
+        rank: int,
+        cluster: Cluster,
+        device: torch.device,
+        backend: str,
     ) -> None:
         """Open the channel; all members do.
 
@@ -38,6 +43,7 @@ class End:
             rank: of this worker.
             cluster: which workers share a host.
             device: of this worker's tensors.
+            backend: of torch.distributed.
         """
         self.log = CallLog()
         self._place = members.index(rank)
@@ -47,7 +53,6 @@ class End:
         self._to_itself: deque[Payload] = deque()
         if self._size == 1:
             return
-        backend = BACKENDS[device.type]
         self._group = dist.new_group(list(members), backend=backend, use_local_synchronization=True)
         self._messages = Mail(self._group, device, FIRST_TAG_OF_MESSAGES)
         self._waiting = ThreadPoolExecutor(_WAITING, initializer=_one_compute_thread)

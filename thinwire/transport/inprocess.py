@@ -7,7 +7,7 @@ greenlets of one thread: a turn costs microseconds, and nothing ever runs at the
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from greenlet import getcurrent, greenlet
@@ -16,6 +16,7 @@ from thinwire.channel import Call, Channel, Payload, Pending, nbytes
 from thinwire.errors import MethodError
 from thinwire.transport import metering
 from thinwire.transport.agreement import agreed
+from thinwire.transport.transport import Outcome
 
 T = TypeVar("T")
 
@@ -23,7 +24,7 @@ T = TypeVar("T")
 class InProcess:
     """The transport of W workers in this process."""
 
-    kind = "inprocess"
+    kind: Literal["inprocess", "measured"] = "inprocess"
     overlaps = False
 
     def __init__(self, workers: int) -> None:
@@ -116,6 +117,10 @@ class InProcess:
     def share(self, own: list[T]) -> list[T]:
         """All workers are here."""
         return own
+
+    def end_together(self, outcome: Outcome) -> Outcome:
+        """All workers are here."""
+        return outcome
 
     def check_agreement(self) -> None:
         """Every meeting has seen to it."""

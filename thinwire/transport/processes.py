@@ -10,7 +10,9 @@ meets in shared memory instead.
 import json
 import uuid
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from concurrent.futures import Future
+from threading import Thread
+from typing import Any, Literal, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -20,26 +22,34 @@ from thinwire.channel import Call, Channel, Payload, Pending
 from thinwire.cluster import Cluster
 from thinwire.errors import MethodError
 from thinwire.transport.agreement import disagreeing, first_difference, require_received
-from thinwire.transport.contact import contact
+from thinwire.transport.contact import LostContact, contact
 from thinwire.transport.end import End, Finish
+from thinwire.transport.transport import Ended, Outcome
 
 T = TypeVar("T")
+# How long a rank that has failed waits for the others to say something.
+TELLING_SECONDS = 5.0
 
 
 class Processes:
     """The transport of one worker whose mates run in other processes; `rendezvous.join` comes before it."""
 
-    kind = "measured"
+    kind: Literal["inprocess", "measured"] = "measured"
     overlaps = True
 
     def __init__(
-        self, cluster: Cluster, device: torch.device, doing: Callable[[str], None] = lambda what: None
+        self,
+        cluster: Cluster,
+        device: torch.device,
+        backend: str = "gloo",
+        doing: Callable[[str], None] = lambda what: None,
     ) -> None:
         """Open the channels of a cluster with as many workers as there are processes.
 
         Args:
             cluster: which workers share a node.
             device: of this worker's tensors.
+            backend: of torch.distributed, see `rendezvous.backend_of`.
             doing: is told what the worker is about to wait for.
         """
         rank = dist.get_rank()
@@ -48,7 +58,7 @@ class Processes:
         self._control = dist.new_group(backend="gloo")
         run = self.share([uuid.uuid4().hex])[0]
         self._ends = {
-            (name, members[0]): End(f"{run}-{name}-{members[0]}", members, rank, cluster, device)
+            (name, members[0]): End(f"{run}-{name}-{members[0]}", members, rank, cluster, device, backend)
             for name, members in cluster.groups(rank).items()
         }
         # What is left to do for calls that were posted and not waited for yet.
@@ -106,9 +116,45 @@ class Processes:
         """What this worker has left behind the engine finds; who did not come, `check_agreement`."""
 
     def share(self, own: list[T]) -> list[T]:
-        """What every worker says, in the order of the ranks."""
-        self._doing("waits for what all workers say")
-        said = torch.frombuffer(bytearray(json.dumps(own[0]).encode()), dtype=torch.uint8)
+        """What every worker says, in the order of the ranks.
+
+        Raises:
+            Ended: one of them cannot go on.
+        """
+        return [word["said"] for word in self._say({"said": own[0]})]
+
+    def end_together(self, outcome: Outcome) -> Outcome:
+        """Tell the others, who hear it when they next say something.
+
+        Raises:
+            LostContact: they say nothing, as they wait for this worker.
+        """
+        telling: Future[Outcome] = Future()
+
+        def tell() -> None:
+            try:
+                self._say({"ended": outcome})
+            except Ended as error:
+                telling.set_result(error.outcome)
+            except LostContact as error:
+                telling.set_exception(error)
+
+        Thread(target=tell, daemon=True).start()
+        try:
+            return telling.result(TELLING_SECONDS)
+        except TimeoutError:
+            raise LostContact(
+                "the others wait for this rank, and cannot be told that it has failed"
+            ) from None
+
+    def _say(self, word: dict[str, Any]) -> list[dict[str, Any]]:
+        """Every worker's word.
+
+        Raises:
+            Ended: one of them says that it cannot go on.
+        """
+        self._doing("waits for the word of all workers")
+        said = torch.frombuffer(bytearray(json.dumps(word).encode()), dtype=torch.uint8)
         length = torch.tensor([len(said)])
         lengths = [torch.empty_like(length) for _ in range(dist.get_world_size())]
         with contact():
@@ -117,7 +163,14 @@ class Processes:
             heard = [torch.empty_like(padded) for _ in lengths]
             dist.all_gather(heard, padded, group=self._control)
         self._doing("computes")
-        return [json.loads(words[: int(end)].numpy().tobytes()) for words, end in zip(heard, lengths)]
+        words = [json.loads(word[: int(end)].numpy().tobytes()) for word, end in zip(heard, lengths)]
+        ended = {rank: word["ended"] for rank, word in enumerate(words) if "ended" in word}
+        if ended:
+            first, (status, reason) = next(iter(ended.items()))
+            # What has come to all of them alike is no matter of one rank.
+            alike = len(ended) == len(words) and all(other == [status, reason] for other in ended.values())
+            raise Ended((status, reason if alike or reason is None else f"rank {first}: {reason}"))
+        return words
 
     def check_agreement(self) -> None:
         """All members of every channel have made the same calls so far, and every message was received.

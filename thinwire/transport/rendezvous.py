@@ -4,13 +4,24 @@ import socket
 from dataclasses import dataclass
 from datetime import timedelta
 
+import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore, TCPStore
 
 from thinwire.errors import UserError
 
-# Of torch.distributed, by device: what lies on the host always goes by gloo.
-BACKENDS = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}
+
+def backend_of(device: torch.device, wanted: str | None) -> str:
+    """How torch.distributed carries what lies on a device; what lies on the host always goes by gloo.
+
+    Raises:
+        UserError: this build of torch has no NCCL.
+    """
+    if device.type == "cpu" or wanted == "gloo":
+        return "gloo"
+    if not dist.is_nccl_available():
+        raise UserError("this build of torch has no NCCL: install a CUDA build, or set backend: gloo")
+    return "cpu:gloo,cuda:nccl"
 
 
 @dataclass(frozen=True)
@@ -19,12 +30,14 @@ class Placement:
 
     rank: int
     workers: int
-    place: int  # among the workers of this host
+    place: int  # among the workers of this node
+    node: str  # on which it is, by name
     host: str  # of rank 0
     port: int
+    launcher: str  # who started it
 
     def describe(self) -> str:
-        return f"rank {self.rank} on {socket.gethostname()}"
+        return f"rank {self.rank} on {self.node}"
 
 
 def join(placement: Placement, timeout_seconds: float) -> TCPStore:
@@ -33,17 +46,7 @@ def join(placement: Placement, timeout_seconds: float) -> TCPStore:
     Raises:
         UserError: the port is taken, the first host cannot be reached, or somebody did not come.
     """
-    timeout = timedelta(seconds=timeout_seconds)
-    try:
-        store = TCPStore(
-            placement.host,
-            placement.port,
-            is_master=placement.rank == 0,
-            timeout=timeout,
-            wait_for_workers=False,
-        )
-    except RuntimeError as error:
-        raise UserError(_trouble(placement, str(error), timeout_seconds)) from None
+    store = store_of(placement, timeout_seconds, is_master=placement.rank == 0)
     store.add("came", 1)
     try:
         dist.init_process_group(
@@ -51,7 +54,7 @@ def join(placement: Placement, timeout_seconds: float) -> TCPStore:
             store=PrefixStore("group", store),
             rank=placement.rank,
             world_size=placement.workers,
-            timeout=timeout,
+            timeout=timedelta(seconds=timeout_seconds),
         )
     except RuntimeError:
         raise UserError(
@@ -59,6 +62,21 @@ def join(placement: Placement, timeout_seconds: float) -> TCPStore:
             f"{timeout_seconds:.0f} s: start all of them at once, and let their hosts reach each other"
         ) from None
     return store
+
+
+def store_of(placement: Placement, timeout_seconds: float, is_master: bool = False) -> TCPStore:
+    """The store that rank 0 keeps, or a new line to it.
+
+    Raises:
+        UserError: it cannot be had.
+    """
+    timeout = timedelta(seconds=timeout_seconds)
+    try:
+        return TCPStore(
+            placement.host, placement.port, is_master=is_master, timeout=timeout, wait_for_workers=False
+        )
+    except RuntimeError as error:
+        raise UserError(_trouble(placement, str(error), timeout_seconds)) from None
 
 
 def _trouble(placement: Placement, what: str, timeout_seconds: float) -> str:

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
     from thinwire.channel import Call, Channel, Pending
 
 T = TypeVar("T")
+Outcome = tuple[str, str | None]  # status of a run, and the reason
+
+
+class Ended(Exception):
+    """Another process cannot go on."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(": ".join(filter(None, outcome)))
+        self.outcome = outcome
 
 
 class Transport(Protocol):
     """Carries the calls of the workers that live in this process to all others."""
 
-    kind: str  # how a result over it came about, as the record calls it
+    kind: Literal["inprocess", "measured"]  # how a result over it came about
     ranks: Sequence[int]  # the workers of this process
     overlaps: bool  # do gradients leave while the backward pass still runs?
 
@@ -43,6 +52,12 @@ class Transport(Protocol):
         """What every worker says, in the order of the ranks, from what those of this process say.
 
         For the harness's own needs: nobody meters it. What is said is numbers, text, lists and dictionaries.
+        """
+
+    def end_together(self, outcome: Outcome) -> Outcome:
+        """This process cannot go on: give all processes one outcome, the one of the first that has failed.
+
+        The others hear of it when they next say something, by `Ended`.
         """
 
     def check_agreement(self) -> None:

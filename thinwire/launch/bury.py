@@ -1,18 +1,29 @@
-"""The record of a run whose process died without a word; made without torch."""
+"""The record of a run that could not publish one itself; made without torch."""
 
 import signal
 from pathlib import Path
+from typing import Literal, cast
 
 from thinwire import record
 from thinwire.config.cell import Cell
+from thinwire.errors import UserError
 from thinwire.files import writing
+from thinwire.launch import last_words
 from thinwire.provenance import now
-from thinwire.record import Record
+from thinwire.record import Record, Status
 from thinwire.train.places import partial_folder, record_folder
+
+# Exit codes of success, of bad input and of interruptions (SIGINT, SIGUSR1, SIGTERM): those are for the person
+# to deal with, and no result of the method.
+NO_RESULT = (0, 2, 130, 138, 143)
 
 
 def bury(cell: Cell, results: Path, exit_code: int) -> Record:
-    """Publish the record of a run whose process died without a word."""
+    """Publish the record of a run whose processes died, or ended with last words.
+
+    Raises:
+        UserError: what ended it is something around it that can be mended; nothing is lost.
+    """
     partial, target = partial_folder(results, cell), record_folder(results, cell)
     with writing(partial):
         partial.mkdir(parents=True, exist_ok=True)
@@ -22,10 +33,16 @@ def bury(cell: Cell, results: Path, exit_code: int) -> Record:
         finished = record.read(written)
         record.put_in_place(partial, target)
         return finished
+    left = last_words.read(partial / record.LAST_WORDS)
+    trouble = next((words for words in left if words.trouble is not None), None)
+    if trouble is not None:
+        raise UserError(f"rank {trouble.rank} on {trouble.host}: {trouble.trouble}")
+    status, reason = last_words.diagnose(left) or ("failed", cause(exit_code))
+    kind: Literal["inprocess", "measured"] = "measured" if cell.transport == "processes" else "inprocess"
     made = Record(
-        kind="inprocess",
-        status="failed",
-        reason=cause(exit_code),
+        kind=kind,
+        status=cast(Status, status),
+        reason=reason,
         cell=cell.identity(),
         fingerprint=cell.fingerprint,
         method_options=cell.method.options,

@@ -1,0 +1,141 @@
+"""All ranks of a run on this machine, as forks of this process.
+
+This process imports what the ranks need, once; a fork then takes milliseconds. It does not compute: it waits,
+hands signals on, and sees to it that nobody is left behind. The ranks die with it, however it ends.
+"""
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+
+from thinwire import plugins, record
+from thinwire.config.cell import Cell
+from thinwire.errors import UserError
+from thinwire.launch import last_words
+from thinwire.launch.last_words import LastWords
+from thinwire.launch.watch import ALARM, GRACE_SECONDS
+from thinwire.train.places import partial_folder
+from thinwire.train.run_cell import STOPS
+from thinwire.transport.rendezvous import Placement, store_of
+
+_POLL_SECONDS = 0.02
+_PR_SET_PDEATHSIG = 1
+
+
+def warm_up(cell: Cell) -> None:
+    """Import, before the forks, what every rank would import."""
+    # So that looking for GPUs does not begin what a fork cannot go on with.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+    import torch
+
+    torch.set_num_threads(1)
+    # Optimizers import it at their first step.
+    import torch._dynamo
+
+    for kind, name in (("method", cell.method.use), ("model", cell.model.use), ("dataset", cell.data.use)):
+        # A plug-in that is broken fails in the ranks, where that is a result.
+        with suppress(plugins.PluginError):
+            plugins.get(kind, name).load()
+
+
+def run(cell: Cell, results: Path, rank: Callable[[Placement], int]) -> int:
+    """Start a rank for each worker, wait for all of them, and give the run's exit code.
+
+    Args:
+        cell: whose workers are started.
+        results: where they leave their words.
+        rank: what each does; gives its exit code.
+    """
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    port, here = _free_port(), socket.gethostname()
+    placements = [
+        Placement(
+            number, cell.workers, number % (cell.workers // cell.nodes), here, "127.0.0.1", port, "fork"
+        )
+        for number in range(cell.workers)
+    ]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    alive = {_fork(placement, rank): placement for placement in placements}
+    with _handing_on_signals(alive):
+        return _wait(alive, partial_folder(results, cell) / record.LAST_WORDS)
+
+
+def _fork(placement: Placement, rank: Callable[[Placement], int]) -> int:
+    parent = os.getpid()
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        # A group of its own: a Ctrl-C in the terminal comes to the parent, which hands it on once.
+        os.setpgid(0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == parent:
+            code = rank(placement)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _wait(alive: dict[int, Placement], words: Path) -> int:
+    """The worst exit code; a signal N counts as 128 + N."""
+    worst, deadline = 0, None
+    while alive:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == 0:
+            if deadline is not None and time.monotonic() > deadline:
+                for left in alive:
+                    os.kill(left, signal.SIGKILL)
+            time.sleep(_POLL_SECONDS)
+            continue
+        placement = alive.pop(pid)
+        code = os.waitstatus_to_exitcode(status)
+        if code < 0:
+            _say_how_it_died(placement, -code, words, deadline is None)
+            code = 128 - code
+        if code and deadline is None:
+            deadline = time.monotonic() + 2 * GRACE_SECONDS
+        worst = max(worst, code)
+    return worst
+
+
+def _say_how_it_died(placement: Placement, number: int, words: Path, first: bool) -> None:
+    """Leave a word for a rank that could not, and call the others to an end."""
+    how = f"was killed by {signal.Signals(number).name}"
+    if not first or last_words.path_of(words, placement.rank).exists():
+        return
+    with suppress(UserError):
+        last_words.write(words, LastWords(rank=placement.rank, host=placement.node, died=how))
+    with suppress(UserError, RuntimeError):
+        store_of(placement, timeout_seconds=1).set(ALARM, "")
+
+
+@contextmanager
+def _handing_on_signals(alive: dict[int, Placement]) -> Iterator[None]:
+    """What asks this process to stop asks its ranks."""
+
+    def hand_on(number: int, frame: FrameType | None) -> None:
+        for pid in alive:
+            os.kill(pid, number)
+
+    before = {number: signal.signal(number, hand_on) for number in STOPS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

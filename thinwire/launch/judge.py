@@ -1,0 +1,49 @@
+"""Decides from what all ranks say of themselves whether a run must be ended."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Beat(NamedTuple):
+    """What a rank says of itself."""
+
+    rank: int
+    node: str
+    number: int  # of the beat: goes up as long as the process lives
+    moves: int  # goes up as long as its worker gets on
+    doing: str
+    step: int  # steps that are done
+
+
+class Judge:
+    """Remembers when each rank was last heard of, and when anything last moved."""
+
+    def __init__(self, silent_seconds: float, hang_seconds: float) -> None:
+        self._silent_seconds, self._hang_seconds = silent_seconds, hang_seconds
+        self._heard: dict[int, tuple[int, float]] = {}  # number of the last beat, and when it came
+        self._moved: tuple[list[int], float] = ([], 0.0)
+
+    def judge(self, beats: Sequence[Beat], now: float) -> str | None:
+        """Why the run must be ended, in words, or None."""
+        for beat in beats:
+            if self._heard.get(beat.rank, (None,))[0] != beat.number:
+                self._heard[beat.rank] = (beat.number, now)
+        moves = [beat.moves for beat in beats]
+        if moves != self._moved[0]:
+            self._moved = (moves, now)
+        silent = [beat for beat in beats if now - self._heard[beat.rank][1] > self._silent_seconds]
+        if silent:
+            names = ", ".join(f"rank {beat.rank} on {beat.node}" for beat in silent)
+            return f"{names} has not been heard of for {self._silent_seconds:.0f} s"
+        if now - self._moved[1] > self._hang_seconds:
+            return standing_still(beats, self._hang_seconds)
+        return None
+
+
+def standing_still(beats: Sequence[Beat], seconds: float) -> str:
+    """Who is to blame that nothing moves: those who do not wait, if others do."""
+    busy = [beat for beat in beats if not beat.doing.startswith("waits")]
+    blamed = busy or beats
+    told = "; ".join(f"rank {beat.rank} on {beat.node} {beat.doing}" for beat in blamed)
+    others = ", and the others wait" if 0 < len(busy) < len(beats) else ""
+    return f"nothing has moved for {seconds:.0f} s: {told}{others}"

@@ -1,0 +1,105 @@
+"""Which rank this process is, from the variables of who started it: srun or torchrun."""
+
+import os
+import re
+import socket
+from collections.abc import Mapping
+
+from thinwire.cluster import Cluster
+from thinwire.errors import UserError
+from thinwire.transport.rendezvous import Placement
+
+# Ports for the ranks of a Slurm step to meet at, unless MASTER_PORT says another.
+_FIRST_PORT, _PORTS = 20000, 20000
+
+
+def from_environment(variables: Mapping[str, str] = os.environ) -> Placement | None:
+    """The placement that srun or torchrun gave this process; None if it was started by hand.
+
+    Raises:
+        UserError: the variables are there in part, or make no sense.
+    """
+    if "TORCHELASTIC_RUN_ID" in variables or {"RANK", "WORLD_SIZE"} <= set(variables):
+        return _torchrun(variables)
+    # In the batch script itself there is no step, and one task may start its ranks by itself.
+    if "SLURM_STEP_ID" in variables and _number(variables, "SLURM_STEP_NUM_TASKS", "srun") > 1:
+        return _slurm(variables)
+    return None
+
+
+def require_match(cluster: Cluster, ranks: int, launcher: str) -> None:
+    """As many ranks were started as the cell has workers.
+
+    Raises:
+        UserError: with the command that would start them.
+    """
+    if ranks != cluster.workers:
+        raise UserError(
+            f"{launcher}: there are {ranks} ranks, but the cell has {cluster.workers} workers on "
+            f"{cluster.nodes} nodes: srun --nodes={cluster.nodes} --ntasks={cluster.workers} "
+            f"--ntasks-per-node={cluster.workers_per_node} thinwire run ..."
+        )
+
+
+def require_places(cluster: Cluster, nodes: list[str]) -> None:
+    """The ranks sit on the nodes as the cell describes them, from the name of each rank's node.
+
+    Raises:
+        UserError: saying where they sit, and how to start them instead.
+    """
+    described = [cluster.node_of(worker) for worker in range(cluster.workers)]
+    if len(set(zip(described, nodes))) != cluster.nodes or len(set(nodes)) != cluster.nodes:
+        raise UserError(
+            f"the cell describes {cluster.nodes} nodes with {cluster.workers_per_node} workers each, but the "
+            f"ranks sit on {', '.join(nodes)}: srun --distribution=block --nodes={cluster.nodes} "
+            f"--ntasks-per-node={cluster.workers_per_node}"
+        )
+
+
+def _torchrun(variables: Mapping[str, str]) -> Placement:
+    group = variables.get("GROUP_RANK", "0")
+    return Placement(
+        rank=_number(variables, "RANK", "torchrun"),
+        workers=_number(variables, "WORLD_SIZE", "torchrun"),
+        place=_number(variables, "LOCAL_RANK", "torchrun"),
+        node=f"{socket.gethostname()}/{group}",
+        host=_text(variables, "MASTER_ADDR", "torchrun"),
+        # torchrun keeps a store of its own at MASTER_PORT.
+        port=_number(variables, "MASTER_PORT", "torchrun") + ("TORCHELASTIC_RUN_ID" in variables),
+        launcher="torchrun",
+    )
+
+
+def _slurm(variables: Mapping[str, str]) -> Placement:
+    job, step = _number(variables, "SLURM_JOB_ID", "srun"), _number(variables, "SLURM_STEP_ID", "srun")
+    derived = _FIRST_PORT + (job * 97 + step) % _PORTS
+    return Placement(
+        rank=_number(variables, "SLURM_PROCID", "srun"),
+        workers=_number(variables, "SLURM_STEP_NUM_TASKS", "srun"),
+        place=_number(variables, "SLURM_LOCALID", "srun"),
+        node=variables.get("SLURMD_NODENAME") or socket.gethostname(),
+        host=variables.get("MASTER_ADDR") or first_host(_text(variables, "SLURM_STEP_NODELIST", "srun")),
+        port=_number(variables, "MASTER_PORT", "srun") if "MASTER_PORT" in variables else derived,
+        launcher="srun",
+    )
+
+
+def first_host(nodes: str) -> str:
+    """The first of a list of hosts as Slurm writes it: `gpu[03-05,9],login` gives `gpu03`."""
+    first = re.match(r"([^,\[]+)(?:\[(\w+)[^\]]*\]([^,]*))?", nodes)
+    if first is None:
+        raise UserError(f"SLURM_STEP_NODELIST is {nodes!r}, which is no list of hosts")
+    return "".join(part or "" for part in first.groups())
+
+
+def _text(variables: Mapping[str, str], name: str, launcher: str) -> str:
+    if not variables.get(name):
+        raise UserError(f"{launcher} gave this process no {name}: start all ranks with one {launcher}")
+    return variables[name]
+
+
+def _number(variables: Mapping[str, str], name: str, launcher: str) -> int:
+    text = _text(variables, name, launcher)
+    if not text.isdecimal():
+        raise UserError(f"{name} is {text!r}, which is no number: start all ranks with one {launcher}")
+    return int(text)

@@ -1,0 +1,89 @@
+"""One rank of a run, from joining the others to the end."""
+
+import shutil
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from thinwire import record
+from thinwire.cluster import Cluster
+from thinwire.config.cell import Cell
+from thinwire.config.suite import Suite
+from thinwire.errors import UserError
+from thinwire.files import writing
+from thinwire.launch.placement import require_match, require_places
+from thinwire.launch.watch import Watch
+from thinwire.train.places import partial_folder
+from thinwire.train.run_cell import Attempt, Interrupted
+from thinwire.train.task import device_of
+from thinwire.transport.contact import LostContact
+from thinwire.transport.processes import Processes
+from thinwire.transport.rendezvous import Placement, backend_of, join
+
+# How long the ranks have to find each other.
+RENDEZVOUS_SECONDS = 60.0
+# A rank that cannot go on ends with this code, after its last words.
+CANNOT_GO_ON = 3
+
+
+def run(
+    cell: Cell,
+    results: Path,
+    suite: Suite,
+    placement: Placement,
+    began: float,
+    train: Callable[[Attempt], int],
+) -> int:
+    """Join the other ranks, train, and give the exit code; a rank that cannot go on does not return.
+
+    Args:
+        cell: with as many workers as there are ranks.
+        results: a folder that all ranks see.
+        suite: of the cell.
+        placement: which rank this is.
+        began: when its process was started, in seconds of the monotonic clock.
+        train: runs the attempt and gives the exit code.
+
+    Raises:
+        UserError: alike in all ranks, for something that can be mended.
+        Interrupted: alike in all ranks; the state is saved.
+    """
+    cluster = Cluster(cell.workers, cell.nodes)
+    require_match(cluster, placement.workers, placement.launcher)
+    partial = partial_folder(results, cell)
+    words = partial / record.LAST_WORDS
+    if placement.rank == 0:
+        with writing(words):
+            shutil.rmtree(words, ignore_errors=True)
+            words.mkdir(parents=True)
+    join(placement, min(RENDEZVOUS_SECONDS, suite.hang_seconds))
+    watch = Watch(placement, words, partial / record.LOG, suite.hang_seconds)
+    attempt = None
+    try:
+        device = device_of(cell, placement.place)
+        transport = Processes(cluster, device, backend_of(device, cell.backend), watch.doing)
+        watch.calls = transport.calls
+        nodes = transport.share([placement.node])
+        if placement.launcher != "fork":
+            require_places(cluster, nodes)
+        attempt = Attempt(cell, results, suite.checkpoint_every_seconds, transport)
+        attempt.notes.append(f"{cell.workers} ranks are ready after {time.monotonic() - began:.2f} s")
+        code = train(attempt)
+        transport.close()
+    except Interrupted:
+        watch.over()
+        raise
+    except UserError as error:
+        if attempt is None or not attempt.known_to_all:
+            watch.end(trouble=str(error))
+        watch.over()
+        raise
+    except LostContact as error:
+        watch.end(outcome=attempt.outcome if attempt else None, lost=str(error))
+    except BaseException as error:
+        traceback.print_exc(file=sys.stderr)
+        watch.end(outcome=("failed", f"{type(error).__name__}: {error}"))
+    watch.over()
+    return code

@@ -1,0 +1,129 @@
+"""Each rank's heart: a thread that says that its process lives, and hears when the run must end.
+
+Beats go through the store in which the ranks have met, and rank 0 judges them. It raises the alarm when a
+rank is silent or nothing moves; a rank that fails raises it for itself. Then every rank leaves its last words
+and its stacks, and ends.
+"""
+
+import faulthandler
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import Any, Never
+
+from thinwire.launch import last_words
+from thinwire.launch.judge import Beat, Judge
+from thinwire.launch.last_words import LastWords
+from thinwire.transport.rendezvous import Placement, store_of
+
+BEAT_SECONDS = 0.5
+# A process that has not beaten for so long is stopped, or its host is gone.
+SILENT_SECONDS = 15.0
+# How long a rank that ends waits for the others to leave their words.
+GRACE_SECONDS = 3.0
+ALARM = "alarm"
+
+
+class Watch:
+    """One rank's."""
+
+    def __init__(self, placement: Placement, folder: Path, log: Path, hang_seconds: float) -> None:
+        """Begin to beat.
+
+        Args:
+            placement: of this rank, which has joined the others.
+            folder: for last words; all ranks see it.
+            log: for stacks.
+            hang_seconds: a run in which no rank has moved for so long is ended.
+        """
+        self.step = 0
+        self.calls: Callable[[], dict[str, dict[str, str]]] = dict
+        self._placement, self._folder, self._log = placement, folder, log
+        silent_seconds = min(SILENT_SECONDS, hang_seconds)
+        self._judge = Judge(silent_seconds, hang_seconds)
+        self._doing, self._moves = "starts", 0
+        self._ending, self._over = Lock(), Event()
+        self._store = store_of(placement, silent_seconds)
+        self._thread = Thread(target=self._live, daemon=True)
+        self._thread.start()
+
+    def doing(self, what: str) -> None:
+        """The worker tells what it is about to do."""
+        self._doing = what
+        self._moves += 1
+
+    def over(self) -> None:
+        """The run has ended well."""
+        self._over.set()
+        self._thread.join()
+
+    def end(self, **what: Any) -> Never:
+        """Raise the alarm, leave last words and end this process; `what` are fields of `LastWords`."""
+        # Of two threads that come here the second waits until the first has ended the process.
+        self._ending.acquire()
+        with suppress(OSError):
+            with self._log.open("a") as log:
+                log.write(f"stacks of {self._placement.describe()}:\n{_stacks()}")
+            words = LastWords(
+                rank=self._placement.rank,
+                host=self._placement.node,
+                step=self.step,
+                doing=self._doing,
+                calls=self._last_calls(),
+                **what,
+            )
+            last_words.write(self._folder, words)
+        with suppress(RuntimeError):
+            self._store.set(ALARM, "")
+        self._wait_for_the_others()
+        os._exit(1)
+
+    def _live(self) -> None:
+        number = 0
+        keys = [f"beat/{rank}" for rank in range(self._placement.workers)]
+        while not self._over.wait(BEAT_SECONDS):
+            number += 1
+            own = Beat(
+                self._placement.rank, self._placement.node, number, self._moves, self._doing, self.step
+            )
+            try:
+                self._store.set(keys[own.rank], json.dumps(own))
+                alarmed = self._store.check([ALARM])
+                judging = own.rank == 0 and self._store.check(keys)
+                beats = [Beat(*json.loads(beat)) for beat in self._store.multi_get(keys)] if judging else []
+            except RuntimeError:
+                if self._over.is_set():
+                    return
+                self.end(lost=f"rank 0 on {self._placement.host} does not answer any more")
+            if alarmed:
+                self.end()
+            if alarm := self._judge.judge(beats, time.monotonic()) if beats else None:
+                self.end(alarm=alarm)
+
+    def _last_calls(self) -> dict[str, dict[str, str]]:
+        # The worker may be making calls while this thread reads them.
+        with suppress(RuntimeError):
+            return self.calls()
+        return {}
+
+    def _wait_for_the_others(self) -> None:
+        """Rank 0 keeps the store, and a parent may wait for the words."""
+        deadline = time.monotonic() + GRACE_SECONDS
+        ranks = range(self._placement.workers)
+        while time.monotonic() < deadline:
+            if all(last_words.path_of(self._folder, rank).exists() for rank in ranks):
+                return
+            time.sleep(0.05)
+
+
+def _stacks() -> str:
+    """What all threads of this process are at."""
+    with tempfile.TemporaryFile("w+") as file:
+        faulthandler.dump_traceback(file, all_threads=True)
+        file.seek(0)
+        return file.read()

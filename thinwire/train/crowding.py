@@ -1,0 +1,36 @@
+"""May the clocks of a run of real processes be believed?"""
+
+import os
+import socket
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from thinwire.cluster import Cluster
+
+
+def about_this_process(device: torch.device) -> dict[str, Any]:
+    """Where a rank runs: its host, the cores that it may use, its device."""
+    cuda = device.type == "cuda"
+    return {
+        "host": socket.gethostname(),
+        "cores": sorted(os.sched_getaffinity(0)),
+        "device": str(torch.cuda.get_device_properties(device).uuid) if cuda else "cpu",
+    }
+
+
+def no_time_because(ranks: Sequence[dict[str, Any]], cluster: Cluster) -> str | None:
+    """Why the seconds of a run say nothing about its method, from what each rank says; None if they may."""
+    hosts = list(dict.fromkeys(rank["host"] for rank in ranks))
+    if len(hosts) < cluster.nodes:
+        return f"its {cluster.nodes} nodes were {len(hosts)} machine"
+    for host in hosts:
+        here = [rank for rank in ranks if rank["host"] == host]
+        gpus = {rank["device"] for rank in here} - {"cpu"}
+        cores = {core for rank in here for core in rank["cores"]}
+        if gpus and len(gpus) < len(here):
+            return f"{len(here)} workers shared {len(gpus)} GPU of {host}"
+        if not gpus and len(cores) < len(here):
+            return f"{len(here)} workers shared {len(cores)} cores of {host}"
+    return None
