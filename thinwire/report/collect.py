@@ -26,12 +26,7 @@ def collect(suites: Iterable[str], results: Path) -> None:
     runs, curves = [], []
     for cell in (cell for suite in suites for cell in cells(suite)):
         folder = record_folder(results, cell)
-        run = record.read(folder / record.RUN)
-        if run.fingerprint != cell.fingerprint:
-            raise UserError(
-                f"{folder / record.RUN} was made with other options than the suite has now: delete {folder} "
-                "and start the pipeline again"
-            )
+        run = record_of(folder, cell)
         names = _names(cell)
         runs.append(names | _row(run))
         curve = pd.read_parquet(folder / record.CURVE)
@@ -46,6 +41,21 @@ def collect(suites: Iterable[str], results: Path) -> None:
     write_text(results / SUMMARY, pd.DataFrame(runs, columns=_columns(runs)).to_csv(index=False))
     with writing(results / CURVES):
         pd.concat(curves, ignore_index=True).to_parquet(results / CURVES)
+
+
+def record_of(folder: Path, cell: Cell) -> Record:
+    """The record of a cell, which must be of the suite as it is now.
+
+    Raises:
+        UserError: it is missing or not sound, or belongs to another state of the suite.
+    """
+    run = record.read(folder / record.RUN)
+    if run.fingerprint != cell.fingerprint:
+        raise UserError(
+            f"{folder / record.RUN} was made with other options than the suite has now: delete {folder} "
+            "and start the pipeline again"
+        )
+    return run
 
 
 def read_summary(results: Path, suite: str) -> pd.DataFrame:
