@@ -25,6 +25,7 @@ ROOMS = (
     ("train",),
     ("launch",),
     ("report",),
+    ("tracking",),
     ("cli",),
 )
 HEIGHT = {room: height for height, rooms in enumerate(ROOMS) for room in rooms}

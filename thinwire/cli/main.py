@@ -82,6 +82,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     report.add_argument("suite", metavar="SUITE")
 
+    track = commands.add_parser(
+        "track", parents=[results], help="run records to offline runs of W&B, to browse and to send"
+    )
+    track.add_argument("suites", nargs="+", metavar="SUITE")
+
     check = commands.add_parser("check", help="hold methods to the contract")
     check.add_argument(
         "file",

@@ -1,0 +1,67 @@
+"""What the tests of the mirror share: a home of their own, in which W&B is nowhere but on 127.0.0.1."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.tracking.stub import Stub
+from thinwire.plugins import ROOT
+
+CANARY = "canary" + "0123456789" * 4
+# Nothing listens on port 9 of a machine that is not told to.
+NOWHERE = "http://127.0.0.1:9"
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("WANDB_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+    monkeypatch.setenv("WANDB_BASE_URL", NOWHERE)
+    monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
+    monkeypatch.setenv("WANDB_API_KEY", CANARY)
+    monkeypatch.setenv("OTHER_SECRET", CANARY)
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
+    """A server that the environment names."""
+    with Stub() as server:
+        monkeypatch.setenv("WANDB_BASE_URL", server.url)
+        yield server
+
+
+def python(
+    *arguments: object, folder: Path = ROOT, first: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """`python -m ARGUMENTS` with the engine that stands in `folder`; modules in `first` hide others.
+
+    It is run in the home folder if `folder` is the checkout, where W&B would leave logs.
+    """
+    return subprocess.run(
+        [sys.executable, "-m", *map(str, arguments)],
+        cwd=os.environ["HOME"] if folder == ROOT else folder,
+        env={**os.environ, "PYTHONPATH": f"{first or folder}{os.pathsep}{folder}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def warnings_of(text: str) -> Sequence[str]:
+    """The lines in which W&B is complained of."""
+    return [line for line in text.splitlines() if "W&B" in line or "wandb:" in line]
+
+
+def holding_the_canary(*folders: Path) -> list[Path]:
+    """The files that hold the key, in their name or in themselves."""
+    return [
+        path
+        for folder in folders
+        for path in folder.rglob("*")
+        if CANARY in path.name or (path.is_file() and CANARY.encode() in path.read_bytes())
+    ]

@@ -1,0 +1,122 @@
+"""A W&B server on 127.0.0.1 that keeps what it is sent: as much of one as the client asks for."""
+
+import json
+import threading
+from base64 import b64decode
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+HISTORY, SUMMARY = "wandb-history.jsonl", "wandb-summary.json"
+
+
+@dataclass
+class Sent:
+    """What arrived of one run."""
+
+    about: dict[str, Any] = field(default_factory=dict)  # project, group, job type, tags, name, config
+    lines: dict[str, list[str]] = field(default_factory=dict)  # of its files, by name
+    exit_code: int | None = None
+
+    @property
+    def config(self) -> dict[str, Any]:
+        config = json.loads(self.about["config"])
+        return {key: entry["value"] for key, entry in config.items() if key != "_wandb"}
+
+    @property
+    def axes(self) -> dict[str, str | None]:
+        """The metrics that are drawn over another one, and over which."""
+        defined = json.loads(self.about["config"])["_wandb"]["value"]["m"]
+        names = [metric.get("1") or metric["2"] for metric in defined]
+        return {
+            name: names[metric["5"] - 1] for name, metric in zip(names, defined, strict=True) if "5" in metric
+        }
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.lines.get(HISTORY, [])]
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        return json.loads(self.lines[SUMMARY][-1])
+
+
+class Stub:
+    """The server, while the `with` block lasts. Runs are kept by project and id, the rows of each by number.
+
+    Any `status` but 200 is a refusal of everything; before and after the block nothing listens.
+    """
+
+    def __init__(self, status: int = 200) -> None:
+        self.status = status
+        self.runs: dict[tuple[str, str], Sent] = {}
+        self.keys: set[str] = set()  # with which it was asked
+        stub = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                stub.keys.add(
+                    b64decode(self.headers.get("Authorization", "").removeprefix("Basic ")).decode()
+                )
+                answer = stub.answer(self.path, body) if stub.status == 200 else {}
+                content = json.dumps(answer).encode()
+                self.send_response(stub.status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            do_PUT = do_POST  # noqa: N815 - files are put
+
+        class Server(ThreadingHTTPServer):
+            def handle_error(self, *_: object) -> None:
+                """A client that hangs up is none."""
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        # Listens from here on; nobody is answered before the block begins.
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> "Stub":
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def answer(self, path: str, body: bytes) -> dict[str, Any]:
+        if path == "/graphql":
+            question = json.loads(body)
+            return {"data": self._graphql(question["query"], question.get("variables") or {})}
+        if path.endswith("/file_stream"):
+            project, run = path.split("/")[-3:-1]
+            self._receive(self.runs[project, run], json.loads(body or b"{}"))
+            return {"exitcode": None, "limits": {}}
+        return {}
+
+    def _graphql(self, query: str, given: dict[str, Any]) -> dict[str, Any]:
+        if "upsertBucket" in query:
+            sent = self.runs.setdefault((given["project"], given["name"]), Sent())
+            sent.about |= {key: value for key, value in given.items() if value is not None}
+            project = {"name": given["project"], "entity": {"name": "local"}}
+            bucket = {"id": "1", "name": given["name"], "displayName": given["name"], "project": project}
+            return {"upsertBucket": {"bucket": {**bucket, "historyLineCount": 0}, "inserted": True}}
+        if "createRunFiles" in query:
+            files = [{"name": name, "uploadUrl": f"{self.url}/files/{name}"} for name in given["files"]]
+            return {"createRunFiles": {"runID": "1", "uploadHeaders": [], "files": files}}
+        if "viewer" in query:
+            return {"viewer": {"id": "1", "entity": "local", "username": "local", "flags": "{}"}}
+        return {}
+
+    def _receive(self, sent: Sent, stream: dict[str, Any]) -> None:
+        for name, chunk in (stream.get("files") or {}).items():
+            lines = sent.lines.setdefault(name, [])
+            lines[chunk["offset"] :] = chunk["content"]
+        if stream.get("complete"):
+            sent.exit_code = stream["exitcode"]

@@ -1,0 +1,159 @@
+"""Records to offline runs, and on to a server, with the real client."""
+
+import json
+
+import pytest
+
+from tests.tracking import records
+from tests.tracking.conftest import holding_the_canary, python, warnings_of
+from thinwire import record
+from thinwire.config.grid import cells
+from thinwire.tracking import client, names, replay, view
+
+CELLS = {cell.path: cell for cell in cells("demo")}
+DONE, MEASURED, DIVERGED, SKIPPED = (
+    CELLS[f"digits/cnn/{path}"]
+    for path in ("ssgd/w4/seed0", "ssgd/w8n2/seed0", "top_k/w4/seed1", "daso/w4/seed0")
+)
+OTHER = cells("claims/mp2_digits")[0]
+PROJECT = "thinwire-demo"
+
+
+@pytest.fixture
+def results(tmp_path):
+    """Records of every sort."""
+    folder = tmp_path / "results"
+    records.publish(folder, DONE)
+    records.publish(folder, MEASURED, epochs=5, kind="measured")
+    records.publish(folder, DIVERGED, epochs=2, status="diverged", reason="the loss is not finite")
+    records.publish(folder, SKIPPED, epochs=0, status="skipped", reason="it needs at least 2 nodes")
+    records.publish(folder, OTHER)
+    return folder
+
+
+def track(results, *suites):
+    return python("thinwire", "track", *suites, "--results", results)
+
+
+def runs_in(results, project=PROJECT):
+    return sorted(path.name.split("-", 3)[3] for path in (results / "wandb" / project).glob("offline-run-*"))
+
+
+def sync(results, *projects):
+    answer = python("wandb", "sync", *(results / "wandb" / project for project in projects))
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_what_arrives_is_what_the_records_say(results, stub):
+    answer = track(results, "demo", OTHER.suite)
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stderr == ""
+    assert "4 runs of demo replayed, 56 are not published yet" in answer.stdout
+    assert stub.runs == {}, "a replay is offline"
+    sync(results, PROJECT, "thinwire-claims-mp2_digits")
+    expected = [DONE, MEASURED, DIVERGED, SKIPPED, OTHER]
+    assert set(stub.runs) == {(names.project(cell.suite), names.run_id(cell)) for cell in expected}
+    for cell in expected:
+        _holds(stub.runs[names.project(cell.suite), names.run_id(cell)], cell, results)
+
+
+def _holds(sent, cell, results):
+    folder = results / "runs" / cell.suite / cell.path
+    run = record.read(folder / record.RUN)
+    about = sent.about
+    assert about["displayName"] == cell.path.replace("/", "-")
+    assert about["groupName"] == f"{cell.suite}/{cell.dataset}/{cell.model.label}"
+    assert about["jobType"] == cell.method.label
+    assert sorted(about["tags"]) == sorted([run.kind, run.status])
+    assert sent.config == view.about(cell, run.kind)["config"] | view.config(run)
+    curve = records.curve(
+        cell, {"done": 5 if run.kind == "measured" else 3, "diverged": 2}.get(run.status, 0)
+    )
+    own = [{key: value for key, value in row.items() if not key.startswith("_")} for row in sent.rows]
+    assert own == [view.history(row, run.kind) for row in curve]
+    assert {key: sent.summary[key] for key in view.summary(run)} == view.summary(run)
+    assert sent.exit_code == (1 if run.status == "diverged" else 0)
+    text = json.dumps([sent.about, sent.lines])
+    assert ("seconds/" in text) is (run.kind == "measured")
+    assert sent.axes == dict.fromkeys(view.METRICS, "epoch")
+
+
+def test_a_second_replay_leaves_no_second_run(results, stub):
+    track(results, "demo")
+    first = runs_in(results)
+    assert first == sorted(map(names.run_id, (DONE, MEASURED, DIVERGED, SKIPPED)))
+    sync(results, PROJECT)
+    track(results, "demo")
+    assert runs_in(results) == first
+    sync(results, PROJECT)
+    assert len(stub.runs) == 4
+    assert len(stub.runs[PROJECT, names.run_id(MEASURED)].rows) == 5
+    assert sorted(path.name for path in (results / "wandb").iterdir()) == [f".{PROJECT}.lock", PROJECT]
+
+
+def test_an_interrupted_replay_leaves_the_earlier_one(results, monkeypatch):
+    replay.replay("demo", results)
+    before = runs_in(results)
+    records.publish(results, CELLS["digits/cnn/ssgd/w4/seed1"])
+
+    def stopped(run, made):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(client, "end", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            replay.replay("demo", results)
+    client.forget()
+    assert runs_in(results) == before
+    assert replay.replay("demo", results).runs == 5
+    assert len(runs_in(results)) == 5
+    assert not list((results / "wandb").glob("*.new"))
+
+
+def test_where_there_is_no_client_one_line_says_so(results, tmp_path):
+    track(results, "demo")
+    before = runs_in(results)
+    (tmp_path / "wandb.py").write_text("raise ImportError('no wandb here')\n")
+    answer = python("thinwire", "track", "demo", "--results", results, first=tmp_path)
+    assert answer.returncode == 0
+    assert answer.stderr == "thinwire: W&B: no wandb here: the runs of demo are not replayed\n"
+    assert (results / "wandb" / PROJECT / replay.NOTE).read_text() == "not replayed: no wandb here\n"
+    assert runs_in(results) == before
+
+
+def test_the_key_is_in_no_file(results, tmp_path):
+    track(results, "demo")
+    assert holding_the_canary(tmp_path) == []
+    assert not list((results / "wandb").rglob("requirements.txt"))
+    assert not [path for path in (results / "wandb").rglob("*") if path.is_symlink()]
+
+
+def test_the_terminal_browser_reads_the_files(results):
+    track(results, "demo")
+    (run,) = (results / "wandb" / PROJECT).glob(f"offline-run-*-{names.run_id(MEASURED)}")
+    answer = python("wandb", "leet", "inspect", "--json", run)
+    lines = [json.loads(line) for line in answer.stdout.splitlines()]
+    rows = [line["history"]["item"] for line in lines if line["type"] == "history"]
+    assert [row["seconds/train"] for row in rows] == [77.125 * epoch for epoch in range(1, 6)]
+    (metric,) = (
+        line["metric"]
+        for line in lines
+        if line["type"] == "metric" and line["metric"].get("name") == "test_accuracy_percent"
+    )
+    assert metric["step_metric"] == "epoch"
+
+
+def test_bad_input_is_one_sentence(results, tmp_path):
+    for folder, suite, words in (
+        (tmp_path / "empty", "demo", "no run of suite demo is published"),
+        (results, "nothing", "there is no suite 'nothing'"),
+    ):
+        answer = track(folder, suite)
+        assert answer.returncode == 2
+        assert words in answer.stderr
+        assert len(answer.stderr.splitlines()) == 1
+    path = records.publish(results, DONE, fingerprint="0123") / record.RUN
+    answer = track(results, "demo")
+    assert answer.returncode == 2
+    assert f"{path} was made with other options" in answer.stderr
+    assert warnings_of(answer.stderr) == []

@@ -1,0 +1,85 @@
+"""What W&B is told of a run."""
+
+import dataclasses
+import re
+
+import pytest
+
+from tests.tracking.records import curve, made
+from thinwire.config.grid import cells
+from thinwire.record import Cost, Traffic
+from thinwire.tracking import names, view
+
+CELL = next(cell for cell in cells("demo") if cell.path == "digits/cnn/top_k/w8n2/seed1")
+
+
+def test_names_can_be_read():
+    assert names.project("claims/mp2_digits") == "thinwire-claims-mp2_digits"
+    assert names.run_name(CELL) == "digits-cnn-top_k-w8n2-seed1"
+    assert names.run_id(CELL) == f"demo-digits-cnn-top_k-w8n2-seed1-{CELL.fingerprint[:8]}"
+    assert names.group(CELL) == "demo/digits/cnn"
+
+
+def test_the_id_is_another_one_when_an_option_changes():
+    other = dataclasses.replace(CELL, suite_seed=CELL.suite_seed + 1)
+    assert names.run_id(other) != names.run_id(CELL)
+    assert names.run_name(other) == names.run_name(CELL)
+
+
+@pytest.mark.parametrize("label", ["m" * 200, "a b/c:d#e?f%g", "größe"])
+def test_names_keep_to_the_limits(label):
+    odd = dataclasses.replace(CELL, method=dataclasses.replace(CELL.method, label=label))
+    told = view.about(odd, "inprocess")
+    assert all(len(told[key]) <= 128 for key in ("project", "id", "name", "group"))
+    assert all(0 < len(text) <= 64 for text in (told["job_type"], *told["tags"]))
+    assert re.fullmatch(r"[A-Za-z0-9_.-]+", told["id"])
+    assert told["id"].endswith(odd.fingerprint[:8])
+
+
+def test_what_is_cut_stays_two():
+    one, two = names.bounded("x" * 200 + "1"), names.bounded("x" * 200 + "2")
+    assert len(one) == len(two) == 128
+    assert one != two
+
+
+def test_options_are_flat_and_resolved():
+    run = made(CELL, curve(CELL, 2))
+    config = view.about(CELL, "inprocess")["config"] | view.config(run)
+    assert config["recipe.optimizer.lr"] == 0.1
+    assert config["method.options.density"] == 0.25
+    assert (config["workers"], config["nodes"], config["kind"]) == (8, 2, "inprocess")
+    assert config["fingerprint"] == CELL.fingerprint
+    assert config["git.revision"] == "0" * 40
+    assert not any(isinstance(value, dict) for value in config.values())
+
+
+def test_of_an_in_process_run_no_second_is_shown():
+    rows = curve(CELL, 2)
+    cost = Cost(seconds=77.125, traffic=Traffic.sum(rows))
+    for kind, timed in (("inprocess", False), ("measured", True)):
+        run = made(CELL, rows, kind=kind, preparation=cost)
+        shown = [
+            view.about(CELL, kind)["config"],
+            view.config(run),
+            view.summary(run),
+            view.history(rows[0], kind),
+        ]
+        assert any("second" in key for part in shown for key in part) is timed
+        assert ("seconds/train" in view.axes(kind)) is timed
+        assert (77.125 in view.history(rows[0], kind).values()) is timed
+
+
+def test_a_row_has_every_axis_and_every_score():
+    row = curve(CELL, 2)[1]
+    shown = view.history(row, "measured")
+    assert set(view.axes("measured")) <= set(shown)
+    assert shown["bytes/payload_total"] == row["payload_push_bytes"] + row["payload_pull_bytes"]
+    assert shown["bytes/between_nodes"] == row["between_nodes_bytes"]
+    assert shown["seconds/train"] == 154.25
+    for name in ("step", "epoch", "samples", "lr", "train_loss", "test_accuracy_percent", "method/period"):
+        assert shown[name] == row[name]
+
+
+def test_a_run_without_a_result_says_why():
+    run = made(CELL, [], status="failed", reason="it broke", result=None)
+    assert view.summary(run) == {"status": "failed", "reason": "it broke"}

@@ -1,0 +1,20 @@
+"""`thinwire track SUITE ...`."""
+
+import sys
+from argparse import Namespace
+
+from thinwire.tracking.replay import replay
+
+
+def main(arguments: Namespace) -> int:
+    """Run records to offline runs of W&B; that W&B cannot be used is no failure."""
+    for suite in arguments.suites:
+        made = replay(suite, arguments.results)
+        if made.problem is not None:
+            print(f"thinwire: W&B: {made.problem}: the runs of {suite} are not replayed", file=sys.stderr)
+            continue
+        left = made.cells - made.runs
+        print(f"{made.runs} runs of {suite} replayed{f', {left} are not published yet' if left else ''}")
+        print(f"  browse them: wandb leet {made.folder}")
+        print(f"  send them:   wandb sync {made.folder}")
+    return 0

@@ -1,0 +1,115 @@
+"""A run as W&B shows it: options, curve and result. The record is the truth, this a view of it.
+
+Rule 10 holds here too: of an in-process run no second is shown.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from thinwire.config.cell import Cell
+from thinwire.record import BYTES, Record
+from thinwire.tracking import names
+
+# Counts, which have no unit.
+_COUNTS = ("step", "epoch", "samples")
+# What is drawn over them, under the record's names.
+METRICS = ("test_accuracy_percent", "test_loss", "train_loss", "lr", "method/*")
+_CLOCKS = ("train", "eval", "harness")
+_PAYLOAD = "bytes/payload_total"
+# Of what decides the result; the recipe of what was prepared is nearly always the run's own.
+_LEFT_OUT = ("preparer_recipe",)
+# Of the provenance; not when a run began and ended, which would say how long it took.
+_ORIGIN = ("thinwire", "git", "python", "torch_build", "hardware")
+
+
+def axes(kind: str) -> list[str]:
+    """What a curve may be drawn over: W&B offers each as the x axis of a panel."""
+    return [*_COUNTS, _PAYLOAD, *map(_bytes, BYTES), *(["seconds/train"] if has_time(kind) else [])]
+
+
+def has_time(kind: str) -> bool:
+    """In-process runs say nothing about time."""
+    return kind != "inprocess"
+
+
+def about(cell: Cell, kind: str) -> dict[str, Any]:
+    """What is known before a run begins, as `wandb.init` takes it."""
+    identity = {key: value for key, value in cell.identity().items() if key not in _LEFT_OUT}
+    return {
+        "project": names.project(cell.suite),
+        "id": names.run_id(cell),
+        "name": names.run_name(cell),
+        "group": names.group(cell),
+        "job_type": names.bounded(cell.method.label, names.LONGEST_TAG),
+        "tags": [kind],
+        "config": flat(identity | {"fingerprint": cell.fingerprint, "kind": kind}),
+    }
+
+
+def config(run: Record) -> dict[str, Any]:
+    """What a record adds to that: resolved options, sizes, and where the result comes from."""
+    resolved = {
+        "method": {"options": run.method_options},
+        "model": {"options": run.model_options},
+        "parameters": run.parameters,
+        "total_steps": run.total_steps,
+        "steps_per_epoch": run.steps_per_epoch,
+        "interruptions": run.interruptions,
+    }
+    return flat(resolved | {name: run.provenance[name] for name in _ORIGIN if name in run.provenance})
+
+
+def history(row: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """A row of the curve: counts, bytes as means over the workers, seconds where the kind of run has any."""
+    scores = {
+        name: value
+        for name, value in row.items()
+        if not name.endswith(("_bytes", "_seconds")) and value is not None
+    }
+    return scores | _traffic(row) | _seconds({c: row[f"{c}_seconds"] for c in _CLOCKS}, kind)
+
+
+def summary(run: Record) -> dict[str, Any]:
+    """The result, under the names of the history, and how the run ended."""
+    shown: dict[str, Any] = {"status": run.status}
+    if run.reason:
+        shown["reason"] = run.reason
+    if run.preparation is not None:
+        sent = _traffic(run.preparation.traffic.model_dump())
+        shown |= {name.replace("bytes/", "bytes/preparation_"): value for name, value in sent.items()}
+    if run.result is not None:
+        result = run.result
+        shown |= {
+            "step": result.steps,
+            "test_accuracy_percent": result.test_accuracy_percent,
+            "best_test_accuracy_percent": result.best_test_accuracy_percent,
+            "test_loss": result.test_loss,
+        }
+        shown |= _traffic(result.traffic.model_dump()) | _seconds(result.seconds.model_dump(), run.kind)
+    return shown
+
+
+def flat(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """A tree of options as one level of dotted keys."""
+    return dict(_leaves(tree, ""))
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _traffic(row: Mapping[str, float]) -> dict[str, float]:
+    total = row["payload_push_bytes"] + row["payload_pull_bytes"]
+    return {_PAYLOAD: total} | {_bytes(name): row[name] for name in BYTES}
+
+
+def _bytes(name: str) -> str:
+    return f"bytes/{name.removesuffix('_bytes')}"
+
+
+def _seconds(clocks: Mapping[str, float], kind: str) -> dict[str, float]:
+    return {f"seconds/{clock}": value for clock, value in clocks.items()} if has_time(kind) else {}
