@@ -32,4 +32,5 @@ setup:
 
 clean:
 	rm -rf .venv .snakemake results/runs results/partial results/logs results/tables results/figures \
-	  results/data results/download results/prepared results/preparing results/summary.csv results/curves.parquet
+	  results/data results/download results/prepared results/preparing results/wandb wandb \
+	  results/summary.csv results/curves.parquet

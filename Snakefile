@@ -18,6 +18,8 @@ sys.path.insert(0, workflow.basedir)
 from thinwire import plugins, record
 from thinwire.config.grid import cells, prepared_from, prepares, require_valid
 from thinwire.errors import UserError
+from thinwire.tracking.names import project as project_of
+from thinwire.tracking.replay import NOTE
 
 if unknown := set(config) - {"suites", "data"}:
     sys.exit(
@@ -37,6 +39,7 @@ include: "workflow/rules/prepare.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/collect.smk"
 include: "workflow/rules/report.smk"
+include: "workflow/rules/track.smk"
 
 
 rule all:
@@ -51,3 +54,4 @@ rule all:
             figure=FIGURES,
             end=["pdf", "png"],
         ),
+        expand(f"results/wandb/{{project}}/{NOTE}", project=PROJECTS),

@@ -24,6 +24,8 @@ for cell in CELLS.values():
         sys.exit(
             f"thinwire: two suites mean different things by the data set {cell.dataset}: give one another label"
         )
+# Suites by the name that they have in W&B.
+PROJECTS = {project_of(suite): suite for suite in SUITES}
 FIGURES = ["accuracy_over_epochs", "accuracy_against_bytes"]
 
 
@@ -32,6 +34,7 @@ wildcard_constraints:
     cell=r"[^/]+/[^/]+/[^/]+/w\d+(n\d+)?/seed\d+",
     preparation=r"[^/]+/[^/]+/[^/]+/seed\d+",
     dataset=r"[^/]+",
+    project=r"[^/]+",
 
 
 def cell_of(wildcards):
