@@ -17,6 +17,7 @@ from thinwire.config.suite import Suite, load
 from thinwire.errors import UserError
 from thinwire.launch import fork, placement, rank
 from thinwire.launch.bury import NO_RESULT, bury
+from thinwire.tracking.live import Live
 from thinwire.train.places import partial_folder, record_folder
 from thinwire.train.run_cell import Attempt, Interrupted, Report
 from thinwire.train.trainer import Trainer
@@ -76,8 +77,17 @@ def _train(attempt: Attempt) -> int:
     """Run an attempt; of several ranks the first one shows how it goes."""
     if not attempt.leads:
         return int(attempt.run(lambda trainer: None).status == "failed")
-    with _progress(attempt.cell.evaluate_on.replace("_", "-")) as report:
+    with (
+        _progress(attempt.cell.evaluate_on.replace("_", "-")) as show,
+        Live(attempt.cell, attempt.transport.kind, attempt.results) as live,
+    ):
+
+        def report(trainer: Trainer) -> None:
+            show(trainer)
+            live.log(trainer.curve)
+
         made = attempt.run(report)
+        live.end(made)
     outcome = made.status if made.reason is None else f"{made.status}: {made.reason}"
     if made.status == "done" and made.result is not None:
         traffic = made.result.traffic

@@ -1,0 +1,193 @@
+"""A run that is shown while it goes on, and what becomes of it where W&B does not play its part."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pandas as pd
+import pytest
+
+from tests.tracking.conftest import CANARY, NOWHERE, holding_the_canary, python, warnings_of
+from tests.tracking.records import curve, made
+from tests.tracking.stub import Stub
+from tests.workflow.conftest import Project
+from thinwire import record
+from thinwire.config.grid import cells
+from thinwire.tracking import client, names, view
+from thinwire.tracking.live import Live
+
+CELL = cells("demo")[0]
+KEY = (names.project("demo"), names.run_id(CELL))
+ROWS = curve(CELL, 3)
+PATH = "digits/cnn/ssgd/w2/seed0"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A copy with one run of a second and one of many."""
+    project = Project(tmp_path_factory.mktemp("project"))
+    project.suite("tiny", "{ssgd: {}}")
+    project.suite("long", "{ssgd: {}}", epochs=40)
+    assert python("thinwire", "data", "digits", folder=project.folder).returncode == 0
+    return project
+
+
+@pytest.fixture
+def fresh(project):
+    """Nothing has run yet."""
+    for name in ("runs", "partial", "wandb"):
+        record.discard(project.folder / "results" / name)
+    return project
+
+
+@pytest.fixture
+def online(monkeypatch):
+    """The live mirror in this process, with little patience."""
+    monkeypatch.setenv("WANDB_MODE", "online")
+    monkeypatch.setattr(client, "TIMEOUT_SECONDS", 1.0)
+    yield
+    client.forget()
+
+
+def logged(folder, rows=ROWS):
+    with Live(CELL, "inprocess", folder) as live:
+        for step in range(len(rows) + 1):
+            live.log(rows[:step])
+        live.end(made(CELL, rows))
+
+
+def offline_runs(folder):
+    return list((folder / "wandb").glob("offline-run-*/*.wandb"))
+
+
+def test_every_evaluation_arrives_and_then_the_result(tmp_path, stub, online, capfd):
+    logged(tmp_path)
+    sent = stub.runs[KEY]
+    assert [row["step"] for row in sent.rows] == [19, 38, 57]
+    assert sent.summary["status"] == "done"
+    assert sent.summary["test_accuracy_percent"] == ROWS[-1]["test_accuracy_percent"]
+    assert sent.config["method.options.density"] == 0.25
+    assert sorted(sent.about["tags"]) == ["done", "inprocess"]
+    assert sent.exit_code == 0
+    assert "seconds/" not in json.dumps([sent.about, sent.lines])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_run_is_there_before_its_first_evaluation(tmp_path, stub, online):
+    with Live(CELL, "inprocess", tmp_path) as live:
+        live.log([])
+        assert KEY in stub.runs
+        assert stub.runs[KEY].exit_code is None
+    assert stub.runs[KEY].exit_code == 1, "it published nothing"
+
+
+def test_only_the_mode_online_shows_a_run(tmp_path, stub, monkeypatch):
+    for mode in (None, "offline", "disabled"):
+        if mode:
+            monkeypatch.setenv("WANDB_MODE", mode)
+        logged(tmp_path)
+    assert stub.runs == {}
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("how", ["401", "500", "nothing listens", "no key"])
+def test_without_a_server_it_goes_on_offline(tmp_path, online, monkeypatch, capfd, how):
+    with Stub(int(how) if how.isdigit() else 200) as server:
+        monkeypatch.setenv("WANDB_BASE_URL", NOWHERE if how == "nothing listens" else server.url)
+        if how == "no key":
+            monkeypatch.delenv("WANDB_API_KEY")
+        logged(tmp_path)
+        assert server.runs == {}
+    assert len(offline_runs(tmp_path)) == 1
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("thinwire: W&B: ")
+    assert line.endswith(f"this run is logged offline, in {tmp_path / 'wandb'}")
+    assert CANARY not in line
+
+
+def test_where_offline_fails_too_nothing_is_logged(tmp_path, online, capfd):
+    file = tmp_path / "file"
+    file.write_text("")
+    logged(file)
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("thinwire: W&B: ")
+    assert "`thinwire track`" in line
+
+
+def test_a_server_that_goes_away_is_one_line(tmp_path, stub, online, capfd):
+    with Live(CELL, "inprocess", tmp_path) as live:
+        live.log(ROWS[:1])
+        stub.status = 500
+        live.log(ROWS)
+        before = time.monotonic()
+        live.end(made(CELL, ROWS))
+        assert time.monotonic() - before < 10
+    (line,) = capfd.readouterr().err.splitlines()
+    assert "not all of this run is in W&B" in line
+
+
+def test_what_is_logged_wrongly_never_reaches_the_run(tmp_path, stub, online, capfd):
+    with Live(CELL, "inprocess", tmp_path) as live:
+        live.log([{"step": 1}])  # no row of a curve
+        live.log(ROWS)
+        live.end(made(CELL, ROWS))
+    assert len(capfd.readouterr().err.splitlines()) == 1
+
+
+def test_a_run_is_shown_and_its_record_is_as_ever(fresh, stub, monkeypatch):
+    results = fresh.folder / "results"
+    assert python("thinwire", "run", "tiny", PATH, folder=fresh.folder).returncode == 0
+    quiet = pd.read_parquet(results / "runs/tiny" / PATH / record.CURVE)
+    record.discard(results / "runs")
+    assert stub.runs == {}
+    monkeypatch.setenv("WANDB_MODE", "online")
+    answer = python("thinwire", "run", "tiny", PATH, folder=fresh.folder)
+    assert answer.returncode == 0
+    assert warnings_of(answer.stdout + answer.stderr) == []
+    folder = results / "runs/tiny" / PATH
+    run, shown = record.read(folder / record.RUN), pd.read_parquet(folder / record.CURVE)
+    clocks = [name for name in shown.columns if name.endswith("_seconds")]
+    pd.testing.assert_frame_equal(shown.drop(columns=clocks), quiet.drop(columns=clocks))
+    ((_, sent),) = stub.runs.items()
+    rows = [{key: value for key, value in row.items() if not key.startswith("_")} for row in sent.rows]
+    assert rows == [view.history(row, "inprocess") for row in shown.to_dict("records")]
+    assert {key: sent.summary[key] for key in view.summary(run)} == view.summary(run)
+    assert any(CANARY in key for key in stub.keys), "the key was in use"
+    assert holding_the_canary(results, fresh.folder / "config") == []
+
+
+def test_a_refused_run_ends_as_it_would_have(fresh, stub, monkeypatch):
+    stub.status = 401
+    monkeypatch.setenv("WANDB_MODE", "online")
+    answer = python("thinwire", "run", "tiny", PATH, folder=fresh.folder)
+    assert answer.returncode == 0
+    assert len(warnings_of(answer.stdout + answer.stderr)) == 1
+    assert (fresh.folder / "results/runs/tiny" / PATH / record.RUN).is_file()
+    assert holding_the_canary(fresh.folder / "results") == []
+
+
+def test_an_interrupted_run_goes_on_without_a_row_twice(fresh, stub, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "online")
+    command = [sys.executable, "-m", "thinwire", "run", "long", PATH]
+    environment = {**os.environ, "PYTHONPATH": str(fresh.folder)}
+    first = subprocess.Popen(
+        command, cwd=fresh.folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    deadline = time.monotonic() + 60
+    while not stub.runs:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    first.send_signal(signal.SIGTERM)
+    _, complaint = first.communicate(timeout=60)
+    assert first.returncode == 128 + signal.SIGTERM, complaint
+    ((_, sent),) = stub.runs.items()
+    assert sent.exit_code == 1
+    assert python("thinwire", "run", "long", PATH, folder=fresh.folder).returncode == 0
+    run = record.read(fresh.folder / "results/runs/long" / PATH / record.RUN)
+    assert run.interruptions == 1
+    assert [row["epoch"] for row in sent.rows] == list(range(1, 41))
+    assert sent.exit_code == 0
+    assert len(stub.runs) == 1
