@@ -13,8 +13,8 @@ from thinwire.provenance import now
 from thinwire.record import Record, Status
 from thinwire.train.places import partial_folder, record_folder
 
-# Exit codes of success, of bad input and of interruptions (SIGINT, SIGUSR1, SIGTERM): those are for the person
-# to deal with, and no result of the method.
+# Exit codes of success, of bad input and of interruptions (SIGINT, SIGUSR1, SIGTERM): what these ask for is
+# a person's to do, and no result of the method.
 NO_RESULT = (0, 2, 130, 138, 143)
 
 

@@ -111,7 +111,7 @@ def _wait(alive: dict[int, Placement], words: Path) -> int:
 def _say_how_it_died(placement: Placement, number: int, words: Path, first: bool) -> None:
     """Leave a word for a rank that could not, and call the others to an end."""
     how = f"was killed by {signal.Signals(number).name}"
-    if not first or last_words.path_of(words, placement.rank).exists():
+    if not first or not words.exists() or last_words.path_of(words, placement.rank).exists():
         return
     with suppress(UserError):
         last_words.write(words, LastWords(rank=placement.rank, host=placement.node, died=how))

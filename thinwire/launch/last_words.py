@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from thinwire.files import write_json
+from thinwire.launch import black_box
 from thinwire.transport.agreement import first_difference
 
 
@@ -21,7 +22,8 @@ class LastWords(BaseModel):
     outcome: tuple[str, str] | None = None  # status and reason, of a failure of its own
     trouble: str | None = None  # something around the run that a person can mend
     died: str | None = None  # how its process ended, as its parent saw it
-    alarm: str | None = None  # what made it raise the alarm
+    alarm: str | None = None  # what it has seen of the others, and raised the alarm
+    vanished: bool = False  # it left no words, only its black box
     lost: str | None = None  # why it could not go on without the others
 
 
@@ -30,55 +32,58 @@ def path_of(folder: Path, rank: int) -> Path:
     return folder / f"rank{rank}.json"
 
 
+def black_box_of(folder: Path, rank: int) -> Path:
+    """Where its black box lies."""
+    return folder / f"rank{rank}.doing"
+
+
 def write(folder: Path, words: LastWords) -> None:
     """Leave them."""
     write_json(path_of(folder, words.rank), words.model_dump(mode="json"))
 
 
 def read(folder: Path) -> list[LastWords]:
-    """Those that were left, in the order of the ranks."""
-    found = []
-    for path in folder.glob("rank*.json"):
-        try:
-            found.append(LastWords.model_validate(json.loads(path.read_text())))
-        except (OSError, ValueError, ValidationError):
-            continue
-    return sorted(found, key=lambda words: words.rank)
+    """Those of all ranks that had begun, in their order."""
+    return [_of(folder, int(path.stem.removeprefix("rank"))) for path in sorted(folder.glob("rank*.doing"))]
+
+
+def _of(folder: Path, rank: int) -> LastWords:
+    node, doing = black_box.read(black_box_of(folder, rank))
+    try:
+        left = LastWords.model_validate(json.loads(path_of(folder, rank).read_text()))
+    except (OSError, ValueError, ValidationError):
+        return LastWords(rank=rank, host=node, doing=doing, vanished=True)
+    return left.model_copy(update={"doing": doing})
 
 
 def diagnose(left: Sequence[LastWords]) -> tuple[str, str] | None:
     """Status and reason of the run, naming rank, host and cause; None if nobody left a word.
 
     A rank's own failure explains the others' troubles, then a process that died, then workers that do not
-    agree, then who raised the alarm; that contact was lost says least.
+    agree, then an alarm, then a rank that is gone; that contact was lost says least.
     """
     for words in left:
         if words.outcome is not None:
             status, reason = words.outcome
             return status, f"{_who(words)}: {reason}"
-    for words in left:
-        if words.died is not None:
-            where = f", which had done {words.step} steps," if words.step else ""
-            return "failed", f"{_who(words)}{where} {words.died}"
-    parted = _parted(left)
-    if parted is not None:
-        return "failed", parted
-    for said in ("alarm", "lost"):
-        for words in left:
-            if getattr(words, said) is not None:
-                return "failed", f"{_who(words)} says: {getattr(words, said)}"
-    return None
+    told = (
+        [f"{_who(words)} {words.died} while it {words.doing}" for words in left if words.died]
+        or _parted(left)
+        or [words.alarm for words in left if words.alarm]
+        or [f"{_who(words)} is gone; it last {words.doing}" for words in left if words.vanished]
+        or [f"{_who(words)} lost contact: {words.lost}" for words in left if words.lost]
+    )
+    return ("failed", told[0]) if told else None
 
 
-def _parted(left: Sequence[LastWords]) -> str | None:
-    """The first call on which the members of a channel did not agree."""
-    channels = sorted({channel for words in left for channel in words.calls})
-    for channel in channels:
+def _parted(left: Sequence[LastWords]) -> list[str]:
+    """The first call of a channel on which its members did not agree."""
+    found = []
+    for channel in sorted({channel for words in left for channel in words.calls}):
         logs = {words.rank: words.calls[channel] for words in left if channel in words.calls}
-        told = first_difference(logs)
-        if told is not None:
-            return f"the workers do not agree on run.{channel.split('/')[0]}: {told}"
-    return None
+        if told := first_difference(logs):
+            found.append(f"the workers do not agree on run.{channel.split('/')[0]}: {told}")
+    return found
 
 
 def _who(words: LastWords) -> str:

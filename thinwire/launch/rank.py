@@ -24,8 +24,6 @@ from thinwire.transport.rendezvous import Placement, backend_of, join
 
 # How long the ranks have to find each other.
 RENDEZVOUS_SECONDS = 60.0
-# A rank that cannot go on ends with this code, after its last words.
-CANNOT_GO_ON = 3
 
 
 def run(

@@ -17,6 +17,7 @@ from threading import Event, Lock, Thread
 from typing import Any, Never
 
 from thinwire.launch import last_words
+from thinwire.launch.black_box import BlackBox
 from thinwire.launch.judge import Beat, Judge
 from thinwire.launch.last_words import LastWords
 from thinwire.transport.rendezvous import Placement, store_of
@@ -27,6 +28,8 @@ SILENT_SECONDS = 15.0
 # How long a rank that ends waits for the others to leave their words.
 GRACE_SECONDS = 3.0
 ALARM = "alarm"
+# With this code a rank ends that cannot go on.
+CANNOT_GO_ON = 3
 
 
 class Watch:
@@ -47,6 +50,11 @@ class Watch:
         silent_seconds = min(SILENT_SECONDS, hang_seconds)
         self._judge = Judge(silent_seconds, hang_seconds)
         self._doing, self._moves = "starts", 0
+        self._black_box = BlackBox(last_words.black_box_of(folder, placement.rank), placement.node)
+        self._black_box.note(self._doing)
+        # For signals after which no Python runs any more.
+        self._fatal = log.open("a")
+        faulthandler.enable(self._fatal)
         self._ending, self._over = Lock(), Event()
         self._store = store_of(placement, silent_seconds)
         self._thread = Thread(target=self._live, daemon=True)
@@ -56,6 +64,7 @@ class Watch:
         """The worker tells what it is about to do."""
         self._doing = what
         self._moves += 1
+        self._black_box.note(what)
 
     def over(self) -> None:
         """The run has ended well."""
@@ -81,7 +90,7 @@ class Watch:
         with suppress(RuntimeError):
             self._store.set(ALARM, "")
         self._wait_for_the_others()
-        os._exit(1)
+        os._exit(CANNOT_GO_ON)
 
     def _live(self) -> None:
         number = 0

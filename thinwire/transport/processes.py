@@ -28,7 +28,7 @@ from thinwire.transport.transport import Ended, Outcome
 
 T = TypeVar("T")
 # How long a rank that has failed waits for the others to say something.
-TELLING_SECONDS = 5.0
+TELLING_SECONDS = 3.0
 
 
 class Processes:
