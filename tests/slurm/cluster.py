@@ -1,0 +1,307 @@
+"""A real Slurm on this one machine: a controller, its accounting, and several nodes with counted GPUs.
+
+All of it lies in one temporary folder. Daemons run in the foreground as children of this process, and the
+kernel kills them should it die, so that none is ever left over. One thing lies elsewhere: as long as the
+cluster is up, `/etc/slurm` is a link into the folder, as jobs of snakemake drop `SLURM_CONF` on their way.
+"""
+
+import contextlib
+import fcntl
+import getpass
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+ETC = Path("/etc/slurm")
+ASIDE = Path("/etc/slurm.before-thinwire")  # what lay at ETC
+PREFIX = "thinwire-slurm-"
+LOCK = Path("/run/lock/thinwire-slurm")
+NEEDED = ("munged", "mariadbd", "mariadb-install-db", "slurmdbd", "slurmctld", "slurmd", "setpriv")
+ENDS = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY")
+
+SLURM = """
+ClusterName=thinwire
+SlurmctldHost={host}(127.0.0.1)
+SlurmctldPort={controller}
+SlurmUser=root
+SlurmdUser=root
+# How long credentials live is also how long a requeued job waits before it may start again.
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool/%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.%n.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.%n.log
+# No control groups: they are the machine's. The tasks of a step are a process group instead.
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+SwitchType=switch/none
+MpiDefault=none
+ReturnToService=2
+KillWait=2
+SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=0,sched_min_interval=0
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+SlurmdParameters=config_overrides
+GresTypes=gpu
+DefMemPerCPU=500
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={accounting}
+AccountingStoragePass={folder}/munge.socket
+AccountingStorageEnforce=associations
+{nodes}
+PartitionName=gpu Nodes=ALL Default=YES MaxTime=60 DefaultTime=10 PriorityTier=1 PreemptMode=OFF
+PartitionName=low Nodes=ALL MaxTime=60 DefaultTime=10 PriorityTier=1 PreemptMode=REQUEUE GraceTime=2
+PartitionName=high Nodes=ALL MaxTime=60 DefaultTime=10 PriorityTier=2 PreemptMode=OFF
+"""
+NODE = (
+    "NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port}"
+    " CPUs={cpus} RealMemory={memory} Gres=gpu:{gpus}"
+)
+GRES = "Name=gpu File={folder}/gpu[0-{last}]\n"
+ACCOUNTING = """
+AuthInfo=socket={folder}/munge.socket
+DbdHost=localhost
+DbdPort={accounting}
+SlurmUser=root
+LogFile={folder}/slurmdbd.log
+PidFile={folder}/slurmdbd.pid
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser=root
+StorageLoc=slurm
+"""
+
+
+def why_not() -> str | None:
+    """Why no Slurm can be brought up here, in one sentence; None where one can."""
+    if os.geteuid() != 0:
+        return "only root can bring up a Slurm"
+    if missing := [program for program in NEEDED if shutil.which(program) is None]:
+        return f"there is no {missing[0]} here; envs/slurm.sh installs what the tests of Slurm need"
+    if not _linked() and (ETC / "slurm.conf").exists():
+        return f"this machine has a Slurm of its own in {ETC}, which tests leave alone"
+    return None
+
+
+def until(what: str, holds: Callable[[], object], seconds: float = 30) -> None:
+    """Until it holds."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"after {seconds:.0f} s still waiting until {what}")
+        time.sleep(0.05)
+
+
+def free_ports(count: int) -> list[int]:
+    """Different ports that nobody listens on."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+class Slurm:
+    """The cluster. Partitions: `gpu` is the default, and `high` preempts what runs in `low`."""
+
+    account = "bench"
+
+    def __init__(self, nodes: int = 2, cpus: int = 8, gpus: int = 4, memory: int = 16000) -> None:
+        self.nodes = [f"node{i}" for i in range(nodes)]
+        self.cpus, self.gpus, self.memory = cpus, gpus, memory
+        self.daemons: list[subprocess.Popen] = []
+
+    def __enter__(self) -> "Slurm":
+        self.lock = LOCK.open("w")
+        until("another test run on this machine gives Slurm back", self._locked, seconds=600)
+        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        try:
+            self._configure()
+            self._start()
+        except BaseException as error:
+            error.add_note(self._said())
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(Exception):  # what came up only in part has no jobs
+            self.clear()
+        while self.daemons:
+            daemon = self.daemons.pop()
+            daemon.terminate()
+            try:
+                daemon.wait(10)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+        restore()
+        shutil.rmtree(self.folder, ignore_errors=True)  # a start that failed early has not linked it
+        self.lock.close()
+
+    def __call__(self, *command: str) -> str:
+        """What a command of Slurm says."""
+        answer = self._ask(*command)
+        if answer.returncode != 0:
+            raise RuntimeError(f"{' '.join(command)}: {answer.stderr.strip()}")
+        return answer.stdout.strip()
+
+    def submit(self, script: str, *options: str) -> str:
+        """Submit a shell script with sbatch; the job's number."""
+        head = ["sbatch", "--parsable", "--account", self.account, f"--output={self.folder}/%j.txt"]
+        return self(*head, *options, "--wrap", script)
+
+    def output(self, job: str) -> str:
+        """What a job has said so far."""
+        path = self.folder / f"{job}.txt"
+        return path.read_text() if path.exists() else ""
+
+    def state(self, job: str) -> str:
+        return self("squeue", "--noheader", "--states=all", "--format=%T", "--jobs", job)
+
+    def wait(self, job: str, state: str, seconds: float = 60) -> None:
+        """Until the job is in this state; it is an error if it ends in another one."""
+        until(f"job {job} is {state}", lambda: self.state(job) in {state, *ENDS}, seconds)
+        if self.state(job) != state:
+            raise RuntimeError(f"job {job} is {self.state(job)}, not {state}, and said:\n{self.output(job)}")
+
+    def clear(self) -> None:
+        """Cancel all jobs, and wait until every node is idle again."""
+        self("scancel", "--user", getpass.getuser())
+        until("all nodes are idle", self.idle)
+
+    def idle(self) -> bool:
+        """Whether every node can take jobs and has none."""
+        states = self("sinfo", "--noheader", "--Node", "--partition=gpu", "--format=%T").split()
+        return states == ["idle"] * len(self.nodes)
+
+    def _ask(self, *command: str) -> subprocess.CompletedProcess:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=60, env=environment
+        )
+
+    def _locked(self) -> bool:
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _configure(self) -> None:
+        """Write the configuration, and let Slurm's commands find it."""
+        folder, host = self.folder, socket.gethostname().split(".")[0]
+        self.controller, self.accounting, *ports = free_ports(2 + len(self.nodes))
+        nodes = "\n".join(
+            NODE.format(name=name, host=host, port=port, cpus=self.cpus, memory=self.memory, gpus=self.gpus)
+            for name, port in zip(self.nodes, ports, strict=True)
+        )
+        values = {
+            "folder": folder,
+            "host": host,
+            "controller": self.controller,
+            "accounting": self.accounting,
+        }
+        etc = folder / "etc"
+        for name in ("etc", "state", "database", *(f"spool/{node}" for node in self.nodes)):
+            (folder / name).mkdir(parents=True)
+        folder.chmod(0o755)  # munge's socket is everybody's
+        (etc / "slurm.conf").write_text(SLURM.format(nodes=nodes, **values))
+        (etc / "gres.conf").write_text(GRES.format(folder=folder, last=self.gpus - 1))
+        (etc / "slurmdbd.conf").write_text(ACCOUNTING.format(**values))
+        (etc / "slurmdbd.conf").chmod(0o600)
+        for index in range(self.gpus):
+            (folder / f"gpu{index}").symlink_to(os.devnull)  # a GPU is some device, and only counted
+        key = folder / "munge.key"
+        key.touch(mode=0o600)
+        key.write_bytes(os.urandom(1024))
+        if _linked():
+            print("slurm: an earlier test run was killed; what it left is removed", file=sys.stderr)
+        restore()
+        if ETC.exists():
+            ETC.rename(ASIDE)
+        ETC.symlink_to(etc)
+
+    def _start(self) -> None:
+        folder = self.folder
+        names = {
+            "key-file": "key",
+            "socket": "socket",
+            "pid-file": "pid",
+            "log-file": "log",
+            "seed-file": "seed",
+        }
+        self._daemon("munged", "--foreground", *(f"--{k}={folder}/munge.{v}" for k, v in names.items()))
+        database = ["--no-defaults", "--user=root", f"--datadir={folder}/database"]
+        self("mariadb-install-db", *database, "--auth-root-authentication-method=socket", "--skip-test-db")
+        mysql = f"{folder}/mysql.socket"
+        self._daemon(
+            "mariadbd", *database, f"--socket={mysql}", f"--pid-file={folder}/mysql.pid", "--skip-networking"
+        )
+        until(
+            "the database answers",
+            lambda: self._answers("mariadb-admin", "--no-defaults", f"--socket={mysql}", "ping"),
+        )
+        # The client library looks for the database where Debian has it, unless told otherwise.
+        self._daemon("slurmdbd", "-D", MYSQL_UNIX_PORT=mysql)
+        until("the accounting answers", lambda: self._answers("sacctmgr", "--noheader", "list", "cluster"))
+        self("sacctmgr", "--immediate", "add", "cluster", "thinwire")
+        self("sacctmgr", "--immediate", "add", "account", self.account)
+        self("sacctmgr", "--immediate", "add", "user", getpass.getuser(), f"account={self.account}")
+        self._daemon("slurmctld", "-D")
+        until("the controller answers", lambda: self._answers("scontrol", "ping"))
+        for name in self.nodes:
+            self._daemon("slurmd", "-D", "-N", name)
+        until("the nodes are idle", self.idle)
+
+    def _answers(self, *command: str) -> bool:
+        if dead := [daemon.args for daemon in self.daemons if daemon.poll() is not None]:
+            raise RuntimeError(f"this daemon did not stay up: {' '.join(dead[0])}")
+        answer = self._ask(*command)
+        return answer.returncode == 0 and "DOWN" not in answer.stdout
+
+    def _daemon(self, *command: str, **environment: str) -> None:
+        """Start one that does not outlive this process."""
+        with (self.folder / "daemons.txt").open("a") as said:
+            daemon = subprocess.Popen(
+                ["setpriv", "--pdeathsig", "KILL", *command],
+                env={**os.environ, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+            )
+        self.daemons.append(daemon)
+
+    def _said(self) -> str:
+        """The last lines of every log."""
+        logs = [*sorted(self.folder.glob("*.log")), self.folder / "daemons.txt"]
+        return "\n".join(
+            f"{path.name}:\n  " + "\n  ".join(path.read_text(errors="replace").splitlines()[-5:])
+            for path in logs
+            if path.exists()
+        )
+
+
+def _linked() -> bool:
+    """Whether /etc/slurm is a link of ours; a cluster's own may be a link as well."""
+    return ETC.is_symlink() and ETC.readlink().parent.name.startswith(PREFIX)
+
+
+def restore() -> None:
+    """Put back what lay at /etc/slurm, and remove the folder of the cluster that was there instead."""
+    if _linked():
+        shutil.rmtree(ETC.readlink().parent, ignore_errors=True)
+        ETC.unlink()
+    if ASIDE.exists():
+        ASIDE.rename(ETC)
