@@ -10,6 +10,7 @@ import fcntl
 import getpass
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -298,10 +299,31 @@ def _linked() -> bool:
     return ETC.is_symlink() and ETC.readlink().parent.name.startswith(PREFIX)
 
 
+def _of_jobs(folder: Path) -> list[int]:
+    """The processes of a cluster's jobs: the sessions of the daemons, one a step, that write to its logs."""
+    processes = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
+    sessions, found = set(), []
+    for process in processes:
+        with contextlib.suppress(OSError):  # it has ended
+            if Path(f"/proc/{process}/cmdline").read_bytes().startswith(b"slurmstepd:"):
+                opened = [os.readlink(file) for file in Path(f"/proc/{process}/fd").iterdir()]
+                if any(name.startswith(f"{folder}/") for name in opened):
+                    sessions.add(os.getsid(process))
+    for process in processes:
+        with contextlib.suppress(OSError):
+            if os.getsid(process) in sessions:
+                found.append(process)
+    return found
+
+
 def restore() -> None:
     """Put back what lay at /etc/slurm, and remove the folder of the cluster that was there instead."""
     if _linked():
-        shutil.rmtree(ETC.readlink().parent, ignore_errors=True)
+        folder = ETC.readlink().parent
+        for process in _of_jobs(folder):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        shutil.rmtree(folder, ignore_errors=True)
         ETC.unlink()
     if ASIDE.exists():
         ASIDE.rename(ETC)
