@@ -3,11 +3,13 @@
 #   snakemake                             the demo
 #   snakemake --config suites=laptop      another suite of config/ (several: suites=demo,laptop)
 #   snakemake -n                          what would be run
+#   snakemake --profile slurm --config suites=paper    on a cluster; see docs/cluster.md
 #
 # What is run depends on options, data and the files of plug-ins: change one and the runs that depend on it
 # are made again, no others. A run that fails or diverges is a result, and stands in the tables.
 import json
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -16,7 +18,14 @@ from snakemake.settings.types import DeploymentMethod
 sys.path.insert(0, workflow.basedir)
 
 from thinwire import plugins, record
-from thinwire.config.grid import cells, prepared_from, prepares, require_valid
+from thinwire.config.grid import (
+    block,
+    block_fingerprint,
+    cells,
+    prepared_from,
+    prepares,
+    require_valid,
+)
 from thinwire.errors import UserError
 from thinwire.tracking.names import project as project_of
 from thinwire.tracking.replay import NOTE
@@ -37,9 +46,23 @@ include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
 include: "workflow/rules/prepare.smk"
 include: "workflow/rules/train.smk"
+include: "workflow/rules/measure.smk"
 include: "workflow/rules/collect.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/track.smk"
+
+
+# Made where snakemake itself runs: they take seconds, or the internet.
+localrules:
+    data,
+    collect,
+    report,
+    track,
+
+
+onstart:
+    if workflow.executor_plugin.name == "slurm":
+        require_slurm(workflow.resource_settings.default_resources.args)
 
 
 rule all:

@@ -150,12 +150,18 @@ def write(
     curve: Sequence[Mapping[str, Any]],
     traffic: Sequence[Mapping[str, Any]],
 ) -> None:
-    """Write the files of a record into `scratch`, which holds its log already, and publish it.
+    """Write the files of a record and publish it."""
+    write_aside(scratch, record, curve, traffic)
+    put_in_place(scratch, target)
 
-    The checkpoints there are kept until everything else is written.
-    """
-    with writing(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
+
+def write_aside(
+    scratch: Path,
+    record: Record,
+    curve: Sequence[Mapping[str, Any]],
+    traffic: Sequence[Mapping[str, Any]],
+) -> None:
+    """Write the files of a record into `scratch`, which holds its log already; `run.json` comes last."""
     with writing(scratch):
         own = sorted({key for row in curve for key in row if key.startswith("method/")})
         columns = pa.schema([*CURVE_COLUMNS, *((name, pa.float64()) for name in own)])
@@ -164,11 +170,12 @@ def write(
         (scratch / LOG).touch()
     write_json(scratch / RUN, record.model_dump(mode="json"))
     read(scratch / RUN)
-    put_in_place(scratch, target)
 
 
 def put_in_place(scratch: Path, target: Path) -> None:
-    """Publish a record whose files are written."""
+    """Publish a record whose files are written; only now its checkpoints are not needed any more."""
+    with writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
     discard(scratch / CHECKPOINTS)
     discard(scratch / LAST_WORDS)
     publish(scratch, target)

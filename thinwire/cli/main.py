@@ -62,7 +62,17 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--workers", type=int, metavar="N", help="refuse to start if the cell has another number of workers"
     )
+    run.add_argument(
+        "--hold", action="store_true", help="leave the record aside, for `thinwire measure` to publish"
+    )
     _add_fingerprint(run)
+
+    measure = commands.add_parser(
+        "measure", parents=[results], help="train all methods of a block, in one allocation"
+    )
+    measure.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
+    measure.add_argument("block", metavar="BLOCK", help="DATASET/MODEL/SIZE/seedN")
+    _add_fingerprint(measure)
 
     bury = commands.add_parser(
         "bury", parents=[results], help="after `run` or `prepare`: record a failure if its process died"

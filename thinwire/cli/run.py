@@ -10,6 +10,7 @@ from dataclasses import replace
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from thinwire import record
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
 from thinwire.config.grid import cell, require_as_planned, require_valid
@@ -35,7 +36,7 @@ def main(arguments: Namespace) -> int:
     if wanted.transport == "processes":
         return _in_processes(wanted, suite, arguments)
     try:
-        return _train(Attempt(wanted, arguments.results, suite.checkpoint_every_seconds))
+        return _train(Attempt(wanted, arguments.results, suite.checkpoint_every_seconds, arguments.hold))
     except Interrupted as error:
         print(f"{error}; the next `thinwire run` goes on from here", file=sys.stderr)
         return 128 + error.number
@@ -48,7 +49,7 @@ def _in_processes(wanted: Cell, suite: Suite, arguments: Namespace) -> int:
 
     def as_rank(where: Placement) -> int:
         try:
-            return rank.run(wanted, arguments.results, suite, where, began, _train)
+            return rank.run(wanted, arguments.results, suite, where, began, arguments.hold, _train)
         except Interrupted as error:
             if where.rank == 0:
                 print(f"{error}; the next `thinwire run` goes on from here", file=sys.stderr)
@@ -66,9 +67,10 @@ def _in_processes(wanted: Cell, suite: Suite, arguments: Namespace) -> int:
     fork.warm_up(wanted)
     began = time.monotonic()
     code = fork.run(wanted, arguments.results, as_rank)
-    if code in NO_RESULT or not partial_folder(arguments.results, wanted).exists():
+    partial = partial_folder(arguments.results, wanted)
+    if code in NO_RESULT or not partial.exists() or (partial / record.RUN).exists():
         return code
-    made = bury(wanted, arguments.results, code)
+    made = bury(wanted, arguments.results, code, arguments.hold)
     print(f"{made.status}: {made.reason}\n{record_folder(arguments.results, wanted)}")
     return 1
 

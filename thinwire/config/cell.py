@@ -60,6 +60,11 @@ class Cell:
         )
 
     @property
+    def block(self) -> str:
+        """What it shares with the other methods of its suite that are measured beside it."""
+        return "/".join((self.dataset, self.model.label, self.size_label, f"seed{self.repetition}"))
+
+    @property
     def seed(self) -> int:
         """The same for all methods and worker counts: they share initial weights and data order."""
         return seeds.derive(self.suite_seed, self.dataset, self.model.label, self.repetition)
@@ -76,7 +81,7 @@ class Cell:
     @property
     def fingerprint(self) -> str:
         """Changes when the identity does."""
-        return _digest(self.identity())
+        return digest(self.identity())
 
     @property
     def preparation(self) -> str:
@@ -89,11 +94,11 @@ class Cell:
     def preparation_identity(self) -> dict[str, str]:
         """All that a preparation may depend on but for the code and the data, under names for people."""
         return {
-            "data set": _digest(asdict(self.data)),
-            "model": _digest(asdict(self.model)),
-            "method": _digest([self.method.use, self.method.options]),
+            "data set": digest(asdict(self.data)),
+            "model": digest(asdict(self.model)),
+            "method": digest([self.method.use, self.method.options]),
             "seed": str(self.seed),
-            "recipe": _digest(self.preparer_recipe.model_dump(mode="json")),
+            "recipe": digest(self.preparer_recipe.model_dump(mode="json")),
             "suite": self.suite,
             "device": self.device,
             "choice of what is evaluated on": self.evaluate_on,
@@ -103,9 +108,10 @@ class Cell:
     @property
     def preparation_fingerprint(self) -> str:
         """Changes when the preparation's identity does."""
-        return _digest(self.preparation_identity())
+        return digest(self.preparation_identity())
 
 
-def _digest(identity: Any) -> str:
+def digest(identity: Any) -> str:
+    """Sixteen hexadecimal digits that change when the identity does."""
     text = json.dumps(identity, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,9 +1,10 @@
 """From a suite to its cells."""
 
 import difflib
+from collections.abc import Sequence
 
 from thinwire import plugins
-from thinwire.config.cell import Cell, Module
+from thinwire.config.cell import Cell, Module, digest
 from thinwire.config.suite import EVERY, Entry, Suite, load, path_of
 from thinwire.errors import Problems, UserError
 from thinwire.options import resolve
@@ -60,6 +61,26 @@ def cell(name: str, path: str) -> Cell:
     return every[path]
 
 
+def block(name: str, path: str) -> list[Cell]:
+    """The cells of a block, by its path: all methods, in an order that turns with the repetition.
+
+    Raises:
+        UserError: the suite has no such block.
+    """
+    every = cells(name)
+    found = [cell for cell in every if cell.block == path]
+    if not found:
+        near = difflib.get_close_matches(path, {cell.block for cell in every}, n=1, cutoff=0.0)[0]
+        raise UserError(f"suite {name} has no block {path!r}: the nearest is {near}")
+    turn = found[0].repetition % len(found)
+    return found[turn:] + found[:turn]
+
+
+def block_fingerprint(block: Sequence[Cell]) -> str:
+    """Changes when the identity of one of its cells does, or their order."""
+    return digest([cell.fingerprint for cell in block])
+
+
 def preparation(name: str, path: str) -> Cell:
     """A cell of a suite that uses the preparation at this path; any will do.
 
@@ -94,6 +115,12 @@ def prepared_from(cell: Cell) -> list[Plugin]:
     """The models that the method's preparation uses beside the cell's own."""
     names = plugins.get("method", cell.method.use).literal("prepares_from_models") or ()
     return [plugins.get("model", name) for name in names]
+
+
+def sources(cell: Cell) -> dict[str, str]:
+    """The SHA-256 of the method, the model and the data set, as their files are now."""
+    used = {"method": cell.method.use, "model": cell.model.use, "dataset": cell.data.use}
+    return {kind: plugins.get(kind, name).sha256 for kind, name in used.items()}
 
 
 def require_valid(name: str) -> None:

@@ -18,8 +18,8 @@ from thinwire.train.places import partial_folder, record_folder
 NO_RESULT = (0, 2, 130, 138, 143)
 
 
-def bury(cell: Cell, results: Path, exit_code: int) -> Record:
-    """Publish the record of a run whose processes died, or ended with last words.
+def bury(cell: Cell, results: Path, exit_code: int, hold: bool = False) -> Record:
+    """Publish the record of a run whose processes died, or ended with last words; or leave it aside.
 
     Raises:
         UserError: what ended it is something around it that can be mended; nothing is lost.
@@ -31,7 +31,8 @@ def bury(cell: Cell, results: Path, exit_code: int) -> Record:
     if written.exists():
         # It died while it was being published: everything is there.
         finished = record.read(written)
-        record.put_in_place(partial, target)
+        if not hold:
+            record.put_in_place(partial, target)
         return finished
     left = last_words.read(partial / record.LAST_WORDS)
     trouble = next((words for words in left if words.trouble is not None), None)
@@ -49,7 +50,9 @@ def bury(cell: Cell, results: Path, exit_code: int) -> Record:
         model_options=cell.model.options,
         provenance={"ended": now()},
     )
-    record.write(partial, target, made, [], [])
+    record.write_aside(partial, made, [], [])
+    if not hold:
+        record.put_in_place(partial, target)
     return made
 
 

@@ -34,11 +34,23 @@ def require_match(cluster: Cluster, ranks: int, launcher: str) -> None:
         UserError: with the command that would start them.
     """
     if ranks != cluster.workers:
+        command = " ".join(srun(cluster.workers, cluster.nodes))
         raise UserError(
             f"{launcher}: there are {ranks} ranks, but the cell has {cluster.workers} workers on "
-            f"{cluster.nodes} nodes: srun --nodes={cluster.nodes} --ntasks={cluster.workers} "
-            f"--ntasks-per-node={cluster.workers_per_node} thinwire run ..."
+            f"{cluster.nodes} nodes: {command} thinwire run ..."
         )
+
+
+def srun(workers: int, nodes: int) -> list[str]:
+    """The command that starts a rank for each worker, those of a node side by side."""
+    return [
+        "srun",
+        f"--nodes={nodes}",
+        f"--ntasks={workers}",
+        f"--ntasks-per-node={workers // nodes}",
+        "--distribution=block",
+        "--kill-on-bad-exit=1",
+    ]
 
 
 def require_places(cluster: Cluster, nodes: list[str]) -> None:
@@ -49,10 +61,10 @@ def require_places(cluster: Cluster, nodes: list[str]) -> None:
     """
     described = [cluster.node_of(worker) for worker in range(cluster.workers)]
     if len(set(zip(described, nodes))) != cluster.nodes or len(set(nodes)) != cluster.nodes:
+        command = " ".join(srun(cluster.workers, cluster.nodes))
         raise UserError(
             f"the cell describes {cluster.nodes} nodes with {cluster.workers_per_node} workers each, but the "
-            f"ranks sit on {', '.join(nodes)}: srun --distribution=block --nodes={cluster.nodes} "
-            f"--ntasks-per-node={cluster.workers_per_node}"
+            f"ranks sit on {', '.join(nodes)}: {command} thinwire run ..."
         )
 
 

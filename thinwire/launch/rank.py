@@ -32,6 +32,7 @@ def run(
     suite: Suite,
     placement: Placement,
     began: float,
+    hold: bool,
     train: Callable[[Attempt], int],
 ) -> int:
     """Join the other ranks, train, and give the exit code; a rank that cannot go on does not return.
@@ -42,6 +43,7 @@ def run(
         suite: of the cell.
         placement: which rank this is.
         began: when its process was started, in seconds of the monotonic clock.
+        hold: leave the finished record aside.
         train: runs the attempt and gives the exit code.
 
     Raises:
@@ -66,7 +68,7 @@ def run(
         nodes = transport.share([placement.node])
         if placement.launcher != "fork":
             require_places(cluster, nodes)
-        attempt = Attempt(cell, results, suite.checkpoint_every_seconds, transport)
+        attempt = Attempt(cell, results, suite.checkpoint_every_seconds, hold, transport)
         attempt.notes.append(f"{cell.workers} ranks are ready after {time.monotonic() - began:.2f} s")
         code = train(attempt)
         transport.close()

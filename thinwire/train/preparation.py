@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from thinwire import checkpoint, plugins, record
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
-from thinwire.config.grid import prepared_from
+from thinwire.config.grid import prepared_from, sources
 from thinwire.data.arrays import MANIFEST
 from thinwire.errors import CannotWrite, MethodError, UserError
 from thinwire.files import locked, publish, sha256, write_json, writing
@@ -26,7 +26,7 @@ from thinwire.options import problems, resolve
 from thinwire.provenance import now, provenance
 from thinwire.train.deterministic import deterministic
 from thinwire.train.places import data_folder, prepared_folder, preparing_folder
-from thinwire.train.task import HELD_OUT, Task, device_of, sources, task_of
+from thinwire.train.task import HELD_OUT, Task, device_of, task_of
 from thinwire.train.trainer import Trainer
 
 PREPARED = "prepared.json"

@@ -21,7 +21,7 @@ import torch
 from thinwire import checkpoint, plugins, record
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
-from thinwire.config.grid import prepares
+from thinwire.config.grid import prepares, sources
 from thinwire.errors import CannotWrite, MethodError, UserError
 from thinwire.files import locked, sha256, writing
 from thinwire.options import as_dict, resolve
@@ -31,7 +31,7 @@ from thinwire.train import preparation
 from thinwire.train.crowding import about_this_process, no_time_because
 from thinwire.train.deterministic import deterministic
 from thinwire.train.places import lock_file, partial_folder, prepared_folder, record_folder
-from thinwire.train.task import device_of, sources, task_of
+from thinwire.train.task import device_of, task_of
 from thinwire.train.trainer import Diverged, Trainer
 from thinwire.transport.contact import LostContact
 from thinwire.transport.inprocess import InProcess
@@ -55,11 +55,25 @@ class Attempt:
     """One attempt at a cell, which goes on where an earlier one was interrupted."""
 
     def __init__(
-        self, cell: Cell, results: Path, checkpoint_every_seconds: float, transport: Transport | None = None
+        self,
+        cell: Cell,
+        results: Path,
+        checkpoint_every_seconds: float,
+        hold: bool = False,
+        transport: Transport | None = None,
     ) -> None:
-        """Prepare an attempt; without a transport all workers live in this process."""
+        """Prepare an attempt.
+
+        Args:
+            cell: what is trained.
+            results: where its record is published.
+            checkpoint_every_seconds: of training.
+            hold: leave the finished record aside instead.
+            transport: none: all workers live in this process.
+        """
         self.cell = cell
         self.results = results
+        self._hold = hold
         self.transport: Transport = InProcess(cell.workers) if transport is None else transport
         self.rank = self.transport.ranks[0]
         self.leads = self.rank == 0
@@ -267,7 +281,9 @@ class Attempt:
             **self._about,
         )
         if self.leads:
-            record.write(self.partial, self.target, made, curve, trainer.traffic if trainer else [])
+            record.write_aside(self.partial, made, curve, trainer.traffic if trainer else [])
+            if not self._hold:
+                record.put_in_place(self.partial, self.target)
         return made
 
 

@@ -87,9 +87,3 @@ def device_of(cell: Cell, place: int = 0) -> torch.device:
             f"{there} workers a node"
         )
     return torch.device("cuda", place if there > 1 else 0)
-
-
-def sources(cell: Cell) -> dict[str, str]:
-    """The SHA-256 of the method, the model and the data set, as their files are now."""
-    used = {"method": cell.method.use, "model": cell.model.use, "dataset": cell.data.use}
-    return {kind: plugins.get(kind, name).sha256 for kind, name in used.items()}

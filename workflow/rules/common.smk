@@ -15,6 +15,12 @@ def grid():
 
 
 CELLS = grid()
+# Suites whose workers are processes: they are measured in blocks, the others trained cell by cell.
+MEASURED = [
+    suite
+    for suite in SUITES
+    if any(c.suite == suite and c.transport == "processes" for c in CELLS.values())
+]
 # One cell for each preparation: they share it.
 PREPARATIONS = {f"{cell.suite}/{cell.preparation}": cell for cell in CELLS.values()}
 # Data sets by label.
@@ -26,7 +32,28 @@ for cell in CELLS.values():
         )
 # Suites by the name that they have in W&B.
 PROJECTS = {project_of(suite): suite for suite in SUITES}
+# How long before a job's time limit its ranks are told to save their state.
+SAVING_SECONDS = 120
 FIGURES = ["accuracy_over_epochs", "accuracy_against_bytes"]
+
+
+def require_slurm(defaults):
+    """Before jobs are sent: there is a Slurm, and the profile says on whose account."""
+    if shutil.which("sbatch") is None:
+        sys.exit(
+            "thinwire: there is no Slurm here (sbatch is not found): run this on a cluster's login node, or "
+            "leave out --profile slurm"
+        )
+    account = [
+        given.split("=", 1)[1]
+        for given in defaults
+        if given.startswith("slurm_account=")
+    ]
+    if account and not account[0].strip("'\" "):
+        sys.exit(
+            "thinwire: slurm/config.yaml names no slurm_account: write yours there, or delete the line if the "
+            "cluster has no accounts"
+        )
 
 
 wildcard_constraints:
@@ -34,6 +61,9 @@ wildcard_constraints:
     cell=r"[^/]+/[^/]+/[^/]+/w\d+(n\d+)?/seed\d+",
     preparation=r"[^/]+/[^/]+/[^/]+/seed\d+",
     dataset=r"[^/]+",
+    model=r"[^/]+",
+    size=r"w\d+(n\d+)?",
+    seed=r"seed\d+",
     project=r"[^/]+",
 
 
@@ -45,11 +75,45 @@ def preparation_of(wildcards):
     return PREPARATIONS[f"{wildcards.suite}/{wildcards.preparation}"]
 
 
+def block_of(suite, wildcards):
+    """The cells that are measured together."""
+    path = "/".join(
+        (wildcards.dataset, wildcards.model, wildcards.size, wildcards.seed)
+    )
+    return [c for c in CELLS.values() if c.suite == suite and c.block == path]
+
+
+def in_block(suite, what):
+    """A function of the wildcards: `what` of a cell of the block, which are alike but for their method."""
+    return lambda wildcards: what(block_of(suite, wildcards)[0])
+
+
+def gpus_of(cell):
+    """The GPUs of a node, as Slurm counts them."""
+    return f"gpu:{cell.workers // cell.nodes}" if cell.device == "cuda" else ""
+
+
+def options_of(cell):
+    """For Slurm: as many ranks on each node, and a warning before the time limit, to save what there is."""
+    return (
+        f"--ntasks-per-node={cell.workers // cell.nodes} --signal=USR1@{SAVING_SECONDS}"
+    )
+
+
 def prepared(cell):
     """What the method of this cell has prepared, if it prepares anything."""
     if not prepares(cell):
         return []
-    return f"results/prepared/{cell.suite}/{cell.preparation}/prepared.json"
+    return [f"results/prepared/{cell.suite}/{cell.preparation}/prepared.json"]
+
+
+def rule_name(verb, suite):
+    return "_".join([verb, *suite.split("/")])
+
+
+def unique(paths):
+    """Each once, in the order of their first."""
+    return list(dict.fromkeys(paths))
 
 
 def place_of(dataset):

@@ -1,4 +1,4 @@
-# One run. A process that dies without leaving a record gets one that says so.
+# One run, all of its workers in one process. A process that dies without leaving a record gets one that says so.
 rule train:
     input:
         data=lambda wildcards: f"results/data/{cell_of(wildcards).dataset}/manifest.json",
@@ -11,6 +11,8 @@ rule train:
         traffic=f"results/runs/{{suite}}/{{cell}}/{record.TRAFFIC}",
     log:
         "results/logs/train/{suite}/{cell}.txt",
+    wildcard_constraints:
+        suite="|".join(suite for suite in SUITES if suite not in MEASURED) or "(?!)",
     conda:
         "../../envs/thinwire.yaml"
     threads: 1

@@ -1,0 +1,15 @@
+"""`thinwire measure SUITE BLOCK`."""
+
+from argparse import Namespace
+from functools import partial
+
+from thinwire.config.grid import block, block_fingerprint, require_as_planned, require_valid
+from thinwire.launch.block import measure
+
+
+def main(arguments: Namespace) -> int:
+    """Train all methods of a block in this allocation, and publish their records."""
+    require_valid(arguments.suite)
+    cells = block(arguments.suite, arguments.block)
+    require_as_planned(cells[0], arguments.fingerprint, block_fingerprint(cells))
+    return measure(cells, arguments.results, partial(print, flush=True))

@@ -1,0 +1,122 @@
+"""A block: the runs of all methods in one cell of the grid, one after the other in one allocation.
+
+So that a method and its baseline are timed on the same machines. Which comes first changes with the
+repetition, so that what drifts (a warm cache, a busy neighbour) favours none. What has finished is kept aside
+and published when all have, so that an interrupted block goes on where it was.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from thinwire import record
+from thinwire.config.cell import Cell
+from thinwire.config.grid import sources
+from thinwire.data.arrays import MANIFEST
+from thinwire.errors import UserError
+from thinwire.files import sha256
+from thinwire.launch import last_words
+from thinwire.launch.bury import NO_RESULT, bury
+from thinwire.launch.placement import srun
+from thinwire.record import Record
+from thinwire.train.places import data_folder, partial_folder, record_folder
+
+# A run whose ranks were lost is started again, from its last checkpoint, before it counts as failed.
+ATTEMPTS = 3
+# Slurm requeues a job that it preempts only if it is still there when the grace time is over.
+_LONGEST_GRACE_SECONDS = 600
+_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+
+
+def measure(cells: Sequence[Cell], results: Path, say: Callable[[str], None]) -> int:
+    """Train the cells of a block and publish their records; gives the exit code.
+
+    Args:
+        cells: in the order in which they are run.
+        results: a folder that all ranks see.
+        say: takes lines about how it goes.
+    """
+    for cell in cells:
+        if finished(cell, results):
+            say(f"{cell.path}: finished before")
+            continue
+        code = _until_it_ends(cell, results, say)
+        if code in NO_RESULT and code != 0:
+            _wait_for_a_requeue(code)
+            return code
+    for cell in cells:
+        record.put_in_place(partial_folder(results, cell), record_folder(results, cell))
+    return 0
+
+
+def finished(cell: Cell, results: Path) -> bool:
+    """Is a record kept aside that was made with the options, the code and the data of now?"""
+    try:
+        made = record.read(partial_folder(results, cell) / record.RUN)
+    except UserError:
+        return False
+    known = made.provenance
+    return (
+        made.fingerprint == cell.fingerprint
+        and known.get("sources_sha256") == sources(cell)
+        and known.get("data_sha256", {}).get(MANIFEST)
+        == sha256(data_folder(results, cell.dataset) / MANIFEST)
+    )
+
+
+def _until_it_ends(cell: Cell, results: Path, say: Callable[[str], None]) -> int:
+    """Run a cell, again if its ranks are lost; its record is aside where this gives 0."""
+    partial = partial_folder(results, cell)
+    for attempt in range(1, ATTEMPTS + 1):
+        began = time.monotonic()
+        code = _start(cell, results)
+        say(f"{cell.path}: exit code {code} after {time.monotonic() - began:.0f} s")
+        if code in NO_RESULT or (partial / record.RUN).exists():
+            break
+        left = last_words.read(partial / record.LAST_WORDS)
+        if attempt == ATTEMPTS or any(words.outcome for words in left):
+            made: Record = bury(cell, results, code, hold=True)
+            say(f"{cell.path}: {made.status}: {made.reason}")
+            return 0
+    return code if code in NO_RESULT else 0
+
+
+def _start(cell: Cell, results: Path) -> int:
+    """One `thinwire run`, on all nodes of a Slurm allocation or on this machine; gives its exit code."""
+    command = [sys.executable, "-m", "thinwire", "run", cell.suite, cell.path]
+    command += ["--results", str(results), "--fingerprint", cell.fingerprint, "--hold"]
+    here = "SLURM_JOB_ID" not in os.environ
+    if not here:
+        command = srun(cell.workers, cell.nodes) + command
+    process = subprocess.Popen(command, start_new_session=True)
+    # Slurm sends its signals to the ranks itself, and a second one would stop them at once.
+    with _handing_on(process if here else None):
+        code = process.wait()
+    return 128 - code if code < 0 else code
+
+
+@contextmanager
+def _handing_on(process: "subprocess.Popen[bytes] | None") -> Iterator[None]:
+    """What asks this process to stop asks the run, which saves its state; then the block ends too."""
+
+    def hand_on(number: int, frame: FrameType | None) -> None:
+        if process is not None:
+            process.send_signal(number)
+
+    before = {number: signal.signal(number, hand_on) for number in _STOPS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _wait_for_a_requeue(code: int) -> None:
+    if "SLURM_JOB_ID" in os.environ and code == 128 + signal.SIGTERM:
+        time.sleep(_LONGEST_GRACE_SECONDS)
