@@ -27,6 +27,8 @@ def run(method, repetition, status="done", accuracy=90.0, bytes_=(100, 100, 150,
         "preparation_payload_push_bytes": math.nan,
         "preparation_payload_pull_bytes": math.nan,
         "preparation_seconds": math.nan,
+        "train_seconds": math.nan,
+        "no_time_because": None,
         "epochs": 12,
     }
     return row | more
@@ -209,3 +211,26 @@ def test_labels_are_text_whatever_they_look_like(label, tmp_path):
     runs = collect.read_summary(tmp_path, "s")
     assert list(tables.summarise(runs, label).method) == [label]
     assert list(tables.summarise(runs, label).total_reduction_percent) == [0]
+
+
+def test_measured_runs_have_seconds_and_a_speed_up_over_the_baseline():
+    measured = {"kind": "measured"}
+    table = rows_of(
+        run("ssgd", 0, train_seconds=30.0, **measured),
+        run("ssgd", 1, train_seconds=50.0, **measured),
+        run("thin", 0, train_seconds=16.0, **measured),
+        run("lost", 0, status="failed", train_seconds=math.nan, reason="gone", **measured),
+    )
+    assert table.train_seconds["ssgd"] == 40
+    assert table.train_seconds_sd["ssgd"] == pytest.approx(math.sqrt(200))
+    assert table.speed_up["thin"] == 2.5
+    text = tables.markdown(table.reset_index(), ABOUT)
+    assert "40.0 ± 14.1" in text
+    assert "2.50" in text
+
+
+def test_runs_that_crowd_a_machine_have_no_seconds_and_the_table_says_why():
+    crowded = {"kind": "measured", "no_time_because": "4 workers shared 2 cores of a"}
+    text = tables.markdown(rows_of(run("ssgd", 0, **crowded)).reset_index(), ABOUT)
+    assert "training, s" not in text
+    assert "No time, because 4 workers shared 2 cores of a." in text

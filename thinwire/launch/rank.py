@@ -61,11 +61,13 @@ def run(
     join(placement, min(RENDEZVOUS_SECONDS, suite.hang_seconds))
     watch = Watch(placement, words, partial / record.LOG, suite.hang_seconds)
     attempt = None
+    alike = False  # would an error now be raised in all ranks?
     try:
         device = device_of(cell, placement.place)
         transport = Processes(cluster, device, backend_of(device, cell.backend), watch.doing)
         watch.calls = transport.calls
         nodes = transport.share([placement.node])
+        alike = True
         if placement.launcher != "fork":
             require_places(cluster, nodes)
         attempt = Attempt(cell, results, suite.checkpoint_every_seconds, hold, transport)
@@ -76,7 +78,7 @@ def run(
         watch.over()
         raise
     except UserError as error:
-        if attempt is None or not attempt.known_to_all:
+        if not (alike if attempt is None else attempt.known_to_all):
             watch.end(trouble=str(error))
         watch.over()
         raise

@@ -8,6 +8,7 @@ and its stacks, and ends.
 import faulthandler
 import json
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -73,6 +74,9 @@ class Watch:
 
     def end(self, **what: Any) -> Never:
         """Raise the alarm, leave last words and end this process; `what` are fields of `LastWords`."""
+        told = what.get("trouble") or what.get("alarm") or ": ".join(what.get("outcome") or ())
+        if told:
+            print(f"thinwire: {self._placement.describe()}: {told}", file=sys.stderr)
         # Of two threads that come here the second waits until the first has ended the process.
         self._ending.acquire()
         with suppress(OSError):

@@ -30,8 +30,9 @@ def collect(suites: Iterable[str], results: Path) -> None:
         names = _names(cell)
         runs.append(names | _row(run))
         curve = pd.read_parquet(folder / record.CURVE)
-        # In-process runs say nothing about time, so their clocks stay in the record.
-        curve = curve.drop(columns=[c for c in curve.columns if c.endswith("_seconds")])
+        if not _seconds(run):
+            # These say nothing about time, so their clocks stay in the record.
+            curve = curve.drop(columns=[c for c in curve.columns if c.endswith("_seconds")])
         prepared = 0.0
         if run.preparation is not None:
             sent = run.preparation.traffic
@@ -67,7 +68,9 @@ def read_summary(results: Path, suite: str) -> pd.DataFrame:
     path = results / SUMMARY
     if not path.is_file():
         raise UserError(f"{path} is missing: run `thinwire collect {suite}` (or the pipeline) first")
-    texts = dict.fromkeys(("suite", "dataset", "model", "method", "kind", "status", "reason"), "string")
+    texts = dict.fromkeys(
+        ("suite", "dataset", "model", "method", "kind", "status", "reason", "no_time_because"), "string"
+    )
     runs = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
     runs = runs[runs.suite == suite]
     if runs.empty:
@@ -79,7 +82,8 @@ def _columns(runs: list[dict[str, Any]]) -> list[str]:
     """Those of all rows, and those of a result even where no run has one."""
     result = [name for name in record.Result.model_fields if name not in ("metrics", "traffic", "seconds")]
     preparation = [f"preparation_{name}" for name in (*record.BYTES, "seconds")]
-    ours = [*result, *record.BYTES, *preparation]
+    clocks = [f"{name}_seconds" for name in record.Seconds.model_fields]
+    ours = [*result, *record.BYTES, *clocks, *preparation]
     return [*dict.fromkeys(key for row in runs for key in row if key not in ours), *ours]
 
 
@@ -106,6 +110,7 @@ def _row(run: Record) -> dict[str, Any]:
         "kind": run.kind,
         "status": run.status,
         "reason": run.reason,
+        "no_time_because": run.no_time_because,
         "parameters": run.parameters,
         "total_steps": run.total_steps,
     }
@@ -116,4 +121,11 @@ def _row(run: Record) -> dict[str, Any]:
         return row
     outcome = run.result.model_dump(exclude={"metrics", "seconds", "traffic"})
     metrics = {f"method/{name}": value for name, value in run.result.metrics.items()}
-    return row | metrics | outcome | run.result.traffic.model_dump()
+    return row | metrics | outcome | run.result.traffic.model_dump() | _seconds(run)
+
+
+def _seconds(run: Record) -> dict[str, float]:
+    """The clocks, where they say something: not of workers in one process, nor of crowded machines."""
+    if run.result is None or run.kind == "inprocess" or run.no_time_because is not None:
+        return {}
+    return {f"{name}_seconds": value for name, value in run.result.seconds.model_dump().items()}

@@ -23,12 +23,17 @@ _NOTES = (
     "that are done). Payload: what a worker encodes and decodes in the whole run, push and pull, in 10^6 "
     "bytes, mean over the workers. Less: how much fewer bytes than {baseline} in the same cell, for the "
     "payload pushed, pulled and both, for what a worker puts on the wire (ring, chain or server, by "
-    "formula), and for the part of that which leaves its node. How: in-process runs have exact accuracy and "
-    "traffic, and no time."
+    "formula), and for the part of that which leaves its node. How: runs in process have exact accuracy and "
+    "traffic, and no time; measured ones have a process for each worker."
 )
 _PREPARED = (
     "Prepared: what the method's preparation sent before its runs, once for each model, data set and seed, "
     "and only in the column that says so; and the seconds that it took in one process, where it was made."
+)
+_TIMED = (
+    "Training: seconds on the clock of the slowest worker, without evaluation, mean ± standard deviation. "
+    "Speed-up: the baseline's mean seconds in the same cell, over the method's; how far means of so few runs "
+    "can be trusted is not said here."
 )
 _EPOCHS = (
     "Epochs: as many as were trained; of a method that skips epochs by a forecast, also how many these "
@@ -69,6 +74,9 @@ def summarise(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
                 "preparation_bytes": group.prepared_bytes.mean(),
                 f"{_WITH_PREPARED.replace(' ', '_')}_bytes": with_prepared[done.index].mean(),
                 "preparation_seconds": group.preparation_seconds.mean(),
+                "train_seconds": done.train_seconds.mean(),
+                "train_seconds_sd": done.train_seconds.std(ddof=1),
+                "no_time_because": "; ".join(dict.fromkeys(done.no_time_because.dropna())),
                 "reason": "; ".join(dict.fromkeys(group.reason.dropna())),
             }
         )
@@ -82,6 +90,10 @@ def summarise(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
         table[f"{name}_reduction_percent"] = 100 * (
             1 - table[f"{name}_bytes"] / reference.where(reference > 0)
         )
+    baseline_seconds = [
+        of_baseline.train_seconds.get(key) for key in table[CELL].itertuples(index=False, name=None)
+    ]
+    table["speed_up"] = pd.Series(baseline_seconds, dtype=float) / table.train_seconds
     place = table.method.map(order.index)
     return table.assign(place=place).sort_values([*CELL, "place"]).drop(columns="place")
 
@@ -98,6 +110,7 @@ def markdown(table: pd.DataFrame, about: About) -> str:
     """The table for people, with what its columns mean."""
     several_nodes = bool((table.nodes > 1).any())
     prepared = bool(table.preparation_bytes.notna().any())
+    timed = bool(table.train_seconds.notna().any())
     epochs = table.epochs.nunique() > 1 or bool(table.virtual_epochs.notna().any())
     shown = pd.DataFrame(
         {
@@ -123,10 +136,19 @@ def markdown(table: pd.DataFrame, about: About) -> str:
                 for name in (*_TRAFFIC, _WITH_PREPARED)
                 if (several_nodes or name != "between nodes") and (prepared or name != _WITH_PREPARED)
             },
+            **(
+                {
+                    "training, s": [_seconds(row) for row in table.itertuples()],
+                    "speed-up": ["" if pd.isna(s) else f"{s:.2f}" for s in table.speed_up],
+                }
+                if timed
+                else {}
+            ),
             "how": table.kind,
         }
     )
     reasons = zip(table.model, table.workers, table.method, table.reason)
+    untimed = dict.fromkeys(why for why in table.no_time_because if why)
     notes = [f"{model}, {w} workers, {method}: {reason}." for model, w, method, reason in reasons if reason]
     return "\n".join(
         [
@@ -137,6 +159,8 @@ def markdown(table: pd.DataFrame, about: About) -> str:
             _NOTES.format(baseline=about.baseline),
             *([_EPOCHS] if epochs else []),
             *([_PREPARED] if prepared else []),
+            *([_TIMED] if timed else []),
+            *[f"No time, because {why}." for why in untimed],
             *(["", *notes] if notes else []),
             "",
         ]
@@ -157,6 +181,11 @@ def _accuracy(row: object) -> str:
     mean, sd = row.accuracy_mean_percent, row.accuracy_sd_percent  # type: ignore[attr-defined]
     spread = f" ± {sd:.2f}" if counts["done"] > 1 else ""
     return f"{mean:.2f}{spread} ({counts['done']})" + "".join(f", {part}" for part in rest)
+
+
+def _seconds(row: object) -> str:
+    mean, sd = row.train_seconds, row.train_seconds_sd  # type: ignore[attr-defined]
+    return "" if pd.isna(mean) else f"{mean:.1f}" + ("" if pd.isna(sd) else f" ± {sd:.1f}")
 
 
 def _epochs(row: object) -> str:

@@ -1,0 +1,253 @@
+"""Ranks on this machine: what they give, and how they end whatever happens to one of them."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests.workflow.conftest import Project
+
+FAULTY = '''"""Goes wrong in one rank, as its option says."""
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+
+import torch
+
+import thinwire
+
+
+class Method(thinwire.Method):
+    @dataclass
+    class Config:
+        how: str = "well"  # it goes
+
+    def sync_gradients(self):
+        run, how = self.run, self.config.how
+        gradients = run.gradients
+        if run.step == 5 and how == "all raise":
+            raise RuntimeError("out of luck")
+        if run.step == 5 and run.world.rank == 2:
+            if how == "raises":
+                raise RuntimeError("out of luck")
+            if how == "exits":
+                raise SystemExit("enough")
+            if how.startswith("SIG"):
+                os.kill(os.getpid(), getattr(signal, how))
+            if how == "hangs":
+                time.sleep(1000)
+            if how == "other kind":
+                run.world.mean(gradients, kind="weights").wait()
+                return
+            if how == "other shape":
+                gradients = [torch.zeros(7)]
+        run.world.mean(gradients).wait()
+'''
+# What goes wrong, and what the record says of it.
+FAULTS = {
+    "well": ("done", None),
+    "raises": ("failed", r"rank 2 on \S+: RuntimeError: out of luck \(methods/faulty.py, line \d+\)"),
+    "all raise": ("failed", r"RuntimeError: out of luck \(methods/faulty.py, line \d+\)"),
+    "exits": ("failed", r"rank 2 on \S+: SystemExit: enough"),
+    "SIGKILL": ("failed", r"rank 2 on \S+ was killed by SIGKILL while it computes"),
+    "SIGSEGV": ("failed", r"rank 2 on \S+ was killed by SIGSEGV while it computes"),
+    "SIGSTOP": ("failed", r"rank 2 on \S+ has not been heard of for 4 s"),
+    "hangs": ("failed", r"nothing has moved for 4 s: rank 2 on \S+ computes, and the others wait"),
+    "other kind": (
+        "failed",
+        r"do not agree on run.world: call 6: rank 0 calls .* and rank 2 calls .*weights",
+    ),
+    "other shape": (
+        "failed",
+        r"rank 2 on \S+ was killed by SIGABRT while it waits for mean\(values, \[\(7,\)\]",
+    ),
+}
+# Ranks that leave their stacks, where not all do as one: who is killed or stopped cannot.
+STACKS = {"raises": 4, "exits": 4, "hangs": 4, "SIGKILL": 3, "SIGSTOP": 3}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    copy = Project(tmp_path_factory.mktemp("project"))
+    copy.write("methods/faulty.py", FAULTY)
+    methods = "".join(f"\n  {name(how)}: {{use: faulty, options: {{how: {how}}}}}" for how in FAULTS)
+    sizes = "[4, {workers: 4, nodes: 2}]"
+    more = "transport: processes\nhang_seconds: 4\n"
+    copy.suite("faulty", f"\n  ssgd:{methods}", epochs=1, workers=sizes, more=more)
+    copy.suite(
+        "long", "{ssgd: , top_k: }", epochs=40, workers=sizes, more=more + "checkpoint_every_seconds: 0\n"
+    )
+    assert copy.python("thinwire", "data", "digits").returncode == 0
+    return copy
+
+
+def name(how):
+    return how.replace(" ", "_")
+
+
+def run(project, suite, cell, *more, results="results"):
+    return project.python("thinwire", "run", suite, cell, "--results", results, *more)
+
+
+def record(project, suite, cell, results="results"):
+    folder = project.folder / results / "runs" / suite / cell
+    return json.loads((folder / "run.json").read_text()), (folder / "log.txt").read_text()
+
+
+def processes_of(project):
+    """Those that work in the copy."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            if (entry / "cwd").readlink() == project.folder and (entry / "stat").read_text().split()[
+                2
+            ] != "Z":
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("how", FAULTS)
+def test_whatever_happens_to_a_rank_the_run_ends_and_says_what(project, how):
+    status, told = FAULTS[how]
+    # On two nodes gloo carries the means; a rank that calls something else makes it abort.
+    cell = f"digits/cnn/{name(how)}/w4n2/seed0"
+    began = time.monotonic()
+    answer = run(project, "faulty", cell)
+    assert time.monotonic() - began < 45
+    made, log = record(project, "faulty", cell)
+    assert (made["status"], made["kind"]) == (status, "measured")
+    assert answer.returncode == (0 if status == "done" else 1), answer.stderr
+    if told is None:
+        assert made["reason"] is None
+    else:
+        assert re.search(told, made["reason"]), made["reason"]
+        assert made["reason"] in answer.stdout
+    if how in STACKS:
+        assert log.count("stacks of rank") == STACKS[how]
+    if how == "SIGSEGV":
+        assert "Fatal Python error: Segmentation fault" in log
+    assert processes_of(project) == []
+
+
+def curve(project, suite, cell, results):
+    frame = pd.read_parquet(project.folder / results / "runs" / suite / cell / "curve.parquet")
+    return frame.drop(columns=[c for c in frame if c.endswith("_seconds")])
+
+
+def ledgers(project, cell, results):
+    folder = project.folder / results / "runs" / "long" / cell
+    keys = ["step", "channel", "verb", "kind"]
+    return pd.read_parquet(folder / "traffic.parquet").sort_values(keys).reset_index(drop=True)
+
+
+def test_processes_give_what_one_process_gives(project):
+    cell = "digits/cnn/top_k/w4n2/seed0"
+    copy = project.folder / "alone"
+    assert project.python("thinwire", "data", "digits", "--results", "alone").returncode == 0
+    for results, transport in (("results", "processes"), ("alone", "inprocess")):
+        answer = run(project, "long", cell, "--transport", transport, results=results)
+        assert answer.returncode == 0, answer.stderr
+    assert json.loads((copy / "runs/long" / cell / "run.json").read_text())["kind"] == "inprocess"
+    pd.testing.assert_frame_equal(ledgers(project, cell, "results"), ledgers(project, cell, "alone"))
+    mine, theirs = (curve(project, "long", cell, results) for results in ("results", "alone"))
+    # In single precision gloo adds in another order.
+    pd.testing.assert_frame_equal(mine, theirs, rtol=0.02, atol=1.0)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGKILL])
+def test_an_interrupted_run_goes_on_to_the_same_bits(project, how):
+    cell, results = "digits/cnn/top_k/w4/seed0", f"broken-{how.name}"
+    if not (project.folder / "results/runs/long" / cell / "run.json").exists():
+        assert run(project, "long", cell).returncode == 0
+    assert project.python("thinwire", "data", "digits", "--results", results).returncode == 0
+    command = [sys.executable, "-m", "thinwire", "run", "long", cell, "--results", results]
+    process = subprocess.Popen(
+        command, cwd=project.folder, env=project.environment(), stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("epoch")
+    # To the process that was started, and not to its ranks.
+    os.kill(process.pid, how)
+    process.stdout.read()
+    process.stdout.close()
+    assert process.wait(timeout=60) == (-how if how == signal.SIGKILL else 128 + how)
+    assert processes_of(project) == []
+    assert not list((project.folder / results).rglob("run.json"))
+
+    again = run(project, "long", cell, results=results)
+    assert again.returncode == 0, again.stderr
+    made, log = record(project, "long", cell, results)
+    assert made["interruptions"] == 1
+    assert "goes on after step" in log
+    pd.testing.assert_frame_equal(
+        curve(project, "long", cell, "results"), curve(project, "long", cell, results), check_exact=True
+    )
+
+
+def test_a_wrong_number_of_workers_is_refused(project):
+    answer = run(project, "faulty", "digits/cnn/ssgd/w4/seed0", "--workers", "3")
+    assert answer.returncode == 2
+    assert "there are 3 ranks, but the cell has 4 workers on 1 nodes" in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_two_runs_of_one_cell_do_not_meet(project):
+    cell = "digits/cnn/ssgd/w4/seed0"
+    command = [sys.executable, "-m", "thinwire", "run", "long", cell]
+    first = subprocess.Popen(
+        command, cwd=project.folder, env=project.environment(), stdout=subprocess.PIPE, text=True
+    )
+    assert first.stdout is not None
+    assert first.stdout.readline().startswith("epoch")
+    second = run(project, "long", cell)
+    assert second.returncode == 2
+    assert second.stderr.count("another process is at work on long/digits/cnn/ssgd/w4/seed0") == 1
+    first.stdout.read()
+    first.stdout.close()
+    assert first.wait(timeout=60) == 0
+
+
+def test_a_missing_data_set_is_said_once(project):
+    answer = run(project, "faulty", "digits/cnn/ssgd/w4/seed0", results="empty")
+    assert answer.returncode == 2
+    assert answer.stderr.count("there is no data set") == 1
+    assert "Traceback" not in answer.stderr
+
+
+def test_torchrun_starts_the_ranks_too(project):
+    cell = "digits/cnn/ssgd/w4/seed0"
+    command = ["torch.distributed.run", "--nproc-per-node=4", "--master-port=0", "-m", "thinwire"]
+    answer = project.python(*command, "run", "faulty", cell)
+    assert answer.returncode == 0, answer.stderr
+    made, _ = record(project, "faulty", cell)
+    assert made["kind"] == "measured"
+    # Described are two nodes, and torchrun has one.
+    answer = project.python(*command, "run", "faulty", "digits/cnn/ssgd/w4n2/seed0")
+    assert answer.returncode != 0
+    assert "the cell describes 2 nodes with 2 workers each" in answer.stderr
+
+
+def test_all_methods_of_a_cell_are_measured_in_a_block(project):
+    project.suite("block", "{ssgd: , top_k: , faulty: {options: {how: raises}}}", epochs=1, workers="[4]",
+                  more="transport: processes\n")  # fmt: skip
+    answer = project.snakemake(suite="block")
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    summary = pd.read_csv(project.folder / "results/summary.csv").set_index("method")
+    assert dict(summary.status) == {"ssgd": "done", "top_k": "done", "faulty": "failed"}
+    assert set(summary.kind) == {"measured"}
+    assert "rank 2 on" in summary.reason["faulty"]
+    # Nothing is left to do; and what is deleted is made again, with all that is measured beside it.
+    assert project.planned("block") == []
+    (project.folder / "results/runs/block/digits/cnn/top_k/w4/seed0/run.json").unlink()
+    assert len(project.planned("block")) == 1

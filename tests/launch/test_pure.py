@@ -1,0 +1,216 @@
+"""What is decided about ranks from what they say: placement, judgement, diagnosis, crowding."""
+
+import pytest
+
+from thinwire.cluster import Cluster
+from thinwire.errors import UserError
+from thinwire.launch import black_box, last_words
+from thinwire.launch.judge import Beat, Judge
+from thinwire.launch.last_words import LastWords, diagnose
+from thinwire.launch.placement import first_host, from_environment, require_match, require_places
+from thinwire.train.crowding import no_time_because
+
+SLURM = {
+    "SLURM_JOB_ID": "71",
+    "SLURM_STEP_ID": "2",
+    "SLURM_STEP_NUM_TASKS": "4",
+    "SLURM_PROCID": "3",
+    "SLURM_LOCALID": "1",
+    "SLURM_STEP_NODELIST": "gpu[07-08]",
+    "SLURMD_NODENAME": "gpu08",
+}
+TORCHRUN = {
+    "RANK": "3",
+    "WORLD_SIZE": "4",
+    "LOCAL_RANK": "1",
+    "GROUP_RANK": "1",
+    "MASTER_ADDR": "first",
+    "MASTER_PORT": "29400",
+}
+
+
+def test_srun_says_who_a_rank_is():
+    placement = from_environment(SLURM)
+    assert placement is not None
+    assert (placement.rank, placement.workers, placement.place) == (3, 4, 1)
+    assert (placement.node, placement.host) == ("gpu08", "gpu07")
+    other_step = from_environment(SLURM | {"SLURM_STEP_ID": "3"})
+    assert other_step is not None
+    assert other_step.port != placement.port
+    moved = from_environment(SLURM | {"MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "5000"})
+    assert moved is not None
+    assert (moved.host, moved.port) == ("10.0.0.7", 5000)
+
+
+def test_torchrun_says_who_a_rank_is():
+    placement = from_environment(TORCHRUN)
+    assert placement is not None
+    assert (placement.rank, placement.workers, placement.place) == (3, 4, 1)
+    assert (placement.host, placement.port) == ("first", 29400)
+    # torchrun listens at its port itself.
+    agent = from_environment(TORCHRUN | {"TORCHELASTIC_RUN_ID": "x"})
+    assert agent is not None
+    assert agent.port == 29401
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{}, {"SLURM_JOB_ID": "71"}, SLURM | {"SLURM_STEP_NUM_TASKS": "1"}],
+    ids=["by hand", "in a batch script", "one task"],
+)
+def test_a_process_that_nobody_placed_starts_its_ranks_itself(variables):
+    assert from_environment(variables) is None
+
+
+def test_variables_that_are_missing_or_odd_are_named():
+    with pytest.raises(UserError, match="no MASTER_ADDR"):
+        from_environment({k: v for k, v in TORCHRUN.items() if k != "MASTER_ADDR"})
+    with pytest.raises(UserError, match="SLURM_PROCID is 'x'"):
+        from_environment(SLURM | {"SLURM_PROCID": "x"})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "first"),
+    [
+        ("n1", "n1"),
+        ("n[1-4]", "n1"),
+        ("gpu[03-05,9],login", "gpu03"),
+        ("a,b[1-2]", "a"),
+        ("rack-2-n[007,009]", "rack-2-n007"),
+        ("n[2-3].cluster", "n2.cluster"),
+    ],
+)
+def test_the_first_of_slurms_hosts(nodes, first):
+    assert first_host(nodes) == first
+
+
+def test_a_wrong_number_of_ranks_is_refused_with_the_right_command():
+    require_match(Cluster(4, 2), 4, "srun")
+    with pytest.raises(UserError, match=r"3 ranks.*4 workers on 2 nodes.*srun --nodes=2 --ntasks=4"):
+        require_match(Cluster(4, 2), 3, "srun")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "fine"),
+    [
+        (["a", "a", "b", "b"], True),
+        (["a", "b", "a", "b"], False),
+        (["a", "a", "a", "a"], False),
+        (["a", "a", "b", "c"], False),
+    ],
+)
+def test_ranks_must_sit_as_the_cell_describes(nodes, fine):
+    if fine:
+        require_places(Cluster(4, 2), nodes)
+    else:
+        with pytest.raises(UserError, match=", ".join(nodes)):
+            require_places(Cluster(4, 2), nodes)
+
+
+def beats(numbers, moves, doing=None):
+    doing = doing or ["computes"] * len(numbers)
+    return [Beat(i, f"n{i}", n, m, d, 0) for i, (n, m, d) in enumerate(zip(numbers, moves, doing))]
+
+
+def test_a_rank_that_is_silent_is_named_and_not_before_its_time():
+    judge = Judge(silent_seconds=10, hang_seconds=100)
+    assert judge.judge(beats([1, 1], [1, 1]), now=0) is None
+    assert judge.judge(beats([9, 1], [9, 1]), now=9) is None
+    assert judge.judge(beats([12, 1], [12, 1]), now=11) == "rank 1 on n1 has not been heard of for 10 s"
+
+
+def test_a_run_that_stands_still_blames_who_does_not_wait():
+    judge = Judge(silent_seconds=10, hang_seconds=60)
+    waits = ["waits for mean on run.world", "computes", "waits for mean on run.world"]
+    for now in range(61):
+        assert judge.judge(beats([now] * 3, [5, 5, 5], waits), now) is None
+    told = judge.judge(beats([61] * 3, [5, 5, 5], waits), 61)
+    assert told == "nothing has moved for 60 s: rank 1 on n1 computes, and the others wait"
+    all_wait = ["waits for a", "waits for b", "waits for b"]
+    told = judge.judge(beats([62] * 3, [5, 5, 5], all_wait), 122)
+    assert told is not None
+    assert "rank 0 on n0 waits for a; rank 1 on n1 waits for b" in told
+
+
+def test_as_long_as_one_rank_moves_nothing_is_ended():
+    judge = Judge(silent_seconds=10, hang_seconds=60)
+    for now in range(0, 600, 5):
+        assert judge.judge(beats([now, now], [1, now], ["waits for a", "computes"]), now) is None
+
+
+def words(rank, **more):
+    return LastWords(rank=rank, host=f"n{rank}", **more)
+
+
+LOST = words(0, lost="Connection closed by peer")
+
+
+@pytest.mark.parametrize(
+    ("left", "told"),
+    [
+        ([LOST, words(2, outcome=("failed", "out of luck"))], "rank 2 on n2: out of luck"),
+        (
+            [LOST, words(1, died="was killed by SIGKILL", doing="computes")],
+            "rank 1 on n1 was killed by SIGKILL while it computes",
+        ),
+        (
+            [words(0, alarm="rank 1 on n1 has not been heard of for 15 s"), words(1, vanished=True)],
+            "rank 1 on n1 has not been heard of for 15 s",
+        ),
+        ([LOST, words(1, vanished=True, doing="waits for a")], "rank 1 on n1 is gone; it last waits for a"),
+        ([LOST], "rank 0 on n0 lost contact: Connection closed by peer"),
+        (
+            [
+                words(0, lost="x", calls={"world/0": {"6": "mean(a)", "7": "mean(a)"}}),
+                words(1, lost="x", calls={"world/0": {"6": "mean(a)", "7": "mean(b)"}}),
+            ],
+            "the workers do not agree on run.world: call 7: rank 0 calls mean(a) and rank 1 calls mean(b)",
+        ),
+    ],
+)
+def test_what_explains_the_rest_is_the_cause(left, told):
+    assert diagnose(left) == ("failed", told)
+
+
+def test_a_divergence_of_one_rank_is_no_failure():
+    assert diagnose([LOST, words(1, outcome=("diverged", "not finite"))]) == (
+        "diverged",
+        "rank 1 on n1: not finite",
+    )
+
+
+def test_nobody_has_said_anything():
+    assert diagnose([]) is None
+
+
+def test_words_and_black_boxes_are_read_back(tmp_path):
+    for rank in range(3):
+        box = black_box.BlackBox(last_words.black_box_of(tmp_path, rank), f"n{rank}")
+        box.note("computes")
+        box.note("waits for ä" + "x" * 1000)
+    last_words.write(tmp_path, words(1, lost="x", step=7))
+    last_words.path_of(tmp_path, 2).write_text("{half a wor")
+    left = last_words.read(tmp_path)
+    assert [one.vanished for one in left] == [True, False, True]
+    assert left[1].step == 7
+    assert left[0].host == "n0"
+    assert left[0].doing.startswith("waits for ä")
+
+
+def about(host, cores, device="cpu"):
+    return {"host": host, "cores": cores, "device": device}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "nodes", "told"),
+    [
+        ([about("a", [0, 1]), about("a", [0, 1])], 1, None),
+        ([about("a", [0]), about("a", [1]), about("b", [0]), about("b", [1])], 2, None),
+        ([about("a", [0, 1])] * 4, 1, "4 workers shared 2 cores of a"),
+        ([about("a", [0, 1])] * 2, 2, "its 2 nodes were 1 machine"),
+        ([about("a", [0], "gpu-1"), about("a", [0], "gpu-2")], 1, None),
+        ([about("a", [0], "gpu-1"), about("a", [0], "gpu-1")], 1, "2 workers shared 1 GPU of a"),
+    ],
+)
+def test_clocks_of_crowded_machines_are_not_believed(ranks, nodes, told):
+    assert no_time_because(ranks, Cluster(len(ranks), nodes)) == told
