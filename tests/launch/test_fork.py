@@ -84,7 +84,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     more = "transport: processes\nhang_seconds: 4\n"
     copy.suite("faulty", f"\n  ssgd:{methods}", epochs=1, workers=sizes, more=more)
     copy.suite(
-        "long", "{ssgd: , top_k: }", epochs=40, workers=sizes, more=more + "checkpoint_every_seconds: 0\n"
+        "long", "{ssgd: , top_k: }", epochs=20, workers=sizes, more=more + "checkpoint_every_seconds: 0\n"
     )
     assert copy.python("thinwire", "data", "digits").returncode == 0
     return copy
