@@ -89,8 +89,10 @@ def in_block(suite, what):
 
 
 def gpus_of(cell):
-    """The GPUs of a node, as Slurm counts them."""
-    return f"gpu:{cell.workers // cell.nodes}" if cell.device == "cuda" else ""
+    """The GPUs of a node, as Slurm counts them; workers in one process share one."""
+    if cell.device != "cuda":
+        return ""
+    return f"gpu:{cell.workers // cell.nodes if cell.transport == 'processes' else 1}"
 
 
 def options_of(cell):

@@ -17,6 +17,9 @@ rule prepare:
     conda:
         "../../envs/thinwire.yaml"
     threads: 1
+    resources:
+        # On a cluster: all workers are on one GPU.
+        gres=lambda wildcards: gpus_of(preparation_of(wildcards)),
     params:
         thinwire=THINWIRE,
         # When an option changes, so does this, and it is prepared again.

@@ -16,6 +16,9 @@ rule train:
     conda:
         "../../envs/thinwire.yaml"
     threads: 1
+    resources:
+        # On a cluster: all workers are on one GPU.
+        gres=lambda wildcards: gpus_of(cell_of(wildcards)),
     params:
         thinwire=THINWIRE,
         # When an option changes, so does this, and the run is made again.
