@@ -79,7 +79,7 @@ class Pending(Generic[T]):
         self.done = True
 
     def wait(self) -> T:
-        """Give the turn to the other workers until the answer is there."""
+        """Return when the answer is there."""
         self.channel.unclaimed.discard(self)
         if not self.done:
             self.channel.transport.wait(self)

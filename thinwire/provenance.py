@@ -50,6 +50,7 @@ def provenance(device: "torch.device") -> dict[str, Any]:
             "cores": os.cpu_count(),
             "threads": torch.get_num_threads(),
             "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+            "nccl": list(torch.cuda.nccl.version()) if device.type == "cuda" else None,
         },
         "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
     }

@@ -109,7 +109,7 @@ def test_ranks_must_sit_as_the_cell_describes(nodes, fine):
 
 def beats(numbers, moves, doing=None):
     doing = doing or ["computes"] * len(numbers)
-    return [Beat(i, f"n{i}", n, m, d, 0) for i, (n, m, d) in enumerate(zip(numbers, moves, doing))]
+    return [Beat(i, f"n{i}", n, m, d) for i, (n, m, d) in enumerate(zip(numbers, moves, doing))]
 
 
 def test_a_rank_that_is_silent_is_named_and_not_before_its_time():
@@ -188,11 +188,11 @@ def test_words_and_black_boxes_are_read_back(tmp_path):
         box = black_box.BlackBox(last_words.black_box_of(tmp_path, rank), f"n{rank}")
         box.note("computes")
         box.note("waits for ä" + "x" * 1000)
-    last_words.write(tmp_path, words(1, lost="x", step=7))
+    last_words.write(tmp_path, words(1, lost="x"))
     last_words.path_of(tmp_path, 2).write_text("{half a wor")
     left = last_words.read(tmp_path)
     assert [one.vanished for one in left] == [True, False, True]
-    assert left[1].step == 7
+    assert left[1].lost == "x"
     assert left[0].host == "n0"
     assert left[0].doing.startswith("waits for ä")
 

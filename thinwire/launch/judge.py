@@ -12,7 +12,6 @@ class Beat(NamedTuple):
     number: int  # of the beat: goes up as long as the process lives
     moves: int  # goes up as long as its worker gets on
     doing: str
-    step: int  # steps that are done
 
 
 class Judge:

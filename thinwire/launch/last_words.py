@@ -16,7 +16,6 @@ class LastWords(BaseModel):
 
     rank: int
     host: str
-    step: int = 0  # steps that it has done
     doing: str = ""  # when it ended
     calls: dict[str, dict[str, str]] = {}  # its last calls, in words, by channel and number
     outcome: tuple[str, str] | None = None  # status and reason, of a failure of its own

@@ -73,19 +73,25 @@ def run(
         attempt = Attempt(cell, results, suite.checkpoint_every_seconds, hold, transport)
         attempt.notes.append(f"{cell.workers} ranks are ready after {time.monotonic() - began:.2f} s")
         code = train(attempt)
-        transport.close()
     except Interrupted:
-        watch.over()
+        _leave(watch, transport)
         raise
     except UserError as error:
         if not (alike if attempt is None else attempt.known_to_all):
             watch.end(trouble=str(error))
-        watch.over()
+        _leave(watch, transport)
         raise
     except LostContact as error:
         watch.end(outcome=attempt.outcome if attempt else None, lost=str(error))
     except BaseException as error:
         traceback.print_exc(file=sys.stderr)
         watch.end(outcome=("failed", f"{type(error).__name__}: {error}"))
-    watch.over()
+    _leave(watch, transport)
+    transport.close()
     return code
+
+
+def _leave(watch: Watch, transport: Processes) -> None:
+    """Stop watching, all ranks together: who still watches would take it amiss that rank 0 is gone."""
+    watch.over()
+    transport.part()

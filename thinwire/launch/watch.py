@@ -17,6 +17,7 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any, Never
 
+from thinwire.errors import UserError
 from thinwire.launch import last_words
 from thinwire.launch.black_box import BlackBox
 from thinwire.launch.judge import Beat, Judge
@@ -45,7 +46,6 @@ class Watch:
             log: for stacks.
             hang_seconds: a run in which no rank has moved for so long is ended.
         """
-        self.step = 0
         self.calls: Callable[[], dict[str, dict[str, str]]] = dict
         self._placement, self._folder, self._log = placement, folder, log
         silent_seconds = min(SILENT_SECONDS, hang_seconds)
@@ -79,13 +79,12 @@ class Watch:
             print(f"thinwire: {self._placement.describe()}: {told}", file=sys.stderr)
         # Of two threads that come here the second waits until the first has ended the process.
         self._ending.acquire()
-        with suppress(OSError):
+        with suppress(OSError, UserError):
             with self._log.open("a") as log:
                 log.write(f"stacks of {self._placement.describe()}:\n{_stacks()}")
             words = LastWords(
                 rank=self._placement.rank,
                 host=self._placement.node,
-                step=self.step,
                 doing=self._doing,
                 calls=self._last_calls(),
                 **what,
@@ -101,9 +100,7 @@ class Watch:
         keys = [f"beat/{rank}" for rank in range(self._placement.workers)]
         while not self._over.wait(BEAT_SECONDS):
             number += 1
-            own = Beat(
-                self._placement.rank, self._placement.node, number, self._moves, self._doing, self.step
-            )
+            own = Beat(self._placement.rank, self._placement.node, number, self._moves, self._doing)
             try:
                 self._store.set(keys[own.rank], json.dumps(own))
                 alarmed = self._store.check([ALARM])

@@ -64,9 +64,13 @@ class Processes:
         # What is left to do for calls that were posted and not waited for yet.
         self._outstanding: dict[Pending[Any], Finish] = {}
 
+    def part(self) -> None:
+        """Return when all processes are about to leave."""
+        self.share([None])
+
     def close(self) -> None:
         """Give everything back; all processes do so together."""
-        self.share([None])
+        self.part()
         for end in self._ends.values():
             end.close()
         dist.destroy_process_group(self._control)
