@@ -38,8 +38,12 @@ def main(arguments: Namespace) -> int:
     try:
         return _train(Attempt(wanted, arguments.results, suite.checkpoint_every_seconds, arguments.hold))
     except Interrupted as error:
-        print(f"{error}; the next `thinwire run` goes on from here", file=sys.stderr)
-        return 128 + error.number
+        return _say_interrupted(error)
+
+
+def _say_interrupted(error: Interrupted) -> int:
+    print(f"{error}; the next `thinwire run` goes on from here", file=sys.stderr)
+    return 128 + error.number
 
 
 def _in_processes(wanted: Cell, suite: Suite, arguments: Namespace) -> int:
@@ -51,13 +55,10 @@ def _in_processes(wanted: Cell, suite: Suite, arguments: Namespace) -> int:
         try:
             return rank.run(wanted, arguments.results, suite, where, began, arguments.hold, _train)
         except Interrupted as error:
-            if where.rank == 0:
-                print(f"{error}; the next `thinwire run` goes on from here", file=sys.stderr)
-            return 128 + error.number
+            return _say_interrupted(error)
         except UserError as error:
-            if where.rank == 0:
-                print(f"thinwire: {error}", file=sys.stderr)
-            return 2
+            print(f"thinwire: {error}", file=sys.stderr)
+            return rank.BAD_INPUT
 
     started = placement.from_environment()
     if started is not None:

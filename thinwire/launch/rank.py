@@ -24,6 +24,7 @@ from thinwire.transport.rendezvous import Placement, backend_of, join
 
 # How long the ranks have to find each other.
 RENDEZVOUS_SECONDS = 60.0
+BAD_INPUT = 2
 
 
 def run(
@@ -47,8 +48,8 @@ def run(
         train: runs the attempt and gives the exit code.
 
     Raises:
-        UserError: alike in all ranks, for something that can be mended.
-        Interrupted: alike in all ranks; the state is saved.
+        UserError: something can be mended; where it is known to all ranks only the first one raises it.
+        Interrupted: in the first rank; all have saved their states.
     """
     cluster = Cluster(cell.workers, cell.nodes)
     require_match(cluster, placement.workers, placement.launcher)
@@ -73,14 +74,18 @@ def run(
         attempt = Attempt(cell, results, suite.checkpoint_every_seconds, hold, transport)
         attempt.notes.append(f"{cell.workers} ranks are ready after {time.monotonic() - began:.2f} s")
         code = train(attempt)
-    except Interrupted:
+    except Interrupted as error:
         _leave(watch, transport)
-        raise
+        if placement.rank == 0:
+            raise
+        return 128 + error.number
     except UserError as error:
         if not (alike if attempt is None else attempt.known_to_all):
             watch.end(trouble=str(error))
         _leave(watch, transport)
-        raise
+        if placement.rank == 0:
+            raise
+        return BAD_INPUT
     except LostContact as error:
         watch.end(outcome=attempt.outcome if attempt else None, lost=str(error))
     except BaseException as error:
