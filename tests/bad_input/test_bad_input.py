@@ -105,6 +105,7 @@ def refused(project: Path, *args: object, words: tuple[str, ...]) -> str:
     [
         (("cells", "nothing"), ("no suite 'nothing'", "demo")),
         (("run", "demo", "no/such/cell"), ("demo", "no cell 'no/such/cell'", "digits")),
+        (("measure", "demo", "no/such/block"), ("demo", "no block 'no/such/block'", "digits/cnn/w")),
         (("show", "nothing"), ("no method 'nothing'", "ssgd")),
         (("check", "nothing.py"), ("nothing.py", "no such file")),
         (("data", "nothing"), ("no dataset 'nothing'", "digits")),
@@ -271,6 +272,10 @@ def test_the_good_suite_is_good(write_suite):
         ({"workers": [{"workers": 6, "nodes": 4}]}, ("workers.0:", "6 workers", "4 nodes")),
         ({"workers": [3], "recipe.batch_per": "run"}, ("batch of 8", "3 workers")),
         ({"device": "tpu"}, ("device:", "not 'tpu'")),
+        ({"transport": "pigeons"}, ("transport:", "not 'pigeons'")),
+        ({"transport": "processes", "backend": "nccl"}, ("nccl carries nothing between CPUs",)),
+        ({"backend": "gloo"}, ("backend:", "transport: processes")),
+        ({"transport": "processes", "hang_seconds": 0}, ("hang_seconds:",)),
         ({"recipe.optimizer.lr": 0}, ("recipe.optimizer.lr:", "not 0")),
         (
             {"recipe.optimizer": {"lr": 0.1, "momentum": 0.0, "nesterov": True}},

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 
 from tests.workflow.conftest import Project
 
@@ -199,6 +200,15 @@ def test_a_wrong_number_of_workers_is_refused(project):
     answer = run(project, "faulty", "digits/cnn/ssgd/w4/seed0", "--workers", "3")
     assert answer.returncode == 2
     assert "there are 3 ranks, but the cell has 4 workers on 1 nodes" in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is one")
+def test_a_gpu_that_is_not_there_is_said_once(project):
+    project.suite("gpu", "{ssgd: }", workers="[4]", more="transport: processes\ndevice: cuda\n")
+    answer = run(project, "gpu", "digits/cnn/ssgd/w4/seed0")
+    assert answer.returncode == 2
+    assert answer.stderr.count("torch finds none here") == 1
     assert "Traceback" not in answer.stderr
 
 

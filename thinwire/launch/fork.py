@@ -23,6 +23,7 @@ from thinwire.launch.last_words import LastWords
 from thinwire.launch.watch import ALARM, GRACE_SECONDS
 from thinwire.train.places import partial_folder
 from thinwire.train.run_cell import STOPS
+from thinwire.train.task import device_of
 from thinwire.transport.rendezvous import Placement, store_of
 
 _POLL_SECONDS = 0.02
@@ -30,7 +31,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 def warm_up(cell: Cell) -> None:
-    """Import, before the forks, what every rank would import."""
+    """Import, before the forks, what every rank would import, and see that there is what each asks for.
+
+    Raises:
+        UserError: the ranks would all raise it.
+    """
     # So that looking for GPUs does not begin what a fork cannot go on with.
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     import torch
@@ -39,6 +44,8 @@ def warm_up(cell: Cell) -> None:
     # Optimizers import it at their first step.
     import torch._dynamo
 
+    for place in range(cell.workers // cell.nodes):
+        device_of(cell, place)
     for kind, name in (("method", cell.method.use), ("model", cell.model.use), ("dataset", cell.data.use)):
         # A plug-in that is broken fails in the ranks, where that is a result.
         with suppress(plugins.PluginError):
