@@ -37,7 +37,7 @@ class Distributed:
         self._serving = serving  # one thread, so that servers see the calls in their order
 
     def close(self) -> None:
-        self._mail.flush()
+        self._mail.close()
 
     def mean(self, channel: Channel, call: Call, number: int) -> Finish:
         """Ring all-reduce; in 16 bits of what was divided first, as the sum may overflow."""

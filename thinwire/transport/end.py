@@ -30,20 +30,20 @@ class End:
         self,
         name: str,
         members: tuple[int, ...],
+        group: dist.ProcessGroup | None,
         rank: int,
         cluster: Cluster,
         device: torch.device,
-        backend: str,
     ) -> None:
         """Open the channel; all members do.
 
         Args:
             name: of the channel, the same for its members and for no other on any of their hosts.
             members: ranks.
+            group: theirs; None where there is only one.
             rank: of this worker.
             cluster: which workers share a host.
             device: of this worker's tensors.
-            backend: of torch.distributed.
         """
         self.log = CallLog()
         self._place = members.index(rank)
@@ -51,15 +51,15 @@ class End:
         self._sent: Counter[int] = Counter()  # messages, by receiver
         self._received: Counter[int] = Counter()  # messages, by sender
         self._to_itself: deque[Payload] = deque()
-        if self._size == 1:
+        if group is None:
             return
-        self._group = dist.new_group(list(members), backend=backend, use_local_synchronization=True)
+        self._group = group
         self._messages = Mail(self._group, device, FIRST_TAG_OF_MESSAGES)
         self._waiting = ThreadPoolExecutor(_WAITING, initializer=_one_compute_thread)
         self._in_order = ThreadPoolExecutor(1, initializer=_one_compute_thread)
         self._road: Distributed | InSharedMemory
         if device.type == "cpu" and len({cluster.node_of(member) for member in members}) == 1:
-            memory = SharedMemory(name, self._place, self._size, lambda: dist.barrier(self._group))
+            memory = SharedMemory(name, self._place, self._size, lambda: dist.barrier(group))
             self._road = InSharedMemory(memory, self._in_order)
         else:
             self._road = Distributed(self._group, device, flat.Pool(), self._waiting, self._in_order)
@@ -116,7 +116,7 @@ class End:
         """Give everything back; all members do."""
         if self._size == 1:
             return
-        self._messages.flush()
+        self._messages.close()
         self._road.close()
         self._in_order.shutdown()
         self._waiting.shutdown()

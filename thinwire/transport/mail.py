@@ -39,8 +39,9 @@ class Mail:
         self._device = device
         self._first_tag = first_tag
         # Sent and perhaps not yet taken: tensors must stay until they are, and gloo tells only who waits.
-        self._sent: Queue[tuple[dist.Work, Tensor]] = Queue()
-        Thread(target=self._see_them_taken, daemon=True).start()
+        self._sent: Queue[tuple[dist.Work, Tensor] | None] = Queue()
+        self._taking = Thread(target=self._see_them_taken, daemon=True)
+        self._taking.start()
 
     def send(self, payload: Payload, to: Sequence[int], tag: int, ragged: bool = False) -> None:
         """Send a payload to members of the channel, and go on at once."""
@@ -71,17 +72,16 @@ class Mail:
             for header, body in zip(headers, bodies)
         ]
 
-    def flush(self) -> None:
+    def close(self) -> None:
         """Wait until everything that was sent is taken."""
-        self._sent.join()
+        self._sent.put(None)
+        self._taking.join()
 
     def _see_them_taken(self) -> None:
-        while True:
-            work, _ = self._sent.get()
+        while (sent := self._sent.get()) is not None:
             # Who did not take it has ended, and the run with it.
             with suppress(RuntimeError):
-                work.wait()
-            self._sent.task_done()
+                sent[0].wait()
 
     def _tag(self, tag: int, place: int) -> int:
         return self._first_tag + (2 * tag + place) % _TAGS

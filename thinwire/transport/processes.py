@@ -57,8 +57,11 @@ class Processes:
         self._doing = doing
         self._control = dist.new_group(backend="gloo")
         run = self.share([uuid.uuid4().hex])[0]
+        groups = _process_groups(cluster, backend)
         self._ends = {
-            (name, members[0]): End(f"{run}-{name}-{members[0]}", members, rank, cluster, device, backend)
+            (name, members[0]): End(
+                f"{run}-{name}-{members[0]}", members, groups.get((name, members)), rank, cluster, device
+            )
             for name, members in cluster.groups(rank).items()
         }
         # What is left to do for calls that were posted and not waited for yet.
@@ -200,3 +203,19 @@ class Processes:
 
     def _by_name(self) -> dict[str, End]:
         return {f"{name}/{first}": end for (name, first), end in self._ends.items()}
+
+
+def _process_groups(cluster: Cluster, backend: str) -> dict[tuple[str, tuple[int, ...]], dist.ProcessGroup]:
+    """The process groups of all channels with several members, by name and members.
+
+    Every process names all of them, those of others too, in one order: torch.distributed numbers groups as
+    they are made, and one that only its members know of would get the number, and meet the traces, of an
+    earlier one that has been closed.
+    """
+    everybodys = [cluster.groups(worker) for worker in cluster.world()]
+    return {
+        (name, members): dist.new_group(list(members), backend=backend)
+        for name in everybodys[0]
+        for members in dict.fromkeys(groups[name] for groups in everybodys)
+        if len(members) > 1
+    }
