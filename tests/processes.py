@@ -1,27 +1,35 @@
-"""Runs a function in several processes that have met, for tests of what happens between them."""
+"""Runs functions in several processes that have met, for tests of what happens between them."""
 
 import atexit
 import multiprocessing
 import os
 import socket
+import threading
+import time
 import traceback
-from collections.abc import Callable
-from multiprocessing.connection import wait
-from typing import Any
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any, TypeVar
 
 import torch
-import torch._dynamo  # which optimizers import at their first step: here once, not in every process
 import torch.distributed as dist
 
+from thinwire.cluster import Cluster
+from thinwire.train.deterministic import deterministic
 from thinwire.transport import rendezvous
+from thinwire.transport.agreement import first_difference
+from thinwire.transport.processes import Processes
 
+T = TypeVar("T")
 # One process imports torch and the engine; the others are its forks.
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["tests.small", "tests.contract.test_contract", "tests.processes"])
+CONTEXT.set_forkserver_preload(["tests.preloaded"])
+# Seconds that the others have, when one has failed, to say that they have too.
+GRACE = 1.0
 
 
 class Failed(AssertionError):
-    """A process raised, or did not end."""
+    """A process raised, died, or did not end."""
 
 
 def run(function: Callable[..., Any], workers: int, *args: Any, timeout: float = 120) -> list[Any]:
@@ -30,36 +38,68 @@ def run(function: Callable[..., Any], workers: int, *args: Any, timeout: float =
     Raises:
         Failed: with the traceback of the first that raised; the others are killed.
     """
+    (outcome,) = run_all([function], workers, *args, timeout=timeout)
+    if isinstance(outcome, Failed):
+        raise outcome
+    return outcome
+
+
+def run_all(
+    functions: Sequence[Callable[..., Any]], workers: int, *args: Any, timeout: float = 120
+) -> list[list[Any] | Failed]:
+    """Run one function after the other in the same processes.
+
+    Args:
+        functions: of `args`; what they give is pickled.
+        workers: number of processes.
+        args: the same for all.
+        timeout: for each function, in seconds.
+
+    Returns:
+        What each function has given, by rank, or why it failed. After one that failed, none is run.
+    """
     port = free_port()
     pipes, processes = [], []
     for rank in range(workers):
-        here, there = CONTEXT.Pipe(duplex=False)
-        process = CONTEXT.Process(target=_rank, args=(rank, workers, port, there, function, args))
+        here, there = CONTEXT.Pipe()
+        process = CONTEXT.Process(target=_rank, args=(rank, workers, port, there, functions, args))
         process.start()
         there.close()
         pipes.append(here)
         processes.append(process)
+    outcomes: list[list[Any] | Failed] = []
+    sound = False
     try:
-        results: dict[int, Any] = {}
-        while len(results) < workers:
-            waiting = [pipe for rank, pipe in enumerate(pipes) if rank not in results]
-            ready = wait(waiting, timeout)
-            if not ready:
-                raise Failed(f"ranks {sorted(set(range(workers)) - set(results))} did not end in {timeout} s")
-            for pipe in ready:
-                rank = pipes.index(pipe)
-                try:
-                    sound, results[rank] = pipe.recv()
-                except EOFError:
-                    sound, results[rank] = False, "it died"
-                if not sound:
-                    raise Failed(f"rank {rank}: {results[rank]}")
+        while len(outcomes) < len(functions):
+            outcomes.append(_outcome(pipes, timeout))
+            if isinstance(outcomes[-1], Failed):
+                break
+        else:
+            sound = True
     finally:
         for process in processes:
-            if len(results) < workers:
+            if not sound:
                 process.kill()
             process.join()
-    return [results[rank] for rank in range(workers)]
+    return outcomes + [Failed("it was not run, because one before it failed")] * (
+        len(functions) - len(outcomes)
+    )
+
+
+def transport(cluster: Cluster) -> Processes:
+    """Open the transport of this process; it is closed when the function has ended."""
+    opened = Processes(cluster, torch.device("cpu"), doing=_note)
+    _OPEN.append(opened)
+    return opened
+
+
+def once(make: Callable[[], T]) -> T:
+    """What `make` gives in the first process, for all; or in the only one."""
+    if not dist.is_initialized():
+        return make()
+    box = [make() if dist.get_rank() == 0 else None]
+    dist.broadcast_object_list(box)
+    return box[0]  # type: ignore[return-value]
 
 
 def free_port() -> int:
@@ -68,19 +108,98 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def _rank(rank: int, workers: int, port: int, pipe: Any, function: Callable[..., Any], args: Any) -> None:
-    torch.set_num_threads(1)
+def _outcome(pipes: list[Connection], timeout: float) -> list[Any] | Failed:
+    """What the processes say of the function that is due."""
+    given: dict[int, Any] = {}
+    raised: dict[int, str] = {}
+    deadline = time.monotonic() + timeout
+    while silent := [pipe for rank, pipe in enumerate(pipes) if rank not in given and rank not in raised]:
+        ready = wait(silent, max(0, deadline - time.monotonic()))
+        if not ready:
+            break
+        for pipe in ready:
+            rank = pipes.index(pipe)
+            try:
+                sound, said = pipe.recv()
+            except (EOFError, ConnectionResetError):
+                sound, said = False, "the process died"
+            if sound:
+                given[rank] = said
+            else:
+                raised[rank] = said
+                deadline = min(deadline, time.monotonic() + GRACE)
+    if raised:
+        return Failed("\n".join(f"rank {rank}: {raised[rank]}" for rank in sorted(raised)))
+    if silent:
+        return Failed(f"it did not end in {timeout:.0f} s: {_waiting(pipes)}")
+    return [given[rank] for rank in range(len(pipes))]
+
+
+def _waiting(pipes: list[Connection]) -> str:
+    """What each process is doing, and where their calls part."""
+    told: dict[int, Any] = {}
+    for rank, pipe in enumerate(pipes):
+        pipe.send("?")
+        while rank not in told and pipe.poll(5):
+            about, said = pipe.recv()
+            if about is _Told:
+                told[rank] = said
+    lines = [f"rank {rank} {said['doing']}" for rank, said in told.items()]
+    for channels in zip(*(said["calls"] for said in told.values())):
+        for key in dict.fromkeys(key for logs in channels for key in logs):
+            logs = {rank: logs[key] for rank, logs in zip(told, channels) if key in logs}
+            if different := first_difference(logs):
+                lines.append(f"run.{key.split('/')[0]}: {different}")
+    return "; ".join(lines)
+
+
+class _Told:
+    """Marks the answer to the question what a process is doing."""
+
+
+# Of this process: the transports that are open, and what its worker is doing.
+_OPEN: list[Processes] = []
+_DOING = ["has not begun to wait for anything"]
+
+
+def _note(what: str) -> None:
+    _DOING[0] = what
+
+
+def _rank(
+    rank: int, workers: int, port: int, pipe: Connection, functions: Sequence[Callable[..., Any]], args: Any
+) -> None:
+    deterministic(torch.device("cpu"))
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    turn = threading.Lock()
+
+    def say(*words: Any) -> None:
+        with turn:
+            pipe.send(words)
+
+    def answer() -> None:
+        try:
+            pipe.recv()
+            say(_Told, {"doing": _DOING[0], "calls": [opened.calls() for opened in _OPEN]})
+            pipe.recv()
+        except EOFError:
+            os._exit(1)  # whoever started this process is gone
+
+    threading.Thread(target=answer, daemon=True).start()
     try:
-        rendezvous.join(
-            rendezvous.Placement(rank, workers, rank, "here", "127.0.0.1", port, "test"), timeout_seconds=60
-        )
-        answer = (True, function(*args))
+        placement = rendezvous.Placement(rank, workers, rank, "here", "127.0.0.1", port, "test")
+        rendezvous.join(placement, timeout_seconds=60)
+        for function in functions:
+            given = function(*args)
+            while _OPEN:
+                _OPEN[0].close()
+                del _OPEN[0]
+            say(True, given)
     except BaseException:
-        answer = (False, traceback.format_exc())
-    pipe.send(answer)
-    if answer[0]:
-        dist.barrier()
-        dist.destroy_process_group()
+        say(False, traceback.format_exc())
+        # To be killed: whoever waits for this process must not fail of its end before it is asked.
+        threading.Event().wait()
+    dist.barrier()
+    dist.destroy_process_group()
     atexit._clear()
     os._exit(0)

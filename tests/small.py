@@ -1,6 +1,7 @@
 """Small tasks on real digits, for tests of the engine and of the methods."""
 
 import atexit
+import hashlib
 import shutil
 import tempfile
 from functools import cache
@@ -8,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
+from tests import processes
 from thinwire import plugins, record
 from thinwire.cluster import Cluster
 from thinwire.data.arrays import Data
@@ -19,6 +22,8 @@ from thinwire.options import resolve
 from thinwire.train.preparation import Job
 from thinwire.train.task import Task
 from thinwire.train.trainer import Trainer
+from thinwire.transport.inprocess import InProcess
+from thinwire.transport.transport import Transport
 
 
 class Plain(nn.Module):
@@ -102,12 +107,20 @@ def task(workers: int = 4, nodes: int = 1, dtype: torch.dtype = torch.float64, *
 
 
 def trainer(task: Task, method: Any, **options: Any) -> Trainer:
-    """A run that is set up; `method` is a class, or the name of a module in methods/."""
+    """A run that is set up; `method` is a class, or the name of a module in methods/.
+
+    All its workers live in this process, or one of them, where this process is one of several that have met.
+    """
     method = plugins.get("method", method).load() if isinstance(method, str) else method
     config = resolve(method, options)
-    made = Trainer(task, method, config)
+    made = Trainer(task, method, config, transport(task.cluster))
     made.setup(prepared(task, method, config))
     return made
+
+
+def transport(cluster: Cluster) -> Transport:
+    """Between the workers in this process, or between this process and its mates."""
+    return processes.transport(cluster) if dist.is_initialized() else InProcess(cluster.workers)
 
 
 def skip(task: Task, method: Any, **options: Any) -> str | None:
@@ -125,26 +138,35 @@ def model_for(method: Any, **options: Any) -> Any:
 
 
 def prepared(task: Task, method: Any, config: Any) -> Path | None:
-    """What the method prepares for such a task, made once in this process."""
+    """What the method prepares for such a task, made once."""
     if "prepare" not in vars(method):
         return None
     data = (task.data.name, len(task.data.train_images))
     key = (method, repr(config), data, task.build_model, task.seed, task.recipe, task.dtype)
     if key not in _PREPARED:
-        folder = Path(tempfile.mkdtemp(prefix="thinwire-prepared-"))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        nothing = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
-        method.prepare(config, Job(task, "none", folder, nothing, lambda cost: None, 60.0), folder)
-        _PREPARED[key] = folder
+        _PREPARED[key] = processes.once(lambda: _prepare(task, method, config))
     return _PREPARED[key]
+
+
+def _prepare(task: Task, method: Any, config: Any) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="thinwire-prepared-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    nothing = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
+    method.prepare(config, Job(task, "none", folder, nothing, lambda cost: None, 60.0), folder)
+    return folder
 
 
 _PREPARED: dict[Any, Path] = {}
 
 
 def everything(trainer: Trainer) -> Any:
-    """The state of a run but for its clocks, with tensors as bytes, to compare bit for bit."""
+    """This process's state of a run but for clocks, with tensors as bytes, to compare bit for bit."""
     return _frozen(trainer.state())
+
+
+def digest(tensors: list[Tensor]) -> str:
+    """To compare tensors that lie in different processes, bit for bit."""
+    return hashlib.sha256(repr(_frozen(tensors)).encode()).hexdigest()
 
 
 def _frozen(tree: Any) -> Any:

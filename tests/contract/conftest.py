@@ -1,9 +1,11 @@
 """The methods that are held to the contract: all in methods/, or the one file that was given."""
 
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import torch.distributed as dist
 
 from tests import small
 from thinwire import plugins
@@ -17,27 +19,31 @@ class Subject(NamedTuple):
     path: Path
     method: Any
 
+    @classmethod
+    def of(cls, path: Path) -> "Subject":
+        """The method in this file."""
+        name = plugins.name_of(path)
+        return cls(name, path, plugins.load_file("method", path, f"thinwire_methods.{name}"))
+
     @property
     def files(self) -> list[Path]:
         """All that its module is made of."""
         return plugins.Plugin("method", self.name, self.path).files
 
     def clusters(self) -> list[Cluster]:
-        """One node, several nodes, and a number of workers that is no power of two, where it can be."""
-        wanted = [Cluster(4), Cluster(4, 2), Cluster(3), Cluster(6, 3), Cluster(1)]
-        if self.method.needs.workers > 6 or self.method.needs.nodes > 3:
-            wanted = [Cluster(8), Cluster(8, 4), Cluster(24, 8)]
-        able = [c for c in wanted if self.skip(c) is None]
-        assert able, f"{self.name} skips every cluster that was tried: {self.skip(wanted[1])}"
-        return able
+        """One node, several nodes, and a number of workers that is no power of two, where it can be.
+
+        In one of several processes: those with as many workers. Several nodes come first there, because they
+        use more of the transport.
+        """
+        return _clusters(self)
 
     def skip(self, cluster: Cluster) -> str | None:
         return small.skip(self.task(cluster), self.method, **self.method.short)
 
     def task(self, cluster: Cluster, **changes: Any) -> Any:
         """A small task, with a model that the method does not skip."""
-        model = small.model_for(self.method, **self.method.short)
-        return small.task(cluster.workers, cluster.nodes, build_model=model, **changes)
+        return small.task(cluster.workers, cluster.nodes, build_model=_model(self), **changes)
 
     def trainer(self, cluster: Cluster | None = None, options: Any = None, **changes: Any) -> Any:
         """A small run of this method, set up; without options with those that it names for short runs."""
@@ -45,14 +51,30 @@ class Subject(NamedTuple):
         return small.trainer(task, self.method, **(self.method.short if options is None else options))
 
 
+@cache
+def _clusters(subject: Subject) -> list[Cluster]:
+    needs = subject.method.needs
+    wanted = [Cluster(4), Cluster(4, 2), Cluster(3), Cluster(6, 3), Cluster(1)]
+    if needs.workers > 6 or needs.nodes > 3:
+        wanted = [Cluster(8), Cluster(8, 4), Cluster(24, 8)]
+    if dist.is_initialized():
+        wanted = [c for c in reversed(wanted) if c.workers == dist.get_world_size()]
+    able = [c for c in wanted if subject.skip(c) is None]
+    assert able, f"{subject.name} skips every cluster that was tried: {subject.skip(wanted[1])}"
+    return able
+
+
+@cache
+def _model(subject: Subject) -> Any:
+    return small.model_for(subject.method, **subject.method.short)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "subject" not in metafunc.fixturenames:
         return
     file = metafunc.config.getoption("--method-file")
     if file:
-        path = Path(file)
-        name = plugins.name_of(path)
-        subjects = [Subject(name, path, plugins.load_file("method", path, f"thinwire_methods.{name}"))]
+        subjects = [Subject.of(Path(file))]
     else:
         found = plugins.find("method").values()
         subjects = [Subject(plugin.name, plugin.path, plugin.load()) for plugin in found]

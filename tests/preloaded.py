@@ -1,0 +1,17 @@
+"""What test processes would each import and make for themselves; here it is done once, before they fork."""
+
+from contextlib import suppress
+
+import torch
+import torch._dynamo  # which optimizers import at their first step
+
+from tests import small
+from tests.contract import test_on_processes  # noqa: F401
+from thinwire import plugins
+
+torch.set_num_threads(1)
+small.digits()
+for plugin in plugins.find("method").values():
+    # One that cannot be loaded is somebody's who will hear of it elsewhere.
+    with suppress(plugins.PluginError):
+        plugin.load()
