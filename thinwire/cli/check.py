@@ -11,14 +11,8 @@ from thinwire.plugins import ROOT
 
 def main(arguments: Namespace) -> int:
     """Run the contract suite on one method's file, or on all in `methods/`."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        str(ROOT / "tests" / "contract" / "test_contract.py"),
-        "-p",
-        "no:cacheprovider",
-    ]
+    suites = [ROOT / "tests" / "contract" / name for name in ("test_contract.py", "test_on_processes.py")]
+    command = [sys.executable, "-m", "pytest", *map(str, suites), "-p", "no:cacheprovider"]
     what = "methods/"
     if arguments.file is not None:
         path = arguments.file
