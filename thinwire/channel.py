@@ -57,9 +57,18 @@ class Call:
     fresh: bool = False  # is the mean a new tensor, and what was handed over left as it was?
 
     def describe(self) -> str:
-        """What all members must agree on, in words."""
-        shapes = [tuple(tensor.shape) for tensor in self.tensors]
-        return f"{self.verb}({', '.join(filter(None, [self.kind, self.key, str(shapes)]))})"
+        """The call in words: all that the members must agree on."""
+        about = [self.kind, self.key]
+        about += [f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in self.tensors]
+        about += [
+            kind if self.ragged else f"{kind} of {nbytes([tensor])} bytes"
+            for kind, tensor in self.payload.items()
+        ]
+        if self.ragged:
+            about.append("ragged")
+        if self.verb in ("broadcast", "push_pull", "send", "receive"):
+            about.append(f"rank {self.partner}")
+        return f"{self.verb}({', '.join(filter(None, about))})"
 
 
 class Pending(Generic[T]):

@@ -4,7 +4,7 @@ from collections import deque
 from typing import TypedDict
 from zlib import crc32
 
-from thinwire.channel import Call, nbytes
+from thinwire.channel import Call
 from thinwire.errors import MethodError
 
 # Calls that can still be told in words when the workers turn out not to agree.
@@ -39,7 +39,7 @@ class CallLog:
 
     def note(self, call: Call) -> None:
         """Enter a call."""
-        words = _describe(call)
+        words = call.describe()
         self.count += 1
         self.digest = crc32(words.encode(), self.digest)
         self._last.append(words)
@@ -96,19 +96,3 @@ def require_received(heard: list[dict[str, Summary]]) -> None:
                         f"rank {source} sent {sent} messages to rank {to} on run.{key.split('/')[0]}, which "
                         f"asked for {received}"
                     )
-
-
-def _describe(call: Call) -> str:
-    """What all members must agree on. Sizes of payloads that are not ragged are among it."""
-    about = [call.kind, call.key]
-    if call.tensors:
-        about.append(f"{len(call.tensors)} tensors of {nbytes(call.tensors)} bytes")
-    about += [
-        kind if call.ragged else f"{kind} of {nbytes([tensor])} bytes"
-        for kind, tensor in call.payload.items()
-    ]
-    if call.ragged:
-        about.append("ragged")
-    if call.verb in ("broadcast", "push_pull"):
-        about.append(f"rank {call.partner}")
-    return f"{call.verb}({', '.join(filter(None, about))})"

@@ -6,7 +6,8 @@ waits for it.
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,6 +17,7 @@ from thinwire.transport import flat, metering
 from thinwire.transport.agreement import agreed
 from thinwire.transport.shared_memory import SharedMemory
 
+T = TypeVar("T")
 Finish = Callable[[], Any]
 
 
@@ -39,7 +41,7 @@ class InSharedMemory:
                 self._memory.mean(given, into=wanted)
             return tensors
 
-        return self._turns.submit(meet).result
+        return self._in_turn(channel, call, number, meet)
 
     def broadcast(self, channel: Channel, call: Call, number: int) -> Finish:
         metering.broadcast(channel, call.kind, nbytes(call.tensors), call.partner)
@@ -49,13 +51,13 @@ class InSharedMemory:
                 self._memory.broadcast(alike, call.partner)
             return call.tensors
 
-        return self._turns.submit(meet).result
+        return self._in_turn(channel, call, number, meet)
 
     def gather(self, channel: Channel, call: Call, number: int) -> Finish:
-        given = self._turns.submit(self._memory.gather, call.payload, call.ragged)
+        given = self._in_turn(channel, call, number, lambda: self._memory.gather(call.payload, call.ragged))
 
         def finish() -> list[Payload]:
-            payloads = given.result()
+            payloads = given()
             sizes = [metering.sizes(payload, call.ragged) for payload in payloads]
             metering.gather(channel, agreed(sizes, call.ragged))
             return payloads
@@ -70,12 +72,28 @@ class InSharedMemory:
         def update(pushes: list[Payload]) -> Payload:
             return server.update(pushes)
 
-        met = self._turns.submit(self._memory.push_pull, call.payload, call.ragged, call.partner, update)
+        met = self._in_turn(
+            channel,
+            call,
+            number,
+            lambda: self._memory.push_pull(call.payload, call.ragged, call.partner, update),
+        )
 
         def finish() -> Payload:
-            pushes, answer = met.result()
+            pushes, answer = met()
             metering.push(channel, agreed(pushes, call.ragged), call.partner)
             metering.pull(channel, metering.sizes(answer, call.ragged), call.partner)
             return answer
 
         return finish
+
+    def _in_turn(self, channel: Channel, call: Call, number: int, meet: Callable[[], T]) -> Callable[[], T]:
+        """Meet when it is this call's turn; gives what waits for that."""
+        # Without the payload: its sizes are compared when they are there.
+        words = f"call {number + 1} on run.{channel.name}, {replace(call, payload={}).describe()}"
+
+        def turn() -> T:
+            self._memory.begin(words)
+            return meet()
+
+        return self._turns.submit(turn).result

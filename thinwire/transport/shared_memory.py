@@ -1,8 +1,8 @@
 """The workers of one host meet in shared memory: what passes between them costs no network.
 
-Each has a segment that it writes and the others read, and a pipe to each of the others on which it says that
-it has come to the next meeting point. Files of both are removed as soon as all have opened them, so nothing
-is left behind however a worker ends.
+Each has a segment that it writes and the others read, and a pipe to each of the others on which it says, with
+a digest of its call, that it has come to the next meeting point. Files of both are removed as soon as all
+have opened them, so nothing is left behind however a worker ends.
 """
 
 import mmap
@@ -10,18 +10,20 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from zlib import crc32
 
 import torch
 from torch import Tensor
 
 from thinwire.channel import Payload
-from thinwire.errors import UserError
+from thinwire.errors import MethodError, UserError
 from thinwire.transport import flat, message, metering
 
 FOLDER = Path("/dev/shm")
 # Segments grow in steps of this many bytes.
 _STEP = 2**20
 _HEADER_BYTES = 8 * message.HEADER
+_DIGEST_BYTES = 4
 
 
 class SharedMemory:
@@ -56,6 +58,12 @@ class SharedMemory:
         meet()
         if rank == 0:
             shutil.rmtree(folder)
+        self.begin("")
+
+    def begin(self, words: str) -> None:
+        """Say which call the next verb carries out; the members must agree in every word."""
+        self._words = words
+        self._digest = crc32(words.encode()).to_bytes(_DIGEST_BYTES)
 
     def close(self) -> None:
         """Give segments and pipes back."""
@@ -138,11 +146,20 @@ class SharedMemory:
         return message.unpack(header, body.clone() if copy else body)
 
     def _meet(self) -> None:
-        """Return when all members have come here."""
+        """Return when all members have come here.
+
+        Raises:
+            MethodError: one of them with another call.
+        """
         for pipe in self._out:
-            os.write(pipe, b".")
-        for pipe in self._in:
-            os.read(pipe, 1)
+            os.write(pipe, self._digest)
+        heard = [os.read(pipe, _DIGEST_BYTES) for pipe in self._in]
+        for other, digest in zip(self._others, heard):
+            if digest != self._digest:
+                raise MethodError(
+                    f"the workers do not agree: rank {self._rank} has come to {self._words}, and rank "
+                    f"{other} to another"
+                )
 
 
 class _Segment:
