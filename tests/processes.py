@@ -8,6 +8,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
@@ -26,6 +27,8 @@ CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.preloaded"])
 # Seconds that the others have, when one has failed, to say that they have too.
 GRACE = 1.0
+# Seconds in which processes must have started and met, on a machine that has much else to do.
+MEETING = 120.0
 
 
 class Failed(AssertionError):
@@ -57,6 +60,9 @@ def run_all(
 
     Returns:
         What each function has given, by rank, or why it failed. After one that failed, none is run.
+
+    Raises:
+        Failed: they did not meet.
     """
     port = free_port()
     pipes, processes = [], []
@@ -70,6 +76,8 @@ def run_all(
     outcomes: list[list[Any] | Failed] = []
     sound = False
     try:
+        if isinstance(met := _outcome(pipes, MEETING), Failed):
+            raise met
         while len(outcomes) < len(functions):
             outcomes.append(_outcome(pipes, timeout))
             if isinstance(outcomes[-1], Failed):
@@ -129,32 +137,30 @@ def _outcome(pipes: list[Connection], timeout: float) -> list[Any] | Failed:
                 raised[rank] = said
                 deadline = min(deadline, time.monotonic() + GRACE)
     if raised:
-        return Failed("\n".join(f"rank {rank}: {raised[rank]}" for rank in sorted(raised)))
+        said = [f"rank {rank}: {raised[rank]}" for rank in sorted(raised)]
+        return Failed("\n".join([*said, _waiting(pipes)]))
     if silent:
-        return Failed(f"it did not end in {timeout:.0f} s: {_waiting(pipes)}")
+        return Failed(f"it did not end in {timeout:.0f} s:\n{_waiting(pipes)}")
     return [given[rank] for rank in range(len(pipes))]
 
 
 def _waiting(pipes: list[Connection]) -> str:
-    """What each process is doing, and where their calls part."""
+    """What each process is doing, and where their calls part; those that have died do not answer."""
     told: dict[int, Any] = {}
     for rank, pipe in enumerate(pipes):
-        pipe.send("?")
-        while rank not in told and pipe.poll(5):
-            about, said = pipe.recv()
-            if about is _Told:
-                told[rank] = said
+        with suppress(OSError, EOFError):
+            pipe.send("?")
+            while rank not in told and pipe.poll(GRACE):
+                about, said = pipe.recv()
+                if about == "told":
+                    told[rank] = said
     lines = [f"rank {rank} {said['doing']}" for rank, said in told.items()]
     for channels in zip(*(said["calls"] for said in told.values())):
         for key in dict.fromkeys(key for logs in channels for key in logs):
             logs = {rank: logs[key] for rank, logs in zip(told, channels) if key in logs}
             if different := first_difference(logs):
                 lines.append(f"run.{key.split('/')[0]}: {different}")
-    return "; ".join(lines)
-
-
-class _Told:
-    """Marks the answer to the question what a process is doing."""
+    return "\n".join(lines)
 
 
 # Of this process: the transports that are open, and what its worker is doing.
@@ -180,7 +186,7 @@ def _rank(
     def answer() -> None:
         try:
             pipe.recv()
-            say(_Told, {"doing": _DOING[0], "calls": [opened.calls() for opened in _OPEN]})
+            say("told", {"doing": _DOING[0], "calls": [opened.calls() for opened in _OPEN]})
             pipe.recv()
         except EOFError:
             os._exit(1)  # whoever started this process is gone
@@ -188,7 +194,8 @@ def _rank(
     threading.Thread(target=answer, daemon=True).start()
     try:
         placement = rendezvous.Placement(rank, workers, rank, "here", "127.0.0.1", port, "test")
-        rendezvous.join(placement, timeout_seconds=60)
+        rendezvous.join(placement, MEETING)
+        say(True, None)
         for function in functions:
             given = function(*args)
             while _OPEN:
