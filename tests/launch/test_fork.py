@@ -69,7 +69,7 @@ FAULTS = {
     ),
     "other shape": (
         "failed",
-        r"rank 2 on \S+ was killed by SIGABRT while it waits for mean\(values, \[\(7,\)\]",
+        r"rank 2 on \S+ was killed by SIGABRT while it waits for mean\(values, float32\[7\]",
     ),
 }
 # Ranks that leave their stacks, where not all do as one: who is killed or stopped cannot.

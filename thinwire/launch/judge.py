@@ -34,7 +34,7 @@ class Judge:
         if silent:
             names = ", ".join(f"rank {beat.rank} on {beat.node}" for beat in silent)
             return f"{names} has not been heard of for {self._silent_seconds:.0f} s"
-        if now - self._moved[1] > self._hang_seconds:
+        if beats and now - self._moved[1] > self._hang_seconds:
             return standing_still(beats, self._hang_seconds)
         return None
 

@@ -97,23 +97,32 @@ class Watch:
 
     def _live(self) -> None:
         number = 0
-        keys = [f"beat/{rank}" for rank in range(self._placement.workers)]
-        while not self._over.wait(BEAT_SECONDS):
+        while True:
             number += 1
             own = Beat(self._placement.rank, self._placement.node, number, self._moves, self._doing)
             try:
-                self._store.set(keys[own.rank], json.dumps(own))
+                self._store.set(_key(own.rank), json.dumps(own))
                 alarmed = self._store.check([ALARM])
-                judging = own.rank == 0 and self._store.check(keys)
-                beats = [Beat(*json.loads(beat)) for beat in self._store.multi_get(keys)] if judging else []
+                beats = self._heard() if own.rank == 0 else []
             except RuntimeError:
                 if self._over.is_set():
                     return
                 self.end(lost=f"rank 0 on {self._placement.host} does not answer any more")
             if alarmed:
                 self.end()
-            if alarm := self._judge.judge(beats, time.monotonic()) if beats else None:
+            if alarm := self._judge.judge(beats, time.monotonic()):
                 self.end(alarm=alarm)
+            if self._over.wait(BEAT_SECONDS):
+                return
+
+    def _heard(self) -> list[Beat]:
+        """The last beat of every rank; of one that has not beaten yet, none."""
+        beats = []
+        for rank in range(self._placement.workers):
+            there = self._store.check([_key(rank)])
+            said = json.loads(self._store.get(_key(rank))) if there else (rank, "its node", 0, 0, "starts")
+            beats.append(Beat(*said))
+        return beats
 
     def _last_calls(self) -> dict[str, dict[str, str]]:
         # The worker may be making calls while this thread reads them.
@@ -129,6 +138,10 @@ class Watch:
             if all(last_words.path_of(self._folder, rank).exists() for rank in ranks):
                 return
             time.sleep(0.05)
+
+
+def _key(rank: int) -> str:
+    return f"beat/{rank}"
 
 
 def _stacks() -> str:
