@@ -1,0 +1,70 @@
+"""A method's run is the same whether its workers share a process or each has one of its own."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from tests import processes, small
+from thinwire import plugins
+
+# What the order of adding leaves between a ring and a sum over the ranks: a run in float64 is held to far
+# less than any other order of events would cost.
+TOLERANCE = 1e-9
+# Sums of 16 bits are rounded in another order in a ring, which members of two would not show: one rounding.
+BFLOAT16, FLOAT16 = 2.0**-8, 2.0**-11
+# Options beside those for short runs, under which other verbs or types travel; and the tolerance.
+CASES = [
+    *((method, {}, TOLERANCE) for method in plugins.find("method")),
+    ("daso", {"blocking_dtype": "full"}, TOLERANCE),
+    ("ssgd", {"gradients": "bfloat16"}, BFLOAT16),
+    ("ssgd", {"gradients": "float16"}, FLOAT16),
+    ("top_k", {"indices": "bitmap"}, TOLERANCE),
+    ("hsgd", {"level_1": "weights"}, TOLERANCE),
+    ("ps_sgd", {"servers": "one"}, TOLERANCE),
+]
+
+
+def trajectory(method: str, options: dict[str, Any]) -> dict[str, Any]:
+    """A small run on two nodes, as far as it is known in this process."""
+    class_ = plugins.get("method", method).load()
+    task = small.task(workers=4, nodes=2, build_model=small.model_for(class_, **class_.short))
+    run = small.trainer(task, class_, **{**class_.short, **options})
+    shipped, losses, ledgers = [], [], []
+
+    def look(run: Any) -> None:
+        run.transport.arrive()
+        weights, buffers = run.shipped()
+        shipped.append(torch.cat([tensor.flatten() for tensor in (*weights, *buffers)]).numpy())
+        losses.append([worker.run.loss.item() for worker in run.workers])
+        ledgers.append([worker.ledger.state() for worker in run.workers])
+
+    run.train(after_step=look)
+    return {
+        "shipped": shipped,
+        "losses": losses,
+        "ledgers": ledgers,
+        "traffic": run.traffic,
+        "curve": run.curve,
+    }
+
+
+@pytest.mark.parametrize(("method", "options", "tolerance"), CASES)
+def test_processes_run_as_one_does(method: str, options: dict[str, Any], tolerance: float) -> None:
+    together = trajectory(method, options)
+    apart = processes.run(trajectory, 4, method, options)
+    for rank, own in enumerate(apart):
+        for step, (ours, theirs) in enumerate(zip(together["shipped"], own["shipped"], strict=True)):
+            assert theirs == pytest.approx(ours, rel=tolerance, abs=tolerance), f"rank {rank}, step {step}"
+        losses = [each[rank] for each in together["losses"]]
+        assert [loss for (loss,) in own["losses"]] == pytest.approx(losses, rel=tolerance)
+        assert [[ledgers[rank]] for ledgers in together["ledgers"]] == own["ledgers"]
+        assert together["traffic"] == own["traffic"]
+        for ours, theirs in zip(together["curve"], own["curve"], strict=True):
+            assert ours.keys() == theirs.keys()
+            for column in ours:
+                if column.endswith("_seconds"):
+                    continue
+                counted = column.endswith("_bytes") or isinstance(ours[column], int)
+                wanted = ours[column] if counted else pytest.approx(ours[column], rel=tolerance)
+                assert theirs[column] == wanted, column
