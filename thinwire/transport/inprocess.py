@@ -11,10 +11,11 @@ from typing import Any, Literal, TypeVar
 
 import torch
 from greenlet import getcurrent, greenlet
+from torch import Tensor
 
 from thinwire.channel import Call, Channel, Payload, Pending, nbytes
 from thinwire.errors import MethodError
-from thinwire.transport import metering
+from thinwire.transport import flat, metering
 from thinwire.transport.agreement import agreed
 from thinwire.transport.transport import Outcome
 
@@ -174,16 +175,8 @@ def _mean(members: list[Pending[Any]]) -> None:
     calls = [member.call for member in members]
     total = [t.clone() for t in calls[0].tensors] if calls[0].fresh else calls[0].tensors
     if len(members) > 1 and total:
-        # In the order of the ranks, so that the rounding is the same every time. In 16 bits each is divided
-        # before it is added: a sum may overflow where the mean does not.
-        divide_first = total[0].element_size() == 2
-        if divide_first:
-            torch._foreach_div_(total, len(members))
-        for call in calls[1:]:
-            given = torch._foreach_div(call.tensors, len(members)) if divide_first else call.tensors
-            torch._foreach_add_(total, given)
-        if not divide_first:
-            torch._foreach_div_(total, len(members))
+        for own, *others in zip(flat.by_dtype(total), *(flat.by_dtype(call.tensors) for call in calls[1:])):
+            _mean_of_one_type(own, others)
     size = nbytes(total)
     for member in members:
         call, channel = member.call, member.channel
@@ -195,6 +188,22 @@ def _mean(members: list[Pending[Any]]) -> None:
         if len(members) > 1:
             metering.mean(channel, call.kind, size)
         member.complete(call.tensors)
+
+
+def _mean_of_one_type(own: list[Tensor], others: list[list[Tensor]]) -> None:
+    """Write the mean of everybody's tensors into the first one's.
+
+    In the order of the ranks, so that the rounding is the same every time. In 16 bits each is divided before
+    it is added: a sum may overflow where the mean does not.
+    """
+    count = 1 + len(others)
+    divide_first = own[0].element_size() == 2
+    if divide_first:
+        torch._foreach_div_(own, count)
+    for tensors in others:
+        torch._foreach_add_(own, torch._foreach_div(tensors, count) if divide_first else tensors)
+    if not divide_first:
+        torch._foreach_div_(own, count)
 
 
 def _gather(members: list[Pending[Any]]) -> None:
