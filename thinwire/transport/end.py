@@ -1,6 +1,6 @@
 """One worker's end of one channel, when its mates run in other processes."""
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -50,7 +50,7 @@ class End:
         self._size = len(members)
         self._sent: Counter[int] = Counter()  # messages, by receiver
         self._received: Counter[int] = Counter()  # messages, by sender
-        self._to_itself: deque[Payload] = deque()
+        self._to_itself: dict[int, Payload] = {}  # messages, by number
         if group is None:
             return
         self._group = group
@@ -78,7 +78,8 @@ class End:
         to = call.partner
         self._sent[to] += 1
         if to == self._place:
-            self._to_itself.append({kind: tensor.clone() for kind, tensor in call.payload.items()})
+            own = {kind: tensor.clone() for kind, tensor in call.payload.items()}
+            self._to_itself[self._sent[to]] = own
         else:
             self._messages.send(call.payload, [to], self._sent[to], call.ragged)
         metering.send(channel, metering.sizes(call.payload, call.ragged), to)
@@ -87,9 +88,10 @@ class End:
         """Ask for the next message from a member."""
         source = call.partner
         self._received[source] += 1
+        number = self._received[source]
         if source == self._place:
-            return self._take_own
-        coming = self._waiting.submit(self._messages.receive, [source], self._received[source])
+            return lambda: self._take_own(number)
+        coming = self._waiting.submit(self._messages.receive, [source], number)
 
         def finish() -> Payload:
             ((payload, ragged),) = coming.result()
@@ -98,10 +100,10 @@ class End:
 
         return finish
 
-    def _take_own(self) -> Payload:
-        if not self._to_itself:
+    def _take_own(self, number: int) -> Payload:
+        if number not in self._to_itself:
             raise MethodError(f"rank {self._place} waits for a message from itself that it has not sent")
-        return self._to_itself.popleft()
+        return self._to_itself.pop(number)
 
     def summary(self) -> Summary:
         """What its mates compare with theirs."""
