@@ -42,7 +42,7 @@ class Distributed:
     def mean(self, channel: Channel, call: Call, number: int) -> Finish:
         """Ring all-reduce; in 16 bits of what was divided first, as the sum may overflow."""
         tensors = [t.clone() for t in call.tensors] if call.fresh else call.tensors
-        if not call.fresh and tensors:
+        if not call.fresh:
             metering.mean(channel, call.kind, nbytes(tensors))
         under_way = []
         for alike in flat.by_dtype(tensors):

@@ -33,7 +33,7 @@ class InSharedMemory:
 
     def mean(self, channel: Channel, call: Call, number: int) -> Finish:
         tensors = [torch.empty_like(t) for t in call.tensors] if call.fresh else call.tensors
-        if not call.fresh and tensors:
+        if not call.fresh:
             metering.mean(channel, call.kind, nbytes(tensors))
 
         def meet() -> list[Tensor]:
