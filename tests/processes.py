@@ -35,6 +35,10 @@ class Failed(AssertionError):
     """A process raised, died, or did not end."""
 
 
+class Endless(Failed):
+    """A process did not end."""
+
+
 def run(function: Callable[..., Any], workers: int, *args: Any, timeout: float = 120) -> list[Any]:
     """What `function(*args)` gives in each of the processes; they have joined one process group.
 
@@ -59,11 +63,25 @@ def run_all(
         timeout: for each function, in seconds.
 
     Returns:
-        What each function has given, by rank, or why it failed. After one that failed, none is run.
+        What each function has given, by rank, or why it failed. The processes of one that failed are killed,
+        and those behind it run in others; behind one that did not end, none does.
 
     Raises:
         Failed: they did not meet.
     """
+    outcomes: list[list[Any] | Failed] = []
+    while len(outcomes) < len(functions):
+        outcomes += _launch(functions[len(outcomes) :], workers, args, timeout)
+        if isinstance(outcomes[-1], Endless):
+            not_run = Failed("it was not run, because one before it did not end")
+            outcomes += [not_run] * (len(functions) - len(outcomes))
+    return outcomes
+
+
+def _launch(
+    functions: Sequence[Callable[..., Any]], workers: int, args: Any, timeout: float
+) -> list[list[Any] | Failed]:
+    """What becomes of the functions, up to the first that fails."""
     port = free_port()
     pipes, processes = [], []
     for rank in range(workers):
@@ -89,9 +107,7 @@ def run_all(
             if not sound:
                 process.kill()
             process.join()
-    return outcomes + [Failed("it was not run, because one before it failed")] * (
-        len(functions) - len(outcomes)
-    )
+    return outcomes
 
 
 def transport(cluster: Cluster) -> Processes:
@@ -140,7 +156,7 @@ def _outcome(pipes: list[Connection], timeout: float) -> list[Any] | Failed:
         said = [f"rank {rank}: {raised[rank]}" for rank in sorted(raised)]
         return Failed("\n".join([*said, _waiting(pipes)]))
     if silent:
-        return Failed(f"it did not end in {timeout:.0f} s:\n{_waiting(pipes)}")
+        return Endless(f"it did not end in {timeout:.0f} s:\n{_waiting(pipes)}")
     return [given[rank] for rank in range(len(pipes))]
 
 

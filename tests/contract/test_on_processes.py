@@ -1,7 +1,7 @@
 """The contract in real processes, one for each worker: the same checks, on the transport that runs use there.
 
 All checks of a method share one launch. One that fails may leave processes that wait for each other, so they
-are killed, and the checks behind it are not run.
+are killed, and the checks behind it run in others.
 """
 
 import functools

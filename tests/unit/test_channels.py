@@ -1,109 +1,249 @@
-"""The five verbs of the channels in process: what they give, what they meter, what they refuse."""
+"""The verbs of the channels: what they give, what they meter, what they refuse.
+
+What stands under `everywhere` is one worker's part, and is played by four of them: in one process, in
+processes of one node, which meet in shared memory, and in processes of two nodes, which meet over
+torch.distributed. Its ledgers must be the same wherever it is played.
+"""
+
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
 
 import pytest
 import torch
 
+from tests import processes
 from thinwire.channel import Channel, Flight, QuietChannel
 from thinwire.cluster import Cluster
 from thinwire.errors import MethodError
 from thinwire.method import Server
 from thinwire.traffic.ledger import Ledger
 from thinwire.transport.inprocess import InProcess
+from thinwire.transport.transport import Transport
 
 
-class World:
-    """The channels of W workers on N nodes."""
+class Me:
+    """One worker and its channels."""
 
-    def __init__(self, workers, nodes=1, kind=Channel):
-        cluster = Cluster(workers, nodes)
-        self.transport = InProcess(workers)
-        self.ledgers = [Ledger() for _ in range(workers)]
-        self.world = [
-            kind(
-                "world",
-                cluster.world(),
-                tuple(cluster.node_of(w) for w in cluster.world()),
-                rank,
-                self.transport,
-                self.ledgers[rank],
-            )
-            for rank in range(workers)
-        ]
+    def __init__(self, rank: int, cluster: Cluster, transport: Transport) -> None:
+        self.rank, self.cluster, self.transport = rank, cluster, transport
+        self.mates = list(cluster.world())
+        self.ledger = Ledger()
+        self.world, self.node, self.across = (
+            self._channel(Channel, name) for name in ("world", "node", "across")
+        )
+        self.quiet = self._channel(QuietChannel, "quiet")
 
-    def together(self, turn):
-        return self.transport.together([lambda r=r, c=c: turn(r, c) for r, c in enumerate(self.world)])
+    def _channel(self, kind: type[Channel], name: str) -> Any:
+        members = self.cluster.groups(self.rank)[name]
+        nodes = tuple(self.cluster.node_of(member) for member in members)
+        return kind(name, members, nodes, self.rank, self.transport, self.ledger)
 
-    def rows(self, rank):
-        return {key: (row.payload_push, row.payload_pull) for key, row in self.ledgers[rank].rows.items()}
+    def rows(self) -> dict[tuple[str, str, str], tuple[int, int]]:
+        return {key: (row.payload_push, row.payload_pull) for key, row in self.ledger.rows.items()}
 
 
-def ranks(count, size=3):
-    return [torch.full((size,), float(rank)) for rank in range(count)]
+Part = Callable[[Me], None]
+PARTS: dict[str, Part] = {}
 
 
-def test_mean_is_written_into_everybodys_tensors():
-    world, tensors = World(4), ranks(4)
-    world.together(lambda rank, channel: channel.mean([tensors[rank]]).wait())
-    assert all(torch.equal(tensor, torch.full((3,), 1.5)) for tensor in tensors)
-    assert world.rows(2) == {("world", "mean", "values"): (12, 12)}
+def everywhere(part: Part) -> Part:
+    """To be played by four workers on each transport."""
+    PARTS[part.__name__] = part
+    return part
 
 
-def test_mean_of_nothing_and_of_empty_tensors_is_legal():
-    world = World(2)
-    assert world.together(lambda _, channel: channel.mean([]).wait()) == [[], []]
-    empty = torch.zeros(0)
-    world.together(lambda _, channel: channel.mean([empty.clone()]).wait())
-    assert world.ledgers[0].total().payload_push == 0
+def play_in_process(part: Part, cluster: Cluster) -> list[dict[str, list[int]]]:
+    """The ledgers afterwards, by rank."""
+    transport = InProcess(cluster.workers)
+    mes = [Me(rank, cluster, transport) for rank in cluster.world()]
+    transport.together([partial(part, me) for me in mes])
+    transport.check_settled()
+    return [me.ledger.state() for me in mes]
 
 
-def test_a_group_of_one_hands_nothing_over():
-    world = World(1)
-    tensor = torch.ones(5)
-    world.together(lambda _, channel: channel.mean([tensor]).wait())
-    ((alone,),) = world.together(lambda _, c: c.gather({"values": tensor}).wait())
-    assert torch.equal(alone["values"], tensor)
-    assert world.ledgers[0].rows == {}
+def play_here(part: str, cluster: Cluster) -> dict[str, list[int]]:
+    """This process's part, and its ledger afterwards."""
+    transport = processes.transport(cluster)
+    me = Me(transport.ranks[0], cluster, transport)
+    with torch.no_grad():
+        PARTS[part](me)
+    transport.check_agreement()
+    return me.ledger.state()
 
 
-def test_gather_gives_everybodys_payload_in_order():
-    world = World(3)
-    gathered = world.together(
-        lambda rank, channel: channel.gather(
-            {
-                "values": torch.full((2,), float(rank)),
-                "indices": torch.tensor([rank], dtype=torch.int32),
-            }
-        ).wait()
+@cache
+def played_in_processes(cluster: Cluster) -> dict[str, Any]:
+    """What became of all parts, in one launch."""
+    plays = [partial(play_here, part) for part in PARTS]
+    return dict(zip(PARTS, processes.run_all(plays, cluster.workers, cluster, timeout=60)))
+
+
+def floats(*numbers: float) -> torch.Tensor:
+    return torch.tensor(numbers, dtype=torch.float32)
+
+
+def same(tensor: torch.Tensor, *numbers: float) -> bool:
+    return tensor.flatten().tolist() == list(numbers)
+
+
+@everywhere
+def mean_is_written_into_everybodys_tensors(me):
+    tensor = torch.full((3,), float(me.rank))
+    answer = me.world.mean([tensor]).wait()
+    assert same(tensor, 1.5, 1.5, 1.5)
+    assert answer[0] is tensor
+    assert me.rows() == {("world", "mean", "values"): (12, 12)}
+
+
+@everywhere
+def means_of_nothing_and_of_empty_tensors_are_legal(me):
+    assert me.world.mean([]).wait() == []
+    empty, full = torch.zeros(0, 3), floats(me.rank)
+    me.world.mean([empty]).wait()
+    me.world.mean([empty, full]).wait()
+    assert same(full, 1.5)
+    assert me.ledger.total().payload_push == 4
+
+
+@everywhere
+def means_of_tensors_of_every_shape_and_several_types(me):
+    tensors = [
+        torch.tensor(float(me.rank)),
+        torch.full((2, 3), 2.0 * me.rank, dtype=torch.float64),
+        torch.full((2, 0), 1.0),
+        torch.arange(6.0).reshape(2, 3).t() * me.rank,
+        torch.full((4,), me.rank, dtype=torch.bfloat16)[::2],
+        torch.full((3, 1), me.rank).half().expand(3, 1),
+    ]
+    me.world.mean(tensors).wait()
+    assert same(tensors[0], 1.5)
+    assert same(tensors[1], *[3.0] * 6)
+    assert same(tensors[3], *(1.5 * n for n in (0, 3, 1, 4, 2, 5)))
+    assert same(tensors[4], 1.5, 1.5)
+    assert same(tensors[5], 1.5, 1.5, 1.5)
+    assert me.rows() == {("world", "mean", "values"): (4 + 48 + 24 + 4 + 6,) * 2}
+
+
+@everywhere
+def a_tensor_between_its_neighbours_is_all_that_is_written(me):
+    whole = torch.full((5, 2), float(me.rank))
+    me.world.mean([whole[1:4, 1]]).wait()
+    assert same(whole[:, 1], me.rank, 1.5, 1.5, 1.5, me.rank)
+    assert same(whole[:, 0], *[me.rank] * 5)
+
+
+@everywhere
+def means_in_16_bits_do_not_overflow(me):
+    large = torch.tensor([40_000.0, float(me.rank)], dtype=torch.float16)
+    brain = torch.tensor([3e38, float(me.rank)], dtype=torch.bfloat16)
+    me.world.mean([floats(1.0), large, brain]).wait()
+    assert same(large, 40_000.0, 1.5)
+    assert same(brain, torch.tensor(3e38, dtype=torch.bfloat16).item(), 1.5)
+
+
+@everywhere
+def a_mean_of_20_mb_and_smaller_ones_before_and_after(me):
+    for size in (10, 300_000, 5_000_000, 7):
+        tensor = torch.arange(size, dtype=torch.float32)
+        tensor[-1] = me.rank
+        me.world.mean([tensor]).wait()
+        assert torch.equal(tensor[:-1], torch.arange(size - 1, dtype=torch.float32))
+        assert tensor[-1] == 1.5
+
+
+@everywhere
+def gather_gives_everybodys_payload_in_order(me):
+    payload = {"values": floats(me.rank, me.rank), "indices": torch.tensor([me.rank], dtype=torch.int32)}
+    gathered = me.world.gather(payload).wait()
+    assert [int(payload["indices"]) for payload in gathered] == me.mates
+    assert me.rows() == {("world", "gather", "values"): (8, 24), ("world", "gather", "indices"): (4, 12)}
+
+
+PAYLOAD = {
+    "values": torch.tensor([[1.5, -2.0], [0.1, 7.0]], dtype=torch.bfloat16),
+    "indices": torch.arange(6).reshape(2, 3).t(),
+    "scales": torch.tensor(3.25, dtype=torch.float64),
+    "sizes": torch.zeros(2, 0, dtype=torch.int16),
+    "weights": torch.tensor([True, False, True]),
+    "buffers": torch.arange(7, dtype=torch.uint8)[::3],
+    "control": torch.tensor([-1], dtype=torch.int8),
+}
+
+
+def is_payload(payload):
+    return list(payload) == list(PAYLOAD) and all(
+        payload[kind].dtype == tensor.dtype and torch.equal(payload[kind], tensor)
+        for kind, tensor in PAYLOAD.items()
     )
-    assert [int(payload["indices"]) for payload in gathered[1]] == [0, 1, 2]
-    assert world.rows(0) == {
-        ("world", "gather", "values"): (8, 16),
-        ("world", "gather", "indices"): (4, 8),
+
+
+class Echo(Server):
+    """Answers with what the last one has pushed."""
+
+    def update(self, pushes):
+        self.memory["asked"] = self.memory.get("asked", 0) + 1
+        return pushes[-1]
+
+
+@everywhere
+def payloads_of_every_type_and_shape_arrive_as_they_are(me):
+    for ragged in (False, True):
+        assert all(map(is_payload, me.world.gather(PAYLOAD, ragged).wait()))
+        assert is_payload(me.world.push_pull(1, PAYLOAD, Echo({}), ragged).wait())
+        me.world.send(PAYLOAD, (me.rank + 1) % 4, ragged)
+        assert is_payload(me.world.receive((me.rank - 1) % 4).wait())
+    # The same as non-contiguous tensors, with sizes only where it was said.
+    assert me.rows()["world", "gather", "values"] == (16, 48)
+    assert me.rows()["world", "gather", "sizes"] == (56, 168)
+
+
+@everywhere
+def no_payload_at_all_is_legal(me):
+    for ragged in (False, True):
+        assert me.world.gather({}, ragged).wait() == [{}] * 4
+        assert me.world.push_pull(3, {}, Echo({}), ragged).wait() == {}
+        me.world.send({}, (me.rank + 1) % 4, ragged)
+        assert me.world.receive((me.rank - 1) % 4).wait() == {}
+    assert me.ledger.total().payload_push == 0
+
+
+@everywhere
+def ragged_and_empty_payloads_travel_with_their_sizes(me):
+    gathered = me.world.gather({"values": torch.ones(me.rank)}, ragged=True).wait()
+    assert [len(payload["values"]) for payload in gathered] == me.mates
+    own, all_ = 4 * me.rank, 4 * sum(me.mates)
+    assert me.rows() == {
+        ("world", "gather", "values"): (own, all_ - own),
+        ("world", "gather", "sizes"): (8, 24),
     }
 
 
-def test_ragged_and_empty_payloads_travel_with_their_sizes():
-    world = World(3)
-    gathered = world.together(lambda rank, c: c.gather({"values": torch.ones(rank)}, ragged=True).wait())
-    assert [len(payload["values"]) for payload in gathered[0]] == [0, 1, 2]
-    assert world.rows(0) == {
-        ("world", "gather", "values"): (0, 12),
-        ("world", "gather", "sizes"): (8, 16),
-    }
+@everywhere
+def ragged_payloads_of_20_mb_beside_tiny_ones(me):
+    for large in me.mates:
+        size = 5_000_000 if me.rank == large else me.rank
+        gathered = me.world.gather({"values": torch.full((size,), float(me.rank))}, ragged=True).wait()
+        for rank, payload in enumerate(gathered):
+            wanted = 5_000_000 if rank == large else rank
+            assert torch.equal(payload["values"], torch.full((wanted,), float(rank)))
 
 
-def test_payloads_of_different_sizes_must_be_declared():
-    world = World(2)
-    with pytest.raises(MethodError, match="ragged=True"):
-        world.together(lambda rank, c: c.gather({"values": torch.ones(rank + 1)}).wait())
-
-
-def test_broadcast_gives_everybody_the_sources_tensors():
-    world, tensors = World(3), ranks(3)
-    world.together(lambda rank, channel: channel.broadcast([tensors[rank]], source=2).wait())
-    assert all(torch.equal(tensor, torch.full((3,), 2.0)) for tensor in tensors)
-    assert world.rows(2) == {("world", "broadcast", "weights"): (12, 0)}
-    assert world.rows(0) == {("world", "broadcast", "weights"): (0, 12)}
+@everywhere
+def broadcasts_give_everybody_the_sources_tensors(me):
+    for source in me.mates:
+        tensors = [
+            torch.full((2, 2), float(me.rank)).t(),
+            torch.tensor(me.rank),
+            torch.tensor([me.rank % 2 == 0, True]),
+            torch.zeros(0, dtype=torch.float64),
+        ]
+        me.world.broadcast(tensors, source).wait()
+        assert same(tensors[0], *[source] * 4)
+        assert tensors[1] == source
+        assert tensors[2].tolist() == [source % 2 == 0, True]
+    me.world.broadcast([], source=0).wait()
+    assert me.rows() == {("world", "broadcast", "weights"): (26, 3 * 26)}
 
 
 class Sum(Server):
@@ -112,48 +252,263 @@ class Sum(Server):
         return {"weights": sum(push["values"] for push in pushes)}
 
 
-def test_a_server_answers_all_and_lives_on_one_worker():
-    world = World(4)
-    servers = [Sum({}) for _ in range(4)]
-    answers = world.together(
-        lambda rank, c: c.push_pull(6, {"values": torch.tensor([rank, 1.0])}, servers[rank]).wait()
-    )
-    assert all(torch.equal(a["weights"], torch.tensor([6.0, 4.0])) for a in answers)
-    assert [server.memory for server in servers] == [{}, {}, {"asked": 1}, {}]
-    assert world.rows(0) == {
-        ("world", "push", "values"): (8, 0),
-        ("world", "pull", "weights"): (0, 8),
-    }
-    assert world.ledgers[2].total().wire_received == 24
-    assert world.ledgers[2].total().wire_sent == 24
+@everywhere
+def a_server_answers_all_and_lives_on_one_worker(me):
+    server = Sum({})
+    answer = me.world.push_pull(6, {"values": floats(me.rank, 1.0)}, server).wait()
+    assert same(answer["weights"], 6.0, 4.0)
+    assert server.memory == ({"asked": 1} if me.rank == 2 else {})
+    assert me.rows() == {("world", "push", "values"): (8, 0), ("world", "pull", "weights"): (0, 8)}
+    total = me.ledger.total()
+    assert (total.wire_received, total.wire_sent) == ((24, 24) if me.rank == 2 else (8, 8))
 
 
-def test_keys_are_spread_over_the_workers():
-    world = World(3)
-    servers = [Sum({}) for _ in range(3)]
+@everywhere
+def servers_on_all_workers_answer_at_once_and_in_any_order(me):
+    """Every worker has pushed to all servers before it waits for the first of them."""
+    server = Sum({})
+    keys = [*range(8), "a name"]
+    pending = [me.world.push_pull(key, {"values": floats(me.rank, i)}, server) for i, key in enumerate(keys)]
+    for i, one in reversed(list(enumerate(pending))):
+        assert same(one.wait()["weights"], 6.0, 4.0 * i)
+    home = sum(b"a name") % 4
+    assert server.memory["asked"] == 2 + (me.rank == home)
 
-    def turn(rank, channel):
-        for key in range(3):
-            channel.push_pull(key, {"values": torch.ones(1)}, servers[rank]).wait()
 
-    world.together(turn)
-    assert [server.memory["asked"] for server in servers] == [1, 1, 1]
+@everywhere
+def a_server_may_go_on_with_what_it_answered(me):
+    class Counting(Server):
+        def update(self, pushes):
+            state = self.memory.setdefault("sum", torch.zeros(1))
+            state.add_(sum(push["values"] for push in pushes))
+            return {"weights": state}
+
+    server = Counting({})
+    pending = [me.world.push_pull(0, {"values": torch.ones(1)}, server) for _ in range(3)]
+    assert [float(one.wait()["weights"]) for one in pending] == [4, 8, 12]
 
 
-def test_messages_go_from_one_to_the_next_whoever_comes_first():
-    world = World(3)
+@everywhere
+def a_server_may_keep_what_was_pushed(me):
+    class Keeping(Server):
+        def update(self, pushes):
+            self.memory.setdefault("pushed", []).append(pushes)
+            return {"weights": torch.stack([p["values"] for pushes in self.memory["pushed"] for p in pushes])}
 
-    def ring(rank, channel):
-        coming = channel.receive((rank - 1) % 3)
-        channel.send({"values": torch.tensor([float(rank)])}, (rank + 1) % 3).wait()
-        return float(coming.wait()["values"])
+    server = Keeping({})
+    for step in range(3):
+        answer = me.world.push_pull(0, {"values": floats(10 * step + me.rank)}, server).wait()
+    assert same(answer["weights"], *(10 * step + rank for step in range(3) for rank in me.mates))
 
-    assert world.together(ring) == [2.0, 0.0, 1.0]
-    world.transport.check_settled()
-    assert world.rows(1) == {
-        ("world", "send", "values"): (4, 0),
-        ("world", "receive", "values"): (0, 4),
-    }
+
+@everywhere
+def messages_go_from_one_to_the_next_whoever_comes_first(me):
+    coming = me.world.receive((me.rank - 1) % 4)
+    me.world.send({"values": floats(me.rank)}, (me.rank + 1) % 4).wait()
+    assert same(coming.wait()["values"], (me.rank - 1) % 4)
+    me.world.send({"values": floats(me.rank)}, (me.rank + 1) % 4).wait()
+    assert same(me.world.receive((me.rank - 1) % 4).wait()["values"], (me.rank - 1) % 4)
+    assert me.rows() == {("world", "send", "values"): (8, 0), ("world", "receive", "values"): (0, 8)}
+
+
+@everywhere
+def messages_arrive_in_the_order_in_which_they_were_sent(me):
+    """And answers may be taken in another."""
+    for number in range(5):
+        for to in me.mates:
+            me.world.send({"values": torch.full((number,), 10.0 * me.rank + number)}, to, ragged=True)
+    pending = {(n, source): me.world.receive(source) for n in range(5) for source in me.mates}
+    for (number, source), one in reversed(pending.items()):
+        assert same(one.wait()["values"], *[10.0 * source + number] * number)
+
+
+@everywhere
+def a_ring_of_20_mb(me):
+    coming = me.world.receive((me.rank - 1) % 4)
+    me.world.send({"values": torch.full((5_000_000,), float(me.rank))}, (me.rank + 1) % 4)
+    assert torch.equal(coming.wait()["values"], torch.full((5_000_000,), float((me.rank - 1) % 4)))
+
+
+@everywhere
+def what_a_worker_sends_to_itself_costs_nothing(me):
+    own = torch.ones(3)
+    me.world.send({"values": own}, to=me.rank).wait()
+    own.fill_(-1)
+    assert same(me.world.receive(source=me.rank).wait()["values"], 1, 1, 1)
+    assert not me.ledger.rows
+
+
+@everywhere
+def several_calls_may_be_under_way_at_once(me):
+    tensors = [floats(me.rank), floats(2 * me.rank), floats(me.rank)]
+    pending = [
+        me.world.mean([tensors[0]]),
+        me.world.gather({"values": floats(me.rank)}),
+        me.world.mean([tensors[1]], kind="weights"),
+        me.world.push_pull(2, {"values": floats(me.rank)}, Sum({})),
+        me.world.gather({"values": torch.ones(me.rank)}, ragged=True),
+        me.world.broadcast([tensors[2]], source=3),
+        me.quiet.mean([floats(me.rank)]),
+    ]
+    answers = [one.wait() for one in reversed(pending)][::-1]
+    assert (same(tensors[0], 1.5), same(tensors[1], 3), same(tensors[2], 3)) == (True, True, True)
+    assert [float(payload["values"]) for payload in answers[1]] == me.mates
+    assert same(answers[3]["weights"], 6)
+    assert [len(payload["values"]) for payload in answers[4]] == me.mates
+    assert same(answers[6][0], 1.5)
+
+
+@everywhere
+def two_channels_may_be_called_in_another_order_by_each_worker(me):
+    channels = [me.world, me.node, me.across]
+    order = [channels[(i + me.rank) % 3] for i in range(3)]
+    tensors = {id(channel): floats(me.rank) for channel in order}
+    for pending in [channel.mean([tensors[id(channel)]]) for channel in order]:
+        pending.wait()
+    for channel, name in zip(channels, ("world", "node", "across")):
+        members = me.cluster.groups(me.rank)[name]
+        assert same(tensors[id(channel)], sum(members) / len(members))
+
+
+@everywhere
+def what_was_given_may_be_changed_once_it_was_waited_for(me):
+    """As on a network: the others read what was sent, not what it has become."""
+    own = floats(me.rank, me.rank)
+    payloads = me.world.gather({"weights": own}).wait()
+    own.fill_(-1.0)
+    assert [float(payload["weights"][0]) for payload in payloads] == me.mates
+    message = floats(me.rank, me.rank)
+    me.world.send({"weights": message}, to=(me.rank + 1) % 4).wait()
+    message.fill_(-1.0)
+    assert same(me.world.receive(source=(me.rank - 1) % 4).wait()["weights"], *[(me.rank - 1) % 4] * 2)
+
+
+@everywhere
+def answers_stay_what_they_are_when_more_is_called(me):
+    first = me.world.gather({"values": floats(me.rank)}).wait()
+    ragged = me.world.gather({"values": floats(me.rank)}, ragged=True).wait()
+    served = me.world.push_pull(1, {"values": floats(me.rank)}, Sum({})).wait()
+    for _ in range(3):
+        me.world.gather({"values": floats(-1)}).wait()
+        me.world.gather({"values": floats(-1)}, ragged=True).wait()
+        me.world.push_pull(1, {"values": floats(-1)}, Sum({})).wait()
+        me.world.mean([floats(-1, -1, -1, -1)]).wait()
+    for payloads in (first, ragged):
+        assert [float(payload["values"]) for payload in payloads] == me.mates
+    assert same(served["weights"], 6)
+
+
+@everywhere
+def the_quiet_channel_meters_nothing_and_leaves_what_it_is_given(me):
+    tensor = floats(me.rank, me.rank)
+    (mean,) = me.quiet.mean([tensor]).wait()
+    assert same(mean, 1.5, 1.5)
+    assert same(tensor, me.rank, me.rank)
+    me.quiet.gather({"values": tensor}, ragged=True).wait()
+    me.quiet.broadcast([tensor], source=1).wait()
+    me.quiet.push_pull(0, {"values": tensor}, Sum({})).wait()
+    assert me.ledger.rows == {}
+
+
+@everywhere
+def a_group_of_one_hands_nothing_over(me):
+    channel = next((c for c in (me.node, me.across) if c.size == 1), None)
+    if channel is None:
+        return
+    tensor = floats(me.rank)
+    channel.mean([tensor]).wait()
+    channel.broadcast([tensor], source=0).wait()
+    (alone,) = channel.gather({"values": tensor}).wait()
+    served = channel.push_pull(5, {"values": tensor}, Sum({})).wait()
+    channel.send({"values": tensor}, to=0)
+    got = channel.receive(source=0).wait()
+    assert same(tensor, me.rank)
+    for answer in (alone["values"], served["weights"], got["values"]):
+        assert same(answer, me.rank)
+    assert me.ledger.rows == {}
+
+
+@everywhere
+def what_is_in_flight_lands_when_it_should(me):
+    tensor, flight = floats(me.rank), Flight()
+    flight.launch(me.world.mean([tensor]), lands=3, sent_at=1)
+    assert not me.world.unclaimed
+    assert list(flight.landed(2)) == []
+    saved = flight.state()
+    (landing,) = flight.landed(3)
+    assert same(landing.answer[0], 1.5)
+    assert landing.note == {"sent_at": 1}
+    assert len(flight) == 0
+    again = Flight()
+    again.load(saved)
+    (landing,) = again.landed(3)
+    assert same(landing.answer[0], 1.5)
+
+
+@everywhere
+def sizes_that_the_other_end_cannot_know_are_counted(me):
+    """8 bytes a kind, for pushes, answers and messages as for what is gathered."""
+
+    class Five(Server):
+        def update(self, pushes):
+            return {"weights": torch.ones(5)}
+
+    payload = {"values": torch.ones(me.rank + 1)}
+    me.world.push_pull(0, payload, Five({}), ragged=True).wait()
+    me.world.send(payload, to=(me.rank + 1) % 4, ragged=True).wait()
+    me.world.receive(source=(me.rank - 1) % 4).wait()
+    rows = me.rows()
+    assert [rows["world", verb, "sizes"] for verb in ("push", "pull", "send", "receive")] == [
+        (8, 0),
+        (0, 8),
+        (8, 0),
+        (0, 8),
+    ]
+
+
+@everywhere
+def an_unknown_kind_is_refused(me):
+    with pytest.raises(MethodError, match="'gradients'"):
+        me.world.mean([torch.ones(1)], kind="gradients")
+    with pytest.raises(MethodError, match="'gradients'"):
+        me.world.gather({"gradients": torch.ones(1)})
+
+
+CLUSTERS = [pytest.param(Cluster(4), id="on_one_node"), pytest.param(Cluster(4, 2), id="on_two_nodes")]
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+@pytest.mark.parametrize("part", PARTS)
+def test_in_one_process(part, cluster):
+    play_in_process(PARTS[part], cluster)
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+@pytest.mark.parametrize("part", PARTS)
+def test_in_processes(part, cluster):
+    ledgers = played_in_processes(cluster)[part]
+    if isinstance(ledgers, processes.Failed):
+        raise ledgers
+    assert ledgers == play_in_process(PARTS[part], cluster)
+
+
+class World:
+    """Workers in one process, for what is found out only there."""
+
+    def __init__(self, workers):
+        self.transport = InProcess(workers)
+        self.mes = [Me(rank, Cluster(workers), self.transport) for rank in range(workers)]
+
+    def together(self, turn):
+        return self.transport.together([lambda me=me: turn(me.rank, me.world) for me in self.mes])
+
+
+def test_payloads_of_different_sizes_must_be_declared():
+    world = World(2)
+    with pytest.raises(MethodError, match="ragged=True"):
+        world.together(lambda rank, c: c.gather({"values": torch.ones(rank + 1)}).wait())
+    with pytest.raises(MethodError, match="say ragged=True"):
+        World(2).together(lambda rank, c: c.push_pull(0, {"values": torch.ones(rank)}, Echo({})).wait())
 
 
 def test_a_message_that_nobody_receives_is_named():
@@ -161,18 +516,6 @@ def test_a_message_that_nobody_receives_is_named():
     world.together(lambda r, c: c.send({"values": torch.ones(1)}, 1).wait() if r == 0 else None)
     with pytest.raises(MethodError, match="rank 0 sent 1 messages to rank 1"):
         world.transport.check_settled()
-
-
-def test_several_calls_may_be_under_way_at_once():
-    world, first, second = World(2), ranks(2), ranks(2)
-
-    def turn(rank, channel):
-        pending = [channel.mean([first[rank]]), channel.mean([second[rank]], kind="weights")]
-        for one in reversed(pending):
-            one.wait()
-
-    world.together(turn)
-    assert torch.equal(first[0], second[1])
 
 
 def test_workers_that_do_not_agree_are_named():
@@ -185,116 +528,6 @@ def test_workers_that_wait_for_ever_are_named():
     world = World(3)
     with pytest.raises(MethodError, match=r"mean.*by ranks \[0, 1\], and ranks \[2\] did not come"):
         world.together(lambda r, c: c.mean([torch.ones(1)]).wait() if r < 2 else None)
-
-
-def test_an_unknown_kind_is_refused():
-    world = World(2)
-    with pytest.raises(MethodError, match="'gradients'"):
-        world.together(lambda _, c: c.mean([torch.ones(1)], kind="gradients").wait())
-
-
-def test_the_quiet_channel_meters_nothing_and_leaves_what_it_is_given():
-    world, tensors = World(4, kind=QuietChannel), ranks(4)
-    means = world.together(lambda rank, channel: channel.mean([tensors[rank]]).wait())
-    assert torch.equal(means[3][0], torch.full((3,), 1.5))
-    assert torch.equal(tensors[3], torch.full((3,), 3.0))
-    assert all(ledger.rows == {} for ledger in world.ledgers)
-
-
-def test_what_is_in_flight_lands_when_it_should():
-    world, tensors = World(2), ranks(2)
-    flights = [Flight(), Flight()]
-
-    def launch(rank, channel):
-        flights[rank].launch(channel.mean([tensors[rank]]), lands=3, sent_at=1)
-
-    world.together(launch)
-    assert not any(channel.unclaimed for channel in world.world)
-    assert [list(flight.landed(2)) for flight in flights] == [[], []]
-    saved = flights[0].state()
-    (landing,) = flights[0].landed(3)
-    assert torch.equal(landing.answer[0], torch.full((3,), 0.5))
-    assert landing.note == {"sent_at": 1}
-    assert len(flights[0]) == 0
-
-    again = Flight()
-    again.load(saved)
-    (landing,) = again.landed(3)
-    assert torch.equal(landing.answer[0], torch.full((3,), 0.5))
-
-
-def test_what_was_given_may_be_changed_once_it_was_waited_for():
-    """As on a network: the others read what was sent, not what it has become."""
-    world = World(3)
-
-    def gossip(rank, channel):
-        own = torch.full((2,), float(rank))
-        payloads = channel.gather({"weights": own}).wait()
-        own.fill_(-1.0)
-        seen = [float(payload["weights"][0]) for payload in payloads]
-        message = torch.full((2,), float(rank))
-        sent = channel.send({"weights": message}, to=(rank + 1) % 3)
-        sent.wait()
-        message.fill_(-1.0)
-        got = channel.receive(source=(rank - 1) % 3).wait()
-        return seen, float(got["weights"][0])
-
-    assert world.together(gossip) == [([0, 1, 2], 2), ([0, 1, 2], 0), ([0, 1, 2], 1)]
-
-
-def test_a_server_may_go_on_with_what_it_answered():
-    world = World(2)
-
-    class Counting(Server):
-        def update(self, pushes):
-            state = self.memory.setdefault("sum", torch.zeros(1))
-            state.add_(sum(push["values"] for push in pushes))
-            return {"weights": state}
-
-    servers = [Counting({}) for _ in range(2)]
-
-    def twice(rank, channel):
-        pendings = [channel.push_pull(0, {"values": torch.ones(1)}, servers[rank]) for _ in range(2)]
-        return [float(pending.wait()["weights"]) for pending in pendings]
-
-    assert world.together(twice) == [[2, 4], [2, 4]]
-
-
-def test_sizes_that_the_other_end_cannot_know_are_counted():
-    """8 bytes a kind, for pushes, answers and messages as for what is gathered."""
-    world = World(2)
-
-    class Same(Server):
-        def update(self, pushes):
-            return {"weights": torch.ones(5)}
-
-    def ragged(rank, channel):
-        payload = {"values": torch.ones(rank + 1)}
-        channel.push_pull(0, payload, Same({}), ragged=True).wait()
-        if rank == 0:
-            channel.send(payload, to=1, ragged=True).wait()
-        else:
-            channel.receive(source=0).wait()
-
-    world.together(ragged)
-    first, second = (ledger.rows for ledger in world.ledgers)
-    assert second["world", "push", "sizes"].payload_push == 8
-    assert second["world", "pull", "sizes"].payload_pull == 8
-    assert first["world", "send", "sizes"].payload_push == 8
-    assert second["world", "receive", "sizes"].payload_pull == 8
-    with pytest.raises(MethodError, match="say ragged=True"):
-        World(2).together(lambda rank, c: c.push_pull(0, {"values": torch.ones(rank)}, Same({})).wait())
-
-
-def test_what_a_worker_sends_to_itself_costs_nothing():
-    world = World(2)
-
-    def to_itself(rank, channel):
-        channel.send({"values": torch.ones(3)}, to=rank).wait()
-        return channel.receive(source=rank).wait()["values"].sum().item()
-
-    assert world.together(to_itself) == [3, 3]
-    assert all(not ledger.rows for ledger in world.ledgers)
 
 
 def test_taking_one_message_leaves_the_others_in_flight():
