@@ -26,12 +26,19 @@ _ALIGNED = 8
 
 
 def pack(payload: Payload, ragged: bool) -> tuple[Tensor, Tensor]:
-    """The header [64], on the CPU, and the body [bytes], where the tensors are."""
+    """The header [64], on the CPU, and the body [bytes], where the tensors are.
+
+    Raises:
+        MethodError: there is no room in the header for all dimensions, or no number for a type.
+    """
     about = []
     parts = []
     for kind, tensor in payload.items():
+        if tensor.dtype not in _DTYPES:
+            raise MethodError(f"a payload of type {tensor.dtype} cannot travel: view it as torch.uint8")
         about += [KINDS.index(kind), _DTYPES.index(tensor.dtype), tensor.dim(), *tensor.shape]
-        raw = tensor.detach().contiguous().view(-1).view(torch.uint8)
+        # Not view(-1): a single element keeps the stride that it had among others, and has no bytes to view.
+        raw = tensor.detach().contiguous().as_strided((tensor.numel(),), (1,)).view(torch.uint8)
         parts += [raw, raw.new_zeros(-len(raw) % _ALIGNED)]
     if len(about) + 3 > HEADER:
         raise MethodError(f"a payload of {len(payload)} tensors has too many dimensions: flatten them")
