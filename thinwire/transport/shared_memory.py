@@ -44,20 +44,24 @@ class SharedMemory:
         self._rank, self._size = rank, size
         self._others = [other for other in range(size) if other != rank]
         folder = FOLDER / f"thinwire-{name}"
-        if rank == 0:
-            folder.mkdir(mode=0o700)
-        meet()
-        own = _Segment(folder / str(rank))
-        for other in self._others:
-            os.mkfifo(folder / f"{rank}-{other}")
-        meet()
-        self._segments = [own if other == rank else _Segment(folder / str(other)) for other in range(size)]
-        # Both ends for reading and writing: then opening them waits for nobody.
-        self._out = [os.open(folder / f"{rank}-{other}", os.O_RDWR) for other in self._others]
-        self._in = [os.open(folder / f"{other}-{rank}", os.O_RDWR) for other in self._others]
-        meet()
-        if rank == 0:
-            shutil.rmtree(folder)
+        try:
+            if rank == 0:
+                folder.mkdir(mode=0o700)
+            meet()
+            own = _Segment(folder / str(rank))
+            for other in self._others:
+                os.mkfifo(folder / f"{rank}-{other}")
+            meet()
+            self._segments = [
+                own if other == rank else _Segment(folder / str(other)) for other in range(size)
+            ]
+            # Both ends for reading and writing: then opening them waits for nobody.
+            self._out = [os.open(folder / f"{rank}-{other}", os.O_RDWR) for other in self._others]
+            self._in = [os.open(folder / f"{other}-{rank}", os.O_RDWR) for other in self._others]
+            meet()
+        finally:
+            if rank == 0:
+                shutil.rmtree(folder, ignore_errors=True)
         self.begin("")
 
     def begin(self, words: str) -> None:
