@@ -117,6 +117,13 @@ def transport(cluster: Cluster) -> Processes:
     return opened
 
 
+def close() -> None:
+    """Close all transports of this process."""
+    while _OPEN:
+        _OPEN[0].close()
+        del _OPEN[0]
+
+
 def once(make: Callable[[], T]) -> T:
     """What `make` gives in the first process, for all; or in the only one."""
     if not dist.is_initialized():
@@ -214,9 +221,7 @@ def _rank(
         say(True, None)
         for function in functions:
             given = function(*args)
-            while _OPEN:
-                _OPEN[0].close()
-                del _OPEN[0]
+            close()
             say(True, given)
     except BaseException:
         say(False, traceback.format_exc())

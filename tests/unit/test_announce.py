@@ -1,0 +1,144 @@
+"""What a method hears of its parameters while the passes run."""
+
+import pytest
+import torch
+from torch import nn
+
+from thinwire.method import Method, parameters
+from thinwire.train.announce import Announcer
+
+
+class Rows(nn.Module):
+    """Linear layers that run in another order than the one in which they are declared."""
+
+    def __init__(self, order: list[int], layers: int = 3) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(2, 2) for _ in range(layers))
+        self.order = order
+        self.events: list[str] = []
+
+    def forward(self, numbers: torch.Tensor) -> torch.Tensor:
+        for layer in self.order:
+            numbers = self.layers[layer](numbers).tanh()
+        return numbers.sum()
+
+
+class Listener(Method):
+    """Notes what it hears, and which gradients are there then."""
+
+    def __init__(self, model: Rows) -> None:
+        self.params = parameters(model)
+        self.heard: list[str] = []
+        self.gradients_then: dict[int, list[int]] = {}
+        for i, layer in enumerate(model.layers):
+            layer.register_forward_hook(lambda *_, i=i: self.heard.append(f"ran {i}"))
+
+    def forward_ready(self, param):
+        assert not torch.is_grad_enabled()
+        self.heard.append(f"use {param.index}")
+
+    def grad_ready(self, param):
+        assert not torch.is_grad_enabled()
+        self.heard.append(f"grad {param.index}")
+        self.gradients_then[param.index] = [p.index for p in self.params if p.tensor.grad is not None]
+
+
+def one_step(model, announcer):
+    model.zero_grad()
+    with announcer.passing():
+        loss = model(torch.ones(2))
+        announcer.forward_is_over()
+        loss.backward()
+
+
+def listened(order, layers=3):
+    model = Rows(order, layers)
+    listener = Listener(model)
+    announcer = Announcer(model, listener.params, listener)
+    one_step(model, announcer)
+    return model, listener, announcer
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 0, 1], [1]])
+def test_all_are_announced_once_in_the_order_of_the_contract(order):
+    """From the input side and from the output side as they are declared, whatever runs, or runs at all."""
+    model, listener, announcer = listened(order)
+    for _ in range(2):
+        heard = listener.heard
+        assert [event for event in heard if event.startswith("use")] == [f"use {i}" for i in range(6)]
+        assert [event for event in heard if event.startswith("grad")] == [
+            f"grad {i}" for i in range(5, -1, -1)
+        ]
+        for layer in order:
+            assert heard.index(f"use {2 * layer + 1}") < heard.index(f"ran {layer}")
+        last_run = max(i for i, event in enumerate(heard) if event.startswith("ran"))
+        assert all(heard.index(f"grad {i}") > last_run for i in range(6))
+        listener.heard = []
+        one_step(model, announcer)
+
+
+def test_announcements_come_while_the_passes_run():
+    _, listener, _ = listened([0, 1, 2])
+    assert listener.heard[:9] == [
+        *("use 0", "use 1", "ran 0"),
+        *("use 2", "use 3", "ran 1"),
+        *("use 4", "use 5", "ran 2"),
+    ]
+    # The gradients of the last layer are heard of before those of the first are there.
+    assert listener.gradients_then[4] == [4, 5]
+    assert listener.gradients_then[2] == [2, 3, 4, 5]
+
+
+def test_a_gradient_that_comes_early_is_held_back():
+    """The first layer runs last: its gradients are there first, and heard of last."""
+    _, listener, _ = listened([2, 1, 0])
+    assert listener.heard[:7] == [*(f"use {i}" for i in range(6)), "ran 2"]
+    assert {0, 1} < set(listener.gradients_then[3]) | set(listener.gradients_then[2])
+    assert all(i in there for i, there in listener.gradients_then.items())
+
+
+def test_parameters_that_nothing_uses_are_announced_at_the_end_of_each_pass():
+    _, listener, _ = listened([0, 1])
+    assert listener.heard.index("use 4") > listener.heard.index("ran 1")
+    # Those behind it in line have waited for one that never came.
+    assert listener.gradients_then == {i: [0, 1, 2, 3] for i in range(6)}
+    assert all(param.grad.eq(0).all() for param in listener.params[4:])
+
+
+def test_a_layer_that_runs_twice_is_announced_before_it_runs_first():
+    _, listener, _ = listened([0, 0], layers=1)
+    assert listener.heard == ["use 0", "use 1", "ran 0", "ran 0", "grad 1", "grad 0"]
+
+
+def test_a_tensor_that_two_layers_share_is_announced_before_the_first_of_them_runs():
+    model = Rows([1, 0], layers=2)
+    model.layers[1].weight = model.layers[0].weight
+    listener = Listener(model)
+    one_step(model, Announcer(model, listener.params, listener))
+    assert listener.heard == ["use 0", "use 1", "use 2", "ran 1", "ran 0", "grad 2", "grad 1", "grad 0"]
+
+
+def test_frozen_parameters_are_not_announced():
+    model = Rows([0, 1], layers=2)
+    model.layers[0].requires_grad_(False)
+    listener = Listener(model)
+    one_step(model, Announcer(model, listener.params, listener))
+    assert listener.heard == ["ran 0", "use 0", "use 1", "ran 1", "grad 1", "grad 0"]
+
+
+def test_evaluation_announces_nothing():
+    model, listener, _ = listened([0, 1, 2])
+    listener.heard = []
+    with torch.no_grad():
+        model(torch.ones(2))
+    model(torch.ones(2)).backward()
+    state = {name: tensor.clone() for name, tensor in model.named_parameters()}
+    torch.func.functional_call(model, state, (torch.ones(2),))
+    assert [event for event in listener.heard if not event.startswith("ran")] == []
+
+
+def test_a_method_that_does_not_listen_costs_nothing():
+    model = Rows([0])
+    Announcer(model, parameters(model), Method(None, None))
+    assert not any(module._forward_pre_hooks for module in model.modules())
+    assert not any(param._post_accumulate_grad_hooks for param in model.parameters())

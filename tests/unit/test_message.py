@@ -1,0 +1,108 @@
+"""How payloads and lists of tensors are laid out to travel between processes."""
+
+import random
+
+import pytest
+import torch
+
+from thinwire.errors import MethodError
+from thinwire.traffic.ledger import KINDS
+from thinwire.transport import flat, message
+
+DTYPES = [
+    *(torch.float32, torch.float64, torch.float16, torch.bfloat16),
+    *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool),
+]
+
+
+def random_tensor(chance: random.Random) -> torch.Tensor:
+    """Of any type and up to four dimensions, which may be empty, in any order in memory."""
+    shape = [chance.choice([0, 1, 2, 3, 5]) for _ in range(chance.randrange(5))]
+    generator = torch.Generator().manual_seed(chance.randrange(2**31))
+    tensor = torch.randint(-100, 100, shape, generator=generator).to(chance.choice(DTYPES))
+    if tensor.dim() > 1 and chance.random() < 0.5:
+        tensor = tensor.transpose(0, -1)
+    if tensor.dim() > 0 and chance.random() < 0.3:
+        tensor = tensor[::2]
+    return tensor
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_payload_comes_back_as_it_was(seed):
+    chance = random.Random(seed)
+    payload = {kind: random_tensor(chance) for kind in chance.sample(KINDS, chance.randrange(len(KINDS) + 1))}
+    header, body = message.pack(payload, ragged=seed % 2 == 0)
+    assert (header.shape, header.dtype) == ((message.HEADER,), torch.int64)
+    assert (body.dim(), body.dtype) == (1, torch.uint8)
+    assert message.body_bytes(header) == len(body)
+    assert message.is_ragged(header) == (seed % 2 == 0)
+    # The body alone with its length, as the receiver has it.
+    back = message.unpack(header, body.clone())
+    assert list(back) == list(payload)
+    for kind, tensor in payload.items():
+        assert (back[kind].dtype, back[kind].shape) == (tensor.dtype, tensor.shape)
+        assert torch.equal(back[kind], tensor)
+
+
+def test_tensors_lie_where_they_can_be_used():
+    payload = {"control": torch.ones(3, dtype=torch.bool), "values": torch.ones(2, dtype=torch.float64)}
+    header, body = message.pack(payload, ragged=False)
+    back = message.unpack(header, body)
+    assert back["values"].data_ptr() == body.data_ptr() + 8
+    assert len(body) == 24
+
+
+def test_what_is_packed_is_a_copy():
+    tensor = torch.ones(3)
+    header, body = message.pack({"values": tensor}, ragged=False)
+    tensor.zero_()
+    assert message.unpack(header, body)["values"].tolist() == [1, 1, 1]
+
+
+def test_what_a_header_cannot_say_is_refused():
+    with pytest.raises(MethodError, match="a payload of 1 tensors has too many dimensions: flatten them"):
+        message.pack({"values": torch.zeros([1] * 60)}, ragged=False)
+    with pytest.raises(MethodError, match=r"type torch.complex64 cannot travel: view it as torch.uint8"):
+        message.pack({"values": torch.zeros(2, dtype=torch.complex64)}, ragged=False)
+
+
+def test_tensors_of_one_type_go_together():
+    tensors = [torch.zeros(1), torch.zeros(2).half(), torch.zeros(3), torch.zeros(4).double()]
+    assert [[len(t) for t in alike] for alike in flat.by_dtype(tensors)] == [[1, 3], [2], [4]]
+    assert flat.by_dtype([]) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_tensors_end_to_end_come_back_in_their_shapes(seed):
+    chance = random.Random(seed)
+    tensors = [random_tensor(chance).to(torch.float32) for _ in range(chance.randrange(1, 6))]
+    row = flat.Pool().take(tensors)
+    flat.fill(row, tensors)
+    assert row.tolist() == [number for tensor in tensors for number in tensor.flatten().tolist()]
+    for part, tensor in zip(flat.parts(row, tensors), tensors, strict=True):
+        assert torch.equal(part, tensor)
+
+
+def test_a_pool_gives_again_what_it_was_given_back():
+    pool, like = flat.Pool(), [torch.zeros(2), torch.zeros(3)]
+    first = pool.take(like)
+    second = pool.take(like)
+    assert first.data_ptr() != second.data_ptr()
+    pool.give_back(first)
+    assert pool.take([torch.zeros(5)]) is first
+    assert pool.take([torch.zeros(5).double()]).dtype == torch.float64
+    pool.give_back(second)
+    assert len(pool.take([torch.zeros(6)])) == 6
+    assert pool.take([torch.zeros(5)]) is second
+
+
+def test_means_are_taken_in_the_order_of_the_workers():
+    numbers = [1e8, 1.0, -1e8, 1.0]
+    mean = flat.mean_of((torch.tensor([number]) for number in numbers), 4)
+    # 1e8 + 1 is 1e8 in float32: in any other order there would be more.
+    assert mean.tolist() == [0.25]
+    halves = flat.mean_of((torch.tensor([40_000.0], dtype=torch.float16) for _ in numbers), 4)
+    assert halves.tolist() == [40_000]
+    own = torch.ones(2)
+    flat.mean_of(iter([own, torch.zeros(2)]), 2)
+    assert own.tolist() == [1, 1]
