@@ -25,6 +25,21 @@ def parts(flat: Tensor, like: list[Tensor]) -> list[Tensor]:
     return [piece.view(tensor.shape) for piece, tensor in zip(pieces, like)]
 
 
+def in_lots(tensors: list[Tensor], size: int) -> Iterator[list[Tensor]]:
+    """The numbers of the tensors in their order, as flat tensors, in lots of about `size` of them."""
+    lot: list[Tensor] = []
+    room = size
+    for tensor in tensors:
+        for piece in tensor.reshape(-1).split(size):
+            lot.append(piece)
+            room -= len(piece)
+            if room <= 0:
+                yield lot
+                lot, room = [], size
+    if lot:
+        yield lot
+
+
 class Pool:
     """Flat tensors that are used again: memory that is fresh at every step would be paged in every time."""
 
@@ -40,20 +55,3 @@ class Pool:
     def give_back(self, flat: Tensor) -> None:
         """Nobody needs it any more."""
         self._free.setdefault((flat.dtype, flat.device, len(flat)), []).append(flat)
-
-
-def mean_of(contributions: Iterator[Tensor], count: int) -> Tensor:
-    """The mean of `count` tensors, added in their order.
-
-    In 16 bits each is divided before it is added: a sum may overflow where the mean does not.
-    """
-    first = next(contributions)
-    if first.element_size() == 2:
-        total = first / count
-        for other in contributions:
-            total += other / count
-        return total
-    total = first.clone()
-    for other in contributions:
-        total += other
-    return total.div_(count)

@@ -1,8 +1,8 @@
 """The workers of one host meet in shared memory: what passes between them costs no network.
 
-Each has a segment that it writes and the others read, and a pipe to each of the others on which it says, with
-a digest of its call, that it has come to the next meeting point. Files of both are removed as soon as all
-have opened them, so nothing is left behind however a worker ends.
+Each has a segment, which all map, and a pipe to each of the others on which it says, with a digest of its call,
+how far it has come. Files of both are removed as soon as all have opened them, so nothing is left behind
+however a worker ends.
 """
 
 import mmap
@@ -22,6 +22,9 @@ from thinwire.transport import flat, message, metering
 FOLDER = Path("/dev/shm")
 # Segments grow in steps of this many bytes.
 _STEP = 2**20
+# Numbers of a mean that a worker adds before it lets the next one add its own to them: few enough to stay in
+# a cache, and to keep all workers busy; so many that telling the next one costs little beside them.
+_LOT = 2**18
 _HEADER_BYTES = 8 * message.HEADER
 _DIGEST_BYTES = 4
 
@@ -56,8 +59,8 @@ class SharedMemory:
                 own if other == rank else _Segment(folder / str(other)) for other in range(size)
             ]
             # Both ends for reading and writing: then opening them waits for nobody.
-            self._out = [os.open(folder / f"{rank}-{other}", os.O_RDWR) for other in self._others]
-            self._in = [os.open(folder / f"{other}-{rank}", os.O_RDWR) for other in self._others]
+            self._out = {other: os.open(folder / f"{rank}-{other}", os.O_RDWR) for other in self._others}
+            self._in = {other: os.open(folder / f"{other}-{rank}", os.O_RDWR) for other in self._others}
             meet()
         finally:
             if rank == 0:
@@ -71,7 +74,7 @@ class SharedMemory:
 
     def close(self) -> None:
         """Give segments and pipes back."""
-        for pipe in (*self._out, *self._in):
+        for pipe in (*self._out.values(), *self._in.values()):
             os.close(pipe)
         for segment in self._segments:
             segment.close()
@@ -79,22 +82,39 @@ class SharedMemory:
     def mean(self, tensors: list[Tensor], into: list[Tensor]) -> None:
         """Write the mean over the members of tensors of one type into others of the same shapes.
 
-        Worker r adds up the r-th part of everybody's, in the order of the ranks, and leaves it where its own
-        was; from there the others take it.
+        One sum for all lies in the segment of rank 0. Lot by lot, in the order of the ranks, each adds its
+        own to what the one before it has left in the cache; from there all take the mean.
         """
         dtype, count = tensors[0].dtype, sum(tensor.numel() for tensor in tensors)
-        self._own.reserve(count * dtype.itemsize)
-        flat.fill(self._own.view(dtype, count), tensors)
+        row = self._segments[0]
+        if self._rank == 0:
+            row.reserve(count * dtype.itemsize)
+        end = 0
+        for lot in flat.in_lots(tensors, _LOT):
+            start, end = end, end + sum(map(len, lot))
+            if self._rank > 0:
+                self._hear(self._rank - 1)
+            self._add(row.view(dtype, end)[start:], lot)
+            if self._rank + 1 < self._size:
+                self._tell(self._rank + 1)
         self._meet()
-        whole = [segment.view(dtype, count) for segment in self._segments]
-        parts = [row.tensor_split(self._size) for row in whole]
-        mine = (part[self._rank] for part in parts)
-        parts[self._rank][self._rank].copy_(flat.mean_of(mine, self._size))
+        torch._foreach_copy_(into, flat.parts(row.view(dtype, count), into))
         self._meet()
-        for owner in self._others:
-            parts[self._rank][owner].copy_(parts[owner][owner])
-        torch._foreach_copy_(into, flat.parts(whole[self._rank], into))
-        self._meet()
+
+    def _add(self, total: Tensor, lot: list[Tensor]) -> None:
+        """Add this worker's part; the first begins, and the last divides.
+
+        In 16 bits each is divided before it is added: a sum may overflow where the mean does not.
+        """
+        parts = flat.parts(total, lot)
+        divide_first = total.element_size() == 2
+        given = list(torch._foreach_div(lot, self._size)) if divide_first else lot
+        if self._rank == 0:
+            torch._foreach_copy_(parts, given)
+        else:
+            torch._foreach_add_(parts, given)
+        if self._rank == self._size - 1 and not divide_first:
+            total /= self._size
 
     def gather(self, payload: Payload, ragged: bool) -> list[Payload]:
         """Everybody's payload, in the order of the ranks."""
@@ -150,20 +170,27 @@ class SharedMemory:
         return message.unpack(header, body.clone() if copy else body)
 
     def _meet(self) -> None:
-        """Return when all members have come here.
+        """Return when all members have come here."""
+        for other in self._others:
+            self._tell(other)
+        for other in self._others:
+            self._hear(other)
+
+    def _tell(self, member: int) -> None:
+        """Say that this worker has come here."""
+        os.write(self._out[member], self._digest)
+
+    def _hear(self, member: int) -> None:
+        """Return when a member says so too.
 
         Raises:
-            MethodError: one of them with another call.
+            MethodError: it has come there with another call.
         """
-        for pipe in self._out:
-            os.write(pipe, self._digest)
-        heard = [os.read(pipe, _DIGEST_BYTES) for pipe in self._in]
-        for other, digest in zip(self._others, heard):
-            if digest != self._digest:
-                raise MethodError(
-                    f"the workers do not agree: rank {self._rank} has come to {self._words}, and rank "
-                    f"{other} to another"
-                )
+        if os.read(self._in[member], _DIGEST_BYTES) != self._digest:
+            raise MethodError(
+                f"the workers do not agree: rank {self._rank} has come to {self._words}, and rank "
+                f"{member} to another"
+            )
 
 
 class _Segment:
