@@ -96,13 +96,9 @@ def test_a_pool_gives_again_what_it_was_given_back():
     assert pool.take([torch.zeros(5)]) is second
 
 
-def test_means_are_taken_in_the_order_of_the_workers():
-    numbers = [1e8, 1.0, -1e8, 1.0]
-    mean = flat.mean_of((torch.tensor([number]) for number in numbers), 4)
-    # 1e8 + 1 is 1e8 in float32: in any other order there would be more.
-    assert mean.tolist() == [0.25]
-    halves = flat.mean_of((torch.tensor([40_000.0], dtype=torch.float16) for _ in numbers), 4)
-    assert halves.tolist() == [40_000]
-    own = torch.ones(2)
-    flat.mean_of(iter([own, torch.zeros(2)]), 2)
-    assert own.tolist() == [1, 1]
+def test_lots_hold_every_number_once_and_in_order():
+    tensors = [torch.arange(7), torch.arange(7, 9).view(2, 1), torch.arange(0), torch.arange(9, 20)]
+    lots = list(flat.in_lots(tensors, 4))
+    assert torch.cat([piece for lot in lots for piece in lot]).tolist() == list(range(20))
+    assert all(sum(map(len, lot)) < 2 * 4 for lot in lots)
+    assert list(flat.in_lots([], 4)) == []

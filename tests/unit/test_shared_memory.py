@@ -85,13 +85,29 @@ def finds_no_room(folder):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     channel = world_in(folder)
-    channel.mean([torch.ones(1000)]).wait()
+    channel.gather({"values": torch.ones(1000)}).wait()
     os.posix_fallocate = full
     # What has been reserved is there to stay.
-    channel.mean([torch.ones(1000)]).wait()
+    channel.gather({"values": torch.ones(1000)}).wait()
     with pytest.raises(UserError) as refused:
-        channel.mean([torch.ones(5_000_000)]).wait()
+        channel.gather({"values": torch.ones(5_000_000)}).wait()
     return str(refused.value)
+
+
+def adds(folder):
+    channel = world_in(folder)
+    # 1e8 + 3 is 1e8 in float32, so in another order nothing would be left.
+    one = torch.tensor([[1e8, -1e8, 3.0][channel.rank]])
+    half = torch.full((3,), 40_000.0, dtype=torch.float16)
+    channel.mean([one, half]).wait()
+    return one.tolist(), half.tolist()
+
+
+def test_means_are_taken_in_the_order_of_the_workers(tmp_path):
+    for one, half in processes.run(adds, WORKERS, tmp_path):
+        assert one == [1.0]
+        # Sums in 16 bits would not be finite.
+        assert half == [40_000] * 3
 
 
 def test_no_room_is_one_sentence(tmp_path):

@@ -1,8 +1,8 @@
 """The workers of one host meet in shared memory: what passes between them costs no network.
 
-Each has a segment, which all map, and a pipe to each of the others on which it says, with a digest of its call,
-how far it has come. Files of both are removed as soon as all have opened them, so nothing is left behind
-however a worker ends.
+Each has a segment, which all map, and a pipe to each of the others on which it says, with a digest of its
+call, how far it has come. Files of both are removed as soon as all have opened them, so nothing is left
+behind however a worker ends.
 """
 
 import mmap
