@@ -33,6 +33,8 @@ T = TypeVar("T")
 # What a worker encodes: tensors by kind (see traffic.ledger.KINDS). Any of them may be empty.
 Payload = dict[str, Tensor]
 
+# How many tensors of a call are told one by one.
+_TOLD = 4
 # Bytes of the length that goes with a tensor whose size the receiver cannot know.
 SIZE_BYTES = 8
 
@@ -57,9 +59,11 @@ class Call:
     fresh: bool = False  # is the mean a new tensor, and what was handed over left as it was?
 
     def describe(self) -> str:
-        """The call in words: all that the members must agree on."""
+        """The call in words, in which the members must agree; of many tensors the first ones."""
         about = [self.kind, self.key]
-        about += [f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in self.tensors]
+        about += [f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in self.tensors[:_TOLD]]
+        if len(self.tensors) > _TOLD:
+            about.append(f"... {len(self.tensors)} tensors of {nbytes(self.tensors)} bytes")
         about += [
             kind if self.ragged else f"{kind} of {nbytes([tensor])} bytes"
             for kind, tensor in self.payload.items()

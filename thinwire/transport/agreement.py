@@ -40,8 +40,9 @@ class CallLog:
     def note(self, call: Call) -> None:
         """Enter a call."""
         words = call.describe()
+        shapes = [tuple(tensor.shape) for tensor in call.tensors]
         self.count += 1
-        self.digest = crc32(words.encode(), self.digest)
+        self.digest = crc32(f"{words}{shapes}".encode(), self.digest)
         self._last.append(words)
 
     def last(self) -> dict[str, str]:
