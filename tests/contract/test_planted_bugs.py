@@ -210,11 +210,11 @@ APART = {
     ),
     "another shape on a node": (
         "run.node.mean([torch.ones(4, 1) if odd else torch.ones(4)]).wait()",
-        r"rank 0 has come to call 4 on run.node, mean\(values, float32\[4, 1\]\), and rank 1 to another",
+        r"rank 1 has come to call 4 on run.node, mean\(values, float32\[4\]\), and rank 0 to another",
     ),
     "another size on a node": (
         "run.node.mean([torch.ones(500_000 if odd else 4)]).wait()",
-        r"rank 0 has come to call 4 on run.node, mean\(values, float32\[500000\]\), and rank 1 to another",
+        r"rank 1 has come to call 4 on run.node, mean\(values, float32\[4\]\), and rank 0 to another",
     ),
     "another verb on a node": (
         """

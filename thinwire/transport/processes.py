@@ -193,7 +193,7 @@ class Processes:
             made = {rank: said[key]["calls"][0] for rank, said in enumerate(heard) if key in said}
             raise MethodError(
                 f"the workers do not agree on run.{key.split('/')[0]}: "
-                + (told or f"the calls of the ranks ({made}) differ in a shape, or long ago")
+                + (told or f"by rank they have made {made} calls, which differ in number or in a shape")
             )
         require_received(heard)
 
