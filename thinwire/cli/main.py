@@ -5,6 +5,7 @@ sentence; 3 a rank could not go on, and has left its last words; 128 + N interru
 """
 
 import argparse
+import os
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -117,6 +118,8 @@ def _add_fingerprint(command: argparse.ArgumentParser) -> None:
 def main() -> Never:
     """Run the command that was given, and exit."""
     arguments = _parser().parse_args()
+    # What torch says of sockets, on a page with its own stack, thinwire says in a sentence.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
     # Imported when asked for, because torch takes its time.
     command = import_module(f"thinwire.cli.{arguments.command}")
     try:

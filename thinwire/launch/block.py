@@ -6,6 +6,8 @@ and published when all have, so that an interrupted block goes on where it was.
 """
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,13 +26,13 @@ from thinwire.files import sha256
 from thinwire.launch import last_words
 from thinwire.launch.bury import NO_RESULT, bury
 from thinwire.launch.placement import srun
+from thinwire.launch.watch import CANNOT_GO_ON
 from thinwire.record import Record
 from thinwire.train.places import data_folder, partial_folder, record_folder
 
 # A run whose ranks were lost is started again, from its last checkpoint, before it counts as failed.
 ATTEMPTS = 3
-# Slurm requeues a job that it preempts only if it is still there when the grace time is over.
-_LONGEST_GRACE_SECONDS = 600
+_POLL_SECONDS = 10.0
 _STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
@@ -48,7 +50,7 @@ def measure(cells: Sequence[Cell], results: Path, say: Callable[[str], None]) ->
             continue
         code = _until_it_ends(cell, results, say)
         if code in NO_RESULT and code != 0:
-            _wait_for_a_requeue(code)
+            _wait_for_a_requeue()
             return code
     for cell in cells:
         record.put_in_place(partial_folder(results, cell), record_folder(results, cell))
@@ -89,6 +91,8 @@ def _until_it_ends(cell: Cell, results: Path, say: Callable[[str], None]) -> int
 
 def _start(cell: Cell, results: Path) -> int:
     """One `thinwire run`, on all nodes of a Slurm allocation or on this machine; gives its exit code."""
+    words = partial_folder(results, cell) / record.LAST_WORDS
+    shutil.rmtree(words, ignore_errors=True)
     command = [sys.executable, "-m", "thinwire", "run", cell.suite, cell.path]
     command += ["--results", str(results), "--fingerprint", cell.fingerprint, "--hold"]
     here = "SLURM_JOB_ID" not in os.environ
@@ -98,6 +102,9 @@ def _start(cell: Cell, results: Path) -> int:
     # Slurm sends its signals to the ranks itself, and a second one would stop them at once.
     with _handing_on(process if here else None):
         code = process.wait()
+    if code in NO_RESULT and not here and any(not left.vanished for left in last_words.read(words)):
+        # srun gives the highest code, which is 143 if it has ended a rank itself because another had died.
+        return CANNOT_GO_ON
     return 128 - code if code < 0 else code
 
 
@@ -117,6 +124,15 @@ def _handing_on(process: "subprocess.Popen[bytes] | None") -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _wait_for_a_requeue(code: int) -> None:
-    if "SLURM_JOB_ID" in os.environ and code == 128 + signal.SIGTERM:
-        time.sleep(_LONGEST_GRACE_SECONDS)
+def _wait_for_a_requeue() -> None:
+    """Slurm starts a job that it preempts again only if it is still there at the end of its grace."""
+    while _preempted():
+        time.sleep(_POLL_SECONDS)
+
+
+def _preempted() -> bool:
+    if "SLURM_JOB_ID" not in os.environ:
+        return False
+    command = ["scontrol", "show", "job", os.environ["SLURM_JOB_ID"]]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return re.search(r"\bPreemptTime=\d", said) is not None

@@ -3,7 +3,9 @@
 import os
 import re
 import socket
+import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 
 from thinwire.cluster import Cluster
 from thinwire.errors import UserError
@@ -11,6 +13,8 @@ from thinwire.transport.rendezvous import Placement
 
 # Ports for the ranks of a Slurm step to meet at, unless MASTER_PORT says another.
 _FIRST_PORT, _PORTS = 20000, 20000
+# A rank that ends leaves the others so long to notice, and to say what they were doing; then srun ends them.
+_WAIT_SECONDS = 30
 
 
 def from_environment(variables: Mapping[str, str] = os.environ) -> Placement | None:
@@ -49,7 +53,8 @@ def srun(workers: int, nodes: int) -> list[str]:
         f"--ntasks={workers}",
         f"--ntasks-per-node={workers // nodes}",
         "--distribution=block",
-        "--kill-on-bad-exit=1",
+        "--kill-on-bad-exit=0",
+        f"--wait={_WAIT_SECONDS}",
     ]
 
 
@@ -90,7 +95,8 @@ def _slurm(variables: Mapping[str, str]) -> Placement:
         workers=_number(variables, "SLURM_STEP_NUM_TASKS", "srun"),
         place=_number(variables, "SLURM_LOCALID", "srun"),
         node=variables.get("SLURMD_NODENAME") or socket.gethostname(),
-        host=variables.get("MASTER_ADDR") or first_host(_text(variables, "SLURM_STEP_NODELIST", "srun")),
+        host=variables.get("MASTER_ADDR")
+        or address_of(first_host(_text(variables, "SLURM_STEP_NODELIST", "srun"))),
         port=_number(variables, "MASTER_PORT", "srun") if "MASTER_PORT" in variables else derived,
         launcher="srun",
     )
@@ -102,6 +108,19 @@ def first_host(nodes: str) -> str:
     if first is None:
         raise UserError(f"SLURM_STEP_NODELIST is {nodes!r}, which is no list of hosts")
     return "".join(part or "" for part in first.groups())
+
+
+def address_of(node: str) -> str:
+    """Where a node of Slurm's is reached: its name, or what Slurm has where no host is called so."""
+    with suppress(socket.gaierror):
+        socket.getaddrinfo(node, None)
+        return node
+    with suppress(OSError):
+        command = ["scontrol", "--oneliner", "show", "node", node]
+        said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        if known := re.search(r"\bNodeAddr=(\S+)", said):
+            return known[1]
+    return node
 
 
 def _text(variables: Mapping[str, str], name: str, launcher: str) -> str:

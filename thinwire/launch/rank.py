@@ -59,7 +59,13 @@ def run(
         with writing(words):
             shutil.rmtree(words, ignore_errors=True)
             words.mkdir(parents=True)
-    join(placement, min(RENDEZVOUS_SECONDS, suite.hang_seconds))
+    try:
+        join(placement, min(RENDEZVOUS_SECONDS, suite.hang_seconds))
+    except UserError as error:
+        # Rank 0, which speaks for all, may be the one that is missing.
+        if placement.rank != 0:
+            print(f"thinwire: {error}", file=sys.stderr)
+        raise
     watch = Watch(placement, words, partial / record.LOG, suite.hang_seconds)
     attempt = None
     alike = False  # would an error now be raised in all ranks?

@@ -11,10 +11,11 @@ from thinwire.cluster import Cluster
 
 
 def about_this_process(device: torch.device) -> dict[str, Any]:
-    """Where a rank runs: its host, the cores that it may use, its device."""
+    """Where a rank runs: its host, its node in Slurm, the cores that it may use, its device."""
     cuda = device.type == "cuda"
     return {
         "host": socket.gethostname(),
+        "node": os.environ.get("SLURMD_NODENAME", socket.gethostname()),
         "cores": sorted(os.sched_getaffinity(0)),
         "device": str(torch.cuda.get_device_properties(device).uuid) if cuda else "cpu",
     }
