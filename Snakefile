@@ -10,6 +10,7 @@
 import json
 import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -63,6 +64,7 @@ localrules:
 onstart:
     if workflow.executor_plugin.name == "slurm":
         require_slurm(workflow.resource_settings.default_resources.args)
+        require_no_jobs()
 
 
 rule all:

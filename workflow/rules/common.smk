@@ -56,6 +56,18 @@ def require_slurm(defaults):
         )
 
 
+def require_no_jobs():
+    """Before jobs are sent: a snakemake that was killed has left none here, which would be sent twice."""
+    asked = ["squeue", "--me", "--noheader", "--format=%i %Z %k"]
+    lines = subprocess.run(asked, capture_output=True, text=True).stdout.splitlines()
+    left = [line.split()[0] for line in lines if f" {Path.cwd()} rule_" in line]
+    if left:
+        sys.exit(
+            f"thinwire: an earlier snakemake has left jobs here: let them end, or stop them with scancel "
+            f"{' '.join(left)}, which loses nothing, and start again"
+        )
+
+
 wildcard_constraints:
     suite="|".join(SUITES),
     cell=r"[^/]+/[^/]+/[^/]+/w\d+(n\d+)?/seed\d+",
