@@ -59,13 +59,7 @@ def run(
         with writing(words):
             shutil.rmtree(words, ignore_errors=True)
             words.mkdir(parents=True)
-    try:
-        join(placement, min(RENDEZVOUS_SECONDS, suite.hang_seconds))
-    except UserError as error:
-        # Rank 0, which speaks for all, may be the one that is missing.
-        if placement.rank != 0:
-            print(f"thinwire: {error}", file=sys.stderr)
-        raise
+    join(placement, min(RENDEZVOUS_SECONDS, suite.hang_seconds))
     watch = Watch(placement, words, partial / record.LOG, suite.hang_seconds)
     attempt = None
     alike = False  # would an error now be raised in all ranks?
@@ -73,10 +67,10 @@ def run(
         device = device_of(cell, placement.place)
         transport = Processes(cluster, device, backend_of(device, cell.backend), watch.doing)
         watch.calls = transport.calls
-        nodes = transport.share([placement.node])
+        transport.nodes = transport.share([placement.node])
         alike = True
         if placement.launcher != "fork":
-            require_places(cluster, nodes)
+            require_places(cluster, transport.nodes)
         attempt = Attempt(cell, results, suite.checkpoint_every_seconds, hold, transport)
         attempt.notes.append(f"{cell.workers} ranks are ready after {time.monotonic() - began:.2f} s")
         code = train(attempt)

@@ -54,6 +54,7 @@ class Processes:
         """
         rank = dist.get_rank()
         self.ranks: Sequence[int] = [rank]
+        self.nodes: list[str] = []  # of all ranks by name, where that is known
         self._doing = doing
         self._control = dist.new_group(backend="gloo")
         run = self.share([uuid.uuid4().hex])[0]
@@ -176,7 +177,10 @@ class Processes:
             first, (status, reason) = next(iter(ended.items()))
             # What has come to all of them alike is no matter of one rank.
             alike = len(ended) == len(words) and all(other == [status, reason] for other in ended.values())
-            raise Ended((status, reason if alike or reason is None else f"rank {first}: {reason}"))
+            if alike or reason is None:
+                raise Ended((status, reason))
+            who = f"rank {first} on {self.nodes[first]}" if self.nodes else f"rank {first}"
+            raise Ended((status, f"{who}: {reason}"))
         return words
 
     def check_agreement(self) -> None:
