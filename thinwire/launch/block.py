@@ -95,7 +95,8 @@ def _start(cell: Cell, results: Path) -> int:
     shutil.rmtree(words, ignore_errors=True)
     command = [sys.executable, "-m", "thinwire", "run", cell.suite, cell.path]
     command += ["--results", str(results), "--fingerprint", cell.fingerprint, "--hold"]
-    here = "SLURM_JOB_ID" not in os.environ
+    # A job of one task runs this in a step of its own, which leaves no room for another.
+    here = "SLURM_JOB_ID" not in os.environ or cell.workers == 1
     if not here:
         command = srun(cell.workers, cell.nodes) + command
     process = subprocess.Popen(command, start_new_session=True)
