@@ -1,0 +1,59 @@
+"""What `snakemake --profile slurm` says where there is no Slurm, and before anything is sent."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from thinwire.plugins import ROOT
+
+
+@pytest.fixture(scope="module")
+def snakemake(project, tmp_path_factory):
+    """Runs it with hardly a program in the path; `programs` are there beside, and do nothing."""
+    shutil.copytree(ROOT / "slurm", project.folder / "slurm")
+
+    def run(*arguments, programs=()):
+        path = tmp_path_factory.mktemp("bin")
+        for name in ("bash", "sh", "git", "which"):
+            found = shutil.which(name)
+            if found is not None:
+                (path / name).symlink_to(found)
+        for name in programs:
+            (path / name).symlink_to("/bin/true")
+        command = [sys.executable, "-m", "snakemake", "--profile", "slurm", *arguments]
+        return subprocess.run(
+            command,
+            cwd=project.folder,
+            env={**project.environment(), "PATH": os.fspath(path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def test_the_plan_of_the_paper_needs_no_slurm(snakemake):
+    answer = snakemake("-n", "--config", "suites=paper")
+    assert answer.returncode == 0, answer.stderr
+    # Three data sets, three models, three sizes, five repetitions.
+    assert re.search(r"measure_paper +135\n", answer.stdout + answer.stderr)
+
+
+def test_a_machine_without_slurm_is_said_in_a_sentence(snakemake):
+    refused = snakemake("--config", "suites=tiny")
+    assert refused.returncode == 1
+    assert "thinwire: there is no Slurm here (sbatch is not found)" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_a_profile_without_an_account_is_said_before_anything_is_made(snakemake, project):
+    refused = snakemake("--config", "suites=tiny", programs=("sbatch",))
+    assert refused.returncode == 1
+    assert "thinwire: slurm/config.yaml names no slurm_account: write yours there" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    assert not (project.folder / "results").exists()
