@@ -62,7 +62,7 @@ AccountingStoragePass={folder}/munge.socket
 AccountingStorageEnforce=associations
 {nodes}
 PartitionName=gpu Nodes=ALL Default=YES MaxTime=60 DefaultTime=10 PriorityTier=1 PreemptMode=OFF
-PartitionName=low Nodes=ALL MaxTime=60 DefaultTime=10 PriorityTier=1 PreemptMode=REQUEUE GraceTime=2
+PartitionName=low Nodes=ALL MaxTime=60 DefaultTime=10 PriorityTier=1 PreemptMode=REQUEUE GraceTime=10
 PartitionName=high Nodes=ALL MaxTime=60 DefaultTime=10 PriorityTier=2 PreemptMode=OFF
 """
 NODE = (
@@ -122,6 +122,7 @@ class Slurm:
         self.nodes = [f"node{i}" for i in range(nodes)]
         self.cpus, self.gpus, self.memory = cpus, gpus, memory
         self.daemons: list[subprocess.Popen] = []
+        self.submitted: list[str] = []
 
     def __enter__(self) -> "Slurm":
         self.lock = LOCK.open("w")
@@ -161,7 +162,15 @@ class Slurm:
     def submit(self, script: str, *options: str) -> str:
         """Submit a shell script with sbatch; the job's number."""
         head = ["sbatch", "--parsable", "--account", self.account, f"--output={self.folder}/%j.txt"]
-        return self(*head, *options, "--wrap", script)
+        self.submitted.append(self(*head, *options, "--wrap", script))
+        return self.submitted[-1]
+
+    def end_submitted(self) -> None:
+        """Cancel what was submitted here, and wait until it is gone; other jobs go on."""
+        for job in self.submitted:
+            self("scancel", job)
+        until("they have ended", lambda: {self.state(job) for job in self.submitted} <= {*ENDS})
+        self.submitted = []
 
     def output(self, job: str) -> str:
         """What a job has said so far."""

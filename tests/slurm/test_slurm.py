@@ -1,10 +1,18 @@
-"""The Slurm that the tests have is a real one: it places, counts, signals, requeues and drains."""
+"""thinwire on a real Slurm: grids end well, whatever happens to their jobs; and the Slurm is a real one.
+
+All grids are started at once and go on beside the tests, which wait for what they need.
+"""
 
 import re
+import socket
+import subprocess
+import sys
 
+import pandas as pd
 import pytest
 
-from tests.slurm.cluster import until
+from tests.slurm.cluster import Slurm, free_ports, until
+from tests.slurm.pipeline import Pipeline
 
 ENVIRONMENT = (
     'srun --nodes=2 --ntasks=4 --ntasks-per-node=2 sh -c \'env | grep -E "{}" | sort | tr "\\n" " "; echo\''
@@ -18,9 +26,79 @@ LISTENS = (
 
 @pytest.fixture(autouse=True)
 def _leaves_nothing(slurm):
-    assert slurm.idle()
     yield
-    slurm.clear()
+    slurm.end_submitted()
+
+
+HEAD = "import os, signal\nimport thinwire\n\n\nclass Method(thinwire.Method):\n    def sync_weights(self):\n"
+IN_RANK_1 = "        if self.run.world.rank == 1 and self.run.step == 5:\n            "
+BROKEN = {
+    "raises": HEAD + IN_RANK_1 + "raise RuntimeError('out of luck')\n",
+    "dies": HEAD + IN_RANK_1 + "os.kill(os.getpid(), signal.SIGKILL)\n",
+    # Only the first time.
+    "stops": HEAD
+    + IN_RANK_1
+    + "if not os.path.exists('stopped'):\n                open('stopped', 'w')\n"
+    + "                os.kill(os.getpid(), signal.SIGSTOP)\n",
+}
+METHODS = ["ssgd", "top_k", "hsgd"]
+MUCH_MEMORY = 120_000  # of a node: two jobs that want so much cannot be there together
+
+
+@pytest.fixture(scope="module")
+def pipelines(slurm, tmp_path_factory):
+    """All grids; as they are sent, a node is drained, so that their jobs have to wait."""
+    folder = tmp_path_factory.mktemp
+
+    grid = Pipeline(folder("grid"), *METHODS, size="{workers: 4, nodes: 2}", repetitions=2)
+    failing = Pipeline(folder("failing"), *BROKEN, "ssgd")
+    for name, text in BROKEN.items():
+        failing.write(f"methods/{name}.py", text)
+    limited = Pipeline(folder("limited"), "waits", epochs=8)
+    limited.edit("slurm/config.yaml", "runtime: 10", "runtime: 1 * attempt")
+    # Slurm gives itself half a minute more, of one.
+    limited.edit("workflow/rules/common.smk", "SAVING_SECONDS = 120", "SAVING_SECONDS = 10")
+    preempted = Pipeline(folder("preempted"), "waits", epochs=8)
+    preempted.edit("slurm/config.yaml", "slurm_partition: gpu", "slurm_partition: low")
+    preempted.edit("slurm/config.yaml", "mem_mb: 1000", f"mem_mb: {MUCH_MEMORY}")
+    cancelled = Pipeline(folder("cancelled"), "ssgd", "waits", epochs=8)
+    single = Pipeline(folder("single"), "ssgd", size="1")
+    crashed = Pipeline(folder("crashed"), "waits", epochs=8)
+    made = {
+        "grid": grid,
+        "failing": failing,
+        "limited": limited,
+        "preempted": preempted,
+        "cancelled": cancelled,
+        "crashed": crashed,
+        "single": single,
+    }
+    slurm("scontrol", "update", "nodename=node1", "state=drain", "reason=test")
+    try:
+        for each in made.values():
+            each.start()
+        until("their jobs wait", lambda: all(each.jobs(slurm) for each in made.values()), 120)
+        yield made
+    finally:
+        for each in made.values():
+            each.stop()
+        slurm.clear()
+
+
+def test_jobs_wait_for_a_drained_node(pipelines, slurm):
+    """That they end well when it is back is what the tests of each say."""
+    until("they wait for it", lambda: "DRAINED" in slurm("squeue", "--noheader", "--format=%R"))
+    assert set(slurm("squeue", "--noheader", "--format=%T").split()) == {"PENDING"}
+    slurm("scontrol", "update", "nodename=node1", "state=resume")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The curve of an uninterrupted run of `waits`, without Slurm."""
+    project = Pipeline(tmp_path_factory.mktemp("whole"), "waits", epochs=8)
+    project.go()
+    project.alone("digits/cnn/waits/w2n2/seed0", "results")
+    return project.curve("waits")
 
 
 def environments(text):
@@ -99,3 +177,214 @@ def test_a_drained_node_takes_no_job_until_it_resumes(slurm):
     )
     slurm("scontrol", "update", "nodename=node1", "state=resume")
     slurm.wait(job, "COMPLETED")
+
+
+def test_a_snakemake_that_was_killed_does_not_send_jobs_twice(pipelines, slurm, whole):
+    crashed = pipelines["crashed"]
+    crashed.until_it_trains()
+    crashed.kill()
+    (job,) = crashed.jobs(slurm)
+    profile = ("snakemake", "--profile", "slurm", "--config", "suites=grid")
+    assert crashed.python(*profile, "--unlock").returncode == 0
+    again = crashed.python(*profile)
+    assert again.returncode == 1
+    assert (
+        f"thinwire: an earlier snakemake has left jobs here: let them end, or stop them with scancel {job},"
+        in (again.stderr)
+    )
+    beside = crashed.python("thinwire", "measure", "grid", "digits/cnn/w2n2/seed0")
+    assert beside.returncode == 2
+    assert "another process is at work on grid/digits/cnn/waits/w2n2/seed0" in beside.stderr
+    crashed.go()
+    slurm.wait(job, "COMPLETED", 100)
+    made = crashed.record("waits")
+    crashed.start()
+    crashed.until_it_ends()
+    assert crashed.record("waits") == made  # it was not run again
+    pd.testing.assert_frame_equal(crashed.curve("waits"), whole, check_exact=True)
+
+
+def test_a_cancelled_job_goes_on_in_the_next_attempt(pipelines, slurm, whole):
+    cancelled = pipelines["cancelled"]
+    cancelled.until_it_trains()
+    (job,) = cancelled.jobs(slurm)
+    slurm("scancel", job)
+    cancelled.until_log("goes on after step")
+    cancelled.go()
+    cancelled.until_published()
+    assert "Trying to restart job" in cancelled.said
+    assert "digits/cnn/ssgd/w2n2/seed0: finished before" in cancelled.log
+    assert job_of(cancelled.record("ssgd")) == job
+    assert job_of(cancelled.record("waits")) != job
+    pd.testing.assert_frame_equal(cancelled.curve("waits"), whole, check_exact=True)
+
+
+def test_a_preempted_job_goes_on_when_slurm_starts_it_again(pipelines, slurm, whole):
+    preempted = pipelines["preempted"]
+    preempted.until_it_trains()
+    (job,) = preempted.jobs(slurm)
+    other = slurm.submit("true", "--partition=high", "--nodes=2", f"--mem={MUCH_MEMORY}")
+    slurm.wait(other, "COMPLETED", 100)
+    preempted.until_log("goes on after step")
+    preempted.go()
+    preempted.until_published()
+    assert "interrupted after step" in preempted.log_of("waits")
+    # The same job: snakemake has noticed nothing.
+    assert "Trying to restart job" not in preempted.said
+    assert job_of(preempted.record("waits")) == job
+    assert "Restarts=1" in slurm("scontrol", "show", "job", job)
+    pd.testing.assert_frame_equal(preempted.curve("waits"), whole, check_exact=True)
+
+
+def test_a_job_that_comes_to_its_time_limit_goes_on_with_more_time(pipelines, whole):
+    limited = pipelines["limited"]
+    limited.until_log("interrupted after step")
+    limited.go()
+    limited.until_published()
+    assert "interrupted by SIGUSR1; the next `thinwire run` goes on from here" in limited.failed_jobs
+    assert "goes on after step" in limited.log_of("waits")
+    assert limited.record("waits").interruptions >= 1
+    pd.testing.assert_frame_equal(limited.curve("waits"), whole, check_exact=True)
+
+
+@pytest.fixture(scope="module")
+def grid(pipelines):
+    pipelines["grid"].until_published()
+    return pipelines["grid"]
+
+
+def job_of(record):
+    return record.provenance["environment"]["SLURM_JOB_ID"]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_block_is_measured_in_one_job_on_both_nodes(grid, seed):
+    made = [grid.record(method, seed) for method in METHODS]
+    assert {(record.kind, record.status, record.reason) for record in made} == {("measured", "done", None)}
+    assert {record.no_time_because for record in made} == {"its 2 nodes were 1 machine"}
+    assert len({job_of(record) for record in made}) == 1
+    for record in made:
+        assert [rank["node"] for rank in record.provenance["ranks"]] == ["node0", "node0", "node1", "node1"]
+
+
+def test_each_repetition_begins_with_another_method(grid):
+    def order(seed):
+        records = [grid.record(method, seed) for method in METHODS]
+        began = sorted(records, key=lambda record: record.provenance["started"])
+        return [record.cell["method"]["label"] for record in began]
+
+    assert order(0) == ["ssgd", "top_k", "hsgd"]
+    assert order(1) == ["top_k", "hsgd", "ssgd"]
+    assert job_of(grid.record("ssgd", 0)) != job_of(grid.record("ssgd", 1))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_measured_cell_learns_and_sends_what_it_does_in_process(grid, method):
+    grid.alone(f"digits/cnn/{method}/w4n2/seed0", "alone", "--transport", "inprocess")
+    pd.testing.assert_frame_equal(
+        grid.traffic(method), grid.traffic(method, results="alone"), check_exact=True
+    )
+    pd.testing.assert_frame_equal(
+        grid.curve(method), grid.curve(method, results="alone"), check_exact=False, rtol=1e-3, atol=0.3
+    )
+
+
+def test_a_run_of_one_worker_is_a_job_of_one_task(pipelines):
+    pipelines["single"].until_published()
+    assert pipelines["single"].record("ssgd").status == "done"
+
+
+@pytest.fixture(scope="module")
+def failing(pipelines):
+    pipelines["failing"].until_published()
+    return pipelines["failing"]
+
+
+def test_what_a_rank_raises_is_the_reason_of_its_run_and_the_others_go_on(failing):
+    made = failing.record("raises")
+    assert (made.kind, made.status) == ("measured", "failed")
+    assert made.reason == "rank 1 on node1: RuntimeError: out of luck (methods/raises.py, line 8)"
+    assert failing.record("ssgd").status == "done"
+
+
+def test_a_rank_that_dies_is_tried_again_from_its_checkpoint_and_then_is_the_reason(failing):
+    made = failing.record("dies")
+    assert made.status == "failed"
+    assert made.reason is not None
+    assert made.reason.startswith("rank 1 on node1 is gone; it last ")
+    assert len(re.findall("/dies/.* exit code", failing.log)) == 3
+    assert failing.log_of("dies").count("goes on after step") == 2
+    assert "stacks of rank 0 on node0" in failing.log_of("dies")
+
+
+def test_a_rank_that_hangs_is_ended_and_tried_again(failing):
+    made = failing.record("stops")
+    assert (made.status, made.interruptions) == ("done", 1)
+    assert "rank 1 on node1 has not been heard of for 15 s" in failing.log
+
+
+def srun(project, *arguments, suite="grid", method="ssgd", script="", **variables):
+    """Start the ranks of a cell by hand, with results of their own; gives the process."""
+    cell = (suite, f"digits/cnn/{method}/w4n2/seed0")
+    run = [sys.executable, "-m", "thinwire", "run", *cell, "--results", "by_hand"]
+    return subprocess.Popen(
+        [
+            "srun",
+            f"--account={Slurm.account}",
+            "--nodes=2",
+            *arguments,
+            "sh",
+            "-c",
+            f'{script} exec "$@"',
+            "-",
+            *run,
+        ],
+        cwd=project.folder,
+        env={**project.environment(), **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_one_cell_by_hand_and_what_is_wrong_is_said_in_a_sentence(grid):
+    assert grid.python("thinwire", "data", "digits", "--results", "by_hand").returncode == 0
+    impatient = (grid.folder / "config/grid.yaml").read_text() + "hang_seconds: 5\n"
+    grid.write("config/impatient.yaml", impatient)
+    (nobody,) = free_ports(1)
+    layout = ("--ntasks=4", "--ntasks-per-node=2")
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        right = srun(grid, *layout)
+        three = srun(grid, "--ntasks=3")
+        cyclic = srun(grid, *layout, "--distribution=cyclic", method="top_k")
+        no_port = srun(grid, *layout, "--wait=1", method="hsgd", MASTER_PORT=str(port))
+        no_host = srun(
+            grid,
+            *layout,
+            suite="impatient",
+            script="[ $SLURM_PROCID != 0 ] || exit 0;",
+            MASTER_ADDR="127.0.0.1",
+            MASTER_PORT=str(nobody),
+        )
+        for process, sentence in (
+            (three, "srun: there are 3 ranks, but the cell has 4 workers on 2 nodes: srun --nodes=2 "),
+            (cyclic, "but the ranks sit on node0, node1, node0, node1: srun --nodes=2 "),
+            (no_port, f"port {port} is taken on {socket.gethostname()}: set MASTER_PORT to one that is free"),
+            (no_host, f"rank 1 on node0 could not reach rank 0 at 127.0.0.1:{nobody} within 5 s: see that "),
+        ):
+            _, errors = process.communicate(timeout=200)
+            assert process.returncode != 0
+            assert re.search(f"^thinwire: .*{re.escape(sentence)}", errors, re.MULTILINE), errors
+            assert "Traceback" not in errors
+            assert "frame #" not in errors
+        answer, errors = right.communicate(timeout=200)
+    assert right.returncode == 0, errors
+    assert answer.count("done: accuracy") == 1
+    pd.testing.assert_frame_equal(grid.curve("ssgd", results="by_hand"), grid.curve("ssgd"), check_exact=True)
+
+
+def test_every_snakemake_ends_well_and_has_its_tables(pipelines):
+    for pipeline in pipelines.values():
+        pipeline.until_it_ends()
+        assert (pipeline.folder / "results/tables/grid/summary.md").exists()

@@ -1,0 +1,171 @@
+"""A copy of the project whose snakemake sends jobs to the Slurm of the tests, beside others that do."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from tests.slurm.cluster import Slurm, until
+from tests.workflow.conftest import Project
+from thinwire import record
+from thinwire.plugins import ROOT
+
+# What a user sets in slurm/config.yaml, and what spares a small grid long pauses.
+SETTINGS = {
+    'slurm_account: ""': f"slurm_account: {Slurm.account}",
+    'slurm_partition: ""': "slurm_partition: gpu",
+    "mem_mb: 16000 * attempt": "mem_mb: 1000",
+    "runtime: 360 * attempt": "runtime: 10",
+    "status-checks: 10": "status-checks: 1",
+    "latency-wait: 60": "latency-wait: 5",
+}
+# Trains quickly as soon as there is a file `go`; until then it can be interrupted at leisure.
+WAITS = '''"""Waits."""
+
+import time
+from pathlib import Path
+
+import thinwire
+
+
+class Method(thinwire.Method):
+    def sync_weights(self):
+        self.run.world.mean(self.run.weights, kind="weights").wait()
+        if not Path("go").exists():
+            time.sleep(2)
+'''
+
+
+class Pipeline(Project):
+    """One copy, with one suite, `grid`, of workers that are processes."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *methods: str,
+        epochs: int = 2,
+        size: str = "{workers: 2, nodes: 2}",
+        repetitions: int = 1,
+    ) -> None:
+        super().__init__(folder)
+        shutil.copytree(ROOT / "slurm", folder / "slurm")
+        for before, after in SETTINGS.items():
+            self.edit("slurm/config.yaml", before, after)
+        self.write("methods/waits.py", WAITS)
+        more = f"transport: processes\ncheckpoint_every_seconds: 0\nbaseline: {methods[0]}\n"
+        self.suite("grid", f"{{{': , '.join(methods)}: }}", epochs, f"[{size}]", more)
+        self.edit("config/grid.yaml", "repetitions: 1", f"repetitions: {repetitions}")
+        self.runs = len(methods) * repetitions
+
+    def edit(self, path: str, before: str, after: str) -> None:
+        """Replace what stands exactly once in a file."""
+        text = (self.folder / path).read_text()
+        assert text.count(before) == 1, f"{path}: {before}"
+        self.write(path, text.replace(before, after))
+
+    def start(self) -> None:
+        """Start snakemake, and go on."""
+        command = [sys.executable, "-m", "snakemake", "--profile", "slurm", "--config", "suites=grid"]
+        with (self.folder / "said.txt").open("a") as said:
+            self.process = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+                start_new_session=True,
+            )
+
+    def until_published(self) -> None:
+        """Until the jobs have published all records; snakemake may take a minute more to notice."""
+        pattern = f"results/runs/grid/*/*/*/*/*/{record.RUN}"
+        until(
+            "all is published", lambda: len([*self.folder.glob(pattern)]) == self.runs or self._ended(), 240
+        )
+
+    def until_it_ends(self) -> None:
+        """Until snakemake has ended well."""
+        assert self.process.wait(timeout=240) == 0, f"{self.said}\n{self.log}"
+
+    def kill(self) -> None:
+        """As the end of a login session does; its jobs go on."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self) -> None:
+        """End snakemake, if it still runs, and its jobs."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGINT)
+            try:
+                self.process.wait(timeout=30)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    @property
+    def said(self) -> str:
+        """What snakemake has said so far."""
+        return (self.folder / "said.txt").read_text()
+
+    @property
+    def log(self) -> str:
+        """What the last job of each block has said so far."""
+        logs = sorted((self.folder / "results/logs/measure").rglob("*.txt"))
+        return "\n".join(path.read_text() for path in logs)
+
+    @property
+    def failed_jobs(self) -> str:
+        """What Slurm has kept of jobs that failed."""
+        return "\n".join(path.read_text() for path in (self.folder / ".snakemake/slurm_logs").rglob("*.log"))
+
+    def log_of(self, method: str) -> str:
+        """The log of the runs of a method so far, whether they are published or not."""
+        logs = [*self.folder.glob(f"results/*/grid/*/*/{method}/*/*/{record.LOG}")]
+        return "\n".join(path.read_text() for path in logs)
+
+    def record(self, method: str, seed: int = 0, results: str = "results") -> record.Record:
+        return record.read(self._folder(method, seed, results) / record.RUN)
+
+    def curve(self, method: str, seed: int = 0, results: str = "results") -> pd.DataFrame:
+        """Without its clocks."""
+        curve = pd.read_parquet(self._folder(method, seed, results) / record.CURVE)
+        return curve.drop(columns=[name for name in curve if name.endswith("_seconds")])
+
+    def traffic(self, method: str, seed: int = 0, results: str = "results") -> pd.DataFrame:
+        return pd.read_parquet(self._folder(method, seed, results) / record.TRAFFIC)
+
+    def _folder(self, method: str, seed: int, results: str) -> Path:
+        (found,) = (self.folder / results / "runs/grid").glob(f"*/*/{method}/*/seed{seed}")
+        return found
+
+    def alone(self, cell: str, results: str, *options: str) -> None:
+        """Train a cell without Slurm, with results of its own."""
+        assert self.python("thinwire", "data", "digits", "--results", results).returncode == 0
+        run = self.python("thinwire", "run", "grid", cell, "--results", results, *options)
+        assert run.returncode == 0, run.stderr
+
+    def until_it_trains(self, method: str = "waits") -> None:
+        """Until all ranks have saved something."""
+        pattern = f"results/partial/grid/*/*/{method}/*/*/{record.CHECKPOINTS}/rank1/[0-9]*"
+        until(f"{method} trains", lambda: any(self.folder.glob(pattern)) or self._ended(), 200)
+
+    def until_log(self, text: str, method: str = "waits") -> None:
+        until(f"the log of {method} has {text!r}", lambda: text in self.log_of(method) or self._ended(), 200)
+
+    def _ended(self) -> bool:
+        if self.process.poll() is not None:
+            raise AssertionError(f"snakemake has ended:\n{self.said}\n{self.log}")
+        return False
+
+    def go(self) -> None:
+        """The method `waits` waits no longer."""
+        (self.folder / "go").touch()
+
+    def jobs(self, slurm: Slurm) -> list[str]:
+        """Its jobs that are in the queue."""
+        lines = slurm("squeue", "--noheader", "--format=%i %Z").splitlines()
+        return [line.split()[0] for line in lines if line.split()[1] == str(self.folder)]
