@@ -46,8 +46,9 @@ class Distributed:
             metering.mean(channel, call.kind, nbytes(tensors))
         under_way = []
         for alike in flat.by_dtype(tensors):
-            row = self._pool.take(alike)
-            flat.fill(row, alike)
+            row = alike[0].view(-1) if flat.is_flat(alike) else self._pool.take(alike)
+            if not flat.is_flat(alike):
+                flat.fill(row, alike)
             if row.element_size() == 2:
                 row /= channel.size
             with contact():
@@ -57,10 +58,11 @@ class Distributed:
             for alike, row, work in under_way:
                 with contact():
                     work.wait()
-                if row.element_size() != 2:
-                    row /= channel.size
-                torch._foreach_copy_(alike, flat.parts(row, alike))
-                self._pool.give_back(row)
+                divisor = 1 if row.element_size() == 2 else channel.size
+                for tensor, total in zip(alike, flat.parts(row, alike)):
+                    torch.div(total, divisor, out=tensor)
+                if not flat.is_flat(alike):
+                    self._pool.give_back(row)
             return tensors
 
         return finish

@@ -14,6 +14,11 @@ def by_dtype(tensors: list[Tensor]) -> list[list[Tensor]]:
     return list(groups.values())
 
 
+def is_flat(tensors: list[Tensor]) -> bool:
+    """Do they lie end to end already, because there is only one?"""
+    return len(tensors) == 1 and tensors[0].is_contiguous()
+
+
 def fill(flat: Tensor, tensors: list[Tensor]) -> None:
     """Write the tensors into `flat`, end to end."""
     torch.cat([tensor.reshape(-1) for tensor in tensors], out=flat)
