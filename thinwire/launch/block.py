@@ -8,14 +8,11 @@ and published when all have, so that an interrupted block goes on where it was.
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import FrameType
 
 from thinwire import record
 from thinwire.config.cell import Cell
@@ -28,12 +25,12 @@ from thinwire.launch.bury import NO_RESULT, bury
 from thinwire.launch.placement import srun
 from thinwire.launch.watch import CANNOT_GO_ON
 from thinwire.record import Record
+from thinwire.stops import heeding_stops
 from thinwire.train.places import data_folder, partial_folder, record_folder
 
 # A run whose ranks were lost is started again, from its last checkpoint, before it counts as failed.
 ATTEMPTS = 3
 _POLL_SECONDS = 10.0
-_STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 
 
 def measure(cells: Sequence[Cell], results: Path, say: Callable[[str], None]) -> int:
@@ -100,29 +97,18 @@ def _start(cell: Cell, results: Path) -> int:
     if not here:
         command = srun(cell.workers, cell.nodes) + command
     process = subprocess.Popen(command, start_new_session=True)
-    # Slurm sends its signals to the ranks itself, and a second one would stop them at once.
-    with _handing_on(process if here else None):
+
+    def hand_on(number: int) -> None:
+        # Slurm sends its signals to the ranks itself, and a second one would stop them at once.
+        if here:
+            process.send_signal(number)
+
+    with heeding_stops(hand_on):
         code = process.wait()
     if code in NO_RESULT and not here and any(not left.vanished for left in last_words.read(words)):
         # srun gives the highest code, which is 143 if it has ended a rank itself because another had died.
         return CANNOT_GO_ON
     return 128 - code if code < 0 else code
-
-
-@contextmanager
-def _handing_on(process: "subprocess.Popen[bytes] | None") -> Iterator[None]:
-    """What asks this process to stop asks the run, which saves its state; then the block ends too."""
-
-    def hand_on(number: int, frame: FrameType | None) -> None:
-        if process is not None:
-            process.send_signal(number)
-
-    before = {number: signal.signal(number, hand_on) for number in _STOPS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _wait_for_a_requeue() -> None:

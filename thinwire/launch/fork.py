@@ -10,10 +10,9 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 
 from thinwire import plugins, record
 from thinwire.config.cell import Cell
@@ -21,8 +20,8 @@ from thinwire.errors import UserError
 from thinwire.launch import last_words
 from thinwire.launch.last_words import LastWords
 from thinwire.launch.watch import ALARM, GRACE_SECONDS
+from thinwire.stops import heeding_stops
 from thinwire.train.places import partial_folder
-from thinwire.train.run_cell import STOPS
 from thinwire.train.task import device_of
 from thinwire.transport.rendezvous import Placement, store_of
 
@@ -71,7 +70,12 @@ def run(cell: Cell, results: Path, rank: Callable[[Placement], int]) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     alive = {_fork(placement, rank): placement for placement in placements}
-    with _handing_on_signals(alive):
+
+    def hand_on(number: int) -> None:
+        for pid in alive:
+            os.kill(pid, number)
+
+    with heeding_stops(hand_on):
         return _wait(alive, partial_folder(results, cell) / record.LAST_WORDS)
 
 
@@ -124,22 +128,6 @@ def _say_how_it_died(placement: Placement, number: int, words: Path, first: bool
         last_words.write(words, LastWords(rank=placement.rank, host=placement.node, died=how))
     with suppress(UserError, RuntimeError):
         store_of(placement, timeout_seconds=1).set(ALARM, "")
-
-
-@contextmanager
-def _handing_on_signals(alive: dict[int, Placement]) -> Iterator[None]:
-    """What asks this process to stop asks its ranks."""
-
-    def hand_on(number: int, frame: FrameType | None) -> None:
-        for pid in alive:
-            os.kill(pid, number)
-
-    before = {number: signal.signal(number, hand_on) for number in STOPS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _free_port() -> int:

@@ -13,7 +13,6 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import FrameType
 from typing import Any, cast
 
 import torch
@@ -27,6 +26,7 @@ from thinwire.files import locked, sha256, writing
 from thinwire.options import as_dict, resolve
 from thinwire.provenance import now, provenance
 from thinwire.record import Record, Status
+from thinwire.stops import heeding_stops
 from thinwire.train import preparation
 from thinwire.train.crowding import about_this_process, no_time_because
 from thinwire.train.deterministic import deterministic
@@ -38,8 +38,6 @@ from thinwire.transport.inprocess import InProcess
 from thinwire.transport.transport import Ended, Outcome, Transport
 
 Report = Callable[[Trainer], None]
-# Signals that ask a run to save its state and stop; SIGUSR1 is Slurm's, before a time limit.
-STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 _ERRORS = {error.__name__: error for error in (CannotWrite, MethodError, plugins.PluginError)}
 
 
@@ -186,7 +184,11 @@ class Attempt:
                     self.log(f"interrupted after step {trainer.step}")
                 raise Interrupted(trainer.stop)
 
-        with _heeding_signals(trainer):
+        def ask(number: int) -> None:
+            trainer.asked_to_stop = number
+
+        # The first signal asks for a stop after a step, the second one stops at once.
+        with heeding_stops(ask, once=True):
             trainer.train(after_step=after_step)
         return "done", None
 
@@ -285,20 +287,3 @@ class Attempt:
             if not self._hold:
                 record.put_in_place(self.partial, self.target)
         return made
-
-
-@contextmanager
-def _heeding_signals(trainer: Trainer) -> Iterator[None]:
-    """SIGINT, SIGTERM and Slurm's SIGUSR1 ask for a stop after a step; the second one stops at once."""
-
-    def ask(number: int, frame: FrameType | None) -> None:
-        trainer.asked_to_stop = number
-        for heeded, handler in before.items():
-            signal.signal(heeded, handler)
-
-    before = {number: signal.signal(number, ask) for number in STOPS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
