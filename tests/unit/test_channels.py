@@ -285,6 +285,7 @@ def a_server_may_go_on_with_what_it_answered(me):
 
     server = Counting({})
     pending = [me.world.push_pull(0, {"values": torch.ones(1)}, server) for _ in range(3)]
+    pending[-1].wait()
     assert [float(one.wait()["weights"]) for one in pending] == [4, 8, 12]
 
 
@@ -297,7 +298,9 @@ def a_server_may_keep_what_was_pushed(me):
 
     server = Keeping({})
     for step in range(3):
-        answer = me.world.push_pull(0, {"values": floats(10 * step + me.rank)}, server).wait()
+        push = floats(10 * step + me.rank)
+        answer = me.world.push_pull(0, {"values": push}, server).wait()
+        push.fill_(-1.0)
     assert same(answer["weights"], *(10 * step + rank for step in range(3) for rank in me.mates))
 
 
@@ -373,10 +376,11 @@ def two_channels_may_be_called_in_another_order_by_each_worker(me):
 @everywhere
 def what_was_given_may_be_changed_once_it_was_waited_for(me):
     """As on a network: the others read what was sent, not what it has become."""
-    own = floats(me.rank, me.rank)
-    payloads = me.world.gather({"weights": own}).wait()
-    own.fill_(-1.0)
-    assert [float(payload["weights"][0]) for payload in payloads] == me.mates
+    for ragged in (False, True):
+        own = floats(me.rank, me.rank)
+        payloads = me.world.gather({"weights": own}, ragged).wait()
+        own.fill_(-1.0)
+        assert [float(payload["weights"][0]) for payload in payloads] == me.mates
     message = floats(me.rank, me.rank)
     me.world.send({"weights": message}, to=(me.rank + 1) % 4).wait()
     message.fill_(-1.0)
