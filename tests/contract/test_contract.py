@@ -244,6 +244,7 @@ def test_learns(subject):
         dtype=torch.float32,
         data=small.digits(1200, 500),
         epochs=15,
+        evaluate_every_epochs=15,
         batch=48,
         optimizer={"lr": 0.05, "momentum": 0.9},
         schedule={"name": "cosine", "warmup_epochs": 1},
