@@ -1,6 +1,7 @@
 """The loop: streams, hooks, divergence, what the engine refuses."""
 
 import math
+import time
 
 import pytest
 import torch
@@ -111,6 +112,25 @@ def test_the_score_is_what_the_shipped_weights_earn(evaluate_on):
     assert last["test_accuracy_percent"] == pytest.approx(100 * hits / len(images))
     assert last["test_loss"] == pytest.approx(float(loss.detach()))
     assert run.workers[0].model.training
+
+
+def test_slow_steps_are_each_looked_at_though_a_checkpoint_comes_between(monkeypatch):
+    """It is then that a signal is heeded."""
+
+    class Slow(thinwire.Method):
+        def sync_weights(self):
+            time.sleep(0.005)
+
+    monkeypatch.setattr("thinwire.train.trainer.SECONDS_BETWEEN_LOOKS", 0.001)
+    run = small.trainer(small.task(2, epochs=1), Slow)
+    looked = []
+
+    def after_step(trainer):
+        looked.append(trainer.looked)
+        trainer.state()
+
+    run.train(after_step=after_step)
+    assert all(looked)
 
 
 def test_divergence_names_the_step_whose_loss_shows_it():

@@ -274,9 +274,10 @@ class Trainer:
         self.transport.check_agreement()
         self.stop = max(worker["stop"] for worker in heard)
         self.elapsed_seconds = max(worker["elapsed_seconds"] for worker in heard)
-        slowest = max(worker["step_seconds"] for worker in heard)
-        wanted = int(SECONDS_BETWEEN_LOOKS / slowest) if slowest else MOST_STEPS_BETWEEN_LOOKS
-        self._steps_between_looks = max(1, min(MOST_STEPS_BETWEEN_LOOKS, wanted))
+        if steps:  # a checkpoint is a look, too, and may come right after one
+            slowest = max(worker["step_seconds"] for worker in heard)
+            wanted = int(SECONDS_BETWEEN_LOOKS / slowest) if slowest else MOST_STEPS_BETWEEN_LOOKS
+            self._steps_between_looks = max(1, min(MOST_STEPS_BETWEEN_LOOKS, wanted))
         rows = [list(losses) for losses in zip(*(worker["losses"] for worker in heard))]
         _require_finite(steps, rows)
         for losses in rows:
