@@ -93,18 +93,10 @@ class Pipeline(Project):
         assert self.process.wait(timeout=240) == 0, f"{self.said}\n{self.log}"
 
     def kill(self) -> None:
-        """As the end of a login session does; its jobs go on."""
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-
-    def stop(self) -> None:
-        """End snakemake, if it still runs, and its jobs."""
+        """As a crash does, unless it has ended; its jobs go on."""
         if self.process.poll() is None:
-            self.process.send_signal(signal.SIGINT)
-            try:
-                self.process.wait(timeout=30)
-            except subprocess.TimeoutExpired:
-                self.kill()
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
 
     @property
     def said(self) -> str:

@@ -77,19 +77,20 @@ def pipelines(slurm, tmp_path_factory):
     try:
         for each in made.values():
             each.start()
-        until("their jobs wait", lambda: all(each.jobs(slurm) for each in made.values()), 120)
         yield made
     finally:
         for each in made.values():
-            each.stop()
+            each.kill()
         slurm.clear()
 
 
 def test_jobs_wait_for_a_drained_node(pipelines, slurm):
     """That they end well when it is back is what the tests of each say."""
+    until("both blocks are sent", lambda: len(pipelines["grid"].jobs(slurm)) == 2, 120)
     until("they wait for it", lambda: "DRAINED" in slurm("squeue", "--noheader", "--format=%R"))
-    assert set(slurm("squeue", "--noheader", "--format=%T").split()) == {"PENDING"}
+    states = [slurm.state(job) for job in pipelines["grid"].jobs(slurm)]
     slurm("scontrol", "update", "nodename=node1", "state=resume")
+    assert states == ["PENDING", "PENDING"]
 
 
 @pytest.fixture(scope="module")
