@@ -156,4 +156,5 @@ def test_bad_options_of_a_data_set_are_one_sentence(made):
 
 
 def test_the_papers_grid_is_planned_without_any_data(project):
-    assert len(project.planned("paper")) == 3 * 3 * 3 * 12 * 5
+    # Blocks: all methods of a cell are measured together.
+    assert len(project.planned("paper")) == 3 * 3 * 3 * 5

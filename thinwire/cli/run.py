@@ -16,10 +16,11 @@ from thinwire.config.cell import Cell
 from thinwire.config.grid import cell, require_as_planned, require_valid
 from thinwire.config.suite import Suite, load
 from thinwire.errors import UserError
+from thinwire.files import locked
 from thinwire.launch import fork, placement, rank
 from thinwire.launch.bury import NO_RESULT, bury
 from thinwire.tracking.live import Live
-from thinwire.train.places import partial_folder, record_folder
+from thinwire.train.places import lock_file, partial_folder, record_folder
 from thinwire.train.run_cell import Attempt, Interrupted, Report
 from thinwire.train.trainer import Trainer
 from thinwire.transport.rendezvous import Placement
@@ -36,7 +37,8 @@ def main(arguments: Namespace) -> int:
     if wanted.transport == "processes":
         return _in_processes(wanted, suite, arguments)
     try:
-        return _train(Attempt(wanted, arguments.results, suite.checkpoint_every_seconds, arguments.hold))
+        with locked(lock_file(arguments.results, wanted), f"{wanted.suite}/{wanted.path}"):
+            return _train(Attempt(wanted, arguments.results, suite.checkpoint_every_seconds, arguments.hold))
     except Interrupted as error:
         return _say_interrupted(error)
 

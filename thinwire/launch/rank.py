@@ -5,6 +5,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 from thinwire import record
@@ -12,15 +13,15 @@ from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
 from thinwire.config.suite import Suite
 from thinwire.errors import UserError
-from thinwire.files import writing
+from thinwire.files import locked, writing
 from thinwire.launch.placement import require_match, require_places
 from thinwire.launch.watch import Watch
-from thinwire.train.places import partial_folder
+from thinwire.train.places import lock_file, partial_folder
 from thinwire.train.run_cell import Attempt, Interrupted
 from thinwire.train.task import device_of
 from thinwire.transport.contact import LostContact
 from thinwire.transport.processes import Processes
-from thinwire.transport.rendezvous import Placement, backend_of, join
+from thinwire.transport.rendezvous import Placement, Refused, backend_of, join
 
 # How long the ranks have to find each other.
 RENDEZVOUS_SECONDS = 60.0
@@ -51,15 +52,42 @@ def run(
         UserError: something can be mended; where it is known to all ranks only the first one raises it.
         Interrupted: in the first rank; all have saved their states.
     """
-    cluster = Cluster(cell.workers, cell.nodes)
-    require_match(cluster, placement.workers, placement.launcher)
-    partial = partial_folder(results, cell)
+    require_match(Cluster(cell.workers, cell.nodes), placement.workers, placement.launcher)
+    with ExitStack() as held:
+        refusal = None
+        if placement.rank == 0:
+            try:
+                held.enter_context(locked(lock_file(results, cell), f"{cell.suite}/{cell.path}"))
+                _make_room_for_words(partial_folder(results, cell) / record.LAST_WORDS)
+            except UserError as error:
+                refusal = str(error)
+        try:
+            join(placement, min(RENDEZVOUS_SECONDS, suite.hang_seconds), refusal)
+        except Refused:
+            if placement.rank == 0:
+                raise
+            return BAD_INPUT
+        return _run(cell, results, suite, placement, began, hold, train)
+
+
+def _make_room_for_words(words: Path) -> None:
+    with writing(words):
+        shutil.rmtree(words, ignore_errors=True)
+        words.mkdir(parents=True)
+
+
+def _run(
+    cell: Cell,
+    results: Path,
+    suite: Suite,
+    placement: Placement,
+    began: float,
+    hold: bool,
+    train: Callable[[Attempt], int],
+) -> int:
+    """From the meeting of the ranks to the end."""
+    cluster, partial = Cluster(cell.workers, cell.nodes), partial_folder(results, cell)
     words = partial / record.LAST_WORDS
-    if placement.rank == 0:
-        with writing(words):
-            shutil.rmtree(words, ignore_errors=True)
-            words.mkdir(parents=True)
-    join(placement, min(RENDEZVOUS_SECONDS, suite.hang_seconds))
     watch = Watch(placement, words, partial / record.LOG, suite.hang_seconds)
     attempt = None
     alike = False  # would an error now be raised in all ranks?

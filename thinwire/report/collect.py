@@ -83,7 +83,8 @@ def _columns(runs: list[dict[str, Any]]) -> list[str]:
     result = [name for name in record.Result.model_fields if name not in ("metrics", "traffic", "seconds")]
     preparation = [f"preparation_{name}" for name in (*record.BYTES, "seconds")]
     clocks = [f"{name}_seconds" for name in record.Seconds.model_fields]
-    ours = [*result, *record.BYTES, *clocks, *preparation]
+    timed = any(clock in row for row in runs for clock in clocks)
+    ours = [*result, *record.BYTES, *(clocks if timed else []), *preparation]
     return [*dict.fromkeys(key for row in runs for key in row if key not in ours), *ours]
 
 

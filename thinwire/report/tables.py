@@ -51,6 +51,8 @@ def summarise(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
     nothing. Payload and wire are means over the workers, `wire` is what a worker sends. What a method's
     preparation sent stands apart, and is in no reduction.
     """
+    if "train_seconds" not in runs:  # of no run: none says anything about time
+        runs = runs.assign(train_seconds=math.nan)
     prepared = runs.preparation_payload_push_bytes + runs.preparation_payload_pull_bytes
     runs = runs.assign(
         payload_total_bytes=runs.payload_push_bytes + runs.payload_pull_bytes, prepared_bytes=prepared

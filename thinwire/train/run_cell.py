@@ -1,7 +1,7 @@
 """One cell from beginning to end: data, training, checkpoints, the record.
 
 Workers in processes of their own go through this together: what stops one of them stops all, and the one of
-rank 0 leads, that is, it alone locks the cell and publishes.
+rank 0 leads, that is, it alone publishes.
 
 What goes wrong inside the method or the model is a result, and recorded as such. What is wrong around it
 (no data, no room on the disk) is not: it is raised, and the run goes on from its last checkpoint the next
@@ -22,7 +22,7 @@ from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
 from thinwire.config.grid import prepares, sources
 from thinwire.errors import CannotWrite, MethodError, UserError
-from thinwire.files import locked, sha256, writing
+from thinwire.files import sha256, writing
 from thinwire.options import as_dict, resolve
 from thinwire.provenance import now, provenance
 from thinwire.record import Record, Status
@@ -30,7 +30,7 @@ from thinwire.stops import heeding_stops
 from thinwire.train import preparation
 from thinwire.train.crowding import about_this_process, no_time_because
 from thinwire.train.deterministic import deterministic
-from thinwire.train.places import lock_file, partial_folder, prepared_folder, record_folder
+from thinwire.train.places import partial_folder, prepared_folder, record_folder
 from thinwire.train.task import device_of, task_of
 from thinwire.train.trainer import Diverged, Trainer
 from thinwire.transport.contact import LostContact
@@ -92,7 +92,7 @@ class Attempt:
         self._interruptions = 0
 
     def run(self, report: Report) -> Record:
-        """Train the cell and publish its record; `report` is called after every step.
+        """Train the cell and publish its record; the caller holds its lock. `report` hears of every step.
 
         Raises:
             UserError: something around the run is wrong; nothing is lost.
@@ -102,8 +102,6 @@ class Attempt:
         with ExitStack() as held:
             with self._all_or_none():
                 if self.leads:
-                    name = f"{self.cell.suite}/{self.cell.path}"
-                    held.enter_context(locked(lock_file(self.results, self.cell), name))
                     with writing(self.results):
                         self.partial.mkdir(parents=True, exist_ok=True)
                         (self.partial / record.RUN).unlink(missing_ok=True)

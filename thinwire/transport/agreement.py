@@ -37,13 +37,14 @@ class CallLog:
         self.digest = 0
         self._last: deque[str] = deque(maxlen=REMEMBERED)
 
-    def note(self, call: Call) -> None:
-        """Enter a call."""
+    def note(self, call: Call) -> str:
+        """Enter a call; gives it in words."""
         words = call.describe()
         shapes = [tuple(tensor.shape) for tensor in call.tensors]
         self.count += 1
         self.digest = crc32(f"{words}{shapes}".encode(), self.digest)
         self._last.append(words)
+        return words
 
     def last(self) -> dict[str, str]:
         """The calls that are remembered, by number, from 1."""

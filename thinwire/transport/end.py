@@ -66,7 +66,6 @@ class End:
 
     def begin(self, pending: Pending[Any], number: int) -> Finish | None:
         """Begin a call; gives what is left to do when its worker waits, or None if it is complete."""
-        self.log.note(pending.call)
         if self._size == 1:
             inprocess.meet([pending])
             return None

@@ -86,7 +86,9 @@ class Processes:
     def post(self, channel: Channel, call: Call) -> Pending[Any]:
         """Begin this worker's part of the next meeting on the channel."""
         pending: Pending[Any] = Pending(channel, call)
-        finish = self._ends[channel.key].begin(pending, channel.calls)
+        end = self._ends[channel.key]
+        self._doing(f"computes, after {end.log.note(call)} on run.{channel.name}")
+        finish = end.begin(pending, channel.calls)
         channel.calls += 1
         if finish is not None:
             self._outstanding[pending] = finish

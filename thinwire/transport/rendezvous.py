@@ -1,6 +1,7 @@
 """How the processes of a run find each other."""
 
 import socket
+import time
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -24,6 +25,10 @@ def backend_of(device: torch.device, wanted: str | None) -> str:
     return "cpu:gloo,cuda:nccl"
 
 
+# How long rank 0 waits, when it refuses, for the others to hear it.
+_HEARING_SECONDS = 10.0
+
+
 @dataclass(frozen=True)
 class Placement:
     """Which worker this process is, and where the first one is found."""
@@ -40,14 +45,35 @@ class Placement:
         return f"rank {self.rank} on {self.node}"
 
 
-def join(placement: Placement, timeout_seconds: float) -> TCPStore:
+class Refused(UserError):
+    """Rank 0 does not let the others begin; it says why itself."""
+
+
+def join(placement: Placement, timeout_seconds: float, refusal: str | None = None) -> TCPStore:
     """Meet the other processes; gives the store in which they can leave notes.
 
+    Args:
+        placement: of this process.
+        timeout_seconds: for the others to come.
+        refusal: of rank 0: why nobody may begin.
+
     Raises:
+        Refused: rank 0 has a refusal.
         UserError: the port is taken, the first host cannot be reached, or somebody did not come.
     """
     store = store_of(placement, timeout_seconds, is_master=placement.rank == 0)
     store.add("came", 1)
+    if placement.rank == 0:
+        store.set("refusal", refusal or "")
+    elif refusal := store.get("refusal").decode():
+        store.add("heard", 1)
+    if refusal:
+        deadline = time.monotonic() + _HEARING_SECONDS
+        while placement.rank == 0 and store.add("heard", 0) < placement.workers - 1:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
+        raise Refused(refusal)
     try:
         dist.init_process_group(
             "gloo",
