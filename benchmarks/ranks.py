@@ -46,7 +46,7 @@ def run(
     processes = []
     for rank in range(ranks):
         here, there = _FORK.Pipe(duplex=False)
-        placement = rendezvous.Placement(rank, ranks, rank, host, port)
+        placement = rendezvous.Placement(rank, ranks, rank, f"rank {rank}", host, port, "fork")
         process = _FORK.Process(
             target=_rank, args=(placement, interface, enter, there, function, args), daemon=True
         )

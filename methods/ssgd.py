@@ -26,7 +26,7 @@ class Method(thinwire.Method):
 
     @dataclass
     class Config:
-        bucket_mb: Annotated[float, Field(gt=0)] = 25.0  # most megabytes (2^20 bytes) of a bucket
+        bucket_mb: Annotated[float, Field(gt=0)] = 5.0  # most megabytes (2^20 bytes) of a bucket
         gradients: half.Precision = "full"  # precision in which gradients travel
 
     def setup(self):
