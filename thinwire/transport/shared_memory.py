@@ -24,7 +24,7 @@ FOLDER = Path("/dev/shm")
 _STEP = 2**20
 # Numbers of a mean that a worker adds before it lets the next one add its own to them: few enough to stay in
 # a cache, and to keep all workers busy; so many that telling the next one costs little beside them.
-_LOT = 2**18
+_LOT = 2**19
 _HEADER_BYTES = 8 * message.HEADER
 _DIGEST_BYTES = 4
 
