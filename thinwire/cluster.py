@@ -15,7 +15,7 @@ class Cluster:
     def __post_init__(self) -> None:
         if self.workers < 1 or self.nodes < 1:
             raise UserError(
-                f"a cluster of {self.workers} workers on {self.nodes} nodes cannot be: "
+                f"a cluster of {self.workers} workers on {self.nodes} nodes is impossible: "
                 "both must be at least 1"
             )
         if self.workers % self.nodes:

@@ -129,9 +129,9 @@ class Record(Schema):
     @model_validator(mode="after")
     def _whole(self) -> "Record":
         if self.status == "done" and self.result is None:
-            raise ValueError("a run that is done has a result")
+            raise ValueError("a run that is done must have a result")
         if self.status != "done" and not self.reason:
-            raise ValueError(f"a run that is {self.status} says why")
+            raise ValueError(f"a run that is {self.status} must give a reason")
         return self
 
 
