@@ -108,6 +108,8 @@ class Method:
     belong to training: `forward_ready`, `grad_ready`, `step` and its two halves, `epoch_end` and `finish`.
     `evaluated` has a channel of its own. A call in any other place raises a `MethodError`.
 
+    A hook does nothing by default, unless its description says otherwise.
+
     Before the first step the weights are equal on all workers. `__init__` and `setup` run again when a run
     continues from a checkpoint. They may make no calls, because the bytes of such calls would be counted
     twice.
@@ -207,7 +209,7 @@ class Method:
     def step(self) -> None:
         """Exchange gradients, step the optimizer, exchange weights.
 
-        Called in every step after the backward pass, without autograd. It may make calls. Most methods
+        Called in every step after the backward pass, with autograd disabled. It may make calls. Most methods
         override only `sync_gradients` or `sync_weights`.
         """
         self.sync_gradients()
@@ -236,7 +238,7 @@ class Method:
         """
 
     def evaluated(self, quiet: QuietChannel) -> list[Tensor]:
-        """Return the weights that would be shipped now, in the order of `run.params`.
+        """Return the weights that would be delivered if training ended now, in the order of `run.params`.
 
         Called at every evaluation. It may make calls on `quiet` only. It may change neither the weights nor
         any other state: training continues as if the evaluation had not happened. The default is the mean of

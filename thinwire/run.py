@@ -104,8 +104,8 @@ class Run:
     def make_optimizer(self, params: list[nn.Parameter]) -> torch.optim.Optimizer:
         """Return the recipe's optimizer for these parameters.
 
-        The engine looks after the optimizer that `Method.optimizer` returns: it sets the learning rate at
-        every step and saves the state with the run. The method looks after all other optimizers itself.
+        The engine looks after the optimizer that `Method.optimizer` returns: it sets the learning rate and
+        saves the state. The method looks after all other optimizers itself.
         """
         return self._make_optimizer(params)
 

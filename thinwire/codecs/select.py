@@ -11,8 +11,8 @@ from torch import Tensor
 
 from thinwire.codecs.maxima import Maxima
 
-# Size of the sample: at least this share of the entries, at least enough to expect this many of the `k`
-# largest in it, and at least this many entries.
+# A sample contains at least this share of the entries, and never fewer entries than the last number. It is
+# also so large that it is expected to contain this many of the `k` largest entries.
 SAMPLED_SHARE, LARGEST_IN_SAMPLE, SMALLEST_SAMPLE = 0.01, 2, 1000
 # If fewer than this share of `k` entries reach the threshold, the threshold is multiplied by the same number.
 FEWEST = 0.8

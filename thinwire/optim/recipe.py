@@ -49,7 +49,7 @@ class Optimizer(Strict):
     )
     trust: float = Field(default=0.001, gt=0, description="lars: trust coefficient of a layer's rate")
     lr_inside_momentum: bool = Field(
-        default=True, description="lars: is `lr` inside the momentum (You et al.) or outside?"
+        default=True, description="lars: true: `lr` inside the momentum (You et al.); false: outside"
     )
     beta1: float = Field(default=0.9, ge=0, lt=1, description="adam: decay of the mean gradient")
     beta2: float = Field(default=0.999, ge=0, lt=1, description="adam: decay of the mean square")
@@ -78,7 +78,7 @@ class Schedule(Strict):
         default=0.1,
         gt=0,
         lt=1,
-        description="the rate is multiplied by this; step: at each milestone; exponential: after each epoch",
+        description="step: factor at each milestone; exponential: factor after each epoch",
     )
     power: float = Field(
         default=2.0, gt=0, description="polynomial: power of the share of the run that is left"
