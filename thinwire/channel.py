@@ -65,8 +65,7 @@ class Channel(Group):
 
         Args:
             payload: flat tensors by kind; kinds, their order and types are the same on all workers.
-            ragged: must be true if sizes may differ between workers. Then the sizes travel too, and are
-                counted.
+            ragged: must be true if sizes may differ between workers. Then the sizes are sent, and counted.
         """
         payload = payloads.flat(payload, f"run.{self.name}.gather")
         return self._post(Call("gather", payload=payload, ragged=ragged))

@@ -52,8 +52,7 @@ def clash(names: Iterable[str]) -> tuple[str, str] | None:
 def flat(suite: str) -> str:
     """Replace slashes and plus signs in a suite's name: `claims/mp2` becomes `claims-mp2`.
 
-    The result is unique: if the name contains a plus sign or a hyphen itself, a digest of the name is
-    appended.
+    The result is unique: a name that contains plus signs or hyphens itself gets a digest as a suffix.
     """
     readable = re.sub("[/+]", "-", suite)
     if re.search("[+-]", suite):

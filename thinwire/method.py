@@ -89,8 +89,7 @@ class Job(Protocol):
             task: a variant of `self.task`, with any number of workers.
             method: a class from a module in `methods/`.
             config: the options of that method.
-            checkpoints: a folder in `scratch`; an interrupted preparation continues from the checkpoints
-                there.
+            checkpoints: a folder in `scratch`, from which an interrupted preparation continues.
             after_epoch: called at the end of every epoch. Checkpoints are written after it and nowhere else,
                 so whatever the epoch has produced must be on disk when it returns.
             after_step: called after every step, before `after_epoch`.
@@ -111,8 +110,7 @@ class Method:
     A hook does nothing by default, unless its description says otherwise.
 
     Before the first step the weights are equal on all workers. `__init__` and `setup` run again when a run
-    continues from a checkpoint. They may make no calls, because the bytes of such calls would be counted
-    twice.
+    continues from a checkpoint. They may make no calls, because these would be counted twice.
     """
 
     equals_ssgd: ClassVar[list[dict[str, Any]]] = []
@@ -166,8 +164,8 @@ class Method:
         Called once for each model, data set and seed. It has no channels. It may train other methods with
         `job.train`, and it may keep intermediate files in `job.scratch`. An interrupted preparation leaves
         its folder behind. The next attempt finds that folder unchanged if the options, the data and the code
-        are still the same. The hook must be defined in the class `Method` of the module itself, not in a base
-        class.
+        are still the same. The hook must be defined in the class `Method` of the module itself, not in a
+        base.
 
         Args:
             config: an instance of `Config`, with the options of the method.

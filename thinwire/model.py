@@ -1,8 +1,7 @@
 """The contract of a model.
 
 A module in `models/` defines one class `Model`. Its nested dataclass `Config` declares its options. The
-engine passes the image shape and the number of classes of the data set. `stages` divides the layers by
-resolution.
+engine passes the image shape and the number of classes. `stages` divides the layers by resolution.
 """
 
 from dataclasses import dataclass

@@ -2,8 +2,7 @@
 
 Every module in the folder of its kind is a plug-in. A file `methods/NAME.py` (or a package `methods/NAME/`)
 defines one class `Method`; likewise `Model` in `models/` and `Dataset` in `datasets/`. Names that begin with
-an underscore or a dot are ignored. All other names must be labels, because they occur in paths and on command
-lines.
+an underscore or a dot are ignored. All others must be labels, because they occur in paths and commands.
 """
 
 import ast

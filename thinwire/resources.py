@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from thinwire.errors import ResourceError, UserError
 
-# The disk is full, over quota, read-only or broken; too many open files; too little memory; too many
-# processes.
+# The disk is full, over quota, read-only or broken; too many files or processes; too little memory.
 _ERROR_NUMBERS = (
     errno.ENOSPC,
     errno.EDQUOT,

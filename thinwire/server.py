@@ -16,8 +16,7 @@ class Server:
         """Create the server.
 
         Args:
-            memory: a dictionary inside the method's `memory`, so that the server's state is saved with the
-                run.
+            memory: a dictionary inside the method's `memory`, so that checkpoints contain the server's state.
         """
         self.memory = memory
 

@@ -17,8 +17,7 @@ def heeding_stops(react: Callable[[int], None], once: bool = False) -> Iterator[
     """Call `react` with the number of each stop signal that arrives.
 
     With `once`, `react` is called for the first signal only. A second request, at least a second later, has
-    the effect that it would have without this. A signal that was already ignored at the start (nohup) stays
-    ignored.
+    the effect that it would have without this. A signal that was ignored before (nohup) stays ignored.
     """
     first: float | None = None
 

@@ -1,8 +1,7 @@
 """Whole convolution kernels: a payload of a weight's most important output filters, with their positions.
 
 A weight has the shape [C_out, C_in, ...]; a *kernel* is its slice at one of the C_out positions. The
-positions are encoded as int32 or as a bitmap, whichever is shorter. If all kernels are sent, there are no
-positions.
+positions are encoded as int32 or as a bitmap, whichever is shorter. If all kernels are sent, there are none.
 """
 
 from typing import Literal

@@ -17,8 +17,7 @@ SAMPLED_SHARE, LARGEST_IN_SAMPLE, SMALLEST_SAMPLE = 0.01, 2, 1000
 # If fewer than this share of `k` entries reach the threshold, the threshold is multiplied by the same number.
 FEWEST = 0.8
 ADJUSTMENTS = 10
-# For a larger share of the entries and for shorter rows, topk alone is faster than searching candidates
-# first.
+# For a larger share of the entries and for shorter rows, topk alone is faster than a search for candidates.
 MOST_CANDIDATES, SHORTEST = 0.02, 50_000
 
 Select = Callable[[Tensor, int, torch.Generator], Tensor]
@@ -34,8 +33,7 @@ def exact(row: Tensor, k: int, generator: torch.Generator | None = None) -> Tens
     """Select the `k` entries of largest magnitude.
 
     In a long row, a sample gives a threshold, and only the entries that reach it are searched. The result is
-    the same: if at least `k` entries reach it, the `k` largest are among them. Otherwise all entries are
-    searched.
+    the same: if at least `k` entries reach it, the `k` largest are among them. Otherwise all are searched.
     """
     if row.numel() >= SHORTEST and k <= MOST_CANDIDATES * row.numel():
         sample = row[:: _stride(row.numel(), k)].abs()
@@ -56,8 +54,7 @@ def sampled(row: Tensor, k: int, generator: torch.Generator) -> Tensor:
 
     As in the code of Deep Gradient Compression (Lin et al., arXiv 1712.01887), the sample is strided, with a
     random start. That code differs in three points. Its stride is odd; here it is coprime to the number of
-    entries. It keeps the first `k` candidates by position, not the largest. And it never considers all
-    entries.
+    entries. It keeps the first `k` candidates by position, not the largest. It never considers all entries.
     """
     numel = row.numel()
     if k == numel:

@@ -30,9 +30,8 @@ def on_loopback() -> socket.socket:
 def at(host: str, port: int) -> list[socket.socket]:
     """Listen at those addresses of the name `host` that belong to this host.
 
-    On many hosts their own name resolves to the loopback, while it resolves to the right address elsewhere
-    (Debian's /etc/hosts). Then this host cannot know the right address, so it listens at all of its
-    addresses.
+    On many hosts the host's own name resolves to the loopback, while other hosts resolve it correctly
+    (Debian's /etc/hosts). Then this host cannot know the right address, so it listens at all addresses.
 
     Raises:
         UserError: the port is taken, or the name does not belong to this host.

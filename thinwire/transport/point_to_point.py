@@ -39,8 +39,7 @@ class PointToPoint:
         self._group = group
         self._device = device
         self._first_tag = first_tag
-        # Sent, but perhaps not yet received: the tensors must be kept until then, and only waiting tells
-        # when.
+        # Sent, but perhaps not yet received: until then the tensors must be kept, and only `wait` tells.
         self._sent: Queue[tuple[dist.Work, Tensor] | None] = Queue()
         self._keeper = Thread(target=self._keep_until_received, daemon=True)
         self._keeper.start()

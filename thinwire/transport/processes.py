@@ -54,8 +54,7 @@ class Processes:
             device: of this worker's tensors.
             backend: of torch.distributed, see `rendezvous.backend_of`.
             doing: called with a description of what the worker is doing, whenever that changes.
-            called: called for every call: with the channel, the number of the call there, and its
-                description.
+            called: called for every call, with its channel, its number there and its description.
 
         Raises:
             ConnectionLost: another process has ended.
@@ -199,8 +198,7 @@ class Processes:
         All processes must call this at the same time.
 
         Raises:
-            MethodError: calls differ, or a message was not received; the error names the first call or the
-                message.
+            MethodError: calls differ, or a message was not received; the error names it.
         """
         summaries = self.share([{key: endpoint.summary() for key, endpoint in self._by_name().items()}])
         key = disagreeing(summaries)

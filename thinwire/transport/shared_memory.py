@@ -22,9 +22,8 @@ from thinwire.transport.connection_errors import ConnectionLost
 
 # Segments grow in steps of this many bytes.
 _STEP = 2**20
-# A mean is computed in chunks of this many numbers, which pass from worker to worker. A chunk is small enough
-# to stay in the cache and to keep all workers busy. It is so large that signalling the next worker costs
-# little.
+# A mean is computed in chunks of this many numbers, which pass from worker to worker. A chunk fits into the
+# cache and keeps all workers busy. It is so large that signalling the next worker costs little.
 _CHUNK = 2**19
 _HEADER_BYTES = 8 * message.HEADER
 _DIGEST_BYTES = 4
@@ -86,8 +85,7 @@ class SharedMemory:
         """Write the mean over the members into `into`.
 
         There is one sum for all members, in the segment of rank 0. It is computed chunk by chunk. The members
-        add their parts to a chunk in the order of the ranks, while it is in the cache. Then all copy the
-        mean.
+        add their parts to a chunk in the order of the ranks, while it is in the cache. Then all copy it.
 
         Args:
             tensors: of one type.

@@ -14,8 +14,7 @@ from thinwire.transport.store_server import PROVING_SECONDS, StoreServer
 
 # Seconds between two attempts to connect: the pause doubles from the first value up to the last.
 _FIRST_PAUSE, _LAST_PAUSE = 0.02, 0.5
-# The time-out of a request is divided into this many waits. A process that was frozen for long loses only
-# one.
+# The time-out of a request is divided into this many waits. A frozen process loses only one.
 _WAITS = 4
 
 
