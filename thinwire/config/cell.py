@@ -67,7 +67,7 @@ class Cell:
 
     @property
     def seed(self) -> int:
-        """The seed of the run. All methods and numbers of workers share it, and so initial weights and data order."""
+        """The seed. It fixes initial weights and data order, alike for all methods and numbers of workers."""
         return seeds.derive(self.suite_seed, self.dataset, self.model.label, self.repetition)
 
     def identity(self) -> dict[str, Any]:

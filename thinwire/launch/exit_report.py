@@ -80,10 +80,10 @@ def _of(rank: int, recording: Recording) -> ExitReport:
 def diagnose(reports: Sequence[ExitReport]) -> Diagnosis | None:
     """Why a run has ended, naming rank, host and cause; None if no rank has started.
 
-    The report that explains most decides. The order is: a failure of a rank itself, calls that differ, a
-    process that exited, a hang, a killed process, a silent rank, a rank that is gone, a lost connection.
-    A hang does not count if a process was killed. When one process is killed, others may read half a message
-    and abort, so an abort comes last among the killed processes.
+    The report that explains most decides. First come failures of a rank itself, calls that differ, and
+    processes that exited. Then come hangs (unless a process was killed) and killed processes. Silent ranks,
+    ranks that are gone and lost connections come last. When one process is killed, others may read half a
+    message and abort, so an abort comes last among the killed processes.
     """
     for report in reports:
         if report.outcome is not None:

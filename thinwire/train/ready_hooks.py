@@ -1,8 +1,8 @@
 """Calls `forward_ready` and `grad_ready` of a method while the forward and backward passes run.
 
 The contract promises an order: parameters from the input side, gradients from the output side. The layers of
-a model may run in another order. So a gradient that comes early is held back until those before it are there,
-and a parameter is announced together with all before it.
+a model may run in another order. A gradient that comes early is held back until those before it are there.
+A parameter is announced together with all parameters before it.
 """
 
 from collections.abc import Callable, Iterator
