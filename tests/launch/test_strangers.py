@@ -391,7 +391,7 @@ def test_a_secret_that_is_none_is_refused(tmp_path, demo, monkeypatch):
     path.chmod(0o600)
     for half in ("", path.read_text()[:-1], "x" * 64, "\xff"):
         path.write_text(half)
-        with pytest.raises(UserError, match="is not whole: remove it, and start again"):
+        with pytest.raises(UserError, match="is incomplete: remove it, and start again"):
             secret.of_run(tmp_path, demo, "srun 7.0")
     path.unlink()
     path.mkdir()
