@@ -12,11 +12,10 @@ follows CoCoD-SGD: a round's sum lands at the end of the next round. Then x_i <-
 e_i is the x_i that was sent. Slices and their order follow P3 and ByteScheduler.
 
 Decisions: L2 is in the local gradients, so rounds of one step are SSGD. The first `warmup_steps` steps are
-such rounds. The last round takes the steps that are left. The global step has the learning rate of the
-round's last step. The weights shipped are z, as far as it has landed. The interval starts from `interval`,
-not from timings, which a run in one process does not have. Slices of the input side are sent first, and at
-most `credit` entries are on their way. With `delay: 0` each layer waits for its own slices only, just before
-its next use.
+such rounds. The last round takes what is left. The global step has the learning rate of the round's last
+step. The weights shipped are z, as far as it has landed. The interval starts from `interval`, not from
+timings, which runs in one process lack. Slices of the input side are sent first, and at most `credit` entries
+are on their way. With `delay: 0` each layer waits for its own slices only, before its next use.
 """
 
 import torch
