@@ -1,7 +1,7 @@
 """The contract of a data set.
 
 A module in `datasets/` defines one class `Dataset`: how the images are found or fetched, verified and
-handed over. The engine lays them out once as arrays of bytes, with a manifest (see `data.arrays`).
+handed over. The engine lays them out once as arrays of bytes, with a manifest (see `data.layout`).
 """
 
 from dataclasses import dataclass

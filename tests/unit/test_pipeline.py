@@ -1,4 +1,4 @@
-"""What the Snakefile decides: the jobs, what they depend on, what they ask of Slurm, and when they are sent."""
+"""What the Snakefile decides: jobs, what they depend on, what they ask of Slurm, and when they are sent."""
 
 import re
 import shutil
