@@ -26,7 +26,7 @@ from PIL import Image
 
 from tests import archives
 from thinwire import plugins
-from thinwire.data import arrays, decode, image_tree, layout
+from thinwire.data import arrays, decode, image_tree, layout, tar_stream
 from thinwire.data.image_folder import ImageFolder
 from thinwire.data.memory_budget import MemoryBudget
 from thinwire.errors import CannotWrite, UserError
@@ -516,7 +516,7 @@ def test_a_file_with_holes_in_a_tar_is_refused(tmp_path):
 
 
 def test_an_archive_of_too_many_members_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(image_tree, "MOST_MEMBERS", 13)
+    monkeypatch.setattr(tar_stream, "MOST_MEMBERS", 13)
     assert "it has more than 13 members" in refusal(tmp_path, put(tmp_path / "place", "tar"))
 
 
