@@ -18,7 +18,7 @@ import thinwire
 from tests import warm
 from thinwire import digests, plugins
 from thinwire.config import grid, suite
-from thinwire.data import arrays
+from thinwire.data import arrays, layout
 from thinwire.dataset import Raw
 from thinwire.errors import UserError
 
@@ -507,7 +507,7 @@ class Tiny(thinwire.Dataset):
 @pytest.fixture
 def data(tmp_path):
     folder = tmp_path / "data" / "tiny"
-    arrays.lay_out("tiny", Tiny(), folder, None, tmp_path / "download")
+    layout.lay_out("tiny", Tiny(), folder, None, tmp_path / "download")
     return folder
 
 
