@@ -148,7 +148,7 @@ def test_bytes_of_a_preparation_count_where_bytes_are_shown(drawn):
     assert [[32, 61], [34, 71], [36, 81]] in against_bytes
     assert [[20, 61], [40, 71], [60, 81]] in against_bytes
     for figure in kept.values():
-        assert "what thin prepared before is counted in bytes and in no epoch" in figure["texts"][-1]
+        assert "the preparation of thin is counted in bytes, but not in epochs" in figure["texts"][-1]
 
 
 def test_a_figure_says_what_it_shows_and_how_it_came_about(drawn):
@@ -202,7 +202,7 @@ def test_epochs_stand_in_the_table_where_they_differ():
     assert "| 12        |" in text
     assert "| 12 for 22 |" in text
     assert "| 6         |" in text
-    assert "Epochs: as many as were trained" in text
+    assert "Epochs: the number that was trained" in text
 
 
 @pytest.mark.parametrize("label", ["NA", "null", "1", "1e3"])
