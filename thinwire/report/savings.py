@@ -15,7 +15,7 @@ def bytes_column(name: str) -> str:
 
 
 def reduction_column(name: str) -> str:
-    """The column with the reduction of this traffic, in percent: 0 is as much as the baseline, 100 nothing."""
+    """The column with the reduction of this traffic in percent: 0 is the baseline's bytes, 100 is none."""
     return f"{name.replace(' ', '_')}_reduction_percent"
 
 

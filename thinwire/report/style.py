@@ -52,7 +52,7 @@ def looks(methods: Sequence[str]) -> dict[str, object]:
 
 
 def ticks(axes: Axes, log: bool) -> None:
-    """Put ticks at whole epochs; on a logarithmic axis, at as many plain numbers as its range has room for."""
+    """Put ticks at whole epochs; on a logarithmic axis, at as many plain numbers as have room."""
     if not log:
         axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
         return
@@ -65,7 +65,7 @@ def ticks(axes: Axes, log: bool) -> None:
 
 
 def save(figure: Figure, stem: Path) -> None:
-    """Write a PDF for print and a PNG for pages, without date and version, so that equal figures are equal."""
+    """Write a PDF for print and a PNG for pages. They have no date and no version, so they are reproducible."""
     with writing(stem):
         stem.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(
