@@ -1,4 +1,4 @@
-"""MP2's form of AlexNet: five convolutions, three linear layers, no batch norm, no dropout.
+"""The AlexNet on which MP2 was published: five convolutions, three linear layers, no batch norm, no dropout.
 
 The convolutions have 96 (3x3), 256 (5x5), 384, 384 and 256 channels (3x3). The linear layers have 100, 100
 and as many outputs as there are classes, without activations between them. On CIFAR-10 the model has

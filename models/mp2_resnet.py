@@ -1,4 +1,4 @@
-"""MP2's narrow ResNets: depth 18, 34 or 50, no batch norm, biases everywhere.
+"""The narrow ResNets on which MP2 was published: depth 18, 34 or 50, no batch norm, biases everywhere.
 
 The stem is one 3x3 convolution with pooling. Four stages of units follow, with 32, 64, 128 and 256 channels.
 In depths 18 and 34, a unit has two 3x3 convolutions. In depth 50, it has 1x1, 3x3 and 1x1 convolutions, the
@@ -9,9 +9,9 @@ Source: the authors' code, github
 MP2-GitHub/Model-Parameter-Prediction-Method-for-Distributed-Machine-Learning. The units of depth 50 are those
 that give the authors' parameter counts.
 
-Ours: the initial weights are He's. At the end of each unit they are divided by the square root of the number
-of units (after Zhang, Dauphin & Ma, "Fixup", arXiv 1901.09321), because without batch norm the maps would
-grow with the depth.
+Ours: the initial weights are He's. Those of each unit's last convolution are divided by the square root of
+the number of units (after Zhang, Dauphin & Ma, "Fixup", arXiv 1901.09321), because without batch norm the
+maps would grow with the depth.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""MP2's form of VGG-15: twelve 3x3 convolutions, three linear layers, no batch norm.
+"""The VGG-15 on which MP2 was published: twelve 3x3 convolutions, three linear layers, no batch norm.
 
 Groups of 2, 2, 3, 2 and 3 convolutions have 64, 128, 256, 256 and 256 channels; pooling follows each group.
 The linear layers have 100, 100 and as many outputs as there are classes, without activations between them. On

@@ -1,7 +1,7 @@
-"""The forecasters' training: on the weights of small runs of several architectures, recorded at intervals.
+"""Trains the forecasters, on weights recorded at intervals from small runs of several architectures.
 
-None of them is the model that is to be forecast. One is held out: the weights to keep are those that forecast
-its runs best.
+The model to be forecast is not among the architectures. One architecture is held out: the forecaster that
+forecasts its run best is kept.
 """
 
 from dataclasses import replace
@@ -17,20 +17,20 @@ from thinwire.parameters import parameters
 
 from .forecaster import HISTORY, KINDS, Forecaster, normalise
 
-# Small ones of different kinds; the last that is not the model itself is held out.
+# Small architectures of different kinds. The last one that is not the model itself is held out.
 ARCHITECTURES = {
     "cnn": {"width": 8},
     "alexnet": {"width": 4},
     "lenet": {"padding": 2},
     "resnet": {"depth": 8, "width": 8},
 }
-AHEAD = 2 * HISTORY  # values from the first of a history to its target, both counted
-LOOKS = 20  # at the architecture held out
+WINDOW = 2 * HISTORY  # number of values from the first of a history to its target, both included
+EVALUATIONS = 20  # on the held-out architecture
 BATCH = 1024
 
 
 def record_weights(method, config, job):
-    """Train the architectures on one worker; gives the folders of their values, the held-out one last."""
+    """Train the architectures on one worker. Returns the folders of their values, the held-out one last."""
     chosen = {name: options for name, options in ARCHITECTURES.items() if name != job.model}
     folders = []
     for name, options in chosen.items():
@@ -71,21 +71,21 @@ def _record(method, config, job, name, options, folder):
 
 
 def windows(folder, kind, count, generator):
-    """Histories [n, 5] and what came five intervals later [n], n about `count`, alike from every tensor."""
+    """About `count` histories [n, 5] and their values five intervals later [n], equally from each tensor."""
     kinds = dict(line.split() for line in (folder / "kinds.txt").read_text().splitlines())
     recorded = {}
     for path in sorted(folder.glob("*.safetensors")):
         for key, value in sorted(load_file(path).items(), key=lambda item: int(item[0].split()[1])):
             recorded.setdefault(key.split()[0], []).append(value.flatten())
     tensors = [torch.stack(values, 1) for index, values in recorded.items() if kinds[index] == kind]
-    if tensors[0].shape[1] < AHEAD:
+    if tensors[0].shape[1] < WINDOW:
         raise UserError(
             f"the recorded runs have {tensors[0].shape[1]} values of each weight, and a history with its "
-            f"target takes {AHEAD}: choose more recorded_epochs, or a smaller interval_epochs"
+            f"target takes {WINDOW}: choose more recorded_epochs, or a smaller interval_epochs"
         )
     drawn = []
     for values in tensors:
-        every = values.unfold(1, AHEAD, 1)
+        every = values.unfold(1, WINDOW, 1)
         scalars, starts = every.shape[:2]
         number = (max(1, min(count // len(tensors), scalars * starts)),)
         rows = torch.randint(scalars, number, generator=generator)
@@ -95,7 +95,7 @@ def windows(folder, kind, count, generator):
 
 
 def train_forecasters(config, job, folders, folder):
-    """Train one for each kind of weight, and save it with what it came to."""
+    """Train a forecaster for each kind of weight, and save it and its held-out error."""
     lines = ["kind,steps,held_out_error,held_out_error_of_no_change"]
     for kind in KINDS:
         done = job.scratch / f"{kind}.txt"
@@ -125,7 +125,7 @@ def _train(config, job, folders, kind):
         adam.zero_grad()
         (error + forecaster.penalty()).backward()
         adam.step()
-        if step % max(1, config.forecaster_steps // LOOKS) == 0:
+        if step % max(1, config.forecaster_steps // EVALUATIONS) == 0:
             with torch.no_grad():
                 held_error = (forecaster(held_inputs) - held_targets).abs().mean().item()
             if held_error < best_error:
@@ -137,7 +137,7 @@ def _train(config, job, folders, kind):
 
 
 def _examples(histories, targets):
-    """Normalised histories, and the change from the last value as far as a forecaster can say it."""
+    """Normalised histories, and the changes from the last value, clamped to what a forecaster can output."""
     normalised, unit = normalise(histories)
     change = (targets - histories[:, 0]) / unit - normalised[:, -1]
     return normalised, change.clamp(-1, 1)

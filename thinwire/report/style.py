@@ -65,7 +65,7 @@ def ticks(axes: Axes, log: bool) -> None:
 
 
 def save(figure: Figure, stem: Path) -> None:
-    """Write a PDF for print and a PNG for pages. They have no date and no version, so they are reproducible."""
+    """Write a PDF for print and a PNG for pages, without date and version, so they are reproducible."""
     with writing(stem):
         stem.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(
