@@ -75,7 +75,7 @@ def normalise(history):
 
 
 def forecast(forecaster, history, published_bias=False):
-    """The forecasts [n] of histories [n, 5]. `published_bias` repeats the authors' error, see `wnn.Config`."""
+    """The forecasts [n] of histories [n, 5]; `published_bias` has the authors' error (see `wnn.Config`)."""
     normalised, unit = normalise(history)
     last = history[:, -1] if published_bias else normalised[:, -1]
     return (last + forecaster(normalised)) * unit + history[:, 0]
