@@ -2,10 +2,10 @@
 
     python benchmarks/io.py [--images 1500]
 
-It makes three comparisons in one run: - Batches from memory, cropped and flipped, against PIL image by image;
-both on one thread. - Batches from a memory map, on one thread, against torchvision's ImageFolder and
-DataLoader with a process for
-  each core. Both read the same tree of JPEGs, first with a cold page cache and then with a warm one.
+It makes three comparisons in one run:
+- Batches from memory, cropped and flipped, against PIL image by image; both on one thread.
+- Batches from a memory map, on one thread, against torchvision's ImageFolder and DataLoader with a process
+  for each core. Both read the same tree of JPEGs, first with a cold page cache and then with a warm one.
 - The seeks of contiguous, strided and random readers.
 """
 

@@ -1,7 +1,7 @@
 """The contract in real processes, one for each worker: the same checks, on the transport that runs use there.
 
-All checks of a method share one launch. One that fails may leave processes that wait for each other, so they
-are killed, and the checks behind it run in others.
+All checks of a method share one launch. A check that fails may leave processes that wait for each other. So
+they are killed, and the next checks run in new processes.
 """
 
 import functools
@@ -22,9 +22,9 @@ from thinwire.cluster import Cluster
 
 # Two look at the source, which is the same wherever it runs; of processes each has modules of its own anyway.
 ONCE_IS_ENOUGH = (
-    contract.test_says_what_it_is,
-    contract.test_has_no_road_past_the_channels,
-    contract.test_workers_share_nothing_but_the_channels,
+    contract.test_describes_itself,
+    contract.test_communicates_through_the_channels_only,
+    contract.test_workers_share_only_the_channels,
 )
 # Seconds without a move in which a check is taken not to end: a worker may prepare something meanwhile.
 PATIENCE = 300.0
@@ -53,7 +53,7 @@ subject_of = functools.cache(Subject.of)
 
 
 def check_here(name: str, method: Path, folder: Path) -> str | None:
-    """Run a check in this process, one of several; gives why it was skipped, if it was."""
+    """Run a check in this process, one of several. Returns why it was skipped, if it was."""
     check, parameters = CHECKS[name]
     own = folder / name / str(dist.get_rank())
     own.mkdir(parents=True)
@@ -68,7 +68,7 @@ def check_here(name: str, method: Path, folder: Path) -> str | None:
 
 
 def trajectory(subject: Subject, cluster: Cluster) -> list[dict[str, Any]]:
-    """After each step: what is shipped, and loss and ledger of each worker of this process."""
+    """After each step: the shipped weights, and loss and ledger of each worker of this process."""
     steps = []
 
     def look(run: Any) -> None:
@@ -94,7 +94,7 @@ def trajectory_here(method: Path, folder: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Subject], dict[str, Any]]:
-    """What became of each check of a method, by rank, and of its trajectory."""
+    """The outcome of each check of a method, by rank, and its trajectory."""
 
     @functools.cache
     def of(subject: Subject) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def test_keeps_the_contract(subject: Subject, check: str, outcomes: Callable[[Su
 
 
 def test_runs_as_in_one_process(subject: Subject, outcomes: Callable[[Subject], Any]) -> None:
-    """What workers of one process may share besides the channels, workers of several do not."""
+    """Workers of one process might share more than the channels; workers of several processes cannot."""
     apart = outcomes(subject)["trajectory"]
     if isinstance(apart, processes.Failed):
         raise apart
