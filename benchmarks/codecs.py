@@ -1,12 +1,12 @@
-"""What the selection of entries costs, in memory passes.
+"""What the selection of the largest entries costs, in memory passes.
 
     python benchmarks/codecs.py
 
-One memory pass is the time of copying the same tensor to another place, in the same run. On 1, 10 and 25
-million normal floats, beside `torch.topk` of the same tensor: the exact selection of 1 % of the entries, and
-the sampled threshold at 0.1 %. Repetitions take turns and begin with cold caches; the figures are medians.
+A memory pass is the time of copying the same tensor, in the same run. Measured are the exact selection of 1 %
+of the entries, the sampled threshold at 0.1 %, and `torch.topk` of the same tensor, on 1, 10 and 25 million
+normally distributed floats. Repetitions are interleaved and begin with cold caches. The figures are medians.
 
-Targets: exact at most 1.05 times torch.topk and 2 passes; sampled threshold at most 5 passes.
+Targets: exact selection at most 1.05 times torch.topk plus 2 passes; sampled threshold at most 5 passes.
 """
 
 import sys
@@ -26,12 +26,12 @@ TOPK_FACTOR, TOPK_PASSES, SAMPLED_PASSES = 1.05, 2.0, 5.0
 
 
 def seconds(actions: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """Median time of each action; they take turns."""
+    """Median time of each action; the actions are interleaved."""
     times: dict[str, list[float]] = {name: [] for name in actions}
     other = torch.zeros(CACHE_BYTES // 4)
     for repetition in range(REPETITIONS + 1):
         for name, action in actions.items():
-            other.add_(1)  # what the last action left in the caches helps nobody
+            other.add_(1)  # replaces what the last action left in the caches
             began = time.perf_counter()
             action()
             if repetition:  # the first one warms up
@@ -40,7 +40,7 @@ def seconds(actions: dict[str, Callable[[], object]]) -> dict[str, float]:
 
 
 def main() -> int:
-    """Measure, and say whether the targets hold."""
+    """Measure, and report whether the targets are met."""
     torch.set_num_threads(1)
     stream = torch.Generator().manual_seed(0)
     worst_exact = worst_sampled = 0.0

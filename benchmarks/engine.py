@@ -1,14 +1,14 @@
-"""What the engine costs over a loop written by hand.
+"""What the engine costs in addition to a hand-written loop.
 
     python benchmarks/engine.py
 
-Measures, in one run and interleaved block by block, an in-process SSGD run of 8 workers and a hand-written
-loop that does the same forward, backward and averaging with the same optimizer on 8 replicas: small CNN,
-digits and Fashion-MNIST. Then the harness's self-time, as what is left on a model so small that the
-harness is most of a step, and the peak memory of a large model. Prints each figure with its target, the
-worst ratio last, and exits 0 only where all targets hold.
+Compares an in-process SSGD run of 8 workers with a hand-written loop over 8 replicas, on digits and
+Fashion-MNIST with a small CNN. The loop does the same forward, backward and averaging with the same
+optimizer. Blocks of steps of both are interleaved in one run. Also measures the harness's self-time, on a
+model so small that the harness is most of a step, and the peak memory of a large model. Prints each figure
+with its target, the worst ratio last. Exits with 0 only if all targets are met.
 
-Fashion-MNIST comes from where `thinwire data fashion_mnist` finds it; `--data FOLDER` names another place.
+Fashion-MNIST is read from where `thinwire data fashion_mnist` finds it, or from `--data FOLDER`.
 """
 
 import argparse
@@ -47,7 +47,7 @@ BLOCKS = 15
 
 
 class HandWritten:
-    """SSGD of W replicas as one would write it by hand, for one model and nothing else."""
+    """SSGD of W replicas, as one would write it by hand for one model."""
 
     def __init__(self, task: Task) -> None:
         first = initial_model(task)
@@ -100,7 +100,7 @@ def a_trainer(task: Task) -> Trainer:
 
 
 def interleaved(task: Task, steps: int) -> tuple[float, float]:
-    """Median seconds a step of the engine and of the hand-written loop, block by block in turn."""
+    """Median seconds of a step, of the engine and of the hand-written loop; their blocks alternate."""
     engine, hand = a_trainer(task), HandWritten(task)
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(BLOCKS + 2):
@@ -124,16 +124,16 @@ def cnn(data: Data) -> Callable[[], nn.Module]:
 
 
 def wide(data: Data) -> nn.Module:
-    """Large in its weights, small in what the backward pass keeps."""
+    """A model with large weights and small activations."""
     pixels = data.shape[0] * data.shape[1] * data.shape[2]
     return nn.Sequential(nn.Flatten(), nn.Linear(pixels, 3000), nn.Linear(3000, 3000))
 
 
 def peak_memory(data: Data) -> float:
-    """Peak resident memory of a run over what its weights, gradients and momentum take."""
+    """Peak resident memory of a run, divided by the size of its weights, gradients and momentum."""
     task = a_task(data, lambda: wide(data), batch=2, epochs=1)
     size = 4 * sum(p.numel() for p in wide(data).parameters())
-    # A tiny run first: what torch loads on first use is not the engine's.
+    # A tiny run first, because what torch loads at first use is not the engine's memory.
     a_trainer(a_task(data, lambda: nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), 2, 1)).train(until=1)
     before = status_bytes("VmRSS")
     trainer = a_trainer(task)
@@ -143,9 +143,9 @@ def peak_memory(data: Data) -> float:
 
 
 def status_bytes(field: str) -> int:
-    """A figure of this process from the kernel: VmRSS is resident now, VmHWM the most that ever was.
+    """Memory of this process from the kernel: VmRSS is resident now, VmHWM is the highest so far.
 
-    (Not getrusage's maximum, which a process inherits from the one that started it.)
+    getrusage's maximum does not serve: a process inherits it from the process that started it.
     """
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{field}:"))
@@ -188,7 +188,7 @@ def main() -> int:
     engine, hand = interleaved(a_task(digits, tiny, 1, 200), 200)
     self_time = (engine - hand) / WORKERS * 1e6
     print(f"harness self-time {self_time:.1f} us a step and worker (target <= {SELF_TIME_TARGET_US:.0f})")
-    # In a process of its own, whose peak is its own.
+    # Measured in its own process, so that the peak is that of this run.
     answer = subprocess.run(
         [sys.executable, __file__, "--memory"], capture_output=True, text=True, check=True
     )

@@ -2,10 +2,11 @@
 
     python benchmarks/io.py [--images 1500]
 
-In one run: batches of a set in memory, cropped and flipped, against the same through PIL image by image, both
-on one thread; batches of a memory map, on one thread, against torchvision's ImageFolder and DataLoader, with
-a process for each core, on the same tree of JPEGs, with the files out of the page cache and in it; and the
-seeks of contiguous, strided and random readers.
+It makes three comparisons in one run:
+- Batches from memory, cropped and flipped, against PIL image by image; both on one thread.
+- Batches from a memory map, on one thread, against torchvision's ImageFolder and DataLoader with a process
+  for each core. Both read the same tree of JPEGs, first with a cold page cache and then with a warm one.
+- The seeks of contiguous, strided and random readers.
 """
 
 import argparse
@@ -40,7 +41,7 @@ def seconds(function):
 
 
 def out_of_cache(folder):
-    """Let the system forget the content of these files."""
+    """Remove the content of these files from the page cache."""
     for path in folder.rglob("*"):
         if path.is_file():
             descriptor = os.open(path, os.O_RDONLY)
@@ -50,7 +51,7 @@ def out_of_cache(folder):
 
 
 def rate_of_batches(data, steps):
-    """Images a second; the first step is not counted."""
+    """Images a second, without the first step."""
     batches = Batches(data, 1, BATCH, 1, torch.device("cpu"), torch.float32)
     batches.at(0)
     steps = min(steps, batches.steps_per_epoch - 1)
@@ -58,7 +59,7 @@ def rate_of_batches(data, steps):
 
 
 def torchvision():
-    """Its data sets and transforms."""
+    """torchvision's data sets and transforms."""
     vision.models()  # makes it importable
     from torchvision import datasets, transforms
 
@@ -66,7 +67,7 @@ def torchvision():
 
 
 def in_memory():
-    """CIFAR's shapes: images a second of batches, and of PIL image by image."""
+    """Images a second with CIFAR's shapes: of batches, and of PIL image by image."""
     data_sets, transforms = torchvision()
     images = np.random.default_rng(0).integers(0, 256, (20_000, 3, 32, 32), np.uint8)
     labels = torch.zeros(len(images), dtype=torch.int64)
@@ -109,7 +110,7 @@ def in_memory():
 
 
 def make_tree(folder, count):
-    """Pictures of 500 x 375 pixels in ten classes, of about 110 kB as ImageNet's are on average."""
+    """Write pictures of 500 x 375 pixels in ten classes, of about 110 kB each, ImageNet's average."""
     rng = np.random.default_rng(0)
     for part, images in (("train", count), ("val", 10)):
         for i in range(images):
@@ -130,7 +131,7 @@ class Tree(ImageFolder):
 
 
 def of_a_tree(folder, count):
-    """Prints, and gives the least ratio of the rates."""
+    """Compare the rates of a memory map and of ImageFolder, print them, and return the least ratio."""
     data_sets, transforms = torchvision()
     tree, laid, cores = folder / "tree", folder / "laid", os.cpu_count() or 1
     make_tree(tree, count)
@@ -170,7 +171,10 @@ def of_a_tree(folder, count):
 
 
 def of_readers(folder):
-    """Prints, and gives contiguous seeks per strided seek, for as many records as ImageNet-mini has."""
+    """Print the seeks of all readers on as many records as ImageNet-mini has.
+
+    Returns the contiguous readers' seeks, divided by the strided readers' seeks.
+    """
     records, count, batch = 34_745, 8, 32
     folder.mkdir()
     path = folder / "records.npy"

@@ -1,11 +1,11 @@
-"""How long four ranks on this machine take to find each other.
+"""How long four ranks on this machine take until they are connected.
 
     python benchmarks/launch.py
 
-Starts a run of four workers in turn by the warm fork of `thinwire run` and as four processes of their own, as
-srun or torchrun start them. Prints for both the seconds from the command until all ranks have joined and
-opened their channels, and last those of the fork alone, after the parent's import, with its target; exits 0
-only where it holds.
+Starts a run of four workers in two ways, alternately: by the warm fork of `thinwire run`, and as four
+separate processes, as srun or torchrun start them. For both it prints the seconds from the command until all
+ranks have joined and opened their channels. Last it prints the seconds of the fork alone, after the parent's
+import, with their target. Exits with 0 only if the target is met.
 """
 
 import os
@@ -28,7 +28,7 @@ READY = re.compile(rf"{WORKERS} ranks are ready after ([\d.]+) s")
 
 
 def main() -> None:
-    """Measure and judge."""
+    """Measure, and report whether the target is met."""
     totals: dict[str, list[float]] = {"warm fork": [], "four processes": []}
     forks = []
     for _ in range(ROUNDS):
@@ -45,9 +45,9 @@ def main() -> None:
 
 
 def until_ready(*environments: dict[str, str]) -> tuple[float, float]:
-    """Start a process with each environment; seconds until the run's log says that its ranks are ready.
+    """Start a process with each environment, and wait until the run's log says that its ranks are ready.
 
-    And what the log says of it: seconds since the ranks were started.
+    Returns the seconds since the start, and the seconds that the log gives: those since the ranks started.
     """
     with tempfile.TemporaryDirectory() as results:
         command = [sys.executable, "-m", "thinwire"]
@@ -58,7 +58,7 @@ def until_ready(*environments: dict[str, str]) -> tuple[float, float]:
             subprocess.Popen(command, cwd=ROOT, env=os.environ | more, stdout=subprocess.DEVNULL)
             for more in environments
         ]
-        while (found := said(Path(results))) is None:
+        while (found := seconds_in_log(Path(results))) is None:
             assert any(process.poll() is None for process in processes), "the run ended before it was ready"
             time.sleep(0.005)
         total = time.perf_counter() - began
@@ -67,8 +67,8 @@ def until_ready(*environments: dict[str, str]) -> tuple[float, float]:
         return total, found
 
 
-def said(results: Path) -> float | None:
-    """The seconds in the log of the run that is under way."""
+def seconds_in_log(results: Path) -> float | None:
+    """The seconds until the ranks were ready, from the log of the current run, if they are in it."""
     for log in results.rglob("log.txt"):
         if match := READY.search(log.read_text()):
             return float(match[1])
@@ -76,16 +76,16 @@ def said(results: Path) -> float | None:
 
 
 def variables(rank: int, port: int) -> dict[str, str]:
-    """What torchrun would say to a rank."""
-    about = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": WORKERS, "MASTER_PORT": port}
-    return {name: str(value) for name, value in about.items()} | {
+    """The environment variables that torchrun would set for a rank."""
+    numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": WORKERS, "MASTER_PORT": port}
+    return {name: str(value) for name, value in numbers.items()} | {
         "MASTER_ADDR": "127.0.0.1",
         "GLOO_SOCKET_IFNAME": "lo",
     }
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A free TCP port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,7 +1,7 @@
-"""A link of limited rate between two network namespaces, so that two ranks of one host meet as two hosts do.
+"""A link of limited rate between two network namespaces, so that two ranks of one host act as two hosts.
 
-Needs Linux, root, and iproute2. The namespaces are held by file descriptors only: with the last process that
-has them they vanish, and the link with them.
+Needs Linux, root, and iproute2. Only file descriptors hold the namespaces, so the namespaces and the link
+vanish with the last process that has them open.
 """
 
 import ctypes
@@ -12,8 +12,8 @@ from contextlib import contextmanager
 
 INTERFACE = "eth0"
 _ADDRESSES = ("10.77.0.1", "10.77.0.2")
-_CLONE_NEWNET = 0x40000000  # from <sched.h>; Python knows it from 3.12 on
-# Frames that are handed over as one must fit into the burst, or they slow the computing beside them.
+_CLONE_NEWNET = 0x40000000  # from <sched.h>; Python has it from 3.12 on
+# Frames that are passed on as one must fit into the burst; otherwise they slow down the computation.
 _FRAMES, _BURST, _QUEUE = 32_768, "36kb", "400kb"
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -24,11 +24,11 @@ class LimitedLink:
     host = _ADDRESSES[0]  # of rank 0
 
     def __init__(self, mbit_per_second: float) -> None:
-        """Raises OSError or subprocess.CalledProcessError where this is not to be had."""
+        """Set the link up. Raises OSError or subprocess.CalledProcessError if that is not possible here."""
         self._namespaces = [_new_namespace() for _ in _ADDRESSES]
         with _returning():
             _enter(self._namespaces[1])
-            # `ip` finds the namespace of the other end by a process that is in it: this one.
+            # `ip` finds the namespace of the other end by a process in it, which is this process.
             _run(
                 f"ip link add {INTERFACE} type veth peer name {INTERFACE} netns {os.getpid()}",
                 self._namespaces[0],
@@ -44,7 +44,7 @@ class LimitedLink:
             )
 
     def enter(self, rank: int) -> None:
-        """This process is on one side of the link from now on; what it opened before stays where it was."""
+        """Move this process to the rank's side of the link. Sockets that it has open stay where they are."""
         _enter(self._namespaces[rank])
 
     def close(self) -> None:
@@ -70,7 +70,7 @@ def _enter(namespace: int) -> None:
 
 @contextmanager
 def _returning() -> Iterator[None]:
-    """Afterwards this process is in the namespace again in which it was."""
+    """Return this process to its namespace at the end of the block."""
     before = _current()
     try:
         yield

@@ -1,19 +1,21 @@
-"""What the engine costs beside torch's DistributedDataParallel, and how much of the communication it hides.
+"""What the engine costs against torch's DistributedDataParallel, and how much of the communication it hides.
 
     python benchmarks/overlap.py
 
-Two ranks, one on each core: synchronous SGD through the engine (`ssgd` over processes), and a loop by hand
-with stock DistributedDataParallel on the same model (VGG-11 of 2.4 million parameters), batches, optimizer
-and size of buckets. First on loopback; then on a link of 200 Mbit/s between two network namespaces, where
-communication takes longer than computing. Block by block in turn, in one run; figures and ratios are the
-medians of the blocks. In the same turns: all sizes of buckets, the computing alone (the loop without
-DistributedDataParallel) and the communication alone (the mean of the same buckets).
+Two ranks, one on each core, train with synchronous SGD in two ways: through the engine (`ssgd` over
+processes), and in a hand-written loop with stock DistributedDataParallel. Both have the same model (VGG-11
+with 2.4 million parameters), batches, optimizer and bucket sizes. They run on loopback first, and then on a
+link of 200 Mbit/s between two network namespaces, where communication takes longer than computing.
+
+Blocks of steps are interleaved in one run: both ways with all bucket sizes, computing alone (the loop without
+DistributedDataParallel) and communication alone (the mean of the same buckets). Figures and ratios are
+medians of the blocks.
 
     hidden share = (computing + communication - engine's step) / min(communication, backward pass)
 
-Targets: the weights of both sides stay equal, bit for bit (the sum of two numbers does not depend on their
-order); on the limited link the engine's step takes at most 1.03 times as long as DistributedDataParallel's,
-with buckets of any size. The limited link needs root; without it the benchmark says so, and fails.
+Targets: the weights of both ways stay equal, bit for bit; the sum of two numbers does not depend on their
+order. On the limited link, the engine's step takes at most 1.03 times as long as DistributedDataParallel's,
+with all bucket sizes. The limited link needs root; without root the benchmark reports that, and fails.
 """
 
 import subprocess
@@ -53,7 +55,7 @@ BUCKETS_MB = (1.0, 5.0, 25.0)
 BLOCKS, STEPS = 11, 2
 RATIO_TARGET = 1.03
 
-Seconds = dict[str, list[float]]  # a step of each side, block by block
+Seconds = dict[str, list[float]]  # seconds of a step, one for each block, by what was measured
 
 
 class ByHand:
@@ -83,7 +85,7 @@ class ByHand:
 
 
 def a_task() -> Task:
-    """VGG-11 on images of noise: how long a step takes does not depend on what they show."""
+    """VGG-11 on images of noise; the time of a step does not depend on the images."""
     stream = torch.Generator().manual_seed(0)
     images = torch.randint(256, (2048, 3, 32, 32), dtype=torch.uint8, generator=stream)
     labels = torch.randint(10, (2048,), generator=stream)
@@ -109,17 +111,17 @@ def train(engine: Trainer, steps: int) -> None:
 
 
 def communicate(world: Channel, buckets: list[list[Tensor]], steps: int) -> None:
-    """As the engine does it, with nothing to wait for."""
+    """Communicate as the engine does, without computing."""
     for _ in range(steps):
         for mean in [world.mean(bucket) for bucket in buckets]:
             mean.wait()
 
 
 def times() -> Seconds:
-    """All take turns, block by block; the backward pass is that of the computing alone."""
+    """Measure all, block by block; the backward pass is that of computing alone."""
     deterministic(torch.device("cpu"))
     task, method = a_task(), plugins.get("method", "ssgd").load()
-    turns: dict[str, Callable[[int], None]] = {}
+    measurements: dict[str, Callable[[int], None]] = {}
     pairs, transports = [], []
     for mb in BUCKETS_MB:
         transports.append(Processes(task.cluster, task.device))
@@ -129,20 +131,20 @@ def times() -> Seconds:
         pairs.append((engine, by_hand))
         run = engine.workers[0].run
         buckets = [[torch.zeros_like(p.tensor) for p in b.params] for b in run.buckets(mb)]
-        turns |= {
+        measurements |= {
             f"engine {mb}": partial(train, engine),
             f"by hand {mb}": by_hand.train,
             f"communication {mb}": partial(communicate, run.world, buckets),
         }
     alone = ByHand(task, lambda model: model)
-    turns["computing"] = alone.train
-    measured: Seconds = {name: [] for name in (*turns, "backward")}
+    measurements["computing"] = alone.train
+    measured: Seconds = {name: [] for name in (*measurements, "backward")}
     for _ in range(BLOCKS + 1):
         alone.backward_seconds = 0.0
-        for name, turn in turns.items():
+        for name, train_or_send in measurements.items():
             dist.barrier()
             began = time.perf_counter()
-            turn(STEPS)
+            train_or_send(STEPS)
             measured[name].append(ranks.slowest(time.perf_counter() - began) / STEPS)
         measured["backward"].append(alone.backward_seconds / STEPS)
     for engine, by_hand in pairs:
@@ -173,7 +175,7 @@ def ratio(step: Seconds, mb: float) -> float:
 
 
 def hidden(step: Seconds, mb: float) -> float:
-    """The share of what could hide behind the backward pass that does: the median of the blocks."""
+    """The share of the communication that hides behind the backward pass, of what could: median of blocks."""
     blocks = zip(step[f"engine {mb}"], step[f"communication {mb}"], step["computing"], step["backward"])
     return median(
         (computing + communication - engine) / min(communication, backward)
@@ -182,7 +184,7 @@ def hidden(step: Seconds, mb: float) -> float:
 
 
 def main() -> int:
-    """Measure, and say whether the targets hold."""
+    """Measure, and report whether the targets are met."""
     show("loopback", ranks.run(times, RANKS)[0])
     try:
         link = LimitedLink(MBIT_PER_SECOND)

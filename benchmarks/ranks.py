@@ -1,4 +1,4 @@
-"""Ranks for the benchmarks: forks of a process that has imported torch, so that they start in no time."""
+"""Ranks for the benchmarks: forks of a process that has imported torch, so that they start at once."""
 
 import multiprocessing
 import os
@@ -10,12 +10,12 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import torch
-import torch._dynamo  # which optimizers import at their first step: here once, not in every rank
+import torch._dynamo  # optimizers import it at their first step; here it is imported once for all ranks
 import torch.distributed as dist
 
 from thinwire.transport import rendezvous
 
-SECONDS_TO_MEET = 60
+SECONDS_TO_JOIN = 60
 _FORK = multiprocessing.get_context("fork")
 
 
@@ -27,16 +27,16 @@ def run(
     interface: str = "lo",
     enter: Callable[[int], None] = lambda rank: None,
 ) -> list[Any]:
-    """What `function(*args)` gives on each of the ranks, which have joined one process group.
+    """Run `function(*args)` on ranks that have joined one process group, and return what each returned.
 
-    Before this nothing may have been computed in parallel: a fork has no threads but its first.
+    Nothing may have been computed in parallel before, because a fork has only one thread.
 
     Args:
         function: computes on one thread.
-        ranks: their number.
-        args: of the function.
-        host: address at which rank 0 is found.
-        interface: of the network that carries what they send.
+        ranks: number of ranks.
+        args: arguments of the function.
+        host: address of rank 0.
+        interface: network interface over which the ranks communicate.
         enter: called in each rank before it opens a socket.
 
     Raises:
@@ -61,11 +61,11 @@ def run(
             for pipe in wait([pipe for rank, pipe in enumerate(pipes) if rank not in answers]):
                 rank = pipes.index(pipe)  # type: ignore[arg-type]
                 try:
-                    trouble, answers[rank] = pipe.recv()  # type: ignore[union-attr]
+                    failure, answers[rank] = pipe.recv()  # type: ignore[union-attr]
                 except EOFError:
-                    trouble = "it died"
-                if trouble:
-                    raise RuntimeError(f"rank {rank}: {trouble}")
+                    failure = "it died"
+                if failure:
+                    raise RuntimeError(f"rank {rank}: {failure}")
     finally:
         for process in processes:
             if len(answers) < ranks:
@@ -75,7 +75,7 @@ def run(
 
 
 def slowest(seconds: float) -> float:
-    """The longest of what each rank has measured."""
+    """The longest of the times that the ranks have measured."""
     longest = torch.tensor([seconds], dtype=torch.float64)
     dist.all_reduce(longest, op=dist.ReduceOp.MAX)
     return longest.item()
@@ -93,7 +93,7 @@ def _rank(
         enter(placement.rank)
         os.environ["GLOO_SOCKET_IFNAME"] = interface
         torch.set_num_threads(1)
-        rendezvous.join(placement, SECONDS_TO_MEET)
+        rendezvous.join(placement, SECONDS_TO_JOIN)
         answer = function(*args)
     except BaseException:
         pipe.send((traceback.format_exc(), None))

@@ -2,13 +2,15 @@
 
     python benchmarks/transport.py
 
-Four ranks on one host, tensors of 1 and 10 million float32. In one run, and in turns: `run.node.mean` of four
-workers that share a node, which meet in shared memory; torch.distributed's `all_reduce` over gloo; and
-`run.world.mean` of the same workers on a node each, which is that all-reduce with what the engine adds. A
-repetition is several calls, one after the other, and takes as long as its slowest rank; the figures are
-medians, for one call.
+Four ranks on one host average tensors of 1 and 10 million float32, in three ways that alternate in one run:
+- `run.node.mean` of four workers on one node, which uses shared memory;
+- torch.distributed's `all_reduce` over gloo;
+- `run.world.mean` of four workers on four nodes, which is that all-reduce with what the engine adds.
 
-Target: shared memory at least 2 times faster than torch's all-reduce over gloo, at both sizes.
+A repetition is several calls in a row, and takes as long as its slowest rank. The figures are medians, for
+one call.
+
+Target: shared memory is at least 2 times as fast as torch's all-reduce over gloo, at both sizes.
 """
 
 import sys
@@ -28,7 +30,7 @@ from thinwire.transport.processes import Processes
 
 RANKS = 4
 SIZES = (1_000_000, 10_000_000)
-NUMBERS = 30_000_000  # in the calls of one repetition: 30 of 1 million, 3 of 10 million
+NUMBERS = 30_000_000  # in all calls of one repetition: 30 calls with 1 million, or 3 with 10 million
 REPETITIONS = 9
 GAIN_TARGET = 2.0
 
@@ -46,7 +48,7 @@ def contribution(rank: int, numel: int) -> Tensor:
 
 
 def seconds(numel: int) -> dict[str, float]:
-    """Median time of one call of each of the three, of the slowest rank."""
+    """Median seconds of one call in each of the three ways, on the slowest rank."""
     host, network = Cluster(RANKS, 1), Cluster(RANKS, RANKS)
     transports = [Processes(cluster, torch.device("cpu")) for cluster in (host, network)]
     node = channel("node", transports[0], host)
@@ -78,7 +80,7 @@ def seconds(numel: int) -> dict[str, float]:
 
 
 def require_rank_order(mean: Tensor) -> None:
-    """The mean is, bit for bit, the sum in the order of the ranks, divided: as in one process."""
+    """Require that the mean is, bit for bit, the sum in order of the ranks, divided: as in one process."""
     total = contribution(0, len(mean))
     for rank in range(1, RANKS):
         total += contribution(rank, len(mean))
@@ -86,7 +88,7 @@ def require_rank_order(mean: Tensor) -> None:
 
 
 def main() -> int:
-    """Measure, and say whether the target holds."""
+    """Measure, and report whether the target is met."""
     gains = []
     for numel in SIZES:
         took = ranks.run(seconds, RANKS, numel)[0]

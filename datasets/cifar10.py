@@ -1,8 +1,8 @@
 """CIFAR-10: 60,000 images in 10 classes, 32x32 colour pixels (Krizhevsky, 2009).
 
-Taken from the folder that was given; without one, from an earlier download or the official one. Of the two
-archives, `cifar-10-binary.tar.gz` is preferred, `cifar-10-python.tar.gz` accepted; both are verified by MD5
-(the official page's) and SHA-256 before they are read.
+They are read from the folder that was given; without one, from an earlier download or a new one. The archive
+`cifar-10-binary.tar.gz` is preferred to `cifar-10-python.tar.gz`. Both are verified before they are read, by
+SHA-256 and by the MD5 of the official page.
 """
 
 from thinwire.data.cifar import Archive, Cifar

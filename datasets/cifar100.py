@@ -1,8 +1,8 @@
 """CIFAR-100: 60,000 images in 100 classes, 32x32 colour pixels, fine labels (Krizhevsky, 2009).
 
-Taken from the folder that was given; without one, from an earlier download or the official one. Of the two
-archives, `cifar-100-binary.tar.gz` is preferred, `cifar-100-python.tar.gz` accepted; both are verified by MD5
-(the official page's) and SHA-256 before they are read.
+They are read from the folder that was given; without one, from an earlier download or a new one. The archive
+`cifar-100-binary.tar.gz` is preferred to `cifar-100-python.tar.gz`. Both are verified before they are read,
+by SHA-256 and by the MD5 of the official page.
 """
 
 from thinwire.data.cifar import Archive, Cifar
@@ -17,7 +17,7 @@ class Dataset(Cifar):
             sha256="58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
             train=("train.bin",),
             test=("test.bin",),
-            labels=1,  # behind the coarse one
+            labels=1,  # the second label byte; the first is the coarse label
             label_bytes=2,
         ),
         Archive(

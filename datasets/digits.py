@@ -1,8 +1,8 @@
-"""Digits: 1,797 handwritten digits of 8x8 pixels, carried with thinwire; nothing to download.
+"""Digits: 1,797 handwritten digits of 8x8 pixels, which come with thinwire; nothing is downloaded.
 
-They are the test part of the UCI data set, as scikit-learn ships it. Every image was written by one of
-13 persons who are not told apart, so a random part serves as test set: fixed, and the same share of each
-digit. Pixels count 0 to 16 and are stretched to 0 to 240.
+They are the test part of the UCI data set, as scikit-learn ships it. 13 persons wrote them, but the data do
+not say who wrote which. So the test set is a fixed random part, with the same share of each digit. Pixels
+have values from 0 to 16, which are scaled to 0 to 240.
 """
 
 from pathlib import Path
@@ -43,5 +43,5 @@ class Dataset(thinwire.Dataset):
 
 
 def _by_digit(order, labels):
-    """The positions of each digit, in this order."""
+    """For each digit, the positions of its images, in the given order."""
     return [order[labels[order] == digit] for digit in range(10)]

@@ -1,7 +1,7 @@
 """Fashion-MNIST: 70,000 images of clothes, 28x28 grey pixels (Xiao et al., arXiv 1708.07747).
 
-Looked for in this order: the folder that was given, Debian's package `dataset-fashion-mnist`, the official
-download. The four IDX files may be compressed or not; what counts is the checksum of their content.
+They are read from the folder that was given; without one, from Debian's package `dataset-fashion-mnist`, or
+else from the official download. The four IDX files may be compressed; the checksum is that of their content.
 """
 
 import gzip
@@ -17,7 +17,7 @@ from thinwire.data.download import download as fetch_file
 from thinwire.dataset import Raw
 
 _OFFICIAL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
-_MOST_BYTES = 64 * 2**20  # of one file, uncompressed: the largest has 47 million
+_MOST_BYTES = 64 * 2**20  # most bytes of one uncompressed file; the largest has 47 million
 _DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 
 
@@ -43,7 +43,7 @@ class Dataset(thinwire.Dataset):
         return Raw(train_images[:, None], train_labels, test_images[:, None], test_labels)
 
     def _download(self, folder):
-        """The official files, fetched into `folder`."""
+        """Download the official files into `folder`."""
         for name in self.files:
             fetch_file(
                 f"{_OFFICIAL}/{name}.gz",
@@ -55,7 +55,7 @@ class Dataset(thinwire.Dataset):
         return folder
 
     def _read(self, folder, name):
-        """The array in one IDX file, its content verified first."""
+        """The array in one IDX file, whose content is verified first."""
         path = next((p for p in (folder / f"{name}.gz", folder / name) if p.exists()), None)
         if path is None:
             raise thinwire.UserError(
@@ -63,7 +63,7 @@ class Dataset(thinwire.Dataset):
             )
         try:
             with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-                content = file.read(_MOST_BYTES)  # what has more is another file, and fails its checksum
+                content = file.read(_MOST_BYTES)  # a larger file is another file, and fails the checksum
         except (OSError, EOFError, zlib.error) as error:
             raise thinwire.UserError(
                 f"{path} is truncated or damaged ({error}): delete it and fetch it again"

@@ -1,7 +1,7 @@
 """ImageNet-1K (ILSVRC 2012): 1,281,167 training and 50,000 validation images of 1,000 classes.
 
-It is taken from a folder, which holds train/ and val/ with a folder for each class, or one archive of them;
-the official validation images come without such folders and have to be sorted into them first.
+It is read from a folder with train/ and val/, each with a folder for each class, or with one archive of them.
+The official validation images come without class folders and have to be sorted into them first.
 """
 
 from thinwire.data.image_folder import ImageFolder

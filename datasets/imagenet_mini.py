@@ -1,7 +1,7 @@
 """ImageNet-mini: 34,745 training and 3,923 validation images of ImageNet's 1,000 classes (Kaggle).
 
-Not mini-ImageNet, the set of 100 classes for learning from few examples. It is taken from a folder, which
-holds train/ and val/, or one archive of them. One point of accuracy on its validation images is 39 of them.
+This is not mini-ImageNet, the set of 100 classes for learning from few examples. It is read from a folder
+with train/ and val/, or with one archive of them. One percent of its validation images are 39 images.
 """
 
 from thinwire.data.image_folder import ImageFolder

@@ -1,6 +1,6 @@
 """Imagenette: 9,469 training and 3,925 validation images of ten classes of ImageNet (fast.ai, version 2).
 
-It is taken from a folder, which holds train/ and val/, or one archive of them.
+It is read from a folder with train/ and val/, or with one archive of them.
 """
 
 from thinwire.data.image_folder import ImageFolder

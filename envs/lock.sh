@@ -1,7 +1,7 @@
 #!/bin/sh
-# Write requirements.lock again from requirements.in and develop.in. Run it after a change of either, in a
-# set-up checkout. torch and what only its CUDA build needs stay out: setup.sh installs torch by itself, so
-# that one lock serves machines with and without a GPU.
+# Write requirements.lock anew from requirements.in and develop.in. Run it after a change of either, in a
+# checkout that was set up. torch and the packages of its CUDA build are left out: setup.sh installs torch
+# separately, so that one lock serves machines with and without a GPU.
 set -eu
 cd "$(dirname "$0")"
 ../.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header \

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Set up .venv from requirements.lock. Needs Python 3.11 or newer and nothing else; does nothing where
-# nothing changed since the last time.
+# Set up .venv from requirements.lock. Needs only Python 3.11 or newer. Does nothing if nothing has changed
+# since the last time.
 #
-# torch comes by itself: the index of the machine decides between a CPU and a CUDA build. Everything else
-# comes from the lock with its hashes checked. uv takes seconds where pip takes minutes; pip is the fallback.
+# torch is installed separately: the machine's package index decides between a CPU and a CUDA build. Everything
+# else comes from the lock, and its hashes are checked. uv takes seconds, pip takes minutes and is the fallback.
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
@@ -27,12 +27,12 @@ rm -rf $venv
     exit 1
 }
 if $venv/bin/python -m pip install --quiet uv==0.13.9 2>/dev/null; then
-    # uv does not read pip's settings, and a machine's own wheels are named there
+    # uv does not read pip's settings, where a machine may name a place with wheels
     links=${PIP_FIND_LINKS:-$($venv/bin/python -m pip config get global.find-links 2>/dev/null || true)}
     [ -z "$links" ] || export UV_FIND_LINKS="${UV_FIND_LINKS:-$(echo "$links" | tr ' ' ',')}"
     install() { $venv/bin/uv pip install --quiet --compile-bytecode --python $venv/bin/python "$@"; }
 else
-    say "uv cannot be had here; pip does it, slower"
+    say "uv cannot be installed here; pip is used instead, which is slower"
     install() { $venv/bin/python -m pip install --quiet "$@"; }
 fi
 install "$torch"

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What the tests of Slurm need, on Debian and Ubuntu; does nothing where it is installed. As root.
+# Install what the tests of Slurm need, on Debian and Ubuntu, as root. Does nothing if it is installed.
 set -eu
 say() { echo "slurm: $*" >&2; }
 
@@ -18,6 +18,6 @@ command -v apt-get >/dev/null || {
 export DEBIAN_FRONTEND=noninteractive
 install() { apt-get install -y -qq --no-install-recommends slurm-wlm slurmdbd munge mariadb-server >/dev/null; }
 install 2>/dev/null || { apt-get update -qq && install; } || {
-    say "apt-get could not install slurm-wlm, slurmdbd, munge and mariadb-server; what it said stands above"
+    say "apt-get could not install slurm-wlm, slurmdbd, munge and mariadb-server; its output is above"
     exit 1
 }

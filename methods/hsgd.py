@@ -1,19 +1,20 @@
-"""HSGD, reconstructed: gradients meet inside the node first, then between the nodes.
+"""HSGD, reconstructed: gradients are averaged inside each node first, then between the nodes.
 
     G_n = sum of b_i g_i over the workers i of node n;  g <- sum_n G_n / sum_i b_i;  then the optimizer
 
 Source: Wang, Lu, Chen & Li, "An Efficient Method for Training Deep Learning Networks Distributed", IEICE
 Trans. Inf. & Syst. E103-D(12), 2020. Only its abstract could be read, so this is a reconstruction:
-hierarchical synchronous SGD, whose first level moves through the node's shared memory. Its LARS is a recipe
-(`optimizer: {name: lars}`), its contiguous parallel input belongs to the data.
+hierarchical synchronous SGD, whose first level uses the node's shared memory. Two parts of it are elsewhere:
+its LARS is a recipe (`optimizer: {name: lars}`), and its contiguous parallel input belongs to the data.
 
-Decisions: b_i is the number of images, so unequal batches are exact; the workers of a node share the work,
-worker j adds up the j-th part of the gradient (a reduce-scatter), carries it between the nodes, and hands it
-back to its mates (an all-gather), so that on the wire HSGD costs what a flat ring does, and between nodes
-less. Where a node has shared memory, what passes inside it costs no network; the ledgers count it all the
-same. Every worker applies the optimizer to its own copy, where the paper has one copy a node. `level_1:
-weights` is the other reading of the abstract, for comparison: each worker steps by itself, and weights are
-averaged. The two are the same for SGD and batches in fixed proportion, but not for LARS.
+Decisions: b_i is the number of images, so unequal batches are exact. The workers of a node share the work:
+worker j sums the j-th part of the gradient (a reduce-scatter), averages it between the nodes, and broadcasts
+it to the node's other workers (an all-gather). So HSGD sends as much as a flat ring on the wire, and less
+between nodes. Traffic through a node's shared memory uses no network, but the ledgers count it. Every worker
+applies the optimizer to its own copy of the weights; the paper has one copy for each node.
+
+`level_1: weights` is the other reading of the abstract, for comparison: each worker steps alone, and the
+weights are averaged. The two readings agree for SGD with batches in fixed proportion, but not for LARS.
 """
 
 from dataclasses import dataclass
@@ -29,7 +30,7 @@ class Method(thinwire.Method):
 
     @dataclass
     class Config:
-        level_1: Literal["gradients", "weights"] = "gradients"  # what the workers of a node bring together
+        level_1: Literal["gradients", "weights"] = "gradients"  # what the workers of a node average
 
     def sync_gradients(self):
         if self.config.level_1 == "gradients":
@@ -40,7 +41,7 @@ class Method(thinwire.Method):
             self.weighted_mean(self.run.weights, kind="weights")
 
     def weighted_mean(self, tensors, kind):
-        """Write the mean over all workers, each weighted with its images, into the tensors."""
+        """Replace the tensors by their mean over all workers, weighted with each worker's images."""
         run = self.run
         share = run.samples * run.world.size / run.world_samples
         row = torch.cat([tensor.flatten() for tensor in tensors]) * share
@@ -64,7 +65,7 @@ class Method(thinwire.Method):
 
 
 class Mean(thinwire.Server):
-    """Keeps the mean of what the node's workers push, on the worker where it lives, and answers nothing."""
+    """Averages what the node's workers push. The mean stays on the worker of this server; pulls are empty."""
 
     def update(self, pushes):
         ((first, *others),) = zip(*(push.values() for push in pushes))

@@ -1,16 +1,19 @@
-"""Hylo, reconstructed: of convolutions the important kernels are pushed, of large linear layers two bits.
+"""Hylo, reconstructed: convolutions push their important kernels, large linear layers two bits an entry.
 
-    u_i = r_i + g_i
+    u_i = r_i + g_i, with the residual r_i of worker i: what it has not pushed yet
     convolution: the m kernels of largest |u_i| are pushed, r_i keeps the others
     linear: T = kappa mean |u_i|; +T, -T or 0 is pushed for each entry, r_i <- u_i - what was pushed
     server: w <- optimizer(w, 1/W sum_i push_i); every worker pulls the weights, dense
 
 Sources: J. Peng's thesis (HUST, 2020) and the conference paper "Hylo: Hybrid Layer-Based Optimization to
-Reduce Communication in Distributed Deep Learning", of which only the abstracts could be read; the two-bit
-layout is that of MXNet. Reconstructed: which layers are large, the share (threshold / size)^exponent of the
-kernels, their importance (norm of residual and gradient together, so that a kernel that waits rises), and
-the threshold T, the mean magnitude. Biases, normalisation and small layers are pushed dense. The optimizer,
-with its momentum, runs on the servers, which are spread over the workers tensor by tensor.
+Reduce Communication in Distributed Deep Learning". Only their abstracts could be read. The two-bit layout is
+MXNet's.
+
+Reconstructed are four things: which layers are large; the share of the kernels, (threshold / size)^exponent;
+their importance; and the threshold T, the mean magnitude. A kernel's importance is the norm of its residual
+and gradient together, so it grows while the kernel waits. Biases, normalisation and small layers are pushed
+dense. The optimizer runs on the servers, with its momentum. The servers are spread over the workers tensor by
+tensor.
 """
 
 import math
@@ -33,13 +36,13 @@ class Method(thinwire.Method):
 
     @dataclass
     class Config:
-        conv_threshold: Annotated[int, Field(ge=1)] = 32_768  # entries above which kernels are chosen
-        linear_threshold: Annotated[int, Field(ge=1)] = 32_768  # entries above which two bits are pushed
+        conv_threshold: Annotated[int, Field(ge=1)] = 32_768  # above so many entries, kernels are chosen
+        linear_threshold: Annotated[int, Field(ge=1)] = 32_768  # above so many entries, two bits are pushed
         exponent: Annotated[float, Field(ge=0)] = 0.5  # how fast the share of kernels falls with size
         least_rate: Annotated[float, Field(gt=0, le=1)] = 0.1  # smallest share of kernels
         importance: kernels.Importance = "l1"  # norm by which kernels are chosen
         kappa: Annotated[float, Field(gt=0)] = 1.0  # threshold of the two bits, in mean magnitudes
-        warmup_steps: Annotated[int, Field(ge=0)] = 0  # everything dense for so many steps
+        warmup_steps: Annotated[int, Field(ge=0)] = 0  # number of first steps in which all is pushed dense
 
     def setup(self):
         self.servers = []
@@ -59,7 +62,7 @@ class Method(thinwire.Method):
         return "dense"
 
     def kernels_of(self, param):
-        """How many kernels of a convolution are pushed."""
+        """The number of kernels that a convolution pushes."""
         rate = (self.config.conv_threshold / param.tensor.numel()) ** self.config.exponent
         share = min(1.0, max(self.config.least_rate, rate))
         return max(1, math.ceil(round(share * param.tensor.shape[0], 9)))

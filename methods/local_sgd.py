@@ -1,19 +1,26 @@
-"""Local SGD: step alone, average the weights every `period` steps.
+"""Local SGD: each worker steps alone, and all average their weights every `period` steps.
 
-    w_i <- optimizer(w_i, g_i) at every step; w_i <- 1/W sum_j w_j after steps H, 2H, 3H, ...
+    w_i <- optimizer(w_i, g_i) at every step; w_i <- 1/W sum_j w_j after steps H, 2H, 3H, ..., with H =
+    `period`
 
-Sources: Stich, "Local SGD Converges Fast and Communicates Little" (arXiv 1805.09767); with a
-`switch_epoch`, post-local SGD of Lin et al. (arXiv 1808.07217): SSGD first, local steps from there on; with
-`adaptive`, AdaComm of Wang & Joshi (arXiv 1810.08313): the period follows the training loss F and the
-learning rate, ceil(period sqrt(lr_0 / lr F / F_0)), and halves where that does not shorten it. F_0 is the
-loss at the start, before the first step: its mean over the workers' first batches, sent in four bytes.
+Source: Stich, "Local SGD Converges Fast and Communicates Little" (arXiv 1805.09767).
+
+With a `switch_epoch` it is post-local SGD of Lin et al. (arXiv 1808.07217): SSGD first, local steps
+afterwards.
+
+With `adaptive` it is AdaComm of Wang & Joshi (arXiv 1810.08313): the period follows the training loss F and
+the learning rate lr. It becomes ceil(H sqrt(lr_0 / lr F / F_0)), or half of itself if that is not
+shorter. F_0 is the loss before the first local step: its mean over the workers' batches, which is sent in
+four bytes.
 
 Decisions where public codes differ: the first average comes after H whole steps (PyTorch and EPFL average
-after the first), each worker keeps its own momentum, and batch-norm statistics stay local. Steps that are
-left over at the end are averaged too, and counted. AdaComm adapts after every epoch (the paper: after fixed
-times by the clock), starts at the switch where there is one, takes the highest rate so far for lr_0, so that
-a warm-up shortens nothing, does not halve in an epoch in which the rate has fallen, and never goes above
-`max_period`, because a falling rate lengthens the period.
+after the first step). Each worker keeps its own momentum, and batch-norm statistics stay local. If steps are
+left over at the end, the weights are averaged once more, which is counted.
+
+Decisions for AdaComm: it adapts after every epoch (the paper: after fixed intervals of time). If there is a
+switch, it starts there. lr_0 is the highest rate so far, so that a warm-up does not shorten the period. The
+period is not halved in an epoch in which the rate has fallen. It never exceeds `max_period`, because a
+falling rate lengthens it.
 """
 
 from dataclasses import dataclass
@@ -40,7 +47,7 @@ class Method(thinwire.Method):
         period: Annotated[int, Field(ge=1)] = 16  # steps between two averages of the weights
         switch_epoch: Annotated[int, Field(ge=0)] = 0  # SSGD before this epoch, local steps from it on
         momentum: Literal["keep", "reset"] = "keep"  # each worker's momentum when weights are averaged
-        adaptive: bool = False  # AdaComm: does the period follow the loss?
+        adaptive: bool = False  # AdaComm: whether the period follows the loss
         max_period: Annotated[int, Field(ge=1)] = 32  # AdaComm: the longest period
 
     def skip(self):
@@ -59,10 +66,10 @@ class Method(thinwire.Method):
         if self.run.epoch < self.config.switch_epoch:
             self.run.world.mean(self.run.gradients).wait()
         elif self.config.adaptive and "first_loss" not in self.memory:
-            self.note_start()
+            self.record_start()
 
-    def note_start(self):
-        """Before the first local step: the loss and the rate to which later ones are compared."""
+    def record_start(self):
+        """Before the first local step, keep the loss and the rate with which later ones are compared."""
         loss = self.run.loss.to(torch.float32, copy=True).view(1)
         self.run.world.mean([loss], kind="control").wait()
         self.memory["first_loss"] = loss.item()

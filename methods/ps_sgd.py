@@ -1,11 +1,11 @@
-"""Synchronous SGD on parameter servers: every worker pushes its gradient, and pulls the new weights.
+"""Synchronous SGD on parameter servers: every worker pushes its gradient and pulls the new weights.
 
     on the server of a tensor: g <- 1/W sum_i g_i, w <- optimizer(w, g); every worker: w_i <- w
 
-Source: Li et al., "Scaling Distributed Machine Learning with the Parameter Server" (OSDI 2014), synchronous.
-Not a method to compare with SSGD, which it is, but what the server methods are built on: the optimizer, with
-its momentum and weight decay, runs on the servers, which are spread over the workers tensor by tensor, or all
-on one worker.
+Source: Li et al., "Scaling Distributed Machine Learning with the Parameter Server" (OSDI 2014), its
+synchronous form. It computes the same as SSGD; it is here as the basis of the methods with servers. The
+optimizer runs on the servers, with its momentum and weight decay. The servers are spread over the workers
+tensor by tensor, or are all on one worker.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Method(thinwire.Method):
 
     @dataclass
     class Config:
-        servers: Literal["spread", "one"] = "spread"  # over all workers, or on the first one
+        servers: Literal["spread", "one"] = "spread"  # spread over all workers, or all on the first one
 
     def setup(self):
         self.servers = []

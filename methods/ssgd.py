@@ -2,13 +2,15 @@
 
     g <- 1/W sum_i g_i, then the recipe's optimizer on every worker
 
-Source: Goyal et al., "Accurate, Large Minibatch SGD" (arXiv 1706.02677), which also gives the linear
-learning-rate scaling and the warm-up that the recipes offer.
+Source: Goyal et al., "Accurate, Large Minibatch SGD" (arXiv 1706.02677), which also has the linear scaling of
+the learning rate and the warm-up that recipes offer.
 
-The gradients leave in buckets as the backward pass produces them, output side first, so that sending them
-can hide behind it, as in torch's DistributedDataParallel. With 16-bit gradients (the second baseline) each
-worker casts its gradient and the mean is made in 16 bits too, of gradients divided first, as torch does, so
-that the sum does not overflow where the mean does not.
+The gradients are sent in buckets as the backward pass produces them, output side first. So communication
+overlaps with the backward pass, as in torch's DistributedDataParallel.
+
+With 16-bit gradients (the second baseline), each worker casts its gradient, and the mean is computed in 16
+bits too. As in torch, gradients are divided before they are summed, so the sum overflows only where the mean
+would.
 """
 
 from dataclasses import dataclass
@@ -26,8 +28,8 @@ class Method(thinwire.Method):
 
     @dataclass
     class Config:
-        bucket_mb: Annotated[float, Field(gt=0)] = 5.0  # most megabytes (2^20 bytes) of a bucket
-        gradients: half.Precision = "full"  # precision in which gradients travel
+        bucket_mb: Annotated[float, Field(gt=0)] = 5.0  # largest size of a bucket in megabytes (2^20 bytes)
+        gradients: half.Precision = "full"  # precision in which gradients are sent
 
     def setup(self):
         buckets = self.run.buckets(self.config.bucket_mb)
@@ -37,12 +39,12 @@ class Method(thinwire.Method):
     def grad_ready(self, param):
         bucket = self.bucket_of[param]
         if bucket.arrived():
-            travelling = half.cast(bucket.gradients, self.config.gradients)
-            self.sent.append((bucket, self.run.world.mean(travelling)))
+            cast = half.cast(bucket.gradients, self.config.gradients)
+            self.sent.append((bucket, self.run.world.mean(cast)))
 
     def sync_gradients(self):
         for bucket, mean in self.sent:
-            arrived = mean.wait()
+            averaged = mean.wait()
             if self.config.gradients != "full":
-                torch._foreach_copy_(bucket.gradients, arrived)
+                torch._foreach_copy_(bucket.gradients, averaged)
         self.sent.clear()

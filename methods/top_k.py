@@ -1,14 +1,14 @@
-"""Top-k with error feedback: send the largest entries of each tensor, keep the rest for the next step.
+"""Top-k with error feedback: send the largest entries of each tensor, and keep the rest for later steps.
 
     r_i <- r_i + g_i;  s_i = the k largest of |r_i|;  r_i <- r_i - s_i;  g <- 1/W sum_i s_i
 
-Sources: Aji & Heafield, "Sparse Communication for Distributed Gradient Descent" (arXiv 1704.05021), in its
-synchronous reading, and Stich et al., "Sparsified SGD with Memory" (arXiv 1809.07599).
+Sources: Aji & Heafield, "Sparse Communication for Distributed Gradient Descent" (arXiv 1704.05021), in a
+synchronous form, and Stich et al., "Sparsified SGD with Memory" (arXiv 1809.07599).
 
-Decisions: k is per tensor, the share `density` of its entries rounded up; every tensor is compressed, small
-ones too; everybody gathers everybody's entries, a value and a position each, so what a worker receives grows
-with W; the recipe's momentum and weight decay come after the average. `selection: random` sends as many
-entries, drawn blindly: a control.
+Decisions: each tensor has its own k, the share `density` of its entries, rounded up. Every tensor is
+compressed, even a small one. Each worker gathers the entries of all workers, each entry a value and a
+position, so a worker receives more with more workers. The recipe's momentum and weight decay are applied
+after the average. As a control, `selection: random` sends the same number of entries, chosen at random.
 """
 
 from dataclasses import dataclass
@@ -39,10 +39,10 @@ class Method(thinwire.Method):
     class Config:
         density: Annotated[float, Field(gt=0, le=1)] = 0.01  # share of each tensor's entries that is sent
         selection: Literal["exact", "sampled", "random"] = "exact"  # how the entries are found
-        indices: Encoding = "int32"  # how positions are written down: int32, bitmap or run_length
-        # What the residual holds: `gradient` owes gradients, which take the learning rate of the step in
-        # which they are sent; `update` owes learning rate times gradient (Stich et al.), which keeps the
-        # rate of its own step; `none` forgets what is not sent, as a control.
+        indices: Encoding = "int32"  # how positions are encoded: int32, bitmap or run_length
+        # What the residual holds. `gradient`: gradients, to which the learning rate of the step that sends
+        # them applies. `update`: learning rate times gradient (Stich et al.), with the rate of the step that
+        # computed it. `none`: nothing, so what is not sent is lost; a control.
         memory: Literal["gradient", "update", "none"] = "gradient"
 
     def setup(self):

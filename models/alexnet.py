@@ -1,7 +1,7 @@
 """AlexNet (Krizhevsky, arXiv 1404.5997): the form used on CIFAR, or torchvision's for ImageNet sizes.
 
-The CIFAR form keeps torchvision's layers and channels and shrinks the kernels: 3x3 everywhere, the first
-with stride 2. Maps of one pixel are not pooled further, so it takes images of any size.
+The CIFAR form has torchvision's layers and channels, with smaller kernels: 3x3 everywhere, the first with
+stride 2. Maps of one pixel are not pooled further, so it takes images of any size.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Model(thinwire.Model):
     class Config:
         form: Literal["cifar", "imagenet"] = "cifar"  # imagenet: torchvision's, for images of 224 pixels
         width: Annotated[int, Field(ge=1)] = 64  # channels of the first convolution
-        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.5  # of the two hidden layers of the head
+        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.5  # rate, for the two hidden layers of the head
 
     def __init__(self, config, shape, classes):
         super().__init__(config, shape, classes)

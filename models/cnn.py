@@ -13,7 +13,7 @@ from thinwire.model import HalvingPool
 class Model(thinwire.Model):
     @dataclass
     class Config:
-        width: Annotated[int, Field(ge=1)] = 16  # channels of the first convolution; the second has twice
+        width: Annotated[int, Field(ge=1)] = 16  # channels of the first convolution; the second has double
 
     def __init__(self, config, shape, classes):
         super().__init__(config, shape, classes)

@@ -1,7 +1,7 @@
-"""LeNet-5 (LeCun et al., 1998), as MP2's authors have it: two 5x5 convolutions and three linear layers.
+"""LeNet-5 (LeCun et al., 1998) in the form of MP2's authors: two 5x5 convolutions and three linear layers.
 
-On images of 28 pixels it has 44,426 parameters. `padding` puts zeros around the maps of both convolutions,
-for images that are too small without.
+On images of 28 pixels it has 44,426 parameters. `padding` puts zeros around the input of both convolutions,
+for images that are too small otherwise.
 """
 
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ import thinwire
 class Model(thinwire.Model):
     @dataclass
     class Config:
-        width: Annotated[int, Field(ge=1)] = 6  # channels of the first convolution; the second has 16/6 of it
-        padding: Annotated[int, Field(ge=0, le=2)] = 0  # pixels of zeros around what a convolution takes
+        width: Annotated[int, Field(ge=1)] = 6  # channels of the first convolution; the second has 16/6 times
+        padding: Annotated[int, Field(ge=0, le=2)] = 0  # pixels of zeros around a convolution's input
 
     def __init__(self, config, shape, classes):
         super().__init__(config, shape, classes)

@@ -1,16 +1,17 @@
-"""AlexNet, on which MP2 was published: five convolutions, three linear layers, no batch norm, no dropout.
+"""The AlexNet on which MP2 was published: five convolutions, three linear layers, no batch norm, no dropout.
 
-96 (3x3), 256 (5x5), 384, 384 and 256 channels (3x3), and a head of 100-100-classes without activations
-between. On CIFAR-10 it has 3,751,754 parameters, of which MP2 pushes the 617,344 of the first two
-convolutions.
+The convolutions have 96 (3x3), 256 (5x5), 384, 384 and 256 channels (3x3). The linear layers have 100, 100
+and as many outputs as there are classes, without activations between them. On CIFAR-10 the model has
+3,751,754 parameters, of which MP2 pushes the 617,344 of the first two convolutions.
 
 Source: the authors' code, github
 MP2-GitHub/Model-Parameter-Prediction-Method-for-Distributed-Machine-Learning, cifar10-AlexNet/
-mp2_alexnet_worker.py at commit 4a782c9. As there, 2x2 maxima follow the first and the second convolution, and
-an 8x8 maximum the fifth. Of images of 32 pixels that leaves one value a channel. Ours: images of other sizes
-are pooled to one value a channel, too, so the parameters do not depend on them; and the initial weights are
-He's for the convolutions and torch's for the linear layers, where the authors draw all of them from a
-truncated normal distribution of deviation 0.1.
+mp2_alexnet_worker.py at commit 4a782c9. As there, 2x2 max pooling follows the first and the second
+convolution, and 8x8 max pooling the fifth. With images of 32 pixels that leaves one value for each channel.
+
+Ours: images of other sizes are also pooled to one value for each channel, so the number of parameters does
+not depend on their size. The initial weights are He's for the convolutions and torch's for the linear layers;
+the authors draw all weights from a truncated normal distribution with standard deviation 0.1.
 """
 
 from dataclasses import dataclass

@@ -1,15 +1,17 @@
 """The narrow ResNets on which MP2 was published: depth 18, 34 or 50, no batch norm, biases everywhere.
 
-Stem of one 3x3 convolution with pooling, then four stages; depths 18 and 34 have units of two 3x3
-convolutions with 32, 64, 128 and 256 channels, depth 50 has units of 1x1, 3x3 and 1x1 convolutions, four
-times as wide at the end. Where the shape changes, the shortcut is a convolution: 3x3 in depths 18 and 34, 1x1
-in depth 50. On CIFAR-10 they have 3,139,274, 5,666,314 and 5,885,770 parameters.
+The stem is one 3x3 convolution with pooling. Four stages of units follow, with 32, 64, 128 and 256 channels.
+In depths 18 and 34, a unit has two 3x3 convolutions. In depth 50, it has 1x1, 3x3 and 1x1 convolutions, the
+last with four times the channels. If a unit changes the shape, its shortcut is a convolution: 3x3 in depths
+18 and 34, 1x1 in depth 50. On CIFAR-10 they have 3,139,274, 5,666,314 and 5,885,770 parameters.
 
 Source: the authors' code, github
-MP2-GitHub/Model-Parameter-Prediction-Method-for-Distributed-Machine-Learning; the units of depth 50 are the
-ones that give its parameter counts. Ours: He's initial weights, made smaller at the end of each unit by the
-root of the number of units (after Zhang, Dauphin & Ma, "Fixup", arXiv 1901.09321), because without batch norm
-the maps would grow with the depth.
+MP2-GitHub/Model-Parameter-Prediction-Method-for-Distributed-Machine-Learning. The units of depth 50 are those
+that give the authors' parameter counts.
+
+Ours: the initial weights are He's. Those of each unit's last convolution are divided by the square root of
+the number of units (after Zhang, Dauphin & Ma, "Fixup", arXiv 1901.09321), because without batch norm the
+maps would grow with the depth.
 """
 
 from dataclasses import dataclass
@@ -26,7 +28,7 @@ _UNITS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
 
 
 class Unit(nn.Module):
-    """Convolutions with ReLU between, plus the shortcut, ReLU."""
+    """Convolutions with ReLU between them, then the sum with the shortcut, then ReLU."""
 
     def __init__(self, convolutions, shortcut):
         super().__init__()
@@ -77,7 +79,7 @@ class Model(thinwire.Model):
 
 
 def _basic(inputs, channels, stride):
-    """Two 3x3 convolutions; gives the unit and its channels."""
+    """Two 3x3 convolutions. Returns the unit and its number of output channels."""
     convolutions = [
         nn.Conv2d(inputs, channels, 3, stride, padding=1),
         nn.Conv2d(channels, channels, 3, padding=1),
@@ -88,7 +90,7 @@ def _basic(inputs, channels, stride):
 
 
 def _bottleneck(inputs, channels, stride):
-    """1x1, 3x3 and 1x1 convolutions; gives the unit and its channels."""
+    """1x1, 3x3 and 1x1 convolutions. Returns the unit and its number of output channels."""
     outputs = 4 * channels
     convolutions = [
         nn.Conv2d(inputs, channels, 1),

@@ -1,13 +1,13 @@
-"""VGG-15, on which MP2 was published: twelve 3x3 convolutions, three linear layers, no batch norm.
+"""The VGG-15 on which MP2 was published: twelve 3x3 convolutions, three linear layers, no batch norm.
 
-Groups of 2, 2, 3, 2 and 3 convolutions with 64, 128, 256, 256 and 256 channels, pooling after each, and a
-head of 100-100-classes without activations between. On CIFAR-10 it has 4,722,698 parameters, of which MP2
-pushes the 260,160 of the first two groups. Maps of one pixel are not pooled further, so it takes images of
-any size.
+Groups of 2, 2, 3, 2 and 3 convolutions have 64, 128, 256, 256 and 256 channels; pooling follows each group.
+The linear layers have 100, 100 and as many outputs as there are classes, without activations between them. On
+CIFAR-10 the model has 4,722,698 parameters, of which MP2 pushes the 260,160 of the first two groups. Maps of
+one pixel are not pooled further, so it takes images of any size.
 
 Source: the authors' code, github
-MP2-GitHub/Model-Parameter-Prediction-Method-for-Distributed-Machine-Learning. The initial weights are He's,
-ours.
+MP2-GitHub/Model-Parameter-Prediction-Method-for-Distributed-Machine-Learning. Ours: the initial weights are
+He's.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """ResNet (He et al., arXiv 1512.03385): the CIFAR form of depth 6n+2, or torchvision's for ImageNet sizes.
 
-The CIFAR form has three stages of n blocks, and shortcuts without parameters (subsample and pad with
-zeros, the paper's option A). Depth 18 and 50 are torchvision's, which exist in one width only.
+The CIFAR form has three stages of n blocks. Its shortcuts have no parameters: they subsample and pad with
+zeros (the paper's option A). Depths 18 and 50 are torchvision's, which have one width only.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _TORCHVISION_WIDTH = 64
 
 
 class Block(nn.Module):
-    """conv-bn-relu-conv-bn, plus the shortcut, relu."""
+    """conv, bn, relu, conv, bn, then the sum with the shortcut, then relu."""
 
     def __init__(self, inputs, outputs, stride):
         super().__init__()
@@ -41,7 +41,7 @@ class Model(thinwire.Model):
     @dataclass
     class Config:
         depth: Literal[8, 18, 20, 32, 50, 56, 110] = 20  # layers; 18 and 50: the ImageNet form
-        width: int | None = None  # channels of the first stage; none: 16, and 64 in the ImageNet form
+        width: int | None = None  # channels of the first stage; default 16, in the ImageNet form 64
 
     def __init__(self, config, shape, classes):
         super().__init__(config, shape, classes)

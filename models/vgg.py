@@ -1,7 +1,7 @@
 """VGG (Simonyan & Zisserman, arXiv 1409.1556) in the form used on CIFAR: 11 or 16 layers.
 
-Five groups of 3x3 convolutions with pooling after each, then a head of two hidden layers as wide as the
-last group. Maps of one pixel are not pooled further, so it takes images of any size.
+Five groups of 3x3 convolutions, each followed by pooling, and a head of two hidden layers as wide as the last
+group. Maps of one pixel are not pooled further, so it takes images of any size.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Model(thinwire.Model):
         depth: Literal[11, 16] = 11  # layers
         width: Annotated[int, Field(ge=1)] = 64  # channels of the first group
         batch_norm: bool = True  # batch normalisation after each convolution
-        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.5  # of the two hidden layers of the head
+        dropout: Annotated[float, Field(ge=0, lt=1)] = 0.5  # rate, for the two hidden layers of the head
 
     def __init__(self, config, shape, classes):
         super().__init__(config, shape, classes)

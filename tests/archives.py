@@ -36,7 +36,7 @@ def binary(images: np.ndarray, *labels: np.ndarray) -> bytes:
 
 
 def python_2_pickle(images: np.ndarray, labels: dict[str, list[int]]) -> bytes:
-    """CIFAR's Python members, as Python 2 pickled them with protocol 2: an array and lists, by text keys."""
+    """A Python member of CIFAR, as Python 2 pickled it with protocol 2: an array and lists, text as keys."""
 
     def text(value: bytes) -> bytes:
         if len(value) < 256:
@@ -65,7 +65,7 @@ def python_2_pickle(images: np.ndarray, labels: dict[str, list[int]]) -> bytes:
 
 
 def jpeg(seed: int, width: int = 60, height: int = 48) -> bytes:
-    """A photograph of sorts: a smooth random picture, as JPEG."""
+    """A smooth random picture, as JPEG."""
     rng = np.random.default_rng(seed)
     coarse = Image.fromarray(rng.integers(0, 256, (4, 5, 3), np.uint8))
     file = io.BytesIO()
@@ -74,7 +74,7 @@ def jpeg(seed: int, width: int = 60, height: int = 48) -> bytes:
 
 
 def image_tree(train: int, val: int, classes: tuple[str, ...] = ("n01", "n02")) -> dict[str, bytes]:
-    """Files of a tree {train,val}/CLASS/*.JPEG, with so many images of each class."""
+    """The files of a tree {train,val}/CLASS/*.JPEG, with these numbers of images of each class."""
     files = {}
     for part, count in (("train", train), ("val", val)):
         for class_name in classes:
@@ -85,7 +85,7 @@ def image_tree(train: int, val: int, classes: tuple[str, ...] = ("n01", "n02")) 
 
 
 def write_tree(folder: Path, files: dict[str, bytes]) -> None:
-    """The files as files."""
+    """Write the files into a folder."""
     for name, content in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)

@@ -1,7 +1,7 @@
-"""A gate at which a run waits until its test lets it go on, however fast or slow the machine is.
+"""A gate at which a run waits until its test opens it, so that tests do not depend on the machine's speed.
 
-Every copy of the project has this file, so that its methods can import it. The copy's gate is open unless the
-test has closed it.
+Every copy of the project has this file, so that its methods can import it. The gate of a copy is open unless
+the test has closed it.
 """
 
 import os
@@ -20,16 +20,16 @@ class Gate:
         self._closed, self._reached = _files(folder)
 
     def close(self) -> None:
-        """Runs that reach the gate from now on wait there."""
+        """Let runs that reach the gate wait there."""
         self._reached.unlink(missing_ok=True)
         self._closed.touch()
 
     def open(self) -> None:
-        """Let all runs go on."""
+        """Let all runs continue."""
         self._closed.unlink(missing_ok=True)
 
     def reached(self) -> bool:
-        """Whether a run has come to the gate since it was closed."""
+        """Whether a run has reached the gate since it was closed."""
         return self._reached.exists()
 
 
@@ -54,7 +54,7 @@ def _files(folder: Path) -> tuple[Path, Path]:
 
 @cache
 def _signalled() -> int:
-    """A pipe that can be read as soon as a signal has come; nobody reads it, so that it remains so."""
+    """A pipe that is readable once a signal has come. It is never read, so it stays readable."""
     here, there = os.pipe()
     os.set_blocking(there, False)
     signal.set_wakeup_fd(there, warn_on_full_buffer=False)

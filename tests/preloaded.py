@@ -1,9 +1,9 @@
-"""What test processes would each import and make for themselves; here it is done once, before they fork."""
+"""Imports and makes once, before they fork, what all test processes need."""
 
 from contextlib import suppress
 
 import torch
-import torch._dynamo  # which optimizers import at their first step
+import torch._dynamo  # optimizers import it at their first step
 
 from tests import small
 from tests.contract import test_on_processes  # noqa: F401

@@ -1,4 +1,4 @@
-"""Runs functions in several processes that have met, for tests of what happens between them."""
+"""Runs functions in several connected processes, for tests of what happens between them."""
 
 import atexit
 import multiprocessing
@@ -24,11 +24,11 @@ T = TypeVar("T")
 # One process imports torch and the engine; the others are its forks.
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.preloaded"])
-# Seconds in which nothing moves, when one process has failed, before the others are taken not to fail too.
+# After one process has failed: seconds without progress, after which the others are taken not to fail too.
 GRACE = 2.0
-# Seconds in which a process that lives must have answered; the dead are known at once.
+# Seconds in which a living process must have answered. Dead ones are noticed at once.
 ANSWER = 30.0
-# Seconds in which processes must have started and met, on a machine that has much else to do.
+# Seconds in which processes must have started and connected, on a busy machine.
 MEETING = 300.0
 _POLL_SECONDS = 0.1
 SECRET = b"of all tests"
@@ -43,10 +43,10 @@ class Endless(Failed):
 
 
 def run(function: Callable[..., Any], workers: int, *args: Any, patience: float = 300) -> list[Any]:
-    """What `function(*args)` gives in each of the processes; they have joined one process group.
+    """Run `function(*args)` in processes that have joined one process group, and return what each returned.
 
     Raises:
-        Failed: with the traceback of the first that raised; the others are killed.
+        Failed: with the traceback of the first process that raised; the others are killed.
     """
     (outcome,) = run_all([function], workers, *args, patience=patience)
     if isinstance(outcome, Failed):
@@ -60,18 +60,18 @@ def run_all(
     """Run one function after the other in the same processes.
 
     Args:
-        functions: of `args`; what they give is pickled.
+        functions: called with `args`; what they return is pickled.
         workers: number of processes.
-        args: the same for all.
-        patience: a function in which no worker has moved for so many seconds is ended, however slow the
-            machine is on which it goes on. Workers move when they call a verb of a channel, or wait for it.
+        args: arguments of all functions.
+        patience: seconds without progress of any worker, after which a function is ended. Workers make
+            progress when they call a verb of a channel, or wait for it; so slow machines are no failure.
 
     Returns:
-        What each function has given, by rank, or why it failed. The processes of one that failed are killed,
-        and those behind it run in others; behind one that did not end, none does.
+        What each function has returned, by rank, or why it failed. If a function fails, its processes are
+        killed, and the next functions run in new ones. If it does not end, no further function runs.
 
     Raises:
-        Failed: they did not meet.
+        Failed: the processes did not connect.
     """
     outcomes: list[list[Any] | Failed] = []
     while len(outcomes) < len(functions):
@@ -85,7 +85,7 @@ def run_all(
 def _launch(
     functions: Sequence[Callable[..., Any]], workers: int, args: Any, patience: float
 ) -> list[list[Any] | Failed]:
-    """What becomes of the functions, up to the first that fails."""
+    """The outcomes of the functions, up to the first that fails."""
     moves = CONTEXT.RawArray("L", workers)
     pipes: list[Connection] = []
     processes: list[Any] = []
@@ -117,7 +117,7 @@ def _launch(
 
 
 def transport(cluster: Cluster) -> Processes:
-    """Open the transport of this process; it is closed when the function has ended."""
+    """Open the transport of this process. It is closed when the function has ended."""
     opened = Processes(cluster, torch.device("cpu"), doing=_note)
     _OPEN.append(opened)
     return opened
@@ -131,7 +131,7 @@ def close() -> None:
 
 
 def once(make: Callable[[], T]) -> T:
-    """What `make` gives in the first process, for all; or in the only one."""
+    """What `make` returns in the first process, for all processes."""
     if not dist.is_initialized():
         return make()
     box = [make() if dist.get_rank() == 0 else None]
@@ -141,7 +141,7 @@ def once(make: Callable[[], T]) -> T:
 
 @contextmanager
 def reserved_port() -> Iterator[int]:
-    """A port on which one process may listen, and which the system gives to nobody else."""
+    """A port on which one process may listen, and which the system gives to no other process."""
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("127.0.0.1", 0))
@@ -149,7 +149,7 @@ def reserved_port() -> Iterator[int]:
 
 
 def _outcome(pipes: list[Connection], moves: Sequence[int], patience: float) -> list[Any] | Failed:
-    """What the processes say of the function that is due."""
+    """The outcome of the current function, as its processes report it."""
     given: dict[int, Any] = {}
     raised: dict[int, str] = {}
     before, still = list(moves), 0.0
@@ -162,7 +162,7 @@ def _outcome(pipes: list[Connection], moves: Sequence[int], patience: float) -> 
             except (EOFError, ConnectionResetError):
                 sound, said = False, "the process died"
             (given if sound else raised)[rank] = said
-        # Looks are counted, and no clock is read: what stops this process stops the others, too.
+        # Polls are counted, and no clock is read: what stops this process stops the others, too.
         still = 0.0 if ready or list(moves) != before else still + _POLL_SECONDS
         before = list(moves)
         if still > (GRACE if raised else patience):
@@ -176,7 +176,7 @@ def _outcome(pipes: list[Connection], moves: Sequence[int], patience: float) -> 
 
 
 def _waiting(pipes: list[Connection]) -> str:
-    """What each process is doing, and where their calls part; those that have died do not answer."""
+    """What each process is doing, and where their calls differ. Processes that have died do not answer."""
     told: dict[int, Any] = {}
     for rank, pipe in enumerate(pipes):
         with suppress(OSError, EOFError):
@@ -194,7 +194,7 @@ def _waiting(pipes: list[Connection]) -> str:
     return "\n".join(lines)
 
 
-# Of this process: the transports that are open, what its worker is doing, and who hears when it moves.
+# State of this process: its open transports, what its worker is doing, and whom it notifies of progress.
 _OPEN: list[Processes] = []
 _DOING = ["has not begun to wait for anything"]
 _MOVES: list[Callable[[], None]] = []
@@ -234,7 +234,7 @@ def _rank(
             say("told", {"doing": _DOING[0], "calls": [opened.calls() for opened in _OPEN]})
             pipe.recv()
         except EOFError:
-            os._exit(1)  # whoever started this process is gone
+            os._exit(1)  # the process that started this one is gone
 
     threading.Thread(target=answer, daemon=True).start()
     try:
@@ -247,7 +247,7 @@ def _rank(
             say(True, given)
     except BaseException:
         say(False, traceback.format_exc())
-        # To be killed: whoever waits for this process must not fail of its end before it is asked.
+        # Wait to be killed: if this process ended, those that wait for it would fail before they are asked.
         threading.Event().wait()
     dist.barrier()
     dist.destroy_process_group()

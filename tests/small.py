@@ -80,7 +80,7 @@ def digits(train: int = 120, test: int = 50, pad: int = 0) -> Data:
 
 
 def recipe(**changes: Any) -> Recipe:
-    """Momentum, weight decay, warm-up and, if there are so many epochs, a drop of the rate after two."""
+    """A recipe with momentum, weight decay, warm-up, and a drop of the rate after two epochs."""
     drop: dict[str, Any] = {"name": "step", "milestones": [2]}
     if changes.get("epochs", 3) <= 2:
         drop = {"name": "constant"}
@@ -109,7 +109,7 @@ def task(workers: int = 4, nodes: int = 1, dtype: torch.dtype = torch.float64, *
 def trainer(task: Task, method: Any, **options: Any) -> Trainer:
     """A run that is set up; `method` is a class, or the name of a module in methods/.
 
-    All its workers live in this process, or one of them, where this process is one of several that have met.
+    This process has all its workers, or one of them if it is one of several connected processes.
     """
     method = plugins.get("method", method).load() if isinstance(method, str) else method
     config = resolve(method, options)
@@ -119,12 +119,12 @@ def trainer(task: Task, method: Any, **options: Any) -> Trainer:
 
 
 def transport(cluster: Cluster) -> Transport:
-    """Between the workers in this process, or between this process and its mates."""
+    """The transport between the workers in this process, or between this process and the others."""
     return processes.transport(cluster) if dist.is_initialized() else InProcess(cluster.workers)
 
 
 def skip(task: Task, method: Any, **options: Any) -> str | None:
-    """Why this method does not run on such a task, or None; nothing is prepared for that."""
+    """Why this method skips such a task, or None. Nothing is prepared to find that out."""
     return Trainer(task, method, resolve(method, options)).skip()
 
 
@@ -138,7 +138,7 @@ def model_for(method: Any, **options: Any) -> Any:
 
 
 def prepared(task: Task, method: Any, config: Any) -> Path | None:
-    """What the method prepares for such a task, made once."""
+    """The method's preparation for such a task, made once."""
     if "prepare" not in vars(method):
         return None
     data = (task.data.name, len(task.data.train_images))
@@ -160,12 +160,12 @@ _PREPARED: dict[Any, Path] = {}
 
 
 def everything(trainer: Trainer) -> Any:
-    """This process's state of a run but for clocks, with tensors as bytes, to compare bit for bit."""
+    """This process's state of a run, except clocks, with tensors as bytes, to compare bit for bit."""
     return _frozen(trainer.state())
 
 
 def digest(tensors: list[Tensor]) -> str:
-    """To compare tensors that lie in different processes, bit for bit."""
+    """A digest with which tensors in different processes are compared bit for bit."""
     return hashlib.sha256(repr(_frozen(tensors)).encode()).hexdigest()
 
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-# A guard against waiting for ever, and no part of any test: far more than anything takes on a slow machine.
+# A guard against endless waiting, far longer than anything takes on a slow machine. No test depends on it.
 SECONDS = 300.0
 
 

@@ -1,22 +1,23 @@
-"""Deep Gradient Compression: momentum runs on every worker, and the largest entries of its sum are sent.
+"""Deep Gradient Compression: each worker sums its momentum, and sends the largest entries of the sum.
 
     u_i <- m u_i + g_i;  v_i <- v_i + u_i;  s_i = the k largest of |v_i|;  v_i, u_i <- 0 where s_i was taken
     w <- w - lr (1/W sum_i s_i + weight decay with momentum)
 
 Source: Lin, Han, Mao, Wang & Dally, "Deep Gradient Compression" (arXiv 1712.01887). Where the paper is
-silent, the authors' code decides. Only tensors with several dimensions are compressed, the others are
-averaged. With Nesterov u <- m (u + g), v <- v + u + g. Weight decay stays outside the compression, with a
-momentum of its own. Density 1 is dense, with the mean gradient for g and u for the step. After such an epoch
-u goes on from there on every worker.
+silent, the authors' code decides. Only tensors with several dimensions are compressed; the others are
+averaged. With Nesterov momentum, u <- m (u + g), v <- v + u + g. Weight decay is not compressed, and has a
+momentum of its own. With density 1 the step is dense: g is the mean gradient, and u the update. After such an
+epoch, every worker continues from this u.
 
-Under Adam there is no momentum to correct. The sums of gradients that are sent are what Adam takes for the
-gradient (ours; neither the paper nor the code has it).
+With Adam there is no momentum to correct. Adam takes the mean of the sums that were sent as its gradient
+(ours; neither the paper nor the code has it).
 
-Deviations: the warm-up densities are written out, one for each epoch. (The authors' code replaces the list by
-a power law unless one is given.) Of the entries above the sampled threshold the k largest are sent, where the
-authors' code keeps the first k in the order of their positions. The stride of the sample shares no divisor
-with a tensor's size; theirs is odd. The gradient's norm is clipped over all tensors, at `clip_norm` / sqrt(W)
-for a worker's share g_i / W of the mean.
+Deviations from the authors' code:
+- The warm-up densities are listed, one for each epoch. The code has a power law unless a list is given.
+- Of the entries above the sampled threshold, the k largest are sent. The code sends the first k by position.
+- The stride of the sample shares no divisor with the tensor's size. In the code it is odd.
+- The gradient's norm is clipped over all tensors, at `clip_norm` / sqrt(W) for a worker's share g_i / W of
+  the mean.
 """
 
 from dataclasses import dataclass
@@ -46,12 +47,12 @@ class Method(thinwire.Method):
     @dataclass
     class Config:
         density: Density = 0.001  # share of each compressed tensor's entries that is sent after the warm-up
-        warmup_densities: tuple[Density, ...] = (0.25, 0.0625, 0.015625, 0.004)  # of the first epochs
-        masking: bool = True  # does the momentum of an entry that was sent start again from zero?
-        # Most length of the mean of the workers' gradients, if these are independent.
+        warmup_densities: tuple[Density, ...] = (0.25, 0.0625, 0.015625, 0.004)  # one for each first epoch
+        masking: bool = True  # whether the momentum of an entry starts again from zero when it is sent
+        # Greatest norm of the mean of the workers' gradients, if the gradients are independent.
         clip_norm: Annotated[float, Field(gt=0)] | None = None
         selection: Literal["sampled", "exact"] = "sampled"  # how the largest entries are found
-        indices: Encoding = "run_length"  # how positions are written down: int32, bitmap or run_length
+        indices: Encoding = "run_length"  # how positions are encoded: int32, bitmap or run_length
 
         def __post_init__(self):
             densities = [*self.warmup_densities, self.density]
@@ -91,14 +92,14 @@ class Method(thinwire.Method):
             update = sparse.mean(self.exchange(), gradients, self.config.indices)
             dense.wait()
         if self.residual.corrects:
-            # The optimizer adds weight decay, with its momentum, to nothing.
+            # With zero gradients, the optimizer applies weight decay and its momentum only.
             torch._foreach_zero_(gradients)
             self.update = update
         else:
             torch._foreach_copy_(gradients, update)
 
     def exchange(self):
-        """Gather the largest entries of everybody's residual."""
+        """Take the largest entries of the residual, and gather those of all workers."""
         taken = self.residual.take_largest(self.density(), self.run.generator)
         ragged = sparse.varies(self.config.selection, self.config.indices)
         return self.run.world.gather(taken, ragged=ragged).wait()

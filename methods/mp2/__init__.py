@@ -1,27 +1,32 @@
-"""MP2: the first layers are trained and pushed, a small network predicts the others from them.
+"""MP2: the first layers are trained and pushed, and a small network predicts the other layers from them.
 
-    worker: p_i <- optimizer(p, g_i) on the parameters p of the first layers only; p_i is pushed
+    worker: p_i <- optimizer(p, g_i) on the prefix p, the parameters of the first layers; p_i is pushed
     server: p <- 1/W sum_i p_i;  w <- (p, predictor(p));  every worker pulls the whole model w
 
 Source: Liu et al., "MP2" (Computer Networks 255, 110883, 2024), after the authors' code (github
-MP2-GitHub/Model-Parameter-Prediction-Method-for-Distributed-Machine-Learning, commit 4ec0b67), which
-overturns the natural reading of the abstract: the pushed layers are always the same, and the predictor is
-trained on the target's own loss, not on the distance between weights. It is made once for each model, data
-set and seed, from a whole dense run (`prepare`), whose cost stands beside every result, and does not change
-afterwards.
+MP2-GitHub/Model-Parameter-Prediction-Method-for-Distributed-Machine-Learning, commit 4ec0b67). The code
+differs from what the abstract suggests in two ways. The pushed layers are always the same. The predictor is
+trained on the loss of the model, not on the distance between weights.
 
-The prefix is everything before the third resolution, as in all of the authors' models but ResNet-50, whose
-prefix ends one convolution earlier. Each worker keeps its own state of the recipe's optimizer; published with
-Adam, mixup and models without batch norm, which `config/claims/mp2.yaml` has. One server, on the first
-worker.
+The predictor is made once for each model, data set and seed, from a whole dense run (`prepare`). Afterwards
+it does not change. The cost of its preparation is reported with every result.
 
-Deviations: the dense run and the predictor train on nine tenths of the training images, and the predictor to
-keep is chosen on the others, by the accuracy of the last prefix (the authors' code looks at the test set);
-images are standardised (theirs: divided by 255); numbers travel in single precision (theirs: double); initial
-weights are the model's. Defaults are those of the authors' VGG: they trained the predictor for 10 epochs on
-LeNet and 5 on AlexNet, took 200 prefixes a batch and 40 batches of images from the whole set on ResNet-18,
-half the rate on ResNet-50, and 4 workers on AlexNet. The engine computes all gradients; those of predicted
-layers are not used. Batch norm is refused.
+The prefix is everything before the third resolution. This is so in all models of the authors except
+ResNet-50, whose prefix ends one convolution earlier. Each worker keeps its own state of the recipe's
+optimizer. There is one server, on the first worker. MP2 was published with Adam, mixup and models without
+batch norm; so is `config/claims/mp2.yaml`.
+
+Deviations from the authors' code:
+- The dense run and the predictor train on nine tenths of the training images. The best predictor is chosen on
+  the others, by its accuracy with the last prefix; the code chooses it on the test set.
+- Images are standardised (in the code: divided by 255). Numbers are sent in single precision (double).
+- The initial weights are the model's.
+
+Defaults are those of the authors' VGG. The authors' other settings: they trained the predictor for 10 epochs
+on LeNet and 5 on AlexNet. On ResNet-18 they took 200 prefixes a batch, and 40 batches of images from the
+whole set. On ResNet-50 they halved the rate, and on AlexNet they had 4 workers.
+
+The engine computes all gradients; those of predicted layers are not used. Batch norm is refused.
 """
 
 from dataclasses import dataclass
@@ -50,15 +55,15 @@ class Method(thinwire.Method):
     @dataclass
     class Config:
         pushed_stages: Annotated[int, Field(ge=1)] = (
-            2  # first stages, trained and pushed; the rest is predicted
+            2  # number of first stages that are trained and pushed; the others are predicted
         )
         bsp_workers: Annotated[int, Field(ge=1)] = 8  # workers of the dense run from which it is prepared
         prefixes_per_epoch: Annotated[int, Field(ge=1)] = 15  # steps of that run whose prefix is kept
-        prefixes_per_batch: Annotated[int, Field(ge=1)] = 25  # of which one, by lot, trains the predictor
+        prefixes_per_batch: Annotated[int, Field(ge=1)] = 25  # one of them, at random, trains the predictor
         predictor_epochs: Annotated[int, Field(ge=1)] = 30  # passes over the prefixes
-        predictor_lr: Annotated[float, Field(gt=0)] = 1e-3  # of the predictor's Adam
+        predictor_lr: Annotated[float, Field(gt=0)] = 1e-3  # learning rate of the predictor's Adam
         images_share: Annotated[float, Field(gt=0, le=1)] = 0.25  # of each class, drawn anew for each batch
-        images_per_step: Annotated[int, Field(ge=1)] = 125  # images of one step of the predictor
+        images_per_step: Annotated[int, Field(ge=1)] = 125  # images in one step of the predictor's training
 
     @classmethod
     def prepare(cls, config, job, folder):
@@ -96,7 +101,7 @@ class CompletingServer(thinwire.Server):
 
     def update(self, pushes):
         first, *others = [push["weights"] for push in pushes]
-        # As differences, so that the mean of equal prefixes is that prefix to the bit.
+        # Sum differences, so that the mean of equal prefixes is exactly that prefix.
         mean = first + sum(prefix - first for prefix in others) / len(pushes) if others else first
         if self.file is None:
             return {"weights": mean}

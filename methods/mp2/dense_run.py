@@ -1,4 +1,4 @@
-"""The prefixes on which the predictor is trained: of a dense run, some steps of each epoch, drawn by lot."""
+"""The prefixes on which the predictor is trained: from random steps in each epoch of a dense run."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from .layers import flatten_all, split
 
 
 def record_prefixes(method, config, everything, job):
-    """Train the whole model with parameter averaging, and give the averaged prefixes of the chosen steps."""
+    """Train the whole model with parameter averaging. Returns the averaged prefixes of the chosen steps."""
     try:
         job.task.recipe.batch_per_worker(config.bsp_workers)
     except ValueError as error:
@@ -40,24 +40,24 @@ def record_prefixes(method, config, everything, job):
 
 
 def _chosen(seed, epoch, steps, count):
-    """The steps of an epoch whose prefix is kept, without repetition."""
+    """The steps of an epoch whose prefix is kept, all different."""
     generator = torch.Generator().manual_seed(seeds.derive(seed, "prefixes", epoch))
     return set(torch.randperm(steps, generator=generator)[:count].tolist())
 
 
 class Prefixes:
-    """The recorded prefixes, from the first to the last, read from disk one at a time."""
+    """The recorded prefixes in their order, read from disk one at a time."""
 
     def __init__(self, folder: Path):
-        self.places = []
+        self.rows = []
         for path in sorted(folder.glob("*.safetensors")):
             with safe_open(path, "pt") as file:
-                self.places += [(path, row) for row in range(file.get_slice("prefixes").get_shape()[0])]
+                self.rows += [(path, row) for row in range(file.get_slice("prefixes").get_shape()[0])]
 
     def __len__(self):
-        return len(self.places)
+        return len(self.rows)
 
     def __getitem__(self, number):
-        path, row = self.places[number]
+        path, row = self.rows[number]
         with safe_open(path, "pt") as file:
             return file.get_slice("prefixes")[row]

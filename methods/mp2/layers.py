@@ -1,4 +1,4 @@
-"""The layers that MP2 pushes and those that it predicts, and a layer's values as one vector."""
+"""Splits a model into the layers that MP2 pushes and predicts, and turns layers into vectors and back."""
 
 from itertools import groupby
 from math import prod
@@ -32,7 +32,7 @@ def why_not(model, pushed_stages):
 
 
 def split(model, pushed_stages):
-    """The layers before stage `pushed_stages` (from 0), and the others; a layer is a list of its Params."""
+    """The layers before stage `pushed_stages` (from 0), and the others. A layer is a list of Params."""
     stages = model.stages()[:pushed_stages]
     pushed = {id(p) for stage in stages for module in stage for p in module.parameters()}
     groups = groupby(parameters(model), key=lambda param: param.name.rpartition(".")[0])
@@ -44,15 +44,15 @@ def split(model, pushed_stages):
 
 
 def shapes_of(layers):
-    """The shapes of each layer's tensors: of the weight, and of the bias if it has one."""
+    """The shapes of each layer's tensors: its weight, and its bias if it has one."""
     return [[param.tensor.shape for param in layer] for layer in layers]
 
 
 def flatten(tensors):
-    """A layer's weight (out, in, kernel), and bias if any, as a vector: kernel, in, out, and then the bias.
+    """A layer's tensors as one vector: the weight (out, in, kernel) as kernel, in, out; then the bias.
 
-    It is the order of the authors' code, in which a convolution's values are predicted. What is no such
-    weight (of a normalisation layer, which may be pushed) goes as it is.
+    The authors' code predicts a convolution's values in this order. The tensors of a normalisation layer,
+    which may be pushed, keep their order.
     """
     weight, *bias = tensors
     if weight.dim() < 2:
@@ -61,7 +61,7 @@ def flatten(tensors):
 
 
 def unflatten(vector, shapes):
-    """The tensors of a layer with these shapes."""
+    """The inverse of `flatten`: the tensors of a layer, with these shapes."""
     if len(shapes[0]) < 2:
         return [part.view(shape) for part, shape in zip(vector.split(list(map(prod, shapes))), shapes)]
     (outputs, inputs, *kernel), *bias = shapes
@@ -76,6 +76,6 @@ def flatten_all(layers):
 
 
 def unflatten_all(vector, shapes):
-    """The tensors of all layers, in their order."""
+    """The inverse of `flatten_all`: the tensors of all layers, in their order."""
     sizes = [sum(map(prod, shapes_of_one)) for shapes_of_one in shapes]
     return [t for part, s in zip(vector.split(sizes), shapes) for t in unflatten(part, s)]

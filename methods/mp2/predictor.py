@@ -1,14 +1,17 @@
-"""The predictor: a small network that gives the values of the later layers from those of the first ones.
+"""The predictor: a small network that predicts the values of the later layers from those of the first ones.
 
-The prefix of p values is looked at as an 8x8 map of p / 64 channels; three times 3x3 convolution, ReLU,
-channel attention and pooling leave 8 numbers, from which decoders make each layer:
+The prefix of p values is viewed as an 8x8 map of p / 64 channels. Three blocks of 3x3 convolution, ReLU,
+channel attention and pooling reduce it to 8 features. Decoders predict each layer from them:
 
-    convolution   64 numbers a, shared by all, times a vector of its own: a matrix of rank 1
-    linear        a linear map of 64 numbers, shared by all; of the 8 where there is one layer only
+    convolution   the outer product of 64 numbers, shared by all convolutions, and a vector of its own: rank 1
+    linear        a linear map of 64 numbers, shared by all linear layers; of the 8 features if there is only
+    one
 
-The authors' LeNet, whose p is no multiple of 64, has a linear map to 64 numbers in place of the first
-convolution. All as in their code. Ours: that form wherever p is no multiple of 64, and that the vector of a
-convolution is cut where its size is none.
+For LeNet, whose p is not a multiple of 64, the authors replace the first convolution by a linear map to 64
+numbers. All this is as in their code.
+
+Ours: the form for LeNet is used whenever p is not a multiple of 64. If the size of a convolution is not a
+multiple of 64, the values of its outer product are cut to its size.
 """
 
 import math
@@ -21,7 +24,7 @@ FEATURES, CODE, SIDE = 8, 64, 8
 
 
 class Attention(nn.Module):
-    """Squeeze and excitation: each channel is scaled by a number that depends on the means of all."""
+    """Squeeze and excitation: scales each channel by a number that depends on the means of all channels."""
 
     def __init__(self, channels):
         super().__init__()
@@ -34,7 +37,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    """Convolution, ReLU, attention, pooling; half the height and half the width."""
+    """Convolution, ReLU, attention and pooling, which halves height and width."""
 
     def __init__(self, channels):
         super().__init__()
@@ -46,7 +49,7 @@ class Block(nn.Module):
 
 
 class Predictor(nn.Module):
-    """For a prefix of so many values and layers of these shapes."""
+    """Predicts layers with these shapes from a prefix of so many values."""
 
     def __init__(self, prefix, shapes):
         super().__init__()
@@ -72,7 +75,7 @@ class Predictor(nn.Module):
         self._initialise()
 
     def _initialise(self):
-        """Normal, cut at two deviations, with deviation 0.1; biases 0.1, and 0 in the attention."""
+        """Normal with standard deviation 0.1, truncated at two of it; biases 0.1, in the attention 0."""
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
                 nn.init.constant_(parameter, 0.0 if "attention" in name else 0.1)
@@ -80,7 +83,7 @@ class Predictor(nn.Module):
                 nn.init.trunc_normal_(parameter, std=0.1, a=-0.2, b=0.2)
 
     def forward(self, prefix):
-        """The values of each layer, as vectors, from the prefix [p]."""
+        """The predicted values of each layer, as vectors, from the prefix [p]."""
         features = self._features(prefix)
         if len(self.conv_layers):
             conv_code = self.conv_code(features).relu()

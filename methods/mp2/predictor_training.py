@@ -1,4 +1,4 @@
-"""The predictor's training: on the loss of the model that a recorded prefix and its prediction make."""
+"""Trains the predictor, on the loss of the model that consists of a recorded prefix and its prediction."""
 
 import torch
 from torch.func import functional_call
@@ -16,7 +16,7 @@ from .predictor import Predictor
 
 
 def train_predictor(config, job, prefixes, file):
-    """Train it, and save the weights of the epoch whose predictions did best on the images held out."""
+    """Train the predictor, and save its weights from the epoch with the best held-out accuracy."""
     training = Training(config, job)
     saved = checkpoint.latest(job.scratch / "predictor", warn=print)
     if saved is not None:
@@ -31,7 +31,7 @@ def train_predictor(config, job, prefixes, file):
 
 
 class Training:
-    """A predictor and all that its training has come to."""
+    """A predictor and the state of its training."""
 
     def __init__(self, config, job):
         self.config, self.task, self.data = config, job.task, job.task.data
@@ -48,21 +48,21 @@ class Training:
         self.epoch, self.best, self.best_accuracy, self.log = 0, {}, -1.0, []
 
     def _begin_stream(self, epoch):
-        """All randomness of an epoch, dropout included, so that it does not depend on interruptions."""
+        """Seed all randomness of an epoch, including dropout, so that interruptions do not change it."""
         seed = seeds.derive(self.task.seed, "predictor", epoch)
         torch.manual_seed(seed)
         self.stream = torch.Generator().manual_seed(seed)
 
     @torch.enable_grad()
     def train_an_epoch(self, prefixes):
-        """One pass over the prefixes: of each batch one, by lot, on images drawn anew."""
+        """One pass over the prefixes: one random prefix of each batch, each on newly drawn images."""
         self._begin_stream(self.epoch)
         losses = []
         for batch in torch.randperm(len(prefixes), generator=self.stream).split(
             self.config.prefixes_per_batch
         ):
-            lot = torch.randint(len(batch), (1,), generator=self.stream)
-            prefix = prefixes[int(batch[lot])].to(self.task.device)
+            chosen = torch.randint(len(batch), (1,), generator=self.stream)
+            prefix = prefixes[int(batch[chosen])].to(self.task.device)
             for images, labels in self.batches():
                 logits = functional_call(self.model, self.completed(prefix), (images,))
                 loss = functional.cross_entropy(logits, labels)
@@ -78,12 +78,12 @@ class Training:
         self.log.append(f"{self.epoch},{torch.stack(losses).mean():.6g},{accuracy:.4f}")
 
     def completed(self, prefix):
-        """The model's tensors by name, of a prefix and what is predicted from it."""
+        """The model's tensors by name: the prefix, and what is predicted from it."""
         whole = torch.cat([prefix, *self.predictor(prefix)])
         return dict(zip(self.names, unflatten_all(whole, self.shapes)))
 
     def batches(self):
-        """A share of each class, in batches, as the recipe shows images to a network."""
+        """Batches of a random share of each class, with the recipe's augmentation and mixup."""
         labels = self.data.train_labels
         drawn = []
         for own in range(self.data.classes):
@@ -101,7 +101,7 @@ class Training:
 
     @torch.no_grad()
     def accuracy(self, prefix):
-        """Of the completed model on the images held out, in percent."""
+        """The accuracy of the completed model on the held-out images, in percent."""
         weights = list(self.completed(prefix).values())
         return evaluate(self.model, weights, [], self.data, self.task.dtype).accuracy_percent
 

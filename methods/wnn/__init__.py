@@ -1,21 +1,23 @@
-"""WNN: SSGD, and every five epochs the weights jump to where a small network expects them five epochs later.
+"""WNN: SSGD whose weights jump every five epochs to the values that a small network forecasts.
 
     g <- 1/W sum_i g_i, then the recipe's optimizer; after epochs 5, 10, ...: w <- forecast(its last 5 values)
 
 Source: Jang et al., "Learning to Boost Training by Periodic Nowcasting Near Future Weights" (ICML 2023),
-after the authors' code (github jjh6297/WNN, commit ab0f62c). Convolutions, linear layers and biases have a
-forecaster each, of 9,425 parameters; normalisation layers, their statistics and the optimizer's state are
-left alone. A model with batch norm does not jump at the very end: its statistics would be those of before.
+after the authors' code (github jjh6297/WNN, commit ab0f62c). A forecast is for five epochs later. There are
+three forecasters, of 9,425 parameters each: for convolutions, for linear layers and for biases. Normalisation
+layers, their statistics and the optimizer's state do not change in a jump. A model with batch norm does not
+jump after the last step, because its statistics would still be those of the weights before.
 
-Reconstructed: WNN on many workers, as MP2 was compared with it. Every worker has the same weights, and
-forecasts them for itself, which costs no traffic. The forecasters are trained here (`prepare`) on recorded
-runs of small architectures, with another one than the model's held out, because the authors' training is not
-published. Their trained forecasters are (files NWNN_*_13 of their repository). They were tried once on runs
-recorded here, and forecast no better than "no change" does; no test repeats that.
+Reconstructed: WNN on many workers, because MP2 was compared with it. All workers have the same weights, and
+each forecasts them by itself, without traffic. The forecasters are trained here (`prepare`), because the
+authors' training is not published. They learn from recorded runs of small architectures other than the
+model's, one of which is held out. The authors published trained forecasters (files NWNN_*_13 of their
+repository). These were tried once on runs recorded here, and forecast no better than "no change"; no test
+repeats that.
 
-A run of E epochs stands for nearly 2 E (`virtual_epochs` in its curve). So there are two ways to count: as
-many epochs as the others, which saves no traffic, or half of them (`epochs` of a suite's entry), which saves
-half.
+A run of E epochs stands for nearly 2 E epochs (`virtual_epochs` in its curve). So it can be compared in two
+ways: with as many epochs as the other methods, which saves no traffic, or with half as many (`epochs` in a
+suite's entry), which saves half.
 """
 
 from dataclasses import dataclass
@@ -46,14 +48,14 @@ class Method(thinwire.Method):
 
     @dataclass
     class Config:
-        forecast: bool = True  # false: values are kept, and nothing is forecast
+        forecast: bool = True  # false: values are recorded, but nothing is forecast
         interval_epochs: Annotated[float, Field(gt=0)] = 1.0  # epochs between two values of a history
         # published: the last value of a bias is not normalised, which is an error in the authors' code
         bias_rule: Literal["normalised", "published"] = "normalised"
         recorded_epochs: Annotated[int, Field(ge=1)] = 100  # epochs of each run that forecasters learn from
-        recorded_batch: Annotated[int, Field(ge=1)] = 128  # images a step of these runs, on one worker
+        recorded_batch: Annotated[int, Field(ge=1)] = 128  # images in a step of these runs, on one worker
         windows: Annotated[int, Field(ge=100)] = (
-            200_000  # histories of each kind and run that they learn from
+            200_000  # histories that a forecaster learns from, of each run
         )
         forecaster_steps: Annotated[int, Field(ge=1)] = 10_000  # steps of each forecaster's training
 
@@ -85,7 +87,7 @@ class Method(thinwire.Method):
         if steps % self.period() == 0:
             history.append([param.tensor.data.clone() for param in self.eligible])
         if len(history) == HISTORY:
-            # Batch norm has the statistics of the weights before; behind the last step nothing mends them.
+            # After a jump, batch norm has the statistics of the old weights; only further steps update them.
             if self.config.forecast and not (self.run.batch_norm and steps == self.run.total_steps):
                 self.jump(history)
             history.clear()
@@ -101,7 +103,7 @@ class Method(thinwire.Method):
         self.memory["jumps"] += 1
 
     def forecaster(self, kind, like):
-        """Read when it is needed for the first time."""
+        """The forecaster of this kind of weight, read when it is first needed."""
         if kind not in self.forecasters:
             self.forecasters[kind] = made = Forecaster().to(like)
             made.load_state_dict(load_file(self.prepared / f"{kind}.safetensors", device=str(like.device)))

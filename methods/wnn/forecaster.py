@@ -1,23 +1,24 @@
-"""The forecaster: from five values of a weight, its value five intervals further on. 9,425 parameters.
+"""The forecaster: a network that forecasts a weight five intervals ahead, from its last five values.
 
     W_k = (w_k - w_1) / 2 (d + 1e-5), with d = max w - min w + 1e-8; and their differences
     forecast = (W_5 + f(W, differences)) 2 (d + 1e-5) + w_1, with f between -1 and 1
 
-One network serves all scalar weights of a kind. As in the authors' code, whose LeakyReLU has Keras' slope
-0.3. So are the initial weights: the first and the last layer of each stream are drawn with the scale that the
-code gives, and the other layers with Keras' default (Glorot & Bengio, 2010). All biases are zero.
+One network of 9,425 parameters serves all scalar weights of a kind. It is that of the authors' code, whose
+LeakyReLU has Keras' slope 0.3. The initial weights are the code's too. The first and the last layer of each
+stream are drawn with the scale that the code gives, the other layers with Keras' default (Glorot & Bengio,
+2010). All biases are zero.
 """
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-HISTORY = 5  # values that it looks at, and intervals that it looks ahead
-KINDS = ("conv", "linear", "bias")  # a forecaster for each
+HISTORY = 5  # number of values that it sees, and of intervals that it forecasts ahead
+KINDS = ("conv", "linear", "bias")  # kinds of weights; each has a forecaster
 
 
 class Stream(nn.Module):
-    """Linear layers around an activation that is learned."""
+    """Linear layers around a learned activation."""
 
     def __init__(self, inputs):
         super().__init__()
@@ -36,7 +37,7 @@ class Stream(nn.Module):
 
 
 class Forecaster(nn.Module):
-    """f: normalised histories [n, 5] to normalised changes [n] from the last value."""
+    """The function f: from normalised histories [n, 5] to normalised changes [n] from the last value."""
 
     def __init__(self):
         super().__init__()
@@ -45,7 +46,7 @@ class Forecaster(nn.Module):
         self.head = nn.Linear(64, 1)
         for module in self.modules():
             if isinstance(module, nn.Linear):
-                # Uniform; variance scaling for the ends, Glorot's elsewhere.
+                # Uniform, with variance scaling for the outer layers, and Glorot's for the others.
                 inputs, outputs = module.in_features, module.out_features
                 variance = 0.1 / inputs if module in self.ends else 2 / (inputs + outputs)
                 limit = (3 * variance) ** 0.5
@@ -54,7 +55,7 @@ class Forecaster(nn.Module):
 
     @property
     def ends(self):
-        """The first and the last layer of each stream: the authors scale and regularise these only."""
+        """The first and the last layer of each stream. The authors scale and regularise only these."""
         return [layer for stream in (self.values, self.differences) for layer in (stream.enter, stream.leave)]
 
     def forward(self, normalised):
@@ -67,14 +68,14 @@ class Forecaster(nn.Module):
 
 
 def normalise(history):
-    """Histories [n, 5] from first to last value; gives them normalised [n, 5], and the unit of each [n]."""
+    """Normalise histories [n, 5], first value first. Returns them [n, 5], and the unit of each [n]."""
     spread = history.amax(1) - history.amin(1) + 1e-8
     unit = 2 * (spread + 1e-5)
     return (history - history[:, :1]) / unit[:, None], unit
 
 
 def forecast(forecaster, history, published_bias=False):
-    """The forecasts [n] of histories [n, 5]; `published_bias` is the authors' error, see `wnn.Config`."""
+    """The forecasts [n] of histories [n, 5]; `published_bias` has the authors' error (see `wnn.Config`)."""
     normalised, unit = normalise(history)
     last = history[:, -1] if published_bias else normalised[:, -1]
     return (last + forecaster(normalised)) * unit + history[:, 0]

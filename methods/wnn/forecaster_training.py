@@ -1,6 +1,6 @@
-"""The forecasters' training, on recorded runs.
+"""Trains the forecasters on recorded runs.
 
-The runs of one architecture are held out: the weights to keep are those that forecast its runs best.
+The runs of one architecture are held out: the forecasters that forecast them best are kept.
 """
 
 import torch
@@ -12,12 +12,12 @@ from thinwire.files import write_text
 from .forecaster import KINDS, Forecaster, normalise
 from .recorded_runs import windows
 
-LOOKS = 20  # at the architecture held out
+EVALUATIONS = 20  # on the held-out architecture
 BATCH = 1024
 
 
 def train_forecasters(config, job, folders, folder):
-    """Train one for each kind of weight, and save it with what it came to."""
+    """Train a forecaster for each kind of weight, and save it and its held-out error."""
     lines = ["kind,steps,held_out_error,held_out_error_of_no_change"]
     for kind in KINDS:
         done = job.scratch / f"{kind}.txt"
@@ -47,7 +47,7 @@ def _train(config, job, folders, kind):
         adam.zero_grad()
         (error + forecaster.penalty()).backward()
         adam.step()
-        if step % max(1, config.forecaster_steps // LOOKS) == 0:
+        if step % max(1, config.forecaster_steps // EVALUATIONS) == 0:
             with torch.no_grad():
                 held_error = (forecaster(held_inputs) - held_targets).abs().mean().item()
             if held_error < best_error:
@@ -59,7 +59,7 @@ def _train(config, job, folders, kind):
 
 
 def _examples(histories, targets):
-    """Normalised histories, and the change from the last value as far as a forecaster can say it."""
+    """Normalised histories, and the changes from the last value, clamped to what a forecaster can output."""
     normalised, unit = normalise(histories)
     change = (targets - histories[:, 0]) / unit - normalised[:, -1]
     return normalised, change.clamp(-1, 1)

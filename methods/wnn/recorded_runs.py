@@ -16,18 +16,18 @@ from thinwire.parameters import parameters
 
 from .forecaster import HISTORY
 
-# Small ones of different kinds; the last that is not the model itself is held out.
+# Small architectures of different kinds. The last one that is not the model itself is held out.
 ARCHITECTURES = {
     "cnn": {"width": 8},
     "alexnet": {"width": 4},
     "lenet": {"padding": 2},
     "resnet": {"depth": 8, "width": 8},
 }
-AHEAD = 2 * HISTORY  # values from the first of a history to its target, both counted
+WINDOW = 2 * HISTORY  # number of values from the first of a history to its target, both included
 
 
 def record_weights(method, config, job):
-    """Train the architectures on one worker; gives the folders of their values, the held-out one last."""
+    """Train the architectures on one worker; returns the folders of their values, the held-out one last."""
     chosen = {name: options for name, options in ARCHITECTURES.items() if name != job.model}
     folders = []
     for name, options in chosen.items():
@@ -75,14 +75,14 @@ def windows(folder, kind, count, generator):
         for key, value in sorted(load_file(path).items(), key=lambda item: int(item[0].split()[1])):
             recorded.setdefault(key.split()[0], []).append(value.flatten())
     tensors = [torch.stack(values, 1) for index, values in recorded.items() if kinds[index] == kind]
-    if tensors[0].shape[1] < AHEAD:
+    if tensors[0].shape[1] < WINDOW:
         raise UserError(
             f"the recorded runs have {tensors[0].shape[1]} values of each weight, and a history with its "
-            f"target takes {AHEAD}: choose more recorded_epochs, or a smaller interval_epochs"
+            f"target takes {WINDOW}: choose more recorded_epochs, or a smaller interval_epochs"
         )
     drawn = []
     for values in tensors:
-        every = values.unfold(1, AHEAD, 1)
+        every = values.unfold(1, WINDOW, 1)
         scalars, starts = every.shape[:2]
         number = (max(1, min(count // len(tensors), scalars * starts)),)
         rows = torch.randint(scalars, number, generator=generator)

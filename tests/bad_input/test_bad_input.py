@@ -133,7 +133,7 @@ def test_suite_that_is_not_yaml(project, put):
     refused(project, "cells", "bad", words=("config/bad.yaml", "line 3", "not sound YAML"))
 
 
-def test_suite_in_which_a_key_stands_twice(project, put):
+def test_suite_with_a_duplicate_key(project, put):
     put("config/bad.yaml", yaml.safe_dump(GOOD) + "seed: 2\n")
     refused(project, "cells", "bad", words=("config/bad.yaml", "'seed' occurs twice"))
 
@@ -144,7 +144,7 @@ def test_a_rate_without_a_point_is_a_number(tmp_path):
     assert suite.read(path).recipe.optimizer.lr == 0.01
 
 
-def test_check_of_what_is_no_method_is_one_sentence(project, put, tmp_path):
+def test_check_of_a_file_without_a_method_is_one_sentence(project, put, tmp_path):
     put("methods/broken.py", "class Method(:\n")
     refused(project, "check", "broken", words=("methods/broken.py, line 1: SyntaxError",))
     text = tmp_path / "notes.md"

@@ -133,7 +133,7 @@ def test_a_plugin_whose_name_is_no_label_is_refused(name, tmp_path):
     assert said.endswith("rename the file")
 
 
-def test_what_an_editor_leaves_beside_a_plugin_is_none(tmp_path):
+def test_an_editors_backup_of_a_plugin_is_not_a_plugin(tmp_path):
     (tmp_path / "methods").mkdir()
     (tmp_path / "methods" / "good.py").write_text("")
     (tmp_path / "methods" / ".#good.py").symlink_to("somebody@somewhere.1234")
@@ -155,7 +155,7 @@ def test_no_two_suites_share_a_project_or_a_rule():
     assert label.flat("claims/mp2_digits") == "claims-mp2_digits"
 
 
-def test_what_a_plugin_says_of_itself_is_no_markup(tmp_path, monkeypatch, capsys):
+def test_a_plugins_description_is_not_read_as_markup(tmp_path, monkeypatch, capsys):
     for kind in plugins.CLASS:
         (tmp_path / f"{kind}s").mkdir()
     odd = '"[/red] is no markup"\nimport thinwire\nclass Method(thinwire.Method): pass\n'

@@ -1,4 +1,4 @@
-"""The methods that are held to the contract: all in methods/, or the one file that was given."""
+"""The methods to which the contract applies: all in methods/, or the one file that was given."""
 
 from functools import cache
 from pathlib import Path
@@ -31,10 +31,10 @@ class Subject(NamedTuple):
         return plugins.Plugin("method", self.name, self.path).files
 
     def clusters(self) -> list[Cluster]:
-        """One node, several nodes, and a number of workers that is no power of two, where it can be.
+        """One node, several nodes, and a number of workers that is no power of two, if possible.
 
-        In one of several processes: those with as many workers. Several nodes come first there, because they
-        use more of the transport.
+        In one of several processes: the clusters with that number of workers. Several nodes come first there,
+        because they use more of the transport.
         """
         return _clusters(self)
 
@@ -46,7 +46,7 @@ class Subject(NamedTuple):
         return small.task(cluster.workers, cluster.nodes, build_model=_model(self), **changes)
 
     def trainer(self, cluster: Cluster | None = None, options: Any = None, **changes: Any) -> Any:
-        """A small run of this method, set up; without options with those that it names for short runs."""
+        """A small run of this method, set up. The default options are the method's for short runs."""
         task = self.task(cluster or self.clusters()[0], **changes)
         return small.trainer(task, self.method, **(self.method.short if options is None else options))
 

@@ -1,8 +1,8 @@
-"""What every method must keep, whatever it does. Runs on every module in methods/.
+"""The contract that every method must keep. The checks run on every module in methods/.
 
-Each check is written for one process that has all workers and for several that have one each: a run's
-`workers` are those of this process, and what concerns them all goes through `run.transport.share`. On real
-processes they are run by test_on_processes.py.
+Each check works both in one process with all workers and in several processes with one worker each. A run's
+`workers` are those of this process; what concerns all workers goes through `run.transport.share`.
+test_on_processes.py runs the checks on real processes.
 """
 
 import ast
@@ -28,7 +28,7 @@ from thinwire.transport.inprocess import InProcess
 from thinwire.transport.processes import Processes
 
 
-def test_says_what_it_is(subject):
+def test_describes_itself(subject):
     text = ast.get_docstring(ast.parse(subject.path.read_bytes()))
     assert text, "the module needs a docstring: the paper, the update rule, every deviation"
     for option in options.describe(subject.method):
@@ -52,8 +52,8 @@ def test_runs_on_every_cluster_and_gives_finite_weights(subject):
         assert run.step == run.total_steps
 
 
-def test_does_not_depend_on_who_has_the_first_turn(subject, monkeypatch):
-    """In one process the last has it; where each has its own, all come late to their calls, by chance."""
+def test_does_not_depend_on_the_order_of_the_workers(subject, monkeypatch):
+    """In one process the last worker goes first. In several processes, calls are delayed at random."""
     forward, backward = (subject.trainer(subject.clusters()[-2 % len(subject.clusters())]) for _ in "ab")
     forward.train()
     together, post = InProcess.together, Processes.post
@@ -91,8 +91,8 @@ def test_all_workers_ship_the_same_weights(subject):
 
 
 @pytest.mark.parametrize("stop", [1, 6, 11])
-def test_goes_on_to_the_same_bits(subject, stop, tmp_path):
-    """Interrupted after `stop` steps, with everything in flight, saved, and taken up in a new process."""
+def test_resumes_to_the_same_bits(subject, stop, tmp_path):
+    """Interrupt after `stop` steps, with messages in flight; save, and resume in a new process."""
     whole, first, second = (subject.trainer(dtype=torch.float32) for _ in range(3))
     whole.train()
     first.train(until=stop)
@@ -102,7 +102,7 @@ def test_goes_on_to_the_same_bits(subject, stop, tmp_path):
     assert small.everything(second) == small.everything(whole)
 
 
-def test_is_ssgd_where_it_says_so(subject):
+def test_equals_ssgd_with_the_options_it_declares(subject):
     """In double precision, with momentum, weight decay, batch norm, dropout and a changing rate."""
     if not subject.method.equals_ssgd:
         pytest.skip("declares no options under which it is SSGD")
@@ -124,7 +124,7 @@ def test_is_ssgd_where_it_says_so(subject):
 
 
 def test_every_byte_is_metered(subject, monkeypatch):
-    """What was handed over, weighed a second time, is what the ledgers say; what is sent arrives."""
+    """The ledgers agree with a second count of the payloads, and what is sent is received."""
     for cluster in subject.clusters():
         run = subject.trainer(cluster)
         pushed: Counter[int] = Counter()
@@ -157,11 +157,11 @@ def test_every_byte_is_metered(subject, monkeypatch):
             assert all(total["wire_sent"] == 0 for total in totals)
 
 
-def test_what_nobody_counts_tells_nothing(subject, monkeypatch):
-    """On other images the same kinds, in the same order, of the same types and, if not ragged, sizes.
+def test_unmetered_metadata_does_not_depend_on_the_data(subject, monkeypatch):
+    """On other images, payloads have the same kinds, order and types, and the same sizes if not ragged.
 
-    Who asks a server or waits for a message must know them beforehand: they are in no ledger. What all hand
-    over at once the transports compare.
+    No ledger has these metadata, so a worker that pulls from a server or waits for a message must know them
+    beforehand. In collectives, the transports compare them.
     """
 
     def told(data):
@@ -197,7 +197,7 @@ def test_what_nobody_counts_tells_nothing(subject, monkeypatch):
         )
 
 
-def test_leaves_what_it_was_answered_as_it_is(subject, monkeypatch):
+def test_does_not_change_the_answers_it_receives(subject, monkeypatch):
     """Workers of one process share the answers of gather, push_pull and the mean of an evaluation."""
     answered = []
     complete = Pending.complete
@@ -221,7 +221,7 @@ def test_leaves_what_it_was_answered_as_it_is(subject, monkeypatch):
         assert elements(answer) == as_answered, "an answer that workers may share was changed: copy it first"
 
 
-def test_everything_in_flight_lands(subject, monkeypatch):
+def test_every_message_in_flight_is_received(subject, monkeypatch):
     launched, landed = [], []
     launch, land = Flight.launch, Flight.landed
 
@@ -240,12 +240,12 @@ def test_everything_in_flight_lands(subject, monkeypatch):
     assert not any(len(worker.method.flight) for worker in run.workers)
 
 
-def test_what_is_shipped_at_the_end_is_there(subject):
-    """Some worker holds it. An average that only the evaluation makes would be one that nobody paid for."""
+def test_some_worker_holds_what_is_shipped_at_the_end(subject):
+    """Otherwise the evaluation would compute an average whose bytes no ledger has."""
     cluster = next((c for c in subject.clusters() if c.workers > 1), None)
     if cluster is None:
         pytest.skip("runs on one worker only")
-    # 13 steps: what is done every few steps is not just done at the end.
+    # 13 steps, so that what a method does every few steps is not due at the end.
     run = subject.trainer(
         cluster, data=small.digits(13 * 24), batch=24, epochs=1, schedule={"name": "constant"}
     )
@@ -276,8 +276,8 @@ FORBIDDEN = (
 ENGINES_OWN = ("complete", "meter", "shut", "unclaimed")
 
 
-def is_past_the_contract(node):
-    """Is this attribute the engine's own, or private, and neither the method's own nor torch's?"""
+def is_outside_the_contract(node):
+    """Whether this attribute is the engine's own or private, and neither the method's nor torch's."""
     owner = ast.unparse(node.value)
     if owner in ("self", "cls") or owner.partition(".")[0] in ("torch", "nn"):
         return False
@@ -285,7 +285,7 @@ def is_past_the_contract(node):
     return private or node.attr in ENGINES_OWN
 
 
-def test_has_no_road_past_the_channels(subject):
+def test_communicates_through_the_channels_only(subject):
     for node in (node for path in subject.files for node in ast.walk(ast.parse(path.read_bytes()))):
         names = []
         if isinstance(node, ast.Import):
@@ -294,15 +294,15 @@ def test_has_no_road_past_the_channels(subject):
             names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
         elif isinstance(node, ast.Attribute):
             names = [ast.unparse(node)]
-            assert not is_past_the_contract(node), f"line {node.lineno}: {names[0]} is the engine's own"
+            assert not is_outside_the_contract(node), f"line {node.lineno}: {names[0]} is the engine's own"
         for name in names:
             for road in FORBIDDEN:
                 past = name == road or name.startswith(f"{road}.")
                 assert not past, f"line {node.lineno}: {name}; channels are the only road"
 
 
-def test_workers_share_nothing_but_the_channels(subject):
-    """Each worker gets a module of its own, as in a process of its own: nothing may change."""
+def test_workers_share_only_the_channels(subject):
+    """Each worker gets its own module, as in its own process; the result must not change."""
     together, apart = subject.trainer(), subject.trainer()
     own = []
     for rank, worker in zip(apart.transport.ranks, apart.workers):

@@ -4,8 +4,8 @@ A method does the same there as in one process, which is compared step by step: 
 So most of what test_contract.py has shown for one process holds here, too, and is not repeated. The checks
 that are repeated depend on time and order, or on what is in flight when a run is interrupted.
 
-All checks of a method share one launch. One that fails may leave processes that wait for each other, so they
-are killed, and the checks behind it run in others.
+All checks of a method share one launch. A check that fails may leave processes that wait for each other. So
+they are killed, and the next checks run in new processes.
 """
 
 import functools
@@ -27,9 +27,9 @@ from thinwire.cluster import Cluster
 # By check and, if it has parameters, their value.
 REPEATED = (
     "same_bits_every_time",
-    "does_not_depend_on_who_has_the_first_turn",
-    "goes_on_to_the_same_bits-6",
-    "everything_in_flight_lands",
+    "does_not_depend_on_the_order_of_the_workers",
+    "resumes_to_the_same_bits-6",
+    "every_message_in_flight_is_received",
 )
 # Seconds without a move in which a check is taken not to end: a worker may prepare something meanwhile.
 PATIENCE = 300.0
@@ -59,7 +59,7 @@ subject_of = functools.cache(Subject.of)
 
 
 def check_here(name: str, method: Path, folder: Path) -> str | None:
-    """Run a check in this process, one of several; gives why it was skipped, if it was."""
+    """Run a check in this process, one of several. Returns why it was skipped, if it was."""
     check, parameters = CHECKS[name]
     own = folder / name / str(dist.get_rank())
     own.mkdir(parents=True)
@@ -74,7 +74,7 @@ def check_here(name: str, method: Path, folder: Path) -> str | None:
 
 
 def trajectory(subject: Subject, cluster: Cluster) -> list[dict[str, Any]]:
-    """After each step: what is shipped, and loss and ledger of each worker of this process."""
+    """After each step: the shipped weights, and loss and ledger of each worker of this process."""
     steps = []
 
     def look(run: Any) -> None:
@@ -100,7 +100,7 @@ def trajectory_here(method: Path, folder: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Subject], dict[str, Any]]:
-    """What became of each check of a method, by rank, and of its trajectory."""
+    """The outcome of each check of a method, by rank, and its trajectory."""
 
     @functools.cache
     def of(subject: Subject) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def test_keeps_the_contract(subject: Subject, check: str, outcomes: Callable[[Su
 
 
 def test_runs_as_in_one_process(subject: Subject, outcomes: Callable[[Subject], Any]) -> None:
-    """What workers of one process may share besides the channels, workers of several do not."""
+    """Workers of one process might share more than the channels; workers of several processes cannot."""
     apart = outcomes(subject)["trajectory"]
     if isinstance(apart, processes.Failed):
         raise apart

@@ -54,7 +54,7 @@ BUGS = {
         """,
     ),
     "state outside memory": (
-        contract.test_goes_on_to_the_same_bits,
+        contract.test_resumes_to_the_same_bits,
         """
         def setup(self):
             self.velocity = torch.zeros_like(self.run.gradients[0])
@@ -65,7 +65,7 @@ BUGS = {
         """,
     ),
     "a sum where SSGD has a mean": (
-        contract.test_is_ssgd_where_it_says_so,
+        contract.test_equals_ssgd_with_the_options_it_declares,
         """
         equals_ssgd = [{}]
 
@@ -75,7 +75,7 @@ BUGS = {
         """,
     ),
     "forgets the node's mates": (
-        contract.test_is_ssgd_where_it_says_so,
+        contract.test_equals_ssgd_with_the_options_it_declares,
         """
         equals_ssgd = [{"nodes": 2}]
 
@@ -84,7 +84,7 @@ BUGS = {
         """,
     ),
     "forgets a tensor": (
-        contract.test_is_ssgd_where_it_says_so,
+        contract.test_equals_ssgd_with_the_options_it_declares,
         """
         equals_ssgd = [{}]
 
@@ -107,7 +107,7 @@ BUGS = {
         """,
     ),
     "a message that never lands": (
-        contract.test_everything_in_flight_lands,
+        contract.test_every_message_in_flight_is_received,
         """
         def sync_gradients(self):
             copies = [g.clone() for g in self.run.gradients]
@@ -117,7 +117,7 @@ BUGS = {
         """,
     ),
     "an average that nobody pays for": (
-        contract.test_what_is_shipped_at_the_end_is_there,
+        contract.test_some_worker_holds_what_is_shipped_at_the_end,
         """
         def sync_weights(self):
             if self.run.step % 5 == 4:
@@ -125,13 +125,13 @@ BUGS = {
         """,
     ),
     "no word between the workers": (
-        contract.test_what_is_shipped_at_the_end_is_there,
+        contract.test_some_worker_holds_what_is_shipped_at_the_end,
         """
         pass
         """,
     ),
     "an option without a word": (
-        contract.test_says_what_it_is,
+        contract.test_describes_itself,
         """
         @dataclass
         class Config:
@@ -139,7 +139,7 @@ BUGS = {
         """,
     ),
     "workers in one class variable": (
-        contract.test_workers_share_nothing_but_the_channels,
+        contract.test_workers_share_only_the_channels,
         """
         seen = {}
 
@@ -149,7 +149,7 @@ BUGS = {
         """,
     ),
     "the first to come decides": (
-        contract.test_does_not_depend_on_who_has_the_first_turn,
+        contract.test_does_not_depend_on_the_order_of_the_workers,
         """
         turn = [None, None]
 
@@ -161,35 +161,35 @@ BUGS = {
         """,
     ),
     "sockets": (
-        contract.test_has_no_road_past_the_channels,
+        contract.test_communicates_through_the_channels_only,
         """
         def sync_gradients(self):
             import socket
         """,
     ),
     "torch.distributed": (
-        contract.test_has_no_road_past_the_channels,
+        contract.test_communicates_through_the_channels_only,
         """
         def sync_gradients(self):
             torch.distributed.is_initialized()
         """,
     ),
     "a channel opened by force": (
-        contract.test_has_no_road_past_the_channels,
+        contract.test_communicates_through_the_channels_only,
         """
         def setup(self):
             self.run.world.shut = ""
         """,
     ),
     "a transport's own verbs": (
-        contract.test_has_no_road_past_the_channels,
+        contract.test_communicates_through_the_channels_only,
         """
         def sync_gradients(self):
             self.run.world._transport.share([1])
         """,
     ),
     "types of an answer": (
-        contract.test_what_nobody_counts_tells_nothing,
+        contract.test_unmetered_metadata_does_not_depend_on_the_data,
         """
         def sync_gradients(self):
             server = Teller({})
@@ -199,7 +199,7 @@ BUGS = {
         """,
     ),
     "kinds of a ragged answer": (
-        contract.test_what_nobody_counts_tells_nothing,
+        contract.test_unmetered_metadata_does_not_depend_on_the_data,
         """
         def sync_gradients(self):
             server = Teller({})
@@ -209,7 +209,7 @@ BUGS = {
         """,
     ),
     "sizes of an answer, under a key that is new every time": (
-        contract.test_what_nobody_counts_tells_nothing,
+        contract.test_unmetered_metadata_does_not_depend_on_the_data,
         """
         def sync_gradients(self):
             server = Teller({})
@@ -219,7 +219,7 @@ BUGS = {
         """,
     ),
     "sizes of messages": (
-        contract.test_what_nobody_counts_tells_nothing,
+        contract.test_unmetered_metadata_does_not_depend_on_the_data,
         """
         def sync_gradients(self):
             world, number = self.run.world, abs(int(1e6 * self.run.gradients[0].sum()))
@@ -229,7 +229,7 @@ BUGS = {
         """,
     ),
     "are messages ragged": (
-        contract.test_what_nobody_counts_tells_nothing,
+        contract.test_unmetered_metadata_does_not_depend_on_the_data,
         """
         def sync_gradients(self):
             world, number = self.run.world, abs(int(1e6 * self.run.gradients[0].sum()))
@@ -238,7 +238,7 @@ BUGS = {
         """,
     ),
     "letters on a shared answer": (
-        contract.test_leaves_what_it_was_answered_as_it_is,
+        contract.test_does_not_change_the_answers_it_receives,
         """
         def sync_gradients(self):
             gathered = self.run.world.gather({"values": torch.zeros(0)}).wait()
@@ -246,7 +246,7 @@ BUGS = {
         """,
     ),
     "a kind more in a shared answer": (
-        contract.test_leaves_what_it_was_answered_as_it_is,
+        contract.test_does_not_change_the_answers_it_receives,
         """
         def sync_gradients(self):
             gathered = self.run.world.gather({"values": torch.zeros(0)}).wait()
@@ -254,7 +254,7 @@ BUGS = {
         """,
     ),
     "writing into a shared answer": (
-        contract.test_leaves_what_it_was_answered_as_it_is,
+        contract.test_does_not_change_the_answers_it_receives,
         """
         def sync_gradients(self):
             gathered = self.run.world.gather({"values": torch.zeros(3)}).wait()
@@ -277,13 +277,13 @@ BUGS = {
     ),
 }
 PATCHES = (
-    contract.test_everything_in_flight_lands,
-    contract.test_does_not_depend_on_who_has_the_first_turn,
-    contract.test_what_nobody_counts_tells_nothing,
-    contract.test_leaves_what_it_was_answered_as_it_is,
+    contract.test_every_message_in_flight_is_received,
+    contract.test_does_not_depend_on_the_order_of_the_workers,
+    contract.test_unmetered_metadata_does_not_depend_on_the_data,
+    contract.test_does_not_change_the_answers_it_receives,
 )
 
-# What the engine refuses at once: how it says so, and the body of the class.
+# What the engine refuses at once: its message, and the body of the class.
 REFUSED = {
     "shapes of empty tensors": (
         r"values of shape \[0, \d+\] were handed to run.world.gather, and payloads travel flat",
@@ -417,7 +417,7 @@ REFUSED = {
         """,
     ),
 }
-# Roads that are open where workers share a process, and nowhere else.
+# Ways to communicate that exist only if workers share a process.
 IN_ONE_PROCESS = {
     "an attribute of torch": """
         def sync_gradients(self):
@@ -520,7 +520,7 @@ class Method(thinwire.Method):
         run = self.run
         odd = run.world.rank == 2 and run.step == 3
 '''
-# Seconds without a move after which processes that wait for each other are asked for what.
+# Seconds without progress, after which processes that wait for each other are asked what they wait for.
 PATIENCE = 5.0
 
 
@@ -542,7 +542,7 @@ def test_a_planted_bug_is_caught(bug, tmp_path, monkeypatch):
     more = []
     if check in PATCHES:
         more = [monkeypatch]
-    if check is contract.test_goes_on_to_the_same_bits:
+    if check is contract.test_resumes_to_the_same_bits:
         more = [6, tmp_path]
     with pytest.raises((AssertionError, MethodError, Diverged)) as caught:
         check(planted, *more)
@@ -550,25 +550,25 @@ def test_a_planted_bug_is_caught(bug, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("bug", REFUSED)
-def test_a_call_that_nobody_could_count_is_refused(bug, tmp_path):
+def test_a_call_that_cannot_be_metered_is_refused(bug, tmp_path):
     told, body = REFUSED[bug]
     with pytest.raises(MethodError, match=told):
         contract.test_runs_on_every_cluster_and_gives_finite_weights(subject(tmp_path, body))
 
 
 @pytest.mark.parametrize("bug", IN_ONE_PROCESS)
-def test_a_road_inside_one_process_is_found(bug, tmp_path):
+def test_communication_inside_one_process_is_found(bug, tmp_path):
     planted = subject(tmp_path, IN_ONE_PROCESS[bug])
     trajectory = processes.run(on_processes.trajectory_here, 4, planted.path, tmp_path)
     with pytest.raises(AssertionError, match="workers in one process have another road than the channels"):
         on_processes.test_runs_as_in_one_process(planted, lambda subject: {"trajectory": trajectory})
 
 
-def test_a_sound_method_is_not(tmp_path, monkeypatch):
-    """The same checks on a method without a bug, so that what they caught was the bug."""
+def test_a_sound_method_passes(tmp_path, monkeypatch):
+    """The same checks pass on a method without a bug, so what they caught was the bug."""
     sound = subject(tmp_path, f"equals_ssgd = [{{}}]\n\ndef sync_gradients(self):\n    {AVERAGE}\n")
     for check in {check for check, _ in BUGS.values()}:
-        if check is contract.test_goes_on_to_the_same_bits:
+        if check is contract.test_resumes_to_the_same_bits:
             check(sound, 6, tmp_path / "checkpoints")
         elif check in PATCHES:
             with monkeypatch.context() as patch:
@@ -578,21 +578,21 @@ def test_a_sound_method_is_not(tmp_path, monkeypatch):
 
 
 def runs_apart(tmp_path, body):
-    """What becomes of a run of a method with this body in four processes on two nodes."""
+    """The outcome of a run of a method with this body, in four processes on two nodes."""
     path = written(tmp_path, ON_PROCESSES, body, 8)
-    run = partial(on_processes.check_here, "everything_in_flight_lands")
+    run = partial(on_processes.check_here, "every_message_in_flight_is_received")
     return processes.run_all([run], 4, path, tmp_path, patience=PATIENCE)[0]
 
 
 @pytest.mark.parametrize("bug", APART)
-def test_workers_that_do_not_do_the_same_are_caught(bug, tmp_path):
+def test_workers_that_make_different_calls_are_caught(bug, tmp_path):
     body, named = APART[bug]
     failed = runs_apart(tmp_path, body)
     assert isinstance(failed, processes.Failed)
     assert re.search(named, str(failed)), failed
 
 
-def test_workers_that_do_the_same_are_not(tmp_path):
-    """The same calls where nobody is odd."""
+def test_workers_that_make_the_same_calls_pass(tmp_path):
+    """The same calls, without a worker that differs."""
     bodies = [textwrap.dedent(body) for bug, (body, _) in APART.items() if bug != "a server that raises"]
     assert runs_apart(tmp_path, "\n".join(["odd = False", *bodies])) == [None] * 4

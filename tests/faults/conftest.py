@@ -83,7 +83,7 @@ class Server:
 
 
 class Trials:
-    """What comes of the cases. Those that are known beforehand are tried two at a time: most only wait."""
+    """The outcomes of the cases. Cases known beforehand are tried two at a time, because most only wait."""
 
     def __init__(self, project: Project, beforehand: Sequence[Case] = ()) -> None:
         self._servers = [Server(project) for _ in range(_AT_A_TIME if beforehand else 1)]
@@ -97,11 +97,11 @@ class Trials:
             self._tried(case)
 
     def try_case(self, case: Case) -> list[Call]:
-        """What each call of `thinwire` has come to: the one that the fault has hit, and those after it."""
+        """The outcome of each call of `thinwire`: the one that the fault has hit, and those after it."""
         return [Call(**call) for call in self._tried(case).result()]
 
     def undisturbed(self, case: Case) -> Call:
-        """What the same cell gives when nothing happens."""
+        """The outcome of the same cell without a fault."""
         return Call(**self._undisturbed(case).result())
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class Trials:
         return self._ask({"undisturbed": [case.suite, case.cell, start]})
 
     def _ask(self, what: Any) -> Future[Any]:
-        """The answer to come; nothing is asked twice."""
+        """The future answer; no question is asked twice."""
         key = json.dumps(what)
         if key not in self._asked:
             self._asked[key] = self._pool.submit(self._ask_a_server, what)
@@ -135,7 +135,7 @@ class Trials:
 def trials(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trials]:
     project = Project(tmp_path_factory.mktemp("project"))
     suites.write(project)
-    # Of a part of the whole, which pytest's workers share, nobody knows which cases will be its own.
+    # If pytest's workers share a part of the matrix, none knows beforehand which cases it will have.
     beforehand = [] if os.environ.get(PART) else _cases(request.session.items)
     made = Trials(project, beforehand)
     yield made
@@ -143,7 +143,7 @@ def trials(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def _cases(items: Sequence[pytest.Item]) -> list[Case]:
-    """Those that will be tried here."""
+    """The cases that will be tried in this process."""
     found = [item.callspec.params.get("case") for item in items if hasattr(item, "callspec")]
     return [
         case for case in found if isinstance(case, Case) and not (case.needs_mounts and sandbox.why_not())

@@ -1,8 +1,8 @@
-"""Runs `thinwire` in forks of a process that has imported it already, as if it had been started anew.
+"""Runs `thinwire` in forks of a process that has already imported it, as if it had been started anew.
 
-A fork leaves the frames in which it was made (`Become`), so that it ends as any Python process does. What the
-engine starts in its turn is forked, too: `python -m thinwire`, and `srun`, whose ranks are put into a network
-namespace for each node.
+A fork leaves the frames in which it was made (`Become`), so that it ends like any Python process. The
+processes that the engine starts are forked, too: `python -m thinwire`, and `srun`. The ranks of `srun` are
+put into a network namespace for each node.
 """
 
 import inspect
@@ -21,12 +21,12 @@ from tests.faults import sandbox
 
 # Fast enough for anything that a tiny run sends.
 MBIT_PER_SECOND = 1000
-# Slurm ends a step so long after the first of its tasks has.
+# Seconds after which Slurm ends a step whose first task has ended.
 _WAIT_SECONDS = 30.0
 
 
 class Become(BaseException):
-    """Raised in a fork: its frames are left, and `call` is all that it still does."""
+    """Raised in a fork to leave its frames; then the fork only does `call`."""
 
     def __init__(self, call: Callable[[], None]) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Become(BaseException):
 
 
 def follow(call: Callable[[], None]) -> None:
-    """Do it, and in a fork what that fork has become."""
+    """Do `call`; in a fork, do what the fork has become."""
     following: Callable[[], None] | None = call
     while following is not None:
         try:
@@ -45,7 +45,7 @@ def follow(call: Callable[[], None]) -> None:
 
 
 def fork(call: Callable[[], None]) -> int:
-    """Give the id of a child that does nothing but `call`."""
+    """Fork a child that does nothing but `call`, and return its process id."""
     child = os.fork()
     if child == 0:
         raise Become(call)
@@ -53,7 +53,7 @@ def fork(call: Callable[[], None]) -> int:
 
 
 def thinwire(arguments: list[str], keep: tuple[int, ...] = ()) -> Never:
-    """What `python -m thinwire ARGUMENTS` does; of the files that are open, only those in `keep` stay so."""
+    """Do what `python -m thinwire ARGUMENTS` does. Of the open files, only those in `keep` stay open."""
     os.environ.pop("PYTHONSTARTUP", None)
     high = max(keep, default=2)
     for number in range(3, high + 1):
@@ -99,14 +99,14 @@ class Forking(subprocess.Popen):
 
         self.pid = fork(call)
         self._child_created = True
-        # They are the child's ends of its pipes.
+        # These are the child's ends of its pipes.
         for key in ("p2cread", "c2pwrite", "errwrite"):
             if given[key] != -1:
                 os.close(given[key])
 
 
 def _srun(command: list[str], arguments: list[str], keep: tuple[int, ...], link: LimitedLink | None) -> None:
-    """Two nodes, each behind its end of the link, which is plugged in; ends with the highest code."""
+    """Run ranks on two nodes, each at its end of the link, which is up. Exits with the highest code."""
     assert link is not None
     tasks = int(next(word.split("=")[1] for word in command if word.startswith("--ntasks=")))
     for node in range(2):
@@ -149,7 +149,7 @@ def _srun(command: list[str], arguments: list[str], keep: tuple[int, ...], link:
 
 
 def allocation() -> None:
-    """This process is the batch script of a job on two nodes."""
+    """Make this process the batch script of a job on two nodes."""
     os.environ |= {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2"}
 
 

@@ -1,8 +1,9 @@
-"""Makes a fault come at a call of a function of the engine, which knows nothing of it.
+"""Injects a fault at a call of a function of the engine, without the engine's knowledge.
 
-`install` is called in the process of a run before it begins; ranks are its forks. Where something must be
-done from outside (freezing all processes, closing the other end of stdout), the room is asked, and answers
-when it has been done. A fault comes once: a file says that it has come, and later attempts are left alone.
+`install` is called in the process of a run before it begins; ranks are its forks. Some faults must be caused
+from outside, such as freezing all processes or closing the other end of stdout. For these the room is asked,
+and it answers when it has done so. A fault comes once: a file says that it has come, and later attempts have
+none.
 """
 
 import importlib
@@ -24,32 +25,32 @@ from thinwire.config.cell import Cell
 from thinwire.train import status_exchange
 from thinwire.transport.rendezvous import Placement
 
-# How long a process waits for the signal that another one has been sent to reach it, too.
+# How long a process waits until a signal that was sent to another process reaches it, too.
 _HANDED_ON_SECONDS = 5.0
-# Memory that may still be had when little is left, in bytes.
+# Bytes that can still be allocated when memory is made scarce.
 _LITTLE = 2**22
 
 
 class Injector:
-    """In one run's processes."""
+    """Injects the fault of one case into the processes of its run."""
 
     def __init__(self, case: Case, results: Path, marker: Path, ask: Callable[[], None]) -> None:
         """Prepare a fault.
 
         Args:
-            case: what comes when, and to whom.
-            results: of the run.
+            case: which fault comes, when, and to which rank.
+            results: the results folder of the run.
             marker: a file that says that the fault has come.
-            ask: lets the room do its part, and returns when it has.
+            ask: asks the room to do its part, and returns when it has.
         """
         self._case, self._results, self._marker, self._ask = case, results, marker, ask
         self._main = os.getpid()
-        self._rank: int | None = None  # where there are several
+        self._rank: int | None = None  # None: there is only one process
         self._cell = ""  # of the rank that this process is
         self._calls = 0
 
     def install(self) -> None:
-        """From now on the fault comes when its phase does."""
+        """Inject the fault when its phase is reached."""
         where, self._call = PHASES[self._case.phase]
         _wrap(where, self._called)
         _wrap("thinwire.transport.rendezvous:join", self._note_rank)
@@ -120,7 +121,7 @@ class Injector:
             self._ask()
 
     def _ask_for_a_stop(self, number: int) -> None:
-        """Return when the signal, which comes to the process that was started, has come here."""
+        """Return when the signal, which is sent to the process that was started, has come here."""
         if os.getpid() == self._main and self._case.fault != "lost terminal":
             os.kill(self._main, number)
             return
@@ -135,7 +136,7 @@ class Injector:
 
 
 def settle(hasty: bool) -> None:
-    """What all runs of all cases have alike: how often they save; and how soon a rank is missed."""
+    """Set what all runs of all cases share: how often they save, and how soon a rank is missed."""
     status_exchange.MOST_STEPS_BETWEEN = suites.STEPS_BETWEEN_LOOKS
     if hasty:
         hang = {"hang_seconds": suites.HASTY_SECONDS}
@@ -143,7 +144,7 @@ def settle(hasty: bool) -> None:
 
 
 def _wrap(where: str, before: Callable[[tuple[Any, ...]], None]) -> None:
-    """Let `before` see the arguments of every call of a function."""
+    """Call `before` with the arguments of every call of a function, first."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(original)
@@ -157,7 +158,7 @@ def _wrap(where: str, before: Callable[[tuple[Any, ...]], None]) -> None:
 
 
 def _replace(where: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
-    """Put what `make` makes of a function in its place, wherever it was imported to."""
+    """Replace a function by what `make` makes of it, in every module that imported it."""
     module, _, path = where.partition(":")
     *owners, name = path.split(".")
     owner: Any = importlib.import_module(module)

@@ -1,8 +1,8 @@
-"""Which faults are tried, when, on whom, and what must come of it.
+"""Which faults are tried, when, on which rank, and what the outcome must be.
 
-A case is a fault, the phase of the run in which it comes, the way in which the run is started, the rank that
-it hits, and the method that is trained. All pairs of fault and phase are tried for every way of starting in
-which they can be; methods and ranks take turns.
+A case has five parts: a fault, the phase of the run in which it comes, the way in which the run is started,
+the rank that it hits, and the method that is trained. All possible combinations of fault, phase and way of
+starting are tried; methods and ranks alternate.
 """
 
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ from tests.faults import suites
 
 # How a run is started.
 ALONE = "alone"  # three workers in one process
-NODE = "node"  # three ranks on this machine, which meet in shared memory
-NODES = "nodes"  # four ranks on this machine, described as two nodes, which meet over gloo
+NODE = "node"  # three ranks on this machine, connected through shared memory
+NODES = "nodes"  # four ranks on this machine, described as two nodes, connected over gloo
 BLOCK = "block"  # `thinwire measure`, four ranks on this machine
 CLUSTER = "cluster"  # `thinwire measure` in an allocation of two nodes, each a network namespace
 ON_ONE_MACHINE = (ALONE, NODE, NODES, BLOCK)
@@ -37,12 +37,12 @@ PHASES = {
     "publishing": ("thinwire.train.run_cell:Attempt._publish", 1),
     "renaming": ("thinwire.record:put_in_place", 1),
 }
-# Not there in one process, and in one process only by the rank that leads.
+# Phases that do not exist in one process, and phases that only the leading rank reaches.
 _MEETING = ("rendezvous", "opening", "channels", "segments")
 _LEADERS = ("renaming",)
-# From here on a state has been saved, so that what comes later must not begin anew.
+# From here on a state has been saved, so a run that is hit later must not begin anew.
 _SAVED = ("step", "exchange", "evaluation", "checkpoint", "last evaluation", "publishing", "renaming")
-# A stop that is asked for now may come too late.
+# In these phases a requested stop may come too late.
 _LATE = ("last evaluation", "publishing", "renaming")
 
 SIGNALS = ("INT", "TERM", "USR1", "HUP")
@@ -58,9 +58,9 @@ class Case:
     start: str
     method: str
     rank: int
-    ends: str  # what must come of it, see below
+    ends: str  # the required outcome, see below
     needs_mounts: bool = False
-    hasty: bool = False  # does the engine have to miss somebody?
+    hasty: bool = False  # whether the engine has to notice that a rank is missing
 
     @property
     def name(self) -> str:
@@ -79,7 +79,7 @@ class Case:
 
     @property
     def saved(self) -> bool:
-        """Has the run saved a state before the fault?"""
+        """Whether the run has saved a state before the fault."""
         return self.phase in _SAVED and self.fault not in FORGETFUL
 
     @property
@@ -87,13 +87,13 @@ class Case:
         return self.phase in _LATE
 
 
-# What must come of a fault.
+# The required outcomes of a fault.
 AGAIN = "again"  # the rank is named and the run goes on by itself, to the same bits
 ENDED = "ended"  # the process is gone and nothing is published; the next call goes on to the same bits
 STOPPED = "stopped"  # exit code 128 + N and nothing published; the next call goes on to the same bits
 REFUSED = "refused"  # exit code 2, a sentence, nothing published; the next call goes on to the same bits
-HELD = "held"  # either REFUSED, or the run has not needed what is gone and gives the same bits
-UNMOVED = "unmoved"  # the run goes on as if nothing had been
+HELD = "held"  # either REFUSED, or the run does not need what is gone and gives the same bits
+UNMOVED = "unmoved"  # the run goes on as if nothing had happened
 FAILED = "failed"  # the fault comes every time: a result, with the rank and what happened to it
 
 # Faults that cost the states that were saved.
@@ -129,7 +129,7 @@ _FAULTS = {
     "INT": _Fault(STOPPED, (ALONE, NODE, NODES), ("rendezvous", "channels", "data", *_FEW, "evaluation")),
     "USR1": _Fault(STOPPED, (ALONE, NODES, BLOCK), ("rendezvous", "segments", *_FEW, "evaluation")),
     "lost terminal": _Fault(STOPPED, (ALONE, NODE), ("rendezvous", *_FEW, "evaluation")),
-    # Something around the run.
+    # Something around the run fails.
     "full disk": _Fault(HELD, needs_mounts=True),
     "file size": _Fault(HELD, (ALONE, NODE), (*_FEW, "evaluation", "renaming")),
     "full shm": _Fault(HELD, _PROCESSES, (*_AT_FIRST, *_FEW), needs_mounts=True),
@@ -139,7 +139,7 @@ _FAULTS = {
     "few files": _Fault(HELD, (ALONE, NODE, NODES), (*_AT_FIRST, *_FEW)),
     "little memory": _Fault(HELD, (ALONE, NODE, NODES), (*_AT_FIRST, "step", "checkpoint")),
     "no partial folder": _Fault(HELD, phases=("data", "resume", *_FEW[1:], "evaluation", "renaming")),
-    # Something that decides nothing.
+    # Something fails on which no result depends.
     "closed stdout": _Fault(UNMOVED),
     "closed output": _Fault(UNMOVED, (ALONE, NODE), ("data", "step", "evaluation", "renaming")),
     "full stdout": _Fault(UNMOVED, (ALONE, NODE), ("data", "step", "evaluation", "renaming")),
@@ -147,7 +147,7 @@ _FAULTS = {
 }
 # What is written into the newest `tree.json` before a run goes on.
 TREES = ("no JSON", "deep JSON", "another tree", "a list", "no text", "empty", "digit flipped")
-# These come between two calls: the first one is asked to stop, the second meets them.
+# These faults come between two calls: the first call is asked to stop, and the second finds the fault.
 BETWEEN = (*(f"tree is {tree}" for tree in TREES), "read-only results")
 
 
@@ -173,8 +173,8 @@ def _in_phases() -> Iterator[Case]:
             for phase in PHASES:
                 if phase in about.phases and _is_there(phase, start, about.ends):
                     number = next(turn)
-                    # Ranks that never meet may have been told a wrong address: that is a person's to mend.
-                    # So is all that comes every time before the method has begun.
+                    # Ranks that never connect may have a wrong address, which a person has to correct.
+                    # The same holds for a fault that comes every time before the method has begun.
                     never_met = (fault, phase) == ("lost link", "rendezvous")
                     never_met = never_met or (fault == "KILL every time" and phase in _MEETING)
                     made = Case(
@@ -191,7 +191,7 @@ def _in_phases() -> Iterator[Case]:
 
 
 def _method(start: str, number: int) -> str:
-    """The methods of a block are two; DASO needs two nodes."""
+    """The method of a case. A block has two methods, and DASO needs two nodes."""
     methods = ["ssgd", "top_k"] if start in (BLOCK, CLUSTER) else list(suites.METHODS)
     if start in (ALONE, NODE):
         methods.remove("daso")
@@ -206,7 +206,7 @@ def _before_a_resumption() -> Iterator[Case]:
 
 
 def _of_methods() -> Iterator[Case]:
-    """A method that goes wrong by itself fails, whatever it does."""
+    """Faults of the method itself: the run fails, whichever way the method fails."""
     for hook in suites.HOOKS:
         for how in suites.HOWS:
             for start in (NODE, BLOCK):
@@ -217,7 +217,7 @@ def _of_methods() -> Iterator[Case]:
 
 
 def diagonal() -> list[Case]:
-    """Few cases in which every fault, phase, start and method comes at least once."""
+    """A few cases in which every fault, phase, start and method occurs at least once."""
     left = cases()
     missing = {trait for case in left for trait in _traits(case)}
     chosen: list[Case] = []
@@ -235,5 +235,5 @@ def _traits(case: Case) -> set[tuple[str, str]]:
 
 
 def part(number: int, of: int) -> list[Case]:
-    """Every `of`-th case, from the `number`-th, from 1."""
+    """Every `of`-th case, from the `number`-th on, counted from 1."""
     return cases()[number - 1 :: of]

@@ -1,4 +1,4 @@
-"""Where a case is tried: a process that starts the run, does its part in the fault, and sees what is left."""
+"""A room is the process that tries a case: it starts the run, helps the fault, and checks what is left."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from tests.faults import forks, sandbox, suites
 from tests.faults.injector import Injector, settle
 from tests.faults.matrix import ALONE, BETWEEN, BLOCK, CLUSTER, PHASES, Case
 
-# A run that has not ended after so long never will, on a machine that has much else to do.
+# A run that has not ended after so many seconds never will, even on a busy machine.
 _ENDLESS_SECONDS = 120.0
 # Children that die with their parent take a moment.
 _DYING_SECONDS = 5.0
@@ -31,7 +31,7 @@ _MEGABYTES = 48
 
 @dataclass
 class Call:
-    """What a call of `thinwire` has come to."""
+    """The outcome of a call of `thinwire`."""
 
     code: int | None = None  # None: it did not end
     out: str = ""
@@ -46,7 +46,7 @@ class Call:
     processes: list[str] = field(default_factory=list)  # left behind
     shm: list[str] = field(default_factory=list)
     locks: list[str] = field(default_factory=list)
-    struck: bool = False  # has the fault come?
+    struck: bool = False  # whether the fault has come
 
 
 class Room:
@@ -77,7 +77,7 @@ class Room:
         self._of_link = _open_files() - before
 
     def try_case(self) -> list[dict[str, Any]]:
-        """The call that the fault comes into, and those after it, until one has published."""
+        """Make the call that the fault hits, and further calls until one has published a record."""
         case = self._case
         assert case is not None
         calls = [self.call(case.suite, case.cell, case.start, case)]
@@ -90,7 +90,7 @@ class Room:
         return [asdict(call) for call in calls]
 
     def call(self, suite: str, cell: str, start: str, case: Case | None = None) -> Call:
-        """Start a run, and look what is left when it has ended."""
+        """Start a run, wait until it ends, and check what is left."""
         made = Call()
         out, err, self._ask, self._answer = os.pipe(), os.pipe(), os.pipe(), os.pipe()
         terminal = pty.openpty() if case is not None and case.fault == "lost terminal" else None
@@ -160,7 +160,7 @@ class Room:
         os.read(self._answer[0], 1)
 
     def _listen(self, said: dict[str, bytes], seconds: float) -> None:
-        """Hear what the run says until it has been silent for some time, and do what it asks for."""
+        """Read the run's output until it has been silent for some time, and do what it asks for."""
         while True:
             names = {end: name for name, end in self._open.items() if end >= 0}
             ready, _, _ = select.select([*names, self._ask[0]], [], [], seconds)
@@ -212,7 +212,7 @@ class Room:
                 sandbox.without_shm()
 
     def _undo(self) -> None:
-        """Put what was broken around the run in order again."""
+        """Repair what was broken around the run."""
         case = self._case
         assert case is not None
         match case.fault if self._marker.exists() else "":
@@ -229,7 +229,7 @@ class Room:
             tree.replace(tree.with_suffix(""))
 
     def _spoil(self) -> None:
-        """What is done to a run that has been stopped, before it goes on."""
+        """Damage a run that has been stopped, before it continues."""
         assert self._case is not None
         if self._case.fault == "read-only results":
             sandbox.read_only(self._results)
@@ -237,7 +237,7 @@ class Room:
             self._spoil_trees(self._case.fault.removeprefix("tree is "))
 
     def _spoil_trees(self, how: str) -> None:
-        """Write something odd into the newest tree of every rank."""
+        """Write something invalid into the newest `tree.json` of every rank."""
         for folder in {tree.parents[1] for tree in self._results.rglob("tree.json")}:
             tree = max(folder.glob("[0-9]*/tree.json"))
             text = tree.read_text()
@@ -264,17 +264,17 @@ class Room:
                     tree.write_text(text[:at] + ("7" if text[at] != "7" else "6") + text[at + 1 :])
 
     def _left(self, seconds: float) -> list[int]:
-        """The children that are still there after so long."""
+        """The children that are still alive after so many seconds."""
         deadline = time.monotonic() + seconds
         while True:
-            # Who has just lost a parent is missing for a moment.
+            # A process that has just lost its parent is missing for a moment.
             left = self._children() or (time.sleep(0.05), self._children())[1]
             if not left or time.monotonic() > deadline:
                 return left
             time.sleep(0.02)
 
     def _children(self) -> list[int]:
-        """All that the run has begun and that is still there; what has ended is buried."""
+        """All processes that the run has started and that are alive; those that have ended are reaped."""
         with suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
@@ -317,7 +317,7 @@ def _open_files() -> set[int]:
 
 
 def _rows(path: Path) -> str:
-    """All that a table says but for seconds, with all digits."""
+    """A table's content except seconds, with all digits."""
     table = pq.read_table(path)
     table = table.drop_columns([name for name in table.column_names if name.endswith("_seconds")])
     return "\n".join(sorted(map(repr, table.to_pylist())))

@@ -1,4 +1,4 @@
-"""What a case may break without harm to anything else: mounts of its own, and limits that can be taken back.
+"""What a case may break without harm to others: its own mounts, and limits that can be undone.
 
 Mounts need root, or a system that lets everybody make namespaces; `why_not` says what is missing.
 """
@@ -39,7 +39,7 @@ def why_not() -> str | None:
 
 
 def own_mounts() -> None:
-    """From now on, what this process mounts is seen by it and its children only; with them it goes."""
+    """Give this process its own mounts: only it and its children see them, and they vanish with them."""
     _require(_LIBC.unshare(_NEWNS))
     _mount(b"none", Path("/"), None, _PRIVATE)
 
@@ -50,12 +50,12 @@ def tmpfs(path: Path, options: str, read_only: bool = False) -> None:
 
 
 def read_only(path: Path) -> None:
-    """Nothing can be written any more to what is mounted at `path`."""
+    """Make the file system that is mounted at `path` read-only."""
     _mount(b"none", path, None, _REMOUNT | _BIND | _READ_ONLY)
 
 
 def writable(path: Path) -> None:
-    """The other way round."""
+    """Make the file system that is mounted at `path` writable again."""
     _mount(b"none", path, None, _REMOUNT | _BIND)
 
 
@@ -64,7 +64,7 @@ def unmount(path: Path) -> None:
 
 
 def without_shm() -> None:
-    """A /dev with all that a program needs but /dev/shm."""
+    """Mount a /dev with all that a program needs, except /dev/shm."""
     tmpfs(Path("/dev"), "size=1m,mode=755")
     for name, device in _NODES.items():
         path = Path("/dev") / name
@@ -74,7 +74,7 @@ def without_shm() -> None:
 
 
 def fill(folder: Path) -> None:
-    """Leave no room where `folder` lies."""
+    """Fill the file system of `folder`."""
     with (folder / BALLAST).open("ab", buffering=0) as file:
         for size in (2**20, 2**12):
             with suppress(OSError):
@@ -83,7 +83,7 @@ def fill(folder: Path) -> None:
 
 
 def fill_with_files(folder: Path) -> None:
-    """Leave no inode where `folder` lies."""
+    """Use up the inodes of the file system of `folder`."""
     number = 0
     with suppress(OSError):
         while True:
@@ -92,13 +92,13 @@ def fill_with_files(folder: Path) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Take back what `fill` and `fill_with_files` have left."""
+    """Remove what `fill` and `fill_with_files` have written."""
     for path in folder.glob(f"{BALLAST}*"):
         path.unlink()
 
 
 def adopt_orphans() -> None:
-    """Children of children that end come to this process, so that none of them gets lost."""
+    """Make this process the parent of orphaned descendants, so that none of them is lost."""
     _require(_LIBC.prctl(_SUBREAPER, 1))
 
 
@@ -107,7 +107,7 @@ def die_with_parent() -> None:
 
 
 def children() -> list[int]:
-    """All children of this process, and theirs, but for those that have ended."""
+    """All living descendants of this process."""
     found, open_ = [], [os.getpid()]
     while open_:
         parent = open_.pop()
@@ -120,7 +120,7 @@ def children() -> list[int]:
 
 
 def doing(pid: int) -> str:
-    """A process in words."""
+    """A description of a process."""
     try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
@@ -137,7 +137,7 @@ def _is_zombie(pid: int) -> bool:
 
 
 def set_link(interface: str, up: bool) -> None:
-    """Plug a network interface of this process's namespace in, or out."""
+    """Set a network interface of this process's namespace up or down."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
         request = struct.pack("16sH14x", interface.encode(), 0)
         (flags,) = struct.unpack_from("H", fcntl.ioctl(line, _GET_FLAGS, request), 16)
@@ -146,7 +146,7 @@ def set_link(interface: str, up: bool) -> None:
 
 
 def is_locked(path: Path) -> bool:
-    """Does a process hold the lock of this file?"""
+    """Whether a process holds the lock of this file."""
     with path.open() as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

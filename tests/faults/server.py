@@ -1,6 +1,7 @@
 """A process that has imported torch and the engine once, and forks a room for each case.
 
-It is started in a copy of the project, is asked on stdin and answers on stdout, a line of JSON each.
+It is started in a copy of the project. It reads questions from stdin and writes answers to stdout, as lines
+of JSON.
 """
 
 import json
@@ -27,7 +28,7 @@ from tests.faults.room import Room
 
 
 def serve() -> None:
-    """Answer until nobody asks any more."""
+    """Answer until stdin is closed."""
     torch.set_num_threads(1)
     # It takes longer than a run, and says the same of every one.
     packages = thinwire.provenance.packages()

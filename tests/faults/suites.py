@@ -1,10 +1,10 @@
-"""What the cases train: a tiny suite, and a plug-in that goes wrong on demand."""
+"""What the cases train: a tiny suite, and a plug-in that fails on demand."""
 
 from tests.workflow.conftest import Project
 
 # Sixteen steps, and a state that is saved after every second one.
 EPOCHS, BATCH, STEPS_BETWEEN_LOOKS = 2, 144, 2
-# After so long a rank is taken for lost: where the engine has to miss somebody, and where it must not.
+# Seconds after which a rank is taken for lost: if the engine has to notice that, and if it must not.
 HASTY_SECONDS, PATIENT_SECONDS = 5, 60
 # Every method in one process or in several, and two of them as a block.
 EVERY, BLOCK = "every", "block"
@@ -67,7 +67,7 @@ class Method(thinwire.Method):
 
 
 def faulty(how: str, hook: str) -> str:
-    """The label of the plug-in that goes wrong in this way in this hook."""
+    """The label of the plug-in that fails in this way in this hook."""
     return f"{how.replace(' ', '_')}_in_{hook}"
 
 

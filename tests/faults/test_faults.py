@@ -1,4 +1,4 @@
-"""Whatever comes between a run and its end, its result is that of a run without, or there is none."""
+"""Whatever fault hits a run, its result is that of a run without the fault, or it has no result."""
 
 import re
 
@@ -50,7 +50,7 @@ def _again(case: Case, calls: list[Call]) -> None:
     if case.start == matrix.ALONE:
         assert f"the process was killed by SIG{case.fault.split()[0]}" in said, said
     elif case.fault == "lost link":
-        # Both sides miss the other one, and either may be the first to say so.
+        # Both sides notice that the other is missing, and either may report it first.
         assert re.search(r"rank \d on n[12]", said), said
     else:
         found = re.findall(rf"rank (\d+) on \S+ (?:{_SAID[case.fault]})", said)

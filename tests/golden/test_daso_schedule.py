@@ -1,7 +1,7 @@
-"""DASO's schedule is its reference's, on random loss curves: the states, who sends when, and what merges.
+"""DASO's schedule equals its reference's on random loss curves: the states, who sends when, and what merges.
 
-The method is driven through its hooks alone, on a model of two numbers and with random gradients: a curve
-costs milliseconds. The test hands it the epochs' losses.
+The method is driven through its hooks only, on a model of two numbers with random gradients, so that a curve
+takes milliseconds. The test passes it the epochs' losses.
 """
 
 import random
@@ -28,7 +28,7 @@ TOLERANCE = 1e-9  # of weights of about 1, in double precision
 
 
 class Case(NamedTuple):
-    """A loss curve, and a run in which it is seen."""
+    """A loss curve, and the run that has it."""
 
     losses: list[float]
     steps_per_epoch: int
@@ -40,7 +40,7 @@ class Case(NamedTuple):
 
 
 def curve(chance: random.Random, epochs: int) -> list[float]:
-    """Falls, rests and rises, as numbers of 32 bits: in those the engine averages losses."""
+    """A curve that falls, stays and rises, in 32 bits, in which the engine averages losses."""
     kind = chance.choice(["wanders", "falls", "jumps"])
     loss, losses = 2.5, []
     for epoch in range(epochs):
@@ -55,7 +55,7 @@ def curve(chance: random.Random, epochs: int) -> list[float]:
 
 
 def case(seed: int) -> Case:
-    """Epochs shorter and longer than the intervals, of every remainder by the usual ones."""
+    """A case whose epochs are shorter or longer than the intervals, with all usual remainders."""
     chance = random.Random(seed)
     options = {
         "warmup_epochs": chance.randint(0, 2),
@@ -80,12 +80,12 @@ class Two(nn.Module):
 
 
 def gradient(noise: np.ndarray, worker: int, step: int, weight: np.ndarray) -> np.ndarray:
-    """Depends on the weights, so that a merge at another step ends elsewhere."""
+    """A gradient that depends on the weights, so that a merge at another step changes the result."""
     return noise[step, worker] + 0.1 * weight
 
 
 def by_the_method(case: Case, noise: np.ndarray) -> tuple[list[np.ndarray], list[list[int]]]:
-    """After every step: the mean of the workers' weights, and how often each spoke to the other node."""
+    """After every step: the mean of the workers' weights, and each worker's messages to the other node."""
     method = plugins.get("method", "daso").load()
     recipe = small.recipe(
         epochs=len(case.losses), optimizer={"lr": LR, "momentum": MOMENTUM}, schedule={"name": "constant"}

@@ -1,7 +1,7 @@
 """Every method against an independent slow reference in float64, step by step.
 
-The references in tests/reference were written by somebody who had not seen the modules: numpy, one process,
-loops over workers. Each names the public code and the texts that it follows, line by line.
+The references in tests/reference were written by somebody who had not seen the modules. They use numpy, one
+process and loops over workers. Each names the public code and the texts that it follows, line by line.
 """
 
 import functools
@@ -66,7 +66,7 @@ CASES = [
     ("multi_step_delay", multi_step_delay, {"warmup_steps": 9, "interval": 4, "adapt_every_epochs": 2}),
     ("multi_step_delay", multi_step_delay, {"warmup_steps": 0, "interval": 7, "delay": 1}),
 ]
-# What a reference wants to know beside what its method's options say.
+# What a reference needs in addition to its method's options.
 DEFAULTS = {
     adacomm: {"loss": None, "steps_per_epoch": STEPS_PER_EPOCH},
     local_sgd: {"switch_epoch": 0, "momentum_policy": "keep", "steps_per_epoch": STEPS_PER_EPOCH},
@@ -95,7 +95,7 @@ DEFAULTS = {
         "delay": 0,
     },
 }
-# Options that change how things are sent or prepared, and not what comes out of that.
+# Options that change how things are sent or prepared, but not the result.
 SENDING = ("indices", "selection", "slice", "credit", "adaptive", "servers")
 MP2 = {"predictor_epochs": 1, "bsp_workers": 1}
 WNN = {
@@ -109,7 +109,7 @@ PREPARING = ("pushed_stages", *MP2, *WNN)
 
 
 def build():
-    """Batch norm is in it, dropout is not: a reference has no random stream."""
+    """A model with batch norm, but without dropout, because a reference has no random stream."""
     return small.Net(dropout=0.0)
 
 
@@ -185,7 +185,7 @@ def label(case):
 @pytest.mark.parametrize(("workers", "nodes"), [(1, 1), (2, 1), (4, 2), (8, 1), (8, 4)])
 @pytest.mark.parametrize("case", CASES, ids=label)
 @pytest.mark.parametrize("nesterov", [False, True], ids=["plain", "nesterov"])
-def test_a_method_is_its_reference(case, workers, nodes, nesterov):
+def test_a_method_equals_its_reference(case, workers, nodes, nesterov):
     name, reference, options = case
     more = {}
     if reference in (daso, hsgd):
@@ -197,7 +197,7 @@ def test_a_method_is_its_reference(case, workers, nodes, nesterov):
 
 @pytest.fixture
 def uneven(monkeypatch):
-    """Workers lose some of their images, others every step."""
+    """Give workers different numbers of images, which change with every step."""
 
     def samples(worker, step):
         return 1 + (worker * 3 + step * 2) % 4
@@ -217,7 +217,7 @@ def test_hsgd_is_exact_with_unequal_batches(uneven, level_1):
     compare(task, "hsgd", hsgd, {"level_1": level_1}, False, nodes=2, samples=uneven)
 
 
-def test_a_mean_of_means_is_not(uneven):
+def test_a_mean_of_means_is_not_exact_with_unequal_batches(uneven):
     task = task_of(4, 2, batch=32)
     with pytest.raises(AssertionError):
         compare(task, "hsgd", hsgd, {}, False, nodes=2, samples=lambda worker, step: 1)
@@ -255,7 +255,7 @@ def lenet():
 
 
 def rest_of(model, pushed):
-    """Of the parameters behind the first `pushed`: each layer's kind, weight, and whether it has a bias."""
+    """For the parameters after the first `pushed`: each layer's kind, weight, and whether it has a bias."""
     layers = []
     for parameter in list(model.parameters())[pushed:]:
         if parameter.dim() > 1:
@@ -280,7 +280,7 @@ OPTIMIZERS = {
     [(plain, 2, 4), (plain, 3, 6), (folded, 1, 2), (lenet, 2, 4), (plain, 9, 8)],
     ids=["mixed", "one linear layer", "folded", "linear layers", "everything"],
 )
-def test_mp2_is_its_reference(build_model, stages, pushed, optimizer, workers, nodes):
+def test_mp2_equals_its_reference(build_model, stages, pushed, optimizer, workers, nodes):
     task = task_of(workers, nodes, build_model=build_model)
     task = replace(
         task, recipe=task.recipe.model_copy(update={"optimizer": Optimizer(**OPTIMIZERS[optimizer])})
@@ -297,7 +297,7 @@ def test_mp2_is_its_reference(build_model, stages, pushed, optimizer, workers, n
 
 @pytest.mark.parametrize(("workers", "nodes"), [(1, 1), (2, 1), (8, 4)])
 @pytest.mark.parametrize("options", [{}, {"bias_rule": "published"}], ids=["normalised", "published"])
-def test_wnn_is_its_reference(options, workers, nodes):
+def test_wnn_equals_its_reference(options, workers, nodes):
     task = task_of(workers, nodes)
     method = plugins.get("method", "wnn").load()
     folder = small.prepared(task, method, resolve(method, WNN | options))
@@ -307,8 +307,8 @@ def test_wnn_is_its_reference(options, workers, nodes):
 
 
 @pytest.mark.parametrize("name", ["ssgd", "ps_sgd"])
-def test_adam_is_its_reference(name):
-    """On the worker, and tensor by tensor on servers. MP2 on one worker, all of it pushed, is plain Adam."""
+def test_adam_equals_its_reference(name):
+    """On workers, and on servers by tensor. MP2 on one worker with everything pushed is plain Adam."""
     task = task_of(1, 1)
     task = replace(task, recipe=task.recipe.model_copy(update={"optimizer": Optimizer(**OPTIMIZERS["adam"])}))
     make = functools.partial(Adam, 0.8, 0.999, 0.01)

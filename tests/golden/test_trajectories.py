@@ -1,8 +1,8 @@
-"""Each method's training losses, in double precision, are those that were written down.
+"""Each method's training losses, in double precision, equal the recorded ones.
 
-They change when anything does that a run depends on: initial weights, order of the data, augmentation,
-dropout, schedule, the method's arithmetic. Where that is meant, `RULES_VERSION` rises and
-`python -m tests.golden.test_trajectories` writes them again.
+They change with anything that a run depends on: initial weights, order of the data, augmentation, dropout,
+schedule, the method's arithmetic. If a change is intended, raise `RULES_VERSION`, and let
+`python -m tests.golden.test_trajectories` record them again.
 """
 
 import csv

@@ -50,7 +50,9 @@ def trajectory(method: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("method", "options", "tolerance"), CASES)
-def test_processes_run_as_one_does(method: str, options: dict[str, Any], tolerance: float) -> None:
+def test_processes_give_the_same_run_as_one_process(
+    method: str, options: dict[str, Any], tolerance: float
+) -> None:
     together = trajectory(method, options)
     apart = processes.run(trajectory, 4, method, options)
     for rank, own in enumerate(apart):

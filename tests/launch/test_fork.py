@@ -123,7 +123,7 @@ def record(project, suite, cell, results="results"):
 
 
 @pytest.mark.parametrize("how", FAULTS)
-def test_whatever_happens_to_a_rank_the_run_ends_and_says_what(project, how):
+def test_a_run_ends_and_reports_whatever_happens_to_a_rank(project, how):
     status, told = FAULTS[how]
     # On two nodes gloo carries the means; a rank that calls something else makes it abort.
     cell = f"digits/cnn/{name(how)}/w4n2/seed0"
@@ -174,7 +174,7 @@ def test_processes_give_what_one_process_gives(project):
 @pytest.mark.parametrize(
     "how", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP, signal.SIGKILL]
 )
-def test_an_interrupted_run_goes_on_to_the_same_bits(project, how):
+def test_an_interrupted_run_resumes_to_the_same_bits(project, how):
     cell, results = "digits/cnn/held/w4/seed0", f"broken-{how.name}"
     if not (project.folder / "results/runs/long" / cell / "run.json").exists():
         assert run(project, "long", cell).returncode == 0
@@ -205,7 +205,7 @@ def test_a_wrong_number_of_workers_is_refused(project):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is one")
-def test_a_gpu_that_is_not_there_is_said_once(project):
+def test_a_missing_gpu_is_reported_once(project):
     project.suite("gpu", "{ssgd: }", workers="[4]", more="transport: processes\ndevice: cuda\n")
     answer = run(project, "gpu", "digits/cnn/ssgd/w4/seed0")
     assert answer.returncode == 2
@@ -213,7 +213,7 @@ def test_a_gpu_that_is_not_there_is_said_once(project):
     assert "Traceback" not in answer.stderr
 
 
-def test_two_runs_of_one_cell_do_not_meet(project):
+def test_two_runs_of_one_cell_do_not_connect(project):
     cell, results = "digits/cnn/held/w4/seed0", "twice"
     assert project.python("thinwire", "data", "digits", "--results", results).returncode == 0
     with project.run_held("long", cell, results) as first:
@@ -225,7 +225,7 @@ def test_two_runs_of_one_cell_do_not_meet(project):
         assert first.returncode == 0, errors
 
 
-def test_a_missing_data_set_is_said_once(project):
+def test_a_missing_data_set_is_reported_once(project):
     answer = run(project, "faulty", "digits/cnn/ssgd/w4/seed0", results="empty")
     assert answer.returncode == 2
     assert answer.stderr.count("there is no data set") == 1

@@ -33,7 +33,7 @@ def placed(variables):
     return from_environment(lambda launch: launch.encode(), variables)
 
 
-def test_srun_says_who_a_rank_is():
+def test_a_rank_is_placed_by_sruns_variables():
     placement = placed(SLURM)
     assert placement is not None
     assert (placement.rank, placement.workers, placement.place) == (3, 4, 1)
@@ -46,7 +46,7 @@ def test_srun_says_who_a_rank_is():
     assert (moved.host, moved.port) == ("10.0.0.7", 5000)
 
 
-def test_torchrun_says_who_a_rank_is():
+def test_a_rank_is_placed_by_torchruns_variables():
     placement = placed(TORCHRUN)
     assert placement is not None
     assert (placement.rank, placement.workers, placement.place) == (3, 4, 1)
@@ -62,7 +62,7 @@ def test_torchrun_says_who_a_rank_is():
     [{}, {"SLURM_JOB_ID": "71"}, SLURM | {"SLURM_STEP_NUM_TASKS": "1"}],
     ids=["by hand", "in a batch script", "one task"],
 )
-def test_a_process_that_nobody_placed_starts_its_ranks_itself(variables):
+def test_a_process_without_a_placement_starts_its_own_ranks(variables):
     assert placed(variables) is None
 
 
@@ -116,7 +116,7 @@ def beats(numbers, moves, doing=None):
     return [Beat(i, f"n{i}", n, m, d) for i, (n, m, d) in enumerate(zip(numbers, moves, doing))]
 
 
-def test_a_rank_that_is_silent_is_named_and_not_before_its_time():
+def test_a_silent_rank_is_named_only_after_its_time_limit():
     detector = HangDetector(silent_seconds=10, hang_seconds=100, paused_seconds=50)
     assert detector.check(beats([1, 1], [1, 1]), now=0) == {}
     assert detector.check(beats([9, 1], [9, 1]), now=9) == {}
@@ -124,7 +124,7 @@ def test_a_rank_that_is_silent_is_named_and_not_before_its_time():
     assert told == {"alarm": "rank 1 on n1 has not been heard of for 10 s"}
 
 
-def test_a_detector_that_was_stopped_itself_begins_anew():
+def test_a_detector_that_was_paused_itself_starts_again():
     """The machine was paused: nobody has beaten, and nobody is to blame."""
     detector = HangDetector(silent_seconds=10, hang_seconds=20, paused_seconds=5)
     assert detector.check(beats([1, 1], [1, 1]), now=0) == {}
@@ -135,7 +135,7 @@ def test_a_detector_that_was_stopped_itself_begins_anew():
     assert "rank 1 on n1" in detector.check(beats([111, 1], [1, 1]), now=111)["alarm"]
 
 
-def test_a_run_that_stands_still_blames_who_does_not_wait():
+def test_of_a_hanging_run_the_rank_that_does_not_wait_is_blamed():
     detector = HangDetector(silent_seconds=10, hang_seconds=60, paused_seconds=50)
     waits = ["waits for mean on run.world", "computes", "waits for mean on run.world"]
     for now in range(61):
@@ -147,7 +147,7 @@ def test_a_run_that_stands_still_blames_who_does_not_wait():
     assert "rank 0 on n0 waits for a; rank 1 on n1 waits for b" in told["hung"]
 
 
-def test_as_long_as_one_rank_moves_nothing_is_ended():
+def test_a_run_is_not_ended_while_one_rank_makes_progress():
     detector = HangDetector(silent_seconds=10, hang_seconds=60, paused_seconds=50)
     for now in range(0, 600, 5):
         assert detector.check(beats([now, now], [1, now], ["waits for a", "computes"]), now) == {}
@@ -201,7 +201,7 @@ KILLED = report(1, died="SIGKILL", doing="computes")
         ),
     ],
 )
-def test_what_explains_the_rest_is_the_cause(left, told, lost):
+def test_the_failure_that_explains_the_others_is_the_cause(left, told, lost):
     assert diagnose(left) == ("failed", told, lost)
 
 
@@ -210,7 +210,7 @@ def test_a_divergence_of_one_rank_is_no_failure():
     assert diagnose(left) == ("diverged", "rank 1 on n1: not finite", False)
 
 
-def test_nobody_has_come():
+def test_no_rank_has_joined():
     assert diagnose([]) is None
     assert diagnose([report(rank, vanished=True, phase="") for rank in range(2)]) is None
 
@@ -241,7 +241,7 @@ def test_recorders_are_read_back(tmp_path, where):
     assert left[1].calls["world/0"]["300"].startswith("mean(1)yyy")
 
 
-def test_half_an_entry_is_none():
+def test_half_an_entry_is_ignored():
     (recorder,) = flight_recorder.in_memory(1)
     recorder.phase("n0", "runs")
     recorder.called("world/0", 1, "mean(a)")
@@ -269,5 +269,5 @@ def about(host, cores, device="cpu"):
         ([about("a", [0], "gpu-1"), about("a", [0], "gpu-1")], 1, "2 workers shared 1 GPU of a"),
     ],
 )
-def test_clocks_of_crowded_machines_are_not_believed(ranks, nodes, told):
+def test_times_of_crowded_machines_are_not_valid(ranks, nodes, told):
     assert no_time_because(ranks, Cluster(len(ranks), nodes)) == told

@@ -91,7 +91,7 @@ def test_lost_ranks_are_tried_again_and_then_a_result(tmp_path):
     assert published(tmp_path).reason == "rank 1 on n1 was killed by SIGKILL while it computes"
 
 
-def test_who_is_lost_before_the_method_runs_is_no_result(tmp_path):
+def test_a_rank_lost_before_the_method_runs_is_no_result(tmp_path):
     early = [ExitReport(rank=0, host="n0", phase="opens its channels", lost="x"), GONE]
     with pytest.raises(UserError, match="could not begin: rank 1 on n1 is gone"):
         Starts(early, early, early).run(tmp_path)
@@ -104,7 +104,7 @@ def test_a_failure_of_the_method_is_final(tmp_path):
     assert published(tmp_path).reason == "rank 0 on n0: out of luck"
 
 
-def test_trouble_around_a_run_is_never_a_result(tmp_path):
+def test_a_failure_around_a_run_is_never_a_result(tmp_path):
     left = [KILLED, ExitReport(rank=2, host="n2", trouble="the disk is full")]
     with pytest.raises(UserError, match="rank 2 on n2: the disk is full"):
         Starts(left).run(tmp_path)
@@ -126,7 +126,7 @@ def test_an_interruption_publishes_nothing_and_is_not_tried_again(tmp_path, end)
     assert published(tmp_path) is None
 
 
-def test_a_command_that_starts_nobody_is_no_result(tmp_path):
+def test_a_command_that_starts_no_rank_is_no_result(tmp_path):
     nobody = AttemptEnd([ExitReport(rank=0, vanished=True, phase="")], 0, " (srun ended with exit code 1)")
     with pytest.raises(UserError, match=r"no process of .* came up \(srun ended with exit code 1\)"):
         Starts(nobody).run(tmp_path)

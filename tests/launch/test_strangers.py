@@ -79,7 +79,7 @@ def test_notes_are_kept_for_all_ranks(served):
     assert not other.check(["words"])
 
 
-def test_who_waits_for_a_note_gets_it_when_it_comes(served):
+def test_a_wait_for_a_note_returns_when_the_note_arrives(served):
     waiting = served.client()
     with ThreadPoolExecutor(2) as pool:
         got = pool.submit(waiting.get, "late")
@@ -90,7 +90,7 @@ def test_who_waits_for_a_note_gets_it_when_it_comes(served):
         waited.result(20)
 
 
-def test_a_note_that_does_not_come_is_an_error_and_no_answer_to_the_next_question(served):
+def test_a_note_that_never_arrives_is_an_error_and_does_not_answer_the_next_request(served):
     one = served.client()
     with pytest.raises(dist.DistStoreError, match=r"wait nothing was not answered within 0 s"):
         one.wait(["nothing"], timedelta(milliseconds=50))
@@ -98,7 +98,7 @@ def test_a_note_that_does_not_come_is_an_error_and_no_answer_to_the_next_questio
     assert one.get("nothing") == b"now"
 
 
-def test_a_process_that_was_frozen_while_it_asked_has_not_waited(served):
+def test_a_process_that_was_frozen_during_a_request_has_not_used_its_time(served):
     """It finds its time-out over when it wakes, and rank 0 that was frozen too has not answered yet."""
     one = served.client(seconds=8)
 
@@ -141,7 +141,7 @@ def test_without_rank_0_there_is_an_error_that_the_watch_knows():
 
 
 @pytest.mark.parametrize("said", nonsense.NONSENSE.values(), ids=nonsense.NONSENSE)
-def test_who_proves_nothing_changes_nothing(served, said):
+def test_a_client_without_a_proof_changes_nothing(served, said):
     rank = served.client()
     rank.set("mine", "1")
     with nonsense.send(served.host, served.port, said):
@@ -160,7 +160,7 @@ def test_a_wrong_secret_changes_nothing(served):
     assert served.client().getNumKeys() == 0
 
 
-def test_words_that_were_overheard_open_nothing(served):
+def test_a_replayed_proof_is_refused(served):
     with served.connection() as first, served.connection() as second:
         own, overheard = first.recv(32, socket.MSG_WAITALL), handshake.challenge()
         overheard += handshake.answer(SECRET, handshake.RANK, own + overheard)
@@ -173,7 +173,7 @@ def test_words_that_were_overheard_open_nothing(served):
     assert served.client().getNumKeys() == 0
 
 
-def test_connections_that_prove_nothing_do_not_use_up_all_files(served):
+def test_connections_without_a_proof_do_not_use_up_all_files(served):
     many = [served.connection() for _ in range(3 * store_server.MOST_UNPROVED)]
     assert served.client().getNumKeys() == 0
     alive = 0
@@ -188,7 +188,7 @@ def test_connections_that_prove_nothing_do_not_use_up_all_files(served):
     assert alive <= store_server.MOST_UNPROVED
 
 
-def test_who_only_stays_is_sent_away(served, monkeypatch):
+def test_a_client_that_sends_nothing_is_disconnected(served, monkeypatch):
     monkeypatch.setattr(store_server, "PROVING_SECONDS", 0.1)
     with served.connection() as silent:
         assert len(silent.recv(32, socket.MSG_WAITALL)) == 32
@@ -196,7 +196,7 @@ def test_who_only_stays_is_sent_away(served, monkeypatch):
 
 
 @pytest.mark.parametrize("how", ["closes", "wrong proof", "gives the proof back"])
-def test_a_false_rank_0_is_not_believed(how):
+def test_a_false_rank_0_is_refused(how):
     """It listens at the port before rank 0 does."""
     false = listening.on_loopback()
 
@@ -218,7 +218,7 @@ def test_a_false_rank_0_is_not_believed(how):
     false.close()
 
 
-def test_a_rank_0_that_ends_while_the_ranks_meet_is_said_in_a_sentence():
+def test_rank_0_ending_during_the_rendezvous_is_one_sentence():
     class Gone:
         def add(self, key, amount):
             raise dist.DistNetworkError("the store of the run is gone")
@@ -279,7 +279,7 @@ def names(monkeypatch, **addresses):
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
 
 
-def test_of_several_addresses_those_of_this_host_are_listened_at(monkeypatch):
+def test_rank_0_listens_at_those_addresses_that_are_this_hosts(monkeypatch):
     names(monkeypatch, first=["192.0.2.1", "127.0.0.2", "127.0.0.3"])
     listeners = listening.at("first", free_port())
     assert [one.getsockname()[0] for one in listeners] == ["127.0.0.2", "127.0.0.3"]
@@ -292,7 +292,7 @@ def test_of_several_addresses_those_of_this_host_are_listened_at(monkeypatch):
     assert RunStore("first", port, SECRET, 20, server).add("came", 0) == 2
 
 
-def test_a_name_that_means_the_loopback_on_its_own_host_is_listened_at_everywhere(monkeypatch):
+def test_rank_0_listens_everywhere_if_its_name_is_the_loopback(monkeypatch):
     names(monkeypatch, node7=["127.0.1.1"])
     listeners = listening.at("node7", free_port())
     assert listeners[0].getsockname()[0] == "0.0.0.0"
@@ -320,7 +320,7 @@ def test_a_host_with_ipv6_alone(monkeypatch):
         assert listener.getsockname()[0] == "::1"
 
 
-def test_where_rank_0_cannot_listen_a_sentence_says_why(monkeypatch):
+def test_rank_0_that_cannot_listen_is_one_sentence(monkeypatch):
     here = socket.gethostname()
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]
@@ -343,7 +343,7 @@ def test_an_interface_is_found_by_its_address():
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_a_door_that_is_shut_keeps_those_who_are_in(host):
+def test_a_closed_listener_keeps_its_connections(host):
     try:
         (listener,) = listening.at(host, free_port())
     except UserError:
@@ -379,7 +379,7 @@ def test_all_ranks_of_a_launch_know_one_secret(tmp_path, demo):
     assert secret.of_run(tmp_path / "other", demo, "srun 7.0") != secret.of_run(tmp_path, demo, "srun 7.0")
 
 
-def test_a_secret_that_is_none_is_refused(tmp_path, demo, monkeypatch):
+def test_an_invalid_secret_is_refused(tmp_path, demo, monkeypatch):
     monkeypatch.setattr(secret, "_WRITING_SECONDS", 0.1)
     secret.of_run(tmp_path, demo, "srun 7.0")
     path = secret_file(tmp_path, os.geteuid())
@@ -532,7 +532,7 @@ def test_a_run_on_one_machine_listens_on_the_loopback_alone(attacked):
     assert {address for address, _ in attacked.listens} == {"127.0.0.1"}
 
 
-def test_from_another_network_nobody_reaches_a_run_on_one_machine(attacked):
+def test_a_run_on_one_machine_is_unreachable_from_another_network(attacked):
     if isinstance(attacked.link, str):
         pytest.skip(attacked.link)
     assert attacked.reached_from_outside == set()
@@ -543,7 +543,7 @@ def test_on_the_machine_itself_only_the_store_is_reached(attacked):
     assert len(attacked.reached_from_inside) == 1
 
 
-def test_strangers_on_the_same_machine_change_nothing_of_a_run(attacked):
+def test_strangers_on_the_same_machine_do_not_change_a_run(attacked):
     assert attacked.code == 0, attacked.said
     quiet = attacked.project.python("thinwire", "run", "gated", CELL, "--results", "quiet")
     assert quiet.returncode == 0, quiet.stderr
@@ -566,7 +566,7 @@ def test_no_file_of_a_run_has_its_secret(attacked):
 PREAMBLE, TENSOR, READY_TO_SEND, READY_TO_RECEIVE = struct.Struct("<6q"), 1, 2, 3
 
 
-def meet_a_stranger(folder):
+def connect_to_a_stranger(folder):
     """Rank 1 opens a group when a stranger has connected to rank 0 in its place; each says how that ends."""
     folder, rank = Path(folder), dist.get_rank()
     # Which of two ranks listens to the other depends on their ports.
@@ -613,9 +613,9 @@ def _take_the_place(before, opened, over):
     over.wait()
 
 
-def test_who_takes_a_ranks_place_in_gloo_is_found_out(tmp_path):
+def test_a_stranger_in_a_ranks_place_in_gloo_is_detected(tmp_path):
     with pytest.raises(processes.Failed, match="died"):
-        processes.run(meet_a_stranger, 2, str(tmp_path))
+        processes.run(connect_to_a_stranger, 2, str(tmp_path))
     assert (tmp_path / "rank 0").read_text() == (
         "UserError: a process that is not part of this run has connected to rank 0 in the place of rank 1: "
         "start the run again, where no stranger can reach it"

@@ -23,7 +23,7 @@ def flat(tensors):
 @pytest.mark.parametrize("masking", [True, False])
 @pytest.mark.parametrize("selection", ["exact", "sampled"])
 @pytest.mark.parametrize("nesterov", [True, False])
-def test_over_a_run_what_was_sent_and_what_waits_is_what_was_added(masking, selection, nesterov, monkeypatch):
+def test_over_a_run_sent_and_unsent_entries_sum_to_what_was_added(masking, selection, nesterov, monkeypatch):
     optimizer = {"lr": 0.05, "momentum": 0.9, "nesterov": nesterov}
     options = {"density": 0.02, "warmup_densities": (0.3,), "masking": masking, "selection": selection}
     run = small.trainer(small.task(3, optimizer=optimizer), "dgc", **options)

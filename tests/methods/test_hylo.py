@@ -75,7 +75,7 @@ def test_the_share_of_kernels_falls_with_the_root_of_the_size():
 
 
 @pytest.mark.parametrize("importance", ["l1", "l2"])
-def test_the_most_important_kernels_travel_and_the_others_stay(importance):
+def test_the_most_important_kernels_are_sent_and_the_others_stay(importance):
     here, before = random(40, 3, 3, 3), random(40, 3, 3, 3)
     payload = kernels.take(here, 10, importance)
     sent = kernels.give(payload, like=before)
@@ -95,7 +95,7 @@ def test_places_are_written_the_shorter_way(count, of, index_bytes):
     assert written.numel() * written.element_size() == index_bytes
 
 
-def test_no_kernel_waits_for_ever():
+def test_every_kernel_is_sent_eventually():
     """With the same gradient every step, what waits grows until it is its turn."""
     gradient, residual = random(20, 3, 3), torch.zeros(20, 3, 3, dtype=torch.float64)
     sent = torch.zeros(20, dtype=torch.bool)
@@ -107,7 +107,7 @@ def test_no_kernel_waits_for_ever():
     assert bool(sent.all())
 
 
-def test_over_a_run_what_was_sent_and_what_is_owed_is_what_came(monkeypatch):
+def test_over_a_run_sent_values_and_residuals_sum_to_the_gradients(monkeypatch):
     run = small.trainer(small.task(3), "hylo", conv_threshold=16, linear_threshold=100)
     came, sent = {}, {}
     for rank, worker in enumerate(run.workers):

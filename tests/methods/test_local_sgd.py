@@ -104,7 +104,7 @@ def periods(losses, lrs=None, first=(1.0, 0.1), **options):
     return found
 
 
-def test_adacomm_follows_the_root_of_the_loss_and_halves_where_that_does_not_shorten():
+def test_adacomm_follows_the_root_of_the_loss_or_halves_the_period():
     assert periods([1.0], first=(4.0, 0.1), period=16) == [8]  # a quarter of the loss: half the period
     assert periods([1.0, 1.0, 1.0], period=10) == [5, 3, 2]
     assert periods([1.0] * 8, period=10)[-1] == 1
@@ -150,7 +150,7 @@ def test_adacomm_lengthens_with_a_falling_rate_up_to_its_limit():
     assert periods([1.0], [0.1], first, period=8, max_period=2) == [2]
 
 
-def test_adacomm_takes_no_warm_up_of_the_rate_for_a_reason_to_shorten():
+def test_adacomm_does_not_shorten_the_period_because_of_a_warm_up():
     assert periods([0.99, 0.98], [0.06, 0.1], (1.0, 0.02), period=16)[:1] == [8]  # by halving only
     assert periods([1.0], [0.1], (4.0, 0.02), period=16) == [8]
 
@@ -160,7 +160,7 @@ def test_a_switch_after_the_end_is_skipped_with_its_reason():
     assert small.trainer(small.task(2), "local_sgd", switch_epoch=2).skip() is None
 
 
-def test_adacomm_keeps_the_period_where_the_loss_says_nothing():
+def test_adacomm_keeps_the_period_if_the_loss_is_not_usable():
     assert periods([float("nan"), 0.0], period=8) == [8, 8]
     assert periods([1.0, 0.5], first=(float("nan"), 0.1), period=8) == [8, 8]
 

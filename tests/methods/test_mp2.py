@@ -330,7 +330,7 @@ def prefixes_of(count):
     )
 
 
-def test_one_prefix_of_each_batch_is_taken_by_lot(tmp_path):
+def test_one_prefix_of_each_batch_is_drawn_at_random(tmp_path):
     made = training_of(tmp_path, task_of(data=small.digits(60), mixup=0.0), prefixes_per_batch=5)
     listed = prefixes_of(33)
     asked = []
@@ -400,7 +400,7 @@ def test_the_predictor_sees_images_as_the_recipe_shows_them(tmp_path):
     assert sum(tuple(image.flatten().tolist()) in known for image in seen) < 0.5 * len(seen)
 
 
-def test_a_share_of_hardly_anything_is_one_image_of_each_class(tmp_path):
+def test_a_tiny_share_is_one_image_of_each_class(tmp_path):
     made = training_of(tmp_path, task_of(data=small.digits(400), mixup=0.0), images_share=1e-6)
     labels = torch.cat([labels for _, labels in made.batches()])
     assert sorted(labels.tolist()) == list(range(10))

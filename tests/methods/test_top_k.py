@@ -37,7 +37,7 @@ def run_and_record(memory, **options):
 @pytest.mark.parametrize("memory", ["gradient", "update"])
 @pytest.mark.parametrize("selection", ["exact", "sampled", "random"])
 @pytest.mark.parametrize("indices", ["int32", "bitmap", "run_length"])
-def test_over_a_run_what_was_sent_and_what_is_owed_is_what_was_accumulated(memory, selection, indices):
+def test_over_a_run_sent_values_and_residuals_sum_to_what_was_accumulated(memory, selection, indices):
     for accumulated, sent, kept in zip(*run_and_record(memory, selection=selection, indices=indices)):
         torch.testing.assert_close(sent + kept, accumulated, rtol=0, atol=1e-12)
         assert kept.any()

@@ -43,7 +43,7 @@ def test_a_forecaster_has_9425_parameters():
     assert sum(p.numel() for p in forecaster.Forecaster().parameters()) == 9_425
 
 
-def test_where_it_says_nothing_the_weight_stays():
+def test_a_forecast_of_no_change_leaves_the_weight():
     history = histories()
     torch.testing.assert_close(forecaster.forecast(network(zero_head=True), history), history[:, -1])
 
@@ -229,7 +229,7 @@ def test_a_run_that_records_too_little_is_refused(tmp_path):
         Wnn.prepare(config, job(tmp_path / "a"), tmp_path / "a")
 
 
-def test_a_run_without_a_forecast_is_skipped():
+def test_a_run_too_short_for_a_forecast_is_skipped():
     """It would be SSGD under another name."""
     assert small.skip(small.task(2), Wnn) == "its first forecast would come after 25 steps of a run of 15"
     assert small.skip(small.task(2, epochs=5, schedule={"name": "constant"}), Wnn) is None

@@ -9,7 +9,7 @@ Sources read:
   python/paddle/distributed/fleet/meta_optimizers/localsgd_optimizer.py (class AdaptiveLocalSGDOptimizer),
   in a stored copy of 2020 or later whose commit is not known.
 
-So the rule under the root follows Paddle. The rest is a reconstruction, and says so where it stands.
+So what is under the root follows Paddle. The rest is a reconstruction, and is marked as such.
 """
 
 import math
@@ -39,16 +39,16 @@ def next_period(
 
         candidate = ceil(tau_0 * sqrt(lr0 / lr * F / F0))
 
-    If that is not below the period, and the learning rate is not below that of the end of the previous
-    epoch, the candidate is ceil(period / 2) instead. Clipped to [1, max_period].
+    The candidate is ceil(period / 2) instead if it is not below the period and the learning rate is not
+    below that of the end of the previous epoch. It is clipped to [1, max_period].
 
-    The period stays if F or the value under the root is not a finite number, or if the latter is
-    negative. The product is rounded to 9 decimals, so that a whole number stays that number.
+    The period stays if F or the value under the root is not finite, or if that value is negative. The
+    product is rounded to 9 decimals, so that a whole number stays that number.
 
     Source: Paddle, communicate_avg_loss: lr_0 * avg_loss / (lr * loss_0) under the root, rounded up and
-    clipped, to [1, 16] there. Paddle has tau_0 under the root too. That tau_0 stands before it, so that
-    a loss and a rate as at the start give tau_0, is a reconstruction. So is halving, which Paddle
-    does not do, and what happens to numbers that make no sense.
+    clipped, there to [1, 16]. Reconstructions are: tau_0 stands before the root (in Paddle under it), so
+    that the loss and the rate of the start give tau_0; halving, which Paddle does not do; and what
+    happens to invalid numbers.
     """
     if not math.isfinite(loss) or first_loss == 0 or learning_rate == 0:
         return period
@@ -84,17 +84,17 @@ def train(
         w_k = (1/K) * sum_j w_j     if at least tau steps have been taken since the last average,
                                     this one included, and after the last step
 
-    Each worker's momentum buffer stays its own and is never averaged. tau is tau_0 = `period` in
-    the first epoch; at the end of every epoch, after the last step's average, the epoch's mean
-    training loss and last learning rate give the next tau (next_period()). F0 is the loss at the
-    start: the mean over the workers of their losses at the first step, at the initial weights.
+    Each worker has its own momentum buffer, which is never averaged. tau is tau_0 = `period` in the
+    first epoch. At the end of every epoch, after the last step's average, next_period() gives the next
+    tau from the epoch's mean training loss and last learning rate. F0 is the loss at the start: the mean
+    over the workers of their losses at the first step, at the initial weights.
 
-    Source: Paddle's AdaptiveLocalSGDOptimizer, minimize_impl: `initialize` takes loss_0, the mean
-    over the workers, at step 1, before any update; begin_localsgd averages once as many steps as the
-    period have passed since the last average. It adapts at every average, with that step's mean loss;
-    that here an epoch has one period, and its mean loss counts, is a reconstruction. Paddle takes
-    lr_0 at step 1 as well; here it is the end of the first epoch's, so that a warm-up of the learning
-    rate shorter than that does not count as an increase of it. The last average is the benchmark's own.
+    Source: Paddle's AdaptiveLocalSGDOptimizer, minimize_impl. `initialize` takes loss_0, the mean over
+    the workers, at step 1, before any update. begin_localsgd averages when as many steps as the period
+    have passed since the last average. Paddle adapts at every average, with that step's mean loss. That
+    here an epoch has one period, and its mean loss counts, is a reconstruction. Paddle also takes lr_0
+    at step 1. Here it is that of the end of the first epoch, so that a shorter warm-up of the learning
+    rate does not count as an increase. The last average is the benchmark's own.
     """
     if period < 1 or max_period < 1:
         raise ValueError(f"period and max_period must be at least 1, not {period} and {max_period}")

@@ -1,4 +1,4 @@
-"""DASO: nodes exchange weights at intervals that follow the loss, partly while they go on training.
+"""DASO: nodes exchange weights at intervals that follow the loss, in part while they continue to train.
 
 Sources read:
 
@@ -8,9 +8,9 @@ Sources read:
 * Of Coquelin et al., "Accelerating neural network training with distributed asynchronous and selective
   optimization (DASO)", Journal of Big Data 9, 2022, the abstract. The formulas are those of Heat.
 
-control "published" does what Heat does. control "corrected" is the benchmark's own: its states follow
-Heat's but where states_after_epochs() says so, and its exchanges are not Heat's. Comments name the line
-of Heat that a block follows; Heat's names are B = global_skip, S = batches_to_wait.
+control "published" does what Heat does. control "corrected" is the benchmark's own: its states follow Heat's
+except where states_after_epochs() says so, and its exchanges are not Heat's. Comments name the line of Heat
+that a block follows. Heat's names are B = global_skip, S = batches_to_wait.
 """
 
 import math
@@ -37,11 +37,11 @@ class Options(NamedTuple):
 
 
 class PlateauDetector:
-    """Tells when the loss has stopped falling.
+    """Detects when the loss has stopped falling.
 
-    A loss below best * (1 - threshold), or best * (1 + threshold) if the best is negative, becomes the
-    best; any other is a bad one. The bad one that makes more than `patience` of them since the last best,
-    or since the last plateau, is a plateau.
+    A loss below best * (1 - threshold), or best * (1 + threshold) if the best is negative, becomes the best.
+    Any other loss is bad. There is a plateau when more than `patience` losses were bad since the last best
+    loss or the last plateau.
 
     Source: Heat, DetectMetricPlateau with mode "min", threshold_mode "rel" and no cooldown. DASO.__init__
     makes one with patience 2 and its own stability_level, 0.05, as threshold.
@@ -79,7 +79,7 @@ class PlateauDetector:
 def first_state(warmup_epochs: int, max_skips: int, control: str) -> State:
     """Return (B, S) of the first epoch; (0, 0) means a blocking sync after every step.
 
-    Source: Heat, DASO.__init__: both are 0. Without a warm-up "corrected" cycles at once; that is its own.
+    Source: Heat, DASO.__init__: both are 0. Own: without a warm-up, "corrected" cycles at once.
     """
     if control == "corrected" and warmup_epochs == 0:
         return start_of_cycling(max_skips, control)
@@ -90,7 +90,7 @@ def start_of_cycling(max_skips: int, control: str) -> State:
     """Return (B, S) that follow the last epoch of the warm-up.
 
     Source: Heat, DASO.epoch_loss_logic, branch "warmup_epochs == epoch": 4 and 1, whatever the maximum.
-    "corrected" respects the maximum; that is its own.
+    Own: "corrected" respects the maximum.
     """
     if control == "published":
         return (4, 1)
@@ -102,8 +102,8 @@ def after_plateau(state: State, max_skips: int, control: str) -> State:
     """Return the (B, S) that follow (B, S) on a plateau.
 
     Source: Heat, DASO.epoch_loss_logic, the two branches with "stable", with its defaults
-    skip_reduction_factor 2 and local_skip_factor 4. There a wait of 1 stays 1, but a wait of 0 becomes -1
-    (only an exact 0 is lifted to 1 after the subtraction). "corrected" waits one step at least.
+    skip_reduction_factor 2 and local_skip_factor 4. There a wait of 1 stays 1, but a wait of 0 becomes -1:
+    after the subtraction, only an exact 0 is raised to 1. "corrected" waits at least one step.
     """
     skips, wait = state
     if skips > 1:
@@ -122,11 +122,11 @@ def states_after_epochs(
     epochs: float,
     **options: Any,
 ) -> list[State]:
-    """Return (B, S) as it stands after each of the epochs whose mean training losses are given.
+    """Return (B, S) after each of the epochs whose mean training losses are given.
 
-    options are those of Options. B is the number of steps between two exchanges among the nodes (0: a
-    blocking one after every step), S the number of steps between sending and merging. After epoch e = 1, 2,
-    ...:
+    The options are those of Options.
+    B is the number of steps between two exchanges among the nodes; 0 means a blocking exchange after
+    every step. S is the number of steps between sending and merging. After epoch e = 1, 2, ...:
 
         e < warmup_epochs:              (0, 0)
         e >= epochs - cooldown_epochs:  (0, 0)
@@ -134,16 +134,16 @@ def states_after_epochs(
         otherwise, on a plateau:        B > 1:   B = B // 2, S = S - 1, or 1 instead of 0
                                         B == 1:  B = max_skips, S = max_skips // 4
 
-    The detector sees the loss of every epoch that reaches the last line, the one that ends the warm-up
-    included.
+    The detector sees the loss of every epoch that reaches the last line. This includes the epoch that ends
+    the warm-up.
 
-    With control "corrected", cycling starts with B = min(4, max_skips) and S = max(1, B // 4), at
-    once where there is no warm-up, and S is never below 1 while B is above 0. With "published" it
-    starts with (4, 1) and never starts where there is no warm-up; S can be 0, and -1, with B above 0.
+    With control "corrected", cycling starts with B = min(4, max_skips) and S = max(1, B // 4). Without a
+    warm-up it starts at once. S is never below 1 while B is above 0. With "published", cycling starts with
+    (4, 1), and never starts without a warm-up. S can be 0 and -1 while B is above 0.
 
-    Source: Heat, DASO.epoch_loss_logic, in its order. Its counter `epoch` has been raised by the epoch's
-    last step (_global_sync) when imagenet-DASO.py calls it, so it counts from 1 there as here. The warm-up
-    and the cooldown return early; the end of the warm-up does not.
+    Source: Heat, DASO.epoch_loss_logic, in its order. When imagenet-DASO.py calls it, the epoch's last step
+    (_global_sync) has already raised its counter `epoch`, so it counts from 1 there as here. The warm-up and
+    the cooldown return early; the end of the warm-up does not.
     """
     warmup_epochs, cooldown_epochs, max_skips, plateau_threshold, patience, control = Options(**options)
     check_control(control)
@@ -165,13 +165,13 @@ def states_after_epochs(
 
 
 class Action(NamedTuple):
-    """What is done among the nodes after a step of the optimizers.
+    """What the nodes exchange after a step of the optimizers.
 
-    kind    what is done, with group `group`, which is the workers at this place of every node
-    "send"  its members put copies of their weights in flight
-    "merge" its members merge the mean of what they have sent, their own weights weighing `weight`
+    kind    what group `group` does; a group is the workers at the same place of every node
+    "send"  its members send copies of their weights
+    "merge" its members merge the mean of what they have sent; their own weights have the weight `weight`
     "copy"  every worker takes the weights of the member on its node
-    "block" everybody takes the mean of what the members have just sent
+    "block" all workers take the mean of what the members have just sent
     """
 
     kind: str
@@ -201,7 +201,7 @@ def schedule(
 
 
 class Control:
-    """Says what is done after every step; knows what is in flight, and whose turn it is."""
+    """Decides what is done after every step. Its state: what is in flight, and which group is next."""
 
     def __init__(self, steps_per_epoch: int, places: int, control: str) -> None:
         """Start with nothing in flight, and group 0 next (Heat, DASO.__init__: _send_mod is 0)."""
@@ -221,15 +221,15 @@ class Control:
         return act(step, skips, wait)
 
     def pass_turn(self, is_last: bool) -> None:
-        """Let the next group have the next turn, or group 0 at the end of an epoch.
+        """Make the next group the next to send, or group 0 at the end of an epoch.
 
-        Source: Heat, DASO._global_sync, the lines that set _send_mod. Heat needs two GPUs on a node at
-        least; a node with one worker is a case of this reference alone.
+        Source: Heat, DASO._global_sync, the lines that set _send_mod. Heat needs at least two GPUs on a
+        node; only this reference allows a node with one worker.
         """
         self.group = 0 if is_last else (self.group + 1) % self.places
 
     def merge(self, weight: int) -> list[Action]:
-        """Merge what is in flight into its senders, and copy theirs inside the nodes."""
+        """Merge what is in flight into its senders, and copy their weights inside the nodes."""
         assert self.sent_by is not None
         group, self.sent_by = self.sent_by, None
         return [Action("merge", group, weight), Action("copy", group)]
@@ -311,7 +311,7 @@ def to_float16(tensor: np.ndarray) -> np.ndarray:
 
 
 def float16_mean(tensors_of_members: Sequence[Sequence[np.ndarray]]) -> Tensors:
-    """Return the mean as 16-bit arithmetic has it: cast, divide, add one by one, rounding each time.
+    """Return the mean in 16-bit arithmetic: cast, divide, add one by one, and round each time.
 
     The benchmark's own. Heat (_gs_send_params, __sum_f16_cb, _gs_rcv_update_params_last_batch) casts, adds
     and then divides, in bfloat16 unless downcast_type says otherwise.
@@ -326,7 +326,7 @@ def float16_mean(tensors_of_members: Sequence[Sequence[np.ndarray]]) -> Tensors:
 def blocking_mean(
     sent: Sequence[Sequence[np.ndarray]], common: Sequence[np.ndarray], in_float16: bool, sends: str
 ) -> Tensors:
-    """Return the weights after a blocking sync in which the members, in order of nodes, sent these.
+    """Return the weights after a blocking sync in which the members sent `sent`, in order of nodes.
 
     Source: Heat, DASO._gs_rcv_update_params_last_batch: the received sum divided by the group's size.
     Sending the change since the latest blocking sync (sends "delta") is the benchmark's own.
@@ -371,7 +371,7 @@ class Exchange:
         return [node * self.places + group for node in range(self.nodes)]
 
     def act(self, action: Action, skips: int) -> None:
-        """Do this, under B = skips."""
+        """Do this action, under B = skips."""
         members = self.members(action.group)
         if action.kind == "send":
             self.sent.append([copy_tensors(self.weights_of[worker]) for worker in members])
@@ -427,34 +427,35 @@ def train(
     workers does so at a time, and the groups take turns, beginning with group 0 in every epoch.
 
     Blocking sync: w = (1/P) * sum of the group's P weights, for every worker. With blocking_dtype
-    "float16" parts and sum are 16-bit ones while B = 0, either of the weights or, with
-    blocking_sends "delta", of their change since the latest blocking sync.
+    "float16", parts and sum are in 16 bits while B = 0. They are those of the weights or, with
+    blocking_sends "delta", of the weights' change since the latest blocking sync.
 
     Otherwise the group sends its weights, and S steps later its members merge what was sent:
 
         w_k = (2 * s * w_k + P * m) / (2 * s + P)
 
-    with m the mean of the P weights sent, and s the steps since; the others copy them from the
-    member on their node.
+    with m the mean of the P weights sent, and s the steps since then. The other workers copy the
+    result from the member on their node.
 
-    control "corrected", after step t of an epoch that ends with step `last`: what is in flight
-    merges if it was sent S steps ago or t = last, s being the true number of steps; then, if B = 0
-    or t = last, there is a blocking sync; or else, if B divides t, the group sends.
+    control "corrected", after step t of an epoch that ends with step `last`:
+    1. What is in flight merges if it was sent S steps ago or if t = last; s is the true number of steps.
+    2. If B = 0 or t = last, there is a blocking sync. Otherwise, if B divides t, the group sends.
 
-    control "published": at the steps that B divides, at all steps if B = 0, and at the last, the
-    group sends; what is still in flight from before merges; all workers copy from the group that
-    sent before; at the last step, or if S = 0, what has just been sent (before that merge) makes a
-    blocking sync. At any other step t, what is in flight merges if t mod B = min(S, last - t),
-    unless B divides t + 1. In a merge, 2 * s is 2 * min(S, last - t) of the step t of its sending,
-    and 1 where that is not above 0.
+    control "published", at the steps that B divides, at all steps if B = 0, and at the last step:
+    1. The group sends.
+    2. What is still in flight from before merges, and all workers copy from the group that sent before.
+    3. At the last step, or if S = 0, what step 1 has sent makes a blocking sync.
+    At any other step t, what is in flight merges if t mod B = min(S, last - t), unless B divides t + 1.
+    In a merge, 2 * s is 2 * min(S, last - t) with the step t at which it was sent, or 1 if that is not
+    above 0.
 
     B and S follow the epochs' mean losses: states_after_epochs(). What is done after which step is
     what schedule() says of these losses.
 
-    Source: Heat (see above); that the optimizer steps first, and the exchange follows, is DASO.step.
-    Gradients are averaged inside the nodes at every step, as Heat's DistributedDataParallel does
-    while local_skip is 1; Heat skips some of these averages where local_skip is another number, after
-    a return to max_skips, and this reference does not.
+    Source: Heat (see above). In DASO.step, too, the optimizer steps first, and the exchange follows.
+    Gradients are averaged inside the nodes at every step, as Heat's DistributedDataParallel does while
+    local_skip is 1. After a return to max_skips, local_skip is another number and Heat skips some of
+    these averages; this reference does not.
     """
     check_control(control)
     if nodes < 1 or workers % nodes != 0:

@@ -2,9 +2,9 @@
 
 Named after Wang, Lu, Chen and Li, "An Efficient Method for Training Deep Learning Networks Distributed",
 IEICE Trans. Inf. & Syst. E103-D(12), 2020, doi:10.1587/transinf.2020PAP0007. No text of it could be read
-for this file, and no code of the authors was found: every line is a reconstruction. What holds it up is
-arithmetic: the gradient of the mean loss over all images is the mean of the workers' gradients, weighted
-with their numbers of images, in whatever order it is added up.
+for this file, and no code of the authors was found: every line is a reconstruction. It rests on arithmetic.
+The gradient of the mean loss over all images is the mean of the workers' gradients, weighted with their
+numbers of images. The order of the sum does not matter.
 """
 
 from collections.abc import Callable, Sequence
@@ -69,9 +69,9 @@ def train(
 ) -> list[Tensors]:
     """Return, for every step, the mean over the workers of their weights after that step.
 
-    The K workers stand node by node: worker k is on node floor(k / (K / nodes)). At step t,
-    worker k has b_k = samples(k, t) images, at least one; g_k is the gradient of their mean
-    loss. What the workers of a node combine is "gradients":
+    The K workers are numbered node by node: worker k is on node floor(k / (K / nodes)). At step t,
+    worker k has b_k = samples(k, t) images, at least one; g_k is the gradient of their mean loss.
+    The workers of a node combine "gradients":
 
         S_n = sum of b_k * g_k(w_k) over the workers k of node n
         G = sum_n S_n / sum_k b_k

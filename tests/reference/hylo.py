@@ -72,9 +72,9 @@ def two_bit(u: np.ndarray, kappa: float) -> tuple[float, np.ndarray]:
         T = kappa * mean |u|
         code = +1 where u >= T, -1 where u <= -T, 0 elsewhere       (0 everywhere if T == 0)
 
-    Source: the codes are those of MXNet's quantize_2bit, where the threshold is also the value decoded.
-    There it is a constant above 0. The threshold from the layer is a reconstruction; the abstract has
-    only that it adapts.
+    Source: the codes are those of MXNet's quantize_2bit, where the threshold is also the decoded value.
+    There it is a constant above 0. Deriving it from the layer is a reconstruction; the abstract says only
+    that it adapts.
     """
     threshold = kappa * float(np.mean(np.abs(u)))
     codes = np.zeros(u.shape, dtype=np.int64)
@@ -138,11 +138,11 @@ def train(
 ) -> list[Tensors]:
     """Return, for every step, the server's weights after that step, which all workers then hold.
 
-    kinds names every tensor "conv", "linear" or "other". Filters are compressed of a "conv"
-    tensor with more than conv_threshold entries, entries of a "linear" one with more than
-    linear_threshold; every other tensor is dense, and so are all during the first warmup_steps
-    steps, when the residuals rest. At every step t, for every tensor, with worker k's gradient
-    g_k at the weights w and its residual r_k (zero at first):
+    kinds names every tensor "conv", "linear" or "other". A "conv" tensor with more than
+    conv_threshold entries sends some of its filters. A "linear" tensor with more than
+    linear_threshold entries sends two bits an entry. Every other tensor is dense. During the first
+    warmup_steps steps all tensors are dense, and the residuals do not change. At every step t, for
+    every tensor, with worker k's gradient g_k at the weights w and its residual r_k (zero at first):
 
         dense:   s_k = g_k
         conv:    u = r_k + g_k
@@ -158,8 +158,8 @@ def train(
     A filter that a worker does not send counts as zero: the sum is always divided by K. There is
     one optimizer, the server's: momentum and weight decay act after the aggregation.
 
-    Source: the residual of a linear layer is that of MXNet's quantize_2bit: gradient added, what was sent
-    taken off. The rest is a reconstruction from the abstract.
+    Source: the residual of a linear layer is that of MXNet's quantize_2bit: the gradient is added, and what
+    was sent is subtracted. The rest is a reconstruction from the abstract.
     """
     if len(kinds) != len(weights):
         raise ValueError(f"{len(weights)} tensors need as many kinds, not {len(kinds)}")

@@ -8,7 +8,7 @@ Sources read:
 * torch 2.13: torch/distributed/algorithms/ddp_comm_hooks/post_localSGD_hook.py, and class
   PeriodicModelAverager in torch/distributed/algorithms/model_averaging/averagers.py.
 
-The two part from each other; train() says where this reference parts from each.
+The two differ; train() says where this reference differs from each.
 """
 
 from collections.abc import Sequence
@@ -40,18 +40,18 @@ def train(
         w_k = Optimizer_k(w_k, g_k(w_k), lr(t))
         w_k = (1/K) * sum_j w_j     after local steps number H, 2H, 3H, ... and after the last step
 
-    Local steps are counted from the switch, the first is number 1. Each worker's momentum buffer
-    stays its own, is carried over the switch, and is never averaged; with momentum_policy "reset"
-    it is set to zero whenever the weights are averaged, with "keep" it is left alone.
+    Local steps are counted from the switch; the first is number 1. Each worker has its own momentum
+    buffer, which is carried over the switch and never averaged. With momentum_policy "reset" it is set
+    to zero whenever the weights are averaged; with "keep" it is not changed.
 
-    Source of the first phase: torch's hook averages gradients, so that the buffers stay equal. LocalSGD
-    averages weights at every step there, and every worker's buffer sees its own gradients alone.
+    Source of the first phase: torch's hook averages gradients, so that the buffers stay equal. There,
+    LocalSGD averages weights at every step, and every worker's buffer sees only its own gradients.
 
-    Source of the second: LocalSGD.step and torch's averager step first and average then, and leave the
-    buffers alone. Which steps these are is the benchmark's: H, 2H, ... from the switch, the first is
-    number 1. torch averages after numbers 1, H + 1, 2H + 1, ... of the same count, LocalSGD after the
-    steps of the whole run whose number, counted from 0, H divides. The average after the last step and
-    momentum_policy "reset" are the benchmark's own.
+    Source of the second phase: LocalSGD.step and torch's averager step first, average then, and do not
+    change the buffers. After which steps they average is the benchmark's: H, 2H, ... from the switch, the
+    first being number 1. torch averages after numbers 1, H + 1, 2H + 1, ... of the same count. LocalSGD
+    averages after the steps of the whole run whose number, counted from 0, H divides. The average after
+    the last step and momentum_policy "reset" are the benchmark's own.
     """
     if period < 1:
         raise ValueError(f"period must be at least 1, not {period}")

@@ -1,4 +1,4 @@
-"""MP2: workers push a prefix of the layers, a frozen network predicts the others from it.
+"""MP2: workers push a prefix of the layers, and a frozen network predicts the other layers from it.
 
 Sources read: the code of the authors of Liu et al., Computer Networks 255, 110883, 2024, repository
 MP2-GitHub/Model-Parameter-Prediction-Method-for-Distributed-Machine-Learning on github.com:
@@ -137,9 +137,9 @@ def attend(predictor: Predictor, name: str, image: np.ndarray) -> np.ndarray:
         t = relu(squeeze.weight @ s + squeeze.bias)
         e = sigmoid(excite.weight @ t + excite.bias)
 
-    Source: reconstruction. The authors call SE_block(a, ratio=4) from their seblock.py. What squeezes and
-    excites, with a fourth of the channels between, is the usual block of that name; whether theirs has
-    biases was not seen.
+    Source: reconstruction. The authors call SE_block(a, ratio=4) from their seblock.py. This is the usual
+    block of that name, with a fourth of the channels between squeeze and excite. Whether theirs has biases
+    could not be seen.
     """
     s = np.array([np.mean(channel) for channel in image])
     t = relu(affine(predictor, f"{name}.squeeze", s))
@@ -171,9 +171,10 @@ def encode(prefix_vector: np.ndarray, predictor: Predictor) -> np.ndarray:
         8 rows of 8 columns of 1 channel, max-pooled to 4 x 4
         blocks 0, 1:  4 x 4 -> 2 x 2 -> 1 x 1
 
-    Source: folded, inference of AlexNet and forward_propagation of ResNet-18; mixed, forward_propagation
-    of LeNet-5, whose layer1-Conv1 is a 1 x 1 convolution of a 1 x 1 image. That the length decides which of
-    the two is used is a reconstruction: 617344 and 185664 are divisible by 64, 2572 is not.
+    Source of folded: inference of AlexNet and forward_propagation of ResNet-18. Source of mixed:
+    forward_propagation of LeNet-5, whose layer1-Conv1 is a 1 x 1 convolution of a 1 x 1 image. That the
+    length decides which of the two is used is a reconstruction: 617344 and 185664 are divisible by 64, 2572
+    is not.
     """
     p = prefix_vector.size
     if p % FOLD == 0:
@@ -208,9 +209,9 @@ def predict(prefix_vector: np.ndarray, rest: Sequence[LayerShape], predictor: Pr
     Convolutions and linear layers are counted apart, each from 0.
 
     Source: inference, Decoder-1 and Decoder-2. conv_layers.i is a 1 x 1 convolution of the code as an 8 x 8
-    image, so the position is the slower index; it has no bias, and neither have the linear layers. ResNet-18
-    has a single linear layer, without a code. Cutting what 64 does not divide is a reconstruction: the
-    sizes of the authors' convolutions are all divisible.
+    image, so the position is the slower index. It has no bias, and neither have the linear layers. ResNet-18
+    has a single linear layer, without a code. Cutting values if 64 does not divide their number is a
+    reconstruction, because it divides the sizes of all the authors' convolutions.
     """
     for kind, _, _ in rest:
         if kind not in ("conv", "linear"):
@@ -286,16 +287,18 @@ def train(
         q = (1/K) * sum_k q_k
         w = (q, predict(flatten(q)))       w = q if rest is empty
 
-    The workers' optimizers see the prefix alone and are never reset; without make_optimizer they
-    are SGD. The predictor never changes. The first gradients are taken at the weights given:
-    their later layers are not predicted yet.
+    The workers' optimizers see only the prefix and are never reset; without make_optimizer they are SGD.
+    The predictor never changes. The first gradients are taken at the given weights, whose later layers
+    are not yet predicted.
 
-    Source: lenet5-worker.py, compute_cost and main, of which the stored text ends at the first push: one
-    session run replaces all variables by what the server gave last, at first its initial ones, takes a
-    step of tf.train.AdamOptimizer on the pushed ones alone, and fetches these to be sent. In which order
-    a run does the three is not stated there; the order here is a reconstruction. BSP.predict of LeNet-5
-    and ResNet-18: the mean of what all workers sent goes through the network (AlexNet's takes one
-    worker's), and its answer has that mean for the pushed layers. SGD instead of Adam is the benchmark's.
+    Source of the worker: lenet5-worker.py, compute_cost and main; the stored text ends at the first push.
+    One session run does three things. It replaces all variables by what the server gave last, at first its
+    initial ones. It takes a step of tf.train.AdamOptimizer on the pushed variables only. It fetches these
+    to be sent. Their order is not stated there; the order here is a reconstruction.
+
+    Source of the server: BSP.predict of LeNet-5 and ResNet-18. The mean of what all workers sent goes
+    through the network (in AlexNet, what one worker sent). The answer has that mean for the pushed layers.
+    SGD instead of Adam is the benchmark's.
     """
     expected = []
     for _, weight_shape, bias in rest:

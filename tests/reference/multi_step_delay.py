@@ -8,7 +8,7 @@ this file. Sources read:
   global gradient.
 * For the interval: the sources of adacomm.py.
 
-Every formula is a reconstruction, but for what stands under the root in adapt().
+Every formula is a reconstruction, except what is under the root in adapt().
 """
 
 import math
@@ -113,10 +113,10 @@ def train(
 ) -> list[Tensors]:
     """Return, for every step, the global weights z after that step, as far as sums have landed.
 
-    Worker k has local weights x_k; z, the global buffer v and ghat are the same for all. A round
-    is h steps, with h the interval at the round's beginning, or the steps left in the run if fewer.
-    At every step of a round, with worker k's gradient g_k (A_k is zero at the round's beginning,
-    ghat is zero until the first sum lands):
+    Worker k has local weights x_k. The global weights z, the global buffer v and ghat are the same for
+    all workers. A round has h steps: the interval at the round's beginning, or the steps left in the run
+    if they are fewer. A_k is zero at the round's beginning, and ghat is zero until the first sum lands.
+    At every step of a round, with worker k's gradient g_k:
 
         d_k = g_k(x_k) + weight_decay * x_k
         A_k = A_k + d_k
@@ -137,11 +137,11 @@ def train(
 
     The first warmup_steps steps are rounds of one step with delay 0 and at_sync 1.
 
-    The interval starts as H0 = `interval`, clipped. At the end of every epoch that ends beyond the
-    warm-up, the epoch's mean loss joins a window; once that holds adapt_every_epochs of them,
-    their mean F gives the next interval (adapt()), and the window is emptied. F0 and lr0 are the
-    mean loss over the last min(50, warmup_steps) steps of the warm-up and its last learning rate;
-    without a warm-up, those of the first window. A new interval holds from the next round on.
+    The interval starts as H0 = `interval`, clipped. At the end of every epoch that ends after the
+    warm-up, the epoch's mean loss is added to a window. Once the window holds adapt_every_epochs losses,
+    their mean F gives the next interval (adapt()), and the window is emptied. F0 is the mean loss over
+    the last min(50, warmup_steps) steps of the warm-up, and lr0 its last learning rate. Without a
+    warm-up, they are those of the first window. A new interval holds from the next round on.
 
     Source: reconstruction (see above).
     """

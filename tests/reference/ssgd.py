@@ -1,7 +1,7 @@
 """Synchronous SGD: the gradients are averaged over the workers at every step.
 
-Sources read: torch 2.13, torch/distributed/algorithms/ddp_comm_hooks/post_localSGD_hook.py, whose first
-phase is this (an all-reduce of the gradients' mean over all workers before the optimizer's step).
+Sources read: torch 2.13, torch/distributed/algorithms/ddp_comm_hooks/post_localSGD_hook.py. Its first phase
+is this method: an all-reduce of the gradients' mean over all workers before the optimizer's step.
 """
 
 from collections.abc import Sequence

@@ -20,11 +20,11 @@ from .sgd import Gradient, LearningRate, Optimizer, Tensors, copy_tensors, mean_
 def count_sent(density: float, entries: int) -> int:
     """Return k = ceil(density * entries), at least 1, at most all entries.
 
-    In binary, 0.07 * 100 is 7.000000000000001: a product that differs from a whole number by
-    no more than rounding (1e-12 of it) is that whole number.
+    In binary, 0.07 * 100 is 7.000000000000001. So a product that differs from a whole number by no more
+    than rounding (1e-12 of it) counts as that whole number.
 
     Source: DGCCompressor.initialize, num_selects, which takes the product as it is. GRACE rounds down, and
-    sends 1 at least.
+    sends at least 1.
     """
     product = density * entries
     nearest = round(product)
@@ -79,9 +79,9 @@ def train(
     Momentum and weight decay thus act after the aggregation.
 
     Source: memory "gradient" and "none" are GRACE, with ResidualMemory or without one. memory "update" is
-    sparsifiedSGD, where what goes through the memory is the gradient times the learning rate, and what comes
-    out is added to the weights. It has neither workers nor momentum: dividing by the rate again, so that an
-    optimizer can follow, is the benchmark's own.
+    sparsifiedSGD. There the memory holds the gradient times the learning rate, and its output is added to the
+    weights. sparsifiedSGD has neither workers nor momentum. Own: the output is divided by the rate again, so
+    that an optimizer can follow.
     """
     if not 0 < density <= 1:
         raise ValueError(f"density must be above 0 and at most 1, not {density}")

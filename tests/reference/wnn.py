@@ -66,7 +66,7 @@ def forecast_scalar(values: np.ndarray, network: Network, published: bool = Fals
     With published, w_5 stands in place of W_5 in the first form of the forecast.
 
     Source: WNN.py, functions get_ConvLayer_pred, get_FCLayer_pred and, for published, get_BiasLayer_pred,
-    which adds f to the raw last value, not to the normalised one: a bug. What it calls minval is w_1.
+    which has a bug: it adds f to the raw last value, not to the normalised one. Its minval is w_1.
     """
     first = float(values[0])
     last = float(values[LENGTH - 1])
@@ -142,15 +142,14 @@ def train(
                 w = forecast(the five, network of its kind)    (the same tensors)
                 forget the five
 
-    So there is a jump after every 5 * period steps, and the weights after a jump are not themselves
-    recorded: the next value is that after another period. With bias_rule "published", tensors of
-    kind "bias" are forecast with the published code's bug. The optimizer takes no notice of a jump:
-    its buffer stays as it was.
+    So there is a jump after every 5 * period steps. The weights after a jump are not recorded; the next
+    recorded value is that after another period. With bias_rule "published", tensors of kind "bias" are
+    forecast with the published code's bug. A jump does not change the optimizer's buffer.
 
-    Source: WNN.py, class WeightForecasting, where the period is an epoch and a jump is made after epochs
+    Source: WNN.py, class WeightForecasting. There the period is an epoch, and the jumps come after epochs
     5, 10, 15, ... (epoch % 5 == 4, counted from 0). It takes layers with fewer than four arrays, so not
-    batch normalisation, and has a network for convolutions, one for dense layers and one for biases. That
-    there are workers, whose gradients are averaged, is the benchmark's.
+    batch normalisation. It has a network for convolutions, one for dense layers and one for biases. The
+    workers, whose gradients are averaged, are the benchmark's.
     """
     if len(kinds) != len(weights):
         raise ValueError(f"{len(weights)} tensors need as many kinds, not {len(kinds)}")

@@ -144,7 +144,7 @@ def test_scancel_ends_a_job(slurm):
     slurm.wait(job, "CANCELLED")
 
 
-def test_before_the_time_limit_the_tasks_are_told_or_the_batch_shell(slurm):
+def test_tasks_or_batch_shell_are_signalled_before_the_time_limit(slurm):
     # Slurm looks every 30 seconds, and tells them up to 30 seconds early. So they are told after 10 to 40
     # seconds, and all of them listen by then.
     limit = ("--time=1", *LAYOUT)
@@ -158,7 +158,7 @@ def test_before_the_time_limit_the_tasks_are_told_or_the_batch_shell(slurm):
     assert "got USR1" not in slurm.output(shell)
 
 
-def test_a_preempted_job_is_told_and_starts_again(slurm):
+def test_a_preempted_job_is_signalled_and_starts_again(slurm):
     # Only what still runs at the end of the time of grace starts again. Slurm looks every 30 seconds.
     listens = f'[ -n "$SLURM_RESTART_COUNT" ] || srun sh -c "{LISTENS}"'
     whole = ("--nodes=2", "--ntasks=2", "--gres=gpu:4")
@@ -208,7 +208,7 @@ def test_a_snakemake_that_was_killed_does_not_send_jobs_twice(pipelines, slurm, 
     pd.testing.assert_frame_equal(crashed.curve("held"), whole, check_exact=True)
 
 
-def test_a_cancelled_job_goes_on_in_the_next_attempt(pipelines, slurm, whole):
+def test_a_cancelled_job_continues_in_the_next_attempt(pipelines, slurm, whole):
     cancelled = pipelines["cancelled"]
     cancelled.until_it_is_held()
     (job,) = cancelled.jobs(slurm)
@@ -223,7 +223,7 @@ def test_a_cancelled_job_goes_on_in_the_next_attempt(pipelines, slurm, whole):
     pd.testing.assert_frame_equal(cancelled.curve("held"), whole, check_exact=True)
 
 
-def test_a_preempted_job_goes_on_when_slurm_starts_it_again(pipelines, slurm, whole):
+def test_a_preempted_job_continues_when_slurm_starts_it_again(pipelines, slurm, whole):
     preempted = pipelines["preempted"]
     preempted.until_it_is_held()
     (job,) = preempted.jobs(slurm)
@@ -240,7 +240,7 @@ def test_a_preempted_job_goes_on_when_slurm_starts_it_again(pipelines, slurm, wh
     pd.testing.assert_frame_equal(preempted.curve("held"), whole, check_exact=True)
 
 
-def test_a_job_that_comes_to_its_time_limit_goes_on_with_more_time(pipelines, whole):
+def test_a_job_that_reaches_its_time_limit_continues_with_more_time(pipelines, whole):
     limited = pipelines["limited"]
     limited.until_log("interrupted after step")
     limited.gate.open()
@@ -281,7 +281,7 @@ def test_each_repetition_begins_with_another_method(grid):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_measured_cell_learns_and_sends_what_it_does_in_process(grid, method):
+def test_a_measured_cell_learns_and_sends_the_same_as_in_process(grid, method):
     grid.alone(f"digits/cnn/{method}/w4n2/seed0", "alone", "--transport", "inprocess")
     pd.testing.assert_frame_equal(
         grid.traffic(method), grid.traffic(method, results="alone"), check_exact=True
@@ -309,7 +309,7 @@ def test_what_a_rank_raises_is_the_reason_of_its_run_and_the_others_go_on(failin
     assert failing.record("ssgd").status == "done"
 
 
-def test_a_rank_that_dies_is_tried_again_from_its_checkpoint_and_then_is_the_reason(failing):
+def test_a_rank_that_dies_is_retried_from_its_checkpoint_and_then_is_the_reason(failing):
     made = failing.record("dies")
     assert made.status == "failed"
     assert made.reason is not None
@@ -349,7 +349,7 @@ def srun(project, *arguments, suite="grid", method="ssgd", script="", **variable
     )
 
 
-def test_one_cell_by_hand_and_what_is_wrong_is_said_in_a_sentence(grid):
+def test_one_cell_started_by_hand_and_its_errors_are_one_sentence(grid):
     assert grid.python("thinwire", "data", "digits", "--results", "by_hand").returncode == 0
     suite = (grid.folder / "config/grid.yaml").read_text()
     grid.write("config/impatient.yaml", suite.replace("hang_seconds: 3600", "hang_seconds: 5"))

@@ -58,7 +58,7 @@ def warnings_of(text: str) -> Sequence[str]:
     return [line for line in text.splitlines() if "W&B" in line or "wandb:" in line]
 
 
-def holding_the_canary(*folders: Path) -> list[Path]:
+def containing_the_canary(*folders: Path) -> list[Path]:
     """The files that hold the key, in their name or in themselves."""
     return [
         path

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import wandb
 
-from tests.tracking.conftest import CANARY, NOWHERE, holding_the_canary, python, warnings_of
+from tests.tracking.conftest import CANARY, NOWHERE, containing_the_canary, python, warnings_of
 from tests.tracking.records import curve, made
 from tests.tracking.stub import Stub
 from tests.waiting import SECONDS
@@ -106,7 +106,7 @@ def test_only_the_mode_online_shows_a_run(tmp_path, stub, monkeypatch):
 
 
 @pytest.mark.parametrize("how", ["401", "500", "nothing listens", "no key"])
-def test_without_a_server_it_goes_on_offline(tmp_path, online, impatient, monkeypatch, capfd, how):
+def test_without_a_server_the_run_is_logged_offline(tmp_path, online, impatient, monkeypatch, capfd, how):
     with Stub(int(how) if how.isdigit() else 200) as server:
         monkeypatch.setenv("WANDB_BASE_URL", NOWHERE if how == "nothing listens" else server.url)
         if how == "no key":
@@ -120,7 +120,7 @@ def test_without_a_server_it_goes_on_offline(tmp_path, online, impatient, monkey
     assert CANARY not in line
 
 
-def test_where_offline_fails_too_nothing_is_logged(tmp_path, online, impatient, capfd):
+def test_if_offline_fails_too_nothing_is_logged(tmp_path, online, impatient, capfd):
     file = tmp_path / "file"
     file.write_text("")
     logged(file)
@@ -129,7 +129,7 @@ def test_where_offline_fails_too_nothing_is_logged(tmp_path, online, impatient, 
     assert "`thinwire track`" in line
 
 
-def test_a_server_that_goes_away_is_one_line(tmp_path, stub, online, monkeypatch, capfd):
+def test_a_server_that_disappears_is_one_line(tmp_path, stub, online, monkeypatch, capfd):
     settings = wandb.Settings
 
     def hurried(**given):
@@ -146,7 +146,7 @@ def test_a_server_that_goes_away_is_one_line(tmp_path, stub, online, monkeypatch
     assert "not all of this run is in W&B" in line
 
 
-def test_what_is_logged_wrongly_never_reaches_the_run(tmp_path, stub, online, capfd):
+def test_a_failure_while_logging_never_affects_the_run(tmp_path, stub, online, capfd):
     with Live(CELL, "inprocess", tmp_path) as live:
         live.log([{"step": 1}])  # no row of a curve
         live.log(ROWS)
@@ -154,7 +154,7 @@ def test_what_is_logged_wrongly_never_reaches_the_run(tmp_path, stub, online, ca
     assert len(capfd.readouterr().err.splitlines()) == 1
 
 
-def test_shown_or_refused_a_run_ends_as_ever(fresh, stub, monkeypatch):
+def test_a_run_ends_alike_whether_it_is_shown_or_refused(fresh, stub, monkeypatch):
     results = fresh.folder / "results"
     folder = results / "runs/tiny" / PATH
     monkeypatch.setenv("WANDB_MODE", "online")
@@ -166,7 +166,7 @@ def test_shown_or_refused_a_run_ends_as_ever(fresh, stub, monkeypatch):
         assert len(warnings_of(answer.stdout + answer.stderr)) == warnings
         curve = pd.read_parquet(folder / record.CURVE)
         curves[status] = curve[[name for name in curve.columns if not name.endswith("_seconds")]]
-        assert holding_the_canary(results) == []
+        assert containing_the_canary(results) == []
     pd.testing.assert_frame_equal(curves[200], curves[401])
     ((_, sent),) = stub.runs.items()
     rows = [{key: value for key, value in row.items() if not key.startswith("_")} for row in sent.rows]
@@ -176,7 +176,7 @@ def test_shown_or_refused_a_run_ends_as_ever(fresh, stub, monkeypatch):
     assert any(CANARY in key for key in stub.keys), "the key was in use"
 
 
-def test_an_interrupted_run_goes_on_without_a_row_twice(fresh, stub, monkeypatch):
+def test_a_resumed_run_logs_no_row_twice(fresh, stub, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "online")
     with fresh.run_held("held", HELD_PATH) as first:
         assert len(stub.runs) == 1

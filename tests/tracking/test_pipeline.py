@@ -14,7 +14,7 @@ def project(tmp_path):
     return project
 
 
-def test_the_pipeline_replays_its_runs_and_does_without_a_client(project):
+def test_the_pipeline_replays_its_runs_and_works_without_a_client(project):
     runs = project.folder / "results/wandb/thinwire-tiny"
     project.write("wandb.py", "raise ImportError('no wandb here')\n")
     answer = project.snakemake()

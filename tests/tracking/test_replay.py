@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.tracking import records
-from tests.tracking.conftest import holding_the_canary, python, warnings_of
+from tests.tracking.conftest import containing_the_canary, python, warnings_of
 from thinwire import record
 from thinwire.config.grid import cells
 from thinwire.tracking import client, names, replay, view
@@ -44,7 +44,7 @@ def sync(results, *projects):
     assert answer.returncode == 0, answer.stdout + answer.stderr
 
 
-def test_what_arrives_is_what_the_records_say(results, stub):
+def test_the_server_receives_what_the_records_have(results, stub):
     answer = track(results, "demo", OTHER.suite)
     assert answer.returncode == 0, answer.stderr
     assert answer.stderr == ""
@@ -110,7 +110,7 @@ def test_an_interrupted_replay_leaves_the_earlier_one(results, monkeypatch):
     assert not list((results / "wandb").glob("*.new"))
 
 
-def test_where_there_is_no_client_one_line_says_so(results, tmp_path):
+def test_a_missing_client_is_one_line(results, tmp_path):
     track(results, "demo")
     before = runs_in(results)
     (tmp_path / "wandb.py").write_text("raise ImportError('no wandb here')\n")
@@ -123,7 +123,7 @@ def test_where_there_is_no_client_one_line_says_so(results, tmp_path):
 
 def test_the_key_is_in_no_file(results, tmp_path):
     track(results, "demo")
-    assert holding_the_canary(tmp_path) == []
+    assert containing_the_canary(tmp_path) == []
     assert not list((results / "wandb").rglob("requirements.txt"))
     assert not [path for path in (results / "wandb").rglob("*") if path.is_symlink()]
 

@@ -27,7 +27,7 @@ def test_the_id_is_another_one_when_an_option_changes():
 
 
 @pytest.mark.parametrize("label", ["m" * 200, "a b/c:d#e?f%g", "größe"])
-def test_names_keep_to_the_limits(label):
+def test_names_stay_within_the_limits(label):
     odd = dataclasses.replace(CELL, method=dataclasses.replace(CELL.method, label=label))
     told = view.about(odd, "inprocess")
     assert all(len(told[key]) <= 128 for key in ("project", "id", "name", "group"))
@@ -36,7 +36,7 @@ def test_names_keep_to_the_limits(label):
     assert told["id"].endswith(odd.fingerprint[:8])
 
 
-def test_what_is_cut_stays_two():
+def test_names_that_are_cut_stay_different():
     one, two = names.bounded("x" * 200 + "1"), names.bounded("x" * 200 + "2")
     assert len(one) == len(two) == 128
     assert one != two
@@ -53,7 +53,7 @@ def test_options_are_flat_and_resolved():
     assert not any(isinstance(value, dict) for value in config.values())
 
 
-def test_of_an_in_process_run_no_second_is_shown():
+def test_no_seconds_of_an_in_process_run_are_shown():
     rows = curve(CELL, 2)
     cost = Cost(seconds=77.125, traffic=Traffic.sum(rows))
     for kind, timed in (("inprocess", False), ("measured", True)):

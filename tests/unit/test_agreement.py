@@ -24,7 +24,7 @@ def payload(**sizes):
     return {kind: torch.zeros(size) for kind, size in sizes.items()}
 
 
-def test_sizes_are_turned_round():
+def test_sizes_are_transposed():
     each = [payload(values=1, indices=2), payload(values=1, indices=2)]
     assert agreed(each, ragged=False) == {"values": [4, 4], "indices": [8, 8]}
     assert agreed([payload(values=1), payload(values=0)], ragged=True) == {"values": [4, 0], "sizes": [8, 8]}
@@ -49,7 +49,7 @@ def test_sizes_that_differ_must_be_declared():
         ({}, "rank 2 nothing: .* an empty tensor where there is nothing"),
     ],
 )
-def test_everybody_hands_over_the_same_kinds_in_one_order_and_of_one_type(other, told, ragged):
+def test_all_workers_pass_the_same_kinds_in_one_order_and_of_one_type(other, told, ragged):
     same = payload(values=1, indices=1)
     with pytest.raises(MethodError, match=rf"rank 0 hands over values float32\[\], .*, and {told}"):
         agreed([same, same, other], ragged)
@@ -97,7 +97,7 @@ def test_the_last_calls_are_remembered_by_number(monkeypatch):
     assert CallLog().last() == {}
 
 
-def test_the_first_difference_is_told():
+def test_the_first_difference_is_described():
     same = log(mean(1), mean(2)).last()
     other = log(mean(1), mean(3), mean(4)).last()
     assert first_difference({0: same, 1: same, 5: other}) == (
@@ -105,7 +105,7 @@ def test_the_first_difference_is_told():
     )
 
 
-def test_who_has_not_got_as_far_does_not_disagree():
+def test_a_worker_that_has_made_fewer_calls_does_not_disagree():
     assert first_difference({0: log(mean(1)).last(), 1: log(mean(1), mean(2)).last(), 2: {}}) is None
     assert first_difference({}) is None
 

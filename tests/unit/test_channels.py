@@ -89,7 +89,7 @@ def same(tensor: torch.Tensor, *numbers: float) -> bool:
 
 
 @everywhere
-def mean_is_written_into_everybodys_tensors(me):
+def the_mean_is_written_into_the_tensors_of_all_workers(me):
     tensor = torch.full((3,), float(me.rank))
     answer = me.world.mean([tensor]).wait()
     assert same(tensor, 1.5, 1.5, 1.5)
@@ -154,7 +154,7 @@ def a_mean_of_20_mb_and_smaller_ones_before_and_after(me):
 
 
 @everywhere
-def gather_gives_everybodys_payload_in_order(me):
+def gather_gives_the_payloads_of_all_workers_in_order(me):
     payload = {"values": floats(me.rank, me.rank), "indices": torch.tensor([me.rank], dtype=torch.int32)}
     gathered = me.world.gather(payload).wait()
     assert [int(payload["indices"]) for payload in gathered] == me.mates
@@ -216,7 +216,7 @@ NOT_FLAT = {
 
 
 @everywhere
-def what_would_tell_more_than_its_elements_is_refused(me):
+def payloads_that_carry_more_than_their_elements_are_refused(me):
     for words, tensor in NOT_FLAT.items():
         payload = {"values": tensor}
         for verb, call in {
@@ -235,7 +235,7 @@ def what_would_tell_more_than_its_elements_is_refused(me):
 
 
 @everywhere
-def nothing_but_elements_arrives(me):
+def only_the_elements_of_a_payload_arrive(me):
     """Whatever hangs on what was handed over."""
     strided = torch.arange(7.0)[::7]
     hung = torch.nn.Parameter(torch.ones(3))
@@ -274,14 +274,14 @@ class Speaking(Server):
 
 
 @everywhere
-def a_server_does_not_speak(me):
+def a_server_makes_no_calls(me):
     for key in me.mates:
         assert me.world.push_pull(key, {}, Speaking(me)).wait() == {}
     me.world.mean([torch.ones(1)]).wait()
 
 
 @everywhere
-def nobody_speaks_on_a_channel_that_is_shut(me):
+def a_closed_channel_refuses_calls(me):
     me.world.shut = "at night"
     calls = {
         "mean": lambda: me.world.mean([torch.ones(1)]),
@@ -309,7 +309,7 @@ def no_payload_at_all_is_legal(me):
 
 
 @everywhere
-def ragged_and_empty_payloads_travel_with_their_sizes(me):
+def ragged_and_empty_payloads_are_sent_with_their_sizes(me):
     gathered = me.world.gather({"values": torch.ones(me.rank)}, ragged=True).wait()
     assert [len(payload["values"]) for payload in gathered] == me.mates
     own, all_ = 4 * me.rank, 4 * sum(me.mates)
@@ -330,7 +330,7 @@ def ragged_payloads_of_20_mb_beside_tiny_ones(me):
 
 
 @everywhere
-def broadcasts_give_everybody_the_sources_tensors(me):
+def broadcasts_give_all_workers_the_sources_tensors(me):
     for source in me.mates:
         tensors = [
             torch.full((2, 2), float(me.rank)).t(),
@@ -405,7 +405,7 @@ def a_server_may_keep_what_was_pushed(me):
 
 
 @everywhere
-def messages_go_from_one_to_the_next_whoever_comes_first(me):
+def messages_reach_the_next_worker_in_any_order_of_calls(me):
     coming = me.world.receive((me.rank - 1) % 4)
     me.world.send({"values": floats(me.rank)}, (me.rank + 1) % 4).wait()
     assert same(coming.wait()["values"], (me.rank - 1) % 4)
@@ -442,7 +442,7 @@ def what_a_worker_sends_to_itself_costs_nothing(me):
 
 
 @everywhere
-def several_calls_may_be_under_way_at_once(me):
+def several_calls_may_be_in_flight_at_once(me):
     tensors = [floats(me.rank), floats(2 * me.rank), floats(me.rank)]
     pending = [
         me.world.mean([tensors[0]]),
@@ -474,7 +474,7 @@ def two_channels_may_be_called_in_another_order_by_each_worker(me):
 
 
 @everywhere
-def what_was_given_may_be_changed_once_it_was_waited_for(me):
+def arguments_may_be_changed_after_the_wait(me):
     """As on a network: the others read what was sent, not what it has become."""
     for ragged in (False, True):
         own = floats(me.rank, me.rank)
@@ -488,7 +488,7 @@ def what_was_given_may_be_changed_once_it_was_waited_for(me):
 
 
 @everywhere
-def answers_stay_what_they_are_when_more_is_called(me):
+def later_calls_do_not_change_earlier_answers(me):
     first = me.world.gather({"values": floats(me.rank)}).wait()
     ragged = me.world.gather({"values": floats(me.rank)}, ragged=True).wait()
     served = me.world.push_pull(1, {"values": floats(me.rank)}, Sum({})).wait()
@@ -503,7 +503,7 @@ def answers_stay_what_they_are_when_more_is_called(me):
 
 
 @everywhere
-def the_quiet_channel_meters_nothing_and_leaves_what_it_is_given(me):
+def the_quiet_channel_meters_nothing_and_leaves_its_arguments(me):
     tensor = floats(me.rank, me.rank)
     (mean,) = me.quiet.mean([tensor]).wait()
     assert same(mean, 1.5, 1.5)
@@ -515,7 +515,7 @@ def the_quiet_channel_meters_nothing_and_leaves_what_it_is_given(me):
 
 
 @everywhere
-def a_group_of_one_hands_nothing_over(me):
+def a_group_of_one_sends_nothing(me):
     channel = next((c for c in (me.node, me.across) if c.size == 1), None)
     if channel is None:
         return
@@ -533,7 +533,7 @@ def a_group_of_one_hands_nothing_over(me):
 
 
 @everywhere
-def what_is_in_flight_lands_when_it_should(me):
+def messages_in_flight_arrive_at_their_step(me):
     tensor, flight = floats(me.rank), Flight()
     flight.launch(me.world.mean([tensor]), lands=3, sent_at=1)
     assert not me.world.unclaimed
@@ -550,7 +550,7 @@ def what_is_in_flight_lands_when_it_should(me):
 
 
 @everywhere
-def sizes_that_the_other_end_cannot_know_are_counted(me):
+def sizes_that_the_receiver_cannot_know_are_metered(me):
     """8 bytes a kind, for pushes, answers and messages as for what is gathered."""
 
     class Five(Server):
@@ -647,7 +647,7 @@ def test_an_answer_that_is_not_flat_is_refused():
         World(2).together(lambda rank, c: c.push_pull(0, {}, Square({})).wait())
 
 
-def test_who_catches_that_a_call_failed_does_not_get_far():
+def test_catching_a_failed_call_does_not_help_a_worker():
     """What a refusal says of the others would be a road past the meter."""
     world = World(2)
 

@@ -96,7 +96,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_one_is_named_and_the_one_before_it_is_taken(tmp_path, damage):
+def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(tmp_path, damage):
     for step in (1, 2):
         state = {"step": step, "number": 1234, "word": "text", "t": torch.full((4,), float(step))}
         checkpoint.save(tmp_path, step, state)
@@ -108,7 +108,7 @@ def test_a_damaged_one_is_named_and_the_one_before_it_is_taken(tmp_path, damage)
     assert "\n" not in warnings[0]
 
 
-def test_one_that_cannot_be_read_is_not_taken_for_a_damaged_one(tmp_path):
+def test_an_unreadable_checkpoint_is_not_treated_as_damaged(tmp_path):
     """To leave it out would throw away what was trained."""
     checkpoint.save(tmp_path, 1, {"step": 1})
     tree = tmp_path / "000000001" / TREE
@@ -119,7 +119,7 @@ def test_one_that_cannot_be_read_is_not_taken_for_a_damaged_one(tmp_path):
 
 
 @pytest.mark.parametrize("why", ["damaged", "of other options"])
-def test_one_that_was_not_gone_on_with_does_not_push_out_the_new_ones(tmp_path, why):
+def test_a_checkpoint_that_was_not_used_does_not_displace_new_ones(tmp_path, why):
     for step in (400, 500):
         checkpoint.save(tmp_path, step, {"step": step})
         if why == "damaged":
@@ -129,7 +129,7 @@ def test_one_that_was_not_gone_on_with_does_not_push_out_the_new_ones(tmp_path, 
     assert checkpoint.sound(tmp_path, pytest.fail) == [30, 20]
 
 
-def test_nothing_there_is_none(tmp_path):
+def test_an_empty_folder_has_no_checkpoint(tmp_path):
     assert checkpoint.latest(tmp_path / "nothing", pytest.fail) is None
 
 

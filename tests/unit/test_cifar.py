@@ -163,14 +163,14 @@ def test_a_member_that_is_not_what_it_should_be_is_one_sentence(form, change, sa
     assert said in refusal(dataset, path.parent, tmp_path)
 
 
-def test_labels_that_no_class_has_are_refused(archive, tmp_path):
+def test_labels_outside_the_classes_are_refused(archive, tmp_path):
     content, _ = members("cifar10", "binary")
     content["cifar-10-batches-bin/test_batch.bin"] = archives.binary(made(2, 10)[0], [3, 10])
     dataset, path = archive("cifar10", "binary", content)
     assert "test labels reach from 3 to 10" in refusal(dataset, path.parent, tmp_path)
 
 
-def test_links_and_paths_in_an_archive_are_of_no_use_to_anybody(archive, tmp_path):
+def test_links_and_paths_in_an_archive_have_no_effect(archive, tmp_path):
     """Members are read, never unpacked: a link is no member, a path is only a name."""
     content, (train, _) = members("cifar10", "binary")
     dataset, path = archive("cifar10", "binary", {f"../../{name}": c for name, c in content.items()})
@@ -187,7 +187,7 @@ def test_links_and_paths_in_an_archive_are_of_no_use_to_anybody(archive, tmp_pat
     assert sorted(tmp_path.parent.rglob("*")) == before
 
 
-def test_without_the_files_it_says_what_to_put_where(tmp_path):
+def test_missing_files_are_named_with_the_place_to_put_them(tmp_path):
     for name in ("cifar10", "cifar100"):
         dataset = plugins.get("dataset", name).load()()
         said = refusal(dataset, tmp_path, tmp_path)

@@ -43,7 +43,7 @@ def test_the_share_is_rounded_up(density, numel, expected):
 @pytest.mark.parametrize("how", select.SELECT)
 @pytest.mark.parametrize("numel", [1, 10, 999, 5000, 200_000])
 @pytest.mark.parametrize("density", [1e-4, 0.01, 0.3, 1.0])
-def test_positions_rise_are_there_and_are_at_most_k(how, numel, density):
+def test_positions_increase_are_valid_and_are_at_most_k(how, numel, density):
     k = select.count(density, numel)
     chosen = select.SELECT[how](row(numel), k, generator())
     assert chosen.dtype == torch.int64
@@ -79,7 +79,7 @@ def test_exact_is_exact_where_the_sample_misleads_too(numel, density, shape):
 
 @pytest.mark.parametrize("how", ["exact", "sampled"])
 @pytest.mark.parametrize("seed", range(20))
-def test_those_chosen_are_larger_than_those_left(how, seed):
+def test_chosen_entries_are_larger_than_the_others(how, seed):
     """Also where more lie above the sampled threshold than may travel: the first ones would not do."""
     here = row(50_000, seed)
     chosen = select.SELECT[how](here, 50, generator(seed))
@@ -134,7 +134,7 @@ def test_the_stride_of_a_sample_divides_no_length_of_rows(numel, density):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_at_least_eight_tenths_of_k_travel_where_few_entries_are_far_larger_than_the_others(seed):
+def test_at_least_80_percent_of_k_are_sent_if_few_entries_are_far_larger(seed):
     """A sample can take the few for more than they are, and no lowering gets down to the others."""
     numel, k = 60_000, 60
     here = row(numel, seed)
@@ -154,7 +154,7 @@ def test_equal_entries_send_exactly_k(how):
     assert len(select.SELECT[how](torch.ones(100_000), 100, generator())) == 100
 
 
-def test_zeros_never_travel_above_a_sampled_threshold():
+def test_zeros_are_never_sent_above_a_sampled_threshold():
     assert len(select.sampled(torch.zeros(100_000), 100, generator())) == 0
     mostly = torch.zeros(100_000)
     mostly[::20_000] = 1.0
@@ -216,7 +216,7 @@ def test_a_bitmap_is_cheaper_than_int32_above_one_in_32():
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("how", select.SELECT)
 @pytest.mark.parametrize("density", [1e-6, 0.01, 0.1, 1.0])
-def test_what_is_taken_and_what_stays_are_what_was_there(encoding, how, density):
+def test_sent_and_remaining_entries_add_up_to_the_tensor(encoding, how, density):
     here, before = tensors(), tensors()
     chosen = sparse.choose(here, density, select.SELECT[how], generator())
     payload = sparse.take(here, chosen, encoding)

@@ -51,7 +51,7 @@ def test_digits_are_all_there_and_no_test_image_is_trained_on(digits_folder):
     assert float(shares.max()) < 0.31
 
 
-def test_the_manifest_tells_mean_and_deviation_of_the_training_images(digits_folder):
+def test_the_manifest_has_mean_and_deviation_of_the_training_images(digits_folder):
     data = arrays.load(*digits_folder)
     pixels = data.train_images.double()
     assert data.mean[0] == pytest.approx(float(pixels.mean()))
@@ -267,7 +267,7 @@ def served(monkeypatch):
     server.server_close()
 
 
-def test_a_download_goes_on_where_the_connection_broke(served, tmp_path):
+def test_a_download_resumes_where_the_connection_broke(served, tmp_path):
     target = tmp_path / "folder" / "file"
     download(served(5000), target, otherwise="")
     assert target.read_bytes() == CONTENT
@@ -275,13 +275,13 @@ def test_a_download_goes_on_where_the_connection_broke(served, tmp_path):
     download("http://127.0.0.1:1/file", target, otherwise="")  # it is there: nobody is asked
 
 
-def test_a_connection_that_breaks_again_and_again_gets_there(served, tmp_path):
+def test_a_download_finishes_over_a_connection_that_keeps_breaking(served, tmp_path):
     download(served(*[9000] * 8), tmp_path / "file", otherwise="")
     assert (tmp_path / "file").read_bytes() == CONTENT
     assert len(Server.ranges) == 9
 
 
-def test_a_server_that_sends_nothing_is_given_up(served, tmp_path):
+def test_a_server_that_sends_nothing_is_abandoned(served, tmp_path):
     with pytest.raises(UserError, match=r"cannot be fetched \(.*\): put it there"):
         download(served(*[0] * 9), tmp_path / "file", otherwise="put it there")
     assert len(Server.ranges) == 3
@@ -305,7 +305,7 @@ def test_a_slow_server_is_waited_for(served, tmp_path, monkeypatch):
     assert (tmp_path / "file").read_bytes() == CONTENT
 
 
-def test_a_server_that_falls_silent_is_left(served, tmp_path, monkeypatch):
+def test_a_server_that_stops_sending_is_abandoned(served, tmp_path, monkeypatch):
     monkeypatch.setattr(fetching, "TIMEOUT_SECONDS", 0.2)
     speaks = threading.Event()
     try:

@@ -71,7 +71,7 @@ def laid(tmp_path, place, made=None):
 
 @pytest.mark.parametrize("form", ["folder", "zip", "tar", "tar.gz"])
 @pytest.mark.parametrize("prefix", ["", "imagenet-mini/"])
-def test_a_tree_is_laid_out_from_whatever_it_is_in(form, prefix, tmp_path):
+def test_a_tree_is_laid_out_from_a_folder_or_any_archive(form, prefix, tmp_path):
     noise = {"train/readme.txt": b"?", "train/n01/._n01.JPEG": b"?", "val/n01/notes.txt": b"?"}
     place = put(tmp_path / "place", form, FILES | noise, prefix)
     data = laid(tmp_path, place)
@@ -110,7 +110,7 @@ def test_the_users_folder_may_be_a_hidden_one(prefix, tmp_path):
     assert len(data.train_images) == 10
 
 
-def test_the_middle_is_cut_out_and_nothing_is_squeezed(tmp_path):
+def test_the_middle_is_cropped_without_distortion(tmp_path):
     """A wide picture: red to the left, green in the middle, blue to the right."""
     wide = np.zeros((20, 60, 3), np.uint8)
     for i in range(3):
@@ -127,7 +127,7 @@ def test_the_middle_is_cut_out_and_nothing_is_squeezed(tmp_path):
     assert grey.unique().tolist() == [77]  # grey becomes colour, and is made larger
 
 
-def test_an_interrupted_decoding_goes_on_where_it_was(tmp_path, monkeypatch):
+def test_an_interrupted_decoding_resumes_where_it_stopped(tmp_path, monkeypatch):
     monkeypatch.setattr(decode, "_CHUNK", 2)
     monkeypatch.setattr(decode, "_IMAGES_BETWEEN_NOTES", 2)
     place = put(tmp_path / "place", "tar")
@@ -160,7 +160,7 @@ def test_an_interrupted_decoding_goes_on_where_it_was(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("write", range(4))
-def test_whatever_write_it_is_that_fails_no_image_stays_black(write, tmp_path, monkeypatch):
+def test_no_image_stays_black_whichever_write_fails(write, tmp_path, monkeypatch):
     """Twice, because the second time there are files of the first one."""
     monkeypatch.setattr(decode, "_CHUNK", 2)
     monkeypatch.setattr(decode, "_IMAGES_BETWEEN_NOTES", 2)
@@ -208,7 +208,7 @@ def test_files_that_were_replaced_by_others_of_the_same_size_are_decoded_again(t
 
 
 @pytest.mark.parametrize("left", [b"", b"[]", b"{}", b'{"done": "x"}', b"[" * 100_000, b"\xff"], ids=range(6))
-def test_a_note_that_was_cut_short_is_no_note(left, tmp_path):
+def test_a_truncated_note_is_ignored(left, tmp_path):
     scratch = tmp_path / "download" / "scratch"
     scratch.mkdir(parents=True)
     for name in ("train.json", "train.npy", "train.sha256.npy"):
@@ -534,7 +534,7 @@ def test_a_name_with_a_line_break_is_refused_in_one_line(tmp_path):
     assert "\n" not in said
 
 
-def test_a_picture_as_thin_as_a_thread_takes_no_more_room_than_another(tmp_path):
+def test_a_very_thin_picture_takes_no_more_memory_than_another(tmp_path):
     thin = io.BytesIO()
     Image.new("RGB", (1, 300_000), (5, 6, 7)).save(thin, "PNG")
     place = put(tmp_path / "place", "zip", FILES | {"train/n01/thin.png": thin.getvalue()})
@@ -543,7 +543,7 @@ def test_a_picture_as_thin_as_a_thread_takes_no_more_room_than_another(tmp_path)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kB
 
 
-def test_no_decoder_but_those_of_jpeg_and_png_is_asked(tmp_path, monkeypatch):
+def test_only_the_decoders_of_jpeg_and_png_are_used(tmp_path, monkeypatch):
     """Pillow hands PostScript to a program that executes it."""
     ran = tmp_path / "ran"
     (tmp_path / "bin").mkdir()
@@ -687,7 +687,7 @@ def test_a_folder_without_a_tree_is_one_sentence(content, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["imagenet_mini", "imagenet1k", "imagenette"])
-def test_without_the_data_it_says_what_to_get_from_where_on_which_terms(name, tmp_path):
+def test_missing_data_are_named_with_their_source_and_terms(name, tmp_path):
     made = plugins.get("dataset", name).load()()
     said = refusal(tmp_path, None, made)
     for part in (made.source, "get", "--from", "folder"):

@@ -22,7 +22,7 @@ def tensors(seed=0):
 
 
 @pytest.mark.parametrize("inside", [True, False])
-def test_it_is_its_reference_with_a_changing_rate(inside):
+def test_it_equals_its_reference_with_a_changing_rate(inside):
     params, optimizer = made(tensors(), lr_inside_momentum=inside)
     reference = Reference(0.9, 0.01, 0.02, inside)
     expected = [tensor.numpy() for tensor in tensors()]
@@ -62,7 +62,7 @@ def test_the_first_step_is_no_longer_than_rate_times_trust_times_weight():
         assert change.norm() <= 0.1 * 0.02 * weight.norm() * (1 + 1e-12)
 
 
-def test_where_a_norm_is_zero_the_ratio_is_one():
+def test_the_ratio_is_one_if_a_norm_is_zero():
     params, optimizer = made([torch.zeros(2, 2)])
     params[0].grad = torch.ones(2, 2)
     optimizer.step()

@@ -187,7 +187,7 @@ def test_every_change_is_found_by_every_reader(results, reader, name):
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_what_was_not_changed_is_read(results, reader, monkeypatch):
+def test_an_unchanged_record_is_read(results, reader, monkeypatch):
     """Also where it was only set out in another way, or copied."""
     monkeypatch.setattr(replay, "_replay", lambda *_: (results / "wandb").mkdir(exist_ok=True))
     monkeypatch.setattr(replay, "publish", lambda *_: None)
@@ -256,7 +256,7 @@ COLLECTED = {
 
 
 @pytest.mark.parametrize("name", COLLECTED)
-def test_a_report_is_of_what_was_collected(results, name):
+def test_a_report_needs_the_collected_files_unchanged(results, name):
     collects(results)
     file, change = COLLECTED[name]
     path = results / file

@@ -67,7 +67,7 @@ def test_a_header_has_room_for_every_kind():
     assert [len(tensor) for tensor in message.unpack(header, body).values()] == list(range(len(KINDS)))
 
 
-def test_what_lies_between_the_tensors_tells_nothing():
+def test_the_bytes_between_tensors_are_always_zero():
     payload = {"control": torch.ones(3, dtype=torch.bool), "values": torch.ones(1)}
     _, body = message.pack(payload, ragged=False)
     assert body.tolist()[3:8] == [0] * 5
@@ -91,7 +91,7 @@ def test_tensors_end_to_end_come_back_in_their_shapes(seed):
         assert torch.equal(part, tensor)
 
 
-def test_a_pool_gives_again_what_it_was_given_back():
+def test_a_pool_reuses_what_was_returned_to_it():
     pool, like = flatten.Pool(), [torch.zeros(2), torch.zeros(3)]
     first = pool.take(like)
     second = pool.take(like)

@@ -81,7 +81,7 @@ def progress(folder):
     return identity
 
 
-def test_an_interrupted_preparation_is_gone_on_with(tmp_path, capsys):
+def test_an_interrupted_preparation_is_resumed(tmp_path, capsys):
     folder = tmp_path / "preparing"
     identity = progress(folder)
     assert preparation._resume(folder, identity) == SPENT
@@ -102,7 +102,7 @@ PROGRESS = {
 
 
 @pytest.mark.parametrize("change", PROGRESS)
-def test_one_whose_progress_is_damaged_begins_again(tmp_path, capsys, change):
+def test_a_preparation_with_damaged_progress_starts_again(tmp_path, capsys, change):
     folder = tmp_path / "preparing"
     identity = progress(folder)
     PROGRESS[change](folder / "progress.json")

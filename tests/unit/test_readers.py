@@ -50,7 +50,7 @@ def cost(way, count, path, epoch=0):
     return total
 
 
-def test_bytes_and_seeks_are_what_each_way_asks_for(file):
+def test_bytes_and_seeks_are_those_of_each_way(file):
     path, content = file
     bytes_read, seeks = cost("contiguous", 4, path)
     assert bytes_read == content.nbytes
@@ -64,7 +64,7 @@ def test_bytes_and_seeks_are_what_each_way_asks_for(file):
     assert seeks > 0.98 * RECORDS
 
 
-def test_a_chunk_may_go_on_where_the_last_one_ended(file):
+def test_a_chunk_may_begin_where_the_last_one_ended(file):
     path, _ = file
     records = readers.RecordFile(path)
     records.read(readers.Load([(0, 10), (10, 20), (5, 6)], np.array([12, 3, 5])))
@@ -119,7 +119,7 @@ def test_training_reads_contiguously_where_the_recipe_says_so():
             assert numbers == list(range(30 * own, 30 * own + 30))
 
 
-def test_any_step_can_be_asked_for_whatever_came_before():
+def test_any_step_can_be_read_in_any_order():
     run, other = batches(4, 5, "contiguous"), batches(4, 5, "contiguous")
     expected = run.at(7)
     for step in (2, 11, 7):

@@ -47,7 +47,7 @@ def test_the_rate_is_scaled_to_the_batch():
     assert rates(workers=8, **per_run)[0] == pytest.approx(0.025)
 
 
-def test_streams_are_told_apart_by_every_part_of_their_name():
+def test_streams_differ_in_every_part_of_their_name():
     names = [("a", 1), ("a", "1"), ("a1",), ("a", 1, 0), ("b", 1)]
     assert len({seeds.derive(*name) for name in names}) == len(names)
     assert len({seeds.at_step(seed, step) for seed in range(30) for step in range(30)}) == 900

@@ -47,7 +47,7 @@ exec(compile("def engine(): open('/nonexistent/file')", str(ROOT / "thinwire/eng
         ("import torch\ntorch.empty(2**50)", None),
     ],
 )
-def test_who_is_to_blame(code, blamed):
+def test_the_party_at_fault_is_found(code, blamed):
     error = raised_in("methods", code, full=full, engine=ENGINE["engine"])
     told = plugins.blame(error)
     if blamed is None:
@@ -63,7 +63,7 @@ def test_who_is_to_blame(code, blamed):
 @pytest.mark.parametrize(
     "code", ["raise SystemExit(1)", "raise KeyboardInterrupt", "raise OSError(2, 'gone')"]
 )
-def test_without_a_plug_in_nobody_asks_for_an_end(code):
+def test_without_a_plug_in_a_failure_does_not_end_the_run(code):
     assert plugins.blame(raised_in("tests", code)) is None
 
 
@@ -86,7 +86,7 @@ def test_what_torch_says_without_a_plug_in_is_the_runs_own_failure():
         CannotWrite("full"),
     ],
 )
-def test_a_shortage_is_known_in_everybodys_words(error):
+def test_a_shortage_is_recognised_in_all_its_messages(error):
     assert shortage(error) is not None
 
 
@@ -125,7 +125,7 @@ OUTPUT = "from thinwire.cli.output import ignore_lost_output\nimport os, sys\nig
         ("os.close(2); print('x', file=sys.stderr)", "> /dev/full"),
     ],
 )
-def test_output_never_decides_how_a_process_ends(code, redirection):
+def test_broken_output_never_changes_the_exit_code(code, redirection):
     script = f'{sys.executable} -c "$CODE" {redirection}; exit ${{PIPESTATUS[0]}}'
     answer = subprocess.run(
         ["bash", "-c", script],

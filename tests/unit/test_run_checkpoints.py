@@ -36,7 +36,7 @@ def resumed(folder):
     return trainer.loaded, "\n".join(log)
 
 
-def test_it_goes_on_from_the_newest(folder):
+def test_it_resumes_from_the_newest(folder):
     loaded, log = resumed(folder)
     assert loaded == {"step": 2}
     assert log == ""
@@ -51,7 +51,7 @@ def test_a_damaged_one_is_left_out_with_a_warning(folder):
 
 
 @pytest.mark.parametrize("state", [None, [1, 2], {}, {"identity": {"fingerprint": "4567"}}, {"identity": 3}])
-def test_one_of_something_else_is_not_gone_on_with(folder, state):
+def test_a_checkpoint_of_something_else_is_not_used(folder, state):
     checkpoint.save(folder, 3, state)
     loaded, log = resumed(folder)
     assert loaded is None

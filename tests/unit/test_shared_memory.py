@@ -62,7 +62,7 @@ def killed_in_the_middle():
     raise lost.value
 
 
-def test_the_others_hear_at_once_of_a_worker_that_was_killed():
+def test_a_killed_worker_is_noticed_at_once():
     """By the end of its pipe, and not by an alarm or a time limit."""
     with pytest.raises(processes.Failed) as failed:
         processes.run(killed_in_the_middle, WORKERS)
@@ -79,7 +79,7 @@ def no_memory():
     return str(refused.value)
 
 
-def test_too_few_open_files_are_said_in_a_sentence():
+def test_too_few_open_files_are_one_sentence():
     for sentence in processes.run(no_memory, WORKERS):
         assert sentence == "no memory can be shared by the workers of this node (Too many open files)"
 

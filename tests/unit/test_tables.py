@@ -148,7 +148,7 @@ def test_bytes_of_a_preparation_count_where_bytes_are_shown(drawn):
     assert [[32, 61], [34, 71], [36, 81]] in against_bytes
     assert [[20, 61], [40, 71], [60, 81]] in against_bytes
     for figure in kept.values():
-        assert "what thin prepared before is counted in bytes and in no epoch" in figure["texts"][-1]
+        assert "the preparation of thin is counted in bytes, but not in epochs" in figure["texts"][-1]
 
 
 def test_a_figure_says_what_it_shows_and_how_it_came_about(drawn):
@@ -176,7 +176,7 @@ def test_a_seed_that_did_not_end_is_in_no_line_and_the_figure_says_so(drawn):
     assert "1 runs that did not end are left out" in kept["accuracy_over_epochs"]["texts"][-1]
 
 
-def test_what_a_preparation_sent_stands_apart():
+def test_the_bytes_of_a_preparation_have_columns_of_their_own():
     cost = {"preparation_payload_push_bytes": 3e6, "preparation_payload_pull_bytes": 2e6}
     cost["preparation_seconds"] = 12.3
     table = rows_of(run("ssgd", 0), run("thin", 0, bytes_=(0, 0, 0, 0), **cost)).reset_index()
@@ -193,7 +193,7 @@ def test_what_a_preparation_sent_stands_apart():
     assert "| total with prepared less, % " in text
 
 
-def test_epochs_stand_in_the_table_where_they_differ():
+def test_the_table_has_epochs_if_they_differ():
     """A method that jumps says how many epochs its own stand for."""
     alike = tables.markdown(rows_of(run("ssgd", 0), run("thin", 0)).reset_index(), ABOUT)
     assert "epochs" not in alike
@@ -202,7 +202,7 @@ def test_epochs_stand_in_the_table_where_they_differ():
     assert "| 12        |" in text
     assert "| 12 for 22 |" in text
     assert "| 6         |" in text
-    assert "Epochs: as many as were trained" in text
+    assert "Epochs: the number that was trained" in text
 
 
 @pytest.mark.parametrize("label", ["NA", "null", "1", "1e3"])
@@ -232,7 +232,7 @@ def test_measured_runs_have_seconds_and_a_speed_up_over_the_baseline():
     assert "2.50" in text
 
 
-def test_runs_that_crowd_a_machine_have_no_seconds_and_the_table_says_why():
+def test_runs_on_crowded_machines_have_no_seconds_and_the_table_says_why():
     crowded = {"kind": "measured", "no_time_because": "4 workers shared 2 cores of a"}
     text = tables.markdown(rows_of(run("ssgd", 0, **crowded)).reset_index(), ABOUT)
     assert "training, s" not in text

@@ -151,7 +151,7 @@ def test_weights_that_are_not_finite_are_not_shipped():
     assert caught.value.step == 5
 
 
-def test_a_method_that_chokes_on_a_nan_has_diverged_not_failed():
+def test_a_method_that_raises_on_a_nan_has_diverged_not_failed():
     class Chokes(Explodes):
         def sync_gradients(self):
             if self.run.step > 4:
@@ -211,7 +211,7 @@ def test_the_epochs_loss_is_everybodys_mean_and_its_bytes_are_metered():
     assert row[1].payload_push == 3 * 4
 
 
-def test_the_parameters_tell_their_kinds_and_places():
+def test_the_parameters_know_their_kinds_and_indices():
     run = small.trainer(small.task(1), thinwire.Method)
     kinds = [(p.name, p.kind) for p in run.workers[0].run.params]
     assert kinds == [
@@ -248,7 +248,7 @@ def test_an_answer_that_nobody_waits_for_is_refused():
     refuses(Forgets, r"worker 0 neither waited for mean\(values")
 
 
-def test_a_call_that_not_all_make_is_refused():
+def test_a_call_that_some_workers_do_not_make_is_refused():
     class Leaves(thinwire.Method):
         def sync_gradients(self):
             if self.run.world.rank == 0:

@@ -44,14 +44,14 @@ def test_the_plan_of_the_paper_needs_no_slurm(snakemake):
     assert re.search(r"measure_paper +135\n", answer.stdout + answer.stderr)
 
 
-def test_a_machine_without_slurm_is_said_in_a_sentence(snakemake):
+def test_a_machine_without_slurm_is_one_sentence(snakemake):
     refused = snakemake("--config", "suites=tiny")
     assert refused.returncode == 1
     assert "thinwire: there is no Slurm here (sbatch is not found)" in refused.stderr
     assert "Traceback" not in refused.stderr
 
 
-def test_a_profile_without_an_account_is_said_before_anything_is_made(snakemake, project):
+def test_a_profile_without_an_account_is_reported_before_any_job(snakemake, project):
     refused = snakemake("--config", "suites=tiny", programs=("sbatch",))
     assert refused.returncode == 1
     assert "thinwire: slurm/config.yaml names no slurm_account: write yours there" in refused.stderr

@@ -50,7 +50,7 @@ def summary(project):
 
 
 @pytest.mark.parametrize("method", EXPECTED)
-def test_every_end_is_a_result_with_its_reason(summary, method):
+def test_every_outcome_is_a_result_with_its_reason(summary, method):
     status, reason = EXPECTED[method]
     assert summary.status[method] == status
     assert reason in str(summary.reason[method])
@@ -62,7 +62,7 @@ def test_the_table_shows_them(project, summary):
         assert part in text
 
 
-def test_a_suite_without_a_single_result_has_its_table_all_the_same(project, summary):
+def test_a_suite_without_any_result_still_has_its_table(project, summary):
     project.suite("nothing", "{raises: , skips: }", more="baseline: raises\n")
     answer = project.snakemake(suite="nothing")
     assert answer.returncode == 0, answer.stderr
@@ -91,7 +91,7 @@ def run(project, results, suite="held", method="held"):
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_an_interrupted_run_goes_on_to_the_same_curve(project, held, how):
+def test_an_interrupted_run_resumes_to_the_same_curve(project, held, how):
     whole, broken = f"whole-{how.name}", f"broken-{how.name}"
     for results in (whole, broken):
         assert project.python("thinwire", "data", "digits", "--results", results).returncode == 0
@@ -109,7 +109,7 @@ def test_an_interrupted_run_goes_on_to_the_same_curve(project, held, how):
     pd.testing.assert_frame_equal(curve(project, whole), curve(project, broken), check_exact=True)
 
 
-def test_a_pipeline_that_was_killed_is_started_again(project, held):
+def test_a_killed_pipeline_can_be_started_again(project, held):
     project.suite("killed", "{ssgd: , held: }", HELD_EPOCHS)
     project.killed("killed")
     again = project.snakemake(suite="killed")
@@ -140,7 +140,7 @@ def test_two_runs_of_one_cell_do_not_disturb_each_other(project, held):
     assert len(list((project.folder / "twice").rglob("run.json"))) == 1
 
 
-def test_a_checkpoint_of_other_data_is_not_gone_on_with(project, held):
+def test_a_checkpoint_of_other_data_is_not_used(project, held):
     assert project.python("thinwire", "data", "digits", "--results", "moved").returncode == 0
     with project.run_held("held", held, "moved") as process:
         process.send_signal(signal.SIGTERM)
@@ -162,7 +162,7 @@ def test_a_checkpoint_of_other_data_is_not_gone_on_with(project, held):
     assert "training from the beginning" in log.read_text()
 
 
-def test_a_record_that_was_all_but_published_is_published(project):
+def test_a_record_that_lacked_only_the_rename_is_published(project):
     """Its process died between the last byte and the rename."""
     project.suite("published", "{ssgd: }")
     assert project.python("thinwire", "data", "digits", "--results", "published").returncode == 0

@@ -69,7 +69,7 @@ def suite(project):
     return project
 
 
-def test_a_pipeline_killed_while_it_prepares_goes_on(suite):
+def test_a_pipeline_killed_during_a_preparation_resumes(suite):
     suite.killed("prepared")
     results = suite.folder / "results"
     again = suite.snakemake(suite="prepared")
@@ -94,7 +94,7 @@ def test_a_pipeline_killed_while_it_prepares_goes_on(suite):
         assert runs.reason[method].str.contains(reason).all()
 
 
-def test_its_cost_stands_in_every_run_that_uses_it(suite):
+def test_every_run_that_uses_a_preparation_has_its_cost(suite):
     results = suite.folder / "results"
     prepared = json.loads((results / "prepared/prepared/digits/cnn/prepares/seed0/prepared.json").read_text())
     sent = prepared["cost"]["traffic"]["payload_push_bytes"]
@@ -126,7 +126,7 @@ def test_only_what_changed_is_prepared_again(suite):
     suite.write("models/lenet.py", model)
 
 
-def test_what_is_prepared_already_is_not_prepared_again(suite):
+def test_a_finished_preparation_is_not_repeated(suite):
     path = suite.folder / "results/prepared/prepared/digits/cnn/prepares/seed0/prepared.json"
     before = path.read_text()
     answer = suite.python("thinwire", "prepare", "prepared", "digits/cnn/prepares/seed0")
@@ -134,7 +134,7 @@ def test_what_is_prepared_already_is_not_prepared_again(suite):
     assert path.read_text() == before
 
 
-def test_what_was_all_but_published_is_published(suite):
+def test_a_preparation_that_lacked_only_the_rename_is_published(suite):
     """Its process died between the last byte and the rename."""
     results = suite.folder / "results"
     target = results / "prepared/prepared/digits/cnn/prepares/seed0"
@@ -161,7 +161,7 @@ def test_entries_with_other_epochs_share_only_where_the_method_says_so(suite):
     suite.write("methods/prepares.py", text)
 
 
-def test_a_changed_file_is_not_what_was_prepared(suite):
+def test_a_changed_file_of_a_preparation_is_refused(suite):
     path = suite.folder / "results/prepared/prepared/digits/cnn/prepares/seed0/weights.safetensors"
     content = path.read_bytes()
     for changed in (content[:-1] + bytes([content[-1] ^ 1]), None):
@@ -207,7 +207,7 @@ def test_bad_input_is_one_sentence(suite):
     (folder / "prepared.json").write_text(sound)
 
 
-def test_a_cell_that_cannot_be_is_skipped_without_a_preparation(suite):
+def test_a_skipped_cell_prepares_nothing(suite):
     suite.suite("normed", "{ssgd: , mp2: }")
     text = (suite.folder / "config/normed.yaml").read_text()
     model = "models: {resnet: {options: {depth: 8, width: 2}}}"

@@ -1,1 +1,1 @@
-"""Arrays on disk, samplers, augmentation."""
+"""Data sets as arrays on disk, the order in which workers read them, and augmentation."""

@@ -8,16 +8,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-# Least and largest quotient of width and height of a crop that is resized (Szegedy et al., arXiv 1409.4842).
+# Least and largest ratio of width to height of a crop that is resized (Szegedy et al., arXiv 1409.4842).
 _RATIOS = (3 / 4, 4 / 3)
 
 
 @dataclass(frozen=True)
 class Augment:
-    """What is done to training images: crops, and half of them flipped left to right."""
+    """How training images are augmented: cropped, and half of them flipped left to right."""
 
-    pad: int = 0  # pixels of zeros around an image, from which a crop of its size is taken
-    least_area: float | None = None  # crops of this share of the area and more, resized to the whole
+    pad: int = 0  # pixels of zeros put around an image before a crop of the original size is taken
+    least_area: float | None = None  # least share of the area that a crop has; it is resized to the original
     flip: bool = False
 
     def __post_init__(self) -> None:
@@ -25,11 +25,11 @@ class Augment:
             raise ValueError("pad and least_area are two ways to crop: choose one")
 
     def __bool__(self) -> bool:
-        """Does it do anything?"""
+        """Whether it changes anything."""
         return bool(self.pad or self.least_area or self.flip)
 
     def __call__(self, images: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
-        """Augment bytes [N, C, H, W]; each of the streams (on the CPU) serves an equal share of them."""
+        """Augment bytes [N, C, H, W]; each random stream (on the CPU) serves an equal share of the images."""
         share = len(images) // len(streams)
         if self.least_area:
             drawn = torch.cat([torch.rand(4, share, generator=g) for g in streams], dim=1)
@@ -48,12 +48,12 @@ class Augment:
 def _resized_crop(images: Tensor, drawn: Tensor, least_area: float) -> Tensor:
     """Cut a window out of each image and stretch it to the image's size, bilinearly.
 
-    One call an image: torch's kernel for bytes is three times as fast as `grid_sample` of them all.
+    Each image has its own call: torch's kernel for bytes is three times as fast as one `grid_sample` for all.
 
     Args:
         images: bytes [N, C, H, W].
-        drawn: four numbers of each image [4, N] in 0..1: for area, ratio of the sides, and place.
-        least_area: least share of the image's area; a window that would be too long on one side is cut there.
+        drawn: four random numbers in 0..1 for each image [4, N]: area, ratio of the sides, and two for place.
+        least_area: least share of the image's area. A window longer than the image is shortened to it.
     """
     low, high = (math.log(ratio) for ratio in _RATIOS)
     area = least_area + (1 - least_area) * drawn[0]
@@ -65,7 +65,7 @@ def _resized_crop(images: Tensor, drawn: Tensor, least_area: float) -> Tensor:
     top = ((height - down + 1) * drawn[3]).floor()
     places = torch.stack([top, top + down, left, left + across]).int().T.tolist()
     windows = [image[None, :, y0:y1, x0:x1] for image, (y0, y1, x0, x1) in zip(images, places)]
-    if images.is_cuda:  # whose kernel knows no bytes
+    if images.is_cuda:  # the kernel for GPUs does not take bytes
         windows = [window.float() for window in windows]
     whole = [functional.interpolate(window, (height, width), mode="bilinear") for window in windows]
     return torch.cat(whole).round().to(torch.uint8) if images.is_cuda else torch.cat(whole)

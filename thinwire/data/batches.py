@@ -17,11 +17,11 @@ from thinwire.errors import UserError
 class Batches:
     """The training batches of the workers.
 
-    An epoch is one seeded permutation of the training set, cut into global batches (what is left over
-    at the end is dropped); worker w takes the w-th part of each. So W workers with b images each see
-    the images that one worker with W b would see.
+    An epoch is one seeded permutation of the training set, cut into global batches. The rest at the end is
+    dropped. Worker w takes the w-th part of each global batch. So W workers with b images each see the same
+    images as one worker with W b images.
 
-    With contiguous reading each worker takes its images in the order of a reader, see `readers`.
+    With contiguous reading, each worker takes its images in the order of a reader; see `readers`.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Batches:
         reading: str = "random",
         ranks: Sequence[int] | None = None,
     ) -> None:
-        """Batches for the workers `ranks`, or for all."""
+        """Batches for the workers `ranks`, or for all workers."""
         self._device = device
         self._images = data.train_images if _is_too_large(data, device) else data.train_images.to(device)
         self._labels = data.train_labels.to(device)
@@ -61,9 +61,9 @@ class Batches:
             )
 
     def at(self, step: int) -> list[tuple[Tensor, Tensor]]:
-        """Images [b, C, H, W], normalised, and labels [b] of each of the workers at this step.
+        """For each of the workers at this step: normalised images [b, C, H, W] and labels [b].
 
-        With mixup the labels are shares of the classes [b, classes].
+        With mixup, the labels are shares of the classes [b, classes].
         """
         epoch, place = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
@@ -89,12 +89,12 @@ class Batches:
         return [mixup(*own, self._classes, self._mixup, g) for own, g in zip(batches, self._generators)]
 
     def _random(self, epoch: int) -> Tensor:
-        """One permutation of all images."""
+        """The order of an epoch: one permutation of all images."""
         generator = torch.Generator().manual_seed(self._order_stream.at(epoch))
         return torch.randperm(len(self._images), generator=generator)
 
     def _contiguous(self, epoch: int) -> Tensor:
-        """Each worker reads a range of its own; here batch after batch, as the steps take them."""
+        """The order of an epoch in which each worker reads a range of its own."""
         share, own = self._batch // self._workers, []
         records = len(self._images)
         chunk = readers.chunk_size(records, self._workers)
@@ -108,7 +108,7 @@ class Batches:
 
 
 def _is_too_large(data: Data, device: torch.device) -> bool:
-    """Would the training images take more than a quarter of a GPU's free memory? Then they stay outside."""
+    """Whether the training images, if put there, would take more than a quarter of a GPU's free memory."""
     if device.type != "cuda":
         return False
     free, _ = torch.cuda.mem_get_info(device)
@@ -116,7 +116,7 @@ def _is_too_large(data: Data, device: torch.device) -> bool:
 
 
 class Normalise:
-    """Bytes to floating point with mean 0 and standard deviation 1 over the training set."""
+    """Turns bytes into floating-point numbers with mean 0 and standard deviation 1 over the training set."""
 
     def __init__(self, data: Data, device: torch.device, dtype: torch.dtype) -> None:
         self._mean = torch.tensor(data.mean, dtype=dtype, device=device)[:, None, None]
@@ -129,7 +129,7 @@ class Normalise:
 def scoring_batches(
     data: Data, device: torch.device, dtype: torch.dtype, scorer: int = 0, of: int = 1, size: int = 500
 ) -> Iterator[tuple[int, Tensor, Tensor]]:
-    """Number, images and labels of every `of`-th batch of the test set, in order, normalised."""
+    """The number, normalised images and labels of every `of`-th batch of the test set, from `scorer` on."""
     normalise = Normalise(data, device, dtype)
     for batch in range(scorer, -(-len(data.test_images) // size), of):
         part = slice(batch * size, (batch + 1) * size)

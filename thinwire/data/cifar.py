@@ -1,8 +1,8 @@
-"""CIFAR's archives: found or fetched, verified before anything in them is looked at, and parsed.
+"""CIFAR's archives: found or fetched, verified before they are read, and parsed.
 
-The binary version is preferred: records of label bytes and 3,072 pixels, nothing to execute. The Python
-version holds pickles, which are read after its checksum is right, and by a reader that knows arrays and
-nothing else. Archives are read member by member; nothing is unpacked onto the disk.
+The binary version is preferred: its records are label bytes and 3,072 pixels, so nothing is executed. The
+Python version holds pickles. They are read only if the checksum is right, by a reader that accepts arrays
+and refuses everything else. Archives are read member by member; nothing is unpacked onto the disk.
 """
 
 import hashlib
@@ -34,12 +34,12 @@ class Archive(NamedTuple):
     sha256: str
     train: tuple[str, ...]  # members with training images
     test: tuple[str, ...]
-    labels: str | int  # of a binary record: which of its label bytes counts; of a pickle: the key
-    label_bytes: int = 1  # of a binary record
+    labels: str | int  # in a binary record: the index of the label byte to use; in a pickle: the key
+    label_bytes: int = 1  # label bytes of a binary record
 
 
 class Cifar(Dataset):
-    """The base of CIFAR's data sets: a subclass says how many classes there are, and names the archives."""
+    """The base of CIFAR's data sets: a subclass names the archives and gives the number of classes."""
 
     archives: ClassVar[list[Archive]]
     shape = IMAGE
@@ -54,10 +54,10 @@ class Cifar(Dataset):
 
 
 def find(archives: list[Archive], place: Path | None, downloads: Path) -> tuple[Path, Archive]:
-    """The first of the archives that is in the folder given, or was downloaded; else the first, fetched.
+    """Find an archive in `place`; without `place`, in `downloads`, into which one is fetched if needed.
 
     Raises:
-        UserError: none is there, or the one that is there is not the official file.
+        UserError: there is no archive, or the one that was found is not the official file.
     """
     for folder in [place] if place else [downloads]:
         for archive in archives:
@@ -80,7 +80,7 @@ def read(path: Path, archive: Archive) -> list[tuple[np.ndarray, np.ndarray]]:
     """Images [N, 3, 32, 32] and labels [N] of the training and of the test part.
 
     Raises:
-        UserError: a member is missing or is not what the format says.
+        UserError: a member is missing, or is not in the format.
     """
     try:
         with tarfile.open(path, "r:gz") as tar:
@@ -92,7 +92,7 @@ def read(path: Path, archive: Archive) -> list[tuple[np.ndarray, np.ndarray]]:
 
 def _verified(path: Path, archive: Archive) -> Path:
     for algorithm, expected in (("md5", archive.md5), ("sha256", archive.sha256)):
-        with path.open("rb") as file:  # never as a whole: it may be any file
+        with path.open("rb") as file:  # read in parts: the file may be any file, of any size
             digest = hashlib.file_digest(
                 file, partial(hashlib.new, algorithm, usedforsecurity=False)
             ).hexdigest()
@@ -151,12 +151,12 @@ def _pickled(content: bytes, archive: Archive) -> tuple[np.ndarray, np.ndarray] 
 
 
 class ArraysOnly(pickle.Unpickler):
-    """Reads dictionaries, lists, numbers, text and arrays; whatever else a pickle asks for is refused."""
+    """Reads pickles of dictionaries, lists, numbers, text and arrays, and refuses everything else."""
 
     _KNOWN = {  # noqa: RUF012
         ("numpy", "ndarray"): np.ndarray,
         ("numpy", "dtype"): np.dtype,
-        # What an array's pickle calls, wherever numpy keeps it now.
+        # The function that an array's pickle calls, wherever numpy keeps it now.
         ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
     }
 
@@ -164,5 +164,5 @@ class ArraysOnly(pickle.Unpickler):
         """The class or function of this name, if a pickled array needs it."""
         known = self._KNOWN.get((module, name))
         if known is None:
-            raise pickle.UnpicklingError(f"{module}.{name} does not belong into CIFAR's files")
+            raise pickle.UnpicklingError(f"{module}.{name} does not belong in CIFAR's files")
         return known

@@ -1,4 +1,4 @@
-"""Image files to arrays of bytes: decoded once, on all cores, and gone on with after an interruption."""
+"""Decodes image files into arrays of bytes: once, on all cores. An interrupted decoding can be resumed."""
 
 import hashlib
 import io
@@ -22,43 +22,43 @@ from thinwire.data.memory_budget import MemoryBudget
 from thinwire.errors import UserError
 from thinwire.files import write_json, writing
 
-# Raised when the same file would be decoded to other bytes.
+# Raise this when the same file would be decoded to other bytes.
 _VERSION = 2
-_FORMATS = ("JPEG", "PNG")  # no other decoder is ever asked: some of Pillow's start programs
-# Pillow's modes with at most 8 bits a channel: whatever has more, it would cut off at 255.
+_FORMATS = ("JPEG", "PNG")  # no other decoder is ever used, because some of Pillow's start programs
+# Pillow's modes with at most 8 bits a channel. In other modes Pillow would clip values at 255.
 _EIGHT_BITS = ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr")
 _MOST_PIXELS = 80_000_000  # of an image; ImageNet's largest has 61 million
-_CHUNK = 64  # images that one thread decodes at a time, or fewer if they are large
+_CHUNK = 64  # images that one thread decodes at a time; fewer if they are large
 _IMAGES_BETWEEN_NOTES = 1024
-# How much memory decoding takes is bounded by these two, however large the images and however many the cores.
-_WAITING_BYTES = 256 * 2**20  # files that were read, and images that are not written yet
+# These two bound the memory that decoding takes, for images of any size and any number of cores.
+_WAITING_BYTES = 256 * 2**20  # files that were read, and images that are not yet written
 _DECODING_BYTES = 2**30  # images in their full size
-# Pillow has 4 bytes for a pixel of colour, and the image as it was beside the one that it is converted to.
+# Pillow takes 4 bytes for a colour pixel, and holds the original image beside the converted one.
 _BYTES_PER_PIXEL = 8
 
 
 class Decoded(NamedTuple):
-    """Images, and the digests of what they were decoded from."""
+    """Decoded images, and the digests of their files."""
 
     images: np.ndarray  # uint8 [N, 3, size, size]
     sha256: np.ndarray  # uint8 [N, 32], of the image files
 
 
 def decode(tree: ImageTree, entries: list[Entry], rows: np.ndarray, size: int, path: Path) -> Decoded:
-    """Decode images into a file, and the digests of what they were decoded from into another.
+    """Decode images into one file, and write the digests of the image files into another.
 
-    The square in the middle is made `size` pixels wide. How far it has come is noted beside the files; what
-    is there for anything else is begun anew.
+    The square in the middle of an image is resized to `size` pixels. A note beside the files holds the
+    progress, so that the same work is resumed. Files of other work are replaced.
 
     Args:
-        tree: where the entries are.
-        entries: in the order of the tree.
-        rows: where in the file each of them goes [N].
-        size: pixels.
-        path: of the file, which ends in .npy.
+        tree: where the images are.
+        entries: the images, in the order of the tree.
+        rows: the row of the file into which each image goes [N].
+        size: width and height, in pixels.
+        path: the file with the images, which ends in .npy.
 
     Raises:
-        UserError: an image cannot be decoded, or there is no room.
+        UserError: an image cannot be decoded, or the disk is full.
     """
     note, digests = path.with_suffix(".json"), path.with_suffix(".sha256.npy")
     work = json.dumps([_VERSION, size, entries, rows.tolist()])
@@ -92,17 +92,17 @@ def decode(tree: ImageTree, entries: list[Entry], rows: np.ndarray, size: int, p
 
 
 def _done(note: Path, identity: str, shapes: dict[Path, tuple[int, ...]]) -> int:
-    """How many images of the same work are in place."""
+    """How many images of the same work are already decoded."""
     try:
         content = json.loads(note.read_text())
-        there = all(np.load(file, mmap_mode="r").shape == shape for file, shape in shapes.items())
-        return int(content["done"]) if there and content["identity"] == identity else 0
+        whole = all(np.load(file, mmap_mode="r").shape == shape for file, shape in shapes.items())
+        return int(content["done"]) if whole and content["identity"] == identity else 0
     except (OSError, EOFError, ValueError, LookupError, TypeError, RecursionError):
         return 0  # cut short or overwritten
 
 
 def _make_room(path: Path, shape: tuple[int, ...]) -> None:
-    """An array of zeros on disk, with all its room taken: a full disk is found now, and not while writing."""
+    """Make an array of zeros on disk and allocate all of it, so that a full disk shows now, not later."""
     with writing(path):
         np.lib.format.open_memmap(path, "w+", np.uint8, shape).flush()
         if hasattr(os, "posix_fallocate"):  # not on every system
@@ -113,9 +113,9 @@ def _make_room(path: Path, shape: tuple[int, ...]) -> None:
 def _in_parallel(
     tree: ImageTree, entries: list[Entry], done: int, size: int
 ) -> Generator[tuple[int, Decoded], None, None]:
-    """Chunks of decoded images with the number of their first, in order; as many ahead as there is room for.
+    """Chunks of decoded images, in order, each with the number of its first image.
 
-    Threads: Pillow decodes and resizes without the interpreter's lock.
+    Threads decode as many chunks ahead as the memory allows: Pillow works without the interpreter's lock.
     """
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     most_waiting = 2 * threads
@@ -142,9 +142,9 @@ def _in_parallel(
 
 
 def _chunks(entries: list[Entry], size: int, most_bytes: int) -> Iterator[tuple[list[Entry], int]]:
-    """Images that are decoded together, and the bytes of their files and of what is made of them.
+    """Images to decode together, and their cost: the bytes of their files and of the decoded images.
 
-    Only an image that is too large by itself makes a chunk of more than `most_bytes`.
+    A chunk costs more than `most_bytes` only if it is one image that is too large by itself.
     """
     chunk: list[Entry] = []
     cost = 0
@@ -175,23 +175,23 @@ def _decode_one(where: Path, entry: Entry, content: bytes, size: int, budget: Me
                 raise ValueError("it is animated")
             with budget.taken(image.width * image.height * _BYTES_PER_PIXEL):
                 return _square(image, size)
-    except Exception as error:  # what Pillow raises for a damaged file is whatever its parsers stumble over
-        what = str(error) or type(error).__name__
-        raise UserError(f"{where}: {entry.name} cannot be decoded ({what}): fetch it again") from None
+    except Exception as error:  # Pillow may raise any exception for a damaged file
+        why = str(error) or type(error).__name__
+        raise UserError(f"{where}: {entry.name} cannot be decoded ({why}): fetch it again") from None
 
 
 def _square(image: Image.Image, size: int) -> np.ndarray:
-    """The square in the middle [3, size, size].
+    """The square in the middle of the image, resized [3, size, size].
 
-    Transparency is left out, as torchvision does. Of 16 bits of grey the upper eight are taken, as Pillow
-    takes them of 16 bits of colour.
+    Transparency is left out, as torchvision does. Of 16-bit grey the upper eight bits are taken, as Pillow
+    does with 16-bit colour.
     """
-    image.draft("RGB", (size, size))  # JPEG: at a half, a quarter or an eighth, if that is enough
+    image.draft("RGB", (size, size))  # decodes a JPEG at 1/2, 1/4 or 1/8 of its size, if that is enough
     if image.mode.startswith("I;16"):
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     if image.mode not in _EIGHT_BITS:
         raise ValueError(f"its pixels are of the kind {image.mode}")
-    image.info.pop("transparency", None)  # Pillow would warn that it is left out
+    image.info.pop("transparency", None)  # otherwise Pillow warns that it is left out
     whole = image.convert("RGB")
     side = min(whole.size)
     left, top = (whole.width - side) // 2, (whole.height - side) // 2

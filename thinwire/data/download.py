@@ -1,4 +1,4 @@
-"""Fetching a file over HTTP: into a partial file first, taken up where it stopped."""
+"""Downloads a file over HTTP into a partial file, and continues where a broken download stopped."""
 
 import http.client
 import urllib.error
@@ -21,15 +21,15 @@ from thinwire.errors import UserError
 from thinwire.files import writing
 
 TIMEOUT_SECONDS = 30
-TRIES = 3  # in a row without a byte
+TRIES = 3  # tries in a row that brought no byte
 _BLOCK_BYTES = 2**18
 
 
 def download(url: str, target: Path, otherwise: str) -> None:
-    """Fetch `url` into `target` unless it is there; what arrived before a break is not fetched again.
+    """Download `url` to `target` unless it exists. Bytes that arrived before a break are kept.
 
     Raises:
-        UserError: it could not be fetched; `otherwise` says what to do instead.
+        UserError: the download failed; its message ends in `otherwise`, which says what to do instead.
     """
     if target.exists():
         return
@@ -45,7 +45,7 @@ def download(url: str, target: Path, otherwise: str) -> None:
             _continue(url, partial)
         except urllib.error.HTTPError as error:
             if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                partial.write_bytes(b"")  # longer than the file is: begin again
+                partial.write_bytes(b"")  # it is longer than the file: begin again
             error.close()
             reason = error
         except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
@@ -53,32 +53,32 @@ def download(url: str, target: Path, otherwise: str) -> None:
         else:
             partial.rename(target)
             return
-        # A connection that breaks again and again gets there, as long as something comes.
+        # A connection that keeps breaking is used on, as long as every try brings some bytes.
         tries = 0 if partial.stat().st_size > before else tries + 1
     raise UserError(f"{url} cannot be fetched ({reason}): {otherwise}") from None
 
 
 def _continue(url: str, partial: Path) -> None:
-    """Fetch what is missing of a partial file, showing how it goes."""
+    """Download the missing rest of a partial file, and show the progress."""
     have = partial.stat().st_size
     request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
     with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
-        # A server that does not know ranges sends everything again, with status 200.
-        goes_on = answer.status == 206
-        with _progress(partial.stem, answer.length, have if goes_on else 0) as show:
-            with partial.open("ab" if goes_on else "wb") as file:
+        # A server that does not support ranges sends the whole file again, with status 200.
+        continues = answer.status == http.HTTPStatus.PARTIAL_CONTENT
+        with _progress(partial.stem, answer.length, have if continues else 0) as show:
+            with partial.open("ab" if continues else "wb") as file:
                 while block := answer.read(_BLOCK_BYTES):
                     with writing(partial):
                         file.write(block)
                     show(len(block))
-            missing = answer.length  # what the server announced and did not send
+            missing = answer.length  # bytes that the server announced and did not send
     if missing:
         raise http.client.IncompleteRead(b"", missing)
 
 
 @contextmanager
 def _progress(name: str, length: int | None, have: int) -> Iterator[Callable[[int], None]]:
-    """A bar in a terminal; gives what to call with the bytes that have come."""
+    """Show a progress bar, if in a terminal. Yields a function to call with the number of new bytes."""
     console = Console(stderr=True)
     columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

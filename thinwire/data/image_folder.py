@@ -1,4 +1,4 @@
-"""Data sets that are trees of images, {train,val}/CLASS/*.JPEG: ImageNet and what is made like it."""
+"""Data sets that are trees of images, {train,val}/CLASS/*.JPEG: ImageNet and sets with its layout."""
 
 import csv
 import io
@@ -18,18 +18,18 @@ from thinwire.errors import UserError
 
 
 class ImageFolder(Dataset):
-    """The base of these data sets: a subclass says what must be there, and where it is to be had.
+    """The base of these data sets: a subclass says which images are expected, and where to get them.
 
-    The validation images are the test set. Training images are laid out in an order drawn by lot.
+    The validation images are the test set. Training images are laid out in a random order.
     """
 
-    expected: ClassVar[dict[str, int] | None] = None  # images of train and val; None: any number
+    expected: ClassVar[dict[str, int] | None] = None  # numbers of images in train and val; None: any number
     how_to_get: ClassVar[str]
     augment = Augment(least_area=0.25, flip=True)
 
     @dataclass
     class Config:
-        size: Annotated[int, Field(ge=8, le=512)] = 128  # pixels of a side, to which images are cut once
+        size: Annotated[int, Field(ge=8, le=512)] = 128  # pixels of a side, to which images are resized once
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
@@ -40,7 +40,7 @@ class ImageFolder(Dataset):
         """Decode the tree in `place`, a folder with train/ and val/ or with one archive of them.
 
         Raises:
-            UserError: it is not there, not whole, or not to be trusted.
+            UserError: the tree is missing, incomplete or unsafe.
         """
         if place is None:
             raise UserError(
@@ -79,5 +79,5 @@ class ImageFolder(Dataset):
 
 
 def _shuffled(count: int) -> np.ndarray:
-    """Where each training image goes: a tree is sorted by class, which a contiguous reader must not see."""
+    """The row of each training image. A tree is sorted by class; contiguous readers need mixed classes."""
     return np.random.default_rng(seeds.derive("laid out", count)).permutation(count)

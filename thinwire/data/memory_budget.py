@@ -1,4 +1,4 @@
-"""Memory that several threads share."""
+"""A budget of memory that several threads share."""
 
 import threading
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 
 class MemoryBudget:
-    """Bytes that threads take and give back; who asks for more than is left waits for the others."""
+    """Bytes that threads take and give back. A thread that asks for more than is left waits."""
 
     def __init__(self, total: int) -> None:
         self._total, self._taken = total, 0
@@ -14,7 +14,7 @@ class MemoryBudget:
 
     @contextmanager
     def taken(self, count: int) -> Iterator[None]:
-        """Hold so many bytes; who alone asks for more than there are gets them when nobody has any."""
+        """Hold so many bytes. A request above the whole budget is granted once nobody else holds any."""
         with self._changed:
             self._changed.wait_for(lambda: not self._taken or self._taken + count <= self._total)
             self._taken += count

@@ -2,7 +2,7 @@
 
     x <- s x_a + (1 - s) x_b, y <- s y_a + (1 - s) y_b, with the share s from Beta(alpha, alpha)
 
-As in the authors' code there is one share for a batch, and each image's partner comes from the same batch.
+As in the authors' code, a batch has one share, and each image's partner comes from the same batch.
 """
 
 import numpy as np
@@ -25,6 +25,6 @@ def mixup(
 
 
 def _beta(alpha: float, generator: torch.Generator) -> float:
-    """A draw from Beta(alpha, alpha), which torch cannot draw from a stream of one's own."""
+    """A draw from Beta(alpha, alpha); torch cannot draw it from a generator that it is given."""
     seed = int(torch.randint(2**62, (1,), generator=generator))
     return float(np.random.default_rng(seed).beta(alpha, alpha))

@@ -1,12 +1,12 @@
-"""How several readers share a file of records: contiguous ranges, strides, or at random.
+"""Three ways in which several readers share a file of records: contiguous, strided, and at random.
 
-Contiguous is HSGD's parallel input (Wang et al., 2020; reconstructed): reader i owns one range of the file,
-reads it in chunks, whose order is drawn every epoch, and shuffles a few chunks at a time in a buffer; ranges
-rotate by epoch, so that every reader comes by all of them. Strided is what parallel readers did before
-(NVIDIA's Caffe): of every `readers` batches each takes one and skips the others. At random is what a shuffled
-set asks for.
+Contiguous is HSGD's parallel input (Wang et al., 2020; reconstructed). Reader i owns one range of the file
+and reads it in chunks, in an order drawn for each epoch. It shuffles a few chunks at a time in a buffer. The
+ranges rotate by epoch, so that every reader has each of them in turn. Strided is the way of earlier parallel
+readers (NVIDIA's Caffe): of every `readers` batches, each reader takes one and skips the others. At random is
+the way in which a shuffled set is read.
 
-Every record is read exactly once an epoch by one of the readers.
+In each epoch, every record is read exactly once, by one of the readers.
 """
 
 from collections.abc import Iterator
@@ -17,20 +17,20 @@ import numpy as np
 
 from thinwire import seeds
 
-# Chunks that a reader shuffles together, and the most records of one.
+# How many chunks a reader shuffles together, and the most records in a chunk.
 CHUNKS_AT_ONCE, MOST_OF_A_CHUNK = 8, 512
 
 
 def chunk_size(records: int, readers: int) -> int:
-    """Records of a chunk, so that a reader's range has several."""
+    """Number of records in a chunk, chosen so that a reader's range has several chunks."""
     return max(1, min(MOST_OF_A_CHUNK, records // (readers * CHUNKS_AT_ONCE)))
 
 
 class Load(NamedTuple):
-    """What a reader reads before it hands on: ranges of the file, and their records as they are used."""
+    """What a reader holds at one time: ranges of the file, and the order in which their records are used."""
 
-    ranges: list[tuple[int, int]]  # first record and the one behind the last
-    order: np.ndarray  # numbers of records
+    ranges: list[tuple[int, int]]  # of record numbers: the first, and the last plus one
+    order: np.ndarray  # record numbers
 
 
 def contiguous(
@@ -39,13 +39,13 @@ def contiguous(
     """The loads of one reader in one epoch.
 
     Args:
-        records: of the file.
-        readers: how many share it.
-        reader: which of them, from 0.
-        epoch: from 0.
-        seed: of the run.
-        chunk: records that are read in one go.
-        chunks_at_once: how many of them are shuffled together.
+        records: number of records in the file.
+        readers: number of readers that share it.
+        reader: number of this reader, from 0.
+        epoch: number of the epoch, from 0.
+        seed: the run's seed.
+        chunk: number of records that are read in one go.
+        chunks_at_once: number of chunks that are shuffled together.
     """
     own = (reader + epoch) % readers
     first, end = own * records // readers, (own + 1) * records // readers
@@ -66,7 +66,7 @@ def strided(records: int, readers: int, reader: int, batch: int) -> Iterator[Loa
 
 
 def at_random(records: int, readers: int, reader: int, epoch: int, seed: int, batch: int) -> Iterator[Load]:
-    """The loads of one reader in one epoch: its part of one permutation, record by record."""
+    """The loads of one reader in one epoch: its part of one permutation, read record by record."""
     drawn = np.random.default_rng(seeds.derive(seed, "readers", epoch)).permutation(records)
     own = drawn[reader * records // readers : (reader + 1) * records // readers]
     for i in range(0, len(own), batch):
@@ -74,12 +74,12 @@ def at_random(records: int, readers: int, reader: int, epoch: int, seed: int, ba
 
 
 class RecordFile:
-    """A file of arrays (`.npy`), read record by record; counts what that takes."""
+    """A file of records (`.npy`) that counts the bytes and seeks of its reads."""
 
     def __init__(self, path: Path) -> None:
         shape = np.load(path, mmap_mode="r", allow_pickle=False)
         if not shape.flags.c_contiguous:
-            raise ValueError(f"{path} is in Fortran's order: its records do not lie one behind the other")
+            raise ValueError(f"{path} is in Fortran order: its records are not contiguous")
         self.records = len(shape)
         self.bytes_read = 0
         self.seeks = 0  # reads that do not begin where the last one ended
@@ -90,11 +90,11 @@ class RecordFile:
         self._position = -1
 
     def close(self) -> None:
-        """Give the file back."""
+        """Close the file."""
         self._file.close()
 
     def read(self, load: Load) -> np.ndarray:
-        """The records of a load in the order of their use."""
+        """The records of a load, in the order in which they are used."""
         count = sum(end - start for start, end in load.ranges)
         records = np.empty((count, *self._shape), self._dtype)
         numbers, place = np.empty(count, np.int64), 0

@@ -1,4 +1,4 @@
-"""All runs of some suites as tidy tables: one row a run, one row an evaluation."""
+"""All runs of some suites in two tidy tables: one row for each run, and one row for each evaluation."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +16,7 @@ from thinwire.train.paths import record_folder
 from thinwire.train.record_check import record_of
 
 SUMMARY, CURVES = "summary.csv", "curves.parquet"
-# The digests of both.
+# Holds the digests of both.
 COLLECTED = "collected.json"
 
 
@@ -24,7 +24,7 @@ def collect(suites: Iterable[str], results: Path) -> None:
     """Write `summary.csv` and `curves.parquet` from the records of these suites, and their digests.
 
     Raises:
-        UserError: a record is missing, not sound or changed, or belongs to another state of its suite.
+        UserError: a record is missing, damaged or changed, or belongs to another state of its suite.
     """
     runs, curves = [], []
     for cell in (cell for suite in suites for cell in cells(suite)):
@@ -34,7 +34,7 @@ def collect(suites: Iterable[str], results: Path) -> None:
         runs.append(names | _row(run))
         curve = pd.read_parquet(folder / record.CURVE)
         if not _seconds(run):
-            # These say nothing about time, so their clocks stay in the record.
+            # This run says nothing about time, so its seconds stay in the record.
             curve = curve.drop(columns=[c for c in curve.columns if c.endswith("_seconds")])
         prepared = 0.0
         if run.preparation is not None:
@@ -50,10 +50,10 @@ def collect(suites: Iterable[str], results: Path) -> None:
 
 
 def read_summary(results: Path, suite: str) -> pd.DataFrame:
-    """The rows of a suite in `summary.csv`; labels are text, whatever they look like.
+    """The rows of a suite in `summary.csv`. Labels are read as text, even those that look like numbers.
 
     Raises:
-        UserError: it is not there, or not as it was collected, or has none.
+        UserError: the file is missing, was changed since it was collected, or has no row of the suite.
     """
     path = results / SUMMARY
     _require_as_collected(path, suite)
@@ -71,7 +71,7 @@ def read_curves(results: Path, suite: str) -> pd.DataFrame:
     """The rows of a suite in `curves.parquet`.
 
     Raises:
-        UserError: it is not there, or not as it was collected.
+        UserError: the file is missing, or was changed since it was collected.
     """
     path = results / CURVES
     _require_as_collected(path, suite)
@@ -80,7 +80,7 @@ def read_curves(results: Path, suite: str) -> pd.DataFrame:
 
 
 def _require_as_collected(path: Path, suite: str) -> None:
-    """A collected file must be of the last `collect`: not changed since, and not left from an earlier one."""
+    """Refuse a file that the last `collect` did not write, or that was changed since."""
     try:
         found = digests.of_file(path)
         collected = digests.read_json(path.with_name(COLLECTED))
@@ -91,7 +91,7 @@ def _require_as_collected(path: Path, suite: str) -> None:
 
 
 def _columns(runs: list[dict[str, Any]]) -> list[str]:
-    """Those of all rows, and those of a result even where no run has one."""
+    """The columns of all rows. The columns of a result are there even if no run has a result."""
     result = [name for name in record.Result.model_fields if name not in ("metrics", "traffic", "seconds")]
     preparation = [f"preparation_{name}" for name in (*record.BYTES, "seconds")]
     clocks = [f"{name}_seconds" for name in record.Seconds.model_fields]
@@ -138,7 +138,7 @@ def _row(run: Record) -> dict[str, Any]:
 
 
 def _seconds(run: Record) -> dict[str, float]:
-    """The clocks, where they say something: not of workers in one process, nor of crowded machines."""
+    """The run's seconds; none for workers in one process, and none if workers shared cores or GPUs."""
     if run.result is None or run.kind == "inprocess" or run.no_time_because is not None:
         return {}
     return {f"{name}_seconds": value for name, value in run.result.seconds.model_dump().items()}

@@ -15,7 +15,7 @@ _KINDS = {"inprocess": "in process"}
 def write(curves: pd.DataFrame, folder: Path) -> None:
     """Write `accuracy_over_epochs` and `accuracy_against_bytes`, as PDF and PNG."""
     style.use()
-    # A line that some seeds leave halfway would be a mean over others from there on.
+    # If some runs ended early, a line would be a mean over fewer seeds from there on.
     ended = curves.status == "done"
     left_out = curves[~ended].drop_duplicates([*_KEYS[:5], "repetition"]).shape[0]
     curves = curves[ended]
@@ -31,14 +31,14 @@ def write(curves: pd.DataFrame, folder: Path) -> None:
     note = f"; {left_out} runs that did not end are left out" if left_out else ""
     prepared = dict.fromkeys(curves.method[curves.preparation_payload_bytes > 0])
     if prepared:
-        note += f"; what {', '.join(prepared)} prepared before is counted in bytes and in no epoch"
+        note += f"; the preparation of {', '.join(prepared)} is counted in bytes, but not in epochs"
     _draw(curves, "epoch", "epoch", folder / "accuracy_over_epochs", note, errorbar="sd")
-    # Over the repetitions, at each epoch: runs that adapt their traffic spend different bytes.
+    # Means over the repetitions at each epoch, because runs that adapt their traffic send different bytes.
     columns = ["megabytes", "test_accuracy_percent"]
     means = curves.groupby([*_KEYS, "panel", "size"], sort=False)[columns].mean().reset_index()
-    # A single worker sends nothing, and nothing has no place on a logarithmic axis.
-    silent = set(means["size"]) - set(means[means.megabytes > 0]["size"])
-    note += f"; {', '.join(sorted(silent))}: nothing sent" if silent else ""
+    # A single worker sends nothing, and a logarithmic axis has no zero.
+    without_traffic = set(means["size"]) - set(means[means.megabytes > 0]["size"])
+    note += f"; {', '.join(sorted(without_traffic))}: nothing sent" if without_traffic else ""
     means = means[means.megabytes > 0]
     label = "payload pushed and pulled by a worker, MB"
     _draw(means, "megabytes", label, folder / "accuracy_against_bytes", note, errorbar=None, log=True)
@@ -53,7 +53,7 @@ def _draw(
     errorbar: str | None,
     log: bool = False,
 ) -> None:
-    """One panel for each data set and model (rows) and cluster (columns), one line for each method."""
+    """Draw a row of panels for each data set and model, a column for each cluster, a line for each method."""
     if curves.empty:
         figure = plt.figure(figsize=(style.COLUMN_INCHES, 0.5))
         figure.text(0.5, 0.5, f"no run has anything to show over: {label}", ha="center", va="center")

@@ -1,4 +1,4 @@
-"""Tables and figures of one suite, from the collected files only."""
+"""Tables and figures of one suite, made from the collected files only."""
 
 from pathlib import Path
 

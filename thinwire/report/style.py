@@ -1,4 +1,4 @@
-"""How figures look, and how they are written: readable in print, the same bytes every time."""
+"""The style of the figures, readable in print, and how they are written: with the same bytes every time."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormat
 
 from thinwire.files import writing
 
-COLUMN_INCHES = 3.35  # a column of a two-column paper
+COLUMN_INCHES = 3.35  # width of a column in a two-column paper
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p", "h")
 _DASHES = ("", (4, 1.5), (1, 1), (3, 1, 1, 1), (5, 1, 1, 1, 1, 1), (2, 2))
 
@@ -42,7 +42,7 @@ def use() -> None:
 
 
 def looks(methods: Sequence[str]) -> dict[str, object]:
-    """Colour, marker and dash of each method, so that they can be told apart without colour."""
+    """Colour, marker and dashes of each method; methods can be distinguished without colour."""
     palette = sns.color_palette("colorblind", len(methods))
     return {
         "palette": dict(zip(methods, palette)),
@@ -52,7 +52,7 @@ def looks(methods: Sequence[str]) -> dict[str, object]:
 
 
 def ticks(axes: Axes, log: bool) -> None:
-    """Whole epochs, or on a logarithmic axis as many plain numbers as its range has room for."""
+    """Put ticks at whole epochs; on a logarithmic axis, at as many plain numbers as have room."""
     if not log:
         axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
         return
@@ -65,7 +65,7 @@ def ticks(axes: Axes, log: bool) -> None:
 
 
 def save(figure: Figure, stem: Path) -> None:
-    """Write PDF for print and PNG for pages, with no date and no version in them."""
+    """Write a PDF for print and a PNG for pages, without date and version, so they are reproducible."""
     with writing(stem):
         stem.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(

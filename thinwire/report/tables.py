@@ -1,4 +1,4 @@
-"""The table of a suite: accuracy, traffic, and how much less traffic than the baseline."""
+"""The table of a suite: accuracy, traffic, time, and the savings against the baseline (see `savings`)."""
 
 import math
 from pathlib import Path
@@ -7,51 +7,62 @@ from typing import NamedTuple
 import pandas as pd
 
 from thinwire.files import write_text
+from thinwire.report.savings import (
+    CELL,
+    TRAFFIC,
+    WITH_PREPARATION,
+    bytes_column,
+    of_baseline,
+    reduction_column,
+    with_reductions,
+)
 
-CELL = ["dataset", "model", "workers", "nodes"]
-_TRAFFIC = {
+# The column of the collected runs with the bytes of each traffic.
+_COLLECTED = {
     "push": "payload_push_bytes",
     "pull": "payload_pull_bytes",
     "total": "payload_total_bytes",
     "wire": "wire_sent_bytes",
     "between nodes": "between_nodes_bytes",
 }
-# The payload of a run and of its preparation, which several runs may share.
-_WITH_PREPARED = "total with prepared"
 _NOTES = (
-    "Accuracy of the weights that the method ships at the end: mean ± standard deviation (number of runs "
-    "that are done). Payload: what a worker encodes and decodes in the whole run, push and pull, in 10^6 "
-    "bytes, mean over the workers. Less: how much fewer bytes than {baseline} in the same cell, for the "
-    "payload pushed, pulled and both, for what a worker puts on the wire (ring, chain or server, by "
-    "formula), and for the part of that which leaves its node. How: runs in process have exact accuracy and "
-    "traffic, and no time; measured ones have a process for each worker."
+    "Accuracy: of the weights that the method ships at the end, as mean ± standard deviation (number of "
+    "runs that are done). Payload: what a worker pushes and pulls in the whole run, as encoded, in 10^6 "
+    "bytes; mean over the workers. Less: the reduction of bytes against {baseline} in the same cell. Push, "
+    "pull and total are payload. Wire is what a worker sends over the network, by the formula for a ring, a "
+    "chain or a server. Between nodes is the part of it that leaves the worker's node. How: in-process runs "
+    "have exact accuracy and traffic, and no time; measured runs have a process for each worker."
 )
 _PREPARED = (
-    "Prepared: what the method's preparation sent before its runs, once for each model, data set and seed, "
-    "and only in the column that says so; and the seconds that it took in one process, where it was made."
+    "Prepared: the bytes that the method's preparation sent before its runs, and the seconds that it took in "
+    "one process. A preparation is made once for each model, data set and seed. Only the column `{column}` "
+    "counts its bytes."
 )
 _TIMED = (
-    "Training: seconds on the clock of the slowest worker, without evaluation, mean ± standard deviation. "
-    "Speed-up: the baseline's mean seconds in the same cell, over the method's; how far means of so few runs "
-    "can be trusted is not said here."
+    "Training: seconds on the clock of the slowest worker, without evaluation; mean ± standard deviation. "
+    "Speed-up: the baseline's mean seconds in the same cell, divided by the method's. With so few runs the "
+    "table cannot say how certain it is."
 )
 _EPOCHS = (
-    "Epochs: as many as were trained; of a method that skips epochs by a forecast, also how many these "
-    "stand for."
+    "Epochs: the number that was trained. A method that forecasts weights skips epochs; its row also has "
+    "the number that the trained epochs stand for."
 )
-# Noted by methods that jump over epochs: how many those stand for that were trained.
+# The metric of methods that jump over epochs: how many epochs the trained ones stand for.
 _VIRTUAL = "method/virtual_epochs"
 _STATUSES = ("done", "diverged", "timeout", "failed", "skipped")
 
 
 def summarise(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
-    """One row for each cell and method, from one row a run, over the runs that are done.
+    """One row for each cell and method, over its runs that are done.
 
-    `*_reduction_percent` compares mean bytes with the baseline's in the same cell: 0 is as much, 100 is
-    nothing. Payload and wire are means over the workers, `wire` is what a worker sends. What a method's
-    preparation sent stands apart, and is in no reduction.
+    Payload and wire bytes are means over the workers; `wire` is what a worker sends. The bytes of a method's
+    preparation have columns of their own, and one reduction of their own (see `savings`).
+
+    Args:
+        runs: one row for each run.
+        baseline: label of the method that reductions and speed-ups refer to.
     """
-    if "train_seconds" not in runs:  # of no run: none says anything about time
+    if "train_seconds" not in runs:  # no run says anything about time
         runs = runs.assign(train_seconds=math.nan)
     prepared = runs.preparation_payload_push_bytes + runs.preparation_payload_pull_bytes
     runs = runs.assign(
@@ -72,9 +83,9 @@ def summarise(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
                 **{status: int(counts.get(status, 0)) for status in _STATUSES},
                 "accuracy_mean_percent": done.test_accuracy_percent.mean(),
                 "accuracy_sd_percent": done.test_accuracy_percent.std(ddof=1),
-                **{f"{name.replace(' ', '_')}_bytes": done[c].mean() for name, c in _TRAFFIC.items()},
+                **{bytes_column(name): done[c].mean() for name, c in _COLLECTED.items()},
                 "preparation_bytes": group.prepared_bytes.mean(),
-                f"{_WITH_PREPARED.replace(' ', '_')}_bytes": with_prepared[done.index].mean(),
+                bytes_column(WITH_PREPARATION): with_prepared[done.index].mean(),
                 "preparation_seconds": group.preparation_seconds.mean(),
                 "train_seconds": done.train_seconds.mean(),
                 "train_seconds_sd": done.train_seconds.std(ddof=1),
@@ -82,26 +93,14 @@ def summarise(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
                 "reason": "; ".join(dict.fromkeys(group.reason.dropna())),
             }
         )
-    table = pd.DataFrame(rows)
-    of_baseline = table[table.method == baseline].set_index(CELL)
-    for name in (name.replace(" ", "_") for name in (*_TRAFFIC, _WITH_PREPARED)):
-        reference = pd.Series(
-            [of_baseline[f"{name}_bytes"].get(key) for key in table[CELL].itertuples(index=False, name=None)],
-            dtype=float,
-        )
-        table[f"{name}_reduction_percent"] = 100 * (
-            1 - table[f"{name}_bytes"] / reference.where(reference > 0)
-        )
-    baseline_seconds = [
-        of_baseline.train_seconds.get(key) for key in table[CELL].itertuples(index=False, name=None)
-    ]
-    table["speed_up"] = pd.Series(baseline_seconds, dtype=float) / table.train_seconds
+    table = with_reductions(pd.DataFrame(rows), baseline)
+    table["speed_up"] = of_baseline(table, baseline, "train_seconds") / table.train_seconds
     place = table.method.map(order.index)
     return table.assign(place=place).sort_values([*CELL, "place"]).drop(columns="place")
 
 
 class About(NamedTuple):
-    """What a table is of."""
+    """What a table says about its suite."""
 
     title: str
     evaluated_on: str
@@ -109,7 +108,7 @@ class About(NamedTuple):
 
 
 def markdown(table: pd.DataFrame, about: About) -> str:
-    """The table for people, with what its columns mean."""
+    """The table in Markdown, with the meaning of its columns."""
     several_nodes = bool((table.nodes > 1).any())
     prepared = bool(table.preparation_bytes.notna().any())
     timed = bool(table.train_seconds.notna().any())
@@ -134,9 +133,9 @@ def markdown(table: pd.DataFrame, about: About) -> str:
                 else {}
             ),
             **{
-                f"{name} less, %": [_percent(v) for v in table[f"{name.replace(' ', '_')}_reduction_percent"]]
-                for name in (*_TRAFFIC, _WITH_PREPARED)
-                if (several_nodes or name != "between nodes") and (prepared or name != _WITH_PREPARED)
+                f"{name} less, %": [_percent(v) for v in table[reduction_column(name)]]
+                for name in TRAFFIC
+                if (several_nodes or name != "between nodes") and (prepared or name != WITH_PREPARATION)
             },
             **(
                 {
@@ -160,7 +159,7 @@ def markdown(table: pd.DataFrame, about: About) -> str:
             "",
             _NOTES.format(baseline=about.baseline),
             *([_EPOCHS] if epochs else []),
-            *([_PREPARED] if prepared else []),
+            *([_PREPARED.format(column=f"{WITH_PREPARATION} less, %")] if prepared else []),
             *([_TIMED] if timed else []),
             *[f"No time, because {why}." for why in untimed],
             *(["", *notes] if notes else []),
@@ -200,5 +199,5 @@ def _megabytes(value: float) -> str:
 
 
 def _percent(value: float) -> str:
-    # A reduction of 99.96 % is not one of 100 %.
+    # 99.96 % must not be rounded to 100 %.
     return "" if pd.isna(value) else f"{value:.2f}" if 99 < value < 100 else f"{value:.1f}"

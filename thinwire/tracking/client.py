@@ -1,4 +1,4 @@
-"""The W&B client, told to keep to the run: nothing about the machine, the code or the environment."""
+"""The W&B client, set up to send the run only: nothing about the machine, the code or the environment."""
 
 import os
 import sys
@@ -12,28 +12,28 @@ from thinwire.tracking import view
 if TYPE_CHECKING:
     import wandb
 
-# To reach the server when a run begins, and to send what is left when it ends.
+# For reaching the server when a run begins, and for sending the rest when it ends.
 TIMEOUT_SECONDS = 20.0
 
 
 def begin(cell: Cell, kind: str, folder: Path, mode: Literal["online", "offline"]) -> "wandb.Run":
-    """Begin a run; a run of the same id that the server has is replaced.
+    """Begin a run. If the server has a run with this id, it is replaced.
 
     Args:
-        cell: what is run.
-        kind: as in its record.
-        folder: its files will lie in `folder`/wandb.
-        mode: online waits for the server, `TIMEOUT_SECONDS` at most.
+        cell: the cell that is run.
+        kind: the kind of run, as in its record.
+        folder: the client's files will lie in `folder`/wandb.
+        mode: online waits for the server, for at most `TIMEOUT_SECONDS`.
 
     Raises:
-        Exception: whatever the client raises; nothing is said about it on the terminal.
+        Exception: whatever the client raises; nothing is printed about it.
     """
-    # Unless somebody wants it, its errors are not reported to its makers.
+    # By default the client reports its own errors to its makers; here only on request.
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
-    # Imported here because it takes its time, and most runs do without.
+    # Imported here because the import is slow, and most runs do not need it.
     import wandb
 
-    # The client's own words stay off the terminal, and silenced it never asks for a key there.
+    # The silent client prints nothing, and never asks for a key on the terminal.
     wandb.setup(settings=wandb.Settings(silent=True))
     folder.mkdir(parents=True, exist_ok=True)
     settings = wandb.Settings(
@@ -45,7 +45,7 @@ def begin(cell: Cell, kind: str, folder: Path, mode: Literal["online", "offline"
         finish_timeout_raises=True,
         silent=True,
         symlink=False,
-        # Neither code nor differences, output, environment, packages, or the machine and its load.
+        # Do not send: code, its diff, output, environment, packages, the machine and its load.
         program="thinwire",
         host="",
         console="off",
@@ -61,17 +61,17 @@ def begin(cell: Cell, kind: str, folder: Path, mode: Literal["online", "offline"
     run = wandb.init(settings=settings, **view.about(cell, kind))
     for axis in view.axes(kind):
         run.define_metric(axis)
-    # Every row has every axis, so a panel can be given another one.
+    # Every row has every axis, so that the user can choose another axis for a panel.
     for metric in view.METRICS:
         run.define_metric(metric, step_metric="epoch", step_sync=False)
     return run
 
 
 def end(run: "wandb.Run", made: Record) -> None:
-    """Say what came out of a run, and end it.
+    """Send the outcome of a run, and end it.
 
     Raises:
-        Exception: whatever the client raises, TimeoutError if the server does not take what is left.
+        Exception: whatever the client raises; TimeoutError if the server does not take the rest in time.
     """
     run.config.update(view.config(made), allow_val_change=True)
     run.summary.update(view.summary(made))
@@ -80,11 +80,11 @@ def end(run: "wandb.Run", made: Record) -> None:
 
 
 def forget() -> None:
-    """Stop the client's service: it holds on to the id of a run that could not begin."""
+    """Stop the client's service, which keeps the id of a run that could not begin."""
     if "wandb" in sys.modules:
         sys.modules["wandb"].teardown()
 
 
 def reason(error: Exception) -> str:
-    """What went wrong, in one line and without advice that is for the client's own callers."""
+    """What went wrong, in one line, without the advice that the client gives to its callers."""
     return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".:")

@@ -1,4 +1,4 @@
-"""A run in W&B while it goes on. The run itself never notices how that goes."""
+"""Shows a run in W&B while it trains. A failure of W&B never affects the run."""
 
 import os
 import sys
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class Live:
-    """Shows one run, if the environment says `WANDB_MODE=online`, and does nothing if not.
+    """Shows one run if the environment has `WANDB_MODE=online`, and does nothing otherwise.
 
-    It begins at the first call, when the run has its lock and trains. Where the server cannot be reached it
-    goes on offline, under `results`/wandb, and where that fails, not at all; one line on stderr says so.
-    Nothing is ever raised.
+    The run in W&B begins at the first call, when the run has its lock and trains. If the server cannot be
+    reached, the run is logged offline, under `results`/wandb. If that fails too, it is not logged. One line
+    on stderr says so; nothing is ever raised.
     """
 
     def __init__(self, cell: Cell, kind: str, results: Path) -> None:
@@ -34,11 +34,11 @@ class Live:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """A run that published nothing was interrupted; it is replaced when it goes on."""
-        self._leave()
+        """A run without a record was interrupted; its run in W&B is replaced when it goes on."""
+        self._abandon()
 
     def log(self, curve: Sequence[Mapping[str, Any]]) -> None:
-        """Log the evaluations that are not yet logged, those before an interruption included."""
+        """Log the evaluations that are not logged yet, including those before an interruption."""
         if not self._wanted:
             return
         with self._quietly():
@@ -48,7 +48,7 @@ class Live:
             self._logged = len(curve)
 
     def end(self, made: Record) -> None:
-        """Say what came out."""
+        """Send the outcome, and end the run in W&B."""
         if not self._wanted:
             return
         with self._quietly():
@@ -68,16 +68,16 @@ class Live:
 
     @contextmanager
     def _quietly(self) -> Iterator[None]:
-        """The first thing that goes wrong is the last that is tried."""
+        """After the first failure nothing more is tried."""
         try:
             yield
         except Exception as error:
             self._wanted = False
-            self._leave()
+            self._abandon()
             self._warn(f"{client.reason(error)}: not all of this run is in W&B; `thinwire track` replays it")
 
-    def _leave(self) -> None:
-        """End a run of which nothing more will be said."""
+    def _abandon(self) -> None:
+        """End a run to which nothing more will be logged."""
         run, self._run = self._run, None
         if run is not None:
             with suppress(Exception):

@@ -1,4 +1,4 @@
-"""What a run is called in W&B: readable, safe, and no longer than W&B allows."""
+"""The names of runs in W&B: readable, without unsafe characters, and no longer than W&B allows."""
 
 import hashlib
 import re
@@ -12,33 +12,33 @@ _DIGEST = 8
 
 
 def project(suite: str) -> str:
-    """One for each suite: a workspace grows slow beyond some thousand runs."""
+    """The project of a suite. Each suite has its own, because W&B is slow with thousands of runs in one."""
     return bounded("thinwire-" + flat(suite))
 
 
 def run_name(cell: Cell) -> str:
-    """The cell, for people: data set, model, method, size, repetition."""
+    """The cell as people read it: data set, model, method, size, repetition."""
     return bounded(safe(cell.path))
 
 
 def run_id(cell: Cell) -> str:
-    """The same for the same cell with the same options, so that sending a run twice leaves one."""
+    """An id that depends on the cell and its options only, so that a run that is sent twice exists once."""
     readable = bounded(safe(f"{cell.suite}/{cell.path}"), LONGEST - _DIGEST - 1)
     return f"{readable}-{cell.fingerprint[:_DIGEST]}"
 
 
 def group(cell: Cell) -> str:
-    """What belongs into one picture: all methods and sizes on one model and data set."""
+    """The runs that belong in one picture: all methods and sizes on one model and data set."""
     return bounded(f"{cell.suite}/{cell.dataset}/{cell.model.label}")
 
 
 def safe(text: str) -> str:
-    """Without characters that W&B refuses in an id, or that mean something in a URL or a path."""
+    """The text without characters that W&B refuses in an id, or that have a meaning in a URL or a path."""
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", text)
 
 
 def bounded(text: str, longest: int = LONGEST) -> str:
-    """Cut to `longest` characters; what is cut ends in a digest of the whole, so that two stay two."""
+    """The text, cut to `longest` characters. A cut text ends in a digest of the whole, so it stays unique."""
     if len(text) <= longest:
         return text
     digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGEST]

@@ -1,4 +1,4 @@
-"""All published runs of a suite, as offline runs to browse or to send."""
+"""Writes all published runs of a suite as offline runs of W&B, to browse or to send."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,12 +15,12 @@ from thinwire.tracking import client, names, view
 from thinwire.train.paths import record_folder
 from thinwire.train.record_check import is_there, record_of
 
-# Beside the runs: what became of the replay, also where there is no W&B.
+# This file beside the runs says how the replay went, even if W&B cannot be used.
 NOTE = "replay.txt"
 
 
 class Replay(NamedTuple):
-    """Where the runs are, how many, and of how many cells; `problem` if W&B could not take them."""
+    """Where the runs are, how many there are, of how many cells, and why W&B could not take them, if so."""
 
     folder: Path
     runs: int
@@ -31,17 +31,17 @@ class Replay(NamedTuple):
 def replay(suite: str, results: Path) -> Replay:
     """Write the published runs of a suite into a folder of their own under `results`/wandb.
 
-    They are written aside first: the folder is the new one or the earlier one, never a mixture. Where W&B
-    cannot be used the earlier one stays.
+    They are written elsewhere first, so that the folder has either the new runs or the earlier ones, never a
+    mixture. If W&B cannot be used, the earlier ones stay.
 
     Raises:
-        UserError: no record is there, or one is not sound, was changed or is of another state of the suite.
+        UserError: there is no record, or one is damaged, was changed or is of another state of the suite.
     """
     grid = cells(suite)
-    there = [(cell, record_folder(results, cell)) for cell in grid]
+    folders = [(cell, record_folder(results, cell)) for cell in grid]
     published = [
         (cell, record_of(folder, cell), pq.read_table(folder / record.CURVE).to_pylist())
-        for cell, folder in there
+        for cell, folder in folders
         if is_there(folder)
     ]
     if not published:
@@ -49,7 +49,7 @@ def replay(suite: str, results: Path) -> Replay:
     target = results / "wandb" / names.project(suite)
     scratch = target.with_name(f".{target.name}.new")
     with locked(target.with_name(f".{target.name}.lock"), f"{target}"):
-        record.discard(scratch)  # what an interrupted replay left
+        record.discard(scratch)  # left by an interrupted replay
         problem = None
         try:
             for cell, made, curve in published:
@@ -59,8 +59,8 @@ def replay(suite: str, results: Path) -> Replay:
             client.forget()
             write_text(target / NOTE, f"not replayed: {problem}\n")
         else:
-            for own in (scratch / "wandb").glob("*/logs"):
-                record.discard(own)  # the client's, with paths of this machine
+            for logs in (scratch / "wandb").glob("*/logs"):
+                record.discard(logs)  # the client's logs, which have paths of this machine
             write_text(scratch / "wandb" / NOTE, f"{len(published)} of {len(grid)} runs\n")
             publish(scratch / "wandb", target)
         record.discard(scratch)

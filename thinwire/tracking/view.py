@@ -1,6 +1,6 @@
-"""A run as W&B shows it: options, curve and result. The record is the truth, this a view of it.
+"""A run as W&B shows it: options, curve and result. The record is the source; this is a view of it.
 
-Rule 10 holds here too: of an in-process run no second is shown.
+Rule 10 of RULES.md holds here too: no seconds of an in-process run are shown.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,30 +10,30 @@ from thinwire.config.cell import Cell
 from thinwire.record import BYTES, Record
 from thinwire.tracking import names
 
-# Counts, which have no unit.
+# Counts, without a unit.
 _COUNTS = ("step", "epoch", "samples")
-# What is drawn over them, under the record's names.
+# What is drawn over these axes, under the record's names.
 METRICS = ("test_accuracy_percent", "test_loss", "train_loss", "lr", "method/*")
 _CLOCKS = ("train", "eval", "harness")
 _PAYLOAD = "bytes/payload_total"
-# Of what decides the result; the recipe of what was prepared is nearly always the run's own.
+# Not shown of what decides the result: the recipe of the preparation is nearly always the run's own.
 _LEFT_OUT = ("preparer_recipe",)
-# Of the provenance; not when a run began and ended, which would say how long it took.
+# Shown of the provenance. When a run began and ended is not, because that would tell how long it took.
 _ORIGIN = ("thinwire", "git", "python", "torch_build", "hardware")
 
 
 def axes(kind: str) -> list[str]:
-    """What a curve may be drawn over: W&B offers each as the x axis of a panel."""
+    """What a curve may be drawn over. W&B offers each of these as the x axis of a panel."""
     return [*_COUNTS, _PAYLOAD, *map(_bytes, BYTES), *(["seconds/train"] if has_time(kind) else [])]
 
 
 def has_time(kind: str) -> bool:
-    """In-process runs say nothing about time."""
+    """Whether runs of this kind say anything about time; in-process runs do not."""
     return kind != "inprocess"
 
 
 def about(cell: Cell, kind: str) -> dict[str, Any]:
-    """What is known before a run begins, as `wandb.init` takes it."""
+    """What is known before a run begins, as arguments of `wandb.init`."""
     identity = {key: value for key, value in cell.identity().items() if key not in _LEFT_OUT}
     return {
         "project": names.project(cell.suite),
@@ -47,7 +47,7 @@ def about(cell: Cell, kind: str) -> dict[str, Any]:
 
 
 def config(run: Record) -> dict[str, Any]:
-    """What a record adds to that: resolved options, sizes, and where the result comes from."""
+    """What the record adds to the configuration: resolved options, sizes and provenance."""
     resolved = {
         "method": {"options": run.method_options},
         "model": {"options": run.model_options},
@@ -60,7 +60,7 @@ def config(run: Record) -> dict[str, Any]:
 
 
 def history(row: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """A row of the curve: counts, bytes as means over the workers, seconds where the kind of run has any."""
+    """A row of the curve: counts, bytes as means over the workers, and seconds if the kind of run has any."""
     scores = {
         name: value
         for name, value in row.items()
@@ -70,7 +70,7 @@ def history(row: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def summary(run: Record) -> dict[str, Any]:
-    """The result, under the names of the history, and how the run ended."""
+    """The result, under the same names as in the history, and how the run ended."""
     shown: dict[str, Any] = {"status": run.status}
     if run.reason:
         shown["reason"] = run.reason
@@ -90,7 +90,7 @@ def summary(run: Record) -> dict[str, Any]:
 
 
 def flat(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """A tree of options as one level of dotted keys."""
+    """A nested mapping as one level with dotted keys."""
     return dict(_leaves(tree, ""))
 
 

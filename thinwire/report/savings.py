@@ -1,0 +1,44 @@
+"""The columns "less": by how many percent a method sends fewer bytes than the baseline in the same cell."""
+
+import pandas as pd
+
+CELL = ["dataset", "model", "workers", "nodes"]
+# The payload of a run together with that of its preparation, which several runs may share.
+WITH_PREPARATION = "total with prepared"
+# What is compared, each under the name that its columns begin with.
+TRAFFIC = ("push", "pull", "total", "wire", "between nodes", WITH_PREPARATION)
+
+
+def bytes_column(name: str) -> str:
+    """The column with the mean bytes of this traffic."""
+    return f"{name.replace(' ', '_')}_bytes"
+
+
+def reduction_column(name: str) -> str:
+    """The column with the reduction of this traffic in percent: 0 is the baseline's bytes, 100 is none."""
+    return f"{name.replace(' ', '_')}_reduction_percent"
+
+
+def with_reductions(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """Add the `reduction_column` of all `TRAFFIC` to a table with its `bytes_column`.
+
+    A reduction is missing where the baseline is missing or sends nothing.
+
+    Args:
+        table: one row for each cell and method, with columns `CELL` and `method`, and row numbers from 0.
+        baseline: label of the method to compare with.
+    """
+    reductions = {}
+    for name in TRAFFIC:
+        reference = of_baseline(table, baseline, bytes_column(name))
+        reductions[reduction_column(name)] = 100 * (
+            1 - table[bytes_column(name)] / reference.where(reference > 0)
+        )
+    return table.assign(**reductions)
+
+
+def of_baseline(table: pd.DataFrame, baseline: str, column: str) -> pd.Series:
+    """For each row, the value of a column in the baseline's row of the same cell, if there is one."""
+    values = table[table.method == baseline].set_index(CELL)[column]
+    cells = table[CELL].itertuples(index=False, name=None)
+    return pd.Series([values.get(cell) for cell in cells], dtype=float)
