@@ -1,6 +1,6 @@
 """What the engine costs beside torch's DistributedDataParallel, and how much of the communication it hides.
 
-    python benchmarks/overlap.py
+    python benchmarks/overlap.py [--record]
 
 Two ranks, one on each core: synchronous SGD through the engine (`ssgd` over processes), and a loop by hand
 with stock DistributedDataParallel on the same model (VGG-11 of 2.4 million parameters), batches, optimizer
@@ -16,6 +16,7 @@ order); on the limited link the engine's step takes at most 1.03 times as long a
 with buckets of any size. The limited link needs root; without it the benchmark says so, and fails.
 """
 
+import argparse
 import subprocess
 import sys
 import time
@@ -24,6 +25,7 @@ from functools import partial
 from statistics import median
 
 import ranks
+import record
 import torch
 import torch.distributed as dist
 from limited_link import INTERFACE, LimitedLink
@@ -181,7 +183,7 @@ def hidden(step: Seconds, mb: float) -> float:
     )
 
 
-def main() -> int:
+def main(arguments: argparse.Namespace) -> int:
     """Measure, and say whether the targets hold."""
     show("loopback", ranks.run(times, RANKS)[0])
     try:
@@ -201,4 +203,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(record.run(main))

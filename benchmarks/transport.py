@@ -1,6 +1,6 @@
 """What the mean of a node's workers costs in shared memory, and what it costs over gloo on loopback.
 
-    python benchmarks/transport.py
+    python benchmarks/transport.py [--record]
 
 Four ranks on one host, tensors of 1 and 10 million float32. In one run, and in turns: `run.node.mean` of four
 workers that share a node, which meet in shared memory; torch.distributed's `all_reduce` over gloo; and
@@ -11,12 +11,14 @@ medians, for one call.
 Target: shared memory at least 2 times faster than torch's all-reduce over gloo, at both sizes.
 """
 
+import argparse
 import sys
 import time
 from collections.abc import Callable
 from statistics import median
 
 import ranks
+import record
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -85,7 +87,7 @@ def require_rank_order(mean: Tensor) -> None:
     assert torch.equal(mean, total / RANKS), "shared memory gives another mean than one process does"
 
 
-def main() -> int:
+def main(arguments: argparse.Namespace) -> int:
     """Measure, and say whether the target holds."""
     gains = []
     for numel in SIZES:
@@ -102,4 +104,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(record.run(main))
