@@ -42,8 +42,8 @@ from thinwire.data.batches import Batches
 from thinwire.optim.optimizer import make_optimizer
 from thinwire.optim.recipe import Recipe
 from thinwire.options import resolve
+from thinwire.task import Task, initial_model
 from thinwire.train.deterministic import deterministic
-from thinwire.train.task import Task, initial_model
 from thinwire.train.trainer import Trainer
 from thinwire.transport.processes import Processes
 

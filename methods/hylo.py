@@ -22,7 +22,7 @@ from pydantic import Field
 
 import thinwire
 from thinwire.codecs import kernels, two_bit
-from thinwire.optim.server import OptimizerServer
+from thinwire.optimizer_server import OptimizerServer
 
 EVERYTHING_DENSE = {"conv_threshold": 10**9, "linear_threshold": 10**9}
 

@@ -19,8 +19,8 @@ from thinwire.data.arrays import Data
 from thinwire.data.augment import Augment
 from thinwire.optim.recipe import Recipe
 from thinwire.options import resolve
-from thinwire.train.preparation import Job
-from thinwire.train.task import Task
+from thinwire.task import Task
+from thinwire.train.preparation_job import PreparationJob
 from thinwire.train.trainer import Trainer
 from thinwire.transport.inprocess import InProcess
 from thinwire.transport.transport import Transport
@@ -152,7 +152,7 @@ def _prepare(task: Task, method: Any, config: Any) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="thinwire-prepared-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     nothing = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
-    method.prepare(config, Job(task, "none", folder, nothing, lambda cost: None, 60.0), folder)
+    method.prepare(config, PreparationJob(task, "none", folder, nothing, lambda cost: None, 60.0), folder)
     return folder
 
 

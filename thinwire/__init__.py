@@ -8,35 +8,37 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from thinwire.buckets import Bucket as Bucket
+    from thinwire.call import Pending as Pending
     from thinwire.channel import Channel as Channel
-    from thinwire.channel import Flight as Flight
-    from thinwire.channel import Pending as Pending
     from thinwire.data.augment import Augment as Augment
     from thinwire.dataset import Dataset as Dataset
     from thinwire.errors import UserError as UserError
-    from thinwire.method import Bucket as Bucket
+    from thinwire.messages_in_flight import Flight as Flight
+    from thinwire.method import Job as Job
     from thinwire.method import Method as Method
     from thinwire.method import Needs as Needs
-    from thinwire.method import Param as Param
-    from thinwire.method import Run as Run
-    from thinwire.method import Server as Server
     from thinwire.model import Model as Model
+    from thinwire.parameters import Param as Param
+    from thinwire.run import Run as Run
+    from thinwire.server import Server as Server
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Augment": "data.augment",
-    "Bucket": "method",
+    "Bucket": "buckets",
     "Channel": "channel",
     "Dataset": "dataset",
-    "Flight": "channel",
+    "Flight": "messages_in_flight",
+    "Job": "method",
     "Method": "method",
     "Model": "model",
     "Needs": "method",
-    "Param": "method",
-    "Pending": "channel",
-    "Run": "method",
-    "Server": "method",
+    "Param": "parameters",
+    "Pending": "call",
+    "Run": "run",
+    "Server": "server",
     "UserError": "errors",
 }
 

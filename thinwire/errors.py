@@ -11,6 +11,8 @@ _MOST_PROBLEMS = 20
 class UserError(Exception):
     """Bad input. The message is one clear sentence: what is wrong, where, and what to do."""
 
+    known_to_all = False  # has it been raised in all processes of a run?
+
 
 class ResourceError(UserError):
     """Something around the run is short or missing: never a result of a method, and nothing is lost."""

@@ -8,78 +8,19 @@ its workers alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from thinwire.channel import Channel, Flight, Payload, QuietChannel
-from thinwire.cluster import Cluster
-
-if TYPE_CHECKING:
-    from thinwire.train.preparation import Job
-
-_KINDS = {
-    nn.Conv1d: "conv",
-    nn.Conv2d: "conv",
-    nn.Conv3d: "conv",
-    nn.Linear: "linear",
-    nn.Embedding: "embedding",
-}
-
-
-@dataclass(frozen=True, eq=False)
-class Param:
-    """One parameter tensor of this worker's replica."""
-
-    index: int  # counts from the input side; also the priority of what the forward pass needs first
-    name: str
-    kind: str  # conv, linear, embedding: a weight; norm: of a normalisation layer; bias: any other
-    tensor: nn.Parameter
-
-    @property
-    def grad(self) -> Tensor:
-        """Its gradient, of the shape of the tensor; zeros where the loss does not depend on it."""
-        if self.tensor.grad is None:
-            self.tensor.grad = torch.zeros_like(self.tensor)
-        return self.tensor.grad
-
-
-def parameters(model: nn.Module) -> list[Param]:
-    """The trainable parameters of a model, from the input side; a tensor that is shared counts once."""
-    kinds: dict[int, str] = {}
-    for module in model.modules():
-        kind = next((name for type_, name in _KINDS.items() if isinstance(module, type_)), "norm")
-        for name, tensor in module.named_parameters(recurse=False):
-            kinds[id(tensor)] = "bias" if name == "bias" and kind != "norm" else kind
-    trainable = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    return [Param(i, name, kinds[id(p)], p) for i, (name, p) in enumerate(trainable)]
-
-
-@dataclass(eq=False)
-class Bucket:
-    """Parameters whose gradients travel together, as soon as all of them are there."""
-
-    params: list[Param]
-    _missing: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._missing = len(self.params)
-
-    @property
-    def gradients(self) -> list[Tensor]:
-        return [param.grad for param in self.params]
-
-    def arrived(self) -> bool:
-        """Count one gradient; True for the one that completes the bucket, which then starts again."""
-        self._missing -= 1
-        if self._missing:
-            return False
-        self._missing = len(self.params)
-        return True
+from thinwire.channel import QuietChannel
+from thinwire.messages_in_flight import Flight
+from thinwire.parameters import Param
+from thinwire.run import Run
+from thinwire.task import Task
 
 
 @dataclass(frozen=True)
@@ -91,124 +32,63 @@ class Needs:
     optimizers: tuple[str, ...] = ()  # of the recipe, by name; none: any
 
 
-class Run:
-    """What a method may read, and the channels on which it may speak. One for each worker.
+class Worker(Protocol):
+    """A worker of a run that a preparation trains."""
 
-    A method speaks in the hooks of training only; `Method` says which these are.
-    """
+    @property
+    def model(self) -> nn.Module:
+        """Its replica."""
 
-    params: list[Param]  # from the input side to the output side
-    optimizer: torch.optim.Optimizer  # what `Method.optimizer` gave
-    lr: float  # of this step, by the recipe's schedule; not there before the first step
-    loss: Tensor  # this worker's training loss in this step, a scalar
-    samples: int  # images of this worker in this step
-    world_samples: int  # images of all workers in this step
-    step: int  # counts from 0
-    epoch: int  # counts from 0; after the last step of an epoch still that epoch
+    @property
+    def method(self) -> Any:
+        """Its method."""
+
+
+class Training(Protocol):
+    """A run that a preparation trains, as the callbacks of `Job.train` see it."""
+
+    step: int  # steps done
     steps_per_epoch: int
-    total_steps: int
-    cluster: Cluster
-    world: Channel  # all workers
-    node: Channel  # the workers of this node
-    across: Channel  # the workers with this worker's place, one on each node
-
-    def __init__(
-        self,
-        model: nn.Module,
-        cluster: Cluster,
-        steps_per_epoch: int,
-        total_steps: int,
-        make_optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer],
-    ) -> None:
-        self.params = parameters(model)
-        self.model = model
-        self.cluster = cluster
-        self.steps_per_epoch = steps_per_epoch
-        self.total_steps = total_steps
-        self.step = 0
-        self.epoch = 0
-        self._generator = torch.Generator()
-        self._seed: Callable[[], int] | None = None
-        self.metrics: dict[str, float] = {}
-        self._make_optimizer = make_optimizer
 
     @property
-    def total_epochs(self) -> int:
-        """Epochs of the run."""
-        return self.total_steps // self.steps_per_epoch
-
-    @property
-    def generator(self) -> torch.Generator:
-        """This worker's randomness, on the CPU: a fresh stream every step, and one for `setup`."""
-        if self._seed is not None:
-            self._generator.manual_seed(self._seed())
-            self._seed = None
-        return self._generator
-
-    def reseed(self, seed: Callable[[], int]) -> None:
-        """Begin a new stream; its seed is asked for when somebody draws, because few methods do."""
-        self._seed = seed
-
-    @property
-    def weights(self) -> list[Tensor]:
-        """The parameter tensors, in the order of `params`; write to them in place."""
-        return [param.tensor.data for param in self.params]
-
-    @property
-    def gradients(self) -> list[Tensor]:
-        """The gradients, in the order of `params`; write to them in place."""
-        return [param.grad for param in self.params]
-
-    @property
-    def batch_norm(self) -> bool:
-        """Does the model normalise over the batch?"""
-        return any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in self.model.modules())
-
-    def make_optimizer(self, params: list[nn.Parameter]) -> torch.optim.Optimizer:
-        """The recipe's optimizer for these parameters.
-
-        The engine sets the learning rate of the one that `Method.optimizer` gives, and saves it with the run;
-        others are the method's own to look after.
-        """
-        return self._make_optimizer(params)
-
-    def buckets(self, cap_mb: float) -> list[Bucket]:
-        """The parameters in buckets of at most `cap_mb` megabytes (2^20 bytes), output side first.
-
-        A tensor larger than that has a bucket of its own.
-        """
-        buckets: list[list[Param]] = []
-        room = 0.0
-        for param in reversed(self.params):
-            size = param.tensor.numel() * param.tensor.element_size()
-            if not buckets or size > room:
-                buckets.append([])
-                room = cap_mb * 2**20
-            buckets[-1].append(param)
-            room -= size
-        return [Bucket(params) for params in buckets]
-
-    def log(self, name: str, value: float) -> None:
-        """Note a number of the method's own; the curve shows its last value at each evaluation.
-
-        `virtual_epochs`, how many epochs the run stands for so far, stands in the tables too.
-        """
-        self.metrics[name] = float(value)
+    def workers(self) -> Sequence[Worker]:
+        """All workers of the run."""
 
 
-class Server:
-    """A parameter server: answers what all workers push.
+class Job(Protocol):
+    """What `Method.prepare` may use: a preparation for one model, data set and seed.
 
-    Give it a dictionary inside the method's `memory`: then its state is saved with the run. Pushes and answer
-    are flat, as all payloads, and a server does not speak on a channel.
+    It never sees the test set: its data are the training set. A tenth of that is held out and stands in for
+    the test set, for whatever the preparation has to choose.
     """
 
-    def __init__(self, memory: dict[str, Any]) -> None:
-        self.memory = memory
+    task: Task
+    model: str  # the name of its module
+    scratch: Path  # a folder for what is needed between attempts, and not afterwards
 
-    def update(self, pushes: list[Payload]) -> Payload:
-        """The answer to the payloads of all workers, in their order."""
-        raise NotImplementedError
+    def train(
+        self,
+        task: Task,
+        method: type[Method],
+        config: Any,
+        checkpoints: Path,
+        after_epoch: Callable[[Training], None] | None = None,
+        after_step: Callable[[Training], None] | None = None,
+    ) -> Training:
+        """Train a method to the end; its traffic is part of the preparation's cost.
+
+        Args:
+            task: a variant of `self.task`, with as many workers as wanted.
+            method: a class, of a module in methods/.
+            config: its options.
+            checkpoints: a folder in `scratch`, from which an interrupted preparation goes on.
+            after_epoch: called before a checkpoint, which is made at the end of an epoch only: what the
+                epoch has brought must be on disk when it returns.
+            after_step: called after every step, before that.
+        """
+
+    def note(self) -> None:
+        """Write down what it has cost so far; call it whenever something is kept for a next attempt."""
 
 
 class Method:

@@ -6,7 +6,7 @@ from math import prod
 import torch
 from torch import nn
 
-from thinwire.method import parameters
+from thinwire.parameters import parameters
 
 
 def why_not(model, pushed_stages):

@@ -8,8 +8,8 @@ from thinwire import checkpoint, seeds
 from thinwire.data.batches import Normalise
 from thinwire.data.mixup import mixup
 from thinwire.files import write_text
+from thinwire.task import initial_model
 from thinwire.train.evaluate import evaluate
-from thinwire.train.task import initial_model
 
 from .layers import flatten_all, shapes_of, split, unflatten_all
 from .predictor import Predictor

@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 from thinwire import UserError, plugins, seeds
 from thinwire.checkpoint import write_tensors
 from thinwire.files import write_text
-from thinwire.method import parameters
 from thinwire.options import resolve
+from thinwire.parameters import parameters
 
 from .forecaster import HISTORY, KINDS, Forecaster, normalise
 

@@ -18,8 +18,10 @@ import torch.distributed as dist
 
 from tests import small
 from thinwire import checkpoint, options, plugins
-from thinwire.channel import Flight, Pending, QuietChannel, nbytes
+from thinwire.call import Pending, nbytes
+from thinwire.channel import QuietChannel
 from thinwire.cluster import Cluster
+from thinwire.messages_in_flight import Flight
 from thinwire.traffic.payload import describe
 from thinwire.train.trainer import Trainer
 from thinwire.transport.inprocess import InProcess
@@ -173,7 +175,7 @@ def test_what_nobody_counts_tells_nothing(subject, monkeypatch):
 
         def noting_complete(self, result, complete=Pending.complete):
             if self.call.verb == "push_pull":
-                note(self.channel, self.call, result)
+                note(self.group, self.call, result)
             complete(self, result)
 
         def noting_send(channel, call, send=run.transport.send):

@@ -12,7 +12,7 @@ from tests.contract import test_on_processes as on_processes
 from tests.contract.conftest import Subject
 from thinwire import plugins
 from thinwire.errors import MethodError
-from thinwire.train.trainer import Diverged
+from thinwire.train.divergence import Diverged
 
 HEAD = '''"""A method with a planted bug."""
 

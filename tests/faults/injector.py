@@ -21,7 +21,7 @@ from benchmarks.limited_link import INTERFACE
 from tests.faults import sandbox, suites
 from tests.faults.matrix import BETWEEN, NUMBER, PHASES, SIGNALS, Case
 from thinwire.config.cell import Cell
-from thinwire.train import trainer
+from thinwire.train import status_exchange
 from thinwire.transport.rendezvous import Placement
 
 # How long a process waits for the signal that another one has been sent to reach it, too.
@@ -136,7 +136,7 @@ class Injector:
 
 def settle(hasty: bool) -> None:
     """What all runs of all cases have alike: how often they save; and how soon a rank is missed."""
-    trainer.MOST_STEPS_BETWEEN_LOOKS = suites.STEPS_BETWEEN_LOOKS
+    status_exchange.MOST_STEPS_BETWEEN = suites.STEPS_BETWEEN_LOOKS
     if hasty:
         hang = {"hang_seconds": suites.HASTY_SECONDS}
         _replace("thinwire.config.suite:load", lambda load: lambda name: load(name).model_copy(update=hang))

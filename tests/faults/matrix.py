@@ -25,7 +25,7 @@ SIZE = {ALONE: "w3", NODE: "w3", NODES: "w4n2", BLOCK: "w4n2", CLUSTER: "w4n2"}
 PHASES = {
     "rendezvous": ("thinwire.transport.rendezvous:join", 1),
     "opening": ("thinwire.transport.processes:Processes.__init__", 1),
-    "channels": ("thinwire.transport.end:End.__init__", 2),
+    "channels": ("thinwire.transport.endpoint:Endpoint.__init__", 2),
     "segments": ("thinwire.transport.shared_memory:_Segment.__init__", 1),
     "data": ("thinwire.train.run_cell:task_of", 1),
     "resume": ("thinwire.checkpoint:sound", 1),

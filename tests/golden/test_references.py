@@ -21,7 +21,7 @@ from thinwire.data.batches import Batches
 from thinwire.optim.recipe import Optimizer
 from thinwire.optim.schedule import learning_rate
 from thinwire.options import resolve
-from thinwire.train.task import initial_model
+from thinwire.task import initial_model
 
 STEPS, STEPS_PER_EPOCH = 36, 6
 DGC = {"density": 0.02, "warmup_densities": (), "selection": "exact"}

@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import numpy as np
 
-from thinwire.launch.watch import ALARM
-from thinwire.transport import frame
+from thinwire.launch.heartbeat import ALARM
+from thinwire.transport import framing
 
 _RANDOM = np.random.default_rng(1)
 NONSENSE = {
@@ -19,8 +19,8 @@ NONSENSE = {
     "the largest lengths": b"\xff" * 4096,
     "zeros": bytes(4096),
     "random bytes": _RANDOM.bytes(100_000),
-    "a request, without a proof": frame.pack([b"set", ALARM.encode(), b""]),
-    "a request behind a guess": _RANDOM.bytes(64) + frame.pack([b"set", ALARM.encode(), b""]),
+    "a request, without a proof": framing.pack([b"set", ALARM.encode(), b""]),
+    "a request behind a guess": _RANDOM.bytes(64) + framing.pack([b"set", ALARM.encode(), b""]),
 }
 
 

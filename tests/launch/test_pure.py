@@ -6,9 +6,9 @@ from thinwire.cluster import Cluster
 from thinwire.errors import UserError
 from thinwire.launch import exit_report, flight_recorder
 from thinwire.launch.exit_report import ExitReport, diagnose
-from thinwire.launch.judge import Beat, Judge
+from thinwire.launch.hang_detection import Beat, HangDetector
 from thinwire.launch.placement import first_host, from_environment, require_match, require_places
-from thinwire.train.crowding import no_time_because
+from thinwire.train.time_validity import no_time_because
 
 SLURM = {
     "SLURM_JOB_ID": "71",
@@ -117,40 +117,40 @@ def beats(numbers, moves, doing=None):
 
 
 def test_a_rank_that_is_silent_is_named_and_not_before_its_time():
-    judge = Judge(silent_seconds=10, hang_seconds=100, paused_seconds=50)
-    assert judge.judge(beats([1, 1], [1, 1]), now=0) == {}
-    assert judge.judge(beats([9, 1], [9, 1]), now=9) == {}
-    told = judge.judge(beats([12, 1], [12, 1]), now=11)
+    detector = HangDetector(silent_seconds=10, hang_seconds=100, paused_seconds=50)
+    assert detector.check(beats([1, 1], [1, 1]), now=0) == {}
+    assert detector.check(beats([9, 1], [9, 1]), now=9) == {}
+    told = detector.check(beats([12, 1], [12, 1]), now=11)
     assert told == {"alarm": "rank 1 on n1 has not been heard of for 10 s"}
 
 
-def test_a_judge_that_was_stopped_itself_begins_anew():
+def test_a_detector_that_was_stopped_itself_begins_anew():
     """The machine was paused: nobody has beaten, and nobody is to blame."""
-    judge = Judge(silent_seconds=10, hang_seconds=20, paused_seconds=5)
-    assert judge.judge(beats([1, 1], [1, 1]), now=0) == {}
-    assert judge.judge(beats([1, 1], [1, 1]), now=100) == {}
+    detector = HangDetector(silent_seconds=10, hang_seconds=20, paused_seconds=5)
+    assert detector.check(beats([1, 1], [1, 1]), now=0) == {}
+    assert detector.check(beats([1, 1], [1, 1]), now=100) == {}
     # Who comes to life has as much time as ever, and who does not is named.
     for now in range(101, 111):
-        assert judge.judge(beats([now, 1], [1, 1]), now) == {}
-    assert "rank 1 on n1" in judge.judge(beats([111, 1], [1, 1]), now=111)["alarm"]
+        assert detector.check(beats([now, 1], [1, 1]), now) == {}
+    assert "rank 1 on n1" in detector.check(beats([111, 1], [1, 1]), now=111)["alarm"]
 
 
 def test_a_run_that_stands_still_blames_who_does_not_wait():
-    judge = Judge(silent_seconds=10, hang_seconds=60, paused_seconds=50)
+    detector = HangDetector(silent_seconds=10, hang_seconds=60, paused_seconds=50)
     waits = ["waits for mean on run.world", "computes", "waits for mean on run.world"]
     for now in range(61):
-        assert judge.judge(beats([now] * 3, [5, 5, 5], waits), now) == {}
-    told = judge.judge(beats([61] * 3, [5, 5, 5], waits), 61)
+        assert detector.check(beats([now] * 3, [5, 5, 5], waits), now) == {}
+    told = detector.check(beats([61] * 3, [5, 5, 5], waits), 61)
     assert told == {"hung": "nothing has moved for 60 s: rank 1 on n1 computes, and the others wait"}
     all_wait = ["waits for a", "waits for b", "waits for b"]
-    told = judge.judge(beats([62] * 3, [5, 5, 5], all_wait), 62)
+    told = detector.check(beats([62] * 3, [5, 5, 5], all_wait), 62)
     assert "rank 0 on n0 waits for a; rank 1 on n1 waits for b" in told["hung"]
 
 
 def test_as_long_as_one_rank_moves_nothing_is_ended():
-    judge = Judge(silent_seconds=10, hang_seconds=60, paused_seconds=50)
+    detector = HangDetector(silent_seconds=10, hang_seconds=60, paused_seconds=50)
     for now in range(0, 600, 5):
-        assert judge.judge(beats([now, now], [1, now], ["waits for a", "computes"]), now) == {}
+        assert detector.check(beats([now, now], [1, now], ["waits for a", "computes"]), now) == {}
 
 
 def report(rank, **more):

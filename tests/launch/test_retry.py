@@ -9,10 +9,10 @@ from thinwire.config.grid import cells, sources
 from thinwire.errors import UserError
 from thinwire.launch import retry
 from thinwire.launch.exit_report import ExitReport
-from thinwire.launch.retry import End, until_it_ends
+from thinwire.launch.retry import AttemptEnd, until_it_ends
 from thinwire.provenance import now
 from thinwire.record import Record
-from thinwire.train.places import partial_folder, record_folder
+from thinwire.train.paths import partial_folder, record_folder
 
 CELL = cells("demo")[0]
 KILLED = ExitReport(rank=1, host="n1", died="SIGKILL", doing="computes")
@@ -51,7 +51,7 @@ class Starts:
             end()
             assert published() in (True, False)
             end = []
-        return end if isinstance(end, End) else End(end)
+        return end if isinstance(end, AttemptEnd) else AttemptEnd(end)
 
     def run(self, results, hold=False):
         return until_it_ends(CELL, results, self, hold, self.said.append)
@@ -114,10 +114,10 @@ def test_trouble_around_a_run_is_never_a_result(tmp_path):
 @pytest.mark.parametrize(
     "end",
     [
-        End([ExitReport(interrupted=signal.SIGTERM)]),
-        End([KILLED], signal.SIGTERM),
+        AttemptEnd([ExitReport(interrupted=signal.SIGTERM)]),
+        AttemptEnd([KILLED], signal.SIGTERM),
         # It came so early that nobody could report.
-        End([ExitReport(rank=0, vanished=True, phase="")], signal.SIGTERM),
+        AttemptEnd([ExitReport(rank=0, vanished=True, phase="")], signal.SIGTERM),
     ],
     ids=["saved", "stopped at once", "early"],
 )
@@ -127,7 +127,7 @@ def test_an_interruption_publishes_nothing_and_is_not_tried_again(tmp_path, end)
 
 
 def test_a_command_that_starts_nobody_is_no_result(tmp_path):
-    nobody = End([ExitReport(rank=0, vanished=True, phase="")], 0, " (srun ended with exit code 1)")
+    nobody = AttemptEnd([ExitReport(rank=0, vanished=True, phase="")], 0, " (srun ended with exit code 1)")
     with pytest.raises(UserError, match=r"no process of .* came up \(srun ended with exit code 1\)"):
         Starts(nobody).run(tmp_path)
 

@@ -27,10 +27,18 @@ from tests.workflow.conftest import Project
 from thinwire.config.grid import cell
 from thinwire.errors import UserError
 from thinwire.launch import secret
-from thinwire.launch.watch import ALARM, BEAT_SECONDS
-from thinwire.train.places import secret_file
-from thinwire.transport import doors, frame, handshake, interface, listening, rendezvous, store_server
-from thinwire.transport.contact import LostContact
+from thinwire.launch.heartbeat import ALARM, BEAT_SECONDS
+from thinwire.train.paths import secret_file
+from thinwire.transport import (
+    closed_listeners,
+    framing,
+    handshake,
+    listening,
+    network_interface,
+    rendezvous,
+    store_server,
+)
+from thinwire.transport.connection_errors import ConnectionLost
 from thinwire.transport.store import NotThisRun, RunStore
 from thinwire.transport.store_server import StoreServer
 
@@ -158,7 +166,7 @@ def test_words_that_were_overheard_open_nothing(served):
         overheard += handshake.answer(SECRET, handshake.RANK, own + overheard)
         first.sendall(overheard)
         assert len(first.recv(32, socket.MSG_WAITALL)) == 32
-        second.sendall(overheard + frame.pack([b"set", ALARM.encode(), b""]))
+        second.sendall(overheard + framing.pack([b"set", ALARM.encode(), b""]))
         assert second.recv(32, socket.MSG_WAITALL)
         with suppress(ConnectionResetError):
             assert second.recv(32) == b""
@@ -306,7 +314,7 @@ def test_a_host_with_ipv6_alone(monkeypatch):
         StoreServer([listener], SECRET)
         store = RunStore("::1", port, SECRET, 20)
         assert store.add("came", 1) == 1
-        assert interface.of_address(store.address) == "lo"
+        assert network_interface.of_address(store.address) == "lo"
     monkeypatch.setattr(listening, "_LOOPBACK", ("192.0.2.1", "::1"))
     with listening.on_loopback() as listener:
         assert listener.getsockname()[0] == "::1"
@@ -330,8 +338,8 @@ def test_where_rank_0_cannot_listen_a_sentence_says_why(monkeypatch):
 
 
 def test_an_interface_is_found_by_its_address():
-    assert interface.of_address("127.0.0.1") == "lo"
-    assert interface.of_address("192.0.2.1") is None
+    assert network_interface.of_address("127.0.0.1") == "lo"
+    assert network_interface.of_address("192.0.2.1") is None
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -341,9 +349,9 @@ def test_a_door_that_is_shut_keeps_those_who_are_in(host):
     except UserError:
         pytest.skip("no IPv6 here")
     with listener, socket.create_connection(listener.getsockname()[:2]) as one, listener.accept()[0] as other:
-        assert listener.fileno() in doors.listening()
-        assert one.fileno() not in doors.listening()
-        doors.shut({listener.fileno()})
+        assert listener.fileno() in closed_listeners.listening()
+        assert one.fileno() not in closed_listeners.listening()
+        closed_listeners.shut({listener.fileno()})
         assert not connects(*listener.getsockname()[:2], seconds=0.2)
         one.sendall(b"on")
         assert other.recv(2) == b"on"
@@ -574,7 +582,7 @@ def meet_a_stranger(folder):
             stranger.start()
         try:
             rendezvous.open_group(None, "gloo")
-        except (UserError, LostContact) as error:
+        except (UserError, ConnectionLost) as error:
             (folder / f"rank {rank}").write_text(f"{type(error).__name__}: {error}")
             # As a rank does: the other one need not wait for a proof that does not come.
             os._exit(1)

@@ -11,8 +11,8 @@ from torch import nn
 from tests import small
 from tests.reference import daso as reference
 from thinwire import plugins
-from thinwire.channel import Landing
 from thinwire.errors import Problems
+from thinwire.messages_in_flight import Landing
 from thinwire.options import resolve
 
 

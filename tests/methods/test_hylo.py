@@ -131,9 +131,8 @@ def test_workers_with_the_same_images_are_one_worker():
     one = small.trainer(small.task(1, data=small.digits(120), batch=8), "hylo", **OPTIONS)
     four = small.trainer(small.task(4, data=small.digits(480), batch=32), "hylo", **OPTIONS)
     four.batches.at = lambda step, at=one.batches.at: at(step) * 4
-    stream = {worker._forward_seed for worker in one.workers}
     for worker in four.workers:
-        (worker._forward_seed,) = stream
+        worker._forward_stream = one.workers[0]._forward_stream
     one.train(until=3)
     four.train(until=3)
     for mine, theirs in zip(four.workers[0].run.weights, one.workers[0].run.weights):

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from tests import small
+from thinwire.train import batch_norm_buffers
 
 
 def distance(run):
@@ -85,7 +86,7 @@ def test_one_worker_is_plain_sgd():
 def test_batch_norm_statistics_stay_local():
     run = small.trainer(small.task(2), "local_sgd", period=1)
     run.train()
-    first, second = (worker.float_buffers()[0] for worker in run.workers)
+    first, second = (batch_norm_buffers.tensors(worker.model)[0] for worker in run.workers)
     assert not torch.equal(first, second)
 
 

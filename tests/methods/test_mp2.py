@@ -14,8 +14,8 @@ from thinwire.cluster import Cluster
 from thinwire.data.batches import Batches
 from thinwire.errors import CannotWrite, UserError
 from thinwire.options import resolve
-from thinwire.train.preparation import Job
-from thinwire.train.task import initial_model
+from thinwire.task import initial_model
+from thinwire.train.preparation_job import PreparationJob
 from thinwire.train.trainer import Trainer
 
 Mp2 = plugins.get("method", "mp2").load()
@@ -187,7 +187,7 @@ def prepare(task, folder, options=OPTIONS, notes=None):
     """Let it prepare in `folder`; gives the traffic that it took."""
     folder.mkdir(exist_ok=True)
     spent = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
-    job = Job(task, "none", folder, spent, lambda cost: None, 0.0)
+    job = PreparationJob(task, "none", folder, spent, lambda cost: None, 0.0)
     Mp2.prepare(resolve(Mp2, options), job, folder)
     return job.cost().traffic
 
@@ -278,7 +278,7 @@ def test_the_predictor_that_is_kept_is_the_best_on_held_out_images_and_far_above
     assert len(rows) == 12
     best = max(float(accuracy) for _, _, accuracy in rows)
     assert best > 60
-    job = Job(
+    job = PreparationJob(
         task, "none", tmp_path / "a", record.Cost(seconds=0.0, traffic=record.Traffic.sum([])), print, 0.0
     )
     kept = predictor_training.Training(resolve(Mp2, OPTIONS), job)
@@ -289,7 +289,9 @@ def test_the_predictor_that_is_kept_is_the_best_on_held_out_images_and_far_above
 
 def test_the_predictor_sees_the_share_of_each_class_that_was_asked_for(tmp_path):
     task = task_of(data=small.digits(1000), mixup=0.0)
-    job = Job(task, "none", tmp_path, record.Cost(seconds=0.0, traffic=record.Traffic.sum([])), print, 0.0)
+    job = PreparationJob(
+        task, "none", tmp_path, record.Cost(seconds=0.0, traffic=record.Traffic.sum([])), print, 0.0
+    )
     made = predictor_training.Training(
         resolve(Mp2, OPTIONS | {"images_share": 0.5, "images_per_step": 40}), job
     )
@@ -317,7 +319,7 @@ class Listed:
 
 def training_of(tmp_path, task, **options):
     nothing = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
-    job = Job(task, "none", tmp_path, nothing, print, 0.0)
+    job = PreparationJob(task, "none", tmp_path, nothing, print, 0.0)
     return predictor_training.Training(resolve(Mp2, OPTIONS | options), job)
 
 
@@ -406,9 +408,11 @@ def test_a_share_of_hardly_anything_is_one_image_of_each_class(tmp_path):
 
 def test_the_dense_run_has_the_workers_asked_for_and_draws_with_the_runs_seed(tmp_path, monkeypatch):
     seen = []
-    train = Job.train
+    train = PreparationJob.train
     monkeypatch.setattr(
-        Job, "train", lambda self, task, *a: (seen.append(task.cluster.workers), train(self, task, *a))[1]
+        PreparationJob,
+        "train",
+        lambda self, task, *a: (seen.append(task.cluster.workers), train(self, task, *a))[1],
     )
     for seed in (5, 6):
         prepare(task_of(seed=seed, epochs=1), tmp_path / str(seed), OPTIONS | {"bsp_workers": 3})

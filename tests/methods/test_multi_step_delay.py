@@ -5,7 +5,7 @@ import torch
 
 from tests import small
 from thinwire import checkpoint, plugins
-from thinwire.channel import Pending
+from thinwire.call import Pending
 from thinwire.errors import Problems
 from thinwire.options import resolve
 

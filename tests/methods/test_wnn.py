@@ -10,7 +10,8 @@ from tests import small
 from thinwire import plugins, record, seeds
 from thinwire.errors import UserError
 from thinwire.options import resolve
-from thinwire.train.preparation import Job
+from thinwire.train import batch_norm_buffers
+from thinwire.train.preparation_job import PreparationJob
 
 Wnn = plugins.get("method", "wnn").load()
 forecaster = import_module("thinwire_methods.wnn.forecaster")
@@ -99,7 +100,9 @@ def test_weights_jump_after_five_values_and_norms_never():
             assert torch.equal(param.tensor, theirs.tensor) == (param.kind == "norm")
         states = (w.run.optimizer.state[w.run.params[0].tensor]["momentum_buffer"] for w in (worker, other))
         assert torch.equal(*states)
-        for mine, theirs in zip(worker.float_buffers(), other.float_buffers()):
+        for mine, theirs in zip(
+            batch_norm_buffers.tensors(worker.model), batch_norm_buffers.tensors(other.model)
+        ):
             assert torch.equal(mine, theirs)
 
 
@@ -148,7 +151,7 @@ def test_a_jump_counts_five_intervals():
 def job(folder, model="none", every=60.0, **changes):
     folder.mkdir(exist_ok=True)
     nothing = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
-    return Job(
+    return PreparationJob(
         small.task(4, dtype=torch.float32, **changes), model, folder, nothing, lambda cost: None, every
     )
 
@@ -250,13 +253,13 @@ def test_the_models_that_it_prepares_from_are_declared():
 
 def test_the_recorded_runs_have_their_own_epochs_and_batch(tmp_path, monkeypatch):
     seen = []
-    train = Job.train
+    train = PreparationJob.train
 
     def look(self, task, *arguments):
         seen.append((task.recipe.epochs, task.recipe.batch, task.cluster.workers))
         return train(self, task, *arguments)
 
-    monkeypatch.setattr(Job, "train", look)
+    monkeypatch.setattr(PreparationJob, "train", look)
     training.record_weights(Wnn, resolve(Wnn, SHORT | {"recorded_batch": 27}), job(tmp_path / "a"))
     assert seen == [(6, 27, 1)] * 4
 

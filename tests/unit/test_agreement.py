@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from thinwire.channel import Call
+from thinwire.call import Call
 from thinwire.errors import MethodError
 from thinwire.transport import agreement
 from thinwire.transport.agreement import CallLog, agreed, disagreeing, first_difference, require_received

@@ -13,10 +13,11 @@ import pytest
 import torch
 
 from tests import processes
-from thinwire.channel import Channel, Flight, QuietChannel
+from thinwire.channel import Channel, QuietChannel
 from thinwire.cluster import Cluster
 from thinwire.errors import MethodError
-from thinwire.method import Server
+from thinwire.messages_in_flight import Flight
+from thinwire.server import Server
 from thinwire.traffic.ledger import Ledger
 from thinwire.transport.inprocess import InProcess
 from thinwire.transport.transport import Transport

@@ -25,8 +25,8 @@ from thinwire.data.batches import Batches
 from thinwire.data.download import download
 from thinwire.data.mixup import _beta, mixup
 from thinwire.errors import UserError
-from thinwire.train.places import data_folder
-from thinwire.train.task import task_of
+from thinwire.train.cell_task import task_of
+from thinwire.train.paths import data_folder
 
 CPU = torch.device("cpu")
 

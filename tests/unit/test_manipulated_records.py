@@ -13,11 +13,11 @@ from thinwire.config.grid import cells, sources
 from thinwire.data.arrays import MANIFEST
 from thinwire.errors import UserError
 from thinwire.files import sha256
-from thinwire.launch.retry import End, finished, until_it_ends
+from thinwire.launch.retry import AttemptEnd, finished, until_it_ends
 from thinwire.report import collect
 from thinwire.report.report import report
 from thinwire.tracking import replay
-from thinwire.train.places import data_folder, partial_folder, record_folder
+from thinwire.train.paths import data_folder, partial_folder, record_folder
 
 GRID = cells("demo")[:2]
 CELL, OTHER = GRID
@@ -158,7 +158,7 @@ def retries(results):
     def start(published):
         record_folder(results, CELL).rename(partial_folder(results, CELL))
         assert not published()
-        return End([])
+        return AttemptEnd([])
 
     assert until_it_ends(CELL, results, start, False, print) == 0
 

@@ -7,7 +7,7 @@ import torch
 
 from thinwire.traffic.ledger import KINDS
 from thinwire.traffic.payload import DTYPES
-from thinwire.transport import flat, message
+from thinwire.transport import flatten, message
 
 
 def random_tensor(chance: random.Random) -> torch.Tensor:
@@ -76,23 +76,23 @@ def test_what_lies_between_the_tensors_tells_nothing():
 
 def test_tensors_of_one_type_go_together():
     tensors = [torch.zeros(1), torch.zeros(2).half(), torch.zeros(3), torch.zeros(4).double()]
-    assert [[len(t) for t in alike] for alike in flat.by_dtype(tensors)] == [[1, 3], [2], [4]]
-    assert flat.by_dtype([]) == []
+    assert [[len(t) for t in alike] for alike in flatten.by_dtype(tensors)] == [[1, 3], [2], [4]]
+    assert flatten.by_dtype([]) == []
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_tensors_end_to_end_come_back_in_their_shapes(seed):
     chance = random.Random(seed)
     tensors = [random_tensor(chance).to(torch.float32) for _ in range(chance.randrange(1, 6))]
-    row = flat.Pool().take(tensors)
-    flat.fill(row, tensors)
+    row = flatten.Pool().take(tensors)
+    flatten.fill(row, tensors)
     assert row.tolist() == [number for tensor in tensors for number in tensor.flatten().tolist()]
-    for part, tensor in zip(flat.parts(row, tensors), tensors, strict=True):
+    for part, tensor in zip(flatten.parts(row, tensors), tensors, strict=True):
         assert torch.equal(part, tensor)
 
 
 def test_a_pool_gives_again_what_it_was_given_back():
-    pool, like = flat.Pool(), [torch.zeros(2), torch.zeros(3)]
+    pool, like = flatten.Pool(), [torch.zeros(2), torch.zeros(3)]
     first = pool.take(like)
     second = pool.take(like)
     assert first.data_ptr() != second.data_ptr()
@@ -106,7 +106,7 @@ def test_a_pool_gives_again_what_it_was_given_back():
 
 def test_lots_hold_every_number_once_and_in_order():
     tensors = [torch.arange(7), torch.arange(7, 9).view(2, 1), torch.arange(0), torch.arange(9, 20)]
-    lots = list(flat.in_lots(tensors, 4))
+    lots = list(flatten.in_lots(tensors, 4))
     assert torch.cat([piece for lot in lots for piece in lot]).tolist() == list(range(20))
     assert all(sum(map(len, lot)) < 2 * 4 for lot in lots)
-    assert list(flat.in_lots([], 4)) == []
+    assert list(flatten.in_lots([], 4)) == []

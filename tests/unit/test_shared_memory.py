@@ -13,7 +13,7 @@ from thinwire.cluster import Cluster
 from thinwire.errors import ResourceError
 from thinwire.traffic.ledger import Ledger
 from thinwire.transport import shared_memory
-from thinwire.transport.contact import LostContact
+from thinwire.transport.connection_errors import ConnectionLost
 
 WORKERS = 3
 
@@ -57,7 +57,7 @@ def killed_in_the_middle():
     channel.mean([torch.ones(100_000)]).wait()
     if channel.rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
-    with pytest.raises(LostContact) as lost:
+    with pytest.raises(ConnectionLost) as lost:
         channel.mean([torch.ones(100_000)]).wait()
     raise lost.value
 
@@ -85,7 +85,7 @@ def test_too_few_open_files_are_said_in_a_sentence():
 
 
 def test_a_mate_that_has_ended_while_channels_open_is_lost():
-    with pytest.raises(LostContact, match="it has ended, or it runs in a PID namespace of its own"):
+    with pytest.raises(ConnectionLost, match="it has ended, or it runs in a PID namespace of its own"):
         shared_memory._opened(2**22 + 1, 3, os.O_RDWR)
 
 

@@ -10,7 +10,9 @@ from torch import nn
 import thinwire
 from tests import small
 from thinwire.errors import MethodError
-from thinwire.train.trainer import Diverged, Trainer
+from thinwire.train import batch_norm_buffers
+from thinwire.train.divergence import Diverged
+from thinwire.train.trainer import Trainer
 
 
 def test_without_a_method_workers_train_alone():
@@ -69,7 +71,7 @@ def test_four_workers_are_one_worker_with_all_their_images():
 def test_evaluation_uses_the_mean_of_the_batch_norm_statistics():
     run = small.trainer(small.task(2), "ssgd")
     run.train()
-    first, second = (worker.float_buffers()[0] for worker in run.workers)
+    first, second = (batch_norm_buffers.tensors(worker.model)[0] for worker in run.workers)
     assert not torch.equal(first, second)
     torch.testing.assert_close(run.shipped()[1][0], (first + second) / 2)
 
@@ -121,12 +123,12 @@ def test_slow_steps_are_each_looked_at_though_a_checkpoint_comes_between(monkeyp
         def sync_weights(self):
             time.sleep(0.005)
 
-    monkeypatch.setattr("thinwire.train.trainer.SECONDS_BETWEEN_LOOKS", 0.001)
+    monkeypatch.setattr("thinwire.train.status_exchange.SECONDS_BETWEEN", 0.001)
     run = small.trainer(small.task(2, epochs=1), Slow)
     looked = []
 
     def after_step(trainer):
-        looked.append(trainer.looked)
+        looked.append(trainer.status_is_new)
         trainer.state()
 
     run.train(after_step=after_step)

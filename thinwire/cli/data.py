@@ -10,7 +10,7 @@ from thinwire.errors import UserError, quoted
 from thinwire.files import locked
 from thinwire.label import require_label
 from thinwire.options import resolve
-from thinwire.train.places import data_folder
+from thinwire.train.paths import data_folder
 
 
 def main(arguments: Namespace) -> int:

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 from thinwire.cli.run import say, train
 from thinwire.config.grid import block, block_fingerprint, require_as_planned, require_valid
-from thinwire.launch.block import measure
+from thinwire.launch.measured_block import measure
 
 
 def main(arguments: Namespace) -> int:

@@ -5,8 +5,8 @@ from argparse import Namespace
 
 from thinwire.config.grid import preparation, require_as_planned, require_valid
 from thinwire.config.suite import load
-from thinwire.launch import preparing
-from thinwire.train.places import prepared_folder
+from thinwire.launch import preparation_process
+from thinwire.train.paths import prepared_folder
 from thinwire.train.run_cell import Interrupted
 
 
@@ -18,7 +18,7 @@ def main(arguments: Namespace) -> int:
     # A method may go to another folder.
     results = arguments.results.absolute()
     try:
-        made = preparing.run(cell, results, load(arguments.suite).checkpoint_every_seconds)
+        made = preparation_process.run(cell, results, load(arguments.suite).checkpoint_every_seconds)
     except Interrupted as error:
         print(f"{error}; the next `thinwire prepare` goes on from here", file=sys.stderr)
         return 128 + error.number

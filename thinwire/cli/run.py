@@ -20,7 +20,7 @@ from thinwire.files import locked
 from thinwire.launch import fork, placement, rank, secret
 from thinwire.launch.retry import until_it_ends
 from thinwire.tracking.live import Live
-from thinwire.train.places import lock_file
+from thinwire.train.paths import lock_file
 from thinwire.train.run_cell import Attempt, Interrupted, Report
 from thinwire.train.trainer import Trainer
 from thinwire.transport.rendezvous import Placement

@@ -9,8 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from thinwire.channel import Payload
 from thinwire.codecs import indices
+from thinwire.traffic.payload import Payload
 
 Importance = Literal["l1", "l2"]
 

@@ -8,10 +8,10 @@ lost, since what was taken plus what stays is what was there, exactly.
 import torch
 from torch import Tensor
 
-from thinwire.channel import Payload
 from thinwire.codecs import indices
 from thinwire.codecs.indices import Encoding
 from thinwire.codecs.select import Select, count
+from thinwire.traffic.payload import Payload
 
 
 def choose(tensors: list[Tensor], density: float, select: Select, generator: torch.Generator) -> list[Tensor]:

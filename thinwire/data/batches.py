@@ -45,12 +45,12 @@ class Batches:
         self._batch = workers * batch
         self._workers = workers
         self._reading = reading
-        self._order_seed = seeds.derive(seed, "order")
+        self._order_stream = seeds.of_order(seed)
         self._ranks = list(range(workers) if ranks is None else ranks)
-        self._augment_seeds = [seeds.derive(seed, "augment", worker) for worker in self._ranks]
+        self._augmentation = [seeds.of_augmentation(seed, worker) for worker in self._ranks]
         self._mixup, self._classes = mixup_alpha, data.classes
-        self._mixup_seeds = [seeds.derive(seed, "mixup", worker) for worker in self._ranks]
-        self._streams = [torch.Generator() for _ in self._ranks]
+        self._mixup_streams = [seeds.of_mixup(seed, worker) for worker in self._ranks]
+        self._generators = [torch.Generator() for _ in self._ranks]
         self._epoch = -1
         self._order = torch.empty(0)
         self.steps_per_epoch = len(self._images) // self._batch
@@ -73,9 +73,9 @@ class Batches:
         chosen = chosen.view(self._workers, -1)[self._ranks].flatten()
         images = self._images[chosen].to(self._device)
         if self._augment:
-            for stream, seed in zip(self._streams, self._augment_seeds):
-                stream.manual_seed(seeds.at_step(seed, step))
-            images = self._augment(images, self._streams)
+            for generator, stream in zip(self._generators, self._augmentation):
+                generator.manual_seed(stream.at(step))
+            images = self._augment(images, self._generators)
         batches = list(
             zip(
                 self._normalise(images).chunk(len(self._ranks)),
@@ -84,13 +84,13 @@ class Batches:
         )
         if not self._mixup:
             return batches
-        for stream, seed in zip(self._streams, self._mixup_seeds):
-            stream.manual_seed(seeds.at_step(seed, step))
-        return [mixup(*own, self._classes, self._mixup, g) for own, g in zip(batches, self._streams)]
+        for generator, stream in zip(self._generators, self._mixup_streams):
+            generator.manual_seed(stream.at(step))
+        return [mixup(*own, self._classes, self._mixup, g) for own, g in zip(batches, self._generators)]
 
     def _random(self, epoch: int) -> Tensor:
         """One permutation of all images."""
-        generator = torch.Generator().manual_seed(seeds.at_step(self._order_seed, epoch))
+        generator = torch.Generator().manual_seed(self._order_stream.at(epoch))
         return torch.randperm(len(self._images), generator=generator)
 
     def _contiguous(self, epoch: int) -> Tensor:
@@ -100,7 +100,7 @@ class Batches:
         chunk = readers.chunk_size(records, self._workers)
         for worker in range(self._workers):
             loads = readers.contiguous(
-                records, self._workers, worker, epoch, self._order_seed, chunk, readers.CHUNKS_AT_ONCE
+                records, self._workers, worker, epoch, self._order_stream.seed, chunk, readers.CHUNKS_AT_ONCE
             )
             order = torch.from_numpy(np.concatenate([load.order for load in loads]))
             own.append(order[: self.steps_per_epoch * share].view(self.steps_per_epoch, share))

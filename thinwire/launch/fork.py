@@ -23,12 +23,12 @@ from thinwire.errors import UserError
 from thinwire.launch import exit_report, flight_recorder, rank
 from thinwire.launch.exit_report import RUNNING, ExitReport
 from thinwire.launch.flight_recorder import FlightRecorder
-from thinwire.launch.retry import End, Start
-from thinwire.launch.watch import ALARM, GRACE_SECONDS
+from thinwire.launch.heartbeat import ALARM, GRACE_SECONDS
+from thinwire.launch.retry import AttemptEnd, Start
 from thinwire.resources import trouble
-from thinwire.stops import default_stops, heeding_stops, stops_held_back
+from thinwire.stop_signals import default_stops, heeding_stops, stops_held_back
+from thinwire.train.cell_task import device_of
 from thinwire.train.run_cell import Attempt, Interrupted
-from thinwire.train.task import device_of
 from thinwire.transport import listening
 from thinwire.transport.rendezvous import Placement, store_of
 
@@ -85,7 +85,7 @@ def starter(cell: Cell, results: Path, hold: bool, train: Callable[[Attempt], in
             exit_report.write(recorders[placement.rank], about)
             return rank.BAD_INPUT
 
-    def start(published: Callable[[], bool]) -> End:
+    def start(published: Callable[[], bool]) -> AttemptEnd:
         if cell.transport == "inprocess":
             return alone(in_one_process, published)
         began = time.monotonic()
@@ -98,7 +98,7 @@ def ranks(
     placements: Sequence[Placement],
     work: Callable[[Placement, Sequence[FlightRecorder]], int],
     published: Callable[[], bool],
-) -> End:
+) -> AttemptEnd:
     """Start a rank at each placement, and wait for all of them.
 
     Args:
@@ -118,10 +118,10 @@ def ranks(
         _wait(alive, placements, recorders, published)
 
     asked = _supervise(works, alive, wait)
-    return End(exit_report.read(recorders), asked)
+    return AttemptEnd(exit_report.read(recorders), asked)
 
 
-def alone(work: Callable[[], object], published: Callable[[], bool]) -> End:
+def alone(work: Callable[[], object], published: Callable[[], bool]) -> AttemptEnd:
     """Do some work in one fork, and wait for it.
 
     Args:
@@ -152,7 +152,7 @@ def alone(work: Callable[[], object], published: Callable[[], bool]) -> End:
             exit_report.write(recorder, _unreported(ExitReport(), os.waitstatus_to_exitcode(status)))
 
     asked = _supervise([reporting], alive, wait)
-    return End([report for report in exit_report.read([recorder]) if not report.vanished], asked)
+    return AttemptEnd([report for report in exit_report.read([recorder]) if not report.vanished], asked)
 
 
 def _supervise(works: Sequence[Callable[[], int]], alive: dict[int, int], wait: Callable[[], None]) -> int:

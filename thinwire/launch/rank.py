@@ -14,13 +14,13 @@ from thinwire.files import locked
 from thinwire.launch import exit_report
 from thinwire.launch.exit_report import RUNNING, ExitReport
 from thinwire.launch.flight_recorder import FlightRecorder, in_files, make_files
+from thinwire.launch.heartbeat import Heartbeat
 from thinwire.launch.placement import require_match, require_places
-from thinwire.launch.watch import Watch
 from thinwire.resources import trouble
-from thinwire.train.places import lock_file, partial_folder
+from thinwire.train.cell_task import device_of
+from thinwire.train.paths import lock_file, partial_folder
 from thinwire.train.run_cell import Attempt, Interrupted
-from thinwire.train.task import device_of
-from thinwire.transport.contact import LostContact
+from thinwire.transport.connection_errors import ConnectionLost
 from thinwire.transport.processes import Processes
 from thinwire.transport.rendezvous import Placement, Refused, backend_of, join
 
@@ -59,7 +59,7 @@ def run(
     require_match(cluster, placement.workers, placement.launcher)
     with ExitStack() as held:
         try:
-            watch = _meet(cell, results, suite, placement, recorders, hold, held)
+            heartbeat = _meet(cell, results, suite, placement, recorders, hold, held)
         except Refused:
             if placement.rank == 0:
                 raise
@@ -67,41 +67,41 @@ def run(
         attempt = None
         alike = False  # would an error now be raised in all ranks?
         try:
-            watch.phase("opens its channels")
+            heartbeat.phase("opens its channels")
             device = device_of(cell, placement.place)
             backend = backend_of(device, cell.backend)
-            transport = Processes(cluster, device, backend, watch.doing, watch.called)
+            transport = Processes(cluster, device, backend, heartbeat.doing, heartbeat.called)
             transport.nodes = transport.share([placement.node])
             alike = True
             if placement.launcher != "fork":
                 require_places(cluster, transport.nodes)
-            watch.phase(RUNNING)
+            heartbeat.phase(RUNNING)
             attempt = Attempt(cell, results, suite.checkpoint_every_seconds, hold, transport)
             attempt.notes.append(f"{cell.workers} ranks are ready after {time.monotonic() - began:.2f} s")
             code = train(attempt)
         except Interrupted as error:
-            watch.report(interrupted=error.number)
-            _leave(watch, transport.part)
+            heartbeat.report(interrupted=error.number)
+            _leave(heartbeat, transport.part)
             if placement.rank == 0:
                 raise
             return 128 + error.number
         except UserError as error:
-            if not (alike if attempt is None else attempt.known_to_all):
-                watch.end(trouble=str(error))
-            watch.report(trouble=str(error))
-            _leave(watch, transport.part)
+            if not (error.known_to_all or (alike and attempt is None)):
+                heartbeat.end(trouble=str(error))
+            heartbeat.report(trouble=str(error))
+            _leave(heartbeat, transport.part)
             if placement.rank == 0:
                 raise
             return BAD_INPUT
-        except LostContact as error:
+        except ConnectionLost as error:
             # A failure that the others could not be told; one that all know has its record.
             own = attempt.outcome if attempt is not None and attempt.failed else None
-            watch.end(outcome=own, lost=str(error))
+            heartbeat.end(outcome=own, lost=str(error))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            watch.end(trouble=trouble(error))
-        _leave(watch, transport.close)
+            heartbeat.end(trouble=trouble(error))
+        _leave(heartbeat, transport.close)
         return code
 
 
@@ -113,8 +113,8 @@ def _meet(
     recorders: Sequence[FlightRecorder],
     hold: bool,
     held: ExitStack,
-) -> Watch:
-    """Join the other ranks and begin to watch; who started them, or rank 0, locks the cell before that.
+) -> Heartbeat:
+    """Join the other ranks and begin its heartbeat; who started them, or rank 0, locks the cell before that.
 
     Raises:
         Refused: in all ranks, as rank 0 may not begin.
@@ -136,7 +136,7 @@ def _meet(
             own[placement.rank].phase(placement.node, "joins the others")
         join(placement, min(RENDEZVOUS_SECONDS, suite.hang_seconds), refusal)
         own = own or in_files(folder, placement.workers)
-        return Watch(placement, own, partial / record.LOG, suite.hang_seconds)
+        return Heartbeat(placement, own, partial / record.LOG, suite.hang_seconds)
     except Refused:
         raise
     except UserError as error:
@@ -148,9 +148,9 @@ def _meet(
         raise
 
 
-def _leave(watch: Watch, part: Callable[[], None]) -> None:
+def _leave(heartbeat: Heartbeat, part: Callable[[], None]) -> None:
     """Leave, all ranks together. Of one that is lost from now on nothing is missing."""
-    watch.leave()
-    with suppress(LostContact):
+    heartbeat.leave()
+    with suppress(ConnectionLost):
         part()
-    watch.over()
+    heartbeat.over()

@@ -18,14 +18,14 @@ from thinwire.files import writing
 from thinwire.launch import failure_record
 from thinwire.launch.exit_report import RUNNING, ExitReport, diagnose
 from thinwire.record import Record
-from thinwire.train.places import data_folder, partial_folder, record_folder
-from thinwire.train.records import is_there, record_of
+from thinwire.train.paths import data_folder, partial_folder, record_folder
+from thinwire.train.record_check import is_there, record_of
 
 # A run whose processes were lost is started again, from its last checkpoint, before it counts as failed.
 ATTEMPTS = 3
 
 
-class End(NamedTuple):
+class AttemptEnd(NamedTuple):
     """How all processes of one attempt have ended."""
 
     reports: Sequence[ExitReport]
@@ -34,7 +34,7 @@ class End(NamedTuple):
 
 
 # Starts the processes of a run and waits for them; what it is given says whether the run has its record.
-Start = Callable[[Callable[[], bool]], End]
+Start = Callable[[Callable[[], bool]], AttemptEnd]
 
 
 def until_it_ends(cell: Cell, results: Path, start: Start, hold: bool, say: Callable[[str], None]) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 from thinwire.config.cell import Cell
 from thinwire.errors import UserError
 from thinwire.files import writing
-from thinwire.train.places import secret_file
+from thinwire.train.paths import secret_file
 from thinwire.transport import handshake
 
 # The one who made the file has written it within so many seconds.

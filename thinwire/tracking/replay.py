@@ -12,8 +12,8 @@ from thinwire.errors import UserError
 from thinwire.files import locked, publish, write_text
 from thinwire.record import Record
 from thinwire.tracking import client, names, view
-from thinwire.train.places import record_folder
-from thinwire.train.records import is_there, record_of
+from thinwire.train.paths import record_folder
+from thinwire.train.record_check import is_there, record_of
 
 # Beside the runs: what became of the replay, also where there is no W&B.
 NOTE = "replay.txt"

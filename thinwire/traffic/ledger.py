@@ -7,7 +7,7 @@ went to another node. All in bytes.
 
 from dataclasses import astuple, dataclass
 
-from thinwire.traffic.wire import Wire
+from thinwire.traffic.wire_bytes import Wire
 
 KINDS = ("values", "indices", "scales", "sizes", "weights", "buffers", "control")
 

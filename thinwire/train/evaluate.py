@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from thinwire.data.arrays import Data
 from thinwire.data.batches import scoring_batches
+from thinwire.train import batch_norm_buffers
 
 
 class Score(NamedTuple):
@@ -36,7 +37,7 @@ def evaluate(
     Args:
         model: in training mode.
         weights: of the trainable parameters.
-        buffers: of batch normalisation.
+        buffers: of batch normalisation, see `batch_norm_buffers`.
         data: whose test set is scored.
         dtype: of the images.
         scorers: those of this process; every batch is scored by one of all scorers.
@@ -44,8 +45,7 @@ def evaluate(
         share: gives what all scorers have found, from what those of this process have.
     """
     names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
-    buffer_names = [name for name, b in model.named_buffers() if b.is_floating_point()]
-    state = {**dict(zip(names, weights)), **dict(zip(buffer_names, buffers))}
+    state = {**dict(zip(names, weights)), **dict(zip(batch_norm_buffers.names(model), buffers))}
     model.eval()
     own = []
     for scorer in scorers:

@@ -10,35 +10,37 @@ checkpoint the next time.
 
 import signal
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 
-from thinwire import checkpoint, plugins, record
+from thinwire import plugins, record
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
 from thinwire.config.grid import prepares, sources
-from thinwire.errors import CannotWrite, MethodError, UserError
+from thinwire.errors import MethodError, UserError
 from thinwire.files import sha256, writing
 from thinwire.options import as_dict, resolve
 from thinwire.provenance import now, provenance
 from thinwire.record import Record, Status
-from thinwire.stops import heeding_stops
-from thinwire.train import preparation
-from thinwire.train.crowding import about_this_process, no_time_because
+from thinwire.stop_signals import heeding_stops
+from thinwire.train.all_or_none import all_or_none
+from thinwire.train.cell_task import device_of, task_of
 from thinwire.train.deterministic import deterministic
-from thinwire.train.places import partial_folder, prepared_folder, record_folder
-from thinwire.train.task import device_of, task_of
-from thinwire.train.trainer import Diverged, Trainer
-from thinwire.transport.contact import LostContact
+from thinwire.train.divergence import Diverged
+from thinwire.train.paths import partial_folder, prepared_folder, record_folder
+from thinwire.train.prepared import PREPARED, identity_of
+from thinwire.train.prepared import read as read_prepared
+from thinwire.train.run_checkpoints import RunCheckpoints
+from thinwire.train.time_validity import about_this_process, no_time_because
+from thinwire.train.trainer import Trainer
+from thinwire.transport.connection_errors import ConnectionLost
 from thinwire.transport.inprocess import InProcess
 from thinwire.transport.transport import Ended, Outcome, Transport
 
 Report = Callable[[Trainer], None]
-_ERRORS = {error.__name__: error for error in (CannotWrite, MethodError, plugins.PluginError)}
 
 
 class Interrupted(Exception):
@@ -76,15 +78,14 @@ class Attempt:
         self.rank = self.transport.ranks[0]
         self.leads = self.rank == 0
         self.outcome: Outcome | None = None  # how it ends, as soon as that is known
-        self.known_to_all = False  # has the error that was raised been raised in all processes?
         self.notes: list[str] = []  # lines with which the log begins
         self.partial, self.target = partial_folder(results, cell), record_folder(results, cell)
         self.trainer: Trainer | None = None
-        self._checkpoints = self.partial / record.CHECKPOINTS
+        self._checkpoint_folder = self.partial / record.CHECKPOINTS
         if len(self.transport.ranks) < cell.workers:
-            self._checkpoints /= f"rank{self.rank}"
+            self._checkpoint_folder /= f"rank{self.rank}"
         self._checkpoint_every = checkpoint_every_seconds
-        self._saved_at = 0.0
+        self._checkpoints: RunCheckpoints | None = None  # until the run begins or goes on
         self._no_time_because: str | None = None
         self._about: dict[str, Any] = {"method_options": {}, "model_options": {}}
         self._sources = sources(cell)
@@ -93,7 +94,6 @@ class Attempt:
             "seed": cell.seed,
             "sources_sha256": self._sources,
         }
-        self._interruptions = 0
         self._shows = True
 
     @property
@@ -107,9 +107,9 @@ class Attempt:
         Raises:
             UserError: something around the run is wrong; nothing is lost.
             Interrupted: the state is saved.
-            LostContact: another process cannot be reached any more, or is not told what has happened here.
+            ConnectionLost: another process cannot be reached any more, or is not told what has happened here.
         """
-        with self._all_or_none():
+        with all_or_none(self.transport):
             if self.leads:
                 with writing(self.results):
                     self.partial.mkdir(parents=True, exist_ok=True)
@@ -120,26 +120,8 @@ class Attempt:
             self.outcome = status, reason = self._attempt(report)
             if self.leads:
                 self.log(f"{status}{': ' + reason if reason else ''}")
-            with self._all_or_none():
+            with all_or_none(self.transport):
                 return self._publish(cast(Status, status), reason)
-
-    @contextmanager
-    def _all_or_none(self) -> Iterator[None]:
-        """Around what each process does by itself: an error of one of them is raised in all."""
-        error = None
-        try:
-            yield
-        except UserError as own:
-            error = own
-        said = None if error is None else [type(error).__name__, str(error)]
-        heard = self.transport.share([said for _ in self.transport.ranks])
-        self.known_to_all = True
-        if error is not None:
-            raise error
-        for rank, word in enumerate(heard):
-            if word is not None:
-                raise _ERRORS.get(word[0], UserError)(f"rank {rank}: {word[1]}")
-        self.known_to_all = False
 
     def _attempt(self, report: Report) -> Outcome:
         """How the run ended; what goes wrong in a plug-in is an end like any other."""
@@ -155,7 +137,7 @@ class Attempt:
             self.outcome = ("diverged", str(error))
         except (MethodError, plugins.PluginError) as error:
             self.outcome = ("failed", str(error))
-        except (Interrupted, LostContact, KeyboardInterrupt):
+        except (Interrupted, ConnectionLost, KeyboardInterrupt):
             raise
         except BaseException as error:
             reason = plugins.blame(error)
@@ -170,7 +152,7 @@ class Attempt:
         print(now(), line, file=self._log)
 
     def _train(self, report: Report) -> Outcome:
-        with self._all_or_none():
+        with all_or_none(self.transport):
             trainer, prepared = self._get_ready()
         self._note_ranks(trainer.task.device)
         if reason := trainer.skip():
@@ -180,21 +162,26 @@ class Attempt:
         identity["rank"] = str(self.rank)
         if prepared is not None:
             identity["prepared"] = self._provenance["prepared_sha256"]
-        self._resume(trainer, identity)
+        self._checkpoints = checkpoints = RunCheckpoints(
+            self._checkpoint_folder, self._checkpoint_every, identity, self.log
+        )
+        if checkpoints.resume(trainer) and self.leads:
+            self.log(f"goes on after step {trainer.step}")
 
         def after_step(trainer: Trainer) -> None:
             self._show(report, trainer)
-            if trainer.step == trainer.total_steps or not trainer.looked:
+            if trainer.step == trainer.total_steps or not trainer.status_is_new:
                 return  # what is left is to publish, whoever asks for a stop
-            if trainer.stop or trainer.elapsed_seconds - self._saved_at >= self._checkpoint_every:
-                self._save(trainer, identity)
-            if trainer.stop:
+            stop = trainer.status.stop
+            if stop or checkpoints.is_due(trainer):
+                checkpoints.save(trainer)
+            if stop:
                 if self.leads:
                     self.log(f"interrupted after step {trainer.step}")
-                raise Interrupted(trainer.stop)
+                raise Interrupted(stop)
 
         def ask(number: int) -> None:
-            trainer.asked_to_stop = number
+            trainer.status.asked_to_stop = number
 
         # The first signal asks for a stop after a step, the second one stops at once.
         with heeding_stops(ask, once=True):
@@ -230,7 +217,7 @@ class Attempt:
         self._about["steps_per_epoch"] = trainer.steps_per_epoch
         prepared = self._prepared() if trainer.skip() is None else None
         if prepared is not None:
-            self._provenance["prepared_sha256"] = sha256(prepared / preparation.PREPARED)
+            self._provenance["prepared_sha256"] = sha256(prepared / PREPARED)
         return trainer, prepared
 
     def _prepared(self) -> Path | None:
@@ -238,7 +225,7 @@ class Attempt:
         if not prepares(self.cell):
             return None
         folder = prepared_folder(self.results, self.cell)
-        made = preparation.read(folder, preparation.identity_of(self.cell, self.results))
+        made = read_prepared(folder, identity_of(self.cell, self.results))
         if made.status == "failed":
             raise MethodError(f"its preparation failed: {made.reason}")
         self._about["preparation"] = made.cost
@@ -251,32 +238,6 @@ class Attempt:
         self._provenance["ranks"] = self.transport.share([about_this_process(device)])
         cluster = Cluster(self.cell.workers, self.cell.nodes)
         self._no_time_because = no_time_because(self._provenance["ranks"], cluster)
-
-    def _resume(self, trainer: Trainer, identity: dict[str, str]) -> None:
-        """Go on from the newest checkpoint of the same cell and the same code that is sound on all ranks."""
-        own = checkpoint.sound(self._checkpoints, warn=self.log)
-        everybody = self.transport.share([own for _ in self.transport.ranks])
-        common = set.intersection(*map(set, everybody))
-        if not common:
-            return
-        saved = checkpoint.load(self._checkpoints, max(common))
-        same = isinstance(saved, dict) and saved.get("identity") == identity
-        if not all(self.transport.share([same for _ in self.transport.ranks])):
-            self.log("the checkpoint is of other options or other code: training from the beginning")
-            return
-        trainer.load(saved["trainer"])
-        self._interruptions = saved["interruptions"] + 1
-        if self.leads:
-            self.log(f"goes on after step {trainer.step}")
-
-    def _save(self, trainer: Trainer, identity: dict[str, str]) -> None:
-        state = {
-            "identity": identity,
-            "interruptions": self._interruptions,
-            "trainer": trainer.state(),
-        }
-        checkpoint.save(self._checkpoints, trainer.step, state)
-        self._saved_at = trainer.elapsed_seconds
 
     def _publish(self, status: Status, reason: str | None) -> Record:
         changed = [kind for kind, digest in sources(self.cell).items() if digest != self._sources[kind]]
@@ -295,7 +256,7 @@ class Attempt:
             cell=self.cell.identity(),
             fingerprint=self.cell.fingerprint,
             result=record.result(curve),
-            interruptions=self._interruptions,
+            interruptions=self._checkpoints.interruptions if self._checkpoints else 0,
             provenance={**self._provenance, "ended": now()},
             **self._about,
         )

@@ -12,11 +12,13 @@ from thinwire import seeds
 from thinwire.channel import Channel, QuietChannel
 from thinwire.checkpoint import require_separate, restore, to_device
 from thinwire.cluster import Cluster
-from thinwire.method import Method, Run
+from thinwire.method import Method
 from thinwire.optim.optimizer import make_optimizer
 from thinwire.optim.recipe import Recipe
+from thinwire.run import Run
 from thinwire.traffic.ledger import Ledger
-from thinwire.train.announce import Announcer
+from thinwire.train import batch_norm_buffers
+from thinwire.train.ready_hooks import ReadyHooks
 from thinwire.transport.transport import Transport
 
 # When a channel refuses to carry anything: see `Method` for the hooks that may speak.
@@ -68,15 +70,16 @@ class Worker:
         # Options of its own, as in a process of its own.
         self.method = method(copy.deepcopy(config), self.run)
         self.epoch_loss = 0.0  # sum over the steps of this epoch
-        self._forward_seed = seeds.derive(seed, "forward", rank)
-        self._method_seed = seeds.derive(seed, "method", rank)
+        self._forward_stream = seeds.of_forward_pass(seed, rank)
+        self._method_stream = seeds.of_method(seed, rank)
+        self._setup_seed = seeds.of_method_setup(seed, rank)
         self._hears_forward = method.forward_ready is not Method.forward_ready
         self._hears_gradients = method.grad_ready is not Method.grad_ready
-        self._announcer = Announcer(model, self.run.params, self.method) if transport.overlaps else None
+        self._announcer = ReadyHooks(model, self.run.params, self.method) if transport.overlaps else None
 
     def setup(self) -> None:
         """Make the optimizer and set the method up."""
-        self.run.reseed(lambda: seeds.derive(self._method_seed, "setup"))
+        self.run.reseed(lambda: self._setup_seed)
         self.run.optimizer = self.method.optimizer([param.tensor for param in self.run.params])
         self.method.setup()
         require_separate(self.method.memory, self.run.weights)
@@ -89,7 +92,7 @@ class Worker:
         run.step = step
         run.epoch = step // run.steps_per_epoch
         run.lr = lr
-        run.reseed(lambda: seeds.at_step(self._method_seed, step))
+        run.reseed(lambda: self._method_stream.at(step))
         for group in run.optimizer.param_groups:
             group["lr"] = lr
 
@@ -101,7 +104,7 @@ class Worker:
 
     def compute_gradients(self, images: Tensor, labels: Tensor) -> None:
         """Forward and backward, with this worker's own stream for dropout."""
-        stream = seeds.at_step(self._forward_seed, self.run.step)
+        stream = self._forward_stream.at(self.run.step)
         torch.default_generator.manual_seed(stream)
         if images.is_cuda:
             torch.cuda.manual_seed(stream)
@@ -136,17 +139,13 @@ class Worker:
         """
         self._shut(metered=_LOOKING, quiet="")
         weights = self.method.evaluated(self.quiet)
-        return weights, self.quiet.mean(self.float_buffers()).wait()
+        return weights, self.quiet.mean(batch_norm_buffers.tensors(self.model)).wait()
 
     def _shut(self, metered: str, quiet: str) -> None:
         """Let nobody speak on the channels for which it is said when that is; and anybody where it is not."""
         for channel in self.channels.values():
             channel.shut = metered
         self.quiet.shut = quiet
-
-    def float_buffers(self) -> list[Tensor]:
-        """The statistics of batch normalisation, in the order of the model."""
-        return [buffer for buffer in self.model.buffers() if buffer.is_floating_point()]
 
     def unclaimed(self) -> list[str]:
         """Calls of this step whose answers nobody waited for and nobody put in flight."""

@@ -4,9 +4,9 @@ from collections import deque
 from typing import TypedDict
 from zlib import crc32
 
-from thinwire.channel import Call, Payload
+from thinwire.call import Call
 from thinwire.errors import MethodError
-from thinwire.traffic.payload import describe
+from thinwire.traffic.payload import Payload, describe
 from thinwire.transport import metering
 
 # Calls that can still be told in words when the workers turn out not to agree.

@@ -12,8 +12,10 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from thinwire.channel import Call, Channel, Payload, nbytes
-from thinwire.transport import flat, metering
+from thinwire.call import Call, nbytes
+from thinwire.group import Group
+from thinwire.traffic.payload import Payload
+from thinwire.transport import flatten, metering
 from thinwire.transport.agreement import agreed
 from thinwire.transport.shared_memory import SharedMemory
 
@@ -31,41 +33,41 @@ class InSharedMemory:
     def close(self) -> None:
         self._memory.close()
 
-    def mean(self, channel: Channel, call: Call, number: int) -> Finish:
+    def mean(self, group: Group, call: Call, number: int) -> Finish:
         tensors = [torch.empty_like(t) for t in call.tensors] if call.fresh else call.tensors
         if not call.fresh:
-            metering.mean(channel, call.kind, nbytes(tensors))
+            metering.mean(group, call.kind, nbytes(tensors))
 
         def meet() -> list[Tensor]:
-            for given, wanted in zip(flat.by_dtype(call.tensors), flat.by_dtype(tensors)):
+            for given, wanted in zip(flatten.by_dtype(call.tensors), flatten.by_dtype(tensors)):
                 self._memory.mean(given, into=wanted)
             return tensors
 
-        return self._in_turn(channel, call, number, meet)
+        return self._in_turn(group, call, number, meet)
 
-    def broadcast(self, channel: Channel, call: Call, number: int) -> Finish:
-        metering.broadcast(channel, call.kind, nbytes(call.tensors), call.partner)
+    def broadcast(self, group: Group, call: Call, number: int) -> Finish:
+        metering.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
 
         def meet() -> list[Tensor]:
-            for alike in flat.by_dtype(call.tensors):
+            for alike in flatten.by_dtype(call.tensors):
                 self._memory.broadcast(alike, call.partner)
             return call.tensors
 
-        return self._in_turn(channel, call, number, meet)
+        return self._in_turn(group, call, number, meet)
 
-    def gather(self, channel: Channel, call: Call, number: int) -> Finish:
-        given = self._in_turn(channel, call, number, lambda: self._memory.gather(call.payload, call.ragged))
+    def gather(self, group: Group, call: Call, number: int) -> Finish:
+        given = self._in_turn(group, call, number, lambda: self._memory.gather(call.payload, call.ragged))
 
         def finish() -> list[Payload]:
             payloads = given()
-            metering.gather(channel, agreed(payloads, call.ragged))
+            metering.gather(group, agreed(payloads, call.ragged))
             return payloads
 
         return finish
 
-    def push_pull(self, channel: Channel, call: Call, number: int) -> Finish:
+    def push_pull(self, group: Group, call: Call, number: int) -> Finish:
         met = self._in_turn(
-            channel,
+            group,
             call,
             number,
             lambda: self._memory.push_pull(call.payload, call.ragged, call.partner, call.serve),
@@ -73,16 +75,16 @@ class InSharedMemory:
 
         def finish() -> Payload:
             pushed, answer = met()
-            metering.push(channel, pushed, call.partner)
-            metering.pull(channel, metering.sizes(answer, call.ragged), call.partner)
+            metering.push(group, pushed, call.partner)
+            metering.pull(group, metering.sizes(answer, call.ragged), call.partner)
             return answer
 
         return finish
 
-    def _in_turn(self, channel: Channel, call: Call, number: int, meet: Callable[[], T]) -> Callable[[], T]:
+    def _in_turn(self, group: Group, call: Call, number: int, meet: Callable[[], T]) -> Callable[[], T]:
         """Meet when it is this call's turn; gives what waits for that."""
         # Without the payload: its sizes are compared when they are there.
-        words = f"call {number + 1} on run.{channel.name}, {replace(call, payload={}).describe()}"
+        words = f"call {number + 1} on run.{group.name}, {replace(call, payload={}).describe()}"
 
         def turn() -> T:
             self._memory.begin(words)

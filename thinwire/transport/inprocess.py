@@ -13,10 +13,11 @@ import torch
 from greenlet import getcurrent, greenlet
 from torch import Tensor
 
-from thinwire.channel import Call, Channel, Payload, Pending, nbytes
+from thinwire.call import Call, Pending, nbytes
 from thinwire.errors import MethodError
-from thinwire.traffic.payload import copy
-from thinwire.transport import flat, metering
+from thinwire.group import Group
+from thinwire.traffic.payload import Payload, copy
+from thinwire.transport import flatten, metering
 from thinwire.transport.agreement import agreed
 from thinwire.transport.transport import Outcome
 
@@ -74,20 +75,20 @@ class InProcess:
         if self._meetings or any(self._sent.values()) or any(self._expected.values()):
             raise MethodError(f"a step ended with calls that never met: {self._unmet()}")
 
-    def post(self, channel: Channel, call: Call) -> Pending[Any]:
+    def post(self, group: Group, call: Call) -> Pending[Any]:
         """Join the next meeting on the channel; the last one to come completes it for all."""
-        pending: Pending[Any] = Pending(channel, call)
-        place = (channel.key, channel.calls)
-        channel.calls += 1
+        pending: Pending[Any] = Pending(group, call, self.wait)
+        place = (group.key, group.calls)
+        group.calls += 1
         meeting = self._meetings.get(place)
         if meeting is None:
-            meeting = self._meetings[place] = [None] * channel.size
-        meeting[channel.rank] = pending
+            meeting = self._meetings[place] = [None] * group.size
+        meeting[group.rank] = pending
         members = [member for member in meeting if member is not None]
-        if len(members) == channel.size:
+        if len(members) == group.size:
             del self._meetings[place]
             try:
-                _require_agreement(channel, place[1], [member.call for member in members])
+                _require_agreement(group, place[1], [member.call for member in members])
                 meet(members)
             except Exception as error:
                 self._failed = error
@@ -95,11 +96,11 @@ class InProcess:
             self._completed += 1
         return pending
 
-    def send(self, channel: Channel, call: Call) -> Pending[None]:
+    def send(self, group: Group, call: Call) -> Pending[None]:
         """Hand a message to the receiver, or keep it until it asks."""
-        pending: Pending[None] = Pending(channel, call)
-        road = (channel.key, channel.rank, call.partner)
-        metering.send(channel, metering.sizes(call.payload, call.ragged), call.partner)
+        pending: Pending[None] = Pending(group, call, self.wait)
+        road = (group.key, group.rank, call.partner)
+        metering.send(group, metering.sizes(call.payload, call.ragged), call.partner)
         call.payload = copy(call.payload)
         pending.complete(None)
         expected = self._expected.get(road)
@@ -110,10 +111,10 @@ class InProcess:
         self._completed += 1
         return pending
 
-    def receive(self, channel: Channel, call: Call) -> Pending[Payload]:
+    def receive(self, group: Group, call: Call) -> Pending[Payload]:
         """Take the next message from the sender, or wait for it."""
-        pending: Pending[Payload] = Pending(channel, call)
-        road = (channel.key, call.partner, channel.rank)
+        pending: Pending[Payload] = Pending(group, call, self.wait)
+        road = (group.key, call.partner, group.rank)
         sent = self._sent.get(road)
         if sent:
             _deliver(pending, sent.popleft())
@@ -158,7 +159,7 @@ class InProcess:
         return "; ".join(parts)
 
 
-def _require_agreement(channel: Channel, number: int, calls: list[Call]) -> None:
+def _require_agreement(group: Group, number: int, calls: list[Call]) -> None:
     """All members must have made the same call."""
     first = calls[0]
     for rank, call in enumerate(calls[1:], 1):
@@ -170,7 +171,7 @@ def _require_agreement(channel: Channel, number: int, calls: list[Call]) -> None
         )
         if not same:
             raise MethodError(
-                f"call {number + 1} on run.{channel.name} does not agree: rank 0 calls "
+                f"call {number + 1} on run.{group.name} does not agree: rank 0 calls "
                 f"{first.describe()} and rank {rank} calls {call.describe()}"
             )
 
@@ -184,18 +185,20 @@ def _mean(members: list[Pending[Any]]) -> None:
     calls = [member.call for member in members]
     total = [t.clone() for t in calls[0].tensors] if calls[0].fresh else calls[0].tensors
     if len(members) > 1 and total:
-        for own, *others in zip(flat.by_dtype(total), *(flat.by_dtype(call.tensors) for call in calls[1:])):
+        for own, *others in zip(
+            flatten.by_dtype(total), *(flatten.by_dtype(call.tensors) for call in calls[1:])
+        ):
             _mean_of_one_type(own, others)
     size = nbytes(total)
     for member in members:
-        call, channel = member.call, member.channel
+        call, group = member.call, member.group
         if call.fresh:
             member.complete(total)
             continue
         if call.tensors is not total and total:
             torch._foreach_copy_(call.tensors, total)
         if len(members) > 1:
-            metering.mean(channel, call.kind, size)
+            metering.mean(group, call.kind, size)
         member.complete(call.tensors)
 
 
@@ -220,9 +223,9 @@ def _gather(members: list[Pending[Any]]) -> None:
     # Copies, as on a network: a worker may go on with what it gave before the others have read it.
     payloads = [copy(member.call.payload) for member in members]
     for member in members:
-        channel = member.channel
+        group = member.group
         if len(members) > 1:
-            metering.gather(channel, sizes)
+            metering.gather(group, sizes)
         member.complete(payloads)
 
 
@@ -236,11 +239,11 @@ def _broadcast(members: list[Pending[Any]]) -> None:
     given = members[source].call.tensors
     size = nbytes(given)
     for member in members:
-        call, channel = member.call, member.channel
-        if channel.rank != source and given:
+        call, group = member.call, member.group
+        if group.rank != source and given:
             torch._foreach_copy_(call.tensors, given)
         if len(members) > 1:
-            metering.broadcast(channel, call.kind, size, source)
+            metering.broadcast(group, call.kind, size, source)
         member.complete(call.tensors)
 
 
@@ -252,14 +255,14 @@ def _push_pull(members: list[Pending[Any]]) -> None:
     pulled = metering.sizes(answer, call.ragged)
     for member in members:
         if len(members) > 1:
-            metering.push(member.channel, pushed, call.partner)
-            metering.pull(member.channel, pulled, call.partner)
+            metering.push(member.group, pushed, call.partner)
+            metering.pull(member.group, pulled, call.partner)
         member.complete(answer)
 
 
 def _deliver(pending: Pending[Any], message: Call) -> None:
     size = metering.sizes(message.payload, message.ragged)
-    metering.receive(pending.channel, size, pending.call.partner)
+    metering.receive(pending.group, size, pending.call.partner)
     pending.complete(message.payload)
 
 

@@ -17,12 +17,14 @@ import torch
 import torch.distributed as dist
 from torch.nn import functional
 
-from thinwire.channel import Call, Channel, Payload, Pending
+from thinwire.call import Call, Pending
 from thinwire.cluster import Cluster
 from thinwire.errors import MethodError
+from thinwire.group import Group
+from thinwire.traffic.payload import Payload
 from thinwire.transport.agreement import disagreeing, first_difference, require_received
-from thinwire.transport.contact import LostContact, contact
-from thinwire.transport.end import End, Finish
+from thinwire.transport.connection_errors import ConnectionLost, translated_errors
+from thinwire.transport.endpoint import Endpoint, Finish
 from thinwire.transport.rendezvous import open_group
 from thinwire.transport.transport import Ended, Outcome
 
@@ -55,7 +57,7 @@ class Processes:
             called: is told of every call: the channel, its number there, and the call in words.
 
         Raises:
-            LostContact: another process has ended.
+            ConnectionLost: another process has ended.
             ResourceError: the machine is short of something.
         """
         rank = dist.get_rank()
@@ -64,8 +66,8 @@ class Processes:
         self._doing, self._called = doing, called
         self._control = open_group(None, "gloo")
         groups = _process_groups(cluster, backend)
-        self._ends = {
-            (name, members[0]): End(members, groups.get((name, members)), rank, cluster, device)
+        self._endpoints = {
+            (name, members[0]): Endpoint(members, groups.get((name, members)), rank, cluster, device)
             for name, members in cluster.groups(rank).items()
         }
         # What is left to do for calls that were posted and not waited for yet.
@@ -78,47 +80,47 @@ class Processes:
     def close(self) -> None:
         """Give everything back; all processes do so together."""
         self.part()
-        for end in self._ends.values():
-            end.close()
+        for endpoint in self._endpoints.values():
+            endpoint.close()
         dist.destroy_process_group(self._control)
 
     def together(self, turns: Sequence[Callable[[], T]]) -> list[T]:
         """There is one worker in this process."""
         return [turn() for turn in turns]
 
-    def post(self, channel: Channel, call: Call) -> Pending[Any]:
+    def post(self, group: Group, call: Call) -> Pending[Any]:
         """Begin this worker's part of the next meeting on the channel."""
-        pending: Pending[Any] = Pending(channel, call)
-        end = self._ends[channel.key]
-        words = end.log.note(call)
-        self._called(_name(channel.key), end.log.count, words)
-        self._doing(f"computes, after {words} on run.{channel.name}")
-        finish = end.begin(pending, channel.calls)
-        channel.calls += 1
+        pending: Pending[Any] = Pending(group, call, self.wait)
+        endpoint = self._endpoints[group.key]
+        words = endpoint.log.note(call)
+        self._called(_name(group.key), endpoint.log.count, words)
+        self._doing(f"computes, after {words} on run.{group.name}")
+        finish = endpoint.begin(pending, group.calls)
+        group.calls += 1
         if finish is not None:
             self._outstanding[pending] = finish
         return pending
 
-    def send(self, channel: Channel, call: Call) -> Pending[None]:
+    def send(self, group: Group, call: Call) -> Pending[None]:
         """Send a message, and go on at once."""
-        pending: Pending[None] = Pending(channel, call)
-        self._ends[channel.key].send(channel, call)
+        pending: Pending[None] = Pending(group, call, self.wait)
+        self._endpoints[group.key].send(group, call)
         pending.complete(None)
         return pending
 
-    def receive(self, channel: Channel, call: Call) -> Pending[Payload]:
+    def receive(self, group: Group, call: Call) -> Pending[Payload]:
         """Ask for the next message from a member."""
-        pending: Pending[Payload] = Pending(channel, call)
-        self._outstanding[pending] = self._ends[channel.key].receive(channel, call)
+        pending: Pending[Payload] = Pending(group, call, self.wait)
+        self._outstanding[pending] = self._endpoints[group.key].receive(group, call)
         return pending
 
     def wait(self, pending: Pending[Any]) -> None:
         """Return when `pending` is done.
 
         Raises:
-            LostContact: another process has ended.
+            ConnectionLost: another process has ended.
         """
-        self._doing(f"waits for {pending.call.describe()} on run.{pending.channel.name}")
+        self._doing(f"waits for {pending.call.describe()} on run.{pending.group.name}")
         pending.complete(self._outstanding.pop(pending)())
         self._doing("computes")
 
@@ -142,7 +144,7 @@ class Processes:
         """Tell the others, who hear it when they next say something.
 
         Raises:
-            LostContact: they say nothing, as they wait for this worker.
+            ConnectionLost: they say nothing, as they wait for this worker.
         """
         telling: Future[Outcome] = Future()
 
@@ -151,14 +153,14 @@ class Processes:
                 self._say({"ended": outcome})
             except Ended as error:
                 telling.set_result(error.outcome)
-            except LostContact as error:
+            except ConnectionLost as error:
                 telling.set_exception(error)
 
         Thread(target=tell, daemon=True).start()
         try:
             return telling.result(TELLING_SECONDS)
         except TimeoutError:
-            raise LostContact(
+            raise ConnectionLost(
                 "the others wait for this rank, and cannot be told that it has failed"
             ) from None
 
@@ -172,7 +174,7 @@ class Processes:
         said = torch.frombuffer(bytearray(json.dumps(word).encode()), dtype=torch.uint8)
         length = torch.tensor([len(said)])
         lengths = [torch.empty_like(length) for _ in range(dist.get_world_size())]
-        with contact():
+        with translated_errors():
             dist.all_gather(lengths, length, group=self._control)
             padded = functional.pad(said, (0, max(map(int, lengths)) - len(said)))
             heard = [torch.empty_like(padded) for _ in lengths]
@@ -196,7 +198,7 @@ class Processes:
         Raises:
             MethodError: naming the first call that differs, or the message.
         """
-        heard = self.share([{key: end.summary() for key, end in self._by_name().items()}])
+        heard = self.share([{key: endpoint.summary() for key, endpoint in self._by_name().items()}])
         key = disagreeing(heard)
         if key is not None:
             logs = self.share([self.calls().get(key)])
@@ -210,10 +212,10 @@ class Processes:
 
     def calls(self) -> dict[str, dict[str, str]]:
         """The last calls of this worker in words, by channel and number."""
-        return {key: end.log.last() for key, end in self._by_name().items()}
+        return {key: endpoint.log.last() for key, endpoint in self._by_name().items()}
 
-    def _by_name(self) -> dict[str, End]:
-        return {_name(key): end for key, end in self._ends.items()}
+    def _by_name(self) -> dict[str, Endpoint]:
+        return {_name(key): endpoint for key, endpoint in self._endpoints.items()}
 
 
 def _name(key: tuple[str, int]) -> str:

@@ -16,8 +16,8 @@ from torch._C._distributed_c10d import PrefixStore
 
 from thinwire.errors import UserError
 from thinwire.resources import shortage
-from thinwire.transport import doors, handshake, interface, listening, peers
-from thinwire.transport.contact import contact
+from thinwire.transport import closed_listeners, handshake, listening, network_interface, peer_proof
+from thinwire.transport.connection_errors import translated_errors
 from thinwire.transport.store import NotThisRun, RunStore
 from thinwire.transport.store_server import StoreServer
 
@@ -140,11 +140,11 @@ def open_group(members: list[int] | None, backend: str) -> Any:
     All ranks open all groups, in one order.
 
     Raises:
-        LostContact: somebody did not come.
+        ConnectionLost: somebody did not come.
         UserError: somebody came who is not of the run.
     """
     met = _met[-1]
-    with contact():
+    with translated_errors():
         return _open(
             lambda: dist.new_group(members, backend=backend), met.key, met.store.timeout.total_seconds()
         )
@@ -152,12 +152,12 @@ def open_group(members: list[int] | None, backend: str) -> Any:
 
 def _open(make: Callable[[], Any], key: bytes, timeout_seconds: float) -> Any:
     """A group, when all its members have proved themselves and nobody else can come any more."""
-    before = doors.listening()
+    before = closed_listeners.listening()
     group = make()
     if group is not dist.GroupMember.NON_GROUP_MEMBER:
-        peers.prove(group, key, timeout_seconds)
+        peer_proof.prove(group, key, timeout_seconds)
     # Those of gloo alone: NCCL begins to listen when it first has something to carry.
-    doors.shut(doors.listening() - before)
+    closed_listeners.shut(closed_listeners.listening() - before)
     return group
 
 
@@ -187,7 +187,7 @@ def _choose_interface(placement: Placement, store: RunStore) -> None:
     Its own choice is the address to which the host's name resolves. A loopback is right only where all ranks
     are on this host.
     """
-    chosen = interface.of_address(store.address)
+    chosen = network_interface.of_address(store.address)
     if chosen is None or ("GLOO_SOCKET_IFNAME" in os.environ and placement.launcher != "fork"):
         return
     if not listening.is_loopback(store.address) or listening.means_loopback_everywhere(placement.host):

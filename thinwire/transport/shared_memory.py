@@ -13,11 +13,11 @@ from zlib import crc32
 import torch
 from torch import Tensor
 
-from thinwire.channel import Payload
 from thinwire.errors import MethodError, ResourceError
-from thinwire.transport import flat, message
+from thinwire.traffic.payload import Payload
+from thinwire.transport import flatten, message
 from thinwire.transport.agreement import agreed
-from thinwire.transport.contact import LostContact
+from thinwire.transport.connection_errors import ConnectionLost
 
 # Segments grow in steps of this many bytes.
 _STEP = 2**20
@@ -40,7 +40,7 @@ class SharedMemory:
             exchange: takes as many numbers from every member, and gives those of all, by rank.
 
         Raises:
-            LostContact: another member has ended.
+            ConnectionLost: another member has ended.
             ResourceError: there is no memory, or no room for more open files.
         """
         self._rank, self._size = rank, size
@@ -91,7 +91,7 @@ class SharedMemory:
         if self._rank == 0:
             row.reserve(count * dtype.itemsize)
         end = 0
-        for lot in flat.in_lots(tensors, _LOT):
+        for lot in flatten.in_lots(tensors, _LOT):
             start, end = end, end + sum(map(len, lot))
             if self._rank > 0:
                 self._hear(self._rank - 1)
@@ -99,7 +99,7 @@ class SharedMemory:
             if self._rank + 1 < self._size:
                 self._tell(self._rank + 1)
         self._meet()
-        torch._foreach_copy_(into, flat.parts(row.view(dtype, count), into))
+        torch._foreach_copy_(into, flatten.parts(row.view(dtype, count), into))
         self._meet()
 
     def _add(self, total: Tensor, lot: list[Tensor]) -> None:
@@ -107,7 +107,7 @@ class SharedMemory:
 
         In 16 bits each is divided before it is added: a sum may overflow where the mean does not.
         """
-        parts = flat.parts(total, lot)
+        parts = flatten.parts(total, lot)
         divide_first = total.element_size() == 2
         given = list(torch._foreach_div(lot, self._size)) if divide_first else lot
         if self._rank == 0:
@@ -130,10 +130,10 @@ class SharedMemory:
         dtype, count = tensors[0].dtype, sum(tensor.numel() for tensor in tensors)
         if self._rank == source:
             self._own.reserve(count * dtype.itemsize)
-            flat.fill(self._own.view(dtype, count), tensors)
+            flatten.fill(self._own.view(dtype, count), tensors)
         self._meet()
         if self._rank != source:
-            torch._foreach_copy_(tensors, flat.parts(self._segments[source].view(dtype, count), tensors))
+            torch._foreach_copy_(tensors, flatten.parts(self._segments[source].view(dtype, count), tensors))
         self._meet()
 
     def push_pull(
@@ -181,7 +181,7 @@ class SharedMemory:
         """Say that this worker has come here.
 
         Raises:
-            LostContact: the member has ended.
+            ConnectionLost: the member has ended.
         """
         try:
             os.write(self._out[member], self._digest)
@@ -192,7 +192,7 @@ class SharedMemory:
         """Return when a member says so too.
 
         Raises:
-            LostContact: the member has ended.
+            ConnectionLost: the member has ended.
             MethodError: it has come there with another call.
         """
         heard = os.read(self._in[member], _DIGEST_BYTES)
@@ -210,7 +210,7 @@ def _opened(process: int, number: int, how: int) -> int:
     try:
         return os.open(f"/proc/{process}/fd/{number}", how)
     except (FileNotFoundError, ProcessLookupError):
-        raise LostContact(
+        raise ConnectionLost(
             f"process {process} is not there: it has ended, or it runs in a PID namespace of its own"
         ) from None
     except OSError as error:
@@ -220,8 +220,8 @@ def _opened(process: int, number: int, how: int) -> int:
         ) from None
 
 
-def _ended(member: int) -> LostContact:
-    return LostContact(f"member {member} of this node has ended")
+def _ended(member: int) -> ConnectionLost:
+    return ConnectionLost(f"member {member} of this node has ended")
 
 
 class _Segment:

@@ -9,7 +9,7 @@ from threading import Lock
 import torch.distributed as dist
 from torch._C._distributed_c10d import Store
 
-from thinwire.transport import frame, handshake
+from thinwire.transport import framing, handshake
 from thinwire.transport.store_server import PROVING_SECONDS, StoreServer
 
 # Between two tries to connect; it doubles from the first to the last.
@@ -105,9 +105,9 @@ class RunStore(Store):
                 if self._socket is None:
                     self._socket = _connect(*self._where, self.secret, seconds)
                 self._socket.settimeout(seconds / _PARTS)
-                self._socket.sendall(frame.pack(list(request)))
-                header = _read(self._socket, frame.HEADER, _PARTS)
-                return frame.unpack(_read(self._socket, frame.body_bytes(header), _PARTS))
+                self._socket.sendall(framing.pack(list(request)))
+                header = _read(self._socket, framing.HEADER, _PARTS)
+                return framing.unpack(_read(self._socket, framing.body_bytes(header), _PARTS))
             except OSError as error:
                 # An answer that comes later would be taken for that of the next request.
                 self._hang_up()

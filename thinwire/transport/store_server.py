@@ -10,7 +10,7 @@ import socket
 from collections.abc import Sequence
 from threading import Thread
 
-from thinwire.transport import frame, handshake
+from thinwire.transport import framing, handshake
 
 # A rank that knows the secret has proved it within so many seconds, also on a slow machine.
 PROVING_SECONDS = 10.0
@@ -40,9 +40,9 @@ class StoreServer:
             if await self._is_of_the_run(reader, writer):
                 while True:
                     request = await reader.readexactly(
-                        frame.body_bytes(await reader.readexactly(frame.HEADER))
+                        framing.body_bytes(await reader.readexactly(framing.HEADER))
                     )
-                    writer.write(frame.pack(await self._answer(*frame.unpack(request))))
+                    writer.write(framing.pack(await self._answer(*framing.unpack(request))))
                     await writer.drain()
         except (OSError, EOFError, TimeoutError):
             pass

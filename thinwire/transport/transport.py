@@ -1,12 +1,10 @@
 """What the engine asks of a transport, whatever carries the bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from thinwire.channel import Call, Channel, Pending
+from thinwire.call import Call, Pending
+from thinwire.group import Group
 
 T = TypeVar("T")
 Outcome = tuple[str, str | None]  # status of a run, and the reason
@@ -30,13 +28,13 @@ class Transport(Protocol):
     def together(self, turns: Sequence[Callable[[], T]]) -> list[T]:
         """Run one function for each worker of this process."""
 
-    def post(self, channel: Channel, call: Call) -> Pending[Any]:
+    def post(self, group: Group, call: Call) -> Pending[Any]:
         """Join the next meeting on the channel."""
 
-    def send(self, channel: Channel, call: Call) -> Pending[Any]:
+    def send(self, group: Group, call: Call) -> Pending[Any]:
         """Send a message to one worker."""
 
-    def receive(self, channel: Channel, call: Call) -> Pending[Any]:
+    def receive(self, group: Group, call: Call) -> Pending[Any]:
         """Receive the next message from one worker."""
 
     def wait(self, pending: Pending[Any]) -> None:

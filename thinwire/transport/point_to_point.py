@@ -16,22 +16,22 @@ from torch import Tensor
 
 from thinwire.traffic.payload import Payload
 from thinwire.transport import message
-from thinwire.transport.contact import contact
+from thinwire.transport.connection_errors import translated_errors
 
-# Tags of torch.distributed have 31 bits; a letter takes two, for header and body.
+# Tags of torch.distributed have 31 bits; a message takes two, for header and body.
 _TAGS = 2**30
-# Two offices on one process group: one counts its letters by calls, the other by messages.
+# Two offices on one process group: one counts its messages by calls, the other by messages.
 FIRST_TAG_OF_CALLS, FIRST_TAG_OF_MESSAGES = 0, _TAGS
 
 
-class Letter(NamedTuple):
+class Received(NamedTuple):
     """What has arrived."""
 
     payload: Payload
     ragged: bool
 
 
-class Mail:
+class PointToPoint:
     """One worker's post office for one channel; its methods may be called from several threads."""
 
     def __init__(self, group: dist.ProcessGroup, device: torch.device, first_tag: int) -> None:
@@ -48,15 +48,15 @@ class Mail:
         header, body = message.pack(payload, ragged)
         for place, part in enumerate((header, body.cpu())):
             for member in to if len(part) else ():
-                with contact():
+                with translated_errors():
                     work = self._group.send([part], member, self._tag(tag, place))
                 self._sent.put((work, part))
 
-    def receive(self, sources: Sequence[int], tag: int) -> list[Letter]:
+    def receive(self, sources: Sequence[int], tag: int) -> list[Received]:
         """Wait for a payload from each of the members."""
         headers = [torch.empty(message.HEADER, dtype=torch.int64) for _ in sources]
         bodies = []
-        with contact():
+        with translated_errors():
             coming = [
                 self._group.recv([header], source, self._tag(tag, 0))
                 for header, source in zip(headers, sources)
@@ -69,7 +69,7 @@ class Mail:
             for work in coming[len(headers) :]:
                 work.wait()
         return [
-            Letter(message.unpack(header, body.to(self._device)), message.is_ragged(header))
+            Received(message.unpack(header, body.to(self._device)), message.is_ragged(header))
             for header, body in zip(headers, bodies)
         ]
 

@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from thinwire.channel import Payload
-from thinwire.method import Run, Server
+from thinwire.run import Run
+from thinwire.server import Server
+from thinwire.traffic.payload import Payload
 
 
 class OptimizerServer(Server):

@@ -14,7 +14,7 @@ class Beat(NamedTuple):
     doing: str
 
 
-class Judge:
+class HangDetector:
     """Remembers when each rank was last heard of, and when anything last moved."""
 
     def __init__(self, silent_seconds: float, hang_seconds: float, paused_seconds: float) -> None:
@@ -31,7 +31,7 @@ class Judge:
         self._heard: dict[int, tuple[int, float]] = {}  # number of the last beat, and when it came
         self._moved: tuple[list[int], float] = ([], 0.0)
 
-    def judge(self, beats: Sequence[Beat], now: float) -> dict[str, str]:
+    def check(self, beats: Sequence[Beat], now: float) -> dict[str, str]:
         """Why the run must be ended, as fields of an exit report; nothing if it goes on."""
         paused = now - self._judged > self._paused_seconds
         self._judged = now

@@ -1,46 +1,23 @@
-"""What is to be trained, whatever the method."""
+"""The task that a cell describes, with its data in memory, and the device of a worker."""
 
 import socket
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
-from torch import nn
 
-from thinwire import plugins, seeds
+from thinwire import plugins
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
 from thinwire.data import arrays
-from thinwire.data.arrays import Data
 from thinwire.data.augment import Augment
 from thinwire.errors import UserError
-from thinwire.optim.recipe import Recipe
 from thinwire.options import resolve
-from thinwire.train.places import data_folder
+from thinwire.task import Task
+from thinwire.train.paths import data_folder
 
 # The share of the training set that is held out for tuning.
 HELD_OUT = 0.1
-
-
-@dataclass(frozen=True)
-class Task:
-    """A model, its data and its recipe, on a cluster."""
-
-    build_model: Callable[[], nn.Module]
-    data: Data
-    recipe: Recipe
-    cluster: Cluster
-    seed: int
-    device: torch.device = torch.device("cpu")  # noqa: RUF009
-    dtype: torch.dtype = torch.float32
-
-
-def initial_model(task: Task) -> nn.Module:
-    """The model with the weights that every method of this cell starts from."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seeds.derive(task.seed, "weights"))
-        return task.build_model().to(device=task.device, dtype=task.dtype).train()
 
 
 def task_of(cell: Cell, results: Path, device: torch.device) -> Task:

@@ -21,7 +21,7 @@ from thinwire.files import writing
 from thinwire.launch import exit_report
 from thinwire.launch.exit_report import ExitReport
 from thinwire.launch.flight_recorder import FlightRecorder
-from thinwire.launch.judge import Beat, Judge
+from thinwire.launch.hang_detection import Beat, HangDetector
 from thinwire.transport.rendezvous import Placement, store_of
 
 BEAT_SECONDS = 0.5
@@ -36,7 +36,7 @@ ALARM = "alarm"
 CANNOT_GO_ON = 3
 
 
-class Watch:
+class Heartbeat:
     """One rank's."""
 
     def __init__(
@@ -56,7 +56,9 @@ class Watch:
         self._placement, self._recorders, self._log = placement, recorders, log
         self._recorder = recorders[placement.rank]
         self._silent_seconds = min(SILENT_SECONDS, hang_seconds)
-        self._judge = Judge(self._silent_seconds, hang_seconds, min(PAUSED_SECONDS, hang_seconds))
+        self._hang_detector = HangDetector(
+            self._silent_seconds, hang_seconds, min(PAUSED_SECONDS, hang_seconds)
+        )
         self._doing, self._moves = "begins", 0
         # For signals after which no Python runs any more.
         with writing(log):
@@ -142,7 +144,7 @@ class Watch:
         self._store.set(_key(own.rank), json.dumps(own))
         if self._store.check([ALARM]):
             return {}
-        return (self._judge.judge(self._heard(), time.monotonic()) if own.rank == 0 else {}) or None
+        return (self._hang_detector.check(self._heard(), time.monotonic()) if own.rank == 0 else {}) or None
 
     def _heard(self) -> list[Beat]:
         """The last beat of every rank; of one that has not beaten yet, none."""

@@ -8,24 +8,25 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from thinwire.channel import Call, Channel, Payload, Pending
+from thinwire.call import Call, Pending
 from thinwire.cluster import Cluster
 from thinwire.errors import MethodError
-from thinwire.traffic.payload import copy
-from thinwire.transport import flat, inprocess, metering
+from thinwire.group import Group
+from thinwire.traffic.payload import Payload, copy
+from thinwire.transport import flatten, inprocess, metering
 from thinwire.transport.agreement import CallLog, Summary
-from thinwire.transport.contact import contact
+from thinwire.transport.connection_errors import translated_errors
 from thinwire.transport.distributed import Distributed
 from thinwire.transport.in_shared_memory import InSharedMemory
-from thinwire.transport.mail import FIRST_TAG_OF_MESSAGES, Mail
+from thinwire.transport.point_to_point import FIRST_TAG_OF_MESSAGES, PointToPoint
 from thinwire.transport.shared_memory import SharedMemory
 
 Finish = Callable[[], Any]
-# Most threads of a channel that wait for letters at one time.
+# Most threads of a channel that wait for messages at one time.
 _WAITING = 64
 
 
-class End:
+class Endpoint:
     """Its process group, its threads, and what it has called so far."""
 
     def __init__(
@@ -53,23 +54,23 @@ class End:
         self._to_itself: dict[int, Payload] = {}  # messages, by number
         if group is None:
             return
-        self._group = group
-        self._messages = Mail(self._group, device, FIRST_TAG_OF_MESSAGES)
+        self._process_group = group
+        self._messages = PointToPoint(self._process_group, device, FIRST_TAG_OF_MESSAGES)
         self._waiting = ThreadPoolExecutor(_WAITING, initializer=_one_compute_thread)
         self._in_order = ThreadPoolExecutor(1, initializer=_one_compute_thread)
-        self._road: Distributed | InSharedMemory
+        self._verbs: Distributed | InSharedMemory
         if device.type == "cpu" and len({cluster.node_of(member) for member in members}) == 1:
             memory = SharedMemory(self._place, self._size, self._exchange)
-            self._road = InSharedMemory(memory, self._in_order)
+            self._verbs = InSharedMemory(memory, self._in_order)
         else:
-            self._road = Distributed(self._group, device, flat.Pool(), self._waiting, self._in_order)
+            self._verbs = Distributed(group, device, flatten.Pool(), self._waiting, self._in_order)
 
     def _exchange(self, numbers: list[int]) -> list[list[int]]:
         """As many numbers from every member, by rank."""
         own = torch.tensor(numbers)
         every = [torch.empty_like(own) for _ in range(self._size)]
-        with contact():
-            dist.all_gather(every, own, group=self._group)
+        with translated_errors():
+            dist.all_gather(every, own, group=self._process_group)
         return [row.tolist() for row in every]
 
     def begin(self, pending: Pending[Any], number: int) -> Finish | None:
@@ -77,10 +78,10 @@ class End:
         if self._size == 1:
             inprocess.meet([pending])
             return None
-        verb: Callable[[Channel, Call, int], Finish] = getattr(self._road, pending.call.verb)
-        return verb(pending.channel, pending.call, number)
+        verb: Callable[[Group, Call, int], Finish] = getattr(self._verbs, pending.call.verb)
+        return verb(pending.group, pending.call, number)
 
-    def send(self, channel: Channel, call: Call) -> None:
+    def send(self, group: Group, call: Call) -> None:
         """Send a message, and go on at once."""
         to = call.partner
         self._sent[to] += 1
@@ -88,9 +89,9 @@ class End:
             self._to_itself[self._sent[to]] = copy(call.payload)
         else:
             self._messages.send(call.payload, [to], self._sent[to], call.ragged)
-        metering.send(channel, metering.sizes(call.payload, call.ragged), to)
+        metering.send(group, metering.sizes(call.payload, call.ragged), to)
 
-    def receive(self, channel: Channel, call: Call) -> Finish:
+    def receive(self, group: Group, call: Call) -> Finish:
         """Ask for the next message from a member."""
         source = call.partner
         self._received[source] += 1
@@ -101,7 +102,7 @@ class End:
 
         def finish() -> Payload:
             ((payload, ragged),) = coming.result()
-            metering.receive(channel, metering.sizes(payload, ragged), source)
+            metering.receive(group, metering.sizes(payload, ragged), source)
             return payload
 
         return finish
@@ -125,10 +126,10 @@ class End:
         if self._size == 1:
             return
         self._messages.close()
-        self._road.close()
+        self._verbs.close()
         self._in_order.shutdown()
         self._waiting.shutdown()
-        dist.destroy_process_group(self._group)
+        dist.destroy_process_group(self._process_group)
 
 
 def _one_compute_thread() -> None:

@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from thinwire.method import Method, parameters
-from thinwire.train.announce import Announcer
+from thinwire.method import Method
+from thinwire.parameters import parameters
+from thinwire.train.ready_hooks import ReadyHooks
 
 
 class Rows(nn.Module):
@@ -54,7 +55,7 @@ def one_step(model, announcer):
 def listened(order, layers=3):
     model = Rows(order, layers)
     listener = Listener(model)
-    announcer = Announcer(model, listener.params, listener)
+    announcer = ReadyHooks(model, listener.params, listener)
     one_step(model, announcer)
     return model, listener, announcer
 
@@ -114,7 +115,7 @@ def test_a_tensor_that_two_layers_share_is_announced_before_the_first_of_them_ru
     model = Rows([1, 0], layers=2)
     model.layers[1].weight = model.layers[0].weight
     listener = Listener(model)
-    one_step(model, Announcer(model, listener.params, listener))
+    one_step(model, ReadyHooks(model, listener.params, listener))
     assert listener.heard == ["use 0", "use 1", "use 2", "ran 1", "ran 0", "grad 2", "grad 1", "grad 0"]
 
 
@@ -122,7 +123,7 @@ def test_frozen_parameters_are_not_announced():
     model = Rows([0, 1], layers=2)
     model.layers[0].requires_grad_(False)
     listener = Listener(model)
-    one_step(model, Announcer(model, listener.params, listener))
+    one_step(model, ReadyHooks(model, listener.params, listener))
     assert listener.heard == ["ran 0", "use 0", "use 1", "ran 1", "grad 1", "grad 0"]
 
 
@@ -130,7 +131,7 @@ def test_evaluation_announces_nothing():
     """Neither before the first step nor after it."""
     model = Rows([0, 1, 2])
     listener = Listener(model)
-    announcer = Announcer(model, listener.params, listener)
+    announcer = ReadyHooks(model, listener.params, listener)
     for _ in range(2):
         listener.heard = []
         with torch.no_grad():
@@ -144,6 +145,6 @@ def test_evaluation_announces_nothing():
 
 def test_a_method_that_does_not_listen_costs_nothing():
     model = Rows([0])
-    Announcer(model, parameters(model), Method(None, None))
+    ReadyHooks(model, parameters(model), Method(None, None))
     assert not any(module._forward_pre_hooks for module in model.modules())
     assert not any(param._post_accumulate_grad_hooks for param in model.parameters())

@@ -12,10 +12,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from thinwire.method import Method, Param
+from thinwire.method import Method
+from thinwire.parameters import Param
 
 
-class Announcer:
+class ReadyHooks:
     """Hooks on one worker's model."""
 
     def __init__(self, model: nn.Module, params: list[Param], method: Method) -> None:

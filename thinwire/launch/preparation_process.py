@@ -6,9 +6,9 @@ from thinwire.config.cell import Cell
 from thinwire.launch import fork
 from thinwire.launch.exit_report import diagnose
 from thinwire.launch.retry import require_no_trouble, stamp
-from thinwire.train import preparation
-from thinwire.train.places import prepared_folder
-from thinwire.train.preparation import PREPARED, Prepared
+from thinwire.train import preparation, prepared
+from thinwire.train.paths import prepared_folder
+from thinwire.train.prepared import PREPARED, Prepared
 from thinwire.train.run_cell import Interrupted
 
 
@@ -28,7 +28,7 @@ def run(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepared:
     require_no_trouble(reports)
     told = diagnose(reports)
     if told is None:
-        return preparation.read(made.parent, preparation.identity_of(cell, results))
+        return prepared.read(made.parent, prepared.identity_of(cell, results))
     if asked_to_stop:
         raise Interrupted(asked_to_stop)
     return preparation.publish_failure(cell, results, told.reason)

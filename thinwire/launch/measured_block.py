@@ -18,9 +18,9 @@ from thinwire.config.cell import Cell
 from thinwire.files import locked
 from thinwire.launch import exit_report, flight_recorder, fork
 from thinwire.launch.placement import srun
-from thinwire.launch.retry import End, Start, until_it_ends
-from thinwire.stops import STOPS, heeding_stops
-from thinwire.train.places import lock_file, partial_folder, record_folder
+from thinwire.launch.retry import AttemptEnd, Start, until_it_ends
+from thinwire.stop_signals import STOPS, heeding_stops
+from thinwire.train.paths import lock_file, partial_folder, record_folder
 from thinwire.train.run_cell import Attempt
 
 _POLL_SECONDS = 10.0
@@ -61,7 +61,7 @@ def _starter(cell: Cell, results: Path, train: Callable[[Attempt], int]) -> Star
     return fork.starter(cell, results, True, train)
 
 
-def _by_srun(cell: Cell, results: Path) -> End:
+def _by_srun(cell: Cell, results: Path) -> AttemptEnd:
     """Start a rank for each worker of a cell in a step of the allocation, and wait for all of them."""
     folder = partial_folder(results, cell) / record.EXIT_REPORTS
     flight_recorder.make_files(folder, cell.workers)
@@ -74,7 +74,7 @@ def _by_srun(cell: Cell, results: Path) -> End:
         code = process.wait()
     reports = exit_report.read(flight_recorder.in_files(folder, cell.workers))
     stopped = code - 128 if code - 128 in STOPS else 0
-    return End(reports, stopped, f" (srun ended with exit code {code})")
+    return AttemptEnd(reports, stopped, f" (srun ended with exit code {code})")
 
 
 def _wait_for_a_requeue() -> None:

@@ -6,16 +6,16 @@ from contextlib import contextmanager
 from thinwire.resources import shortage
 
 
-class LostContact(Exception):
+class ConnectionLost(Exception):
     """Another process has ended, or does not answer."""
 
 
 @contextmanager
-def contact() -> Iterator[None]:
+def translated_errors() -> Iterator[None]:
     """Around operations of torch.distributed: what they raise says that another process is gone.
 
     Raises:
-        LostContact: another process has ended.
+        ConnectionLost: another process has ended.
         ResourceError: this machine is short of something.
     """
     try:
@@ -24,4 +24,4 @@ def contact() -> Iterator[None]:
         if (short := shortage(error)) is not None:
             raise short from error
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise LostContact(first) from error
+        raise ConnectionLost(first) from error

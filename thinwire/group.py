@@ -1,0 +1,35 @@
+"""A group of workers that share a channel, as one of them sees it, and the ledger of what passes."""
+
+from typing import Any
+
+from thinwire.traffic.ledger import Ledger
+from thinwire.traffic.wire_bytes import Wire
+
+
+class Group:
+    """One worker as a member of a group; a rank is a member's place in it."""
+
+    def __init__(
+        self, name: str, members: tuple[int, ...], nodes: tuple[int, ...], worker: int, ledger: Ledger
+    ) -> None:
+        """Describe the group.
+
+        Args:
+            name: of its channel.
+            members: the workers, in the order of their ranks.
+            nodes: the node of each member.
+            worker: the member that sees it so.
+            ledger: of that worker.
+        """
+        self.name = name
+        self.nodes = nodes
+        self.size = len(members)
+        self.rank = members.index(worker)
+        self.key = (name, members[0])
+        self.calls = 0  # how many calls of all members this one has joined
+        self.unclaimed: set[Any] = set()  # pending answers that nobody has waited for yet
+        self._ledger = ledger
+
+    def meter(self, verb: str, kind: str, push: int, pull: int, passed: Wire) -> None:
+        """Enter what passed, in bytes."""
+        self._ledger.add(self.name, verb, kind, push, pull, passed)

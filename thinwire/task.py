@@ -1,0 +1,32 @@
+"""What is to be trained, whatever the method."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from thinwire import seeds
+from thinwire.cluster import Cluster
+from thinwire.data.arrays import Data
+from thinwire.optim.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model, its data and its recipe, on a cluster."""
+
+    build_model: Callable[[], nn.Module]
+    data: Data
+    recipe: Recipe
+    cluster: Cluster
+    seed: int
+    device: torch.device = torch.device("cpu")  # noqa: RUF009
+    dtype: torch.dtype = torch.float32
+
+
+def initial_model(task: Task) -> nn.Module:
+    """The model with the weights that every method of this cell starts from."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seeds.of_weights(task.seed))
+        return task.build_model().to(device=task.device, dtype=task.dtype).train()

@@ -1,0 +1,17 @@
+"""Who says that a cell is skipped: what the method declares that it needs, then the method itself."""
+
+from thinwire.cluster import Cluster
+from thinwire.method import Method
+from thinwire.optim.recipe import Recipe
+
+
+def why_skipped(method: Method, cluster: Cluster, recipe: Recipe) -> str | None:
+    """Why the method cannot run on this cluster with this recipe, in one clause; None if it can."""
+    needs, optimizer = method.needs, recipe.optimizer.name
+    if cluster.workers < needs.workers:
+        return f"it needs at least {needs.workers} workers"
+    if cluster.nodes < needs.nodes:
+        return f"it needs at least {needs.nodes} nodes"
+    if needs.optimizers and optimizer not in needs.optimizers:
+        return f"it is made for {' and '.join(needs.optimizers)}, and the recipe's optimizer is {optimizer}"
+    return method.skip()

@@ -1,0 +1,39 @@
+"""The ledgers of all workers as rows of a run's curve and of its table of traffic."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, astuple
+from typing import Any
+
+from thinwire.traffic.ledger import Bytes, Ledger
+from thinwire.transport.transport import Transport
+
+_COLUMNS = ("payload_push", "payload_pull", "wire_sent", "wire_received", "between_nodes")
+
+
+def totals(ledgers: Sequence[Ledger], transport: Transport) -> dict[str, float]:
+    """What has passed so far, in bytes: means over the workers, and the busiest link's.
+
+    Args:
+        ledgers: of the workers of this process.
+        transport: to those of the others.
+    """
+    everybodys = transport.share([astuple(ledger.total()) for ledger in ledgers])
+    return _columns([Bytes(*total) for total in everybodys])
+
+
+def rows(ledgers: Sequence[Ledger], transport: Transport) -> list[dict[str, Any]]:
+    """The same by channel, verb and kind: a row each."""
+    everybodys = transport.share([ledger.state() for ledger in ledgers])
+    made = []
+    for key in dict.fromkeys(key for ledger in everybodys for key in ledger):
+        each = [Bytes(*ledger.get(key, ())) for ledger in everybodys]
+        channel, verb, kind = key.split("/")
+        messages = sum(row.messages for row in each) / len(each)
+        made.append({"channel": channel, "verb": verb, "kind": kind, "messages": messages, **_columns(each)})
+    return made
+
+
+def _columns(workers: list[Bytes]) -> dict[str, float]:
+    each = [asdict(worker) for worker in workers]
+    means = {f"{c}_bytes": sum(worker[c] for worker in each) / len(each) for c in _COLUMNS}
+    return means | {"wire_sent_max_bytes": float(max(worker["wire_sent"] for worker in each))}
