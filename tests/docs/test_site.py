@@ -52,8 +52,8 @@ def test_every_page_is_in_it(site):
 @pytest.mark.parametrize(
     ("page", "names"),
     [
-        ("method", ["thinwire.method.Method.sync_gradients", "thinwire.method.Run.buckets"]),
-        ("channel", ["thinwire.channel.Channel.mean", "thinwire.channel.Flight.launch"]),
+        ("method", ["thinwire.method.Method.sync_gradients", "thinwire.run.Run.buckets"]),
+        ("channel", ["thinwire.channel.Channel.mean", "thinwire.messages_in_flight.Flight.launch"]),
         ("model", ["thinwire.model.Model.stages"]),
         ("dataset", ["thinwire.dataset.Dataset.fetch"]),
         ("codecs", ["thinwire.codecs.sparse.take", "thinwire.codecs.select.exact"]),
