@@ -8,7 +8,6 @@ a process for each core, on the same tree of JPEGs, with the files out of the pa
 seeks of contiguous, strided and random readers.
 """
 
-import argparse
 import io
 import os
 import sys

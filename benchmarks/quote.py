@@ -2,8 +2,8 @@
 
     python benchmarks/quote.py
 
-A block that follows the line `<!-- newest record of NAME -->` becomes what `benchmarks/NAME.py` printed in its
-newest record, which the record's own lines about date and machine precede. A test holds the blocks to that.
+A block after the line `<!-- newest record of NAME -->` becomes the newest record of `benchmarks/NAME.py`. A test
+checks that every block equals its record.
 """
 
 import re

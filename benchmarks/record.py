@@ -1,7 +1,8 @@
 """Run a benchmark, and with `--record` keep what it printed.
 
-A record is `benchmarks/records/DATE/NAME.txt`: machine, system, commit and load in lines that begin with `#`,
-then the command and what it printed, then its exit code. `benchmarks/quote.py` puts records into the documentation.
+A record is `benchmarks/records/DATE/NAME.txt`. Lines that begin with `#` give date, machine, system, commit and
+load. Then come the command, what it printed, and its exit code. `benchmarks/quote.py` puts records into the
+documentation.
 """
 
 import argparse
@@ -33,7 +34,7 @@ def run(
         options: adds the benchmark's own options to the parser.
     """
     module = inspect.getmodule(main)
-    parser = argparse.ArgumentParser(description=(module and module.__doc__ or "").partition("\n")[0])
+    parser = argparse.ArgumentParser(description=((module and module.__doc__) or "").partition("\n")[0])
     parser.add_argument("--record", action="store_true", help=f"write what is printed to {_show(FOLDER)}/")
     options(parser)
     arguments = parser.parse_args()

@@ -76,9 +76,7 @@ def test_targets_of_make_are_there(path):
 @EACH_PAGE
 def test_keys_and_suites_of_snakemake_are_there(path):
     files = [ROOT / "Snakefile", *ROOT.glob("workflow/**/*.smk"), *ROOT.glob("thinwire/**/*.py")]
-    keys = {
-        key for file in files for key in re.findall(r'config(?:\.get\(|\[)"(\w+)"', file.read_text())
-    }
+    keys = {key for file in files for key in re.findall(r'config(?:\.get\(|\[)"(\w+)"', file.read_text())}
     assert {"suites", "data"} <= keys
     for words in command_lines(path.read_text()):
         arguments = after(words, "snakemake") or []

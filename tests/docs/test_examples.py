@@ -81,7 +81,9 @@ def test_every_verb_has_an_example():
 
 def test_every_hook_stands_in_the_table_of_hooks():
     text = (ROOT / "docs/contract.md").read_text()
-    hooks = {name for name, value in vars(Method).items() if callable(value) or isinstance(value, classmethod)}
+    hooks = {
+        name for name, value in vars(Method).items() if callable(value) or isinstance(value, classmethod)
+    }
     hooks = {name for name in hooks if name[0] != "_" and name != "Config"} | {"__init__"}
     (table,) = (table for table in pages.tables(text) if table[0][0] == "hook")
     assert {row[0].strip("`") for row in table[1:]} == hooks

@@ -37,9 +37,8 @@ def test_no_other_page_shows_what_a_benchmark_printed():
 
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_a_benchmark_knows_its_options(name):
-    answer = subprocess.run(
-        [sys.executable, f"benchmarks/{name}.py", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    command = [sys.executable, f"benchmarks/{name}.py", "--help"]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert "--record" in answer.stdout
 
 
@@ -52,7 +51,8 @@ def test_a_record_says_where_and_what_and_names_no_host(tmp_path, monkeypatch, c
     monkeypatch.setattr(sys, "argv", ["benchmarks/thing.py", "--record", "--size", "2 3"])
     assert record.run(measure, lambda parser: parser.add_argument("--size")) == 1
     (path,) = tmp_path.rglob("*.txt")
-    assert re.fullmatch(r"records/\d{4}-\d\d-\d\d/thing\.txt", path.relative_to(tmp_path / "benchmarks").as_posix())
+    where = path.relative_to(tmp_path).as_posix()
+    assert re.fullmatch(r"benchmarks/records/\d{4}-\d\d-\d\d/thing\.txt", where)
     *about, command, printed, code = path.read_text().splitlines()
     assert [line.partition(":")[0] for line in about] == [
         "# date",
