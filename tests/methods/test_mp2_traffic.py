@@ -35,7 +35,8 @@ MP2 pushes a *prefix*, the first layers of the model, and pulls the whole model.
 
 - *As published* compares the pushed prefix in 64 bits with the whole model in 32 bits, and counts the push
   alone. The constants in the authors' code do the same. The abstract's figure is 88.98 %.
-- The other columns count 32 bits on both sides. A method that pulls the whole model cannot save more than half.
+- The other columns count 32 bits on both sides. A method that pulls the whole model cannot save more than
+  half.
 - No column counts the dense run from which the predictor is prepared. It costs as much as the run that it
   shortens.
 
