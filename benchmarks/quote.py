@@ -2,8 +2,8 @@
 
     python benchmarks/quote.py
 
-A block after the line `<!-- newest record of NAME -->` becomes the newest record of `benchmarks/NAME.py`. A test
-checks that every block equals its record.
+A block after the line `<!-- newest record of NAME -->` becomes the newest record of `benchmarks/NAME.py`. A
+test checks that every block equals its record.
 """
 
 import re

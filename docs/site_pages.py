@@ -1,7 +1,7 @@
 """MkDocs: pages that lie outside docs/, and links that lead out of it.
 
-In the repository a link such as `../RULES.md` leads to a file. On the site that file is the page `rules.md`. Links
-to files that are no pages become plain text.
+In the repository a link such as `../RULES.md` leads to a file. On the site that file is the page `rules.md`.
+Links to files that are no pages become plain text.
 """
 
 import re

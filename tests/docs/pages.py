@@ -18,16 +18,16 @@ class Block(NamedTuple):
     content: str
 
 
+def tracked(*patterns: str) -> list[str]:
+    """The files of the project, new ones included, by their path in it; those that git ignores are left out."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
+
+
 def pages() -> list[Path]:
     """All Markdown files of the project."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return [ROOT / name for name in listed.stdout.split() if (ROOT / name).is_file()]
+    return [ROOT / name for name in tracked("*.md")]
 
 
 def name(path: Path) -> str:

@@ -16,7 +16,7 @@ from thinwire.plugins import ROOT
 PAGES = [path for path in pages.pages() if path.name != "CHANGELOG.md"]
 EACH_PAGE = pytest.mark.parametrize("path", PAGES, ids=pages.name)
 # A path in the text begins with one of these.
-FOLDERS = [path.name for path in ROOT.iterdir() if path.is_dir() and path.name not in ("results", "site")]
+FOLDERS = {name.split("/")[0] for name in pages.tracked() if "/" in name} - {"results"}
 
 
 def command_lines(text):
