@@ -20,7 +20,7 @@ demo: setup
 	@echo "      results/summary.csv (a row a run)  results/runs (the runs)"
 
 test: setup
-	@$(bin)/python -m pytest -n auto --dist loadfile
+	@$(bin)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 faults: setup
 	@THINWIRE_FAULTS="$${THINWIRE_FAULTS:-1 of 1}" $(bin)/python -m pytest tests/faults -n auto

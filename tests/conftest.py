@@ -1,9 +1,44 @@
 """What all tests share."""
 
+import os
+import signal
+
 import pytest
 import torch
 
 from thinwire.train.deterministic import deterministic
+
+# Whoever has started the tests may ignore these (nohup, a job in the background), and the runs that the tests
+# start would, too.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+# Whole files go to the next free worker in this order (xdist: loadfile): no slow one is left for the end.
+SLOWEST_FIRST = (
+    "tests/slurm/",
+    "tests/launch/test_fork.py",
+    "tests/workflow/",
+    "tests/contract/test_on_processes.py",
+    "tests/faults/",
+    "tests/golden/",
+    "tests/launch/",
+    "tests/tracking/",
+    "tests/contract/",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> int:
+        path = item.path.relative_to(item.config.rootpath).as_posix()
+        return next((i for i, slow in enumerate(SLOWEST_FIRST) if path.startswith(slow)), len(SLOWEST_FIRST))
+
+    items.sort(key=place)
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: many tests wait for processes, and the tests of Slurm for its timers."""
+    return len(os.sched_getaffinity(0)) + 1
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 import thinwire
+from tests import warm
 from thinwire import digests, plugins
 from thinwire.config import grid, suite
 from thinwire.data import arrays
@@ -81,7 +82,7 @@ def call(project: Path, *args: object) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, "-m", "thinwire", *map(str, args)],
         cwd=project,
-        env={**os.environ, "PYTHONPATH": str(project), "COLUMNS": "400"},
+        env={**os.environ, **warm.environment(), "PYTHONPATH": warm.python_path(project), "COLUMNS": "400"},
         capture_output=True,
         text=True,
         check=False,

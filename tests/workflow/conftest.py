@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import gate, waiting
+from tests import gate, waiting, warm
 from thinwire.plugins import ROOT
 
 TINY = """
@@ -76,14 +76,19 @@ class Project:
         text = TINY.replace("METHODS", methods).replace("EPOCHS", str(epochs)).replace("WORKERS", workers)
         self.write(f"config/{name}.yaml", text + more)
 
-    def environment(self):
+    def environment(self) -> dict[str, str]:
+        """Variables for a command that begins as it does for a user."""
         return {**os.environ, "PYTHONPATH": str(self.folder)}
+
+    def warm_environment(self) -> dict[str, str]:
+        """Variables for a command that need not import everything anew; see tests/warm."""
+        return {**os.environ, **warm.environment(), "PYTHONPATH": warm.python_path(self.folder)}
 
     def python(self, *arguments: str) -> subprocess.CompletedProcess:
         return subprocess.run(
             [sys.executable, "-m", *arguments],
             cwd=self.folder,
-            env=self.environment(),
+            env=self.warm_environment(),
             capture_output=True,
             text=True,
             check=False,

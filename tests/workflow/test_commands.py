@@ -1,10 +1,12 @@
 """The commands that a person types by hand."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 
+from tests import warm
 from tests.workflow.test_pipeline import TEN_LINES
 from thinwire.plugins import ROOT
 
@@ -13,6 +15,7 @@ def thinwire(*arguments):
     return subprocess.run(
         [sys.executable, "-m", "thinwire", *map(str, arguments)],
         cwd=ROOT,
+        env={**os.environ, **warm.environment(), "PYTHONPATH": warm.python_path()},
         capture_output=True,
         text=True,
         check=False,
