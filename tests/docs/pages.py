@@ -19,7 +19,7 @@ class Block(NamedTuple):
 
 
 def tracked(*patterns: str) -> list[str]:
-    """The files of the project, new ones included, by their path in it; those that git ignores are left out."""
+    """The files of the project by their path in it, new ones included, without those that git ignores."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return [name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
