@@ -28,7 +28,7 @@ from torch.nn import functional
 
 from thinwire import plugins
 from thinwire.cluster import Cluster
-from thinwire.data import arrays
+from thinwire.data import arrays, layout
 from thinwire.data.arrays import Data
 from thinwire.data.batches import Batches
 from thinwire.errors import UserError
@@ -154,7 +154,7 @@ def status_bytes(field: str) -> int:
 
 def load(name: str, folder: Path, place: Path | None) -> Data:
     dataset = plugins.get("dataset", name).load()()
-    arrays.lay_out(name, dataset, folder / name, place, folder / "download")
+    layout.lay_out(name, dataset, folder / name, place, folder / "download")
     return arrays.load(folder / name, dataset)
 
 

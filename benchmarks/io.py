@@ -22,7 +22,7 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from thinwire import vision
-from thinwire.data import arrays, readers
+from thinwire.data import arrays, layout, readers
 from thinwire.data.arrays import Data
 from thinwire.data.augment import Augment
 from thinwire.data.batches import Batches
@@ -135,7 +135,7 @@ def of_a_tree(folder, count):
     tree, laid, cores = folder / "tree", folder / "laid", os.cpu_count() or 1
     make_tree(tree, count)
     dataset = Tree()
-    took = seconds(lambda: arrays.lay_out("tree", dataset, laid, tree, folder / "download"))
+    took = seconds(lambda: layout.lay_out("tree", dataset, laid, tree, folder / "download"))
     print(
         f"decoded once: {count + 10} JPEGs in {took:.1f} s on {cores} cores, "
         f"{(count + 10) / took:.0f} images/s"

@@ -1,7 +1,7 @@
 """thinwire: methods that train one network on many workers while sending little between them.
 
-What a plug-in needs is here: `import thinwire` and derive from `thinwire.Method`, `thinwire.Model` or
-`thinwire.Dataset`. The names load on first use, because the pipeline reads suites without needing torch.
+Everything that a plug-in needs is here: `import thinwire` and derive from `thinwire.Method`, `thinwire.Model`
+or `thinwire.Dataset`. Each name is imported on first use, because the pipeline reads suites without torch.
 """
 
 from importlib import import_module

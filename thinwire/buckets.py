@@ -1,4 +1,4 @@
-"""Buckets: parameters whose gradients travel together, and the order in which they do."""
+"""Buckets: groups of parameters whose gradients are sent together, and the order of these groups."""
 
 from dataclasses import dataclass, field
 
@@ -9,9 +9,10 @@ from thinwire.parameters import Param
 
 @dataclass(eq=False)
 class Bucket:
-    """Parameters whose gradients travel together, as soon as all of them are there."""
+    """Parameters whose gradients are sent together, as soon as all of them are complete."""
 
     params: list[Param]
+    """From the output side to the input side."""
     _missing: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -19,10 +20,11 @@ class Bucket:
 
     @property
     def gradients(self) -> list[Tensor]:
+        """The gradients, in the order of `params`."""
         return [param.grad for param in self.params]
 
     def arrived(self) -> bool:
-        """Count one gradient; True for the one that completes the bucket, which then starts again."""
+        """Count one gradient; return True if it completes the bucket, whose count then starts anew."""
         self._missing -= 1
         if self._missing:
             return False
@@ -31,21 +33,21 @@ class Bucket:
 
 
 def in_buckets(params: list[Param], cap_mb: float) -> list[Bucket]:
-    """The parameters in buckets of at most `cap_mb` megabytes (2^20 bytes), output side first.
+    """Divide the parameters into buckets, from the output side to the input side.
 
-    A tensor larger than that has a bucket of its own.
+    A tensor that is larger than `cap_mb` gets a bucket of its own.
 
     Args:
         params: from the input side to the output side.
-        cap_mb: of a bucket.
+        cap_mb: the largest size of a bucket in megabytes (2^20 bytes).
     """
     buckets: list[list[Param]] = []
-    room = 0.0
+    free_bytes = 0.0
     for param in reversed(params):
         size = param.tensor.numel() * param.tensor.element_size()
-        if not buckets or size > room:
+        if not buckets or size > free_bytes:
             buckets.append([])
-            room = cap_mb * 2**20
+            free_bytes = cap_mb * 2**20
         buckets[-1].append(param)
-        room -= size
+        free_bytes -= size
     return [Bucket(params) for params in buckets]

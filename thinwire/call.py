@@ -1,4 +1,4 @@
-"""A call: what one worker hands to a channel, and the answer that it waits for."""
+"""A call: what one worker hands to a channel, and the pending answer to it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from thinwire.traffic import payload as payloads
 from thinwire.traffic.payload import Payload
 
 T = TypeVar("T")
-# Is a server at work here? It answers what was pushed, and makes no calls itself.
+# Is a server's `update` running? Servers may make no calls.
 _serving = ContextVar("serving", default=False)
 
-# How many tensors of a call are described one by one.
+# In the description of a call, at most this many tensors are listed one by one.
 _DESCRIBED = 4
 
 
@@ -36,14 +36,14 @@ class Call:
     tensors: list[Tensor] = field(default_factory=list)
     payload: Payload = field(default_factory=dict)
     kind: str = ""
-    partner: int = 0  # rank of a broadcast's source, of a server's worker, of the other end of a message
+    partner: int = 0  # rank of a broadcast's source, of a server's worker, or of a message's other end
     key: str = ""
     server: Server | None = None
-    ragged: bool = False  # may the payloads differ in size?
-    fresh: bool = False  # is the mean a new tensor, and what was handed over left as it was?
+    ragged: bool = False  # may the payloads of the workers differ in size?
+    fresh: bool = False  # is the mean written into new tensors instead of the given ones?
 
     def describe(self) -> str:
-        """The call in words, in which the members must agree; of many tensors the first ones."""
+        """Describe the call in words; all members must make calls with the same description."""
         about = [self.kind, self.key]
         about += [f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in self.tensors[:_DESCRIBED]]
         if len(self.tensors) > _DESCRIBED:
@@ -56,10 +56,10 @@ class Call:
         return f"{self.verb}({', '.join(filter(None, about))})"
 
     def serve(self, pushes: list[Payload]) -> Payload:
-        """What the server answers to everybody's pushes; it lies where the server may go on with it.
+        """Return the server's answer to everybody's pushes; its memory may still be the server's own.
 
         Raises:
-            MethodError: the answer cannot travel.
+            MethodError: the answer is no valid payload.
         """
         assert self.server is not None
         token = _serving.set(True)
@@ -72,12 +72,12 @@ class Call:
 
 
 def serving() -> bool:
-    """Is a server at work here?"""
+    """Is a server's `update` running in this context?"""
     return _serving.get()
 
 
 class Pending(Generic[T]):
-    """An answer on its way."""
+    """An answer that may still be on its way."""
 
     __slots__ = ("_result", "_wait", "call", "done", "group")
 
@@ -85,16 +85,16 @@ class Pending(Generic[T]):
         self.group = group
         self.call = call
         self.done = False
-        self._wait = wait  # the transport's: returns when this is done
+        self._wait = wait  # given by the transport; returns when the answer is there
         self._result: T | None = None
 
     def complete(self, result: T) -> None:
-        """The transport delivers the answer."""
+        """Deliver the answer; called by the transport."""
         self._result = result
         self.done = True
 
     def wait(self) -> T:
-        """Return when the answer is there."""
+        """Wait for the answer and return it."""
         self.group.unclaimed.discard(self)
         if not self.done:
             self._wait(self)

@@ -1,17 +1,21 @@
-"""Channels: the only way from one worker to another, metered.
+"""Channels: the only way from one worker to another. All traffic on them is metered.
 
-A channel joins the workers of a group. Each of its verbs hands something over and gives a `Pending`;
-`wait()` gives the answer. What was handed over must not be touched until then. An answer that several
-workers share (`gather`, `push_pull`) must not be written to. Payloads travel flat: see traffic/payload.py.
+A channel connects the workers of a group. A worker's *rank* is its place in that group. A *verb* is a way to
+communicate:
 
-    mean(tensors)             the mean over the workers, written into the tensors
-    gather(payload)           everybody's payload, in the order of the ranks
-    broadcast(tensors, source)    the tensors of one worker, written into everybody's
-    push_pull(key, payload, server)   the answer of a parameter server to everybody's payload
-    send(payload, to), receive(source)   one message from worker to worker
+- `mean(tensors)`: the mean over the workers, written into the tensors
+- `gather(payload)`: everybody's payload, in the order of the ranks
+- `broadcast(tensors, source)`: the tensors of one worker, written into everybody's
+- `push_pull(key, payload, server)`: the answer of a parameter server to everybody's payload
+- `send(payload, to)` and `receive(source)`: one message from worker to worker
 
-All members of a group call the same verbs in the same order. A method may make calls from the first step on,
-in the hooks that belong to training; see `thinwire.method.Method`.
+Each verb hands something over and returns a `Pending` at once; its `wait()` returns the answer. Until then a
+method must not touch what it handed over. It must never write to the answers of `gather` and `push_pull`,
+because several workers may share them. Payloads consist of flat tensors: see `thinwire.traffic.payload`.
+
+All members of a group call the same verbs in the same order. Only `send` and `receive` are matched in pairs.
+A method may make calls from the first step on, in the hooks that belong to training; see
+`thinwire.method.Method`.
 """
 
 from typing import Any
@@ -30,7 +34,7 @@ from thinwire.transport.transport import Transport
 
 
 class Channel(Group):
-    """One worker's end of a channel; what passes is entered in its ledger."""
+    """One worker's end of a channel; its ledger records the traffic."""
 
     def __init__(
         self,
@@ -42,26 +46,38 @@ class Channel(Group):
         ledger: Ledger,
     ) -> None:
         super().__init__(name, members, nodes, worker, ledger)
-        self.shut = ""  # while no calls are allowed here: in words, when that is
+        self.shut = ""  # empty while calls are allowed; else when that is, as the end of a message
         self._transport = transport
 
     def mean(self, tensors: list[Tensor], kind: str = "values") -> Pending[list[Tensor]]:
-        """Write the mean over the workers into `tensors`, whose shapes are the same everywhere."""
+        """Write the mean over the workers into `tensors`.
+
+        Args:
+            tensors: of any shapes, which are the same on all workers.
+            kind: under which the ledgers count the bytes, see `thinwire.traffic.ledger.KINDS`.
+        """
         where = f"run.{self.name}.mean"
         tensors = payloads.plain(tensors, where)
         return self._post(Call("mean", tensors=tensors, kind=payloads.known(kind, where)))
 
     def gather(self, payload: Payload, ragged: bool = False) -> Pending[list[Payload]]:
-        """Give everybody's payload, in the order of the workers.
+        """Return everybody's payload, in the order of the ranks.
 
-        Payloads whose sizes differ from worker to worker must be declared `ragged`: then the sizes
-        travel too, and are counted.
+        Args:
+            payload: flat tensors by kind; kinds, their order and types are the same on all workers.
+            ragged: must be true if sizes may differ between workers. Then the sizes are sent, and counted.
         """
         payload = payloads.flat(payload, f"run.{self.name}.gather")
         return self._post(Call("gather", payload=payload, ragged=ragged))
 
     def broadcast(self, tensors: list[Tensor], source: int, kind: str = "weights") -> Pending[list[Tensor]]:
-        """Write the tensors of the worker with rank `source` in this channel into everybody's."""
+        """Write the tensors of one worker into everybody's.
+
+        Args:
+            tensors: of any shapes, which are the same on all workers.
+            source: the rank, in this channel, of the worker whose tensors they are.
+            kind: under which the ledgers count the bytes, see `thinwire.traffic.ledger.KINDS`.
+        """
         where = f"run.{self.name}.broadcast"
         tensors = payloads.plain(tensors, where)
         return self._post(
@@ -73,8 +89,11 @@ class Channel(Group):
     ) -> Pending[Payload]:
         """Push `payload` to the parameter server of `key` and pull its answer.
 
-        `server` lives on one of the workers, chosen by key; only that worker's copy is ever asked.
-        Payloads or answers whose sizes the other end cannot know must be declared `ragged`.
+        Args:
+            key: decides on which worker the server lives; numbers and texts are spread over the workers.
+            payload: flat tensors by kind.
+            server: this worker's copy of the server; only the copy on the chosen worker is used.
+            ragged: must be true if the receiver cannot know the sizes of payloads or of answers.
         """
         payload = payloads.flat(payload, f"run.{self.name}.push_pull")
         owner = key % self.size if isinstance(key, int) else sum(key.encode()) % self.size
@@ -83,14 +102,20 @@ class Channel(Group):
         )
 
     def send(self, payload: Payload, to: int, ragged: bool = False) -> Pending[None]:
-        """Send one message to the worker with rank `to`; `ragged` if that one cannot know its size."""
+        """Send one message to another worker.
+
+        Args:
+            payload: flat tensors by kind.
+            to: the rank, in this channel, of the receiver.
+            ragged: must be true if the receiver cannot know the sizes.
+        """
         payload = payloads.flat(payload, f"run.{self.name}.send")
         call = Call("send", payload=payload, partner=to, ragged=ragged)
         self._require_open(call)
         return self._claim(self._transport.send(self, call))
 
     def receive(self, source: int) -> Pending[Payload]:
-        """Receive the next message from the worker with rank `source`, sent in this step."""
+        """Receive the next message from the worker with rank `source`; it must be sent in the same step."""
         call = Call("receive", partner=source)
         self._require_open(call)
         return self._claim(self._transport.receive(self, call))
@@ -100,10 +125,10 @@ class Channel(Group):
         return self._claim(self._transport.post(self, call))
 
     def _require_open(self, call: Call) -> None:
-        """One may speak now.
+        """Check that calls are allowed now.
 
         Raises:
-            MethodError: saying when one may.
+            MethodError: they are not; the message says when they are.
         """
         when = "in a server's update: a server answers what was pushed" if serving() else self.shut
         if when:
@@ -115,10 +140,10 @@ class Channel(Group):
 
 
 class QuietChannel(Channel):
-    """The channel of an evaluation: nobody meters it, and a mean leaves what was handed over alone."""
+    """The channel of an evaluation: it is not metered, and a mean leaves the given tensors unchanged."""
 
     def mean(self, tensors: list[Tensor], kind: str = "values") -> Pending[list[Tensor]]:
-        """Give the mean over the workers as new tensors, which the workers may share."""
+        """Return the mean over the workers as new tensors; workers may share them, so do not change them."""
         tensors = payloads.plain(tensors, "quiet.mean")
         return self._post(Call("mean", tensors=tensors, kind=kind, fresh=True))
 

@@ -1,8 +1,9 @@
 """A run's whole state on disk, without pickle: tensors as safetensors, everything else as JSON.
 
-A checkpoint is a folder named after its step, there whole or not at all. Its files carry their digests. The
-last two are kept: a damaged one is left out, which costs time but not the run. The state is a tree of
-dictionaries, lists, tensors, numbers, strings and None; it comes back bit for bit.
+A checkpoint is a folder named after its step. It is written completely or not at all, and it contains the
+digests of its files. The last two checkpoints are kept. A damaged one is ignored: the run then loses time,
+but it is not lost. The state is a tree of dictionaries, lists, tensors, numbers, strings and None. Loading
+restores it bit for bit.
 """
 
 import os
@@ -25,7 +26,7 @@ _TENSORS, _TREE = "tensors.safetensors", "tree.json"
 
 
 def save(folder: Path, step: int, state: Any) -> None:
-    """Write the checkpoint of `step` aside, put it into place, and delete all but the last two."""
+    """Write the checkpoint of `step` under another name, rename it, and delete all but the last two."""
     tensors: dict[str, Tensor] = {}
     tree = _pack(state, "", tensors)
     scratch = folder / f".{_name(step)}.{os.getpid()}"
@@ -36,7 +37,7 @@ def save(folder: Path, step: int, state: Any) -> None:
     content = {"step": step, "tree": tree, "files": digests.of_files(scratch, [_TENSORS])}
     digests.write_json(scratch / _TREE, content)
     publish(scratch, folder / _name(step))
-    # One of a later step was not gone on with: it is damaged, or of other options.
+    # The run did not continue from checkpoints of later steps: they are damaged, or of other options.
     kept = [path for path in _checkpoints(folder) if path.name <= _name(step)][:KEPT]
     with writing(folder):
         for old in set(_checkpoints(folder)) - set(kept):
@@ -44,22 +45,22 @@ def save(folder: Path, step: int, state: Any) -> None:
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
-    """Write a safetensors file aside and rename it into place."""
+    """Write a safetensors file under another name and rename it when it is complete."""
     with aside(path) as scratch:
         save_file(tensors, scratch)
 
 
 def latest(folder: Path, warn: Callable[[str], None]) -> Any:
-    """The newest state that is sound, on the CPU, or None; `warn` hears of those that are not."""
+    """Return the newest sound state, on the CPU, or None; `warn` is called for every damaged one."""
     steps = sound(folder, warn)
     return load(folder, max(steps)) if steps else None
 
 
 def sound(folder: Path, warn: Callable[[str], None]) -> list[int]:
-    """The steps of the checkpoints that are sound; `warn` hears of those that are not.
+    """Return the steps of all sound checkpoints; `warn` is called for every damaged one.
 
     Raises:
-        UserError: one is there and cannot be read.
+        UserError: a checkpoint exists but cannot be read.
     """
     steps = []
     for checkpoint in _checkpoints(folder):
@@ -73,11 +74,11 @@ def sound(folder: Path, warn: Callable[[str], None]) -> list[int]:
 
 
 def load(folder: Path, step: int) -> Any:
-    """The state of a checkpoint, on the CPU.
+    """Return the state of a checkpoint, on the CPU.
 
     Raises:
-        Damaged: it is not as it was saved.
-        UserError: it cannot be read.
+        Damaged: its files are not as they were saved.
+        UserError: a file cannot be read.
     """
     checkpoint = folder / _name(step)
     content = digests.read_json(checkpoint / _TREE)
@@ -102,7 +103,7 @@ def _checkpoints(folder: Path) -> list[Path]:
 
 
 def restore(target: dict[str, Any], saved: dict[str, Any], device: torch.device) -> None:
-    """Put a saved tree into a living one, in place: tensors, dictionaries and lists keep their identity."""
+    """Copy a saved tree into `target`, in place: tensors, dictionaries and lists keep their identity."""
     for key in set(target) - set(saved):
         del target[key]
     for key, value in saved.items():
@@ -110,7 +111,7 @@ def restore(target: dict[str, Any], saved: dict[str, Any], device: torch.device)
 
 
 def _restored(here: Any, saved: Any, device: torch.device) -> Any:
-    """`here` with the content of `saved`, where the two are alike; else what was saved."""
+    """Return `here` with the content of `saved` if both have the same structure; otherwise `saved`."""
     if isinstance(saved, dict) and isinstance(here, dict):
         restore(here, saved, device)
         return here
@@ -127,10 +128,12 @@ def _restored(here: Any, saved: Any, device: torch.device) -> Any:
 
 
 def require_separate(memory: dict[str, Any], weights: list[Tensor]) -> None:
-    """Every tensor of `memory` must have elements of its own: a checkpoint cannot tell who shares whose.
+    """Check that every tensor of `memory` has elements of its own.
+
+    A checkpoint would not record which tensors share elements.
 
     Raises:
-        MethodError: naming two that share.
+        MethodError: two tensors share elements; the message names them.
     """
     owners = {weight.data_ptr(): "a weight of the model" for weight in weights if weight.numel()}
     for path, tensor in _tensors(memory, "memory"):
@@ -152,7 +155,7 @@ def _tensors(tree: Any, path: str) -> Iterator[tuple[str, Tensor]]:
 
 
 def to_device(tree: Any, device: torch.device) -> Any:
-    """The same tree with its tensors on `device`."""
+    """Return the same tree with its tensors on `device`."""
     if isinstance(tree, Tensor):
         return tree.to(device)
     if isinstance(tree, dict):
@@ -163,16 +166,16 @@ def to_device(tree: Any, device: torch.device) -> Any:
 
 
 def _pack(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
-    """Move the tensors out of a tree; what is left is JSON."""
+    """Move the tensors of a tree into `tensors`; return the rest, which JSON can represent."""
     if isinstance(value, Tensor):
-        # A copy: safetensors wants tensors that share no memory.
+        # A copy, because safetensors accepts no tensors that share memory.
         name = str(len(tensors))
         tensors[name] = value.detach().cpu().contiguous().clone()
         return {"tensor": name}
     if isinstance(value, dict):
         if wrong := [key for key in value if not isinstance(key, str | int)]:
             raise MethodError(f"{path} has the key {wrong[0]!r}, which cannot be saved: use text or numbers")
-        # As pairs, because the keys of an optimizer's state are integers.
+        # As pairs, because the keys of an optimizer's state are integers and those of JSON are strings.
         return {"dict": [[k, _pack(v, f"{path}/{k}", tensors)] for k, v in value.items()]}
     if isinstance(value, list | tuple):
         return {"list": [_pack(v, f"{path}/{i}", tensors) for i, v in enumerate(value)]}

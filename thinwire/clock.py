@@ -8,7 +8,10 @@ CLOCKS = ("train", "eval", "harness")
 
 
 class Clock:
-    """Seconds spent training, evaluating, and on everything else, kept over interruptions."""
+    """Seconds spent on training, on evaluation and on everything else (`harness`).
+
+    Checkpoints keep them, so they include the time before an interruption.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self.seconds = dict.fromkeys(CLOCKS, 0.0)
@@ -17,7 +20,7 @@ class Clock:
         self._since = time.perf_counter()
 
     def switch(self, name: str) -> None:
-        """Stop the running clock and start another, once the device has done what it was given."""
+        """Wait until the device has finished its work, stop the running clock and start another one."""
         if self._device.type == "cuda":
             torch.cuda.synchronize(self._device)
         now = time.perf_counter()

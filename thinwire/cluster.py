@@ -1,4 +1,4 @@
-"""Workers, nodes, and which worker sits where."""
+"""Workers, nodes, and which worker sits on which node."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from thinwire.errors import UserError
 
 @dataclass(frozen=True)
 class Cluster:
-    """`workers` replicas, spread evenly over `nodes`; worker w sits on node w // workers_per_node."""
+    """`workers` workers, spread evenly over `nodes` nodes; worker w sits on node w // workers_per_node."""
 
     workers: int
     nodes: int = 1
@@ -15,7 +15,7 @@ class Cluster:
     def __post_init__(self) -> None:
         if self.workers < 1 or self.nodes < 1:
             raise UserError(
-                f"a cluster of {self.workers} workers on {self.nodes} nodes cannot be: "
+                f"a cluster of {self.workers} workers on {self.nodes} nodes is impossible: "
                 "both must be at least 1"
             )
         if self.workers % self.nodes:
@@ -41,7 +41,7 @@ class Cluster:
         return tuple(range(first, first + self.workers_per_node))
 
     def across_nodes(self, worker: int) -> tuple[int, ...]:
-        """The workers with this worker's place, one on each node."""
+        """One worker of each node, namely the one with the same place on its node as this worker."""
         place = worker % self.workers_per_node
         return tuple(range(place, self.workers, self.workers_per_node))
 

@@ -1,7 +1,8 @@
 """The contract of a data set.
 
-A module in `datasets/` defines one class `Dataset`: how the images are found or fetched, verified and
-handed over. The engine lays them out once as arrays of bytes, with a manifest (see `data.arrays`).
+A module in `datasets/` defines one class `Dataset`. It finds or downloads the images, verifies them and
+returns them. The engine then writes them to disk once, as arrays of bytes with a manifest (see
+`thinwire.data.layout`).
 """
 
 from dataclasses import dataclass
@@ -12,49 +13,61 @@ import numpy as np
 
 from thinwire.data.augment import Augment
 
-# In the folder for downloads: what is deleted when the data set is laid out.
+# A folder inside the folder for downloads; it is deleted when the arrays of the data set are on disk.
 SCRATCH = "scratch"
 
 
 class Raw(NamedTuple):
-    """Images as uint8 [N, C, H, W] and labels as integers [N].
+    """What `Dataset.fetch` returns: images and labels.
 
-    Images that do not fit into memory are a memory map of a whole file in the folder for downloads; the file
-    is moved into place.
+    Images that do not fit into memory may be a memory map of a whole file in the folder for downloads. The
+    engine moves that file instead of copying it.
     """
 
     train_images: np.ndarray
+    """uint8 [N, C, H, W]."""
     train_labels: np.ndarray
+    """Integers [N], from 0 to `classes` - 1."""
     test_images: np.ndarray
+    """uint8 [N, C, H, W]."""
     test_labels: np.ndarray
-    sources: str | None = None  # CSV: name, bytes and SHA-256 of each file that an image was decoded from
+    """Integers [N], from 0 to `classes` - 1."""
+    sources: str | None = None
+    """CSV: name, bytes and SHA-256 of each file from which an image was decoded."""
 
 
 class Dataset:
-    """The base of every data set."""
+    """The base class of every data set."""
 
     classes: int
-    shape: tuple[int, int, int]  # (C, H, W)
+    """The number of classes."""
+    shape: tuple[int, int, int]
+    """The shape of one image, (C, H, W)."""
     licence: ClassVar[str]
+    """The licence of the images, for the manifest."""
     source: ClassVar[str]
+    """Where the images come from, for the manifest."""
     augment: Augment = Augment()
+    """What is done to the training images at every step; the default is nothing."""
 
     @dataclass
     class Config:
-        """The options: typed, each with a default and a comment that says what it is."""
+        """The options: each has a type, a default and a comment that says what it is."""
 
     def __init__(self, config: Any = None) -> None:
         self.config = config if config is not None else type(self).Config()
 
     def fetch(self, place: Path | None, download: Path) -> Raw:
-        """Find or fetch the files, verify them and parse them.
+        """Find or download the files, verify them and decode them.
+
+        Called once, when `thinwire data` prepares the data set. Later runs read the arrays on disk.
 
         Args:
-            place: a folder of the user's in which the files lie; None: look where this data set looks.
-            download: a folder in which to keep what has to be downloaded, and in `SCRATCH` under it what an
-                interrupted call goes on with.
+            place: the user's folder with the files. None: look in this data set's usual places, or download.
+            download: a folder in which to keep downloads. Its subfolder `SCRATCH` is for intermediate files,
+                with which the next call continues after an interruption.
 
         Raises:
-            UserError: a file is missing, truncated or not the one that it should be.
+            UserError: a file is missing, truncated or not the expected one.
         """
         raise NotImplementedError

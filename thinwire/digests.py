@@ -1,7 +1,7 @@
-"""SHA-256 digests, so that a file is not taken for one that was written when it was changed afterwards.
+"""SHA-256 digests: they show whether a file is still as it was written.
 
-They find accidents and careless edits: a flipped bit, a cut copy, a number changed by hand, files of two runs
-in one folder. They are no signature: whoever wants to deceive computes them anew.
+They find accidents and careless edits, for example a flipped bit, a truncated copy or a number changed by
+hand. They also find files of two runs in one folder. They are no signature: anybody can compute them anew.
 """
 
 import hashlib
@@ -14,19 +14,22 @@ from typing import Any
 from thinwire import files
 from thinwire.errors import UserError
 
-# The key under which a JSON object carries the digest of all that it says but this.
+# The key under which a JSON object stores the digest of its other entries.
 _OWN = "sha256"
 
 
 class Damaged(UserError):
-    """A file is missing, cut or changed. The message says which and how; what to do depends on who reads."""
+    """A file is missing, truncated or changed.
+
+    The message says which file and how. What the user can do about it, the caller adds.
+    """
 
 
 def of_file(path: Path) -> str:
-    """The digest of a file, in hexadecimal.
+    """Return the digest of a file, in hexadecimal.
 
     Raises:
-        Damaged: it is no file.
+        Damaged: there is no such file.
         UserError: it cannot be read.
     """
     with _reading(path):
@@ -34,20 +37,20 @@ def of_file(path: Path) -> str:
 
 
 def of_files(folder: Path, names: Iterable[str]) -> dict[str, str]:
-    """The digests of some files in a folder, by name.
+    """Return the digests of some files in a folder, by name.
 
     Raises:
-        Damaged: one of them is no file.
+        Damaged: one of them does not exist.
         UserError: one of them cannot be read.
     """
     return {name: of_file(folder / name) for name in names}
 
 
 def require_files(folder: Path, expected: Mapping[str, str]) -> None:
-    """The files in a folder must have these digests.
+    """Check that the files in a folder have these digests.
 
     Raises:
-        Damaged: one of them has another, or is no file.
+        Damaged: one of them has another digest, or does not exist.
         UserError: one of them cannot be read.
     """
     for name, digest in expected.items():
@@ -56,15 +59,15 @@ def require_files(folder: Path, expected: Mapping[str, str]) -> None:
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON object that carries a digest of itself; aside, and then renamed into place."""
+    """Write a JSON object with a digest of itself, under another name, and rename it when it is complete."""
     files.write_json(path, {**content, _OWN: _of_object(content)})
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """What `write_json` has written, without the digest.
+    """Return what `write_json` has written, without the digest.
 
     Raises:
-        Damaged: it is no such file, or was changed since.
+        Damaged: `write_json` has not written this file, or it was changed since.
         UserError: it cannot be read.
     """
     with _reading(path):
@@ -90,13 +93,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def _of_object(content: Mapping[str, Any]) -> str:
-    """Of what it says: how it is indented, and in which order, makes no difference."""
+    """Return the digest of the content, which depends neither on indentation nor on the order of keys."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Turn what the system says of a file that cannot be read into a sentence."""
+    """Turn the system's error about a file that cannot be read into one sentence."""
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):

@@ -1,44 +1,44 @@
-"""What went wrong, for the person who can mend it."""
+"""Errors whose messages tell the user what is wrong and what to do."""
 
 from typing import Any
 
-# Of a value that is repeated to the user: enough to find it again.
+# A value that is quoted in a message is shortened to about this many characters: enough to find it.
 _LONGEST_QUOTE = 80
-# Of problems that are listed in one sentence: whoever has mended so many tries again.
+# At most this many problems are listed in one message: a user who has corrected them tries again.
 _MOST_PROBLEMS = 20
 
 
 class UserError(Exception):
     """Bad input. The message is one clear sentence: what is wrong, where, and what to do."""
 
-    known_to_all = False  # has it been raised in all processes of a run?
+    known_to_all = False  # was it raised in all processes of the run?
 
 
 class ResourceError(UserError):
-    """Something around the run is short or missing: never a result of a method, and nothing is lost."""
+    """The machine lacks something that the run needs. It is never a result of a method; no work is lost."""
 
 
 class CannotWrite(ResourceError):
-    """The disk is full, or may not be written to."""
+    """The disk is full, or writing is not permitted."""
 
 
 class Problems(UserError):
-    """Several things at once, each with the path of the value."""
+    """Several problems in one message, each with the path of the value."""
 
     def __init__(self, where: str, found: list[str]) -> None:
-        said = "; ".join(found[:_MOST_PROBLEMS])
+        listed = "; ".join(found[:_MOST_PROBLEMS])
         if len(found) > _MOST_PROBLEMS:
-            said += f"; and {len(found) - _MOST_PROBLEMS:,} more"
-        super().__init__(f"{where}: {said}" if where else said)
+            listed += f"; and {len(found) - _MOST_PROBLEMS:,} more"
+        super().__init__(f"{where}: {listed}" if where else listed)
         self.found = found
 
 
 class MethodError(UserError):
-    """A method broke the contract: its module must be mended."""
+    """A method broke the contract: its module must be corrected."""
 
 
 def quoted(value: Any) -> str:
-    """A value as Python writes it, cut in the middle where it is long."""
+    """Return a value as Python writes it; if it is long, without its middle."""
     text = repr(value)
     if len(text) <= _LONGEST_QUOTE:
         return text

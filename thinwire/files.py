@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Writing files so that each is complete or does not exist."""
 
 import fcntl
 import hashlib
@@ -17,7 +17,7 @@ from thinwire.errors import CannotWrite, UserError
 
 @contextmanager
 def writing(target: Path) -> Iterator[None]:
-    """Turn what the system says of a file that cannot be written into a sentence."""
+    """Turn the system's error about a file that cannot be written into one sentence."""
     try:
         yield
     except (OSError, SafetensorError) as error:
@@ -35,7 +35,7 @@ def sha256(path: Path) -> str:
 
 @contextmanager
 def aside(path: Path) -> Iterator[Path]:
-    """Where to write a file, which is renamed into place when it is whole."""
+    """Give another path at which to write a file; at the end the file is renamed to `path`."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch = path.with_name(f".{path.name}.{os.getpid()}")
@@ -45,22 +45,22 @@ def aside(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file aside and rename it into place."""
+    """Write a file under another name and rename it when it is complete."""
     with aside(path) as scratch:
         scratch.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Write JSON aside and rename it into place; NaN and infinities are refused."""
+    """Write JSON under another name and rename it when it is complete; NaN and infinities are refused."""
     write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
 
 
 @contextmanager
 def locked(path: Path, what: str) -> Iterator[None]:
-    """Keep others out while this process works on `what`; a process that dies gives its lock back.
+    """Lock `path` while this process works on `what`; the system releases the lock if the process dies.
 
     Raises:
-        UserError: another process has it.
+        UserError: another process has the lock.
     """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,13 +74,13 @@ def locked(path: Path, what: str) -> Iterator[None]:
 
 
 def publish(folder: Path, target: Path) -> None:
-    """Rename a finished folder into place; one that stands there is replaced, never mixed with it."""
+    """Rename a finished folder to `target`; a folder that is there already is replaced, never merged."""
     with writing(target):
         for path in folder.iterdir():
             _sync(path)
         target.parent.mkdir(parents=True, exist_ok=True)
-        for left in target.parent.glob(f".{target.name}.old.*"):
-            shutil.rmtree(left, ignore_errors=True)
+        for leftover in target.parent.glob(f".{target.name}.old.*"):
+            shutil.rmtree(leftover, ignore_errors=True)
         old = target.with_name(f".{target.name}.old.{os.getpid()}")
         if target.exists():
             target.rename(old)
@@ -90,7 +90,7 @@ def publish(folder: Path, target: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Make sure that what was written survives a crash of the machine."""
+    """Flush to disk, so that what was written survives a crash of the machine."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""A group of workers that share a channel, as one of them sees it, and the ledger of what passes."""
+"""A group of workers that share a channel, as one of them sees it, and its ledger."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from thinwire.traffic.wire_bytes import Wire
 
 
 class Group:
-    """One worker as a member of a group; a rank is a member's place in it."""
+    """One worker as a member of a group. A *rank* is a member's place in the group."""
 
     def __init__(
         self, name: str, members: tuple[int, ...], nodes: tuple[int, ...], worker: int, ledger: Ledger
@@ -18,18 +18,18 @@ class Group:
             name: of its channel.
             members: the workers, in the order of their ranks.
             nodes: the node of each member.
-            worker: the member that sees it so.
-            ledger: of that worker.
+            worker: the member whose view this is.
+            ledger: of that member.
         """
         self.name = name
         self.nodes = nodes
         self.size = len(members)
         self.rank = members.index(worker)
         self.key = (name, members[0])
-        self.calls = 0  # how many calls of all members this one has joined
+        self.calls = 0  # how many collective calls this member has made
         self.unclaimed: set[Any] = set()  # pending answers that nobody has waited for yet
         self._ledger = ledger
 
     def meter(self, verb: str, kind: str, push: int, pull: int, passed: Wire) -> None:
-        """Enter what passed, in bytes."""
+        """Enter traffic in the ledger, in bytes."""
         self._ledger.add(self.name, verb, kind, push, pull, passed)

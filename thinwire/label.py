@@ -1,4 +1,4 @@
-"""Labels and names of suites: they stand in paths, on command lines and in the rules of the pipeline."""
+"""Labels and names of suites, which occur in paths, on command lines and in the rules of the pipeline."""
 
 import hashlib
 import re
@@ -6,17 +6,17 @@ from collections.abc import Iterable
 
 from thinwire.errors import UserError, quoted
 
-# File systems allow 255 bytes, and the engine puts prefixes and endings around a label.
+# File systems allow names of 255 bytes, and the engine adds prefixes and suffixes to a label.
 LONGEST_LABEL = 100
 _LABEL = rf"[A-Za-z0-9][A-Za-z0-9_.+-]{{0,{LONGEST_LABEL - 1}}}"
 _RULE = f"at most {LONGEST_LABEL} letters, digits and . _ + -, beginning with a letter or a digit"
 
 
 def require_label(label: str) -> str:
-    """A label is the name of a folder.
+    """Check and return a label, which is used as the name of a folder.
 
     Raises:
-        UserError: this one cannot be.
+        UserError: it is not a valid label.
     """
     if not re.fullmatch(_LABEL, label):
         raise UserError(f"{quoted(label)} cannot be a label: take {_RULE}")
@@ -24,10 +24,10 @@ def require_label(label: str) -> str:
 
 
 def require_suite_name(name: str) -> str:
-    """The name of a suite is the path of its file under `config/`, and each part of it a label.
+    """Check and return the name of a suite: the path of its file under `config/`, made of labels.
 
     Raises:
-        UserError: this one cannot be.
+        UserError: it is not a valid name.
     """
     if not all(re.fullmatch(_LABEL, part) for part in name.split("/")):
         raise UserError(
@@ -37,7 +37,10 @@ def require_suite_name(name: str) -> str:
 
 
 def clash(names: Iterable[str]) -> tuple[str, str] | None:
-    """The first two names that differ in upper and lower case only: some file systems take them for one."""
+    """Return the first two names that differ only in upper and lower case, or None.
+
+    Some file systems treat such names as the same.
+    """
     seen: dict[str, str] = {}
     for name in names:
         first = seen.setdefault(name.casefold(), name)
@@ -47,9 +50,9 @@ def clash(names: Iterable[str]) -> tuple[str, str] | None:
 
 
 def flat(suite: str) -> str:
-    """A suite's name without slashes and plus signs (`claims-mp2` of `claims/mp2`); no two have the same.
+    """Replace slashes and plus signs in a suite's name: `claims/mp2` becomes `claims-mp2`.
 
-    A name that has more than slashes to replace, or hyphens of its own, ends in a digest of the whole.
+    The result is unique: a name that contains plus signs or hyphens itself gets a digest as a suffix.
     """
     readable = re.sub("[/+]", "-", suite)
     if re.search("[+-]", suite):

@@ -1,4 +1,4 @@
-"""Messages in flight: sent in one step, used in a later one, and kept in the checkpoints between."""
+"""Messages in flight: sent in one step, used in a later one, and saved in the checkpoints between."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,16 +9,18 @@ from thinwire.call import Pending
 
 @dataclass
 class Landing:
-    """A message that has landed: its answer, and what the method wrote beside it."""
+    """A message that has landed: its answer, and the method's note about it."""
 
     answer: Any
+    """What `wait()` returned; None if there was no `pending`."""
     note: dict[str, Any]
+    """What was passed to `Flight.launch`."""
 
 
 class Flight:
     """Messages on their way, each with the step (or round) at which it lands.
 
-    The engine saves them with the run, as it saves `memory`.
+    Every checkpoint contains them, as it contains `memory`.
     """
 
     def __init__(self) -> None:
@@ -28,17 +30,21 @@ class Flight:
         return len(self._messages)
 
     def launch(self, pending: Pending[Any] | None, lands: int, **note: Any) -> None:
-        """Keep `pending` in flight until `lands`; `note` holds numbers and tensors to find again there.
+        """Keep a message in flight.
 
-        Without a `pending`, the note alone lands: on workers that must know when a message of others does.
+        Args:
+            pending: the answer that is on its way. None: the note alone lands, for workers that must know
+                when a message of others lands.
+            lands: the step (or round) at which the message lands.
+            note: numbers and tensors that the method will need then.
         """
         if pending is not None:
             pending.group.unclaimed.discard(pending)
         self._messages.append((lands, pending, Landing(None, note)))
 
     def landed(self, now: float) -> Iterator[Landing]:
-        """Take out, in the order of their launch, the messages that have landed by `now`."""
-        # One at a time, so that a caller who takes only the first leaves the others in flight.
+        """Remove and give the messages that have landed by `now`, in the order of their launch."""
+        # One at a time: if a caller takes only the first, the others stay in flight.
         while (due := next((i for i, m in enumerate(self._messages) if m[0] <= now), None)) is not None:
             _, pending, landing = self._messages.pop(due)
             if pending is not None:
@@ -46,7 +52,7 @@ class Flight:
             yield landing
 
     def state(self) -> list[dict[str, Any]]:
-        """Everything in flight, with the answers that it will bring."""
+        """Return everything in flight for a checkpoint; waits for all answers."""
         return [
             {
                 "lands": lands,
@@ -57,4 +63,5 @@ class Flight:
         ]
 
     def load(self, state: list[dict[str, Any]]) -> None:
+        """Restore what `state` returned."""
         self._messages = [(entry["lands"], None, Landing(entry["answer"], entry["note"])) for entry in state]

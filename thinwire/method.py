@@ -1,9 +1,9 @@
 """The contract of a method: what it may do, and what it may read.
 
-A module in `methods/` defines one class `Method`. The engine owns model, data, learning rate, optimizer
-construction, seeds, clocks, metering, evaluation and checkpoints; the method owns what happens between
-`backward()` and the next `forward()`. Every hook has a default, and a method that overrides none trains
-its workers alone.
+A module in `methods/` defines one class `Method`. The engine owns the model, the data, the learning rate, the
+seeds, the clocks, the metering, the evaluation and the checkpoints. It also constructs the optimizers. The
+method owns what happens between `backward()` and the next `forward()`. Every hook has a default. A method
+that overrides no hook trains each worker alone.
 """
 
 from __future__ import annotations
@@ -28,27 +28,32 @@ class Needs:
     """What a method needs; a cell that does not have it is skipped."""
 
     workers: int = 1
+    """The smallest number of workers."""
     nodes: int = 1
-    optimizers: tuple[str, ...] = ()  # of the recipe, by name; none: any
+    """The smallest number of nodes."""
+    optimizers: tuple[str, ...] = ()
+    """The names of the recipe's optimizers with which the method works; empty: all of them."""
 
 
 class Worker(Protocol):
-    """A worker of a run that a preparation trains."""
+    """One worker of a run that a preparation trains."""
 
     @property
     def model(self) -> nn.Module:
-        """Its replica."""
+        """Its replica of the model."""
 
     @property
     def method(self) -> Any:
-        """Its method."""
+        """Its instance of the method."""
 
 
 class Training(Protocol):
     """A run that a preparation trains, as the callbacks of `Job.train` see it."""
 
-    step: int  # steps done
+    step: int
+    """How many steps are done."""
     steps_per_epoch: int
+    """Steps in one epoch."""
 
     @property
     def workers(self) -> Sequence[Worker]:
@@ -58,13 +63,16 @@ class Training(Protocol):
 class Job(Protocol):
     """What `Method.prepare` may use: a preparation for one model, data set and seed.
 
-    It never sees the test set: its data are the training set. A tenth of that is held out and stands in for
-    the test set, for whatever the preparation has to choose.
+    A preparation never sees the test set. Its data are the training set, of which a tenth is held out.
+    Whatever the preparation has to choose, it chooses on this tenth, which takes the place of the test set.
     """
 
     task: Task
-    model: str  # the name of its module
-    scratch: Path  # a folder for what is needed between attempts, and not afterwards
+    """The model, the data and the recipe, on one worker."""
+    model: str
+    """The name of the model's module."""
+    scratch: Path
+    """A folder for files that the next attempt needs after an interruption; it is deleted at the end."""
 
     def train(
         self,
@@ -78,106 +86,170 @@ class Job(Protocol):
         """Train a method to the end; its traffic is part of the preparation's cost.
 
         Args:
-            task: a variant of `self.task`, with as many workers as wanted.
-            method: a class, of a module in methods/.
-            config: its options.
-            checkpoints: a folder in `scratch`, from which an interrupted preparation goes on.
-            after_epoch: called before a checkpoint, which is made at the end of an epoch only: what the
-                epoch has brought must be on disk when it returns.
-            after_step: called after every step, before that.
+            task: a variant of `self.task`, with any number of workers.
+            method: a class from a module in `methods/`.
+            config: the options of that method.
+            checkpoints: a folder in `scratch`, from which an interrupted preparation continues.
+            after_epoch: called at the end of every epoch. Checkpoints are written after it and nowhere else,
+                so whatever the epoch has produced must be on disk when it returns.
+            after_step: called after every step, before `after_epoch`.
         """
 
     def note(self) -> None:
-        """Write down what it has cost so far; call it whenever something is kept for a next attempt."""
+        """Record the cost so far; call it whenever a file is kept for the next attempt."""
 
 
 class Method:
-    """The base of every method. See the hooks below, in the order in which the engine calls them.
+    """The base class of every method. The hooks are listed in the order in which the engine calls them.
 
-    A method speaks to other workers in `forward_ready`, `grad_ready`, `step` and its halves, `epoch_end` and
-    `finish`. Before the first step the weights are equal everywhere. A run that goes on from a checkpoint
-    sets its method up again, so what was said there would be counted twice. In `evaluated` a method speaks on
-    the channel that is handed to it, and on no other. Calls in other places raise a `MethodError`.
+    A *call* is one use of a channel's verb, for example `self.run.world.mean(...)`. A hook may make calls on
+    `run.world`, `run.node` and `run.across` only where its description says so. These are the hooks that
+    belong to training: `forward_ready`, `grad_ready`, `step` and its two halves, `epoch_end` and `finish`.
+    `evaluated` has a channel of its own. A call in any other place raises a `MethodError`.
+
+    A hook does nothing by default, unless its description says otherwise.
+
+    Before the first step the weights are equal on all workers. `__init__` and `setup` run again when a run
+    continues from a checkpoint. They may make no calls, because these would be counted twice.
     """
 
-    # Options under each of which this method is SSGD, every branch once; `nodes` beside them asks for
-    # that many nodes. The contract suite holds the method to each.
     equals_ssgd: ClassVar[list[dict[str, Any]]] = []
+    """Sets of options; with each of them this method is the same as synchronous SGD (SSGD).
+
+    Together they must reach every branch of the code once. The key `nodes` asks for that many nodes. The
+    contract suite checks every set.
+    """
     needs: ClassVar[Needs] = Needs()
-    # Options under which all phases of the method fit into the contract suite's runs of three epochs of
-    # five steps. For methods whose defaults would still be warming up at their end.
+    """What the method needs to run at all."""
     short: ClassVar[dict[str, Any]] = {}
-    # Of methods that prepare something, written out, because they are read without running the module: models
-    # beside the run's own that the preparation uses; and whether runs that differ in their epochs share it.
+    """Options for the runs of the contract suite, which have three epochs of five steps.
+
+    With them all phases of the method must fit into such a run. They are for methods that would still be
+    warming up after 15 steps with their defaults.
+    """
     prepares_from_models: ClassVar[tuple[str, ...]] = ()
+    """The names of other models that `prepare` uses besides the run's own.
+
+    Write a literal: it is read without running the module.
+    """
     prepares_for_any_epochs: ClassVar[bool] = False
+    """Do runs with different numbers of epochs share one preparation? Write a literal here, too."""
 
     @dataclass
     class Config:
-        """The options: typed, each with a default and a comment that says what it is."""
+        """The options: each has a type, a default and a comment that says what it is."""
 
     def __init__(self, config: Any, run: Run) -> None:
+        """Called once for each worker, before `skip`; may make no calls.
+
+        Args:
+            config: an instance of `Config`, with the options of this run.
+            run: what this worker may read, and its channels.
+        """
         self.config = config
+        """The options of this run."""
         self.run = run
-        self.prepared: Path | None = None  # from `setup` on the folder that `prepare` filled
-        self.memory: dict[str, Any] = {}  # tensors and numbers, nested; saved with the run
-        self.flight = Flight()  # messages on their way; saved with the run
+        """What this worker may read, and its channels."""
+        self.prepared: Path | None = None
+        """The folder that `prepare` has filled; set before `setup`. None if there is no `prepare`."""
+        self.memory: dict[str, Any] = {}
+        """State that lasts from step to step: tensors and numbers, nested. Checkpoints contain it."""
+        self.flight = Flight()
+        """Messages that are on their way. Checkpoints contain them."""
 
     @classmethod
     def prepare(cls, config: Any, job: Job, folder: Path) -> None:
-        """Fill `folder` once for this model, data set and seed, before any run; a rule of its own.
+        """Fill `folder` before all runs with one model, data set and seed, which share it.
 
-        To be found it must stand in the module's own class. An interrupted attempt leaves its folder, and the
-        next one finds it as it was, as long as options, data and code are the same. `job.train` trains other
-        methods, and `job.scratch` is a folder for what is not needed afterwards.
+        Called once for each model, data set and seed. It has no channels. It may train other methods with
+        `job.train`, and it may keep intermediate files in `job.scratch`. An interrupted preparation leaves
+        its folder behind. The next attempt finds that folder unchanged if the options, the data and the code
+        are still the same. The hook must be defined in the class `Method` of the module itself, not in a
+        base.
+
+        Args:
+            config: an instance of `Config`, with the options of the method.
+            job: the data without the test set, and runs of other methods.
+            folder: an empty folder, or what an interrupted attempt has left in it.
         """
 
     def skip(self) -> str | None:
-        """Why this cell cannot be, in one clause, or None; may look at `config` and `run`, and not speak."""
+        """Return the reason, in one clause, why the method cannot run in this cell; None if it can.
+
+        Called after `__init__`. It may read `config` and `run`. It may make no calls.
+        """
         return None
 
     def optimizer(self, params: list[nn.Parameter]) -> torch.optim.Optimizer:
-        """The optimizer that `step` uses; may not speak."""
+        """Return the optimizer that `step` uses; the default is the recipe's optimizer.
+
+        Called on every worker just before `setup`. It may make no calls.
+
+        Args:
+            params: the trainable parameters, from the input side to the output side.
+        """
         return self.run.make_optimizer(params)
 
     def setup(self) -> None:
-        """Before the first step, also where a run goes on from a checkpoint; may not speak.
+        """Create the state of this worker.
 
-        The weights are equal everywhere. What else the workers must have in common they tell each other in
-        the first step.
+        Called before the first step, and again when a run continues from a checkpoint. In that case the saved
+        `memory` and `flight` are restored afterwards. It may read `run` and `prepared`. It may make no calls:
+        what workers must share besides the weights, they exchange in the first step.
         """
 
     def forward_ready(self, param: Param) -> None:
-        """Before the layer that uses `param` runs."""
+        """Called before the layer that uses `param` runs, from the input side; may make calls."""
 
     def grad_ready(self, param: Param) -> None:
-        """As soon as the gradient of `param` is there, output side first."""
+        """Called when the gradient of `param` is complete, from the output side; may make calls."""
 
     def step(self) -> None:
-        """After the backward pass, without autograd."""
+        """Exchange gradients, step the optimizer, exchange weights.
+
+        Called in every step after the backward pass, with autograd disabled. It may make calls. Most methods
+        override only `sync_gradients` or `sync_weights`.
+        """
         self.sync_gradients()
         self.run.optimizer.step()
         self.sync_weights()
 
     def sync_gradients(self) -> None:
-        """Before the optimizer steps."""
+        """Called by `step` before the optimizer steps; may make calls, and may change the gradients."""
 
     def sync_weights(self) -> None:
-        """After the optimizer has stepped."""
+        """Called by `step` after the optimizer has stepped; may make calls, and may change the weights."""
 
     def wants_epoch_loss(self) -> bool:
-        """Is `epoch_end` to be called, which costs the workers an exchange of four bytes?"""
+        """Return whether `epoch_end` is to be called now; all workers must return the same.
+
+        Called at the end of every epoch. It may make no calls. Each call of `epoch_end` costs the workers a
+        mean over four bytes.
+        """
         return type(self).epoch_end is not Method.epoch_end
 
     def epoch_end(self, loss: float) -> None:
-        """Once an epoch, with the mean training loss over its steps and all workers."""
+        """Called at the end of an epoch if `wants_epoch_loss()`; may make calls.
+
+        Args:
+            loss: the mean training loss over the steps of this epoch and over all workers.
+        """
 
     def evaluated(self, quiet: QuietChannel) -> list[Tensor]:
-        """The weights that would be shipped now, in the order of `run.params`; training stays as it is.
+        """Return the weights that would be delivered if training ended now, in the order of `run.params`.
 
-        Speaks on `quiet` only, which carries nothing outside this hook.
+        Called at every evaluation. It may make calls on `quiet` only. It may change neither the weights nor
+        any other state: training continues as if the evaluation had not happened. The default is the mean of
+        the weights over all workers.
+
+        Args:
+            quiet: a channel of all workers that is not metered; it is closed outside this hook.
         """
         return quiet.mean(self.run.weights).wait()
 
     def finish(self) -> None:
-        """Training is over: land what is still in flight; may speak, and pays for it."""
+        """Receive what is still in flight.
+
+        Called once, after the last step and before the last evaluation. It may make calls, which are metered.
+        Afterwards `flight` must be empty.
+        """

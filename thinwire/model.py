@@ -1,7 +1,7 @@
 """The contract of a model.
 
-A module in `models/` defines one class `Model`; its nested dataclass `Config` is its options. It takes
-the image shape and the number of classes from the data set, and says how it splits into stages.
+A module in `models/` defines one class `Model`. Its nested dataclass `Config` declares its options. The
+engine passes the image shape and the number of classes. `stages` divides the layers by resolution.
 """
 
 from dataclasses import dataclass
@@ -11,27 +11,40 @@ from torch import Tensor, nn
 
 
 class Model(nn.Module):
-    """The base of every model; `forward` maps images [N, C, H, W] to logits [N, classes]."""
+    """The base class of every model; `forward` maps images [N, C, H, W] to logits [N, classes].
+
+    The engine builds one replica for each worker. All replicas start with the same weights.
+    """
 
     @dataclass
     class Config:
-        """The options: typed, each with a default and a comment that says what it is."""
+        """The options: each has a type, a default and a comment that says what it is."""
 
     def __init__(self, config: Any, shape: tuple[int, int, int], classes: int) -> None:
-        """Build it for images of `shape` (C, H, W) with freshly drawn weights."""
+        """Build the layers and draw the initial weights.
+
+        Called before training. The engine has seeded torch's default generator, so draw from that one only.
+
+        Args:
+            config: an instance of `Config`, with the options of this model.
+            shape: of the images, (C, H, W).
+            classes: how many classes the data set has.
+        """
         super().__init__()
         self.config = config
 
     def stages(self) -> list[list[nn.Module]]:
-        """The layers by resolution, from the input: each parameter is in exactly one stage.
+        """Return the layers by resolution, from the input side to the output side.
 
-        The stem belongs to the first stage; the classifier is the last stage by itself.
+        Methods that treat parts of the network differently may call it; training itself does not. Each
+        parameter belongs to exactly one stage. The stem belongs to the first stage. The classifier alone is
+        the last one.
         """
         raise NotImplementedError
 
 
 def initialise_he(model: nn.Module) -> None:
-    """He's initial weights for the convolutions (arXiv 1502.01852), and no bias."""
+    """Draw He's initial weights for the convolutions (arXiv 1502.01852) and set their biases to zero."""
     for module in model.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
@@ -40,11 +53,11 @@ def initialise_he(model: nn.Module) -> None:
 
 
 class HalvingPool(nn.MaxPool2d):
-    """2x2 max pooling that leaves maps of a single pixel alone, so that deep models take small images."""
+    """2x2 max pooling that leaves maps of one pixel unchanged, so that deep models accept small images."""
 
     def __init__(self) -> None:
         super().__init__(2)
 
     def forward(self, maps: Tensor) -> Tensor:
-        """Maps [N, C, H, W] to [N, C, H/2, W/2]."""
+        """Pool maps [N, C, H, W] to [N, C, H/2, W/2]."""
         return super().forward(maps) if min(maps.shape[-2:]) > 1 else maps

@@ -12,16 +12,22 @@ from thinwire.traffic.payload import Payload
 
 
 class OptimizerServer(Server):
-    """Averages what is pushed, steps, and answers with the new weights.
+    """Averages the pushes, steps the optimizer, and answers with the new weights.
 
-    `memory` keeps the weight and the optimizer's state, so that both are saved with the run. `decode` turns a
-    push into a gradient, of the weight's shape or flat. The weight is copied at the first push, so only the
-    worker on which the server lives keeps one.
+    The weight is copied at the first push, so only the worker on which the server lives has a copy.
     """
 
     def __init__(
         self, memory: dict[str, Any], run: Run, weight: Tensor, decode: Callable[[Payload], Tensor]
     ) -> None:
+        """Create the server.
+
+        Args:
+            memory: for the weight and the optimizer's state, so that both are saved with the run.
+            run: of this worker.
+            weight: with which the server begins.
+            decode: turns a push into a gradient, of the weight's shape or flat.
+        """
         super().__init__(memory)
         self._run = run
         self._weight = weight
@@ -29,7 +35,7 @@ class OptimizerServer(Server):
         self._param: nn.Parameter | None = None
 
     def update(self, pushes: list[Payload]) -> Payload:
-        """The weights after a step along the mean of the pushes."""
+        """Return the weights after one step with the mean of the pushes as the gradient."""
         param, optimizer = self._ready()
         total = self._decode(pushes[0]).clone()
         for push in pushes[1:]:
@@ -41,7 +47,7 @@ class OptimizerServer(Server):
         return {"weights": param.data.flatten()}
 
     def _ready(self) -> tuple[nn.Parameter, torch.optim.Optimizer]:
-        """The weight and its optimizer, made anew or from what was saved."""
+        """Return the weight and its optimizer; the first time, create them from `memory` if it has them."""
         if self._param is None:
             weight = self.memory.setdefault("weight", self._weight.detach().clone())
             self._param = nn.Parameter(weight)

@@ -1,4 +1,4 @@
-"""Options of plug-ins: the nested dataclass `Config` is the schema, the defaults and the help."""
+"""Options of plug-ins. The nested dataclass `Config` gives the schema, the defaults and the help texts."""
 
 import ast
 import dataclasses
@@ -16,7 +16,7 @@ from thinwire.label import LONGEST_LABEL
 
 
 class Option(NamedTuple):
-    """One option, for people."""
+    """One option, as it is shown to the user."""
 
     name: str
     type: str
@@ -25,7 +25,7 @@ class Option(NamedTuple):
 
 
 def resolve(plugin_class: type, options: dict[str, Any]) -> Any:
-    """The `Config` of a plug-in with these options; the others take their defaults.
+    """Return the `Config` of a plug-in with these options; all others have their defaults.
 
     Raises:
         Problems: every unknown name, wrong type and value out of range, in one message.
@@ -33,7 +33,7 @@ def resolve(plugin_class: type, options: dict[str, Any]) -> Any:
     config: Any = plugin_class.Config  # type: ignore[attr-defined]
     limits = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
     strict = pydantic.dataclasses.dataclass(config, config=limits)
-    # YAML has lists only.
+    # YAML has lists but no tuples.
     tuples = {name for name, type_ in get_type_hints(config).items() if get_origin(type_) is tuple}
     given = {n: tuple(v) if n in tuples and isinstance(v, list) else v for n, v in options.items()}
     try:
@@ -44,7 +44,7 @@ def resolve(plugin_class: type, options: dict[str, Any]) -> Any:
 
 
 def problems(error: ValidationError, known: list[str] | None = None) -> list[str]:
-    """What pydantic found, one sentence for each with the path of the value."""
+    """Return pydantic's problems, one sentence each with the path of the value."""
     found = []
     for problem in error.errors():
         path = ".".join(_part(part) for part in problem["loc"])
@@ -63,18 +63,18 @@ def problems(error: ValidationError, known: list[str] | None = None) -> list[str
 
 
 def _part(part: str | int) -> str:
-    """A part of a path: as it is, unless it is so long or so odd that it would hide the sentence."""
+    """Return one part of a path; it is quoted and shortened if it is long or not printable."""
     text = str(part)
     return text if text.isprintable() and len(text) <= LONGEST_LABEL else quoted(text)
 
 
 def as_dict(config: Any) -> dict[str, Any]:
-    """The options and their values, defaults included."""
+    """Return the options and their values, defaults included."""
     return {field.name: getattr(config, field.name) for field in dataclasses.fields(config)}
 
 
 def describe(plugin_class: type) -> list[Option]:
-    """The options of a plug-in with their types, defaults and comments above and behind them."""
+    """Return the options of a plug-in; the help of each is the comment above it or at the end of its line."""
     config: Any = plugin_class.Config  # type: ignore[attr-defined]
     try:
         source = textwrap.dedent(inspect.getsource(config))
@@ -93,7 +93,7 @@ def describe(plugin_class: type) -> list[Option]:
 
 
 def _read(source: str) -> tuple[dict[str, str], dict[str, str]]:
-    """The annotation and the comments above and behind it of each field in the source of a dataclass."""
+    """Return the annotation and the comments of each field in the source of a dataclass."""
     annotations: dict[str, str] = {}
     comments: dict[str, str] = {}
     by_line, alone = {}, set()
@@ -114,7 +114,7 @@ def _read(source: str) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _type(written: str, type_: Any) -> str:
-    """The type as it is written, or what stands behind a name that says nothing to a reader."""
+    """Return the type as it is written in the source; an alias is replaced by the type that it names."""
     if written.isidentifier() and isinstance(type_, type):
         return written
     if get_origin(type_) is Literal:
@@ -128,7 +128,7 @@ def _type(written: str, type_: Any) -> str:
 
 
 def _plain(annotation: ast.expr) -> str:
-    """`Annotated[int, Field(ge=1)]` as `int, ge=1`."""
+    """Write an annotation plainly: `Annotated[int, Field(ge=1)]` becomes `int, ge=1`."""
     if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Annotated":
         assert isinstance(annotation.slice, ast.Tuple)
         type_, *rest = annotation.slice.elts

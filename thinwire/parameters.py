@@ -1,4 +1,4 @@
-"""The parameters of a model, in order, each with the kind of its layer."""
+"""The trainable parameters of a model, in order, each with its kind."""
 
 from dataclasses import dataclass
 
@@ -18,21 +18,26 @@ _KINDS = {
 class Param:
     """One parameter tensor of this worker's replica."""
 
-    index: int  # counts from the input side; also the priority of what the forward pass needs first
+    index: int
+    """Its number, from 0, from the input side. The forward pass needs parameters with small numbers first."""
     name: str
-    kind: str  # conv, linear, embedding: a weight; norm: of a normalisation layer; bias: any other
+    """Its name in the model."""
+    kind: str
+    """`conv`, `linear`, `embedding`: a weight of such a layer. `bias`: its bias. `norm`: of any other layer,
+    which is normalisation in all models here."""
     tensor: nn.Parameter
+    """The tensor itself."""
 
     @property
     def grad(self) -> Tensor:
-        """Its gradient, of the shape of the tensor; zeros where the loss does not depend on it."""
+        """Its gradient, of the tensor's shape; zeros if the loss does not depend on the parameter."""
         if self.tensor.grad is None:
             self.tensor.grad = torch.zeros_like(self.tensor)
         return self.tensor.grad
 
 
 def parameters(model: nn.Module) -> list[Param]:
-    """The trainable parameters of a model, from the input side; a tensor that is shared counts once."""
+    """Return the trainable parameters of a model, from the input side; a shared tensor occurs once."""
     kinds: dict[int, str] = {}
     for module in model.modules():
         kind = next((name for type_, name in _KINDS.items() if isinstance(module, type_)), "norm")

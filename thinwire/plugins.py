@@ -1,8 +1,8 @@
-"""Methods, models and data sets are found, not registered: every module in their folder is one.
+"""Plug-ins: methods, models and data sets. They are found, not registered.
 
-A file `methods/NAME.py` (or a package `methods/NAME/`) defines one class `Method`; likewise `Model` in
-`models/` and `Dataset` in `datasets/`. Names that begin with an underscore or a dot are left out; the others
-are labels, because they stand in paths and on command lines.
+Every module in the folder of its kind is a plug-in. A file `methods/NAME.py` (or a package `methods/NAME/`)
+defines one class `Method`; likewise `Model` in `models/` and `Dataset` in `datasets/`. Names that begin with
+an underscore or a dot are ignored. All others must be labels, because they occur in paths and commands.
 """
 
 import ast
@@ -22,7 +22,7 @@ from thinwire.label import require_label
 from thinwire.resources import shortage
 
 ROOT = Path(__file__).resolve().parents[1]
-# SHA-256 of the plug-ins that this process has loaded, by the name of their module.
+# SHA-256 of the plug-ins that this process has loaded, by module name.
 _LOADED: dict[str, str] = {}
 CLASS = {"method": "Method", "model": "Model", "dataset": "Dataset"}
 
@@ -33,7 +33,7 @@ class PluginError(UserError):
 
 @dataclass(frozen=True)
 class Plugin:
-    """One module."""
+    """One plug-in: a module or a package."""
 
     kind: str
     name: str
@@ -41,7 +41,7 @@ class Plugin:
 
     @property
     def files(self) -> list[Path]:
-        """All that it is made of: its file, or those of its package."""
+        """Its file, or all files of its package."""
         return sorted(self.path.parent.rglob("*.py")) if self.path.name == "__init__.py" else [self.path]
 
     @property
@@ -52,25 +52,25 @@ class Plugin:
 
     @property
     def title(self) -> str:
-        """The first line of its docstring; its code is not run for that."""
+        """The first line of its docstring; this does not run its code."""
         tree = self._tree()
         if tree is None:
             return "(cannot be read)"
         return (ast.get_docstring(tree) or "(no docstring)").splitlines()[0]
 
     def defines(self, hook: str) -> bool:
-        """Does its class define this hook? Its code is not run for that."""
+        """Does its class define this hook? This does not run its code."""
         return any(isinstance(node, ast.FunctionDef) and node.name == hook for node in self._body())
 
     def literal(self, name: str) -> Any:
-        """What its class assigns to a declaration, written out as a constant; None if nothing."""
+        """Return the constant that its class assigns to `name`, or None; this does not run its code."""
         for node in self._body():
             if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
                 return ast.literal_eval(node.value)
         return None
 
     def _body(self) -> list[ast.stmt]:
-        """What stands in its class."""
+        """Return the statements in the body of its class."""
         tree = self._tree() or ast.Module([], [])
         classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
         return [node for c in classes if c.name == CLASS[self.kind] for node in c.body]
@@ -82,11 +82,11 @@ class Plugin:
             return None
 
     def load(self) -> Any:
-        """Import the module and give its class.
+        """Import the module and return its class.
 
         Raises:
-            PluginError: one sentence with the file, the line and what is wrong.
-            UserError: this process has loaded another state of it.
+            PluginError: the module cannot be used; one sentence with the file, the line and the reason.
+            UserError: the files were changed after this process loaded them.
         """
         name = f"thinwire_{self.kind}s.{self.name}"
         digest = self.sha256
@@ -100,15 +100,15 @@ class Plugin:
 
 
 def name_of(path: Path) -> str:
-    """The name of the plug-in in this file: its own, or that of its package."""
+    """Return the name of the plug-in in this file: the file's own name, or that of its package."""
     return path.parent.name if path.name == "__init__.py" else path.stem
 
 
 def find(kind: str, root: Path = ROOT) -> dict[str, Plugin]:
-    """All plug-ins of one kind, by name.
+    """Return all plug-ins of one kind, by name.
 
     Raises:
-        UserError: two modules have one name, or a name cannot be a label.
+        UserError: two modules have the same name, or a name is no valid label.
     """
     found: dict[str, Plugin] = {}
     folder = root / f"{kind}s"
@@ -132,10 +132,10 @@ def find(kind: str, root: Path = ROOT) -> dict[str, Plugin]:
 
 
 def get(kind: str, name: str) -> Plugin:
-    """The plug-in of this name.
+    """Return the plug-in with this name.
 
     Raises:
-        UserError: there is none; the sentence says which there are.
+        UserError: there is none; the message lists those that exist.
     """
     found = find(kind)
     if name not in found:
@@ -144,13 +144,17 @@ def get(kind: str, name: str) -> Plugin:
 
 
 def load_file(kind: str, path: Path, module_name: str) -> Any:
-    """Import a file as a module of its own and give its `Method`, `Model` or `Dataset`."""
+    """Import a file as a module and return its class `Method`, `Model` or `Dataset`.
+
+    Raises:
+        PluginError: the module cannot be imported, or does not define the class as it should.
+    """
     folder = [str(path.parent)] if path.name == "__init__.py" else None
     spec = importlib.util.spec_from_file_location(module_name, path, submodule_search_locations=folder)
     if spec is None or spec.loader is None:
         raise PluginError(f"{show(path)}: a {kind} is a Python file")
     module = importlib.util.module_from_spec(spec)
-    # Known by name while it is imported, because dataclasses look their module up.
+    # Registered during the import, because dataclasses look up their module by name.
     sys.modules[module_name] = module
     try:
         spec.loader.exec_module(module)
@@ -163,10 +167,12 @@ def load_file(kind: str, path: Path, module_name: str) -> Any:
 
 
 def blame(error: BaseException) -> str | None:
-    """What a plug-in's code has raised, and in which line; None if the fault is not a plug-in's.
+    """Describe an error that is the fault of a plug-in, with its line; None if it is not a plug-in's fault.
 
-    A request to end the process, or what the engine says of bad input, is a plug-in's only if it came through
-    one. An error of the system is a plug-in's only if its own code called the system.
+    A plug-in is to blame for most errors, even if none of its code is in the stack (for example in autograd).
+    There are three exceptions. A `UserError` or a request to end the process is a plug-in's fault only if its
+    code is in the stack. An `OSError` is its fault only if its own code called the system. A lack of
+    resources never is.
     """
     if shortage(error) is not None:
         return None
@@ -185,12 +191,12 @@ def _is_plugins(frame: traceback.FrameSummary) -> bool:
 
 
 def _is_ours(frame: traceback.FrameSummary) -> bool:
-    """Is the frame the engine's or a plug-in's, and no library's?"""
+    """Does the frame belong to the engine or to a plug-in, and not to a library?"""
     return _is_plugins(frame) or Path(frame.filename).is_relative_to(ROOT / "thinwire")
 
 
 def show(path: Path) -> str:
-    """A path as the user knows it."""
+    """Return a path as the user knows it: relative to the project if it is inside."""
     return str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path)
 
 
@@ -208,7 +214,7 @@ def _plugin_class(kind: str, path: Path, module: Any) -> Any:
 
 
 def _line(error: Exception, path: Path) -> str:
-    """Where in the file it went wrong."""
+    """Return the line of the file in which the error arose, as a part of a message."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f", line {error.lineno}"
     for frame in reversed(traceback.extract_tb(error.__traceback__)):

@@ -1,4 +1,4 @@
-"""Where a result comes from: code, packages, hardware."""
+"""The provenance of a result: code, packages, hardware."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ from thinwire.rules import RULES_VERSION
 if TYPE_CHECKING:
     import torch
 
-# The only variables of the environment that are recorded: what changes a result, and nothing secret.
+# Only these environment variables are recorded. They may change a result, and they contain no secrets.
 _VARIABLES = (
     "CUBLAS_WORKSPACE_CONFIG",
     "OMP_NUM_THREADS",
@@ -33,7 +33,7 @@ _VARIABLES = (
 
 
 def provenance(device: "torch.device") -> dict[str, Any]:
-    """Everything about the code and the machine that a result may depend on."""
+    """Return everything about the code and the machine on which a result may depend."""
     import torch
 
     return {
@@ -57,12 +57,12 @@ def provenance(device: "torch.device") -> dict[str, Any]:
 
 
 def now() -> str:
-    """The time, as ISO 8601 in UTC."""
+    """Return the time, as ISO 8601 in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def git_state() -> dict[str, str | None]:
-    """The revision of the checkout, and a digest of what is changed in it; None where there is no git."""
+    """Return the revision of the checkout and a digest of uncommitted changes; None without git."""
     revision = _git("rev-parse", "HEAD")
     changes = _git("diff", "HEAD", "--", ".")
     return {
@@ -73,12 +73,12 @@ def git_state() -> dict[str, str | None]:
 
 @cache
 def packages() -> dict[str, str]:
-    """The versions of all installed packages."""
+    """Return the versions of all installed packages."""
     return dict(sorted((d.metadata["Name"], d.version) for d in distributions()))
 
 
 def processor() -> str:
-    """The processor's name."""
+    """Return the name of the processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))

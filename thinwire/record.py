@@ -1,10 +1,14 @@
-"""What a run leaves behind: one folder, published at once, and only when it is sound.
+"""The record of a run: one folder, which is published in one step and only if it is sound.
 
-`run.json` (this schema), `curve.parquet` (one row an evaluation), `traffic.parquet` (one row an
-evaluation, channel, verb and kind), `log.txt`. Tables and figures read these files only.
+The record consists of four files. Tables and figures read nothing else.
 
-`run.json` carries the SHA-256 of the others (`files`) and of all that it says itself (`sha256`). They tell
-whoever reads it if one of them was changed, by accident or by a careless edit. They are no signature.
+- `run.json` has the schema of this module.
+- `curve.parquet` has one row for each evaluation.
+- `traffic.parquet` has one row for each evaluation, channel, verb and kind.
+- `log.txt` is the log.
+
+`run.json` contains the SHA-256 digests of the other files (`files`) and of its own content (`sha256`). They
+show whether a file was changed later, by accident or by a careless edit. They are no signature.
 """
 
 import math
@@ -24,7 +28,7 @@ from thinwire.options import problems
 
 SCHEMA_VERSION = 2
 RUN, CURVE, TRAFFIC, LOG = "run.json", "curve.parquet", "traffic.parquet", "log.txt"
-# Beside them while the run is under way.
+# Folders beside these files while the run is in progress.
 CHECKPOINTS, EXIT_REPORTS = "checkpoints", "ranks"
 
 Status = Literal["done", "diverged", "timeout", "failed", "skipped"]
@@ -49,17 +53,17 @@ TRAFFIC_COLUMNS = pa.schema(
 
 
 class Schema(BaseModel):
-    """Nothing unknown, nothing converted."""
+    """Unknown keys are refused, and values are not converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
-# A file of another version is refused: what it means is not known here.
+# A file of another version is refused, because this code does not know its meaning.
 Version = Annotated[int, Field(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
 
 
 class Traffic(Schema):
-    """Means over the workers, in bytes, but for the maximum of the busiest link."""
+    """Bytes: means over the workers, except `wire_sent_max_bytes`, which is the maximum over the workers."""
 
     payload_push_bytes: float = Field(ge=0)
     payload_pull_bytes: float = Field(ge=0)
@@ -70,19 +74,19 @@ class Traffic(Schema):
 
     @classmethod
     def sum(cls, parts: Sequence[Mapping[str, float]]) -> "Traffic":
-        """The sum of several runs' traffic."""
+        """Return the sum of the traffic of several runs."""
         return cls(**{name: sum((float(part[name]) for part in parts), start=0.0) for name in BYTES})
 
 
 class Cost(Schema):
-    """What a preparation took, on the machine on which it ran."""
+    """The cost of a preparation, on the machine on which it ran."""
 
     seconds: float = Field(ge=0)
     traffic: Traffic
 
 
 class Seconds(Schema):
-    """The three clocks."""
+    """The three clocks, in seconds (see `thinwire.clock`)."""
 
     train: float = Field(ge=0)
     eval: float = Field(ge=0)
@@ -90,25 +94,25 @@ class Seconds(Schema):
 
 
 class Result(Schema):
-    """What came out; of a run that did not end, where it stood at its last evaluation."""
+    """The result at the end of the run; if the run did not reach its end, at its last evaluation."""
 
     steps: int = Field(ge=0)
     test_accuracy_percent: float = Field(ge=0, le=100)
     test_loss: float | None  # None: not finite
-    best_test_accuracy_percent: float = Field(ge=0, le=100)  # chosen on the test set: never a headline
-    metrics: dict[str, float | None] = {}  # what the method noted last, under its own names; None: not finite
+    best_test_accuracy_percent: float = Field(ge=0, le=100)  # chosen on the test set, so never a headline
+    metrics: dict[str, float | None] = {}  # of the method, last values by name; None: not finite
     traffic: Traffic
     seconds: Seconds
 
 
 class Record(Schema):
-    """`run.json`, but for the digest of itself."""
+    """The content of `run.json` without the digest of itself."""
 
     schema_version: Version = SCHEMA_VERSION
     kind: Literal["inprocess", "measured", "emulated", "simulated"]
-    no_time_because: str | None = None  # of a measured run: why its clocks say nothing about the method
+    no_time_because: str | None = None  # for a measured run whose clocks say nothing about the method: why
     status: Status
-    reason: str | None = None  # of any status but done
+    reason: str | None = None  # given for every status except done
     cell: dict[str, Any]
     fingerprint: str
     method_options: dict[str, Any]
@@ -116,23 +120,23 @@ class Record(Schema):
     parameters: int | None = Field(default=None, ge=1)
     total_steps: int | None = Field(default=None, ge=1)
     steps_per_epoch: int | None = Field(default=None, ge=1)
-    preparation: Cost | None = None  # of a method that prepares something before its runs
+    preparation: Cost | None = None  # None if the method has no preparation
     result: Result | None = None
     interruptions: int = Field(default=0, ge=0)
     provenance: dict[str, Any]
-    files: dict[str, str] = {}  # SHA-256 of those beside it, by name; filled in when it is written
+    files: dict[str, str] = {}  # SHA-256 of the files beside it, by name; set when it is written
 
     @model_validator(mode="after")
     def _whole(self) -> "Record":
         if self.status == "done" and self.result is None:
-            raise ValueError("a run that is done has a result")
+            raise ValueError("a run that is done must have a result")
         if self.status != "done" and not self.reason:
-            raise ValueError(f"a run that is {self.status} says why")
+            raise ValueError(f"a run that is {self.status} must give a reason")
         return self
 
 
 def result(curve: Sequence[Mapping[str, Any]]) -> Result | None:
-    """The result as the last row of the curve tells it."""
+    """Return the result that the last row of the curve contains; None if there was no evaluation."""
     if not curve:
         return None
     last = curve[-1]
@@ -169,9 +173,9 @@ def write_aside(
     curve: Sequence[Mapping[str, Any]],
     traffic: Sequence[Mapping[str, Any]],
 ) -> None:
-    """Write the files of a record into `scratch`, which may hold its log already; `run.json` comes last.
+    """Write the files of a record into `scratch`, `run.json` last; `scratch` may already contain the log.
 
-    The log may still grow: its digest is taken when the record is published.
+    The log may still grow, so its digest is computed when the record is published.
     """
     with writing(scratch):
         own = sorted({key for row in curve for key in row if key.startswith("method/")})
@@ -184,15 +188,15 @@ def write_aside(
 
 
 def put_in_place(scratch: Path, target: Path) -> None:
-    """Publish a record whose files are written; only now its checkpoints are not needed any more.
+    """Publish a record whose files are written, and delete its checkpoints, which are now useless.
 
     Raises:
-        UserError: a file was changed since it was written aside.
+        UserError: a file was changed after it was written.
     """
     made = read(scratch / RUN)
     with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        # A copy: a process that has the log open still, and writes to it, changes nothing that is published.
+        # A copy: a process that still has the log open and writes to it does not change the published one.
         with aside(scratch / LOG) as copy:
             shutil.copyfile(scratch / LOG, copy)
     _write_run(scratch, made, (CURVE, TRAFFIC, LOG))
@@ -202,32 +206,33 @@ def put_in_place(scratch: Path, target: Path) -> None:
 
 
 def read(path: Path) -> Record:
-    """Read a `run.json` back, and hold it and the files beside it against their digests.
+    """Read a `run.json`, and compare it and the files beside it with their digests.
 
     Args:
-        path: of a record that is published, or was written aside; the log of the latter is not looked at.
+        path: of a published record, or of one that `write_aside` has written, whose log is not checked.
 
     Raises:
-        UserError: it is not a sound record, or one of the files is missing, changed or cannot be read.
+        UserError: it is not a sound record, or a file is missing, changed or cannot be read.
     """
-    again = f"delete {path.parent} and start the pipeline again"
+    advice = f"delete {path.parent} and start the pipeline again"
     try:
         made = Record.model_validate(digests.read_json(path))
         digests.require_files(path.parent, made.files)
     except digests.Damaged as error:
-        raise UserError(f"{error}: {again}") from None
+        raise UserError(f"{error}: {advice}") from None
     except ValidationError as error:
-        raise UserError(f"{path} is not a sound run record ({'; '.join(problems(error))}): {again}") from None
+        found = "; ".join(problems(error))
+        raise UserError(f"{path} is not a sound run record ({found}): {advice}") from None
     return made
 
 
 def discard(folder: Path) -> None:
-    """Remove what an attempt left behind."""
+    """Delete a folder that an attempt has left behind."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write_run(folder: Path, record: Record, files: Sequence[str]) -> None:
-    """Write `run.json` with the digests of these files, which stand beside it."""
+    """Write `run.json` with the digests of these files, which are in the same folder."""
     complete = record.model_copy(update={"files": digests.of_files(folder, files)})
     digests.write_json(folder / RUN, complete.model_dump(mode="json"))
 

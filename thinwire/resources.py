@@ -1,4 +1,4 @@
-"""What the machine has run short of: room, memory, open files, threads. Never a fault of the method."""
+"""Resources that the machine lacks: disk space, memory, open files, threads. Never a method's fault."""
 
 import errno
 import os
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from thinwire.errors import ResourceError, UserError
 
-# A disk that is full, over quota, read-only or broken; too many files; too little memory; too many processes.
-_NUMBERS = (
+# The disk is full, over quota, read-only or broken; too many files or processes; too little memory.
+_ERROR_NUMBERS = (
     errno.ENOSPC,
     errno.EDQUOT,
     errno.EROFS,
@@ -19,22 +19,22 @@ _NUMBERS = (
     errno.ENOMEM,
     errno.EAGAIN,
 )
-# Libraries in C++ and the loader of shared objects tell the same in their own words.
+# C++ libraries and the loader of shared objects report the same conditions in words of their own.
 _PHRASES = (
     "can't allocate memory",
     "std::bad_alloc",
     "can't start new thread",
     "failed to map segment",
-    *(os.strerror(number) for number in _NUMBERS),
+    *(os.strerror(number) for number in _ERROR_NUMBERS),
 )
 
 
 def shortage(error: BaseException) -> ResourceError | None:
-    """The shortage behind an error, as a sentence; None if there is none."""
+    """Return the lack of a resource that caused an error, as one sentence; None if that is not the cause."""
     for each in _chain(error):
         if isinstance(each, ResourceError):
             return each
-        if isinstance(each, OSError) and each.errno in _NUMBERS:
+        if isinstance(each, OSError) and each.errno in _ERROR_NUMBERS:
             return _sentence(f"{each.strerror}{f', {each.filename}' if each.filename else ''}")
         if isinstance(each, MemoryError):
             return _sentence(os.strerror(errno.ENOMEM))
@@ -52,7 +52,7 @@ def _sentence(what: str) -> ResourceError:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """The error, and those that it was raised from."""
+    """Give the error, its cause, the cause of that, and so on."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -61,9 +61,9 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def trouble(error: BaseException) -> str:
-    """What a person can do about an error that ended a run and is no result of its method.
+    """Tell the user what to do about an error that ended a run and is not the result of its method.
 
-    Where that is to report a fault of the engine, the stack is printed.
+    If the error is a fault of the engine, print its stack, which the user is asked to report.
     """
     if (short := shortage(error)) is not None:
         return str(short)

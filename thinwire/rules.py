@@ -1,5 +1,5 @@
 """The version of RULES.md that this code follows."""
 
-# Results are comparable under one version. Raise it with every change that changes results: every run is
-# then made again.
+# Results are comparable only under the same version. Raise it with every change that alters results. Then all
+# runs are repeated.
 RULES_VERSION = 2

@@ -1,4 +1,4 @@
-"""A run, as the method of one worker sees it: what it may read, and the channels that it may use."""
+"""A run, as the method of one worker sees it: what it may read, and on which channels it may make calls."""
 
 from collections.abc import Callable
 
@@ -12,25 +12,39 @@ from thinwire.parameters import Param, parameters
 
 
 class Run:
-    """What a method may read, and the channels on which it may speak. One for each worker.
+    """What a method may read, and its channels. There is one `Run` for each worker.
 
-    A method speaks in the hooks of training only; `Method` says which these are.
+    A method may make calls on the channels in the hooks of training only; see `thinwire.method.Method`.
     """
 
-    params: list[Param]  # from the input side to the output side
-    optimizer: torch.optim.Optimizer  # what `Method.optimizer` gave
-    lr: float  # of this step, by the recipe's schedule; not there before the first step
-    loss: Tensor  # this worker's training loss in this step, a scalar
-    samples: int  # images of this worker in this step
-    world_samples: int  # images of all workers in this step
-    step: int  # counts from 0
-    epoch: int  # counts from 0; after the last step of an epoch still that epoch
+    params: list[Param]
+    """The trainable parameters, from the input side to the output side."""
+    optimizer: torch.optim.Optimizer
+    """What `Method.optimizer` returned; set before `Method.setup`."""
+    lr: float
+    """The learning rate of this step, by the recipe's schedule; not set before the first step."""
+    loss: Tensor
+    """This worker's training loss in this step, a scalar; set by the forward pass."""
+    samples: int
+    """Images of this worker in this step; not set before the first step."""
+    world_samples: int
+    """Images of all workers in this step; not set before the first step."""
+    step: int
+    """The number of this step, from 0."""
+    epoch: int
+    """The number of this epoch, from 0; after the last step of an epoch it is still that epoch."""
     steps_per_epoch: int
+    """Steps in one epoch."""
     total_steps: int
+    """Steps in the whole run."""
     cluster: Cluster
-    world: Channel  # all workers
-    node: Channel  # the workers of this node
-    across: Channel  # the workers with this worker's place, one on each node
+    """The numbers of workers and nodes, and which worker sits on which node."""
+    world: Channel
+    """The channel of all workers."""
+    node: Channel
+    """The channel of the workers on this node."""
+    across: Channel
+    """The channel between nodes: one worker of each node, with the same place on its node as this worker."""
 
     def __init__(
         self,
@@ -54,51 +68,55 @@ class Run:
 
     @property
     def total_epochs(self) -> int:
-        """Epochs of the run."""
+        """Epochs in the whole run."""
         return self.total_steps // self.steps_per_epoch
 
     @property
     def generator(self) -> torch.Generator:
-        """This worker's randomness, on the CPU: a fresh stream every step, and one for `setup`."""
+        """This worker's random numbers, on the CPU: a fresh stream for every step, and one for `setup`."""
         if self._seed is not None:
             self._generator.manual_seed(self._seed())
             self._seed = None
         return self._generator
 
     def reseed(self, seed: Callable[[], int]) -> None:
-        """Begin a new stream; its seed is asked for when somebody draws, because few methods do."""
+        """Begin a new stream. For the engine only.
+
+        The seed is computed when the generator is first used, because few methods use it.
+        """
         self._seed = seed
 
     @property
     def weights(self) -> list[Tensor]:
-        """The parameter tensors, in the order of `params`; write to them in place."""
+        """The parameter tensors, in the order of `params`; a method changes them in place."""
         return [param.tensor.data for param in self.params]
 
     @property
     def gradients(self) -> list[Tensor]:
-        """The gradients, in the order of `params`; write to them in place."""
+        """The gradients, in the order of `params`; a method changes them in place."""
         return [param.grad for param in self.params]
 
     @property
     def batch_norm(self) -> bool:
-        """Does the model normalise over the batch?"""
+        """Does the model have batch normalisation?"""
         return any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in self.model.modules())
 
     def make_optimizer(self, params: list[nn.Parameter]) -> torch.optim.Optimizer:
-        """The recipe's optimizer for these parameters.
+        """Return the recipe's optimizer for these parameters.
 
-        The engine sets the learning rate of the one that `Method.optimizer` gives, and saves it with the run;
-        others are the method's own to look after.
+        The engine looks after the optimizer that `Method.optimizer` returns: it sets the learning rate and
+        saves the state. The method looks after all other optimizers itself.
         """
         return self._make_optimizer(params)
 
     def buckets(self, cap_mb: float) -> list[Bucket]:
-        """The parameters in buckets of at most `cap_mb` megabytes; see `thinwire.buckets`."""
+        """Return the parameters in buckets of at most `cap_mb` megabytes; see `thinwire.buckets`."""
         return in_buckets(self.params, cap_mb)
 
     def log(self, name: str, value: float) -> None:
-        """Note a number of the method's own; the curve shows its last value at each evaluation.
+        """Record a metric of the method; the curve shows the last value on worker 0 at each evaluation.
 
-        `virtual_epochs`, how many epochs the run stands for so far, stands in the tables too.
+        The metric `virtual_epochs` is in the tables, too: the number of epochs to which the run corresponds
+        so far.
         """
         self.metrics[name] = float(value)

@@ -1,4 +1,4 @@
-"""Signals that ask for a stop."""
+"""Stop signals: signals that ask this process to stop."""
 
 import signal
 import time
@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# Ctrl-C; what most others send; what Slurm is told to send before a time limit; a terminal that is gone.
+# Ctrl-C; the default of `kill`; Slurm's warning before a time limit, as we configure it; a closed terminal.
 STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
-# A signal may come twice, to a whole group of processes and from a parent that hands it on.
+# One request may arrive twice: as a signal to the whole process group, and passed on by the parent.
 SAME_REQUEST_SECONDS = 1.0
 
 
 @contextmanager
 def heeding_stops(react: Callable[[int], None], once: bool = False) -> Iterator[None]:
-    """Call `react` with the number of each signal that comes.
+    """Call `react` with the number of each stop signal that arrives.
 
-    With `once` that is the first one only, and another request, some time later, has the effect that it had
-    before. A signal that this process was started to ignore (nohup) stays ignored.
+    With `once`, `react` is called for the first signal only. A second request, at least a second later, has
+    the effect that it would have without this. A signal that was ignored before (nohup) stays ignored.
     """
     first: float | None = None
 
@@ -44,7 +44,7 @@ def heeding_stops(react: Callable[[int], None], once: bool = False) -> Iterator[
 
 @contextmanager
 def stops_held_back() -> Iterator[None]:
-    """Signals that ask for a stop come when this is over."""
+    """Hold back stop signals; they arrive at the end of the block."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     try:
         yield
@@ -53,7 +53,7 @@ def stops_held_back() -> Iterator[None]:
 
 
 def default_stops() -> None:
-    """In a fork: signals that ask for a stop end this process, whatever its parent does with them."""
+    """In a fork: let stop signals end this process, whatever its parent does on them."""
     for number in STOPS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""What is to be trained, whatever the method."""
+"""A task: what is to be trained, independently of the method."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Task:
 
 
 def initial_model(task: Task) -> nn.Module:
-    """The model with the weights that every method of this cell starts from."""
+    """Return the model with its initial weights, the same for all methods of this cell."""
     with torch.random.fork_rng():
         torch.manual_seed(seeds.of_weights(task.seed))
         return task.build_model().to(device=task.device, dtype=task.dtype).train()

@@ -1,8 +1,8 @@
-"""torchvision, importable beside a torch that was built without CUDA.
+"""Import torchvision, also beside a torch that was built without CUDA.
 
-The published torchvision is linked against CUDA. Beside a CPU build of torch its operators do not load,
-and its import stops at the declaration of two of them. Declared first, without an implementation, they
-let the rest of the library load: architectures and transforms need no operator.
+The published torchvision is linked against CUDA. Beside a CPU build of torch its operators do not load, and
+its import fails because two of them are not declared. So this module declares them first, without
+implementations. Then the import succeeds. Architectures and transforms need no operators.
 """
 
 import sys
@@ -14,11 +14,11 @@ _DECLARATIONS = (
     "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
     "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
 )
-_library: torch.library.Library | None = None  # the declarations live as long as this does
+_library: torch.library.Library | None = None  # kept, because the declarations last as long as it exists
 
 
 def models() -> ModuleType:
-    """`torchvision.models`."""
+    """Return `torchvision.models`."""
     global _library
     try:
         import torchvision.models

@@ -28,7 +28,8 @@ from safetensors.torch import load_file
 import thinwire
 
 from .forecaster import HISTORY, KINDS, Forecaster, forecast
-from .forecaster_training import record_weights, train_forecasters
+from .forecaster_training import train_forecasters
+from .recorded_runs import record_weights
 
 
 class Method(thinwire.Method):

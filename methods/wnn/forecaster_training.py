@@ -1,97 +1,19 @@
-"""The forecasters' training: on the weights of small runs of several architectures, recorded at intervals.
+"""The forecasters' training, on recorded runs.
 
-None of them is the model that is to be forecast. One is held out: the weights to keep are those that forecast
-its runs best.
+The runs of one architecture are held out: the weights to keep are those that forecast its runs best.
 """
 
-from dataclasses import replace
-
 import torch
-from safetensors.torch import load_file
 
-from thinwire import UserError, plugins, seeds
+from thinwire import UserError, seeds
 from thinwire.checkpoint import write_tensors
 from thinwire.files import write_text
-from thinwire.options import resolve
-from thinwire.parameters import parameters
 
-from .forecaster import HISTORY, KINDS, Forecaster, normalise
+from .forecaster import KINDS, Forecaster, normalise
+from .recorded_runs import windows
 
-# Small ones of different kinds; the last that is not the model itself is held out.
-ARCHITECTURES = {
-    "cnn": {"width": 8},
-    "alexnet": {"width": 4},
-    "lenet": {"padding": 2},
-    "resnet": {"depth": 8, "width": 8},
-}
-AHEAD = 2 * HISTORY  # values from the first of a history to its target, both counted
 LOOKS = 20  # at the architecture held out
 BATCH = 1024
-
-
-def record_weights(method, config, job):
-    """Train the architectures on one worker; gives the folders of their values, the held-out one last."""
-    chosen = {name: options for name, options in ARCHITECTURES.items() if name != job.model}
-    folders = []
-    for name, options in chosen.items():
-        folders.append(job.scratch / "values" / name)
-        _record(method, config, job, name, options, folders[-1])
-    return folders
-
-
-def _record(method, config, job, name, options, folder):
-    model = plugins.get("model", name).load()
-    model_config, data = resolve(model, options), job.task.data
-    epochs = config.recorded_epochs
-    task = replace(
-        job.task,
-        build_model=lambda: model(model_config, data.shape, data.classes),
-        recipe=job.task.recipe.model_copy(
-            update={"epochs": epochs, "evaluate_every_epochs": epochs, "batch": config.recorded_batch}
-        ),
-    )
-    epoch_values = []
-
-    def after_step(trainer):
-        own = trainer.workers[0].method
-        if trainer.step % own.period() == 0:
-            epoch_values.append({str(param.index): param.tensor.data.clone() for param in own.eligible})
-
-    def after_epoch(trainer):
-        epoch = trainer.step // trainer.steps_per_epoch
-        values = {
-            f"{key} {i}": value for i, tensors in enumerate(epoch_values) for key, value in tensors.items()
-        }
-        write_tensors(folder / f"{epoch:06d}.safetensors", values)
-        epoch_values.clear()
-
-    job.train(task, method, replace(config, forecast=False), job.scratch / name, after_epoch, after_step)
-    kinds = {str(p.index): p.kind for p in parameters(task.build_model())}
-    write_text(folder / "kinds.txt", "\n".join(f"{index} {kind}" for index, kind in kinds.items()))
-
-
-def windows(folder, kind, count, generator):
-    """Histories [n, 5] and what came five intervals later [n], n about `count`, alike from every tensor."""
-    kinds = dict(line.split() for line in (folder / "kinds.txt").read_text().splitlines())
-    recorded = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        for key, value in sorted(load_file(path).items(), key=lambda item: int(item[0].split()[1])):
-            recorded.setdefault(key.split()[0], []).append(value.flatten())
-    tensors = [torch.stack(values, 1) for index, values in recorded.items() if kinds[index] == kind]
-    if tensors[0].shape[1] < AHEAD:
-        raise UserError(
-            f"the recorded runs have {tensors[0].shape[1]} values of each weight, and a history with its "
-            f"target takes {AHEAD}: choose more recorded_epochs, or a smaller interval_epochs"
-        )
-    drawn = []
-    for values in tensors:
-        every = values.unfold(1, AHEAD, 1)
-        scalars, starts = every.shape[:2]
-        number = (max(1, min(count // len(tensors), scalars * starts)),)
-        rows = torch.randint(scalars, number, generator=generator)
-        drawn.append(every[rows, torch.randint(starts, number, generator=generator)])
-    together = torch.cat(drawn)
-    return together[:, :HISTORY], together[:, -1]
 
 
 def train_forecasters(config, job, folders, folder):

@@ -18,7 +18,7 @@ import thinwire
 from tests import warm
 from thinwire import digests, plugins
 from thinwire.config import grid, suite
-from thinwire.data import arrays
+from thinwire.data import arrays, layout
 from thinwire.dataset import Raw
 from thinwire.errors import UserError
 
@@ -135,7 +135,7 @@ def test_suite_that_is_not_yaml(project, put):
 
 def test_suite_in_which_a_key_stands_twice(project, put):
     put("config/bad.yaml", yaml.safe_dump(GOOD) + "seed: 2\n")
-    refused(project, "cells", "bad", words=("config/bad.yaml", "'seed' stands twice"))
+    refused(project, "cells", "bad", words=("config/bad.yaml", "'seed' occurs twice"))
 
 
 def test_a_rate_without_a_point_is_a_number(tmp_path):
@@ -296,8 +296,8 @@ def test_the_good_suite_is_good(write_suite):
         ({"recipe.schedule": {"name": "cosine", "milestones": [2]}}, ("recipe.schedule:", "milestones")),
         ({"methods": {"a/b": None}}, ("methods:", "'a/b' cannot be a label")),
         ({"models": {"small one": {"use": "cnn"}}}, ("models:", "'small one' cannot be a label")),
-        ({"workers": [2, {"workers": 2}]}, ("workers:", "w2 stands there twice")),
-        ({"datasets": ["digits", "digits"]}, ("datasets:", "digits stands there twice")),
+        ({"workers": [2, {"workers": 2}]}, ("workers:", "w2 is listed twice")),
+        ({"datasets": ["digits", "digits"]}, ("datasets:", "digits is listed twice")),
         (
             {"recipe.epochs": 2, "recipe.schedule": {"name": "step", "milestones": [1, 7]}},
             ("recipe:", "milestones [1, 7]", "2 epochs"),
@@ -335,7 +335,7 @@ def test_the_good_suite_is_good(write_suite):
             },
             ("methods.ssgd.epochs: milestones [1]", "1 epochs"),
         ),
-        ({"leave_out": ["dgc", "dgc"]}, ("leave_out:", "dgc stands there twice")),
+        ({"leave_out": ["dgc", "dgc"]}, ("leave_out:", "dgc is listed twice")),
         (
             {"colour": 1, "seed": "one", "recipe.epochs": 0, "workers": [{"workers": 3, "nodes": 2}]},
             ("colour:", "seed:", "recipe.epochs:", "workers.0:"),
@@ -507,7 +507,7 @@ class Tiny(thinwire.Dataset):
 @pytest.fixture
 def data(tmp_path):
     folder = tmp_path / "data" / "tiny"
-    arrays.lay_out("tiny", Tiny(), folder, None, tmp_path / "download")
+    layout.lay_out("tiny", Tiny(), folder, None, tmp_path / "download")
     return folder
 
 

@@ -391,7 +391,7 @@ def test_a_secret_that_is_none_is_refused(tmp_path, demo, monkeypatch):
     path.chmod(0o600)
     for half in ("", path.read_text()[:-1], "x" * 64, "\xff"):
         path.write_text(half)
-        with pytest.raises(UserError, match="is not whole: remove it, and start again"):
+        with pytest.raises(UserError, match="is incomplete: remove it, and start again"):
             secret.of_run(tmp_path, demo, "srun 7.0")
     path.unlink()
     path.mkdir()
@@ -617,6 +617,6 @@ def test_who_takes_a_ranks_place_in_gloo_is_found_out(tmp_path):
     with pytest.raises(processes.Failed, match="died"):
         processes.run(meet_a_stranger, 2, str(tmp_path))
     assert (tmp_path / "rank 0").read_text() == (
-        "UserError: somebody who is not of this run has connected to rank 0 in the place of rank 1: start "
-        "the run again, where no stranger can reach it"
+        "UserError: a process that is not part of this run has connected to rank 0 in the place of rank 1: "
+        "start the run again, where no stranger can reach it"
     )

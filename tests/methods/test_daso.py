@@ -110,14 +110,14 @@ def test_published_intervals_are_those_of_heat():
 def what_is_done(monkeypatch, skips, wait, steps):
     """What a worker does after each step of an epoch, in the words of daso_heat_steps.txt."""
     worker = small.trainer(small.task(4, 2), "daso", control="published").workers[0]
-    method, run, done = worker.method, worker.run, []
+    method, exchange, run, done = worker.method, worker.method.exchange, worker.run, []
     method.memory |= {"skips": skips, "wait": wait}
     run.steps_per_epoch = steps
-    blocking_mean = method.blocking_mean
-    monkeypatch.setattr(method, "send", lambda: done.append("s"))
-    monkeypatch.setattr(method, "merge", lambda landing, staleness: done.append(f"m{staleness}"))
-    monkeypatch.setattr(method, "blocking_mean", lambda sent: (done.append("b"), blocking_mean(sent)))
-    monkeypatch.setattr(method, "copy_inside_nodes", lambda place: done.append(f"c{place}"))
+    blocking_mean = exchange.blocking_mean
+    monkeypatch.setattr(exchange, "send", lambda: done.append("s"))
+    monkeypatch.setattr(exchange, "merge", lambda landing, staleness: done.append(f"m{staleness}"))
+    monkeypatch.setattr(exchange, "blocking_mean", lambda sent: (done.append("b"), blocking_mean(sent)))
+    monkeypatch.setattr(exchange, "copy_inside_nodes", lambda place: done.append(f"c{place}"))
     words = []
     for run.step in range(2 * steps):
         done.clear()
@@ -244,13 +244,13 @@ def test_casting_the_weights_rounds_the_model_and_casting_the_change_does_not(se
 @pytest.mark.parametrize("staleness", [-1, 1, 2, 4])
 def test_a_merge_is_the_formula_and_of_equal_weights_changes_nothing(staleness):
     run = small.trainer(small.task(2, 2), "daso", warmup_epochs=0, cooldown_epochs=0)
-    method, weights = run.workers[0].method, run.workers[0].run.weights
+    exchange, weights = run.workers[0].method.exchange, run.workers[0].run.weights
     own = [weight.clone() for weight in weights]
-    method.merge(Landing([weight.clone() for weight in own], {"group": 0}), staleness)
+    exchange.merge(Landing([weight.clone() for weight in own], {"group": 0}), staleness)
     for weight, before in zip(weights, own):
         torch.testing.assert_close(weight, before, rtol=0, atol=1e-15)
     mean = [weight + 1 for weight in own]
-    method.merge(Landing(mean, {"group": 0}), staleness)
+    exchange.merge(Landing(mean, {"group": 0}), staleness)
     for weight, before in zip(weights, own):
         age = max(2 * staleness, 1)
         expected = (age * before + 2 * (before + 1)) / (age + 2)

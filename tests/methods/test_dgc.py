@@ -32,7 +32,7 @@ def test_over_a_run_what_was_sent_and_what_waits_is_what_was_added(masking, sele
     for rank, worker in enumerate(run.workers):
         method, gather = worker.method, worker.run.world.gather
 
-        def accumulate(gradients, method=method, rank=rank, inner=method.accumulate):
+        def accumulate(gradients, method=method, rank=rank, inner=method.residual.accumulate):
             before = flat(method.memory["unsent"])
             inner(gradients)
             added[rank] = added[rank] + flat(method.memory["unsent"]) - before
@@ -42,7 +42,7 @@ def test_over_a_run_what_was_sent_and_what_waits_is_what_was_added(masking, sele
             sent[rank] = sent[rank] + flat(sparse.mean([payload], like, method.config.indices))
             return gather(payload, ragged)
 
-        monkeypatch.setattr(method, "accumulate", accumulate)
+        monkeypatch.setattr(method.residual, "accumulate", accumulate)
         monkeypatch.setattr(worker.run.world, "gather", weighed)
     run.train()
     for rank, worker in enumerate(run.workers):
@@ -291,7 +291,7 @@ def test_adam_takes_the_sums_of_gradients_that_are_sent(monkeypatch):
     """What Adam was given and what still waits is the mean of all gradients, without any momentum."""
     run = small.trainer(small.task(3, optimizer=ADAM), "dgc", **(EXACT | {"warmup_densities": (0.5,)}))
     mean, given = 0.0, 0.0
-    accumulate, step = type(run.workers[0].method).accumulate, torch.optim.Adam.step
+    accumulate, step = type(run.workers[0].method.residual).accumulate, torch.optim.Adam.step
 
     def add(self, gradients):
         nonlocal mean
@@ -304,7 +304,7 @@ def test_adam_takes_the_sums_of_gradients_that_are_sent(monkeypatch):
             given = given + flat([param.grad for param in run.workers[0].method.compressed])
         return step(self, closure)
 
-    monkeypatch.setattr(type(run.workers[0].method), "accumulate", add)
+    monkeypatch.setattr(type(run.workers[0].method.residual), "accumulate", add)
     monkeypatch.setattr(torch.optim.Adam, "step", take)
     run.train()
     waiting = sum(flat(worker.method.memory["unsent"]) for worker in run.workers) / 3

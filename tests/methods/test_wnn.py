@@ -16,6 +16,7 @@ from thinwire.train.preparation_job import PreparationJob
 Wnn = plugins.get("method", "wnn").load()
 forecaster = import_module("thinwire_methods.wnn.forecaster")
 training = import_module("thinwire_methods.wnn.forecaster_training")
+recorded_runs = import_module("thinwire_methods.wnn.recorded_runs")
 # The small runs have five steps an epoch: a value every second step, a jump every ten.
 SHORT = Wnn.short
 
@@ -162,7 +163,7 @@ def test_the_model_itself_is_not_learned_from_and_the_last_of_the_others_is_held
         ("none", ["cnn", "alexnet", "lenet", "resnet"]),
         ("resnet", ["cnn", "alexnet", "lenet"]),
     ):
-        folders = training.record_weights(Wnn, config, job(tmp_path / model, model))
+        folders = recorded_runs.record_weights(Wnn, config, job(tmp_path / model, model))
         assert [folder.name for folder in folders] == expected
 
 
@@ -174,7 +175,7 @@ def test_a_window_is_five_values_and_the_one_five_intervals_later(tmp_path):
         values |= {f"1 {i}": torch.full((4,), 1000.0) for i in range(2)}
         save_file(values, tmp_path / f"{epoch:06d}.safetensors")
     (tmp_path / "kinds.txt").write_text("0 conv\n1 bias")
-    inputs, targets = training.windows(tmp_path, "conv", 500, torch.Generator().manual_seed(1))
+    inputs, targets = recorded_runs.windows(tmp_path, "conv", 500, torch.Generator().manual_seed(1))
     assert len(inputs) == 6 * 7
     assert bool((inputs.diff(dim=1) == 1).all())
     assert bool((targets == inputs[:, -1] + 5).all())
@@ -203,7 +204,7 @@ def test_an_interrupted_preparation_goes_on_to_the_same_bits(tmp_path, monkeypat
     config = resolve(Wnn, SHORT)
     Wnn.prepare(config, job(tmp_path / "whole", every=0.0), tmp_path / "whole")
     recorded = []
-    record_one = training._record
+    record_one = recorded_runs._record
 
     def stop(*arguments):
         if len(recorded) == 2:
@@ -212,7 +213,7 @@ def test_an_interrupted_preparation_goes_on_to_the_same_bits(tmp_path, monkeypat
         recorded.append(arguments[3])
         record_one(*arguments)
 
-    monkeypatch.setattr(training, "_record", stop)
+    monkeypatch.setattr(recorded_runs, "_record", stop)
     with pytest.raises(KeyboardInterrupt):
         Wnn.prepare(config, job(tmp_path / "again", every=0.0), tmp_path / "again")
     Wnn.prepare(config, job(tmp_path / "again", every=0.0), tmp_path / "again")
@@ -245,7 +246,7 @@ def test_only_a_model_without_batch_norm_jumps_at_the_very_end(model):
 
 def test_the_models_that_it_prepares_from_are_declared():
     """So that an edit of one of them makes the preparation again."""
-    assert set(training.ARCHITECTURES) == set(Wnn.prepares_from_models)
+    assert set(recorded_runs.ARCHITECTURES) == set(Wnn.prepares_from_models)
     assert plugins.get("method", "wnn").literal("prepares_from_models") == Wnn.prepares_from_models
     assert plugins.get("method", "wnn").literal("prepares_for_any_epochs") is True
     assert plugins.get("method", "mp2").literal("prepares_for_any_epochs") is None
@@ -260,7 +261,7 @@ def test_the_recorded_runs_have_their_own_epochs_and_batch(tmp_path, monkeypatch
         return train(self, task, *arguments)
 
     monkeypatch.setattr(PreparationJob, "train", look)
-    training.record_weights(Wnn, resolve(Wnn, SHORT | {"recorded_batch": 27}), job(tmp_path / "a"))
+    recorded_runs.record_weights(Wnn, resolve(Wnn, SHORT | {"recorded_batch": 27}), job(tmp_path / "a"))
     assert seen == [(6, 27, 1)] * 4
 
 
@@ -281,7 +282,7 @@ def test_a_forecaster_takes_the_steps_that_a_loop_by_hand_takes(tmp_path):
     made, line = training._train(config, job(tmp_path), folders, "conv")
     seed = seeds.derive(5, "forecaster", "conv")  # of the small task's seed
     generator = torch.Generator().manual_seed(seed)
-    drawn = [training.windows(folder, "conv", 1000, generator) for folder in folders]
+    drawn = [recorded_runs.windows(folder, "conv", 1000, generator) for folder in folders]
     torch.manual_seed(seed)
     mine = forecaster.Forecaster()
     histories, targets = (torch.cat(parts) for parts in zip(*drawn[:2]))

@@ -15,7 +15,7 @@ of Heat that a block follows; Heat's names are B = global_skip, S = batches_to_w
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,17 @@ from .sgd import Gradient, LearningRate, Optimizer, Tensors, copy_tensors, mean_
 
 Loss = Callable[[int, int, Tensors], float]
 State = tuple[int, int]
+
+
+class Options(NamedTuple):
+    """What decides (B, S), beside the losses."""
+
+    warmup_epochs: int
+    cooldown_epochs: int
+    max_skips: int
+    plateau_threshold: float = 0.05
+    patience: int = 2
+    control: str = "corrected"
 
 
 class PlateauDetector:
@@ -109,17 +120,13 @@ def after_plateau(state: State, max_skips: int, control: str) -> State:
 def states_after_epochs(
     losses: Sequence[float],
     epochs: float,
-    warmup_epochs: int,
-    cooldown_epochs: int,
-    max_skips: int,
-    plateau_threshold: float = 0.05,
-    patience: int = 2,
-    control: str = "corrected",
+    **options: Any,
 ) -> list[State]:
     """Return (B, S) as it stands after each of the epochs whose mean training losses are given.
 
-    B is the number of steps between two exchanges among the nodes (0: a blocking one after every
-    step), S the number of steps between sending and merging. After epoch e = 1, 2, ...:
+    options are those of Options. B is the number of steps between two exchanges among the nodes (0: a
+    blocking one after every step), S the number of steps between sending and merging. After epoch e = 1, 2,
+    ...:
 
         e < warmup_epochs:              (0, 0)
         e >= epochs - cooldown_epochs:  (0, 0)
@@ -138,6 +145,7 @@ def states_after_epochs(
     last step (_global_sync) when imagenet-DASO.py calls it, so it counts from 1 there as here. The warm-up
     and the cooldown return early; the end of the warm-up does not.
     """
+    warmup_epochs, cooldown_epochs, max_skips, plateau_threshold, patience, control = Options(**options)
     check_control(control)
     detector = PlateauDetector(plateau_threshold, patience)
     state = first_state(warmup_epochs, max_skips, control)
@@ -175,32 +183,18 @@ def schedule(
     losses: Sequence[float],
     steps_per_epoch: int,
     places: int,
-    warmup_epochs: int,
-    cooldown_epochs: int,
-    max_skips: int,
-    plateau_threshold: float = 0.05,
-    patience: int = 2,
-    control: str = "corrected",
+    **options: Any,
 ) -> list[tuple[State, list[Action]]]:
     """Return, for every step of a run, (B, S) at that step and what is done after it, in order.
 
     losses are the epochs' mean training losses, one for every epoch of the run; places is the number of
-    workers on a node. The last loss is never used: no epoch follows it.
+    workers on a node; options are those of Options. The last loss is never used: no epoch follows it.
     """
-    control_of_run = Control(steps_per_epoch, places, control)
-    state = first_state(warmup_epochs, max_skips, control)
-    states = states_after_epochs(
-        losses,
-        len(losses),
-        warmup_epochs,
-        cooldown_epochs,
-        max_skips,
-        plateau_threshold,
-        patience,
-        control,
-    )
+    chosen = Options(**options)
+    control_of_run = Control(steps_per_epoch, places, chosen.control)
+    state = first_state(chosen.warmup_epochs, chosen.max_skips, chosen.control)
     steps = []
-    for following in states:
+    for following in states_after_epochs(losses, len(losses), **options):
         steps += [(state, control_of_run.after_step(step, *state)) for step in range(steps_per_epoch)]
         state = following
     return steps
@@ -516,12 +510,12 @@ def train(
             skips, wait = states_after_epochs(
                 losses_of_epochs,
                 epochs,
-                warmup_epochs,
-                cooldown_epochs,
-                max_skips,
-                plateau_threshold,
-                patience,
-                control,
+                warmup_epochs=warmup_epochs,
+                cooldown_epochs=cooldown_epochs,
+                max_skips=max_skips,
+                plateau_threshold=plateau_threshold,
+                patience=patience,
+                control=control,
             )[-1]
 
     return history

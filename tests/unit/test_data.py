@@ -18,7 +18,7 @@ from tests import small
 from tests.waiting import until
 from thinwire import plugins
 from thinwire.config import grid
-from thinwire.data import arrays
+from thinwire.data import arrays, layout
 from thinwire.data import download as fetching
 from thinwire.data.augment import Augment
 from thinwire.data.batches import Batches
@@ -34,7 +34,7 @@ CPU = torch.device("cpu")
 @pytest.fixture
 def digits_folder(tmp_path):
     dataset = plugins.get("dataset", "digits").load()()
-    arrays.lay_out("digits", dataset, tmp_path / "digits", None, tmp_path / "download")
+    layout.lay_out("digits", dataset, tmp_path / "digits", None, tmp_path / "download")
     return tmp_path / "digits", dataset
 
 
@@ -60,7 +60,7 @@ def test_the_manifest_tells_mean_and_deviation_of_the_training_images(digits_fol
 
 def test_laying_out_twice_gives_the_same_bytes(digits_folder, tmp_path):
     folder, dataset = digits_folder
-    arrays.lay_out("digits", dataset, tmp_path / "again", None, tmp_path / "download")
+    layout.lay_out("digits", dataset, tmp_path / "again", None, tmp_path / "download")
     for path in folder.iterdir():
         assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes()
 
@@ -100,7 +100,7 @@ def test_fashion_mnist_reads_the_official_format(tmp_path, monkeypatch, compress
     }
     digests = {name: write_idx(tmp_path / name, a, compressed) for name, a in made.items()}
     monkeypatch.setattr(dataset, "files", digests)
-    arrays.lay_out("fashion_mnist", dataset(), tmp_path / "laid", tmp_path, tmp_path)
+    layout.lay_out("fashion_mnist", dataset(), tmp_path / "laid", tmp_path, tmp_path)
     data = arrays.load(tmp_path / "laid", dataset())
     assert data.train_images.shape == (30, 1, 28, 28)
     assert np.array_equal(data.test_images[:, 0].numpy(), made["t10k-images-idx3-ubyte"])
@@ -372,7 +372,7 @@ def test_a_recipe_can_leave_the_augmentation_out(tmp_path, monkeypatch):
     cell = grid.cells("demo")[0]
     dataset = plugins.get("dataset", "digits").load()
     monkeypatch.setattr(dataset, "augment", Augment(pad=1, flip=True))
-    arrays.lay_out("digits", dataset(), data_folder(tmp_path, "digits"), None, tmp_path)
+    layout.lay_out("digits", dataset(), data_folder(tmp_path, "digits"), None, tmp_path)
     assert task_of(cell, tmp_path, CPU).data.augment == Augment(pad=1, flip=True)
     without = replace(cell, recipe=cell.recipe.model_copy(update={"augment": False}))
     assert task_of(without, tmp_path, CPU).data.augment == Augment()

@@ -26,7 +26,7 @@ from PIL import Image
 
 from tests import archives
 from thinwire import plugins
-from thinwire.data import arrays, decode, image_tree
+from thinwire.data import arrays, decode, image_tree, layout, tar_stream
 from thinwire.data.image_folder import ImageFolder
 from thinwire.data.memory_budget import MemoryBudget
 from thinwire.errors import CannotWrite, UserError
@@ -65,7 +65,7 @@ def put(folder, form, files=FILES, prefix=""):
 
 def laid(tmp_path, place, made=None):
     made = made or dataset()
-    arrays.lay_out("small", made, tmp_path / "laid", place, tmp_path / "download")
+    layout.lay_out("small", made, tmp_path / "laid", place, tmp_path / "download")
     return arrays.load(tmp_path / "laid", made)
 
 
@@ -516,7 +516,7 @@ def test_a_file_with_holes_in_a_tar_is_refused(tmp_path):
 
 
 def test_an_archive_of_too_many_members_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(image_tree, "MOST_MEMBERS", 13)
+    monkeypatch.setattr(tar_stream, "MOST_MEMBERS", 13)
     assert "it has more than 13 members" in refusal(tmp_path, put(tmp_path / "place", "tar"))
 
 
@@ -658,7 +658,9 @@ def test_a_flipped_bit_of_what_was_laid_out_is_found_before_training(tmp_path):
     mean = str(json.loads(text)["mean"][0])
     manifest.chmod(0o644)
     manifest.write_text(text.replace(mean, "5" + mean[1:]))
-    with pytest.raises(UserError, match=r"manifest.json is not as it was written"):
+    with pytest.raises(
+        UserError, match=r"manifest.json was changed after it was written .*prepare the data again"
+    ):
         arrays.load(tmp_path / "laid", dataset())
     manifest.write_text(text)
     for name in ("train_images.npy", "test_labels.npy", "sources.csv"):

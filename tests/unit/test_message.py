@@ -104,9 +104,9 @@ def test_a_pool_gives_again_what_it_was_given_back():
     assert pool.take([torch.zeros(5)]) is second
 
 
-def test_lots_hold_every_number_once_and_in_order():
+def test_chunks_hold_every_number_once_and_in_order():
     tensors = [torch.arange(7), torch.arange(7, 9).view(2, 1), torch.arange(0), torch.arange(9, 20)]
-    lots = list(flatten.in_lots(tensors, 4))
-    assert torch.cat([piece for lot in lots for piece in lot]).tolist() == list(range(20))
-    assert all(sum(map(len, lot)) < 2 * 4 for lot in lots)
-    assert list(flatten.in_lots([], 4)) == []
+    chunks = list(flatten.in_chunks(tensors, 4))
+    assert torch.cat([piece for chunk in chunks for piece in chunk]).tolist() == list(range(20))
+    assert all(sum(map(len, chunk)) < 2 * 4 for chunk in chunks)
+    assert list(flatten.in_chunks([], 4)) == []

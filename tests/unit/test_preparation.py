@@ -84,7 +84,7 @@ def progress(folder):
 def test_an_interrupted_preparation_is_gone_on_with(tmp_path, capsys):
     folder = tmp_path / "preparing"
     identity = progress(folder)
-    assert preparation._take_up(folder, identity) == SPENT
+    assert preparation._resume(folder, identity) == SPENT
     assert (folder / "half.bin").exists()
     assert capsys.readouterr().out == ""
 
@@ -106,7 +106,7 @@ def test_one_whose_progress_is_damaged_begins_again(tmp_path, capsys, change):
     folder = tmp_path / "preparing"
     identity = progress(folder)
     PROGRESS[change](folder / "progress.json")
-    assert preparation._take_up(folder, identity) == NOTHING
+    assert preparation._resume(folder, identity) == NOTHING
     assert not (folder / "half.bin").exists()
     (line,) = capsys.readouterr().out.splitlines()
     assert line.startswith("preparing from the beginning: ")

@@ -46,9 +46,9 @@ class Listener(Method):
 
 def one_step(model, announcer):
     model.zero_grad()
-    with announcer.passing():
+    with announcer.during_passes():
         loss = model(torch.ones(2))
-        announcer.forward_is_over()
+        announcer.end_forward()
         loss.backward()
 
 

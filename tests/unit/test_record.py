@@ -75,8 +75,8 @@ def test_the_result_is_that_of_the_end_and_not_the_best():
 @pytest.mark.parametrize(
     ("changes", "word"),
     [
-        ({"status": "done", "result": None}, "has a result"),
-        ({"status": "failed"}, "says why"),
+        ({"status": "done", "result": None}, "must have a result"),
+        ({"status": "failed"}, "must give a reason"),
         ({"kind": "guessed"}, "kind"),
         ({"loss": 1}, "loss"),
         ({"interruptions": 0.5}, "interruptions"),

@@ -29,6 +29,7 @@ ROOMS = (
     ("launch",),
     ("report",),
     ("tracking",),
+    ("pipeline",),
     ("cli",),
 )
 HEIGHT = {room: height for height, rooms in enumerate(ROOMS) for room in rooms}

@@ -254,7 +254,7 @@ def test_a_call_that_not_all_make_is_refused():
             if self.run.world.rank == 0:
                 self.pending = self.run.world.mean(self.run.gradients)
 
-    refuses(Leaves, "never met")
+    refuses(Leaves, "a step ended with unfinished calls")
 
 
 def test_what_is_still_in_flight_at_the_end_is_refused():

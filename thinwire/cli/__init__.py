@@ -1,1 +1,1 @@
-"""The command line: thin."""
+"""The command line. It parses arguments, calls the engine and prints."""

@@ -6,7 +6,7 @@ from thinwire.config.grid import cells, require_valid
 
 
 def main(arguments: Namespace) -> int:
-    """One cell a line."""
+    """Print the cells of a suite, one on each line."""
     require_valid(arguments.suite)
     for cell in cells(arguments.suite):
         print(cell.path)

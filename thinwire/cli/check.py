@@ -10,7 +10,7 @@ from thinwire.plugins import ROOT
 
 
 def main(arguments: Namespace) -> int:
-    """Run the contract suite on one method's file, or on all in `methods/`."""
+    """Run the contract suite on the file of one method, or on all methods in `methods/`."""
     suites = [ROOT / "tests" / "contract" / name for name in ("test_contract.py", "test_on_processes.py")]
     command = [sys.executable, "-m", "pytest", *map(str, suites), "-p", "no:cacheprovider"]
     what = "methods/"
@@ -21,9 +21,9 @@ def main(arguments: Namespace) -> int:
         if not path.is_file():
             methods = plugins.find("method")
             if str(path) not in methods:
-                raise UserError(f"{path}: there is no such file, nor is there a method of this name")
+                raise UserError(f"{path}: there is no such file, and no method of this name")
             path = methods[str(path)].path
-        # One sentence if it cannot be imported at all.
+        # If it cannot be imported, this says why in one sentence.
         plugins.load_file("method", path.resolve(), "thinwire_checked")
         command.append(f"--method-file={path.resolve()}")
         what = plugins.show(path)

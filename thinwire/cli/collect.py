@@ -6,6 +6,6 @@ from thinwire.report.collect import collect
 
 
 def main(arguments: Namespace) -> int:
-    """Run records to tidy files."""
+    """Collect the records of runs into tidy files."""
     collect(arguments.suites, arguments.results)
     return 0

@@ -5,7 +5,7 @@ from typing import Any
 
 from thinwire import plugins
 from thinwire.config import yaml_file
-from thinwire.data.arrays import lay_out
+from thinwire.data.layout import lay_out
 from thinwire.errors import UserError, quoted
 from thinwire.files import locked
 from thinwire.label import require_label
@@ -30,7 +30,7 @@ def main(arguments: Namespace) -> int:
 
 
 def _options(text: str) -> dict[str, Any]:
-    """The options, from JSON: read as a suite is, within the same limits."""
+    """Read the options from JSON, within the same limits as a suite."""
     options = yaml_file.parse(text, "--options")
     if not isinstance(options, dict) or not all(isinstance(name, str) for name in options):
         raise UserError(f"--options {quoted(text)}: options are a mapping, as in '{{\"size\": 64}}'")

@@ -9,7 +9,7 @@ from thinwire import plugins
 
 
 def main(arguments: Namespace) -> int:
-    """Every plug-in with the first line of its docstring; a broken one with its error."""
+    """Print every plug-in with the first line of its docstring, and a broken one with its error."""
     console = Console(highlight=False, markup=False)
     broken = False
     for kind in plugins.CLASS:

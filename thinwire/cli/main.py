@@ -2,11 +2,11 @@
 
 Exit codes:
 
-    0        all is well
-    1        a run failed and has its record, or a method breaks the contract
-    2        bad input, or something around a run must be mended; one sentence says what
-    3        a rank could not go on, and has left its exit report
-    128 + N  interrupted by signal N
+- 0: success
+- 1: a run failed and has its record, or a method breaks the contract
+- 2: bad input, or a problem outside a run that must be fixed; one sentence says what
+- 3: a rank could not go on, and has written its exit report
+- 128 + N: interrupted by signal N
 """
 
 import argparse
@@ -17,20 +17,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import Never
 
-from thinwire.cli.output import never_decides
+from thinwire.cli.output import ignore_lost_output
 from thinwire.errors import UserError
 from thinwire.resources import shortage
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> Never:
-        """One sentence, as for all bad input."""
+        """Print one sentence, as for all bad input."""
         print(f"{self.prog}: {message}; see {self.prog} --help", file=sys.stderr)
         sys.exit(2)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="thinwire", description="Train on many workers, send little between them.")
+    parser = _Parser(prog="thinwire", description="Train on many workers while sending little between them.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     results = _Parser(add_help=False)
     results.add_argument(
@@ -47,11 +47,9 @@ def _parser() -> argparse.ArgumentParser:
 
     data = commands.add_parser("data", parents=[results], help="fetch, verify and lay out a data set")
     data.add_argument("dataset", metavar="DATASET")
-    data.add_argument(
-        "--from", dest="place", type=Path, metavar="DIR", help="a folder in which its files lie"
-    )
+    data.add_argument("--from", dest="place", type=Path, metavar="DIR", help="a folder that has its files")
     data.add_argument("--options", default="{}", metavar="JSON", help="its options, as in a suite")
-    data.add_argument("--label", help="under which a suite has it; none: its name")
+    data.add_argument("--label", help="its label in a suite; default: its name")
 
     prepare = commands.add_parser(
         "prepare", parents=[results], help="let a method prepare what its runs of a suite share"
@@ -66,63 +64,67 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--transport",
         choices=("inprocess", "processes"),
-        help="all workers in one process, or a process for each; none: as the suite says",
+        help="all workers in one process, or a process for each; default: as the suite says",
     )
     run.add_argument(
         "--workers", type=int, metavar="N", help="refuse to start if the cell has another number of workers"
     )
     run.add_argument(
-        "--hold", action="store_true", help="of `thinwire measure`, which locks the cell and publishes"
+        "--hold",
+        action="store_true",
+        help="used by `thinwire measure`, which locks and publishes",
     )
     _add_fingerprint(run)
 
     measure = commands.add_parser(
-        "measure", parents=[results], help="train all methods of a block, in one allocation"
+        "measure", parents=[results], help="train all methods of a block in one allocation"
     )
     measure.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
     measure.add_argument("block", metavar="BLOCK", help="DATASET/MODEL/SIZE/seedN")
     _add_fingerprint(measure)
 
     collect = commands.add_parser(
-        "collect", parents=[results], help="run records to summary.csv and curves.parquet"
+        "collect", parents=[results], help="collect the records of runs into summary.csv and curves.parquet"
     )
     collect.add_argument("suites", nargs="+", metavar="SUITE")
 
     report = commands.add_parser(
-        "report", parents=[results], help="collected files to a suite's tables and figures"
+        "report", parents=[results], help="make the tables and figures of a suite from the collected files"
     )
     report.add_argument("suite", metavar="SUITE")
 
     track = commands.add_parser(
-        "track", parents=[results], help="run records to offline runs of W&B, to browse and to send"
+        "track", parents=[results], help="make offline runs of W&B from the records of runs"
     )
     track.add_argument("suites", nargs="+", metavar="SUITE")
 
-    check = commands.add_parser("check", help="hold methods to the contract")
+    check = commands.add_parser("check", help="check methods against the contract")
     check.add_argument(
         "file",
         nargs="?",
         type=Path,
         metavar="FILE",
-        help="one method's file; none: all in methods/",
+        help="the file of a method; default: all in methods/",
     )
     return parser
 
 
 def _add_fingerprint(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "--fingerprint", metavar="DIGEST", help="refuse if the suite is not as it was when this was planned"
+        "--fingerprint",
+        metavar="DIGEST",
+        help="refuse to start if the suite has changed since planning",
     )
 
 
 def main() -> Never:
     """Run the command that was given, and exit."""
-    never_decides()
+    ignore_lost_output()
     arguments = _parser().parse_args()
-    # What torch says of sockets, on a page with its own stack, thinwire says in a sentence.
+    # For an error of a socket torch prints a page with its stack. thinwire prints one sentence.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
     try:
-        # Imported when asked for, because torch takes its time.
+        # Imported only when it is needed, because importing torch takes seconds.
         command = import_module(f"thinwire.cli.{arguments.command}")
         sys.exit(command.main(arguments))
     except UserError as error:

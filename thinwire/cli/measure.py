@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from thinwire.cli.run import say, train
+from thinwire.cli.run import print_line, train
 from thinwire.config.grid import block, block_fingerprint, require_as_planned, require_valid
 from thinwire.launch.measured_block import measure
 
@@ -12,4 +12,4 @@ def main(arguments: Namespace) -> int:
     require_valid(arguments.suite)
     cells = block(arguments.suite, arguments.block)
     require_as_planned(cells[0], arguments.fingerprint, block_fingerprint(cells))
-    return measure(cells, arguments.results.absolute(), train, say)
+    return measure(cells, arguments.results.absolute(), train, print_line)

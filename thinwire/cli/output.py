@@ -1,12 +1,12 @@
-"""What is printed may be lost; it never decides how a command ends."""
+"""Output may be lost, for example in a closed pipe. It never decides how a command ends."""
 
 import os
 import sys
 from typing import Any, TextIO, cast
 
 
-class _Lasting:
-    """A stream that goes on, to nowhere, when nobody takes what it is given any more."""
+class _SafeStream:
+    """A stream that discards its output as soon as writing fails."""
 
     def __init__(self, stream: TextIO, number: int) -> None:
         self._stream, self._number = stream, number
@@ -15,38 +15,38 @@ class _Lasting:
         try:
             return self._stream.write(text)
         except (OSError, ValueError):
-            self._give_up()
+            self._discard()
             return len(text)
 
     def flush(self) -> None:
         try:
             self._stream.flush()
         except (OSError, ValueError):
-            self._give_up()
+            self._discard()
 
     def close(self) -> None:
-        """It stays open: the process that it belongs to may have more to say than who closes it."""
+        """Keep the stream open: the process may write to it after a plug-in has closed it."""
 
-    def _give_up(self) -> None:
-        # The descriptor too, so that what is written past this object, and at the end, fails nowhere else.
+    def _discard(self) -> None:
+        # The descriptor is redirected as well, so that writes past this object, or at exit, succeed.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         if nowhere != self._number:
             os.dup2(nowhere, self._number)
             os.close(nowhere)
-        self._stream = open(self._number, "w", closefd=False)  # noqa: SIM115 - as long as the process
+        self._stream = open(self._number, "w", closefd=False)  # noqa: SIM115 - open as long as the process runs
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
 
-def never_decides() -> None:
-    """Make stdout and stderr of this process last, whatever becomes of their readers."""
+def ignore_lost_output() -> None:
+    """Let writes to stdout and stderr of this process always succeed, whatever becomes of their readers."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            # Else the next file that is opened would be taken for it.
+            # Otherwise the next file that is opened would get this descriptor.
             os.open(os.devnull, os.O_RDWR)
     for name, number in (("stdout", 1), ("stderr", 2)):
         stream = getattr(sys, name) or open(number, "w", closefd=False)  # noqa: SIM115
-        setattr(sys, name, cast(TextIO, _Lasting(stream, number)))
+        setattr(sys, name, cast(TextIO, _SafeStream(stream, number)))

@@ -15,7 +15,7 @@ def main(arguments: Namespace) -> int:
     require_valid(arguments.suite)
     cell = preparation(arguments.suite, arguments.preparation)
     require_as_planned(cell, arguments.fingerprint, cell.preparation_fingerprint)
-    # A method may go to another folder.
+    # A method may change the working directory.
     results = arguments.results.absolute()
     try:
         made = preparation_process.run(cell, results, load(arguments.suite).checkpoint_every_seconds)

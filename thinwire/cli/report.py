@@ -6,6 +6,6 @@ from thinwire.report.report import report
 
 
 def main(arguments: Namespace) -> int:
-    """Tidy files to tables and figures."""
+    """Make tables and figures from tidy files."""
     report(arguments.suite, arguments.results)
     return 0

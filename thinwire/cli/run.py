@@ -27,13 +27,13 @@ from thinwire.transport.rendezvous import Placement
 
 
 def main(arguments: Namespace) -> int:
-    """Train one cell, showing how it goes, and publish its record."""
+    """Train one cell, show its progress, and publish its record."""
     require_valid(arguments.suite)
     wanted = cell(arguments.suite, arguments.cell)
     if arguments.transport is not None:
         wanted = replace(wanted, transport=arguments.transport)
     require_as_planned(wanted, arguments.fingerprint, wanted.fingerprint)
-    # A method may go to another folder.
+    # A method may change the working directory.
     results = arguments.results.absolute()
     if wanted.transport == "processes":
         started = placement.from_environment(partial(secret.of_run, results, wanted))
@@ -43,16 +43,16 @@ def main(arguments: Namespace) -> int:
             placement.require_match(Cluster(wanted.workers, wanted.nodes), arguments.workers, "--workers")
     with locked(lock_file(results, wanted), f"{wanted.suite}/{wanted.path}"):
         start = fork.starter(wanted, results, arguments.hold, train)
-        return until_it_ends(wanted, results, start, arguments.hold, say)
+        return until_it_ends(wanted, results, start, arguments.hold, print_line)
 
 
-def say(line: str) -> None:
-    """A line about how the run goes, at once."""
+def print_line(line: str) -> None:
+    """Print a line about the progress, without a delay."""
     print(line, flush=True)
 
 
 def _as_rank(wanted: Cell, results: Path, started: Placement, hold: bool) -> int:
-    """The rank that srun or torchrun has made of this process."""
+    """Run this process as the rank that srun or torchrun has assigned to it."""
     try:
         return rank.run(wanted, results, load(wanted.suite), started, (), time.monotonic(), hold, train)
     except Interrupted as error:
@@ -61,7 +61,7 @@ def _as_rank(wanted: Cell, results: Path, started: Placement, hold: bool) -> int
 
 
 def train(attempt: Attempt) -> int:
-    """Run an attempt; of several ranks the first one shows how it goes."""
+    """Run an attempt and give the exit code. Of several ranks, the first one shows the progress."""
     if not attempt.leads:
         return int(attempt.run(lambda trainer: None).status == "failed")
     with (
@@ -88,7 +88,7 @@ def train(attempt: Attempt) -> int:
 
 @contextmanager
 def _progress(evaluated_on: str) -> Iterator[Report]:
-    """A bar in a terminal, and a line an evaluation anywhere."""
+    """Gives a function that shows the progress: a line for each evaluation, and a bar in a terminal."""
     console = Console(highlight=False)
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("steps"), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -11,7 +11,7 @@ from thinwire.options import describe
 
 
 def main(arguments: Namespace) -> int:
-    """The docstring of a method, its options, and when it is SSGD."""
+    """Print the docstring of a method, its options, its needs, and when it is SSGD."""
     plugin = plugins.get("method", arguments.method)
     method = plugin.load()
     console = Console(highlight=False, markup=False)

@@ -7,7 +7,7 @@ from thinwire.tracking.replay import replay
 
 
 def main(arguments: Namespace) -> int:
-    """Run records to offline runs of W&B; that W&B cannot be used is no failure."""
+    """Make offline runs of W&B from the records of runs. The command succeeds even if W&B cannot be used."""
     for suite in arguments.suites:
         made = replay(suite, arguments.results)
         if made.problem is not None:

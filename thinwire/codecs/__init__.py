@@ -1,1 +1,1 @@
-"""A library that methods may use: what to send of a tensor, and how to write it down."""
+"""Codecs that methods may use: which entries of a tensor to send, and how to encode them."""

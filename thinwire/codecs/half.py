@@ -10,7 +10,7 @@ _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 def cast(tensors: list[Tensor], precision: Precision) -> list[Tensor]:
-    """Copies in this precision; `full` gives the tensors themselves."""
+    """Return copies in this precision; for `full`, return the tensors themselves."""
     if precision == "full":
         return tensors
     return [tensor.to(_DTYPES[precision]) for tensor in tensors]

@@ -1,8 +1,10 @@
-"""How positions are written down: as int32, as a bitmap, or as 16-bit run lengths.
+"""Encodings of positions: int32, a bitmap, or 16-bit run lengths.
 
-All take positions that rise and are below `numel`, and give them back exactly. Bytes for k positions:
-int32 4 k; bitmap ceil(numel / 8); run_length 2 (k + fillers), a filler for every 65535 entries that a gap
-is long.
+All encodings are exact. The positions must be in increasing order and below `numel`. Bytes for k positions:
+
+- `int32`: 4 k
+- `bitmap`: ceil(numel / 8)
+- `run_length`: 2 (k + fillers), with one filler for every 65535 entries of a gap between two positions
 """
 
 from typing import Literal
@@ -11,12 +13,12 @@ import torch
 from torch import Tensor
 
 Encoding = Literal["int32", "bitmap", "run_length"]
-# A run length of this value skips as many entries and is followed by no value.
+# A run length of this value skips as many entries, and no chosen position follows it.
 FILLER = 65535
 
 
 def encode(positions: Tensor, numel: int, encoding: Encoding) -> Tensor:
-    """Write down `positions`, int64 and rising."""
+    """Encode `positions`, int64 in increasing order, of a tensor with `numel` entries."""
     if encoding == "int32":
         return positions.to(torch.int32)
     if encoding == "bitmap":
@@ -27,12 +29,12 @@ def encode(positions: Tensor, numel: int, encoding: Encoding) -> Tensor:
     fillers = gaps // FILLER
     codes = positions.new_full((positions.numel() + int(fillers.sum()),), FILLER)
     codes[(fillers + 1).cumsum(0) - 1] = gaps % FILLER
-    # As int16 with the same bits, because few libraries send uint16.
+    # As int16 with the same bits, because few communication libraries support uint16.
     return codes.to(torch.int16)
 
 
 def decode(code: Tensor, encoding: Encoding) -> Tensor:
-    """The positions that were written down, int64."""
+    """Return the encoded positions, int64."""
     if encoding == "int32":
         return code.to(torch.int64)
     if encoding == "bitmap":

@@ -1,7 +1,7 @@
-"""Whole convolution kernels: the most important output filters of a weight travel, with their places.
+"""Whole convolution kernels: a payload of a weight's most important output filters, with their positions.
 
-A weight is [C_out, C_in, ...]; a kernel is what stands at one of the C_out places. The places are written
-down as int32 or as a bitmap, whichever is shorter, and not at all if all kernels travel.
+A weight has the shape [C_out, C_in, ...]; a *kernel* is its slice at one of the C_out positions. The
+positions are encoded as int32 or as a bitmap, whichever is shorter. If all kernels are sent, there are none.
 """
 
 from typing import Literal
@@ -16,21 +16,27 @@ Importance = Literal["l1", "l2"]
 
 
 def take(tensor: Tensor, count: int, importance: Importance) -> Payload:
-    """Take the `count` kernels of largest norm out of the tensor, which keeps zeros in their places."""
+    """Move the `count` kernels with the largest norms into a payload; zeros take their place in the tensor.
+
+    Args:
+        tensor: contiguous, [C_out, C_in, ...]; changed in place.
+        count: how many kernels to take, at most C_out.
+        importance: the norm that ranks the kernels.
+    """
     rows = tensor.view(tensor.shape[0], -1)
     norms = rows.norm(p=1 if importance == "l1" else 2, dim=1)
-    # Of equals the first.
-    places = norms.sort(descending=True, stable=True).indices[:count].sort().values
-    payload = {"values": rows[places].flatten()}
+    # Among equal norms the first ones are taken.
+    positions = norms.sort(descending=True, stable=True).indices[:count].sort().values
+    payload = {"values": rows[positions].flatten()}
     if count < len(rows):
         payload["sizes"] = torch.tensor([count], dtype=torch.int32, device=tensor.device)
-        payload["indices"] = indices.encode(places, len(rows), _encoding(count, len(rows)))
-    rows[places] = 0
+        payload["indices"] = indices.encode(positions, len(rows), _encoding(count, len(rows)))
+    rows[positions] = 0
     return payload
 
 
 def give(payload: Payload, like: Tensor) -> Tensor:
-    """The kernels in their places, zeros elsewhere."""
+    """Return a tensor of the shape of `like`: the payload's kernels at their positions, zeros elsewhere."""
     if "indices" not in payload:
         return payload["values"].view(like.shape)
     dense = torch.zeros_like(like)

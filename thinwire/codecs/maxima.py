@@ -1,23 +1,23 @@
-"""The entries of a long row whose magnitude reaches a threshold, without comparing every one of them.
+"""Find the entries of a long row whose magnitude reaches a threshold, without comparing each of them.
 
-The row is looked at once, for the largest magnitude in each group of 16 entries; after that a threshold
-costs a comparison a group, and one for each entry of the groups that reach it. Comparing is what is slow: on
-a CPU it takes several times as long as finding the maxima.
+First the largest magnitude in each group of 16 entries is computed. Then a threshold needs one comparison for
+each group, and one for each entry in the groups that reach it. Comparisons are the slow part: on a CPU they
+take several times as long as the maxima.
 """
 
 import torch
 from torch import Tensor
 
 GROUP = 16
-# Groups side by side, so that what is computed of them stays in the processor's cache.
+# How many groups are processed together, so that intermediate results stay in the processor's cache.
 WIDTH = 2**14
 
 
 class Maxima:
     """The largest magnitudes of a row's groups.
 
-    A block of 16 x width entries is seen as 16 rows, and each of its columns is a group, because maxima are
-    quickest to find from row to row.
+    A block of 16 x width entries is viewed as 16 rows. Each of its columns is a group, because maxima over
+    rows are the fastest.
     """
 
     def __init__(self, row: Tensor) -> None:
@@ -25,15 +25,15 @@ class Maxima:
         width = WIDTH if row.device.type == "cpu" else max(1, row.numel() // GROUP)
         whole = row.numel() // (GROUP * width) * GROUP * width
         rest = (row.numel() - whole) // GROUP
-        # The start of each stretch of blocks, their width, and the maxima of all its groups.
-        self._stretches = [(0, width, self._largest(0, whole, width))]
-        self._stretches.append((whole, rest, self._largest(whole, whole + GROUP * rest, rest)))
-        self._last = whole + GROUP * rest  # from here on fewer than 16 entries are left
+        # Sections of equal blocks: start of the section, width of its blocks, maxima of all its groups.
+        self._sections = [(0, width, self._largest(0, whole, width))]
+        self._sections.append((whole, rest, self._largest(whole, whole + GROUP * rest, rest)))
+        self._last = whole + GROUP * rest  # here the last entries begin, fewer than 16
 
     def reaching(self, threshold: float) -> Tensor:
-        """The positions, rising, of the entries whose magnitude is at least `threshold`."""
+        """Return the positions of entries with a magnitude of at least `threshold`, in increasing order."""
         candidates = [torch.arange(self._last, self.row.numel(), device=self.row.device)]
-        for start, width, largest in self._stretches:
+        for start, width, largest in self._sections:
             groups = (largest >= threshold).nonzero().view(-1)
             if width:
                 first = start + groups // width * (GROUP * width) + groups % width

@@ -1,6 +1,6 @@
-"""Which entries of a tensor travel: the largest, roughly the largest, or random ones.
+"""Selection of the entries to send: the largest, approximately the largest, or random ones.
 
-Each function takes a tensor as one row and gives the positions of at most `k` entries, rising.
+Each function takes a tensor as one row and returns the positions of at most `k` entries, in increasing order.
 """
 
 import math
@@ -11,30 +11,29 @@ from torch import Tensor
 
 from thinwire.codecs.maxima import Maxima
 
-# The sample: this share of the entries, and enough that it holds this many of the `k` largest, and not
-# fewer than this.
+# A sample contains at least this share of the entries, and never fewer entries than the last number. It is
+# also so large that it is expected to contain this many of the `k` largest entries.
 SAMPLED_SHARE, LARGEST_IN_SAMPLE, SMALLEST_SAMPLE = 0.01, 2, 1000
-# Where fewer than this share of `k` entries reach the threshold, it is lowered by this factor.
+# If fewer than this share of `k` entries reach the threshold, the threshold is multiplied by the same number.
 FEWEST = 0.8
 ADJUSTMENTS = 10
-# Above this share of the entries, and in shorter rows than this, sorting is quicker than looking for
-# candidates first.
+# For a larger share of the entries and for shorter rows, topk alone is faster than a search for candidates.
 MOST_CANDIDATES, SHORTEST = 0.02, 50_000
 
 Select = Callable[[Tensor, int, torch.Generator], Tensor]
 
 
 def count(density: float, numel: int) -> int:
-    """How many of `numel` entries travel: their share `density`, rounded up, at least one."""
-    # Rounded first: 0.07 * 100 is a little more than 7 in binary, and is meant to be 7.
+    """Return how many of `numel` entries are sent: the share `density`, rounded up, at least one."""
+    # Rounded first: 0.07 * 100 is slightly more than 7 in binary, but 7 is meant.
     return max(1, math.ceil(round(density * numel, 6)))
 
 
 def exact(row: Tensor, k: int, generator: torch.Generator | None = None) -> Tensor:
-    """The `k` entries of largest magnitude.
+    """Select the `k` entries of largest magnitude.
 
-    In a long row they are looked for among those that reach a threshold which a sample suggests. That changes
-    no entry: if `k` reach it, the `k` largest are among them, and if not, all are looked at.
+    In a long row, a sample gives a threshold, and only the entries that reach it are searched. The result is
+    the same: if at least `k` entries reach it, the `k` largest are among them. Otherwise all are searched.
     """
     if row.numel() >= SHORTEST and k <= MOST_CANDIDATES * row.numel():
         sample = row[:: _stride(row.numel(), k)].abs()
@@ -47,14 +46,15 @@ def exact(row: Tensor, k: int, generator: torch.Generator | None = None) -> Tens
 
 
 def sampled(row: Tensor, k: int, generator: torch.Generator) -> Tensor:
-    """The entries that reach a threshold which a sample suggests, of them at most the `k` largest.
+    """Select the entries that reach a threshold from a sample; at most the `k` largest of them.
 
-    At least 0.8 of `k` travel, if so many are not zero: the threshold is lowered until they reach it, and
-    where that takes too long, all entries are looked at. Zeros never travel. Short rows are looked at whole.
+    At least 0.8 `k` entries are selected if so many are not zero. For this the threshold is lowered
+    repeatedly. If the last attempt still gives too few, all nonzero entries are candidates. Zeros are never
+    selected, except when `k` is the whole row. In short rows the selection is exact.
 
-    As in the code of Deep Gradient Compression (Lin et al., arXiv 1712.01887), the sample is strided from a
-    random start. There the stride is odd; here it shares no divisor with the number of entries. The last cut
-    there keeps the first `k` in the order of their positions, and nobody looks at all entries.
+    As in the code of Deep Gradient Compression (Lin et al., arXiv 1712.01887), the sample is strided, with a
+    random start. That code differs in three points. Its stride is odd; here it is coprime to the number of
+    entries. It keeps the first `k` candidates by position, not the largest. It never considers all entries.
     """
     numel = row.numel()
     if k == numel:
@@ -79,7 +79,7 @@ def sampled(row: Tensor, k: int, generator: torch.Generator) -> Tensor:
 
 
 def random(row: Tensor, k: int, generator: torch.Generator) -> Tensor:
-    """`k` entries drawn without looking at them, every set of them as likely as any other."""
+    """Select `k` entries at random, independently of their values; every set of `k` is equally likely."""
     chosen = torch.randperm(row.numel(), generator=generator)[:k].sort().values
     return chosen.to(row.device)
 
@@ -89,10 +89,10 @@ def _sample_size(numel: int, k: int) -> float:
 
 
 def _stride(numel: int, k: int) -> int:
-    """From one entry of the sample to the next: no divisor above 1 is one of `numel`, too.
+    """Return the distance between two entries of the sample; it is coprime to `numel`.
 
-    A stride that shared one with the length of a matrix' rows would look into some columns only. The length
-    divides `numel`, so this one looks into all of them equally often.
+    The length of a matrix's rows divides `numel`. A stride with a divisor in common with that length would
+    sample only some of the columns. A coprime stride samples all columns equally often.
     """
     stride = max(1, int(numel / _sample_size(numel, k)))
     while math.gcd(stride, numel) > 1:
@@ -101,12 +101,12 @@ def _stride(numel: int, k: int) -> int:
 
 
 def _rank(magnitudes: Tensor, rank: int) -> float:
-    """The magnitude of this rank, 1 being the largest."""
+    """Return the magnitude of this rank; rank 1 is the largest."""
     return magnitudes.topk(rank, sorted=False).values.min().item()
 
 
 def _largest(row: Tensor, k: int) -> Tensor:
-    """The positions of the `k` largest magnitudes, rising."""
+    """Return the positions of the `k` largest magnitudes, in increasing order."""
     return row.abs().topk(k, sorted=False).indices.sort().values
 
 

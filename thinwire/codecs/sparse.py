@@ -1,8 +1,8 @@
-"""A few entries of each tensor of a list, as one payload.
+"""Some entries of each tensor in a list, as one payload.
 
-Positions count through all tensors as if they were one row, so one payload carries any number of tensors.
-Error feedback is in what stays: the entries that were not taken are left where they are, and nothing is
-lost, since what was taken plus what stays is what was there, exactly.
+Positions are counted through all tensors as if they were one row, so one payload holds entries of any number
+of tensors. This supports error feedback: entries that were not taken remain in the tensors. Nothing is lost,
+because the taken and the remaining entries add up exactly to the original ones.
 """
 
 import torch
@@ -15,13 +15,13 @@ from thinwire.traffic.payload import Payload
 
 
 def choose(tensors: list[Tensor], density: float, select: Select, generator: torch.Generator) -> list[Tensor]:
-    """The positions in each tensor, taken as a row, of the share `density` of its entries."""
+    """Choose the share `density` of the entries of each tensor; return positions in the tensor as a row."""
     rows = [tensor.view(-1) for tensor in tensors]
     return [select(row, count(density, row.numel()), generator) for row in rows]
 
 
 def take(tensors: list[Tensor], chosen: list[Tensor], encoding: Encoding) -> Payload:
-    """Take the chosen entries out of the tensors, which keep zeros in their places."""
+    """Move the chosen entries into a payload; zeros take their place in the tensors."""
     values = torch.cat([tensor.view(-1)[positions] for tensor, positions in zip(tensors, chosen)])
     erase(tensors, chosen)
     starts, numel = [], 0
@@ -33,7 +33,10 @@ def take(tensors: list[Tensor], chosen: list[Tensor], encoding: Encoding) -> Pay
 
 
 def varies(selection: str, encoding: Encoding) -> bool:
-    """Do payloads differ in size? So do entries above a sampled threshold, and fillers of run lengths."""
+    """Do the sizes of payloads depend on the values?
+
+    They do if a sampled threshold selects the entries, and if run lengths may need fillers.
+    """
     return selection == "sampled" or encoding == "run_length"
 
 
@@ -44,9 +47,9 @@ def erase(tensors: list[Tensor], chosen: list[Tensor]) -> None:
 
 
 def mean(payloads: list[Payload], like: list[Tensor], encoding: Encoding) -> list[Tensor]:
-    """The mean of what several workers took, dense, in the shapes of `like`.
+    """Return the mean of the workers' payloads, dense, in the shapes of `like`.
 
-    Added up in the order of the workers; entries that a worker did not send count as zero.
+    The payloads are added in the order of the workers. Entries that a worker did not send count as zero.
     """
     sizes = [tensor.numel() for tensor in like]
     total = torch.zeros(sum(sizes), dtype=like[0].dtype, device=like[0].device)

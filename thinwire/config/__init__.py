@@ -1,1 +1,1 @@
-"""Suites: what is to be run. Read and validated without torch."""
+"""Suites, which describe what to run. They are read and validated without torch."""

@@ -13,7 +13,7 @@ from thinwire.rules import RULES_VERSION
 
 @dataclass(frozen=True)
 class Module:
-    """A plug-in with options, under the label that stands in paths and tables."""
+    """A plug-in with its options, and the label that it has in paths and tables."""
 
     label: str
     use: str
@@ -38,7 +38,7 @@ class Cell:
     device: str
     transport: str
     backend: str | None
-    # The first method of the suite for which the same is prepared, and its recipe.
+    # The first method of the suite that shares the preparation of this one, and its recipe.
     preparer: str
     preparer_recipe: Recipe
 
@@ -49,7 +49,7 @@ class Cell:
 
     @property
     def path(self) -> str:
-        """Where the run stands under its suite, and its name on the command line."""
+        """The path of the run below its suite, which is also its name on the command line."""
         return "/".join(
             (
                 self.dataset,
@@ -62,16 +62,16 @@ class Cell:
 
     @property
     def block(self) -> str:
-        """What it shares with the other methods of its suite that are measured beside it."""
+        """The path of its block: the cells that differ only in their method, and are measured together."""
         return "/".join((self.dataset, self.model.label, self.size_label, f"seed{self.repetition}"))
 
     @property
     def seed(self) -> int:
-        """The same for all methods and worker counts: they share initial weights and data order."""
+        """The seed. It fixes initial weights and data order, alike for all methods and numbers of workers."""
         return seeds.derive(self.suite_seed, self.dataset, self.model.label, self.repetition)
 
     def identity(self) -> dict[str, Any]:
-        """All that decides the result, but for the code and the data; as JSON gives it back."""
+        """Everything that decides the result, except code and data, in types that JSON preserves."""
         return _as_json(
             {
                 **asdict(self),
@@ -83,19 +83,19 @@ class Cell:
 
     @property
     def fingerprint(self) -> str:
-        """Changes when the identity does."""
+        """The digest of the identity."""
         return digest(self.identity())
 
     @property
     def preparation(self) -> str:
-        """Where what the method prepares stands under its suite: shared by all numbers of workers.
+        """The path of the method's preparation below its suite. All numbers of workers share it.
 
-        Methods that differ in their label only share it too.
+        Methods that differ only in their label share it too.
         """
         return "/".join((self.dataset, self.model.label, self.preparer, f"seed{self.repetition}"))
 
     def preparation_identity(self) -> dict[str, str]:
-        """All that a preparation may depend on but for the code and the data, under names for people."""
+        """Everything that a preparation may depend on, except code and data, under readable names."""
         return {
             "data set": digest(asdict(self.data)),
             "model": digest(asdict(self.model)),
@@ -110,12 +110,12 @@ class Cell:
 
     @property
     def preparation_fingerprint(self) -> str:
-        """Changes when the preparation's identity does."""
+        """The digest of the identity of the preparation."""
         return digest(self.preparation_identity())
 
 
 def _as_json(value: Any) -> Any:
-    """The same value in what JSON knows, so that one that was read back equals it."""
+    """The value in types that JSON knows, so that it is the same when it is read back."""
     if isinstance(value, dict):
         return {str(key): _as_json(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -125,6 +125,6 @@ def _as_json(value: Any) -> Any:
 
 
 def digest(identity: Any) -> str:
-    """Sixteen hexadecimal digits that change when the identity does."""
+    """The first sixteen hexadecimal digits of the SHA-256 of an identity."""
     text = json.dumps(identity, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

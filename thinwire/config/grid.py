@@ -1,4 +1,4 @@
-"""From a suite to its cells."""
+"""Expands a suite into its cells."""
 
 import difflib
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from thinwire.label import clash
 from thinwire.options import resolve
 from thinwire.plugins import Plugin, show
 
-# The grid is built in memory and planned as a whole; the paper's has less than a tenth of this.
+# The whole grid is built in memory, and planned at once. That of the paper has less than a tenth of this.
 MOST_CELLS = 20_000
 
 
@@ -24,8 +24,8 @@ def cells(name: str) -> list[Cell]:
     """
     suite = load(name)
     datasets, models, methods = _modules(suite.datasets), _modules(suite.models), _methods(suite)
-    _require_none(name, _wrong(suite, datasets, models, methods))
-    preparer = {method.label: _first_alike(method, methods, suite).label for method in methods}
+    _require_none(name, _problems_of(suite, datasets, models, methods))
+    preparer = {method.label: _preparer_of(method, methods, suite).label for method in methods}
     return [
         Cell(
             suite=name,
@@ -61,13 +61,15 @@ def cell(name: str, path: str) -> Cell:
     """
     every = {cell.path: cell for cell in cells(name)}
     if path not in every:
-        near = difflib.get_close_matches(path, every, n=1, cutoff=0.0)[0]
-        raise UserError(f"suite {name} has no cell {path!r}: it has {len(every)}, the nearest is {near}")
+        nearest = difflib.get_close_matches(path, every, n=1, cutoff=0.0)[0]
+        raise UserError(
+            f"suite {name} has no cell {path!r}: it has {len(every)} cells, and the nearest is {nearest}"
+        )
     return every[path]
 
 
 def block(name: str, path: str) -> list[Cell]:
-    """The cells of a block, by its path: all methods, in an order that turns with the repetition.
+    """The cells of a block, by its path: all methods, in an order that rotates with the repetition.
 
     Raises:
         UserError: the suite has no such block.
@@ -75,19 +77,19 @@ def block(name: str, path: str) -> list[Cell]:
     every = cells(name)
     found = [cell for cell in every if cell.block == path]
     if not found:
-        near = difflib.get_close_matches(path, {cell.block for cell in every}, n=1, cutoff=0.0)[0]
-        raise UserError(f"suite {name} has no block {path!r}: the nearest is {near}")
-    turn = found[0].repetition % len(found)
-    return found[turn:] + found[:turn]
+        nearest = difflib.get_close_matches(path, {cell.block for cell in every}, n=1, cutoff=0.0)[0]
+        raise UserError(f"suite {name} has no block {path!r}: the nearest is {nearest}")
+    shift = found[0].repetition % len(found)
+    return found[shift:] + found[:shift]
 
 
 def block_fingerprint(block: Sequence[Cell]) -> str:
-    """Changes when the identity of one of its cells does, or their order."""
+    """The digest of the fingerprints of its cells, in their order."""
     return digest([cell.fingerprint for cell in block])
 
 
 def preparation(name: str, path: str) -> Cell:
-    """A cell of a suite that uses the preparation at this path; any will do.
+    """One of the cells that use the preparation at this path.
 
     Raises:
         UserError: no method of the suite prepares anything there.
@@ -100,10 +102,10 @@ def preparation(name: str, path: str) -> Cell:
 
 
 def require_as_planned(cell: Cell, planned: str | None, now: str) -> None:
-    """A suite that is edited while a pipeline runs must not mix two states of it.
+    """Require that a suite was not edited after its jobs were planned.
 
     Raises:
-        UserError: the fingerprint is not the one with which the job was planned.
+        UserError: the present fingerprint is not the planned one.
     """
     if planned not in (None, now):
         raise UserError(
@@ -117,7 +119,7 @@ def prepares(cell: Cell) -> bool:
 
 
 def prepared_from(cell: Cell) -> list[Plugin]:
-    """The models that the method's preparation uses beside the cell's own."""
+    """The models that the method's preparation uses in addition to the cell's own."""
     names = plugins.get("method", cell.method.use).literal("prepares_from_models") or ()
     return [plugins.get("model", name) for name in names]
 
@@ -129,16 +131,16 @@ def sources(cell: Cell) -> dict[str, str]:
 
 
 def require_valid(name: str) -> None:
-    """Import the plug-ins of a suite and hold its options against them.
+    """Import the plug-ins of a suite, and check its options against theirs.
 
-    A plug-in that is broken is left out here: its cells fail one by one, and the others run.
+    A broken plug-in is left out here. Its cells fail one by one, and the others run.
 
     Raises:
-        UserError: every unknown option, wrong type and value out of range, in one message.
+        UserError: unknown options, wrong types or values out of range; one message lists all of them.
     """
     suite = load(name)
     datasets, models, methods = _modules(suite.datasets), _modules(suite.models), _methods(suite)
-    found = _wrong(suite, datasets, models, methods)
+    found = _problems_of(suite, datasets, models, methods)
     for kind, modules in (("dataset", datasets), ("model", models), ("method", methods)):
         there = plugins.find(kind)
         for module in modules:
@@ -157,7 +159,7 @@ def _modules(entries: dict[str, Entry]) -> list[Module]:
 
 
 def _methods(suite: Suite) -> list[Module]:
-    """The methods in the order of the suite; the star gives the rest, by name."""
+    """The baseline, and the other methods in the order of the suite; `'*'` gives the rest, by name."""
     named = [Module(label, e.use or label, e.options) for label, e in suite.methods.items() if label != EVERY]
     if EVERY in suite.methods:
         used = {module.use for module in named} | set(suite.leave_out)
@@ -165,8 +167,8 @@ def _methods(suite: Suite) -> list[Module]:
     return sorted(named, key=lambda module: module.label != suite.baseline)
 
 
-def _first_alike(method: Module, methods: list[Module], suite: Suite) -> Module:
-    """The first method of the suite for which the same is prepared."""
+def _preparer_of(method: Module, methods: list[Module], suite: Suite) -> Module:
+    """The first method of the suite that shares the preparation of this one."""
     return next(
         other
         for other in methods
@@ -183,8 +185,10 @@ def _require_none(name: str, found: list[str]) -> None:
         raise Problems(show(path_of(name)), found)
 
 
-def _wrong(suite: Suite, datasets: list[Module], models: list[Module], methods: list[Module]) -> list[str]:
-    """What is wrong with a suite beside its options: plug-ins that do not exist, for instance."""
+def _problems_of(
+    suite: Suite, datasets: list[Module], models: list[Module], methods: list[Module]
+) -> list[str]:
+    """The problems of a suite, except those of its options: plug-ins that do not exist, for instance."""
     found = []
     wanted = {
         "dataset": [(module.label, module.use) for module in datasets],

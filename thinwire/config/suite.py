@@ -1,4 +1,4 @@
-"""A suite: one file in `config/` that says which cells are to be run."""
+"""A suite: one file in `config/` that describes which cells to run."""
 
 import os
 from pathlib import Path
@@ -14,14 +14,14 @@ from thinwire.options import problems
 from thinwire.plugins import ROOT, show
 
 EVERY = "*"
-# Far above what anybody runs, so that a slip of the pen is a sentence and not a full memory.
+# Far more than anybody runs. With these limits a typo gives an error message and does not fill the memory.
 MOST_WORKERS = 100_000
 MOST_LABELS = 1_000  # of data sets, models or methods
 MOST_SECONDS = 366 * 24 * 3600.0
 
 
 def _label(text: str) -> str:
-    """As a validator: pydantic takes a ValueError."""
+    """Validate a label for pydantic, which expects a ValueError."""
     try:
         return require_label(text)
     except UserError as error:
@@ -32,20 +32,20 @@ Label = Annotated[str, AfterValidator(_label)]
 
 
 class Entry(Strict):
-    """A module with options, under a label."""
+    """A plug-in with options, under a label."""
 
-    use: Label | None = Field(default=None, description="name of the module; none: the entry's own label")
+    use: Label | None = Field(default=None, description="name of the module; default: the label of the entry")
     options: dict[str, Any] = Field(default={}, description="its options; the others keep their defaults")
     epochs: int | None = Field(
         default=None,
         ge=1,
         le=MOST_EPOCHS,
-        description="of a method: trains so many epochs instead of the recipe's",
+        description="of a method: the number of its epochs, instead of the recipe's",
     )
 
 
 class Size(Strict):
-    """How many workers on how many nodes."""
+    """A number of workers on a number of nodes."""
 
     workers: int = Field(ge=1, le=MOST_WORKERS, description="replicas")
     nodes: int = Field(default=1, ge=1, description="nodes over which they are spread evenly")
@@ -62,16 +62,16 @@ class Size(Strict):
 
 
 def _entry(value: Any) -> Any:
-    """`ssgd:` with nothing behind it takes all defaults."""
+    """An entry without a value, such as `ssgd:`, takes all defaults."""
     return {} if value is None else value
 
 
 def _named(value: Any) -> Any:
-    """A list of names: each is its own label, with all defaults."""
+    """In a list of names each name is its own label, and takes all defaults."""
     if not isinstance(value, list):
         return value
     if not all(isinstance(name, str) for name in value):
-        raise ValueError("a list here holds names; what has options stands under a label")
+        raise ValueError("a list here holds names; give an entry with options a label")
     return dict.fromkeys(_once(value))
 
 
@@ -85,7 +85,7 @@ def _once(values: list[Any]) -> list[Any]:
     for value in values:
         name = str(getattr(value, "label", value))
         if name in seen:
-            raise ValueError(f"{name} stands there twice")
+            raise ValueError(f"{name} is listed twice")
         seen.add(name)
     return values
 
@@ -99,7 +99,7 @@ def _labels(entries: dict[str, Entry]) -> dict[str, Entry]:
 
 def _one_line(text: str) -> str:
     if not text.isprintable():
-        raise ValueError("it is one line, without tabs and line breaks")
+        raise ValueError("it must be one line, without tabs")
     return text
 
 
@@ -111,10 +111,10 @@ Entries = Annotated[
 
 
 class Suite(Strict):
-    """What is compared with what. Every key is explained in config/README.md."""
+    """A comparison of methods. config/README.md explains every key."""
 
     title: Annotated[str, AfterValidator(_one_line)] = Field(description="one line: what this suite is for")
-    seed: int = Field(ge=0, description="from which all seeds of the suite are derived")
+    seed: int = Field(ge=0, description="all seeds of the suite are derived from it")
     repetitions: int = Field(ge=1, description="runs of each cell, with different seeds")
     datasets: Annotated[Entries, BeforeValidator(_named)] = Field(
         description="modules in datasets/: a list of names, or by label"
@@ -124,33 +124,35 @@ class Suite(Strict):
         description="modules in methods/, by label; `'*'` is every module that no other entry uses",
     )
     leave_out: Annotated[list[Label], AfterValidator(_once)] = Field(
-        default=[], description="modules in methods/ for which `'*'` does not stand"
+        default=[], description="modules in methods/ that `'*'` leaves out"
     )
     workers: Annotated[list[Annotated[Size, BeforeValidator(_size)]], AfterValidator(_once)] = Field(
         min_length=1, description="numbers of workers, or {workers: W, nodes: N}"
     )
     recipe: Recipe = Field(description="how every method trains")
-    baseline: Label = Field(default="ssgd", description="label of the method that reductions refer to")
+    baseline: Label = Field(
+        default="ssgd", description="label of the method with which the others are compared"
+    )
     evaluate_on: Literal["test", "held_out"] = Field(
         default="test",
-        description="held_out: for tuning, a tenth of the training set stands in for the test set",
+        description="held_out: a tenth of the training set replaces the test set, for tuning",
     )
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="where the workers compute")
     transport: Literal["inprocess", "processes"] = Field(
         default="inprocess",
-        description="all workers in one process, or one process for each: only these have a time",
+        description="all workers in one process, or one process for each; only the latter is timed",
     )
     backend: Literal["gloo", "nccl"] | None = Field(
-        default=None, description="of processes: what carries collectives; none: nccl on GPUs, gloo on CPUs"
+        default=None, description="of processes: carries the collectives; default: nccl on GPUs, gloo on CPUs"
     )
     checkpoint_every_seconds: float = Field(
-        default=60.0, ge=0, le=MOST_SECONDS, description="how much work an interruption may cost"
+        default=60.0, ge=0, le=MOST_SECONDS, description="the most training that an interruption may cost"
     )
     hang_seconds: float = Field(
         default=300.0,
         gt=0,
         le=MOST_SECONDS,
-        description="of processes: a run in which nothing moves for so long has failed",
+        description="of processes: a run without any progress for so long has failed",
     )
 
     @model_validator(mode="after")
@@ -170,7 +172,7 @@ class Suite(Strict):
         return self
 
     def recipe_of(self, method: str) -> Recipe:
-        """The recipe with which the method of this label trains."""
+        """The recipe of the method with this label."""
         entry = self.methods.get(method)
         if entry is None or entry.epochs is None:
             return self.recipe
@@ -191,8 +193,8 @@ def load(name: str) -> Suite:
     """Read and validate a suite.
 
     Raises:
-        UserError: the name cannot be one, there is no such suite, or another that differs in case only; or
-            every error in the file, with its path, in one message.
+        UserError: the name is not valid, there is no such suite, or another one differs only in case; or the
+            file has errors, and one message lists all of them with their paths.
     """
     require_suite_name(name)
     path = path_of(name)

@@ -1,7 +1,7 @@
-"""YAML that people write: text, numbers, lists and mappings, within limits; what is wrong is one sentence.
+"""Reads YAML that people write: text, numbers, lists and mappings, within limits. An error is one sentence.
 
-YAML can do more, which nobody needs here and which has brought programs down: aliases that unfold a page into
-gigabytes, nesting that overflows the stack, numbers that Python does not print.
+The rest of YAML is not needed here, and it has crashed programs. Aliases can expand a page to gigabytes,
+nesting can overflow the stack, and Python cannot print very long numbers.
 """
 
 import re
@@ -16,20 +16,20 @@ from thinwire.plugins import show
 
 # The suites that come with the project have up to 1,504 bytes, 165 values and 6 levels.
 MOST_BYTES = 256 * 2**10
-MOST_VALUES = 50_000  # with every alias unfolded
-MOST_LEVELS = 50  # with every alias unfolded
-# What numbers of 64 bits hold: those that tensors, tables and seeds are made of.
+MOST_VALUES = 50_000  # with all aliases expanded
+MOST_LEVELS = 50  # with all aliases expanded
+# The largest integer of 64 bits, as tensors, tables and seeds have them.
 LARGEST_NUMBER = 2**63 - 1
 
 _SIMPLE = ("null", "bool", "int", "float", "str", "seq", "map")
-_UNKNOWN = None  # how PyYAML names the constructor that refuses
-_INVISIBLE = ("Cc", "Cs")  # control characters, and halves of characters
+_UNKNOWN = None  # the tag of PyYAML's constructor that refuses unknown tags
+_INVISIBLE = ("Cc", "Cs")  # control characters and surrogates
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses what is beyond the limits while it reads, before there is much of it in memory."""
+    """Refuses a text beyond the limits while it reads, before much of it is in memory."""
 
-    # Dates, sets and binary data have no use here; a date is text.
+    # Dates, sets and binary data are not needed here. A date is read as text.
     yaml_constructors = {  # noqa: RUF012
         tag: constructor
         for tag, constructor in yaml.SafeLoader.yaml_constructors.items()
@@ -43,58 +43,58 @@ class _Loader(yaml.SafeLoader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._level = 0
-        # Of each node that is complete: its values and its levels, with every alias unfolded.
+        # For each complete node: its numbers of values and of levels, with all aliases expanded.
         self._extent: dict[yaml.Node, tuple[int, int]] = {}
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """PyYAML's own, which would unfold and nest without end."""
+        """Compose a node as PyYAML does, which itself sets no limits."""
         mark, alias = self.peek_event().start_mark, self.check_event(yaml.AliasEvent)
         self._level += 1
-        _limit(self._level <= MOST_LEVELS, f"more than {MOST_LEVELS} levels", mark)
+        _require(self._level <= MOST_LEVELS, f"more than {MOST_LEVELS} levels", mark)
         node = super().compose_node(parent, index)
         self._level -= 1
-        assert node is not None, "the end of the stream is nobody's child"
+        assert node is not None, "PyYAML composes None only at the end of the stream"
         if node not in self._extent:
             if alias:
-                raise _error("an alias stands inside of what it stands for", mark)
+                raise _error("an alias is inside the value to which it refers", mark)
             inside = [self._extent[child] for child in _children(node)]
             values = 1 + sum(count for count, _ in inside)
             self._extent[node] = values, 1 + max((levels for _, levels in inside), default=0)
         values, levels = self._extent[node]
-        _limit(values <= MOST_VALUES, f"more than {MOST_VALUES:,} values, with every alias unfolded", mark)
-        _limit(levels <= MOST_LEVELS, f"more than {MOST_LEVELS} levels, with every alias unfolded", mark)
+        _require(values <= MOST_VALUES, f"more than {MOST_VALUES:,} values, with all aliases expanded", mark)
+        _require(levels <= MOST_LEVELS, f"more than {MOST_LEVELS} levels, with all aliases expanded", mark)
         return node
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """PyYAML's own, whose errors name no line where a value does not fit its form."""
+        """Construct a value as PyYAML does, but name the line if the value does not fit its tag."""
         try:
             value = super().construct_object(node, deep)
         except (ValueError, LookupError, AttributeError, TypeError):
-            form = str(node.tag).rpartition(":")[2]
-            raise _error(f"{quoted(node.value)} cannot be read as {form}", node.start_mark) from None
+            type_name = str(node.tag).rpartition(":")[2]
+            raise _error(f"{quoted(node.value)} cannot be read as {type_name}", node.start_mark) from None
         if isinstance(value, int):
-            _limit(abs(value) <= LARGEST_NUMBER, f"a number beyond {LARGEST_NUMBER:,}", node.start_mark)
+            _require(abs(value) <= LARGEST_NUMBER, f"a number beyond {LARGEST_NUMBER:,}", node.start_mark)
         for character in value if isinstance(value, str) else "":
             if unicodedata.category(character) in _INVISIBLE and character not in "\n\t":
                 raise _error(f"the text has the character {character!a}", node.start_mark)
         return value
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """A mapping in which no key stands twice: of two, one would be dropped without a word."""
+        """Construct a mapping, and refuse a key that occurs twice: PyYAML would silently drop one."""
         seen = set()
         for key_node, _ in node.value:
-            # A merge takes keys from elsewhere; those that stand here go before them.
+            # A merge takes keys from another mapping. The keys of this one have precedence.
             merge = key_node.tag == "tag:yaml.org,2002:merge"
             key = key_node.value if merge else self.construct_object(key_node, deep=True)
             if not isinstance(key, str | int | float | None):
-                continue  # PyYAML refuses it
+                continue  # PyYAML itself refuses such a key
             if key in seen:
-                raise _error(f"the key {quoted(key)} stands twice", key_node.start_mark)
+                raise _error(f"the key {quoted(key)} occurs twice", key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
 
 
-# YAML 1.1 takes 1e-2 for text, because it has no point.
+# YAML 1.1 reads 1e-2 as text, because it has no decimal point.
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+"), list("-+0123456789")
 )
@@ -111,10 +111,10 @@ def _error(what: str, mark: yaml.Mark) -> yaml.MarkedYAMLError:
 
 
 class _BeyondLimit(yaml.MarkedYAMLError):
-    """Sound YAML, but more of it than is read."""
+    """Valid YAML that is beyond a limit."""
 
 
-def _limit(holds: bool, what: str, mark: yaml.Mark) -> None:
+def _require(holds: bool, what: str, mark: yaml.Mark) -> None:
     if not holds:
         raise _BeyondLimit(problem=what, problem_mark=mark)
 
@@ -123,10 +123,10 @@ def read(path: Path) -> Any:
     """The content of a YAML file.
 
     Raises:
-        UserError: it cannot be read, is no sound YAML or beyond the limits; the sentence names the line.
+        UserError: it cannot be read, is not valid YAML or is beyond the limits; the message names the line.
     """
     if path.exists() and not path.is_file():
-        raise UserError(f"{show(path)} is no file: write the suite into a file of this name")
+        raise UserError(f"{show(path)} is not a file: write the suite into a file of this name")
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
@@ -137,10 +137,10 @@ def read(path: Path) -> Any:
 
 
 def parse(text: str, where: str) -> Any:
-    """The content of a text in YAML, of which JSON is a part.
+    """The content of a text in YAML, which includes JSON.
 
     Raises:
-        UserError: it is no sound YAML or beyond the limits; the sentence names `where` and the line.
+        UserError: it is not valid YAML or is beyond the limits; the message names `where` and the line.
     """
     _require_short(len(text), where)
     try:

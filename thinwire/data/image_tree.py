@@ -6,7 +6,6 @@ where the form has checksums: a zip's of each member, a gzip's of the whole; a p
 headers only.
 """
 
-import gzip
 import re
 import tarfile
 import zipfile
@@ -17,15 +16,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
+from thinwire.data.tar_stream import members_of
 from thinwire.errors import UserError, quoted
 
 PARTS = ("train", "val")
 SUFFIXES = (".jpeg", ".jpg", ".png")
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
 MOST_BYTES = 64 * 2**20  # of one image file
-MOST_HEADER_BYTES = 64 * 2**10  # of one long name in a tar
-MOST_MEMBERS = 5_000_000  # all are listed in memory; ImageNet-1K has 1.3 million
-_BLOCK_BYTES = 2**20
 
 
 class Entry(NamedTuple):
@@ -92,7 +89,7 @@ class ImageTree:
                             yield self._whole(entry, packed)
             else:
                 wanted = {entry.name: entry for entry in entries}
-                with closing(_members(self.path)) as members:
+                with closing(members_of(self.path)) as members:
                     for member, tar in members:
                         if member.name in wanted:
                             content = tar.extractfile(member)
@@ -177,52 +174,11 @@ def _in_zip(path: Path) -> Generator[Entry, None, None]:
 
 def _in_tar(path: Path) -> Generator[Entry, None, None]:
     stamp = path.stat().st_mtime_ns
-    with closing(_members(path)) as members:
+    with closing(members_of(path)) as members:
         for member, _ in members:
             _require_harmless(path, member.name, not (member.isfile() or member.isdir()))
             if member.isfile() and _is_image(member.name):
                 yield _entry(path, member.name, member.size, stamp)
-
-
-class _Member(tarfile.TarInfo):
-    """Refuses names of absurd length and files with holes: tarfile reads both descriptions into memory."""
-
-    def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
-        long_name = not (self.isreg() or self.isdir() or self.issym() or self.islnk() or self.isdev())
-        if long_name and self.size > MOST_HEADER_BYTES:
-            raise tarfile.ReadError(f"a name in it has {self.size:,} bytes")
-        return super()._proc_member(tar)  # type: ignore[misc]
-
-    def _proc_sparse(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
-        raise tarfile.ReadError(f"{self.name} is a file with holes")
-
-    def _proc_gnusparse_10(self, *_: object) -> None:
-        raise tarfile.ReadError(f"{self.name} is a file with holes")
-
-
-def _members(path: Path) -> Generator[tuple[tarfile.TarInfo, tarfile.TarFile], None, None]:
-    """The members of a tar, compressed or not, read from front to back and to the very end.
-
-    The end is where a gzip has its checksum, and a tar whose headers are damaged has more than zeros there.
-    """
-    with _stream(path) as stream:
-        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Member) as tar:
-            for number, member in enumerate(tar):
-                if number == MOST_MEMBERS:
-                    raise tarfile.ReadError(f"it has more than {MOST_MEMBERS:,} members")
-                yield member, tar
-                tar.members.clear()  # type: ignore[attr-defined]  # it would keep all of them
-            rest = tar.fileobj
-            assert rest is not None, "it is open"
-            while block := rest.read(_BLOCK_BYTES):
-                if any(block):
-                    raise tarfile.ReadError("it is damaged in the middle")
-        while stream.read(_BLOCK_BYTES):
-            pass
-
-
-def _stream(path: Path) -> IO[bytes]:
-    return path.open("rb") if path.suffix == ".tar" else gzip.open(path)  # type: ignore[return-value]
 
 
 def _require_harmless(archive: Path, name: str, special: bool) -> None:

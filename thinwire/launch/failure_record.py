@@ -1,4 +1,4 @@
-"""The record of a run whose processes could not publish one themselves; made without torch."""
+"""Publishes the record of a failed run whose processes could not do so themselves; needs no torch."""
 
 from pathlib import Path
 from typing import Literal, cast
@@ -13,7 +13,7 @@ from thinwire.train.paths import partial_folder, record_folder
 
 
 def publish(cell: Cell, results: Path, status: str, reason: str, hold: bool) -> Record:
-    """Publish how a run ended, or leave its record aside with `hold`."""
+    """Publish how a run ended; with `hold` its record stays unpublished, for the caller."""
     partial = partial_folder(results, cell)
     kind: Literal["inprocess", "measured"] = "measured" if cell.transport == "processes" else "inprocess"
     made = Record(

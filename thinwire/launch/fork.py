@@ -1,7 +1,7 @@
-"""The processes of a run on this machine, as forks of this one.
+"""Starts the processes of a run on this machine, as forks of this process.
 
-This process imports what they need, and a fork then takes milliseconds. It does not compute: it waits, hands
-on signals, and sees to it that nobody is left behind. Its forks die with it, however it ends.
+This process imports what they need, so that a fork takes milliseconds. It does not compute. It waits,
+forwards signals, and ends ranks that stay behind when others have left. Its forks are killed when it ends.
 """
 
 import ctypes
@@ -37,32 +37,32 @@ _PR_SET_PDEATHSIG = 1
 
 
 def warm_up(cell: Cell) -> None:
-    """Import, before the forks, what every one of them would import."""
-    # So that looking for GPUs does not begin what a fork cannot go on with.
+    """Import what all forks need, before they begin."""
+    # With this, the search for GPUs does not initialise CUDA, which forks could not use afterwards.
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     import torch
 
     torch.set_num_threads(1)
-    # Optimizers import it at their first step.
+    # Optimizers would import it at their first step.
     import torch._dynamo
 
     for kind, name in (("method", cell.method.use), ("model", cell.model.use), ("dataset", cell.data.use)):
-        # A plug-in that is broken fails in the forks, where that is a result.
+        # A broken plug-in fails again in the forks, where the failure is a result.
         with suppress(plugins.PluginError):
             plugins.get(kind, name).load()
 
 
 def starter(cell: Cell, results: Path, hold: bool, train: Callable[[Attempt], int]) -> Start:
-    """What starts the processes of a run on this machine: one for all workers, or one for each.
+    """Give a function that starts the processes of a run here: one for all workers, or one for each.
 
     Args:
-        cell: what is run; the caller holds its lock.
-        results: where it leaves its record.
-        hold: leave the record aside.
+        cell: to run; the caller holds its lock.
+        results: the folder in which its record is published.
+        hold: leave the record unpublished, for the caller.
         train: runs an attempt and gives the exit code.
 
     Raises:
-        UserError: none of them could begin.
+        UserError: no process could begin on this machine.
     """
     suite = load(cell.suite)
     warm_up(cell)
@@ -72,11 +72,11 @@ def starter(cell: Cell, results: Path, hold: bool, train: Callable[[Attempt], in
     def in_one_process() -> None:
         train(Attempt(cell, results, suite.checkpoint_every_seconds, hold))
 
-    def as_rank(placement: Placement, recorders: Sequence[FlightRecorder], began: float) -> int:
+    def run_rank(placement: Placement, recorders: Sequence[FlightRecorder], began: float) -> int:
         try:
             return rank.run(cell, results, suite, placement, recorders, began, hold, train)
         except (UserError, Interrupted):
-            # The report tells it already.
+            # The exit report has the reason already.
             return rank.BAD_INPUT
         except KeyboardInterrupt:
             raise
@@ -89,7 +89,7 @@ def starter(cell: Cell, results: Path, hold: bool, train: Callable[[Attempt], in
         if cell.transport == "inprocess":
             return alone(in_one_process, published)
         began = time.monotonic()
-        return ranks(_placements(cell), lambda here, all_: as_rank(here, all_, began), published)
+        return ranks(_placements(cell), lambda here, all_: run_rank(here, all_, began), published)
 
     return start
 
@@ -103,8 +103,8 @@ def ranks(
 
     Args:
         placements: of the ranks.
-        work: what each does, given the recorders of all; gives its exit code.
-        published: has the run its record?
+        work: is done by each rank, with the recorders of all ranks; gives its exit code.
+        published: says whether the run has published its record.
     """
     recorders = flight_recorder.in_memory(len(placements))
     works = [lambda here=placement: work(here, recorders) for placement in placements]
@@ -113,7 +113,7 @@ def ranks(
     def wait() -> None:
         for placement in placements:
             if placement.listener is not None:
-                # Rank 0's now: when it ends, nobody listens.
+                # Only rank 0 listens from now on, so that the port closes when it ends.
                 placement.listener.close()
         _wait(alive, placements, recorders, published)
 
@@ -122,11 +122,11 @@ def ranks(
 
 
 def alone(work: Callable[[], object], published: Callable[[], bool]) -> AttemptEnd:
-    """Do some work in one fork, and wait for it.
+    """Do some work in a single fork, and wait for it.
 
     Args:
-        work: what is done; an exception that it raises is reported.
-        published: has it left what it was to make?
+        work: is done in the fork; an exception in it becomes an exit report.
+        published: says whether the work has published its result.
     """
     (recorder,) = flight_recorder.in_memory(1)
 
@@ -156,20 +156,26 @@ def alone(work: Callable[[], object], published: Callable[[], bool]) -> AttemptE
 
 
 def _supervise(works: Sequence[Callable[[], int]], alive: dict[int, int], wait: Callable[[], None]) -> int:
-    """Fork once for each work, and wait; gives the signal that has asked this process to stop, or 0.
+    """Fork a process for each function in `works`, and wait for them.
 
-    `alive` holds the numbers of the works by process; `wait` takes out those that have ended.
+    Args:
+        works: the functions.
+        alive: is filled with the index of each function, by process id.
+        wait: waits for the processes, and takes those that have ended out of `alive`.
+
+    Returns:
+        The signal that asked this process to stop, or 0.
     """
     asked = 0
 
-    def hand_on(number: int) -> None:
+    def forward_signal(number: int) -> None:
         nonlocal asked
         asked = number
         for pid in alive:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    with heeding_stops(hand_on):
+    with heeding_stops(forward_signal):
         with stops_held_back():
             for number, work in enumerate(works):
                 alive[_fork(work)] = number
@@ -178,7 +184,7 @@ def _supervise(works: Sequence[Callable[[], int]], alive: dict[int, int], wait: 
 
 
 def _unreported(report: ExitReport, code: int) -> ExitReport:
-    """The report of a process that has left none, and ended with this exit code."""
+    """Complete the report of a process that has left none, from its exit code."""
     if code < 0:
         return report.model_copy(update={"died": signal.Signals(-code).name})
     return report.model_copy(update={"exited": code})
@@ -193,14 +199,14 @@ def _fork(work: Callable[[], int]) -> int:
         return child
     code = 1
     try:
-        # A group of its own: a Ctrl-C in the terminal comes to the parent, which hands it on once.
+        # In a process group of its own: a Ctrl-C in the terminal reaches the parent, which forwards it once.
         os.setpgid(0, 0)
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         default_stops()
         if os.getppid() == parent:
             code = work()
     except KeyboardInterrupt:
-        # An end that every parent knows, and no exit code.
+        # Ends by the signal, which every parent recognises, and not with an exit code.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
     except BaseException:
@@ -217,13 +223,13 @@ def _wait(
     recorders: Sequence[FlightRecorder],
     published: Callable[[], bool],
 ) -> None:
-    """Wait for all ranks; report those that have not done so themselves, and end the others soon after."""
+    """Wait for all ranks; report those that ended without a report, and end the others soon after."""
     deadline, killed = None, False
     while alive:
         ended = _ended(alive)
         for place, code in ended:
             if deadline is None:
-                # They leave together: whoever stays behind does not go on.
+                # Ranks leave together: one that stays behind cannot go on.
                 deadline = time.monotonic() + 2 * GRACE_SECONDS
             if killed or published():
                 continue
@@ -240,7 +246,7 @@ def _wait(
 
 
 def _ended(alive: dict[int, int]) -> list[tuple[int, int]]:
-    """Take out the processes that have ended: their numbers, and their exit codes; minus N is signal N."""
+    """Remove the processes that have ended; gives their indices and exit codes, where -N is signal N."""
     ended = []
     for pid in list(alive):
         found, status = os.waitpid(pid, os.WNOHANG)
@@ -250,17 +256,17 @@ def _ended(alive: dict[int, int]) -> list[tuple[int, int]]:
 
 
 def _raise_alarm(ended: Placement) -> None:
-    """Call the other ranks to an end, where they have met."""
+    """Tell the other ranks to end, through the store in which they have joined."""
     with suppress(UserError, RuntimeError):
         store_of(ended, timeout_seconds=1).set(ALARM, "")
 
 
 def _placements(cell: Cell) -> list[Placement]:
-    """A rank for each worker of a cell, all on this machine."""
+    """The placement of each worker of a cell, all on this machine."""
     here, secret, listener = socket.gethostname(), secrets.token_bytes(), listening.on_loopback()
     host, port, *_ = listener.getsockname()
-    mates = cell.workers // cell.nodes
+    per_node = cell.workers // cell.nodes
     return [
-        Placement(rank, cell.workers, rank % mates, here, host, port, "fork", secret, listener)
+        Placement(rank, cell.workers, rank % per_node, here, host, port, "fork", secret, listener)
         for rank in range(cell.workers)
     ]

@@ -1,8 +1,8 @@
-"""Each rank's heart: a thread that says that its process lives, and hears when the run must end.
+"""The heartbeat of a rank: a thread that shows that its process lives, and learns when the run must end.
 
-Beats go through the store in which the ranks have met, and rank 0 judges them. It raises the alarm when a
-rank is silent or nothing moves; a rank that fails raises it for itself. Then every rank leaves its exit
-report and its stacks, and ends.
+Beats go through the store in which the ranks have joined, and rank 0 checks them. It raises an alarm when a
+rank is silent or the run hangs. A rank that fails raises the alarm itself. On an alarm every rank writes its
+exit report and the stacks of its threads, and ends.
 """
 
 import faulthandler
@@ -25,30 +25,30 @@ from thinwire.launch.hang_detection import Beat, HangDetector
 from thinwire.transport.rendezvous import Placement, store_of
 
 BEAT_SECONDS = 0.5
-# A process that has not beaten for so long is stopped, or its host is gone.
+# A process without a beat for so long is stopped, or its host is gone.
 SILENT_SECONDS = 15.0
-# Who has not beaten itself for so long was stopped: no rank is judged by what it did meanwhile.
+# If rank 0 did not beat itself for so long, it was stopped. Then it ignores what it missed meanwhile.
 PAUSED_SECONDS = 5.0
-# How long a rank that ends waits for the others to leave their reports.
+# How long a rank that ends waits for the reports of the others.
 GRACE_SECONDS = 3.0
 ALARM = "alarm"
-# With this code a rank ends that cannot go on.
+# The exit code of a rank that cannot go on.
 CANNOT_GO_ON = 3
 
 
 class Heartbeat:
-    """One rank's."""
+    """The heartbeat of one rank."""
 
     def __init__(
         self, placement: Placement, recorders: Sequence[FlightRecorder], log: Path, hang_seconds: float
     ) -> None:
-        """Begin to beat.
+        """Start the thread.
 
         Args:
-            placement: of this rank, which has joined the others.
+            placement: of this rank; it has joined the others.
             recorders: of all ranks.
-            log: for stacks.
-            hang_seconds: a run in which no rank has moved for so long is ended.
+            log: takes the stacks.
+            hang_seconds: the run is ended if no worker makes progress for so long.
 
         Raises:
             UserError: the log cannot be written, or rank 0 cannot be reached.
@@ -60,51 +60,51 @@ class Heartbeat:
             self._silent_seconds, hang_seconds, min(PAUSED_SECONDS, hang_seconds)
         )
         self._doing, self._moves = "begins", 0
-        # For signals after which no Python runs any more.
+        # For fatal signals, after which Python code cannot run.
         with writing(log):
             self._fatal = log.open("a")
         faulthandler.enable(self._fatal)
         self._ending, self._leaving, self._over = Lock(), Event(), Event()
         self._store = store_of(placement, self._silent_seconds)
-        self._thread = Thread(target=self._live, daemon=True)
+        self._thread = Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def doing(self, what: str) -> None:
-        """The worker tells what it is about to do."""
+        """Record what the worker is about to do."""
         self._doing = what
         self._moves += 1
         self._recorder.doing(what)
 
-    def called(self, channel: str, number: int, words: str) -> None:
-        """The worker tells of a call on one of its channels."""
-        self._recorder.called(channel, number, words)
+    def called(self, channel: str, number: int, description: str) -> None:
+        """Record a call of the worker on one of its channels."""
+        self._recorder.called(channel, number, description)
 
     def phase(self, name: str) -> None:
-        """A phase of the run begins."""
+        """Record that a phase of the run begins."""
         self._recorder.phase(self._placement.node, name)
 
-    def report(self, **what: Any) -> None:
-        """Leave the exit report of this rank; `what` are fields of `ExitReport`."""
-        report = ExitReport(rank=self._placement.rank, host=self._placement.node, **what)
+    def report(self, **fields: Any) -> None:
+        """Write the exit report of this rank; `fields` are those of `ExitReport`."""
+        report = ExitReport(rank=self._placement.rank, host=self._placement.node, **fields)
         exit_report.write(self._recorder, report)
 
     def leave(self) -> None:
-        """The run is over, and rank 0 may be gone; a rank that does not leave is still missed."""
+        """The run is over, so rank 0 may leave; the thread still notices a rank that stays behind."""
         self._leaving.set()
 
     def over(self) -> None:
-        """Stop watching: all ranks have left."""
+        """Stop the thread, because all ranks have left."""
         self._over.set()
         self._thread.join()
 
-    def end(self, **what: Any) -> Never:
-        """Raise the alarm, leave the exit report and end this process; `what` are fields of `ExitReport`."""
-        if self._placement.launcher != "fork":  # else it is said by the parent
-            told = next((text for text in what.values() if text), "another rank has ended")
-            print(f"thinwire: {self._placement.describe()}: {told}", file=sys.stderr)
-        # Of two threads that come here the second waits until the first has ended the process.
+    def end(self, **fields: Any) -> Never:
+        """Raise the alarm, write the exit report and end this process; `fields` are those of `ExitReport`."""
+        if self._placement.launcher != "fork":  # otherwise the parent prints it
+            cause = next((text for text in fields.values() if text), "another rank has ended")
+            print(f"thinwire: {self._placement.describe()}: {cause}", file=sys.stderr)
+        # If two threads come here, the second one waits until the first has ended the process.
         self._ending.acquire()
-        self.report(**what)
+        self.report(**fields)
         with suppress(OSError), self._log.open("a") as log:
             log.write(f"stacks of {self._placement.describe()}:\n{_stacks()}")
         with suppress(RuntimeError):
@@ -112,7 +112,7 @@ class Heartbeat:
         self._wait_for_the_others()
         os._exit(CANNOT_GO_ON)
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         number, unanswered = 0, False
         while True:
             number += 1
@@ -122,7 +122,7 @@ class Heartbeat:
             except RuntimeError:
                 if self._leaving.is_set():
                     return
-                # Who was stopped for long finds that its call has run out of time, and asks once more.
+                # If this process was stopped, its call has timed out for that alone: it asks once more.
                 late = time.monotonic() - began >= self._silent_seconds
                 if unanswered or not late:
                     self.end(lost=f"rank 0 on {self._placement.host} does not answer any more")
@@ -135,7 +135,7 @@ class Heartbeat:
                 return
 
     def _beat(self, number: int) -> dict[str, str] | None:
-        """Tell that this rank lives; gives why the run must be ended, as fields of a report, or None.
+        """Send a beat; gives why the run must be ended, as fields of an exit report, or None.
 
         Raises:
             RuntimeError: the store does not answer.
@@ -144,19 +144,20 @@ class Heartbeat:
         self._store.set(_key(own.rank), json.dumps(own))
         if self._store.check([ALARM]):
             return {}
-        return (self._hang_detector.check(self._heard(), time.monotonic()) if own.rank == 0 else {}) or None
+        ended = self._hang_detector.check(self._last_beats(), time.monotonic()) if own.rank == 0 else {}
+        return ended or None
 
-    def _heard(self) -> list[Beat]:
-        """The last beat of every rank; of one that has not beaten yet, none."""
+    def _last_beats(self) -> list[Beat]:
+        """The last beat of every rank; number 0 for a rank that has sent none."""
         beats = []
         for rank in range(self._placement.workers):
             there = self._store.check([_key(rank)])
-            said = json.loads(self._store.get(_key(rank))) if there else (rank, "its node", 0, 0, "begins")
-            beats.append(Beat(*said))
+            beat = json.loads(self._store.get(_key(rank))) if there else (rank, "its node", 0, 0, "begins")
+            beats.append(Beat(*beat))
         return beats
 
     def _wait_for_the_others(self) -> None:
-        """Rank 0 keeps the store, and a parent may wait for the reports."""
+        """Wait a while for all reports: rank 0 keeps the store, and a parent may need them."""
         deadline = time.monotonic() + GRACE_SECONDS
         while time.monotonic() < deadline:
             if all(map(exit_report.is_left, self._recorders)):
@@ -169,7 +170,7 @@ def _key(rank: int) -> str:
 
 
 def _stacks() -> str:
-    """What all threads of this process are at."""
+    """The stacks of all threads of this process."""
     with tempfile.TemporaryFile("w+") as file:
         faulthandler.dump_traceback(file, all_threads=True)
         file.seek(0)

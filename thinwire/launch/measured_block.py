@@ -1,8 +1,8 @@
-"""A block: the runs of all methods in one cell of the grid, one after the other in one allocation.
+"""Trains a block: the runs that differ only in their method, one after the other in one allocation.
 
-So that a method and its baseline are timed on the same machines. Which comes first changes with the
-repetition, so that what drifts (a warm cache, a busy neighbour) favours none. What has finished is kept aside
-and published when all have, so that an interrupted block goes on where it was.
+So a method and its baseline are timed on the same machines. The order changes with the repetition, so that a
+warm cache or a busy neighbour favours no method. The records are published together when all runs have
+finished. An interrupted block resumes with the run that was interrupted.
 """
 
 import os
@@ -27,24 +27,24 @@ _POLL_SECONDS = 10.0
 
 
 def measure(
-    cells: Sequence[Cell], results: Path, train: Callable[[Attempt], int], say: Callable[[str], None]
+    cells: Sequence[Cell], results: Path, train: Callable[[Attempt], int], log: Callable[[str], None]
 ) -> int:
     """Train the cells of a block and publish their records; gives the exit code.
 
     Args:
-        cells: in the order in which they are run.
+        cells: in the order in which they run.
         results: a folder that all ranks see.
-        train: runs an attempt in a process of this machine and gives the exit code.
-        say: takes lines about how it goes.
+        train: runs an attempt in a process on this machine, and gives the exit code.
+        log: is called with lines about the progress.
 
     Raises:
-        UserError: something around a run must be mended; what has finished is kept aside.
+        UserError: a problem outside a run must be fixed; finished runs are kept.
     """
     for cell in cells:
         began = time.monotonic()
         with locked(lock_file(results, cell), f"{cell.suite}/{cell.path}"):
-            code = until_it_ends(cell, results, _starter(cell, results, train), True, say)
-        say(f"{cell.path}: exit code {code} after {time.monotonic() - began:.0f} s")
+            code = until_it_ends(cell, results, _starter(cell, results, train), True, log)
+        log(f"{cell.path}: exit code {code} after {time.monotonic() - began:.0f} s")
         if code > 1:
             _wait_for_a_requeue()
             return code
@@ -54,8 +54,8 @@ def measure(
 
 
 def _starter(cell: Cell, results: Path, train: Callable[[Attempt], int]) -> Start:
-    """What starts the processes of a cell: on all nodes of a Slurm allocation, or on this machine."""
-    # A job of one task runs this in a step of its own, which leaves no room for another.
+    """Give a function that starts the processes of a cell: on the nodes of a Slurm allocation, or here."""
+    # A job with one task runs this command in a step of its own, which leaves no room for another step.
     if "SLURM_JOB_ID" in os.environ and cell.workers > 1:
         return lambda published: _by_srun(cell, results)
     return fork.starter(cell, results, True, train)
@@ -69,7 +69,7 @@ def _by_srun(cell: Cell, results: Path) -> AttemptEnd:
     command += [sys.executable, "-m", "thinwire", "run", cell.suite, cell.path]
     command += ["--results", str(results), "--fingerprint", cell.fingerprint, "--hold"]
     process = subprocess.Popen(command, start_new_session=True)
-    # Slurm sends its signals to the ranks itself.
+    # Slurm itself sends the signals to the ranks.
     with heeding_stops(lambda number: None):
         code = process.wait()
     reports = exit_report.read(flight_recorder.in_files(folder, cell.workers))
@@ -78,7 +78,7 @@ def _by_srun(cell: Cell, results: Path) -> AttemptEnd:
 
 
 def _wait_for_a_requeue() -> None:
-    """Slurm starts a job that it preempts again only if it is still there at the end of its grace."""
+    """Wait if this job is preempted: Slurm requeues only a job that lasts until the end of its grace time."""
     while _preempted():
         time.sleep(_POLL_SECONDS)
 
@@ -87,5 +87,5 @@ def _preempted() -> bool:
     if "SLURM_JOB_ID" not in os.environ:
         return False
     command = ["scontrol", "show", "job", os.environ["SLURM_JOB_ID"]]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    return re.search(r"\bPreemptTime=\d", said) is not None
+    output = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    return re.search(r"\bPreemptTime=\d", output) is not None

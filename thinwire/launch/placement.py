@@ -1,4 +1,4 @@
-"""Which rank this process is, from the variables of who started it: srun or torchrun."""
+"""Finds out which rank this process is, from the environment variables of srun or torchrun."""
 
 import os
 import re
@@ -11,15 +11,15 @@ from thinwire.cluster import Cluster
 from thinwire.errors import UserError
 from thinwire.transport.rendezvous import Placement
 
-# Ports for the ranks of a Slurm step to meet at, unless MASTER_PORT says another.
+# The ranks of a Slurm step join at one of these ports, unless MASTER_PORT gives another one.
 _FIRST_PORT, _PORTS = 20000, 20000
-# A rank that ends leaves the others so long to notice, and to say what they were doing; then srun ends them.
+# After a rank ends, the others have this time to notice and to write their reports. Then srun ends them.
 _WAIT_SECONDS = 30
-# Where ranks meet that are all on one host.
+# Where ranks join if all of them are on one host.
 _LOOPBACK = "127.0.0.1"
 
 
-# Gives the secret of a run, from its launcher's name for the launch.
+# Gives the secret of a run, from the name that its launcher has for the launch.
 SecretOf = Callable[[str], bytes]
 
 
@@ -27,21 +27,21 @@ def from_environment(secret_of: SecretOf, variables: Mapping[str, str] = os.envi
     """The placement that srun or torchrun gave this process; None if it was started by hand.
 
     Raises:
-        UserError: the variables are there in part, or make no sense.
+        UserError: variables are missing or make no sense.
     """
     if "TORCHELASTIC_RUN_ID" in variables or {"RANK", "WORLD_SIZE"} <= set(variables):
         return _torchrun(secret_of, variables)
-    # In the batch script itself there is no step, and one task may start its ranks by itself.
+    # The batch script itself runs in no step. A step of one task starts its ranks itself.
     if "SLURM_STEP_ID" in variables and _number(variables, "SLURM_STEP_NUM_TASKS", "srun") > 1:
         return _slurm(secret_of, variables)
     return None
 
 
 def require_match(cluster: Cluster, ranks: int, launcher: str) -> None:
-    """As many ranks were started as the cell has workers.
+    """Require that as many ranks were started as the cell has workers.
 
     Raises:
-        UserError: with the command that would start them.
+        UserError: the numbers differ; the message has the right command.
     """
     if ranks != cluster.workers:
         command = " ".join(srun(cluster.workers, cluster.nodes))
@@ -52,7 +52,7 @@ def require_match(cluster: Cluster, ranks: int, launcher: str) -> None:
 
 
 def srun(workers: int, nodes: int) -> list[str]:
-    """The command that starts a rank for each worker, those of a node side by side."""
+    """The command that starts a rank for each worker, with consecutive ranks on each node."""
     return [
         "srun",
         f"--nodes={nodes}",
@@ -65,17 +65,21 @@ def srun(workers: int, nodes: int) -> list[str]:
 
 
 def require_places(cluster: Cluster, nodes: list[str]) -> None:
-    """The ranks sit on the nodes as the cell describes them, from the name of each rank's node.
+    """Require that the ranks are distributed over the nodes as the cell describes it.
+
+    Args:
+        cluster: that the cell describes.
+        nodes: the name of each rank's node.
 
     Raises:
-        UserError: saying where they sit, and how to start them instead.
+        UserError: they are not; the message says where they are, and has the right command.
     """
     described = [cluster.node_of(worker) for worker in range(cluster.workers)]
     if len(set(zip(described, nodes))) != cluster.nodes or len(set(nodes)) != cluster.nodes:
         command = " ".join(srun(cluster.workers, cluster.nodes))
         raise UserError(
             f"the cell describes {cluster.nodes} nodes with {cluster.workers_per_node} workers each, but the "
-            f"ranks sit on {', '.join(nodes)}: {command} thinwire run ..."
+            f"ranks are on {', '.join(nodes)}: {command} thinwire run ..."
         )
 
 
@@ -88,7 +92,7 @@ def _torchrun(secret_of: SecretOf, variables: Mapping[str, str]) -> Placement:
         place=_number(variables, "LOCAL_RANK", "torchrun"),
         node=f"{socket.gethostname()}/{group}",
         host=_LOOPBACK if on_one_host else _text(variables, "MASTER_ADDR", "torchrun"),
-        # torchrun keeps a store of its own at MASTER_PORT.
+        # torchrun has its own store at MASTER_PORT.
         port=_number(variables, "MASTER_PORT", "torchrun") + (launch is not None),
         launcher="torchrun",
         secret=secret_of(f"torchrun {launch}"),
@@ -114,22 +118,22 @@ def _slurm(secret_of: SecretOf, variables: Mapping[str, str]) -> Placement:
 
 
 def first_host(nodes: str) -> str:
-    """The first of a list of hosts as Slurm writes it: `gpu[03-05,9],login` gives `gpu03`."""
+    """The first host of a list in Slurm's notation: `gpu[03-05,9],login` gives `gpu03`."""
     first = re.match(r"([^,\[]+)(?:\[(\w+)[^\]]*\]([^,]*))?", nodes)
     if first is None:
-        raise UserError(f"SLURM_STEP_NODELIST is {nodes!r}, which is no list of hosts")
+        raise UserError(f"SLURM_STEP_NODELIST is {nodes!r}, which is not a list of hosts")
     return "".join(part or "" for part in first.groups())
 
 
 def address_of(node: str) -> str:
-    """Where a node of Slurm's is reached: its name, or what Slurm has where no host is called so."""
+    """The address of a Slurm node: its name, or what Slurm has on record if that name has no address."""
     with suppress(socket.gaierror):
         socket.getaddrinfo(node, None)
         return node
     with suppress(OSError):
         command = ["scontrol", "--oneliner", "show", "node", node]
-        said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-        if known := re.search(r"\bNodeAddr=(\S+)", said):
+        output = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        if known := re.search(r"\bNodeAddr=(\S+)", output):
             return known[1]
     return node
 
@@ -143,5 +147,5 @@ def _text(variables: Mapping[str, str], name: str, launcher: str) -> str:
 def _number(variables: Mapping[str, str], name: str, launcher: str) -> int:
     text = _text(variables, name, launcher)
     if not text.isdecimal():
-        raise UserError(f"{name} is {text!r}, which is no number: start all ranks with one {launcher}")
+        raise UserError(f"{name} is {text!r}, which is not a number: start all ranks with one {launcher}")
     return int(text)

@@ -1,4 +1,4 @@
-"""A preparation in a process of its own, so that its method can end nothing but itself."""
+"""Runs a preparation in a process of its own, so that a method that crashes ends only this process."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def run(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepared:
     """Let the method of a cell prepare, and publish what it made, or that it failed.
 
     Raises:
-        UserError: something around the preparation must be mended; nothing is lost.
+        UserError: a problem outside the preparation must be fixed; nothing is lost.
         Interrupted: a signal asked for a stop.
     """
     made = prepared_folder(results, cell) / PREPARED
@@ -26,9 +26,9 @@ def run(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepared:
         lambda: preparation.prepare(cell, results, checkpoint_every_seconds), lambda: stamp(made) != before
     )
     require_no_trouble(reports)
-    told = diagnose(reports)
-    if told is None:
+    diagnosis = diagnose(reports)
+    if diagnosis is None:
         return prepared.read(made.parent, prepared.identity_of(cell, results))
     if asked_to_stop:
         raise Interrupted(asked_to_stop)
-    return preparation.publish_failure(cell, results, told.reason)
+    return preparation.publish_failure(cell, results, diagnosis.reason)

@@ -1,4 +1,4 @@
-"""One rank of a run, from joining the others to the end."""
+"""Runs one rank, from joining the others to its end."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ from thinwire.transport.connection_errors import ConnectionLost
 from thinwire.transport.processes import Processes
 from thinwire.transport.rendezvous import Placement, Refused, backend_of, join
 
-# How long the ranks have to find each other.
+# How long the ranks may take to join.
 RENDEZVOUS_SECONDS = 60.0
 BAD_INPUT = 2
 
@@ -39,40 +39,42 @@ def run(
     hold: bool,
     train: Callable[[Attempt], int],
 ) -> int:
-    """Join the other ranks, train, and give the exit code; a rank that cannot go on does not return.
+    """Join the other ranks, train, and give the exit code.
+
+    A rank that cannot go on ends its process and does not return.
 
     Args:
         cell: with as many workers as there are ranks.
         results: a folder that all ranks see.
         suite: of the cell.
         placement: which rank this is.
-        recorders: of all ranks; none: they lie in files.
-        began: when its process was started, in seconds of the monotonic clock.
-        hold: whoever has started the ranks holds the cell's lock, and publishes the record.
-        train: runs the attempt and gives the exit code.
+        recorders: of all ranks; empty if they are in files.
+        began: when the launch began, in seconds of the monotonic clock.
+        hold: the caller that started the ranks holds the lock of the cell, and publishes the record.
+        train: runs the attempt, and gives the exit code.
 
     Raises:
-        UserError: something can be mended; where it is known to all ranks only the first one raises it.
-        Interrupted: in the first rank; all have saved their states.
+        UserError: a problem must be fixed; if all ranks know of it, only the first one raises it.
+        Interrupted: in the first rank, after a signal asked for a stop; all ranks have saved their states.
     """
     cluster = Cluster(cell.workers, cell.nodes)
     require_match(cluster, placement.workers, placement.launcher)
     with ExitStack() as held:
         try:
-            heartbeat = _meet(cell, results, suite, placement, recorders, hold, held)
+            heartbeat = _join(cell, results, suite, placement, recorders, hold, held)
         except Refused:
             if placement.rank == 0:
                 raise
             return BAD_INPUT
         attempt = None
-        alike = False  # would an error now be raised in all ranks?
+        common = False  # would all ranks raise the same error now?
         try:
             heartbeat.phase("opens its channels")
             device = device_of(cell, placement.place)
             backend = backend_of(device, cell.backend)
             transport = Processes(cluster, device, backend, heartbeat.doing, heartbeat.called)
             transport.nodes = transport.share([placement.node])
-            alike = True
+            common = True
             if placement.launcher != "fork":
                 require_places(cluster, transport.nodes)
             heartbeat.phase(RUNNING)
@@ -86,7 +88,7 @@ def run(
                 raise
             return 128 + error.number
         except UserError as error:
-            if not (error.known_to_all or (alike and attempt is None)):
+            if not (error.known_to_all or (common and attempt is None)):
                 heartbeat.end(trouble=str(error))
             heartbeat.report(trouble=str(error))
             _leave(heartbeat, transport.part)
@@ -94,7 +96,7 @@ def run(
                 raise
             return BAD_INPUT
         except ConnectionLost as error:
-            # A failure that the others could not be told; one that all know has its record.
+            # A failure that the others could not be informed of. One that all know of has its record.
             own = attempt.outcome if attempt is not None and attempt.failed else None
             heartbeat.end(outcome=own, lost=str(error))
         except KeyboardInterrupt:
@@ -105,7 +107,7 @@ def run(
         return code
 
 
-def _meet(
+def _join(
     cell: Cell,
     results: Path,
     suite: Suite,
@@ -114,11 +116,13 @@ def _meet(
     hold: bool,
     held: ExitStack,
 ) -> Heartbeat:
-    """Join the other ranks and begin its heartbeat; who started them, or rank 0, locks the cell before that.
+    """Join the other ranks, and begin the heartbeat of this one.
+
+    Before that the cell is locked: by the process that started the ranks, or else by rank 0.
 
     Raises:
-        Refused: in all ranks, as rank 0 may not begin.
-        UserError: this rank cannot find the others.
+        Refused: in all ranks, because rank 0 must not begin.
+        UserError: this rank could not join the others.
     """
     partial, refusal = partial_folder(results, cell), None
     folder = partial / record.EXIT_REPORTS
@@ -141,16 +145,16 @@ def _meet(
         raise
     except UserError as error:
         if own:
-            # Unless this machine is short of something, another rank may have been lost.
+            # Either this machine lacks a resource, or another rank may have been lost.
             field = "trouble" if isinstance(error, ResourceError) else "lost"
             about = ExitReport(rank=placement.rank, host=placement.node)
             exit_report.write(own[placement.rank], about.model_copy(update={field: str(error)}))
         raise
 
 
-def _leave(heartbeat: Heartbeat, part: Callable[[], None]) -> None:
-    """Leave, all ranks together. Of one that is lost from now on nothing is missing."""
+def _leave(heartbeat: Heartbeat, leave_group: Callable[[], None]) -> None:
+    """Leave together with all other ranks. The result is complete, even if a rank is lost from now on."""
     heartbeat.leave()
     with suppress(ConnectionLost):
-        part()
+        leave_group()
     heartbeat.over()

@@ -1,7 +1,7 @@
-"""A run is started, again if processes are lost, until it has a record or cannot have one now.
+"""Starts a run, and starts it again if processes are lost, until it has a record or cannot have one now.
 
-What counts as a result is decided here, from two things only: the record that a run has published, and the
-reports of its processes. Exit codes are not trusted: code of a plug-in can end a process with any of them.
+What counts as a result is decided here, from the published record and the exit reports of the processes. Exit
+codes are not trusted: a plug-in can end its process with any of them.
 """
 
 import functools
@@ -21,7 +21,7 @@ from thinwire.record import Record
 from thinwire.train.paths import data_folder, partial_folder, record_folder
 from thinwire.train.record_check import is_there, record_of
 
-# A run whose processes were lost is started again, from its last checkpoint, before it counts as failed.
+# A run that loses processes resumes from its last checkpoint. After so many attempts it has failed.
 ATTEMPTS = 3
 
 
@@ -29,31 +29,34 @@ class AttemptEnd(NamedTuple):
     """How all processes of one attempt have ended."""
 
     reports: Sequence[ExitReport]
-    asked_to_stop: int = 0  # the signal that has asked the starter itself
-    command: str = ""  # how the command ended that has started the processes, if there was one
+    asked_to_stop: int = 0  # the signal that asked the parent of these processes to stop, or 0
+    command: str = ""  # how the command that started the processes ended, if there was one
 
 
-# Starts the processes of a run and waits for them; what it is given says whether the run has its record.
+# Starts the processes of a run and waits for them. Its argument says whether the run has its record.
 Start = Callable[[Callable[[], bool]], AttemptEnd]
 
 
-def until_it_ends(cell: Cell, results: Path, start: Start, hold: bool, say: Callable[[str], None]) -> int:
-    """Run a cell, whose lock the caller holds; gives the exit code: 0, 1 if it failed, or 128 + a signal.
+def until_it_ends(cell: Cell, results: Path, start: Start, hold: bool, log: Callable[[str], None]) -> int:
+    """Run a cell until it has a result; the caller holds its lock.
 
     Args:
-        cell: what is run.
+        cell: to run.
         results: a folder that all processes see.
         start: starts its processes.
-        hold: leave the finished record aside.
-        say: takes lines about how it goes.
+        hold: leave the finished record unpublished, for the caller.
+        log: is called with lines about the progress.
+
+    Returns:
+        The exit code: 0, 1 if the run failed, or 128 + the number of the signal that stopped it.
 
     Raises:
-        UserError: something around the run must be mended; nothing is published, and nothing is lost.
+        UserError: a problem outside the run must be fixed; nothing is published, and nothing is lost.
     """
     partial, target = partial_folder(results, cell), record_folder(results, cell)
     made = (partial if hold else target) / record.RUN
     if finished(cell, results):
-        say(f"{cell.path}: finished before")
+        log(f"{cell.path}: finished before")
         if not hold:
             record.put_in_place(partial, target)
         return int(record.read(made).status == "failed")
@@ -63,30 +66,30 @@ def until_it_ends(cell: Cell, results: Path, start: Start, hold: bool, say: Call
             (partial / record.RUN).unlink(missing_ok=True)
         published = functools.partial(_is_replaced, made, stamp(made))
         reports, asked_to_stop, command = start(published)
-        if (finished_now := _take_up(cell, results, published(), hold)) is not None:
-            return int(finished_now.status == "failed")
+        if (new_record := _collect_record(cell, results, published(), hold)) is not None:
+            return int(new_record.status == "failed")
         require_no_trouble(reports)
-        told = diagnose(reports)
-        if told is None or told.lost:
+        diagnosis = diagnose(reports)
+        if diagnosis is None or diagnosis.lost:
             asked = asked_to_stop or next((r.interrupted for r in reports if r.interrupted), 0)
             if asked:
-                say(f"interrupted by {Signals(asked).name}; the next `thinwire run` goes on from here")
+                log(f"interrupted by {Signals(asked).name}; the next `thinwire run` goes on from here")
                 return 128 + asked
-        if told is None:
-            raise ResourceError(f"no process of {cell.path} came up{command}: see what stands above")
-        if told.lost and attempt < ATTEMPTS:
-            say(f"{cell.path}: {told.reason}: attempt {attempt + 1} of {ATTEMPTS}")
+        if diagnosis is None:
+            raise ResourceError(f"no process of {cell.path} came up{command}: see the output above")
+        if diagnosis.lost and attempt < ATTEMPTS:
+            log(f"{cell.path}: {diagnosis.reason}: attempt {attempt + 1} of {ATTEMPTS}")
             continue
         if all(report.phase != RUNNING for report in reports):
-            raise ResourceError(f"{cell.path} could not begin: {told.reason}")
-        failure_record.publish(cell, results, told.status, told.reason, hold)
-        say(f"{told.status}: {told.reason}\n{target}")
+            raise ResourceError(f"{cell.path} could not begin: {diagnosis.reason}")
+        failure_record.publish(cell, results, diagnosis.status, diagnosis.reason, hold)
+        log(f"{diagnosis.status}: {diagnosis.reason}\n{target}")
         return 1
-    raise AssertionError("the last attempt has an end")
+    raise AssertionError("the last attempt returns or raises")
 
 
 def finished(cell: Cell, results: Path) -> bool:
-    """Is a record aside, whole, that was made with the options, the code and the data of now?"""
+    """Is there an unpublished record, undamaged and made with the present options, code and data?"""
     try:
         made = record_of(partial_folder(results, cell), cell)
         manifest = digests.of_file(data_folder(results, cell.dataset) / MANIFEST)
@@ -96,10 +99,10 @@ def finished(cell: Cell, results: Path) -> bool:
 
 
 def require_no_trouble(reports: Sequence[ExitReport]) -> None:
-    """No process has ended for something around it.
+    """Require that no process has ended because of a problem outside the run.
 
     Raises:
-        UserError: naming the first that has.
+        UserError: with the first such problem.
     """
     for report in reports:
         if report.trouble:
@@ -112,7 +115,7 @@ def _is_replaced(path: Path, before: tuple[int, int] | None) -> bool:
 
 
 def stamp(path: Path) -> tuple[int, int] | None:
-    """Changes when another file takes this place."""
+    """Inode and time of a file, which change when it is replaced; None if there is no file."""
     try:
         about = path.stat()
     except OSError:
@@ -120,8 +123,8 @@ def stamp(path: Path) -> tuple[int, int] | None:
     return about.st_ino, about.st_mtime_ns
 
 
-def _take_up(cell: Cell, results: Path, published: bool, hold: bool) -> Record | None:
-    """The record that this attempt has made; one that lacked only the last rename gets it now."""
+def _collect_record(cell: Cell, results: Path, published: bool, hold: bool) -> Record | None:
+    """The record of this attempt, if it made one; a record that lacked only the last rename gets it now."""
     partial, target = partial_folder(results, cell), record_folder(results, cell)
     if published:
         return record_of(partial if hold else target, cell)

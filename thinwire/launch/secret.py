@@ -1,7 +1,7 @@
-"""The secret by which the ranks of a run know each other where srun or torchrun has started them.
+"""The secret by which the ranks of a run know each other, if srun or torchrun has started them.
 
-They share no parent who could tell them, and a command line is read by everybody. So it comes from a file
-under the results that only the user can read. Whoever comes first makes it; nobody waits for anybody.
+Such ranks have no common parent that could pass it on, and every user can read a command line. So the secret
+comes from a file in the results folder that only the user can read. The first rank to come creates the file.
 """
 
 import hmac
@@ -18,18 +18,18 @@ from thinwire.files import writing
 from thinwire.train.paths import secret_file
 from thinwire.transport import handshake
 
-# The one who made the file has written it within so many seconds.
+# The rank that creates the file writes it within this time.
 _WRITING_SECONDS = 10.0
 _DIGITS = 2 * handshake.BYTES
 
 
 def of_run(results: Path, cell: Cell, launch: str) -> bytes:
-    """Of one launch of a cell: who knows it, knows those of no other.
+    """The secret of one launch of a cell. It does not reveal the secrets of other launches.
 
     Args:
         results: a folder that all ranks see.
-        cell: that is run.
-        launch: the launcher's name for it.
+        cell: to run.
+        launch: the name that the launcher has for it.
 
     Raises:
         UserError: the file cannot be made or read, or others can read it.
@@ -71,5 +71,5 @@ def _read(path: Path) -> bytes:
             if len(text) == _DIGITS:
                 return bytes.fromhex(text)
         if time.monotonic() > deadline:
-            raise UserError(f"{path} is not whole: remove it, and start again")
+            raise UserError(f"{path} is incomplete: remove it, and start again")
         time.sleep(0.05)

@@ -1,1 +1,1 @@
-"""The recipes: optimizers and learning-rate schedules, the same for every method."""
+"""Recipes: optimizers and learning-rate schedules, the same for every method."""

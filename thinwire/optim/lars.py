@@ -3,12 +3,13 @@
     d = ratio (g + weight_decay w), ratio = trust |w| / (|g| + weight_decay |w|), for each tensor
     v <- momentum v + lr d, w <- w - v
 
-Source: You, Gitman & Ginsburg, "Large Batch Training of Convolutional Networks" (arXiv 1708.03888). There the
-learning rate stands inside the momentum, as above; most codes have it outside (v <- momentum v + d,
-w <- w - lr v), which is the same only while the rate does not change.
+Source: You, Gitman & Ginsburg, "Large Batch Training of Convolutional Networks" (arXiv 1708.03888). In the
+paper the learning rate is inside the momentum, as above. Most implementations have it outside (v <- momentum
+v + d, w <- w - lr v). Both are the same only while the rate does not change.
 
-Rules where the paper is silent or codes differ: where |w| or |g| is zero the ratio is 1; tensors with at most
-one dimension (biases, normalisation) take plain SGD steps, without ratio and without weight decay.
+The paper is silent on two points, and implementations differ. Here, if |w| or |g| is zero, the ratio is 1.
+Tensors with at most one dimension (biases, normalisation) take plain SGD steps, without ratio and without
+weight decay.
 """
 
 from typing import Any
@@ -18,7 +19,7 @@ from torch import nn
 
 
 class Lars(torch.optim.Optimizer):
-    """LARS on `params`; its momentum is kept under torch's name, `momentum_buffer`."""
+    """LARS on `params`; the state has the momentum under torch's usual name, `momentum_buffer`."""
 
     def __init__(
         self,
@@ -40,7 +41,7 @@ class Lars(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        """One step with the gradients as they are; `closure` is torch's and not used."""
+        """Take one step with the present gradients; `closure` is part of torch's interface and not used."""
         for group in self.param_groups:
             inside, outside = (group["lr"], 1.0) if group["lr_inside_momentum"] else (1.0, group["lr"])
             for param in group["params"]:
@@ -58,7 +59,7 @@ class Lars(torch.optim.Optimizer):
 def _direction(
     weight: torch.Tensor, gradient: torch.Tensor, weight_decay: float, trust: float
 ) -> torch.Tensor:
-    """The gradient, scaled to the length of the weight where it has more than one dimension."""
+    """Return d of the formula above; for tensors with at most one dimension, the gradient itself."""
     if weight.dim() <= 1:
         return gradient
     weight_norm, gradient_norm = weight.norm(), gradient.norm()

@@ -8,7 +8,10 @@ from thinwire.optim.recipe import Optimizer
 
 
 def make_optimizer(recipe: Optimizer, params: list[nn.Parameter]) -> torch.optim.Optimizer:
-    """SGD and Adam in torch's fused form, or LARS; the training loop sets the learning rate every step."""
+    """Return SGD or Adam in torch's fused form, or LARS.
+
+    The training loop sets the learning rate at every step.
+    """
     if recipe.name == "lars":
         return Lars(
             params,

@@ -1,20 +1,20 @@
-"""How a network is trained, whatever the method; read without torch."""
+"""A recipe: how a network is trained, independently of the method. This module does not import torch."""
 
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-# Far above what anybody trains, so that a slip of the pen is a sentence and not a run without end.
+# Far more than anybody trains: a typing error should give a message and not an endless run.
 MOST_EPOCHS = 1_000_000
 
 
 class Strict(BaseModel):
-    """No unknown keys, no silent conversions."""
+    """Unknown keys are refused, and values are not converted."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
-# Options that belong to some of the optimizers only.
+# Options that only some of the optimizers have.
 _BELONGS = {
     "momentum": ("sgd", "lars"),
     "nesterov": ("sgd",),
@@ -37,22 +37,22 @@ class Optimizer(Strict):
     lr_reference_batch: int | None = Field(
         default=None,
         ge=1,
-        description="images a step, over all workers, for which `lr` holds: it is scaled linearly "
-        "to the batch in use (Goyal et al., 2017); none: `lr` as it is",
+        description="images per step, over all workers, for which `lr` is meant: it is scaled linearly "
+        "to the batch in use (Goyal et al., 2017); none: `lr` is not scaled",
     )
     momentum: float = Field(default=0.9, ge=0, lt=1, description="momentum")
     nesterov: bool = Field(default=False, description="sgd: Nesterov's form of the momentum")
     weight_decay: float = Field(
         default=0.0,
         ge=0,
-        description="L2; sgd, adam: on all parameters, lars: on those with several dimensions",
+        description="L2; sgd, adam: on all parameters; lars: on those with several dimensions",
     )
     trust: float = Field(default=0.001, gt=0, description="lars: trust coefficient of a layer's rate")
     lr_inside_momentum: bool = Field(
-        default=True, description="lars: `lr` stands inside the momentum (You et al.) or outside"
+        default=True, description="lars: true: `lr` inside the momentum (You et al.); false: outside"
     )
-    beta1: float = Field(default=0.9, ge=0, lt=1, description="adam: memory of the mean gradient")
-    beta2: float = Field(default=0.999, ge=0, lt=1, description="adam: memory of the mean square")
+    beta1: float = Field(default=0.9, ge=0, lt=1, description="adam: decay of the mean gradient")
+    beta2: float = Field(default=0.999, ge=0, lt=1, description="adam: decay of the mean square")
 
     @model_validator(mode="after")
     def _belongs_together(self) -> "Optimizer":
@@ -68,7 +68,7 @@ class Schedule(Strict):
     """The learning rate over the run, as a factor of the optimizer's `lr`."""
 
     name: Literal["constant", "cosine", "step", "polynomial", "exponential"] = Field(
-        default="cosine", description="the form after the warm-up"
+        default="cosine", description="the shape after the warm-up"
     )
     warmup_epochs: float = Field(default=0.0, ge=0, description="epochs of linear warm-up, step by step")
     milestones: tuple[Annotated[int, Field(ge=1)], ...] = Field(
@@ -78,10 +78,10 @@ class Schedule(Strict):
         default=0.1,
         gt=0,
         lt=1,
-        description="step: what each drop leaves; exponential: what each epoch leaves",
+        description="step: factor at each milestone; exponential: factor after each epoch",
     )
     power: float = Field(
-        default=2.0, gt=0, description="polynomial: the share of the run that is left, to this power"
+        default=2.0, gt=0, description="polynomial: power of the share of the run that is left"
     )
 
     @model_validator(mode="after")
@@ -99,32 +99,32 @@ class Schedule(Strict):
 
 
 class Recipe(Strict):
-    """How long, on what batches, with which optimizer and schedule."""
+    """Epochs, batches, optimizer and schedule."""
 
     epochs: int = Field(ge=1, le=MOST_EPOCHS, description="passes over the training set")
-    batch: int = Field(ge=1, description="images a step")
+    batch: int = Field(ge=1, description="images per step")
     batch_per: Literal["worker", "run"] = Field(
         description="`worker`: each worker takes `batch` images (weak scaling); `run`: all workers "
-        "together do (strong scaling). Two different experiments: they never share a table"
+        "together do (strong scaling). These are different experiments and never share a table"
     )
     mixup: float = Field(
         default=0.0,
         ge=0,
-        description="pairs of images are mixed, in shares from Beta(mixup, mixup) (Zhang et al., "
-        "arXiv 1710.09412); 0: not",
+        description="pairs of images are mixed, with shares from Beta(mixup, mixup) (Zhang et al., "
+        "arXiv 1710.09412); 0: no mixup",
     )
-    augment: bool = Field(default=True, description="false: without the data set's crops and flips")
+    augment: bool = Field(default=True, description="apply the data set's crops and flips")
     reading: Literal["random", "contiguous"] = Field(
         default="random",
-        description="random: one permutation of all images; contiguous: each worker takes a range of the "
-        "file in the order in which chunks of it would be read, the ranges rotate by epoch (HSGD's input)",
+        description="random: one permutation of all images; contiguous: each worker takes one range of the "
+        "file in the order of a reader of chunks, and the ranges rotate by epoch (HSGD's input)",
     )
     optimizer: Optimizer = Field(description="the optimizer that every method starts from")
     schedule: Schedule = Field(default=Schedule(), description="the learning rate over the run")
     evaluate_every_epochs: int = Field(
         default=1,
         ge=1,
-        description="epochs between two evaluations; the end of the run is one always",
+        description="epochs between two evaluations; the end of the run is always evaluated",
     )
 
     @model_validator(mode="after")
@@ -136,10 +136,10 @@ class Recipe(Strict):
         return self
 
     def batch_per_worker(self, workers: int) -> int:
-        """Images a worker takes a step.
+        """Return how many images a worker processes in each step.
 
         Raises:
-            ValueError: a batch for the whole run cannot be shared evenly.
+            ValueError: the batch of the whole run cannot be divided evenly among the workers.
         """
         if self.batch_per == "worker":
             return self.batch

@@ -6,7 +6,7 @@ from thinwire.optim.recipe import Recipe
 
 
 def learning_rate(recipe: Recipe, workers: int, step: int, steps_per_epoch: int) -> float:
-    """The learning rate of step `step` (counted from 0); above 0 at every step of the run."""
+    """Return the learning rate of step `step` (counted from 0); it is above 0 at every step of the run."""
     optimizer, schedule = recipe.optimizer, recipe.schedule
     peak = optimizer.lr
     if optimizer.lr_reference_batch:

@@ -1,1 +1,1 @@
-"""Every byte is metered here: what was handed over, what that is on the wire, what crossed nodes."""
+"""Metering of every byte: what a worker handed over, what that is on the wire, what crossed nodes."""

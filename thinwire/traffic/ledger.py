@@ -1,20 +1,23 @@
-"""The ledgers of one worker, never mixed: payload, wire, between nodes.
+"""The ledger of one worker: how many bytes it has sent and received.
 
-Payload is what the worker encodes (push) and what it decodes (pull), once, by kind. Wire is what the
-collective's algorithm makes of that on the worker's link. Between nodes is the part of what it sent that
-went to another node. All in bytes.
+The ledger counts three quantities separately, in bytes:
+
+- *Payload* is what the worker encodes (push) and decodes (pull), counted once, by kind.
+- *Wire* is what the algorithm of the collective sends and receives on the worker's link for that.
+- *Between nodes* is the part of the sent wire bytes that went to another node.
 """
 
 from dataclasses import astuple, dataclass
 
 from thinwire.traffic.wire_bytes import Wire
 
+# What a tensor contains; each kind has rows of its own in the ledgers.
 KINDS = ("values", "indices", "scales", "sizes", "weights", "buffers", "control")
 
 
 @dataclass(slots=True)
 class Bytes:
-    """Totals of one (channel, verb, kind), in bytes but for `messages`."""
+    """Totals of one (channel, verb, kind): all in bytes, except `messages`, which is a count."""
 
     messages: int = 0
     payload_push: int = 0
@@ -25,13 +28,22 @@ class Bytes:
 
 
 class Ledger:
-    """Everything that one worker has sent and received so far."""
+    """Everything that one worker has sent and received so far, by (channel, verb, kind)."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str, str], Bytes] = {}
 
     def add(self, channel: str, verb: str, kind: str, push: int, pull: int, wire: Wire) -> None:
-        """Enter one kind of payload of one message."""
+        """Enter the tensor of one kind in one message.
+
+        Args:
+            channel: the name of the channel.
+            verb: the verb of the call; a `push_pull` is entered as `push` and `pull`.
+            kind: one of `KINDS`.
+            push: bytes that the worker encoded.
+            pull: bytes that the worker decoded.
+            wire: bytes on the worker's link.
+        """
         row = self.rows.get((channel, verb, kind))
         if row is None:
             row = self.rows[(channel, verb, kind)] = Bytes()
@@ -43,14 +55,16 @@ class Ledger:
         row.between_nodes += wire.between_nodes
 
     def total(self) -> Bytes:
-        """The sum over channels, verbs and kinds."""
+        """Return the sum over channels, verbs and kinds."""
         rows = [astuple(row) for row in self.rows.values()]
         return Bytes(*(sum(column) for column in zip(*rows))) if rows else Bytes()
 
     def state(self) -> dict[str, list[int]]:
+        """Return all rows for a checkpoint."""
         return {"/".join(key): list(astuple(row)) for key, row in self.rows.items()}
 
     def load(self, state: dict[str, list[int]]) -> None:
+        """Restore what `state` returned."""
         self.rows = {}
         for key, row in state.items():
             channel, verb, kind = key.split("/")

@@ -1,8 +1,9 @@
-"""What one worker hands to another: tensors by kind, flat.
+"""Payloads: what one worker hands to another, as flat tensors by kind.
 
-The shape of a tensor, its class, or an attribute of it would tell the other end something that nobody counts.
-So tensors of a payload have one dimension, and arrive as new plain tensors: their elements are all that they
-bring. The other end knows kinds, order and types beforehand, and sizes too unless these travel (`ragged`).
+The shape of a tensor, its class and its attributes carry information that no ledger counts. So the tensors of
+a payload have one dimension, and they arrive as new plain tensors: nothing but their elements is transmitted.
+The receiver must know the kinds, their order and their types beforehand. It must also know the sizes, unless
+the payload is declared `ragged`; then the sizes travel too, and are counted.
 """
 
 import torch
@@ -11,9 +12,10 @@ from torch import Tensor, nn
 from thinwire.errors import MethodError
 from thinwire.traffic.ledger import KINDS
 
-# What a worker encodes: tensors by kind (see traffic.ledger.KINDS). Any of them may be empty.
+# Tensors of one dimension by kind (see thinwire.traffic.ledger.KINDS). Any of them may be empty.
 Payload = dict[str, Tensor]
 
+# The types that can be sent.
 DTYPES = (
     torch.float32,
     torch.float64,
@@ -31,10 +33,10 @@ _KIND = {kind: kind for kind in KINDS}
 
 
 def known(kind: str, where: str) -> str:
-    """The kind, as the ledgers write it.
+    """Check a kind and return it as the ledgers write it.
 
     Raises:
-        MethodError: the ledgers do not know it.
+        MethodError: the ledgers do not know this kind.
     """
     if kind not in _KIND:
         raise MethodError(
@@ -44,10 +46,10 @@ def known(kind: str, where: str) -> str:
 
 
 def plain(tensors: list[Tensor], where: str) -> list[Tensor]:
-    """The tensors, which are of no subclass: its code would see what others hand over.
+    """Check that the tensors are of no subclass, whose code could see what other workers hand over.
 
     Raises:
-        MethodError: one of them is.
+        MethodError: one of them is of a subclass.
     """
     for tensor in tensors:
         if type(tensor) not in _PLAIN:
@@ -56,10 +58,10 @@ def plain(tensors: list[Tensor], where: str) -> list[Tensor]:
 
 
 def flat(payload: Payload, where: str) -> Payload:
-    """The payload, which has tensors of one dimension by kind, and nothing besides.
+    """Check that a payload consists of plain dense tensors of one dimension, by known kinds, and return it.
 
     Raises:
-        MethodError: it has other things.
+        MethodError: it does not.
     """
     plain(list(payload.values()), where)
     for kind, tensor in payload.items():
@@ -83,17 +85,17 @@ def flat(payload: Payload, where: str) -> Payload:
 
 
 def copy(payload: Payload) -> Payload:
-    """The payload as it arrives: new tensors with the elements of the old ones, and nothing besides."""
+    """Return the payload as it arrives: new tensors with the same elements, and nothing else."""
     return {kind: _copy(tensor) for kind, tensor in payload.items()}
 
 
 def _copy(tensor: Tensor) -> Tensor:
-    # Not clone(): a single element would keep the stride that it had among others.
+    # Not clone(): a tensor of one element would keep its old stride, which is information.
     return torch.empty(len(tensor), dtype=tensor.dtype, device=tensor.device).copy_(tensor.detach())
 
 
 def describe(payload: Payload, ragged: bool) -> list[str]:
-    """What the other end knows of a payload, in words: kinds in their order, types and, if known, sizes."""
+    """Describe what the receiver knows of a payload: kinds in their order, types, and sizes if not ragged."""
     return [
         f"{kind} {str(tensor.dtype).removeprefix('torch.')}[{'' if ragged else len(tensor)}]"
         for kind, tensor in payload.items()

@@ -1,11 +1,11 @@
-"""What a collective's algorithm puts on one worker's link, in bytes, exact to the byte.
+"""Bytes that the algorithm of a collective sends and receives on one worker's link, exact to the byte.
 
-Bandwidth-optimal algorithms, in the convention of NVIDIA's nccl-tests (doc/PERFORMANCE.md): a ring for
-all-reduce and all-gather, a chain for broadcast, direct links to a parameter server. The sums over all
-workers are exact: what one sends, another receives.
+The algorithms are bandwidth-optimal, in the convention of NVIDIA's nccl-tests (doc/PERFORMANCE.md). They are
+a ring for all-reduce and all-gather, a chain for broadcast, and direct links to a parameter server. The sums
+over all workers are exact: what one worker sends, another one receives.
 
-`nodes` gives the node of each member of the group, in the group's order; members on one node stand
-together, so a ring crosses from node to node as rarely as it can.
+`nodes` gives the node of each member of the group, in the order of the ranks. Members on the same node are
+neighbours in that order, so a ring crosses between nodes as rarely as possible.
 """
 
 from collections.abc import Sequence
@@ -22,16 +22,17 @@ class Wire(NamedTuple):
 
 
 def _chunk(nbytes: int, size: int, index: int) -> int:
-    """Bytes of chunk `index` when a buffer is cut into `size` chunks as evenly as bytes allow."""
+    """Return the bytes of chunk `index` if a buffer is divided as evenly as possible into `size` chunks."""
     index %= size
     return nbytes * (index + 1) // size - nbytes * index // size
 
 
 @lru_cache(maxsize=4096)
 def all_reduce(rank: int, nodes: tuple[int, ...], nbytes: int) -> Wire:
-    """Ring all-reduce of a buffer of `nbytes`: 2 (n-1)/n of it in each direction.
+    """Ring all-reduce of a buffer of `nbytes`: each worker sends and receives 2 (n-1)/n of it.
 
-    Reduce-scatter: rank r passes on every chunk but number r+1. All-gather: every chunk but number r+2.
+    In the reduce-scatter, rank r sends every chunk except number r+1; in the all-gather, every one except
+    r+2.
     """
     size = len(nodes)
     if size == 1:
@@ -42,7 +43,7 @@ def all_reduce(rank: int, nodes: tuple[int, ...], nbytes: int) -> Wire:
 
 
 def all_gather(rank: int, nodes: Sequence[int], nbytes: Sequence[int]) -> Wire:
-    """Ring all-gather of `nbytes[r]` from every rank r: each worker receives what the others gave."""
+    """Ring all-gather of `nbytes[r]` from every rank r: each worker receives the data of all others."""
     size = len(nodes)
     if size == 1:
         return Wire(0, 0, 0)
@@ -54,13 +55,13 @@ def all_gather(rank: int, nodes: Sequence[int], nbytes: Sequence[int]) -> Wire:
 
 @lru_cache(maxsize=4096)
 def broadcast(rank: int, nodes: tuple[int, ...], nbytes: int, source: int) -> Wire:
-    """Pipelined chain from `source`: each worker receives the buffer once, all but the last pass it on.
+    """Pipelined chain from `source`: each worker receives the buffer once, and all but the last send it on.
 
-    The source's node comes first and the others after it, so the chain crosses to each of them once.
+    The node of the source comes first. The chain enters each of the other nodes once.
     """
     size = len(nodes)
-    turned = [(source + i) % size for i in range(size)]
-    chain = sorted(turned, key=lambda member: (nodes[member] - nodes[source]) % (max(nodes) + 1))
+    rotated = [(source + i) % size for i in range(size)]
+    chain = sorted(rotated, key=lambda member: (nodes[member] - nodes[source]) % (max(nodes) + 1))
     place = chain.index(rank)
     last = place == size - 1
     return Wire(
@@ -71,9 +72,9 @@ def broadcast(rank: int, nodes: tuple[int, ...], nbytes: int, source: int) -> Wi
 
 
 def push(rank: int, nodes: Sequence[int], nbytes: Sequence[int], server: int) -> Wire:
-    """Every rank r pushes `nbytes[r]` to the server, which lives on worker `server`.
+    """Every rank r pushes `nbytes[r]` to the server, which lives on the worker with rank `server`.
 
-    What the server's own worker pushes stays inside it, but everybody else's push arrives on its link.
+    The push of the server's own worker stays local. All other pushes arrive on that worker's link.
     """
     if rank == server:
         return Wire(0, sum(nbytes) - nbytes[server], 0)
@@ -81,7 +82,7 @@ def push(rank: int, nodes: Sequence[int], nbytes: Sequence[int], server: int) ->
 
 
 def pull(rank: int, nodes: Sequence[int], nbytes: int, server: int) -> Wire:
-    """The server on worker `server` answers `nbytes` to every worker; its own answer stays inside it."""
+    """The server on rank `server` answers `nbytes` to every worker; that to its own worker stays local."""
     if rank == server:
         away = sum(node != nodes[server] for node in nodes)
         return Wire(nbytes * (len(nodes) - 1), 0, nbytes * away)
@@ -89,10 +90,10 @@ def pull(rank: int, nodes: Sequence[int], nbytes: int, server: int) -> Wire:
 
 
 def send(here: int, there: int, nbytes: int) -> Wire:
-    """One message from a worker on node `here` to another worker on node `there`, as the sender sees it."""
+    """One message from a worker on node `here` to another worker on node `there`: the sender's bytes."""
     return Wire(nbytes, 0, nbytes if here != there else 0)
 
 
 def receive(nbytes: int) -> Wire:
-    """One message, as the receiver sees it."""
+    """One message: the receiver's bytes."""
     return Wire(0, nbytes, 0)

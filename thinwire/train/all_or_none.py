@@ -1,4 +1,4 @@
-"""Steps that each process of a run does by itself: an error of one of them is raised in all."""
+"""Work that each process of a run does by itself: an error in one process is raised in all of them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,18 +12,18 @@ _ERRORS = {error.__name__: error for error in (CannotWrite, MethodError, PluginE
 
 @contextmanager
 def all_or_none(transport: Transport) -> Iterator[None]:
-    """Around what each process does by itself; all processes enter it together.
+    """Wrap work that each process does by itself; all processes enter it together.
 
     Raises:
-        UserError: in all processes, and marked as `known_to_all`; of another process it names the rank.
+        UserError: in all processes, marked as `known_to_all`; an error of another process names its rank.
     """
     error = None
     try:
         yield
     except UserError as own:
         error = own
-    about = None if error is None else [type(error).__name__, str(error)]
-    errors = transport.share([about for _ in transport.ranks])
+    summary = None if error is None else [type(error).__name__, str(error)]
+    errors = transport.share([summary for _ in transport.ranks])
     if error is None:
         first = next(((rank, each) for rank, each in enumerate(errors) if each is not None), None)
         if first is None:

@@ -1,4 +1,4 @@
-"""The task that a cell describes, with its data in memory, and the device of a worker."""
+"""Builds the task of a cell, and chooses the device of a worker."""
 
 import socket
 from dataclasses import replace
@@ -25,7 +25,7 @@ def task_of(cell: Cell, results: Path, device: torch.device) -> Task:
 
     Raises:
         PluginError: the model's module cannot be used.
-        UserError: the data are not there, or not sound.
+        UserError: the data are missing or damaged.
     """
     dataset = plugins.get("dataset", cell.data.use).load()
     data = arrays.load(data_folder(results, cell.dataset), dataset(resolve(dataset, cell.data.options)))
@@ -43,24 +43,28 @@ def task_of(cell: Cell, results: Path, device: torch.device) -> Task:
     )
 
 
-def device_of(cell: Cell, place: int = 0) -> torch.device:
-    """The device of a cell's worker; of one with a process of its own, by its place on its node.
+def device_of(cell: Cell, local_rank: int = 0) -> torch.device:
+    """The device of one worker of a cell.
+
+    Args:
+        cell: of the worker.
+        local_rank: the number of the worker on its node, if it has a process of its own.
 
     Raises:
-        UserError: it asks for a GPU, and torch finds none.
+        UserError: the cell asks for a GPU that this machine does not have.
     """
     if cell.device == "cuda" and not torch.cuda.is_available():
         raise UserError(
-            "the suite asks for a GPU (device: cuda) and torch finds none here: set device: cpu, or run "
-            "it where there is one"
+            "the suite asks for a GPU (device: cuda), but torch finds none here: set device: cpu, or "
+            "use a machine with a GPU"
         )
     if cell.device == "cpu" or cell.transport == "inprocess":
         return torch.device(cell.device)
-    there = torch.cuda.device_count()
-    # Slurm may show each rank its own GPU only.
-    if there > 1 and place >= there:
+    gpus = torch.cuda.device_count()
+    # Slurm may show each rank only its own GPU.
+    if gpus > 1 and local_rank >= gpus:
         raise UserError(
-            f"worker {place} of {socket.gethostname()} wants a GPU of its own, and there are {there}: start "
-            f"{there} workers a node"
+            f"worker {local_rank} of {socket.gethostname()} needs a GPU of its own, but there are "
+            f"{gpus}: start {gpus} workers on each node"
         )
-    return torch.device("cuda", place if there > 1 else 0)
+    return torch.device("cuda", local_rank if gpus > 1 else 0)

@@ -1,4 +1,4 @@
-"""The same bits every time."""
+"""Makes computations reproducible to the bit."""
 
 import os
 
@@ -6,10 +6,10 @@ import torch
 
 
 def deterministic(device: torch.device) -> None:
-    """One thread and deterministic kernels, for the rest of this process."""
+    """Use one thread and deterministic kernels for the rest of this process."""
     if device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.backends.cudnn.benchmark = False
     torch.set_num_threads(1)
-    # What use_deterministic_algorithms(True) does, without the seconds that it takes to import inductor.
+    # Does what use_deterministic_algorithms(True) does, without spending seconds on importing inductor.
     torch.set_deterministic_debug_mode("error")

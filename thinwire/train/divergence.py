@@ -1,4 +1,4 @@
-"""When a run has diverged: a loss or a weight is no longer finite."""
+"""Decides when a run has diverged: as soon as a loss or a weight is not finite."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 class Diverged(Exception):
-    """A loss or a weight is no longer finite. A result, not an error."""
+    """A loss or a weight is not finite. That is a result, not an error."""
 
     def __init__(self, step: int) -> None:
         super().__init__(f"the loss or a weight is not finite after step {step}")
@@ -15,14 +15,14 @@ class Diverged(Exception):
 
 
 def require_finite_losses(steps: Sequence[int], losses: Sequence[Sequence[float]]) -> None:
-    """The losses of all workers are finite numbers.
+    """Require that the losses of all workers are finite.
 
     Args:
         steps: counted from 1.
-        losses: of each step, a loss for each worker.
+        losses: for each step, the loss of each worker.
 
     Raises:
-        Diverged: naming the first step with one that is not.
+        Diverged: a loss is not finite; the error names the first such step.
     """
     for step, row in zip(steps, losses):
         if not all(map(math.isfinite, row)):
@@ -30,10 +30,10 @@ def require_finite_losses(steps: Sequence[int], losses: Sequence[Sequence[float]
 
 
 def require_finite_weights(step: int, weights: Sequence[Tensor]) -> None:
-    """The weights after a step are finite numbers.
+    """Require that the weights after a step are finite.
 
     Raises:
-        Diverged: one of them is not.
+        Diverged: a weight is not finite.
     """
     if not all(bool(weight.isfinite().all()) for weight in weights):
         raise Diverged(step)

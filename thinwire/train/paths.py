@@ -1,4 +1,4 @@
-"""Where things lie under `results/`."""
+"""Where the files of a run are under `results/`."""
 
 from pathlib import Path
 
@@ -16,17 +16,17 @@ def partial_folder(results: Path, cell: Cell) -> Path:
 
 
 def lock_file(results: Path, cell: Cell) -> Path:
-    """Held by the one process that works on a run."""
+    """The lock of a run, held by the one process that works on it."""
     return results / "partial" / cell.suite / f"{cell.path}.lock"
 
 
 def secret_file(results: Path, user: int) -> Path:
-    """From which the ranks of a user's runs know each other; outside everything that is published."""
+    """The secret from which a user's ranks know each other; outside everything that is published."""
     return results / "partial" / f".secret-{user}"
 
 
 def data_folder(results: Path, dataset: str) -> Path:
-    """Where a data set is laid out."""
+    """The folder of a data set, as arrays."""
     return results / "data" / dataset
 
 

@@ -1,6 +1,6 @@
-"""What a method prepares before its runs, once for each model, data set and seed.
+"""Lets a method prepare before its runs, once for each model, data set and seed.
 
-A preparation that fails is published too, with its reason, and the runs that need it fail with that reason.
+A preparation that fails is published too. The runs that need it fail with its reason.
 """
 
 import os
@@ -26,7 +26,7 @@ from thinwire.train.prepared import PROGRESS, Prepared, digests_of, finished, id
 
 
 class _Progress(record.Schema):
-    """`progress.json`, but for the digest of itself."""
+    """The content of `progress.json`, without its own digest."""
 
     identity: dict[str, str]
     cost: record.Cost
@@ -35,11 +35,11 @@ class _Progress(record.Schema):
 def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepared:
     """Let the method of a cell prepare, and publish what it made.
 
-    An interrupted attempt leaves its folder, and the next one finds it as it was, as long as options, data
+    An interrupted attempt leaves its folder behind. The next attempt finds it unchanged, if options, data
     and code are the same.
 
     Raises:
-        UserError: something around the preparation is wrong.
+        UserError: it failed for a reason outside the method, such as a full disk.
     """
     folder = preparing_folder(results, cell)
     with locked(folder.with_name(f"{folder.name}.lock"), f"{cell.suite}/{cell.preparation}"):
@@ -53,11 +53,11 @@ def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepa
             replace(task_of(cell, results, device), recipe=cell.preparer_recipe),
             cell.model.use,
             folder,
-            _take_up(folder, identity),
-            lambda cost: _note(folder, identity, cost),
+            _resume(folder, identity),
+            lambda cost: _write_progress(folder, identity, cost),
             checkpoint_every_seconds,
         )
-        about = {"started": now(), **provenance(device), "sources_sha256": sources(cell)}
+        at_start = {"started": now(), **provenance(device), "sources_sha256": sources(cell)}
         reason = _attempt(cell, job, folder)
         made = Prepared(
             status="done" if reason is None else "failed",
@@ -65,7 +65,7 @@ def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepa
             identity=identity,
             files=digests_of(folder),
             cost=job.cost(),
-            provenance={**about, "ended": now()},
+            provenance={**at_start, "ended": now()},
         )
         if identity_of(cell, results) != identity:
             raise UserError(
@@ -77,7 +77,7 @@ def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepa
 
 
 def _attempt(cell: Cell, job: Job, folder: Path) -> str | None:
-    """Call the method's hook; what goes wrong in it is a reason."""
+    """Call the method's hook `prepare`; gives the reason if it failed, else None."""
     try:
         method = plugins.get("method", cell.method.use).load()
         method.prepare(resolve(method, cell.method.options), job, folder)
@@ -95,13 +95,13 @@ def _attempt(cell: Cell, job: Job, folder: Path) -> str | None:
 
 
 def publish_failure(cell: Cell, results: Path, reason: str) -> Prepared:
-    """Publish that a preparation's process could not publish anything itself."""
+    """Publish the failure of a preparation whose process could not publish anything itself."""
     folder, target = preparing_folder(results, cell), prepared_folder(results, cell)
     with locked(folder.with_name(f"{folder.name}.lock"), f"{cell.suite}/{cell.preparation}"):
         identity = identity_of(cell, results)
         if (made := finished(folder, target, identity)) is not None:
             return made
-        cost = _take_up(folder, identity)
+        cost = _resume(folder, identity)
         made = Prepared(
             status="failed",
             reason=reason,
@@ -114,8 +114,11 @@ def publish_failure(cell: Cell, results: Path, reason: str) -> Prepared:
     return made
 
 
-def _take_up(folder: Path, identity: dict[str, str]) -> record.Cost:
-    """What earlier attempts have cost; what they left is kept only if that is known, and was for the same."""
+def _resume(folder: Path, identity: dict[str, str]) -> record.Cost:
+    """The cost of earlier attempts, whose files are kept if they were made for the same identity.
+
+    Otherwise, or if `progress.json` is not sound, the folder is emptied, and nothing has been spent.
+    """
     path = folder / PROGRESS
     if os.path.lexists(path):
         try:
@@ -130,10 +133,10 @@ def _take_up(folder: Path, identity: dict[str, str]) -> record.Cost:
     with writing(folder):
         folder.mkdir(parents=True)
     nothing = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
-    _note(folder, identity, nothing)
+    _write_progress(folder, identity, nothing)
     return nothing
 
 
-def _note(folder: Path, identity: dict[str, str], cost: record.Cost) -> None:
+def _write_progress(folder: Path, identity: dict[str, str], cost: record.Cost) -> None:
     progress = _Progress(identity=identity, cost=cost)
     digests.write_json(folder / PROGRESS, progress.model_dump(mode="json"))

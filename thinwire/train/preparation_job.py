@@ -48,7 +48,7 @@ class PreparationJob(Job):
     ) -> Training:
         trainer = Trainer(task, method, config)
         if reason := trainer.skip():
-            raise MethodError(f"the run that it prepares from cannot be: {reason}")
+            raise MethodError(f"the run that it prepares from is not possible: {reason}")
         trainer.setup()
         self._trainers.append(trainer)
         saved = checkpoint.latest(checkpoints, warn=print)
@@ -56,7 +56,7 @@ class PreparationJob(Job):
             trainer.load(saved)
         saved_at = time.monotonic()
 
-        def look(trainer: Trainer) -> None:
+        def after_each_step(trainer: Trainer) -> None:
             nonlocal saved_at
             if after_step is not None:
                 after_step(trainer)
@@ -69,17 +69,17 @@ class PreparationJob(Job):
                 self.note()
                 saved_at = time.monotonic()
 
-        trainer.train(after_step=look)
+        trainer.train(after_step=after_each_step)
         return trainer
 
     def note(self) -> None:
         self._note(self.cost())
 
     def cost(self) -> record.Cost:
-        """What earlier attempts and this one have taken.
+        """What earlier attempts and this one have cost.
 
-        Seconds of them all, and the traffic of the runs as means over their workers: a run that was gone on
-        with knows what it sent before the interruption, and what was lost with that counts once.
+        Seconds are summed over the attempts, and traffic over the runs: of each run, the mean over its
+        workers. A run that was resumed knows its traffic until the checkpoint, so repeated steps count once.
         """
         seconds = self._spent.seconds + time.monotonic() - self._began
         sent = [trainer.sent() for trainer in self._trainers]

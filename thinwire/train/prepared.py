@@ -1,4 +1,4 @@
-"""What a method has prepared: a folder with its files, and `prepared.json` about them."""
+"""What a method has prepared: a folder with its files, and `prepared.json`, which lists them."""
 
 import os
 from pathlib import Path
@@ -16,20 +16,20 @@ from thinwire.options import problems
 from thinwire.train.paths import data_folder
 
 PREPARED = "prepared.json"
-# Beside the method's files while it prepares: for what, and what it has cost so far.
+# Stands beside the method's files during the preparation: its identity, and its cost so far.
 PROGRESS = "progress.json"
-# What is needed between the attempts at a preparation, and not afterwards.
+# A folder for files that attempts at a preparation share. It is removed afterwards.
 SCRATCH = "scratch"
 
 
 class Prepared(record.Schema):
-    """`prepared.json`, but for the digest of itself."""
+    """The content of `prepared.json`, without its own digest."""
 
     schema_version: record.Version = record.SCHEMA_VERSION
     status: Literal["done", "failed"]
     reason: str | None = None
     identity: dict[str, str]
-    files: dict[str, str]  # SHA-256 of what the method left, by path
+    files: dict[str, str]  # SHA-256 of the files that the method left, by path
     cost: record.Cost
     provenance: dict[str, Any]
 
@@ -47,8 +47,7 @@ def read(folder: Path, identity: dict[str, str]) -> Prepared:
     """Read a `prepared.json` back.
 
     Raises:
-        UserError: there is none, it is not sound, it was made for something else, or a file is missing, was
-            added or changed.
+        UserError: it is missing, damaged or made for something else; or a file is missing, new or changed.
     """
     path, again = folder / PREPARED, f"delete {folder} and prepare it again"
     if not os.path.lexists(path):
@@ -63,24 +62,24 @@ def read(folder: Path, identity: dict[str, str]) -> Prepared:
         raise UserError(
             f"{path} was prepared for another {' and another '.join(other)}: delete it and prepare it again"
         )
-    there = digests_of(folder)
-    for name in sorted({*there, *made.files}):
-        if there.get(name) != made.files.get(name):
+    found = digests_of(folder)
+    for name in sorted({*found, *made.files}):
+        if found.get(name) != made.files.get(name):
             raise UserError(f"{folder / name} is not what was prepared: {again}")
     return made
 
 
 def finished(folder: Path, target: Path, identity: dict[str, str]) -> Prepared | None:
-    """What is made already: published, or all but published when its process died."""
-    if (all_but_published := _sound(folder, identity)) is not None:
+    """A preparation that need not be made again; one that lacked only its publication gets it now."""
+    if (unpublished := _sound(folder, identity)) is not None:
         put_in_place(folder, target)
-        return all_but_published
+        return unpublished
     published = _sound(target, identity)
     return published if published is not None and published.status == "done" else None
 
 
 def _sound(folder: Path, identity: dict[str, str]) -> Prepared | None:
-    """The record in a folder, if it is one and for this, and the files are those that it names."""
+    """The record in a folder; None if it is missing, not sound or made for something else."""
     try:
         return read(folder, identity)
     except UserError:
@@ -94,18 +93,18 @@ def publish_prepared(folder: Path, target: Path, made: Prepared) -> None:
 
 def put_in_place(folder: Path, target: Path) -> None:
     record.discard(folder / SCRATCH)
-    for left in _left_behind(folder):
+    for left in _engine_files(folder):
         left.unlink(missing_ok=True)
     publish(folder, target)
 
 
 def digests_of(folder: Path) -> dict[str, str]:
-    """The files that the method left, but for what it and the engine needed on the way."""
-    own = {folder / PREPARED, *_left_behind(folder)}
+    """The digests of the files that the method left, without scratch files and those of the engine."""
+    own = {folder / PREPARED, *_engine_files(folder)}
     kept = [p for p in sorted(folder.rglob("*")) if p.is_file() and folder / SCRATCH not in p.parents]
     return digests.of_files(folder, [str(p.relative_to(folder)) for p in kept if p not in own])
 
 
-def _left_behind(folder: Path) -> list[Path]:
-    """What the engine's own files leave behind when a process dies."""
+def _engine_files(folder: Path) -> list[Path]:
+    """Files that the engine needs on the way, also those that it leaves when a process dies."""
     return [folder / PROGRESS, *folder.glob(".*.json.*")]

@@ -1,8 +1,8 @@
-"""Tells a method of its parameters while the passes run: before each is used, and when its gradient is there.
+"""Calls `forward_ready` and `grad_ready` of a method while the forward and backward passes run.
 
-In the order that the contract promises, whatever the order in which the model's layers run: parameters from
-the input side, gradients from the output side; one that comes early is held back until those before it are
-there.
+The contract promises an order: parameters from the input side, gradients from the output side. The layers of
+a model may run in another order. A gradient that comes early is held back until those before it are there.
+A parameter is announced together with all parameters before it.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,62 +17,62 @@ from thinwire.parameters import Param
 
 
 class ReadyHooks:
-    """Hooks on one worker's model."""
+    """Hooks on the model of one worker."""
 
     def __init__(self, model: nn.Module, params: list[Param], method: Method) -> None:
         self._params = params
         self._method = method
-        self._passing = False
-        self._used = 0  # parameters announced in this forward pass, from the input side
-        self._there: set[int] = set()  # gradients that are there and held back
-        self._next = -1  # the gradient that is due
+        self._active = False
+        self._announced = 0  # parameters announced in this forward pass, from the input side
+        self._ready: set[int] = set()  # indices of the gradients that are computed
+        self._next_gradient = -1  # index of the gradient to announce next
         if type(method).forward_ready is not Method.forward_ready:
             for module in model.modules():
                 own = {id(parameter) for parameter in module.parameters(recurse=False)}
                 indices = [param.index for param in params if id(param.tensor) in own]
                 if indices:
-                    module.register_forward_pre_hook(self._before(max(indices)))
+                    module.register_forward_pre_hook(self._forward_hook(max(indices)))
         if type(method).grad_ready is not Method.grad_ready:
             for param in params:
-                param.tensor.register_post_accumulate_grad_hook(self._after(param.index))
+                param.tensor.register_post_accumulate_grad_hook(self._gradient_hook(param.index))
 
     @contextmanager
-    def passing(self) -> Iterator[None]:
-        """Around the forward and backward pass of one step; at the end everything is announced."""
-        self._passing, self._used = True, 0
-        self._there, self._next = set(), len(self._params) - 1
+    def during_passes(self) -> Iterator[None]:
+        """Wrap the forward and backward pass of one step; at its end all gradients are announced."""
+        self._active, self._announced = True, 0
+        self._ready, self._next_gradient = set(), len(self._params) - 1
         yield
-        self._passing = False
+        self._active = False
         with torch.no_grad():
             self._announce_gradients(set(range(len(self._params))))
 
-    def forward_is_over(self) -> None:
-        """Parameters that no layer of the model has asked for are announced now."""
+    def end_forward(self) -> None:
+        """Announce the parameters that no layer of the model has used."""
         self._announce_parameters(len(self._params))
 
-    def _before(self, last: int) -> Callable[..., None]:
+    def _forward_hook(self, last: int) -> Callable[..., None]:
         def hook(module: nn.Module, inputs: Any) -> None:
-            if self._passing:
+            if self._active:
                 self._announce_parameters(last + 1)
 
         return hook
 
-    def _after(self, index: int) -> Callable[..., None]:
+    def _gradient_hook(self, index: int) -> Callable[..., None]:
         def hook(parameter: torch.Tensor) -> None:
-            if self._passing:
-                self._there.add(index)
-                self._announce_gradients(self._there)
+            if self._active:
+                self._ready.add(index)
+                self._announce_gradients(self._ready)
 
         return hook
 
     @torch.no_grad()
     def _announce_parameters(self, end: int) -> None:
-        while self._used < end:
-            self._used += 1
-            self._method.forward_ready(self._params[self._used - 1])
+        while self._announced < end:
+            self._announced += 1
+            self._method.forward_ready(self._params[self._announced - 1])
 
     @torch.no_grad()
-    def _announce_gradients(self, there: set[int]) -> None:
-        while self._next in there:
-            self._next -= 1
-            self._method.grad_ready(self._params[self._next + 1])
+    def _announce_gradients(self, ready: set[int]) -> None:
+        while self._next_gradient in ready:
+            self._next_gradient -= 1
+            self._method.grad_ready(self._params[self._next_gradient + 1])

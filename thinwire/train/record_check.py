@@ -1,4 +1,4 @@
-"""The record that stands at a cell's place: is it of this cell, with the options and the code of now?"""
+"""Checks that a record belongs to a cell, with the options and the code that the cell has now."""
 
 import os
 from pathlib import Path
@@ -16,21 +16,23 @@ def is_there(folder: Path) -> bool:
 
 
 def record_of(folder: Path, cell: Cell) -> Record:
-    """The record of a cell, whole and as it was written.
+    """Read the record of a cell, and check it.
 
     Args:
-        folder: the cell's own, published or not.
+        folder: of the cell's record, published or not.
         cell: of the suite as it is now.
 
     Raises:
-        UserError: it is missing or not sound; or it is of another cell, other options or other code, and the
-            sentence names what differs.
+        UserError: it is missing or damaged; or it is of another cell, other options or other code, and the
+            message names what differs.
     """
     run = record.read(folder / record.RUN)
     again = f"delete {folder} and start the pipeline again"
-    said = {**run.cell, "fingerprint": run.fingerprint}
-    asked = {**cell.identity(), "fingerprint": cell.fingerprint}
-    if other := [key for key in {**asked, **said} if key not in said or said[key] != asked.get(key)]:
+    recorded = {**run.cell, "fingerprint": run.fingerprint}
+    expected = {**cell.identity(), "fingerprint": cell.fingerprint}
+    if other := [
+        key for key in {**expected, **recorded} if key not in recorded or recorded[key] != expected.get(key)
+    ]:
         raise UserError(
             f"{folder / record.RUN} was made with other options than the suite has now, or for another cell "
             f"(these differ: {', '.join(other)}): {again}"

@@ -1,11 +1,10 @@
-"""One cell from beginning to end: data, training, checkpoints, the record.
+"""Runs one cell from beginning to end: data, training, checkpoints, the record.
 
-Workers in processes of their own go through this together: what stops one of them stops all, and the one of
-rank 0 leads, that is, it alone publishes.
+Where each worker has a process of its own, all processes do this together. An error in one of them stops all.
+The process of rank 0 leads: it alone publishes.
 
-What goes wrong inside the method or the model is a result, and recorded as such. What is wrong around it
-(no data, no room on the disk, too little memory) is not: it is raised, and the run goes on from its last
-checkpoint the next time.
+An error inside the method or the model is a result, and is recorded. An error outside them is not: missing
+data, a full disk, too little memory. It is raised, and the next attempt resumes from the last checkpoint.
 """
 
 import signal
@@ -44,7 +43,7 @@ Report = Callable[[Trainer], None]
 
 
 class Interrupted(Exception):
-    """A signal asked the run to stop; it is saved, and goes on the next time."""
+    """A signal asked the run to stop. Its state is saved, and the next attempt resumes from it."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"interrupted by {signal.Signals(number).name}")
@@ -52,7 +51,7 @@ class Interrupted(Exception):
 
 
 class Attempt:
-    """One attempt at a cell, which goes on where an earlier one was interrupted."""
+    """One attempt at a cell. It resumes where an earlier attempt was interrupted."""
 
     def __init__(
         self,
@@ -66,10 +65,10 @@ class Attempt:
 
         Args:
             cell: what is trained.
-            results: where its record is published.
+            results: the folder in which its record is published.
             checkpoint_every_seconds: of training.
-            hold: leave the finished record aside instead.
-            transport: none: all workers live in this process.
+            hold: leave the finished record unpublished, for the caller.
+            transport: between the workers; None if all of them live in this process.
         """
         self.cell = cell
         self.results = results
@@ -77,8 +76,8 @@ class Attempt:
         self.transport: Transport = InProcess(cell.workers) if transport is None else transport
         self.rank = self.transport.ranks[0]
         self.leads = self.rank == 0
-        self.outcome: Outcome | None = None  # how it ends, as soon as that is known
-        self.notes: list[str] = []  # lines with which the log begins
+        self.outcome: Outcome | None = None  # how the run ends, once that is known
+        self.notes: list[str] = []  # the first lines of the log
         self.partial, self.target = partial_folder(results, cell), record_folder(results, cell)
         self.trainer: Trainer | None = None
         self._checkpoint_folder = self.partial / record.CHECKPOINTS
@@ -87,27 +86,30 @@ class Attempt:
         self._checkpoint_every = checkpoint_every_seconds
         self._checkpoints: RunCheckpoints | None = None  # until the run begins or goes on
         self._no_time_because: str | None = None
-        self._about: dict[str, Any] = {"method_options": {}, "model_options": {}}
+        self._record_fields: dict[str, Any] = {"method_options": {}, "model_options": {}}
         self._sources = sources(cell)
         self._provenance: dict[str, Any] = {
             "started": now(),
             "seed": cell.seed,
             "sources_sha256": self._sources,
         }
-        self._shows = True
+        self._shows_progress = True
 
     @property
     def failed(self) -> bool:
-        """Has this process ended its run for a reason of its own?"""
+        """Has the run failed or diverged in this process?"""
         return self.outcome is not None and self.outcome[0] in ("failed", "diverged")
 
     def run(self, report: Report) -> Record:
-        """Train the cell and publish its record; the caller holds its lock. `report` hears of every step.
+        """Train the cell and publish its record; the caller holds its lock.
+
+        Args:
+            report: is called after each step.
 
         Raises:
-            UserError: something around the run is wrong; nothing is lost.
-            Interrupted: the state is saved.
-            ConnectionLost: another process cannot be reached any more, or is not told what has happened here.
+            UserError: an error outside the method and the model; nothing is lost.
+            Interrupted: a signal asked for a stop; the state is saved.
+            ConnectionLost: another process cannot be reached, or could not be informed of an error here.
         """
         with all_or_none(self.transport):
             if self.leads:
@@ -124,7 +126,7 @@ class Attempt:
                 return self._publish(cast(Status, status), reason)
 
     def _attempt(self, report: Report) -> Outcome:
-        """How the run ended; what goes wrong in a plug-in is an end like any other."""
+        """Train, and give how the run ended. An error in a plug-in is an outcome as well."""
         if self.leads:
             about = f"{self.cell.suite}/{self.cell.path}, fingerprint {self.cell.fingerprint}"
             for line in (about, *self.notes):
@@ -148,12 +150,12 @@ class Attempt:
         return self.transport.end_together(self.outcome)
 
     def log(self, line: str) -> None:
-        """A line for the run's log, with the time."""
+        """Write a line to the log of the run, with the time."""
         print(now(), line, file=self._log)
 
     def _train(self, report: Report) -> Outcome:
         with all_or_none(self.transport):
-            trainer, prepared = self._get_ready()
+            trainer, prepared = self._load()
         self._note_ranks(trainer.task.device)
         if reason := trainer.skip():
             return "skipped", reason
@@ -169,9 +171,9 @@ class Attempt:
             self.log(f"goes on after step {trainer.step}")
 
         def after_step(trainer: Trainer) -> None:
-            self._show(report, trainer)
+            self._show_progress(report, trainer)
             if trainer.step == trainer.total_steps or not trainer.status_is_new:
-                return  # what is left is to publish, whoever asks for a stop
+                return  # too late to stop, or no new status that could ask for it
             stop = trainer.status.stop
             if stop or checkpoints.is_due(trainer):
                 checkpoints.save(trainer)
@@ -180,59 +182,59 @@ class Attempt:
                     self.log(f"interrupted after step {trainer.step}")
                 raise Interrupted(stop)
 
-        def ask(number: int) -> None:
+        def request_stop(number: int) -> None:
             trainer.status.asked_to_stop = number
 
         # The first signal asks for a stop after a step, the second one stops at once.
-        with heeding_stops(ask, once=True):
+        with heeding_stops(request_stop, once=True):
             trainer.train(after_step=after_step)
         return "done", None
 
-    def _show(self, report: Report, trainer: Trainer) -> None:
-        """Tell how it goes. What goes wrong with that never decides a result."""
-        if self._shows:
+    def _show_progress(self, report: Report, trainer: Trainer) -> None:
+        """Report the progress. An error in the report never changes the result."""
+        if self._shows_progress:
             try:
                 report(trainer)
             except Exception as error:
-                self._shows = False
-                self.log(f"nothing more is shown of this run ({type(error).__name__}: {error})")
+                self._shows_progress = False
+                self.log(f"progress is no longer shown ({type(error).__name__}: {error})")
 
-    def _get_ready(self) -> tuple[Trainer, Path | None]:
-        """Everything that may be missing or broken before the workers first speak to each other."""
+    def _load(self) -> tuple[Trainer, Path | None]:
+        """Load everything that may be missing or broken, before the workers first communicate."""
         cell = self.cell
         device = device_of(cell, self.rank % (cell.workers // cell.nodes))
         deterministic(device)
         self._provenance |= provenance(device)
         method = plugins.get("method", cell.method.use).load()
         config = resolve(method, cell.method.options)
-        self._about["method_options"] = as_dict(config)
+        self._record_fields["method_options"] = as_dict(config)
         model = plugins.get("model", cell.model.use).load()
-        self._about["model_options"] = as_dict(resolve(model, cell.model.options))
+        self._record_fields["model_options"] = as_dict(resolve(model, cell.model.options))
         task = task_of(cell, self.results, device)
         self._provenance["data_sha256"] = task.data.checksums
         self.trainer = trainer = Trainer(task, method, config, self.transport)
         params = trainer.workers[0].run.params
-        self._about["parameters"] = sum(param.tensor.numel() for param in params)
-        self._about["total_steps"] = trainer.total_steps
-        self._about["steps_per_epoch"] = trainer.steps_per_epoch
+        self._record_fields["parameters"] = sum(param.tensor.numel() for param in params)
+        self._record_fields["total_steps"] = trainer.total_steps
+        self._record_fields["steps_per_epoch"] = trainer.steps_per_epoch
         prepared = self._prepared() if trainer.skip() is None else None
         if prepared is not None:
             self._provenance["prepared_sha256"] = sha256(prepared / PREPARED)
         return trainer, prepared
 
     def _prepared(self) -> Path | None:
-        """The folder of what the method has prepared, if it prepares anything."""
+        """The folder that the method's preparation has filled; None if it prepares nothing."""
         if not prepares(self.cell):
             return None
         folder = prepared_folder(self.results, self.cell)
         made = read_prepared(folder, identity_of(self.cell, self.results))
         if made.status == "failed":
             raise MethodError(f"its preparation failed: {made.reason}")
-        self._about["preparation"] = made.cost
+        self._record_fields["preparation"] = made.cost
         return folder
 
     def _note_ranks(self, device: torch.device) -> None:
-        """Where each worker runs, and whether its clocks may be believed."""
+        """Record where each worker runs, and whether the times of the run are valid."""
         if self.transport.kind == "inprocess":
             return
         self._provenance["ranks"] = self.transport.share([about_this_process(device)])
@@ -258,7 +260,7 @@ class Attempt:
             result=record.result(curve),
             interruptions=self._checkpoints.interruptions if self._checkpoints else 0,
             provenance={**self._provenance, "ended": now()},
-            **self._about,
+            **self._record_fields,
         )
         if self.leads:
             record.write_aside(self.partial, made, curve, trainer.traffic if trainer else [])

@@ -1,4 +1,4 @@
-"""The checkpoints of a run: when one is due, what it is for, and from which one the run goes on."""
+"""The checkpoints of a run: when one is due, what it belongs to, and from which one the run resumes."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,47 +8,47 @@ from thinwire.train.trainer import Trainer
 
 
 class RunCheckpoints:
-    """Those of the workers of this process; all processes make them after the same steps."""
+    """The checkpoints of the workers in this process. All processes save theirs after the same steps."""
 
     def __init__(
         self, folder: Path, every_seconds: float, identity: dict[str, str], log: Callable[[str], None]
     ) -> None:
-        """Describe them.
+        """Describe the checkpoints.
 
         Args:
-            folder: where they lie.
-            every_seconds: of training.
-            identity: what they depend on: options, code and data.
-            log: takes a line about each that cannot be used.
+            folder: that holds them.
+            every_seconds: of training a checkpoint is due.
+            identity: of the options, the code and the data that they depend on.
+            log: is called with a line about each checkpoint that cannot be used.
         """
         self._folder, self._every = folder, every_seconds
         self._identity, self._log = identity, log
         self._saved_at = 0.0
-        self.interruptions = 0  # how often the run has gone on from one
+        self.interruptions = 0  # how often the run has resumed from a checkpoint
 
     def resume(self, trainer: Trainer) -> bool:
-        """Go on from the newest one that is sound on all ranks and has this identity; was there one?"""
+        """Resume from the newest checkpoint that is sound on all ranks; False if none has this identity."""
         transport = trainer.transport
         own = checkpoint.sound(self._folder, warn=self._log)
-        everybodys = transport.share([own for _ in transport.ranks])
-        common = set.intersection(*map(set, everybodys))
+        of_all_ranks = transport.share([own for _ in transport.ranks])
+        common = set.intersection(*map(set, of_all_ranks))
         if not common:
             return False
         saved = checkpoint.load(self._folder, max(common))
         same = isinstance(saved, dict) and saved.get("identity") == self._identity
         if not all(transport.share([same for _ in transport.ranks])):
-            self._log("the checkpoint is of other options or other code: training from the beginning")
+            self._log("the checkpoint was made with other options or other code: training from the beginning")
             return False
         trainer.load(saved["trainer"])
         self.interruptions = saved["interruptions"] + 1
         return True
 
     def is_due(self, trainer: Trainer) -> bool:
-        """Has the run trained long enough since the last one?"""
+        """Has the run trained long enough since the last checkpoint?"""
         return trainer.status.elapsed_seconds - self._saved_at >= self._every
 
     def save(self, trainer: Trainer) -> None:
-        """Write one; the run goes on from it the next time."""
+        """Save a checkpoint, from which the next attempt resumes."""
         state = {
             "identity": self._identity,
             "interruptions": self.interruptions,

@@ -1,4 +1,4 @@
-"""Who says that a cell is skipped: what the method declares that it needs, then the method itself."""
+"""Decides whether a cell is skipped: first by the `needs` of its method, then by the hook `skip`."""
 
 from thinwire.cluster import Cluster
 from thinwire.method import Method

@@ -1,6 +1,6 @@
-"""What the workers tell each other about once a second: their losses, and whether one was asked to stop.
+"""All workers exchange their status about once a second: their losses, and whether one was asked to stop.
 
-Losses stay on the device until then, so that a GPU need not be waited for at every step.
+Losses stay on the device until then, so that the steps between do not wait for a GPU.
 """
 
 import time
@@ -18,18 +18,19 @@ MOST_STEPS_BETWEEN, SECONDS_BETWEEN = 20, 1.0
 
 
 class StatusExchange:
-    """The status of all workers, as it was at the last exchange."""
+    """The status of all workers at the last exchange."""
 
     def __init__(self, workers: Sequence[Worker], transport: Transport) -> None:
         self._workers, self._transport = workers, transport
-        # Of the steps since the last exchange: the step, counted from 1, and the losses of these workers.
+        # For each step since the last exchange: its number, from 1, and the losses of the workers here.
         self._losses: list[tuple[int, list[Tensor]]] = []
         self._steps_between = 1
         self._exchanged_at = self._began = time.perf_counter()
-        # The signal that asks this process to stop; and the one that had asked any process at the exchange.
+        # The signal that asked this process to stop, or 0.
         self.asked_to_stop = 0
+        # The signal that had asked any process to stop at the last exchange, or 0.
         self.stop = 0
-        # How long the run had been under way at the exchange, in seconds, for all processes alike.
+        # Seconds since this attempt began, at the last exchange; equal in all processes.
         self.elapsed_seconds = 0.0
         # Sum of the losses over workers and steps since the last evaluation, and their number.
         self.train_loss: list[float] = [0.0, 0]
@@ -39,19 +40,19 @@ class StatusExchange:
         self._losses.append((step, [worker.run.loss for worker in self._workers]))
 
     def is_due(self) -> bool:
-        """Have there been as many steps as there are in a second?"""
+        """Have as many steps passed as fit into a second?"""
         return len(self._losses) >= self._steps_between
 
     def require_finite(self) -> None:
-        """Look at the losses of this process alone, after an error: a method may choke on a NaN.
+        """Check the losses of this process alone. Used after an error, because a NaN can make a method fail.
 
         Raises:
-            Diverged: one of them is not finite.
+            Diverged: one of these losses is not finite.
         """
         require_finite_losses(*self._take_losses())
 
     def exchange(self) -> None:
-        """Tell all workers, and hear from them.
+        """Exchange the status with all workers.
 
         Raises:
             Diverged: a loss is not finite.
@@ -74,7 +75,7 @@ class StatusExchange:
         self._transport.check_agreement()
         self.stop = max(status["stop"] for status in statuses)
         self.elapsed_seconds = max(status["elapsed_seconds"] for status in statuses)
-        if steps:  # a checkpoint begins with an exchange, too, and may come right after one
+        if steps:  # none if a checkpoint, which begins with an exchange, follows another one
             slowest = max(status["step_seconds"] for status in statuses)
             wanted = int(SECONDS_BETWEEN / slowest) if slowest else MOST_STEPS_BETWEEN
             self._steps_between = max(1, min(MOST_STEPS_BETWEEN, wanted))
@@ -88,7 +89,7 @@ class StatusExchange:
                 self.train_loss[1] += 1
 
     def take_mean_loss(self) -> float:
-        """The mean training loss since the last evaluation, over all workers and steps."""
+        """The mean training loss since the last evaluation, over all workers and steps; a new mean begins."""
         total, count = self.train_loss
         self.train_loss = [0.0, 0]
         return total / count

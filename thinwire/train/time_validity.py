@@ -1,4 +1,4 @@
-"""May the clocks of a run of real processes be believed?"""
+"""Decides whether the times of a run with a process for each worker are valid."""
 
 import os
 import socket
@@ -11,7 +11,7 @@ from thinwire.cluster import Cluster
 
 
 def about_this_process(device: torch.device) -> dict[str, Any]:
-    """Where a rank runs: its host, its node in Slurm, the cores that it may use, its device."""
+    """Where this rank runs: its host, its Slurm node, the cores that it may use, and its device."""
     cuda = device.type == "cuda"
     return {
         "host": socket.gethostname(),
@@ -22,7 +22,12 @@ def about_this_process(device: torch.device) -> dict[str, Any]:
 
 
 def no_time_because(ranks: Sequence[dict[str, Any]], cluster: Cluster) -> str | None:
-    """Why the seconds of a run say nothing about its method, from what each rank says; None if they may."""
+    """Why the times of a run say nothing about its method, in one clause; None if they are valid.
+
+    Args:
+        ranks: what `about_this_process` gave on each rank.
+        cluster: that the cell describes.
+    """
     hosts = list(dict.fromkeys(rank["host"] for rank in ranks))
     if len(hosts) < cluster.nodes:
         return f"its {cluster.nodes} nodes were {len(hosts)} machine"

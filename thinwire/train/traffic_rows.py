@@ -1,4 +1,4 @@
-"""The ledgers of all workers as rows of a run's curve and of its table of traffic."""
+"""The ledgers of all workers, as columns of a run's curve and as rows of its table of traffic."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, astuple
@@ -11,22 +11,22 @@ _COLUMNS = ("payload_push", "payload_pull", "wire_sent", "wire_received", "betwe
 
 
 def totals(ledgers: Sequence[Ledger], transport: Transport) -> dict[str, float]:
-    """What has passed so far, in bytes: means over the workers, and the busiest link's.
+    """The traffic so far, in bytes: means over the workers, and what the busiest worker has sent.
 
     Args:
         ledgers: of the workers of this process.
-        transport: to those of the others.
+        transport: to the workers of the other processes.
     """
-    everybodys = transport.share([astuple(ledger.total()) for ledger in ledgers])
-    return _columns([Bytes(*total) for total in everybodys])
+    of_all_workers = transport.share([astuple(ledger.total()) for ledger in ledgers])
+    return _columns([Bytes(*total) for total in of_all_workers])
 
 
 def rows(ledgers: Sequence[Ledger], transport: Transport) -> list[dict[str, Any]]:
-    """The same by channel, verb and kind: a row each."""
-    everybodys = transport.share([ledger.state() for ledger in ledgers])
+    """The same traffic, with a row for each channel, verb and kind."""
+    of_all_workers = transport.share([ledger.state() for ledger in ledgers])
     made = []
-    for key in dict.fromkeys(key for ledger in everybodys for key in ledger):
-        each = [Bytes(*ledger.get(key, ())) for ledger in everybodys]
+    for key in dict.fromkeys(key for ledger in of_all_workers for key in ledger):
+        each = [Bytes(*ledger.get(key, ())) for ledger in of_all_workers]
         channel, verb, kind = key.split("/")
         messages = sum(row.messages for row in each) / len(each)
         made.append({"channel": channel, "verb": verb, "kind": kind, "messages": messages, **_columns(each)})

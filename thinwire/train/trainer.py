@@ -1,8 +1,8 @@
-"""The loop. One for all methods.
+"""The training loop. All methods share it.
 
-A step has two phases: the gradients of all workers, one worker after the other, and then the methods,
-which meet at the channels. Everything that a run is stands in `state()`, so it can be interrupted after
-any step and goes on to the same bits.
+A step has two phases. First all workers compute their gradients, one worker after the other. Then the methods
+exchange data over the channels. `state()` holds everything that a run needs, so that it can be interrupted
+after any step and resumes to the same bits.
 """
 
 import copy
@@ -31,7 +31,7 @@ from thinwire.transport.transport import Transport
 
 
 class Trainer:
-    """One run of one method: all of its workers, or those that live in this process."""
+    """One run of one method, with all of its workers, or with those that live in this process."""
 
     def __init__(
         self, task: Task, method: type[Method], config: Any, transport: Transport | None = None
@@ -74,7 +74,7 @@ class Trainer:
         ]
         self.status = StatusExchange(self.workers, transport)
         self.status_is_new = False  # did the last step end with an exchange of status?
-        self._announces = method.forward_ready is not Method.forward_ready
+        self._uses_forward_ready = method.forward_ready is not Method.forward_ready
 
     def skip(self) -> str | None:
         """Why this method cannot run here, or None."""
@@ -82,7 +82,11 @@ class Trainer:
 
     @torch.no_grad()
     def setup(self, prepared: Path | None = None) -> None:
-        """Once, before the first step or `load`; `prepared` is what the method's `prepare` has filled."""
+        """Set up the workers, once, before the first step or `load`.
+
+        Args:
+            prepared: the folder that the method's `prepare` has filled, if it defines that hook.
+        """
         for worker in self.workers:
             worker.method.prepared = prepared
         self._together(Worker.setup)
@@ -93,8 +97,8 @@ class Trainer:
         """Train to the end, or until `until` steps are done.
 
         Args:
-            until: stop there, with everything in flight still in flight.
-            after_step: called after every step, on the harness clock's time when it does something.
+            until: the number of steps after which to stop; messages in flight stay in flight.
+            after_step: is called after every step; its time counts as the harness's.
 
         Raises:
             Diverged: a loss or a weight is no longer finite.
@@ -106,7 +110,7 @@ class Trainer:
             try:
                 self._train_step()
             except Exception:
-                # A method may choke on a NaN before the losses are exchanged.
+                # A NaN can make a method fail before the losses are exchanged.
                 self.status.require_finite()
                 raise
             self.clock.switch("harness")
@@ -118,10 +122,10 @@ class Trainer:
         lr = learning_rate(task.recipe, task.cluster.workers, step, self.steps_per_epoch)
         batches = self.batches.at(step)
         samples = [len(images) for images, _ in batches]
-        of_all = sum(samples) * task.cluster.workers // len(samples)
+        world_samples = sum(samples) * task.cluster.workers // len(samples)
         for worker, own in zip(self.workers, samples):
-            worker.begin(step, lr, own, of_all)
-        if self._announces:
+            worker.begin(step, lr, own, world_samples)
+        if self._uses_forward_ready:
             self._together(Worker.forward_ready)
         with torch.enable_grad():
             for worker, (images, labels) in zip(self.workers, batches):
@@ -153,18 +157,18 @@ class Trainer:
 
     @torch.no_grad()
     def shipped(self) -> tuple[list[Tensor], list[Tensor]]:
-        """The weights that would be shipped now, and the mean of the floating-point buffers."""
+        """The weights to ship now, and the means of the floating-point buffers over the workers."""
         shipped: tuple[list[Tensor], list[Tensor]] = self._together(Worker.shipped)[0]
         self._require_settled()
         return shipped
 
     def sent(self) -> dict[str, float]:
-        """What has passed so far, in bytes: means over the workers, and the busiest link's."""
+        """The traffic so far, in bytes: means over the workers, and what the busiest worker has sent."""
         return traffic_rows.totals(self._ledgers, self.transport)
 
     def _evaluate(self, epochs: int) -> None:
-        """Score what would be shipped now, and note where the run stands."""
-        # What is still on its way costs the training time, as it does where it lands.
+        """Score the weights that would be shipped now, and add a row to the curve."""
+        # Waiting for messages that are still on their way counts as training, as it does in a step.
         self.transport.arrive()
         self.clock.switch("eval")
         weights, buffers = self.shipped()
@@ -198,15 +202,15 @@ class Trainer:
         self.traffic += [{**place, **row} for row in traffic_rows.rows(self._ledgers, self.transport)]
 
     def _seconds(self) -> dict[str, float]:
-        """The clocks of the slowest process."""
+        """Of each clock, the seconds of the slowest process."""
         clocks = self.transport.share([self.clock.seconds for _ in self.workers])
         return {name: max(clock[name] for clock in clocks) for name in CLOCKS}
 
-    def _together(self, turn: Callable[[Worker], Any]) -> list[Any]:
-        return self.transport.together([lambda w=w: turn(w) for w in self.workers])  # type: ignore[misc]
+    def _together(self, function: Callable[[Worker], Any]) -> list[Any]:
+        return self.transport.together([lambda w=w: function(w) for w in self.workers])  # type: ignore[misc]
 
     def _require_settled(self) -> None:
-        """Every call has met, and every answer was waited for or put in flight."""
+        """Require that all calls are complete, and that each result was waited for or put in flight."""
         self.transport.check_settled()
         for rank, worker in enumerate(self.workers):
             if left := worker.unclaimed():
@@ -223,7 +227,7 @@ class Trainer:
         return self.task.recipe.batch_per_worker(self.task.cluster.workers)
 
     def state(self) -> dict[str, Any]:
-        """Everything that the run is after the last step, as a tree for `checkpoint.save`."""
+        """Everything that the run needs to resume after the last step, as a tree for `checkpoint.save`."""
         self.status.exchange()
         return {
             "step": self.step,
@@ -235,7 +239,7 @@ class Trainer:
         }
 
     def load(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state; call after `setup`."""
+        """Resume from a saved state; call after `setup`."""
         self.step = state["step"]
         for worker, saved in zip(self.workers, state["workers"]):
             worker.load(saved, self.task.device)

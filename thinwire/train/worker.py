@@ -1,4 +1,4 @@
-"""One replica: its model, its method, its run and its ledger."""
+"""One worker: its replica of the model, its method, its run and its ledger."""
 
 import copy
 from contextlib import nullcontext
@@ -21,14 +21,15 @@ from thinwire.train import batch_norm_buffers
 from thinwire.train.ready_hooks import ReadyHooks
 from thinwire.transport.transport import Transport
 
-# When a channel refuses to carry anything: see `Method` for the hooks that may speak.
+# Why a channel refuses a call. `Method` lists the hooks that may communicate.
 _BEFORE_TRAINING = (
     "before the first step, in __init__, skip, optimizer or setup: the weights are equal on all workers by "
-    "then, and what else they need in common they tell each other in the first step, where run.step is 0"
+    "then; what else they need in common they exchange in the first step, where run.step is 0"
 )
-_LOOKING = "in evaluated, which leaves training as it is: use the channel that it is given"
-_TRAINING = (
-    "outside evaluated, which it is given to: use run.world, run.node or run.across, which are metered"
+_IN_EVALUATED = "in evaluated, which leaves training as it is: use the channel that it is given"
+_OUTSIDE_EVALUATED = (
+    "outside evaluated, the only hook that may use it: use run.world, run.node or run.across, which are "
+    "metered"
 )
 
 
@@ -66,16 +67,16 @@ class Worker:
         self.run.node = self.channels["node"]
         self.run.across = self.channels["across"]
         self.quiet = QuietChannel("quiet", quiet, _nodes(cluster, quiet), rank, transport, self.ledger)
-        self._shut(metered=_BEFORE_TRAINING, quiet=_BEFORE_TRAINING)
-        # Options of its own, as in a process of its own.
+        self._set_refusals(metered=_BEFORE_TRAINING, quiet=_BEFORE_TRAINING)
+        # Each worker has its own copy of the options, as it would have in a process of its own.
         self.method = method(copy.deepcopy(config), self.run)
         self.epoch_loss = 0.0  # sum over the steps of this epoch
         self._forward_stream = seeds.of_forward_pass(seed, rank)
         self._method_stream = seeds.of_method(seed, rank)
         self._setup_seed = seeds.of_method_setup(seed, rank)
-        self._hears_forward = method.forward_ready is not Method.forward_ready
-        self._hears_gradients = method.grad_ready is not Method.grad_ready
-        self._announcer = ReadyHooks(model, self.run.params, self.method) if transport.overlaps else None
+        self._uses_forward_ready = method.forward_ready is not Method.forward_ready
+        self._uses_grad_ready = method.grad_ready is not Method.grad_ready
+        self._ready_hooks = ReadyHooks(model, self.run.params, self.method) if transport.overlaps else None
 
     def setup(self) -> None:
         """Make the optimizer and set the method up."""
@@ -85,8 +86,8 @@ class Worker:
         require_separate(self.method.memory, self.run.weights)
 
     def begin(self, step: int, lr: float, samples: int, world_samples: int) -> None:
-        """Tell the method's run which step this is, and how many images it has; from here on it may speak."""
-        self._shut(metered="", quiet=_TRAINING)
+        """Begin a step: set its number, learning rate and batch sizes, and open the metered channels."""
+        self._set_refusals(metered="", quiet=_OUTSIDE_EVALUATED)
         run = self.run
         run.samples, run.world_samples = samples, world_samples
         run.step = step
@@ -97,35 +98,35 @@ class Worker:
             group["lr"] = lr
 
     def forward_ready(self) -> None:
-        """Announce every parameter before it is used, from the input side."""
-        if self._hears_forward and self._announcer is None:
+        """Call `forward_ready` for all parameters, unless hooks do so during the forward pass."""
+        if self._uses_forward_ready and self._ready_hooks is None:
             for param in self.run.params:
                 self.method.forward_ready(param)
 
     def compute_gradients(self, images: Tensor, labels: Tensor) -> None:
-        """Forward and backward, with this worker's own stream for dropout."""
+        """Run the forward and the backward pass, with this worker's own random stream for dropout."""
         stream = self._forward_stream.at(self.run.step)
         torch.default_generator.manual_seed(stream)
         if images.is_cuda:
             torch.cuda.manual_seed(stream)
         for param in self.run.params:
             param.tensor.grad = None
-        with nullcontext() if self._announcer is None else self._announcer.passing():
+        with nullcontext() if self._ready_hooks is None else self._ready_hooks.during_passes():
             loss = functional.cross_entropy(self.model(images), labels)
             self.run.loss = loss.detach()
-            if self._announcer is not None:
-                self._announcer.forward_is_over()
+            if self._ready_hooks is not None:
+                self._ready_hooks.end_forward()
             loss.backward()
 
     def exchange(self) -> None:
-        """Between backward and the next forward: the method's."""
-        if self._hears_gradients and self._announcer is None:
+        """Run the method between the backward pass and the next forward pass."""
+        if self._uses_grad_ready and self._ready_hooks is None:
             for param in reversed(self.run.params):
                 self.method.grad_ready(param)
         self.method.step()
 
     def epoch_end(self) -> None:
-        """Give the method the epoch's loss; the four bytes that this takes are metered like any other."""
+        """Give the method the mean loss of the epoch; the four bytes for this are metered like any other."""
         if not self.method.wants_epoch_loss():
             return
         loss = torch.tensor([self.epoch_loss / self.run.steps_per_epoch], dtype=torch.float32)
@@ -135,20 +136,20 @@ class Worker:
     def shipped(self) -> tuple[list[Tensor], list[Tensor]]:
         """The weights that the method ships and the mean of the floating-point buffers.
 
-        Training has ended, or goes on with the next step: until then nobody speaks.
+        The metered channels stay closed until the next step begins.
         """
-        self._shut(metered=_LOOKING, quiet="")
+        self._set_refusals(metered=_IN_EVALUATED, quiet="")
         weights = self.method.evaluated(self.quiet)
         return weights, self.quiet.mean(batch_norm_buffers.tensors(self.model)).wait()
 
-    def _shut(self, metered: str, quiet: str) -> None:
-        """Let nobody speak on the channels for which it is said when that is; and anybody where it is not."""
+    def _set_refusals(self, metered: str, quiet: str) -> None:
+        """Set why the metered channels and the quiet one refuse calls; where it is empty they take them."""
         for channel in self.channels.values():
             channel.shut = metered
         self.quiet.shut = quiet
 
     def unclaimed(self) -> list[str]:
-        """Calls of this step whose answers nobody waited for and nobody put in flight."""
+        """Calls of this step whose results the method neither waited for nor put in flight."""
         channels = (*self.channels.values(), self.quiet)
         return [
             f"{pending.call.describe()} on run.{channel.name}"
@@ -157,7 +158,7 @@ class Worker:
         ]
 
     def state(self) -> dict[str, Any]:
-        """Everything that this worker needs to go on."""
+        """Everything that this worker needs to resume."""
         require_separate(self.method.memory, self.run.weights)
         return {
             "model": self.model.state_dict(),
@@ -170,7 +171,7 @@ class Worker:
         }
 
     def load(self, state: dict[str, Any], device: torch.device) -> None:
-        """Take up a state that was saved; call after `setup`."""
+        """Restore a saved state; call after `setup`."""
         self.model.load_state_dict(state["model"])
         self.run.optimizer.load_state_dict(state["optimizer"])
         restore(self.method.memory, state["memory"], device)

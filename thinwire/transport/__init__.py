@@ -1,1 +1,1 @@
-"""How bytes really move."""
+"""Transports: they carry the calls of the workers, inside one process or between processes."""

@@ -1,4 +1,4 @@
-"""Do all workers make the same calls?"""
+"""Checks that all workers make the same calls."""
 
 from collections import deque
 from typing import TypedDict
@@ -9,15 +9,17 @@ from thinwire.errors import MethodError
 from thinwire.traffic.payload import Payload, describe
 from thinwire.transport import metering
 
-# Calls that can still be told in words when the workers turn out not to agree.
+# How many of the last calls are kept in words, to describe them if the workers do not agree.
 REMEMBERED = 200
 
 
 def agreed(payloads: list[Payload], ragged: bool) -> dict[str, list[int]]:
-    """What each member hands over in bytes, by kind, with the sizes of ragged payloads.
+    """Check that the payloads match; return the bytes that each member hands over, by kind.
+
+    For ragged payloads these include the bytes of the transmitted sizes.
 
     Raises:
-        MethodError: they do not hand over the same, and have not said that it may differ.
+        MethodError: the kinds or types differ, or the sizes differ and the payloads are not ragged.
     """
     first = describe(payloads[0], ragged=True)
     for rank, payload in enumerate(payloads):
@@ -37,12 +39,12 @@ def agreed(payloads: list[Payload], ragged: bool) -> dict[str, list[int]]:
     return by_kind
 
 
-def _listed(words: list[str]) -> str:
-    return ", ".join(words) or "nothing"
+def _listed(kinds: list[str]) -> str:
+    return ", ".join(kinds) or "nothing"
 
 
 class CallLog:
-    """What one worker has called on one channel: number and digest of all calls, the last ones in words."""
+    """The calls of one worker on one channel: number and digest of all calls, and the last ones in words."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -50,58 +52,68 @@ class CallLog:
         self._last: deque[str] = deque(maxlen=REMEMBERED)
 
     def note(self, call: Call) -> str:
-        """Enter a call; gives it in words."""
-        words = call.describe()
+        """Enter a call; return its description."""
+        description = call.describe()
         shapes = [tuple(tensor.shape) for tensor in call.tensors]
         self.count += 1
-        self.digest = crc32(f"{words}{shapes}".encode(), self.digest)
-        self._last.append(words)
-        return words
+        self.digest = crc32(f"{description}{shapes}".encode(), self.digest)
+        self._last.append(description)
+        return description
 
     def last(self) -> dict[str, str]:
-        """The calls that are remembered, by number, from 1."""
+        """Return the last calls in words, by number; the first call of a channel has number 1."""
         first = self.count - len(self._last) + 1
-        return {str(first + i): words for i, words in enumerate(self._last)}
+        return {str(first + i): description for i, description in enumerate(self._last)}
 
 
 def first_difference(logs: dict[int, dict[str, str]]) -> str | None:
-    """Where the calls of some workers part, in words, from the `last` of each by rank; None if nowhere.
+    """Describe the first call in which workers differ; None if there is none.
 
-    A worker that has not got as far yet does not disagree.
+    A worker that has not made as many calls yet does not count as different.
+
+    Args:
+        logs: what `CallLog.last` returned on each worker, by rank.
     """
     for number in sorted({number for log in logs.values() for number in log}, key=int):
-        said = {rank: log[number] for rank, log in logs.items() if number in log}
-        first = next(iter(said))
-        for rank, words in said.items():
-            if words != said[first]:
-                return f"call {number}: rank {first} calls {said[first]} and rank {rank} calls {words}"
+        calls = {rank: log[number] for rank, log in logs.items() if number in log}
+        first = next(iter(calls))
+        for rank, call in calls.items():
+            if call != calls[first]:
+                return f"call {number}: rank {first} calls {calls[first]} and rank {rank} calls {call}"
     return None
 
 
 class Summary(TypedDict):
-    """What a worker tells its mates of one channel, to be compared."""
+    """What one worker has done on one channel; the members compare their summaries."""
 
     calls: list[int]  # number and digest
     sent: list[int]  # messages, by receiver
     received: list[int]  # messages, by sender
 
 
-def disagreeing(heard: list[dict[str, Summary]]) -> str | None:
-    """A channel on which the workers have not made the same calls, from what each tells by channel."""
-    for key in {key for said in heard for key in said}:
-        if len({tuple(said[key]["calls"]) for said in heard if key in said}) > 1:
+def disagreeing(summaries: list[dict[str, Summary]]) -> str | None:
+    """Return a channel on which the workers have not made the same calls; None if there is none.
+
+    Args:
+        summaries: of every worker, by channel.
+    """
+    for key in {key for summary in summaries for key in summary}:
+        if len({tuple(summary[key]["calls"]) for summary in summaries if key in summary}) > 1:
             return key
     return None
 
 
-def require_received(heard: list[dict[str, Summary]]) -> None:
-    """Every message has been received.
+def require_received(summaries: list[dict[str, Summary]]) -> None:
+    """Check that every message has been received.
+
+    Args:
+        summaries: of every worker, by channel.
 
     Raises:
-        MethodError: naming one that was not.
+        MethodError: a message has not; the error names its sender and receiver.
     """
-    for key in {key for said in heard for key in said}:
-        members = [said[key] for said in heard if key in said]
+    for key in {key for summary in summaries for key in summary}:
+        members = [summary[key] for summary in summaries if key in summary]
         for source, sender in enumerate(members):
             for to, receiver in enumerate(members):
                 sent, received = sender["sent"][to], receiver["received"][source]

@@ -1,8 +1,9 @@
-"""Ports of this process at which nobody is expected any more.
+"""Listening ports of this process that are to accept no new connections.
 
-gloo listens as long as a group lives, also when all its members have come. It keeps whoever connects later,
-and ends the process when there are too many. So from then on the kernel asks everybody who connects there for
-a signature (RFC 2385), with a key that nobody knows; other packets it drops. No privilege is needed for that.
+gloo listens as long as a group exists, even after all members have connected. It keeps every later
+connection, and too many of them end the process. So after a group has opened, this module sets a TCP
+signature (RFC 2385) on the listeners, with a key that nobody knows. The kernel then drops all packets of new
+connections. Existing connections continue. This needs no privileges.
 """
 
 import os
@@ -12,37 +13,37 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-# From <linux/tcp.h>: struct tcp_md5sig has an address, flags, the length of the address's prefix that counts,
-# and a key. Of the address none counts, but its family.
+# From <linux/tcp.h>: struct tcp_md5sig has an address, flags, the length of a prefix of the address, and a
+# key. Only this prefix must match. With a length of 0 only the family of the address must match.
 _TCP_MD5SIG_EXT, _FLAG_PREFIX = 32, 1
 _SIGNATURE, _KEY_BYTES = struct.Struct("H126xBBHi80s"), 32
 
 
 def listening() -> set[int]:
-    """The file descriptors of this process that listen."""
+    """Return the file descriptors of this process that are listening sockets."""
     found = set()
     for name in os.listdir("/proc/self/fd"):
-        # Most are no sockets, and one is that of the folder, which is closed by now.
-        with suppress(OSError), _borrowed(int(name)) as one:
-            if one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        # Most are not sockets. One is that of /proc/self/fd itself, which is already closed.
+        with suppress(OSError), _borrowed(int(name)) as listener:
+            if listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
                 found.add(int(name))
     return found
 
 
 def shut(listeners: set[int]) -> None:
-    """Let nobody in any more; who is in stays. Where the system does not know how, nothing changes."""
-    for listener in listeners:
-        with suppress(OSError), _borrowed(listener) as one:
+    """Refuse new connections and keep the existing ones; do nothing if the system cannot do that."""
+    for descriptor in listeners:
+        with suppress(OSError), _borrowed(descriptor) as listener:
             key = secrets.token_bytes(_KEY_BYTES)
-            rule = _SIGNATURE.pack(one.family, _FLAG_PREFIX, 0, len(key), 0, key)
-            one.setsockopt(socket.IPPROTO_TCP, _TCP_MD5SIG_EXT, rule)
+            rule = _SIGNATURE.pack(listener.family, _FLAG_PREFIX, 0, len(key), 0, key)
+            listener.setsockopt(socket.IPPROTO_TCP, _TCP_MD5SIG_EXT, rule)
 
 
 @contextmanager
 def _borrowed(descriptor: int) -> Iterator[socket.socket]:
-    """A socket that somebody else has opened, and closes."""
-    one = socket.socket(fileno=descriptor)
+    """Use a socket that other code has opened and will close."""
+    borrowed = socket.socket(fileno=descriptor)
     try:
-        yield one
+        yield borrowed
     finally:
-        one.detach()
+        borrowed.detach()

@@ -1,4 +1,4 @@
-"""When another process cannot be reached any more."""
+"""Errors of connections: another process can no longer be reached."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,12 +7,12 @@ from thinwire.resources import shortage
 
 
 class ConnectionLost(Exception):
-    """Another process has ended, or does not answer."""
+    """Another process has ended or does not answer."""
 
 
 @contextmanager
 def translated_errors() -> Iterator[None]:
-    """Around operations of torch.distributed: what they raise says that another process is gone.
+    """Translate the errors of operations of torch.distributed inside this block.
 
     Raises:
         ConnectionLost: another process has ended.

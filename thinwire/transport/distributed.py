@@ -1,6 +1,7 @@
 """The verbs of a channel between hosts, over torch.distributed.
 
-Each begins when it is posted and gives what is left to do when its worker waits for it.
+Each verb starts its communication at once and returns a function. The worker calls that function when it
+waits for the answer; it finishes the communication and returns the answer.
 """
 
 from collections.abc import Callable
@@ -34,36 +35,39 @@ class Distributed:
         serving: ThreadPoolExecutor,
     ) -> None:
         self._process_group, self._pool = group, pool
-        self._mail = PointToPoint(group, device, FIRST_TAG_OF_CALLS)
+        self._messages = PointToPoint(group, device, FIRST_TAG_OF_CALLS)
         self._waiting = waiting  # threads that wait for messages
-        self._serving = serving  # one thread, so that servers see the calls in their order
+        self._serving = serving  # one thread, so that servers process the calls in order
 
     def close(self) -> None:
-        self._mail.close()
+        """Wait until all messages have been taken."""
+        self._messages.close()
 
     def mean(self, group: Group, call: Call, number: int) -> Finish:
-        """Ring all-reduce; in 16 bits of what was divided first, as the sum may overflow."""
+        """Ring all-reduce; 16-bit numbers are divided before it, because their sum may overflow."""
         tensors = [t.clone() for t in call.tensors] if call.fresh else call.tensors
         if not call.fresh:
             metering.mean(group, call.kind, nbytes(tensors))
         under_way = []
-        for alike in flatten.by_dtype(tensors):
-            row = alike[0].view(-1) if flatten.is_flat(alike) else self._pool.take(alike)
-            if not flatten.is_flat(alike):
-                flatten.fill(row, alike)
+        for same_type in flatten.by_dtype(tensors):
+            row = same_type[0].view(-1) if flatten.is_flat(same_type) else self._pool.take(same_type)
+            if not flatten.is_flat(same_type):
+                flatten.fill(row, same_type)
             if row.element_size() == 2:
                 row /= group.size
             with translated_errors():
-                under_way.append((alike, row, dist.all_reduce(row, group=self._process_group, async_op=True)))
+                under_way.append(
+                    (same_type, row, dist.all_reduce(row, group=self._process_group, async_op=True))
+                )
 
         def finish() -> list[Tensor]:
-            for alike, row, work in under_way:
+            for same_type, row, work in under_way:
                 with translated_errors():
                     work.wait()
                 divisor = 1 if row.element_size() == 2 else group.size
-                for tensor, total in zip(alike, flatten.parts(row, alike)):
+                for tensor, total in zip(same_type, flatten.parts(row, same_type)):
                     torch.div(total, divisor, out=tensor)
-                if not flatten.is_flat(alike):
+                if not flatten.is_flat(same_type):
                     self._pool.give_back(row)
             return tensors
 
@@ -72,27 +76,27 @@ class Distributed:
     def broadcast(self, group: Group, call: Call, number: int) -> Finish:
         metering.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
         under_way = []
-        for alike in flatten.by_dtype(call.tensors):
-            row = self._pool.take(alike)
+        for same_type in flatten.by_dtype(call.tensors):
+            row = self._pool.take(same_type)
             if group.rank == call.partner:
-                flatten.fill(row, alike)
+                flatten.fill(row, same_type)
             with translated_errors():
                 work = dist.broadcast(row, group_src=call.partner, group=self._process_group, async_op=True)
-            under_way.append((alike, row, work))
+            under_way.append((same_type, row, work))
 
         def finish() -> list[Tensor]:
-            for alike, row, work in under_way:
+            for same_type, row, work in under_way:
                 with translated_errors():
                     work.wait()
                 if group.rank != call.partner:
-                    torch._foreach_copy_(alike, flatten.parts(row, alike))
+                    torch._foreach_copy_(same_type, flatten.parts(row, same_type))
                 self._pool.give_back(row)
             return call.tensors
 
         return finish
 
     def gather(self, group: Group, call: Call, number: int) -> Finish:
-        """Ring all-gather of payloads of one size; of ragged ones everybody writes to everybody."""
+        """Payloads of one size: ring all-gather. Ragged payloads: every member sends to every other."""
         return (self._gather_ragged if call.ragged else self._gather_equal)(group, call, number)
 
     def _gather_equal(self, group: Group, call: Call, number: int) -> Finish:
@@ -109,18 +113,18 @@ class Distributed:
             if work is not None:
                 with translated_errors():
                     work.wait()
-            return [message.unpack(header, given) for given in bodies]
+            return [message.unpack(header, body) for body in bodies]
 
         return finish
 
     def _gather_ragged(self, group: Group, call: Call, number: int) -> Finish:
         others = [member for member in range(group.size) if member != group.rank]
-        self._mail.send(call.payload, others, 2 * number, ragged=True)
+        self._messages.send(call.payload, others, 2 * number, ragged=True)
         own = copy(call.payload)
-        coming = self._waiting.submit(self._mail.receive, others, 2 * number)
+        received = self._waiting.submit(self._messages.receive, others, 2 * number)
 
         def finish() -> list[Payload]:
-            payloads = [message.payload for message in coming.result()]
+            payloads = [message.payload for message in received.result()]
             payloads.insert(group.rank, own)
             metering.gather(group, agreed(payloads, ragged=True))
             return payloads
@@ -128,15 +132,15 @@ class Distributed:
         return finish
 
     def push_pull(self, group: Group, call: Call, number: int) -> Finish:
-        """A push to the server's worker, whose thread answers when all are there."""
+        """Push to the server's worker, where a thread answers as soon as all pushes have arrived."""
         pushing, pulling = 2 * number, 2 * number + 1
         others = [member for member in range(group.size) if member != group.rank]
         if group.rank != call.partner:
-            self._mail.send(call.payload, [call.partner], pushing, call.ragged)
-            coming = self._waiting.submit(self._mail.receive, [call.partner], pulling)
+            self._messages.send(call.payload, [call.partner], pushing, call.ragged)
+            received = self._waiting.submit(self._messages.receive, [call.partner], pulling)
 
             def pulled() -> Payload:
-                (message,) = coming.result()
+                (message,) = received.result()
                 own = metering.sizes(call.payload, call.ragged)
                 metering.push(group, {kind: [size] * group.size for kind, size in own.items()}, call.partner)
                 metering.pull(group, metering.sizes(message.payload, call.ragged), call.partner)
@@ -147,12 +151,12 @@ class Distributed:
         own = copy(call.payload)
 
         def serve() -> tuple[dict[str, list[int]], Payload]:
-            pushes = [message.payload for message in self._mail.receive(others, pushing)]
+            pushes = [message.payload for message in self._messages.receive(others, pushing)]
             pushes.insert(group.rank, own)
             sizes = agreed(pushes, call.ragged)
-            # A copy: the server may go on with what it has answered.
+            # A copy, because the server may continue to change the tensors of its answer.
             answer = copy(call.serve(pushes))
-            self._mail.send(answer, others, pulling, call.ragged)
+            self._messages.send(answer, others, pulling, call.ragged)
             return sizes, answer
 
         served = self._serving.submit(serve)

@@ -1,4 +1,4 @@
-"""One worker's end of one channel, when its mates run in other processes."""
+"""One worker's end of one channel, if the other members run in other processes."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -22,12 +22,12 @@ from thinwire.transport.point_to_point import FIRST_TAG_OF_MESSAGES, PointToPoin
 from thinwire.transport.shared_memory import SharedMemory
 
 Finish = Callable[[], Any]
-# Most threads of a channel that wait for messages at one time.
-_WAITING = 64
+# The largest number of threads of a channel that wait for messages at the same time.
+_WAITING_THREADS = 64
 
 
 class Endpoint:
-    """Its process group, its threads, and what it has called so far."""
+    """The process group, the threads and the log of calls of one channel in this process."""
 
     def __init__(
         self,
@@ -37,13 +37,13 @@ class Endpoint:
         cluster: Cluster,
         device: torch.device,
     ) -> None:
-        """Open the channel; all members do.
+        """Open the channel. All members must do so at the same time.
 
         Args:
-            members: ranks.
-            group: theirs; None where there is only one.
-            rank: of this worker.
-            cluster: which workers share a host.
+            members: the members as ranks in the whole run.
+            group: their process group; None if there is only one member.
+            rank: of this worker in the whole run.
+            cluster: tells which workers share a host.
             device: of this worker's tensors.
         """
         self.log = CallLog()
@@ -56,7 +56,7 @@ class Endpoint:
             return
         self._process_group = group
         self._messages = PointToPoint(self._process_group, device, FIRST_TAG_OF_MESSAGES)
-        self._waiting = ThreadPoolExecutor(_WAITING, initializer=_one_compute_thread)
+        self._waiting = ThreadPoolExecutor(_WAITING_THREADS, initializer=_one_compute_thread)
         self._in_order = ThreadPoolExecutor(1, initializer=_one_compute_thread)
         self._verbs: Distributed | InSharedMemory
         if device.type == "cpu" and len({cluster.node_of(member) for member in members}) == 1:
@@ -66,23 +66,23 @@ class Endpoint:
             self._verbs = Distributed(group, device, flatten.Pool(), self._waiting, self._in_order)
 
     def _exchange(self, numbers: list[int]) -> list[list[int]]:
-        """As many numbers from every member, by rank."""
+        """Gather equally many numbers from every member; return them by rank."""
         own = torch.tensor(numbers)
-        every = [torch.empty_like(own) for _ in range(self._size)]
+        gathered = [torch.empty_like(own) for _ in range(self._size)]
         with translated_errors():
-            dist.all_gather(every, own, group=self._process_group)
-        return [row.tolist() for row in every]
+            dist.all_gather(gathered, own, group=self._process_group)
+        return [row.tolist() for row in gathered]
 
     def begin(self, pending: Pending[Any], number: int) -> Finish | None:
-        """Begin a call; gives what is left to do when its worker waits, or None if it is complete."""
+        """Begin a call; return the function that finishes it, or None if it is already complete."""
         if self._size == 1:
-            inprocess.meet([pending])
+            inprocess.complete([pending])
             return None
         verb: Callable[[Group, Call, int], Finish] = getattr(self._verbs, pending.call.verb)
         return verb(pending.group, pending.call, number)
 
     def send(self, group: Group, call: Call) -> None:
-        """Send a message, and go on at once."""
+        """Send a message without waiting for its receiver."""
         to = call.partner
         self._sent[to] += 1
         if to == self._place:
@@ -92,16 +92,16 @@ class Endpoint:
         metering.send(group, metering.sizes(call.payload, call.ragged), to)
 
     def receive(self, group: Group, call: Call) -> Finish:
-        """Ask for the next message from a member."""
+        """Begin to receive the next message from a member; return the function that finishes it."""
         source = call.partner
         self._received[source] += 1
         number = self._received[source]
         if source == self._place:
             return lambda: self._take_own(number)
-        coming = self._waiting.submit(self._messages.receive, [source], number)
+        received = self._waiting.submit(self._messages.receive, [source], number)
 
         def finish() -> Payload:
-            ((payload, ragged),) = coming.result()
+            ((payload, ragged),) = received.result()
             metering.receive(group, metering.sizes(payload, ragged), source)
             return payload
 
@@ -113,7 +113,7 @@ class Endpoint:
         return self._to_itself.pop(number)
 
     def summary(self) -> Summary:
-        """What its mates compare with theirs."""
+        """Return what the members compare with each other."""
         places = range(self._size)
         return {
             "calls": [self.log.count, self.log.digest],
@@ -122,7 +122,7 @@ class Endpoint:
         }
 
     def close(self) -> None:
-        """Give everything back; all members do."""
+        """Release threads, memory and the process group. All members must do so at the same time."""
         if self._size == 1:
             return
         self._messages.close()
@@ -133,5 +133,5 @@ class Endpoint:
 
 
 def _one_compute_thread() -> None:
-    # The number of threads that compute is each thread's own.
+    # In torch, the number of compute threads is a setting of each thread.
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""A list of byte strings as one message: its length, then each string behind its own length."""
+"""Framing: a list of byte strings as one message. Lengths precede the message and each string."""
 
 import struct
 
@@ -7,18 +7,18 @@ HEADER = _LENGTH.size
 
 
 def pack(fields: list[bytes]) -> bytes:
-    """The message, with its header."""
+    """Return the message, with its header."""
     body = b"".join(_LENGTH.pack(len(field)) + field for field in fields)
     return _LENGTH.pack(len(body)) + body
 
 
 def body_bytes(header: bytes) -> int:
-    """How many bytes follow a header."""
+    """Return how many bytes follow a header."""
     return int(_LENGTH.unpack(header)[0])
 
 
 def unpack(body: bytes) -> list[bytes]:
-    """What was packed."""
+    """Return the strings in the body of a message."""
     fields, at = [], 0
     while at < len(body):
         end = at + HEADER + body_bytes(body[at : at + HEADER])

@@ -1,7 +1,7 @@
 """The verbs of a channel whose members share a host, in shared memory.
 
-Each is begun by a thread of its own, in the order of the calls, and gives what is left to do when its worker
-waits for it.
+A separate thread carries out the calls of the channel, one after the other. Each verb hands its call to that
+thread and returns a function. The worker calls that function when it waits for the answer.
 """
 
 from collections.abc import Callable
@@ -26,11 +26,12 @@ Finish = Callable[[], Any]
 class InSharedMemory:
     """One worker's end of a channel whose members share a host."""
 
-    def __init__(self, memory: SharedMemory, turns: ThreadPoolExecutor) -> None:
+    def __init__(self, memory: SharedMemory, in_order: ThreadPoolExecutor) -> None:
         self._memory = memory
-        self._turns = turns  # one thread: the members meet in the order of their calls
+        self._in_order = in_order  # one thread, so that calls are carried out in order
 
     def close(self) -> None:
+        """Release the shared memory."""
         self._memory.close()
 
     def mean(self, group: Group, call: Call, number: int) -> Finish:
@@ -38,35 +39,35 @@ class InSharedMemory:
         if not call.fresh:
             metering.mean(group, call.kind, nbytes(tensors))
 
-        def meet() -> list[Tensor]:
-            for given, wanted in zip(flatten.by_dtype(call.tensors), flatten.by_dtype(tensors)):
-                self._memory.mean(given, into=wanted)
+        def exchange() -> list[Tensor]:
+            for given, results in zip(flatten.by_dtype(call.tensors), flatten.by_dtype(tensors)):
+                self._memory.mean(given, into=results)
             return tensors
 
-        return self._in_turn(group, call, number, meet)
+        return self._submit(group, call, number, exchange)
 
     def broadcast(self, group: Group, call: Call, number: int) -> Finish:
         metering.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
 
-        def meet() -> list[Tensor]:
-            for alike in flatten.by_dtype(call.tensors):
-                self._memory.broadcast(alike, call.partner)
+        def exchange() -> list[Tensor]:
+            for same_type in flatten.by_dtype(call.tensors):
+                self._memory.broadcast(same_type, call.partner)
             return call.tensors
 
-        return self._in_turn(group, call, number, meet)
+        return self._submit(group, call, number, exchange)
 
     def gather(self, group: Group, call: Call, number: int) -> Finish:
-        given = self._in_turn(group, call, number, lambda: self._memory.gather(call.payload, call.ragged))
+        wait = self._submit(group, call, number, lambda: self._memory.gather(call.payload, call.ragged))
 
         def finish() -> list[Payload]:
-            payloads = given()
+            payloads = wait()
             metering.gather(group, agreed(payloads, call.ragged))
             return payloads
 
         return finish
 
     def push_pull(self, group: Group, call: Call, number: int) -> Finish:
-        met = self._in_turn(
+        wait = self._submit(
             group,
             call,
             number,
@@ -74,20 +75,20 @@ class InSharedMemory:
         )
 
         def finish() -> Payload:
-            pushed, answer = met()
+            pushed, answer = wait()
             metering.push(group, pushed, call.partner)
             metering.pull(group, metering.sizes(answer, call.ragged), call.partner)
             return answer
 
         return finish
 
-    def _in_turn(self, group: Group, call: Call, number: int, meet: Callable[[], T]) -> Callable[[], T]:
-        """Meet when it is this call's turn; gives what waits for that."""
-        # Without the payload: its sizes are compared when they are there.
-        words = f"call {number + 1} on run.{group.name}, {replace(call, payload={}).describe()}"
+    def _submit(self, group: Group, call: Call, number: int, exchange: Callable[[], T]) -> Callable[[], T]:
+        """Let the thread run `exchange` after all earlier calls; return a function that waits for it."""
+        # Without the payload, whose sizes are compared later, when they have arrived.
+        description = f"call {number + 1} on run.{group.name}, {replace(call, payload={}).describe()}"
 
-        def turn() -> T:
-            self._memory.begin(words)
-            return meet()
+        def carry_out() -> T:
+            self._memory.begin(description)
+            return exchange()
 
-        return self._turns.submit(turn).result
+        return self._in_order.submit(carry_out).result

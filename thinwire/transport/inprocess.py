@@ -1,8 +1,8 @@
-"""All workers in one process, on one device, taking turns at the channels in a fixed order.
+"""All workers in one process, on one device; they run alternately, in a fixed order.
 
-Each worker runs until it waits for an answer that is not there yet; then the next one has its turn. So a
-method written for many processes runs unchanged in one, and gives the same bits every time. Workers are
-greenlets of one thread: a turn costs microseconds, and nothing ever runs at the same time.
+Each worker runs until it waits for an answer that is not there yet. Then the next worker runs. So a method
+that is written for many processes runs unchanged in one process, and gives the same bits every time. Workers
+are greenlets of one thread. A switch takes microseconds, and no two workers run at the same time.
 """
 
 from collections import deque
@@ -32,16 +32,16 @@ class InProcess:
 
     def __init__(self, workers: int) -> None:
         self.ranks: Sequence[int] = range(workers)
-        # Meetings that wait for some of their members, by channel and number of the call on it.
-        self._meetings: dict[tuple[tuple[str, int], int], list[Pending[Any] | None]] = {}
+        # Collective calls that still wait for some members, by channel and number of the call on it.
+        self._collectives: dict[tuple[tuple[str, int], int], list[Pending[Any] | None]] = {}
         # Messages sent and not yet received, and receivers still waiting, by channel, sender, receiver.
         self._sent: dict[tuple[tuple[str, int], int, int], deque[Call]] = {}
         self._expected: dict[tuple[tuple[str, int], int, int], deque[Pending[Any]]] = {}
         self._completed = 0
-        self._failed: Exception | None = None  # a call that could not be carried out
+        self._failed: Exception | None = None  # the error of a call that could not be carried out
 
     def together(self, turns: Sequence[Callable[[], T]]) -> list[T]:
-        """Run one function per worker; where they wait for each other they take turns."""
+        """Run one function per worker, alternately: a worker that must wait lets the next one run."""
         workers = [greenlet(turn) for turn in turns]
         results: list[Any] = [None] * len(turns)
         running = list(range(len(turns)))
@@ -52,44 +52,45 @@ class InProcess:
                 if workers[worker].dead:
                     running.remove(worker)
             if (len(running), self._completed) == before:
-                raise MethodError(f"the workers wait for each other for ever: {self._unmet()}")
+                raise MethodError(f"the workers wait for each other for ever: {self._unfinished()}")
         return results
 
     def wait(self, pending: Pending[Any]) -> None:
-        """Give the turn to the next worker until `pending` is done."""
+        """Let the other workers run until `pending` is done."""
         while not pending.done:
             hub = getcurrent().parent
             if hub is None:
-                raise MethodError(f"nobody is left who could complete {pending.call.describe()}")
+                raise MethodError(f"no other worker can complete {pending.call.describe()}")
             hub.switch()
 
     def check_settled(self) -> None:
-        """After a step: every meeting has met, and every message has been received.
+        """Check after a step that every collective call is complete and every message has been received.
 
         Raises:
-            MethodError: naming what is left.
-            Exception: a call has failed. The method may not go on, as its mates could not between processes.
+            MethodError: something is unfinished; the message names it.
+            Exception: a call has failed, even if the method caught the error. Between processes, the other
+                workers could not continue either.
         """
         if self._failed is not None:
             raise self._failed
-        if self._meetings or any(self._sent.values()) or any(self._expected.values()):
-            raise MethodError(f"a step ended with calls that never met: {self._unmet()}")
+        if self._collectives or any(self._sent.values()) or any(self._expected.values()):
+            raise MethodError(f"a step ended with unfinished calls: {self._unfinished()}")
 
     def post(self, group: Group, call: Call) -> Pending[Any]:
-        """Join the next meeting on the channel; the last one to come completes it for all."""
+        """Join the next collective call on the channel; the last worker to join completes it for all."""
         pending: Pending[Any] = Pending(group, call, self.wait)
         place = (group.key, group.calls)
         group.calls += 1
-        meeting = self._meetings.get(place)
-        if meeting is None:
-            meeting = self._meetings[place] = [None] * group.size
-        meeting[group.rank] = pending
-        members = [member for member in meeting if member is not None]
+        collective = self._collectives.get(place)
+        if collective is None:
+            collective = self._collectives[place] = [None] * group.size
+        collective[group.rank] = pending
+        members = [member for member in collective if member is not None]
         if len(members) == group.size:
-            del self._meetings[place]
+            del self._collectives[place]
             try:
                 _require_agreement(group, place[1], [member.call for member in members])
-                meet(members)
+                complete(members)
             except Exception as error:
                 self._failed = error
                 raise
@@ -97,55 +98,55 @@ class InProcess:
         return pending
 
     def send(self, group: Group, call: Call) -> Pending[None]:
-        """Hand a message to the receiver, or keep it until it asks."""
+        """Deliver a message to its receiver, or keep it until the receiver asks for it."""
         pending: Pending[None] = Pending(group, call, self.wait)
-        road = (group.key, group.rank, call.partner)
+        route = (group.key, group.rank, call.partner)
         metering.send(group, metering.sizes(call.payload, call.ragged), call.partner)
         call.payload = copy(call.payload)
         pending.complete(None)
-        expected = self._expected.get(road)
+        expected = self._expected.get(route)
         if expected:
             _deliver(expected.popleft(), call)
         else:
-            self._sent.setdefault(road, deque()).append(call)
+            self._sent.setdefault(route, deque()).append(call)
         self._completed += 1
         return pending
 
     def receive(self, group: Group, call: Call) -> Pending[Payload]:
         """Take the next message from the sender, or wait for it."""
         pending: Pending[Payload] = Pending(group, call, self.wait)
-        road = (group.key, call.partner, group.rank)
-        sent = self._sent.get(road)
+        route = (group.key, call.partner, group.rank)
+        sent = self._sent.get(route)
         if sent:
             _deliver(pending, sent.popleft())
         else:
-            self._expected.setdefault(road, deque()).append(pending)
+            self._expected.setdefault(route, deque()).append(pending)
         return pending
 
     def arrive(self) -> None:
-        """Nothing is ever on its way: who comes last completes a meeting at once."""
+        """Do nothing: a call is complete as soon as its last member has joined."""
 
     def share(self, own: list[T]) -> list[T]:
-        """All workers are here."""
+        """Return `own`: all workers are in this process."""
         return own
 
     def end_together(self, outcome: Outcome) -> Outcome:
-        """All workers are here."""
+        """Return `outcome`: all workers are in this process."""
         return outcome
 
     def check_agreement(self) -> None:
-        """Every meeting has seen to it."""
+        """Do nothing: every collective call has been checked when it was completed."""
 
-    def _unmet(self) -> str:
-        """Who waits where for whom, in words."""
+    def _unfinished(self) -> str:
+        """Describe all unfinished calls and messages."""
         parts = []
-        for ((name, first), number), meeting in self._meetings.items():
-            came = [rank for rank, pending in enumerate(meeting) if pending is not None]
-            missing = [rank for rank, pending in enumerate(meeting) if pending is None]
-            call = next(pending.call for pending in meeting if pending is not None)
+        for ((name, first), number), collective in self._collectives.items():
+            joined = [rank for rank, pending in enumerate(collective) if pending is not None]
+            missing = [rank for rank, pending in enumerate(collective) if pending is None]
+            call = next(pending.call for pending in collective if pending is not None)
             parts.append(
-                f"call {number + 1} on run.{name} (of worker {first} and its mates) is "
-                f"{call.describe()} by ranks {came}, and ranks {missing} did not come"
+                f"call {number + 1} on run.{name} (whose first member is worker {first}): "
+                f"ranks {joined} called {call.describe()}, and ranks {missing} did not"
             )
         for (key, source, to), messages in self._sent.items():
             if messages:
@@ -160,7 +161,11 @@ class InProcess:
 
 
 def _require_agreement(group: Group, number: int, calls: list[Call]) -> None:
-    """All members must have made the same call."""
+    """Check that all members have made the same call.
+
+    Raises:
+        MethodError: two of them differ.
+    """
     first = calls[0]
     for rank, call in enumerate(calls[1:], 1):
         same = (
@@ -176,8 +181,8 @@ def _require_agreement(group: Group, number: int, calls: list[Call]) -> None:
             )
 
 
-def meet(members: list[Pending[Any]]) -> None:
-    """Complete a call for all members of a channel, who are all here, in the order of their ranks."""
+def complete(members: list[Pending[Any]]) -> None:
+    """Complete a collective call for all members of a channel, given in the order of their ranks."""
     _VERBS[members[0].call.verb](members)
 
 
@@ -203,10 +208,10 @@ def _mean(members: list[Pending[Any]]) -> None:
 
 
 def _mean_of_one_type(own: list[Tensor], others: list[list[Tensor]]) -> None:
-    """Write the mean of everybody's tensors into the first one's.
+    """Write the mean of everybody's tensors into `own`, the tensors of rank 0.
 
-    In the order of the ranks, so that the rounding is the same every time. In 16 bits each is divided before
-    it is added: a sum may overflow where the mean does not.
+    Tensors are added in the order of the ranks, so that the rounding is the same every time. Tensors of 16
+    bits are divided before they are added, because a sum may overflow where the mean does not.
     """
     count = 1 + len(others)
     divide_first = own[0].element_size() == 2
@@ -220,7 +225,7 @@ def _mean_of_one_type(own: list[Tensor], others: list[list[Tensor]]) -> None:
 
 def _gather(members: list[Pending[Any]]) -> None:
     sizes = _agreed_sizes(members)
-    # Copies, as on a network: a worker may go on with what it gave before the others have read it.
+    # Copies, as on a network: a worker may change its tensors before the others have read them.
     payloads = [copy(member.call.payload) for member in members]
     for member in members:
         group = member.group
@@ -230,7 +235,7 @@ def _gather(members: list[Pending[Any]]) -> None:
 
 
 def _agreed_sizes(members: list[Pending[Any]]) -> dict[str, list[int]]:
-    """Bytes that each member hands over, by kind: of the same size everywhere, if they are not ragged."""
+    """Check that the payloads match; return the bytes that each member hands over, by kind."""
     return agreed([member.call.payload for member in members], members[0].call.ragged)
 
 

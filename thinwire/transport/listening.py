@@ -1,4 +1,4 @@
-"""Where rank 0 listens for the others: at one address of this host, and not at all of them."""
+"""The addresses at which rank 0 listens for the other ranks: as few addresses of its host as possible."""
 
 import errno
 import ipaddress
@@ -7,17 +7,17 @@ from contextlib import suppress
 
 from thinwire.errors import UserError
 
-# Both are there nearly everywhere; a host may have either one alone.
+# Nearly every host has both, but some have only one of them.
 _LOOPBACK = ("127.0.0.1", "::1")
 _EVERYWHERE = ("0.0.0.0", "::")
 _BACKLOG = 4096
 
 
 def on_loopback() -> socket.socket:
-    """Listen at a free port that can be reached from this host only.
+    """Listen at a free port that can be reached only from this host.
 
     Raises:
-        UserError: this host has no loopback.
+        UserError: this host has no loopback interface.
     """
     for address in _LOOPBACK:
         with suppress(OSError):
@@ -28,13 +28,13 @@ def on_loopback() -> socket.socket:
 
 
 def at(host: str, port: int) -> list[socket.socket]:
-    """Listen at those addresses of a name that this host has.
+    """Listen at those addresses of the name `host` that belong to this host.
 
-    A host often knows itself by a name that means the loopback there, and its own address elsewhere (Debian's
-    /etc/hosts). Then there is nothing to choose an address by, and this listens at all of them.
+    On many hosts the host's own name resolves to the loopback, while other hosts resolve it correctly
+    (Debian's /etc/hosts). Then this host cannot know the right address, so it listens at all addresses.
 
     Raises:
-        UserError: the port is taken, or the name is not of this host.
+        UserError: the port is taken, or the name does not belong to this host.
     """
     here, listeners = socket.gethostname(), []
     addresses = addresses_of(host)
@@ -49,13 +49,13 @@ def at(host: str, port: int) -> list[socket.socket]:
             for listener in listeners:
                 listener.close()
             if error.errno == errno.EADDRINUSE:
-                told = f"port {port} is taken on {here}: set MASTER_PORT to one that is free"
+                message = f"port {port} is taken on {here}: set MASTER_PORT to one that is free"
             else:
-                told = (
+                message = (
                     f"rank 0 on {here} cannot listen at {address}, port {port} ({error.strerror}): set "
                     "MASTER_PORT to one that it may use"
                 )
-            raise UserError(told) from None
+            raise UserError(message) from None
     if not listeners:
         raise UserError(
             f"rank 0 on {here} cannot listen at {host} ({', '.join(addresses)}), which is no address of this "
@@ -65,29 +65,29 @@ def at(host: str, port: int) -> list[socket.socket]:
 
 
 def addresses_of(host: str) -> list[str]:
-    """All that a name means here, each once.
+    """Return all addresses to which a name resolves on this host, without duplicates.
 
     Raises:
-        UserError: nothing.
+        UserError: it does not resolve.
     """
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        told = getattr(error, "strerror", None) or error
+        reason = getattr(error, "strerror", None) or error
         raise UserError(
-            f"{socket.gethostname()} knows no host {host!r} ({told}): set MASTER_ADDR to a name or an "
+            f"{socket.gethostname()} knows no host {host!r} ({reason}): set MASTER_ADDR to a name or an "
             "address of the host of rank 0 that all hosts know"
         ) from None
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 def is_loopback(address: str) -> bool:
-    """Is it reached from its own host only?"""
+    """Can this address be reached only from its own host?"""
     return ipaddress.ip_address(address.partition("%")[0]).is_loopback
 
 
 def means_loopback_everywhere(host: str) -> bool:
-    """Is it so called that every host takes it for its own loopback?"""
+    """Does this name or address mean the loopback on every host?"""
     try:
         return host == "localhost" or is_loopback(host)
     except ValueError:
@@ -98,7 +98,7 @@ def _listen(address: str, port: int) -> socket.socket:
     ((family, kind, _, _, full), *_) = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
     listener = socket.socket(family, kind)
     try:
-        # What an earlier run has closed keeps its port for a minute otherwise.
+        # Otherwise a port stays blocked for a minute after an earlier run has closed it.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)

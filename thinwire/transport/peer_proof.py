@@ -1,8 +1,9 @@
-"""Whether those at the other ends of a group's connections are of the run.
+"""Proof that the processes at the other ends of a group's connections belong to this run.
 
-gloo asks nobody who he is: whoever connects first, and names the small number that it expects, is taken for a
-rank. Rank and stranger differ in what they know. So when a group has opened, every member sends each of the
-others a proof that only these two can expect, on the very connection that will carry their tensors.
+gloo does not authenticate: it accepts the first process that connects and names the small number that it
+expects. Only ranks know the key of their group. So after a group has opened, every member sends a proof to
+every other member. It uses the same connection that will carry their tensors. Only these two members can
+compute that proof.
 """
 
 from datetime import timedelta
@@ -15,16 +16,18 @@ from thinwire.transport import handshake
 
 
 def prove(group: dist.ProcessGroup, key: bytes, timeout_seconds: float) -> None:
-    """Every member proves itself to every other; all members call this.
+    """Prove to every other member that this process belongs to the run, and check their proofs.
+
+    All members must call this at the same time.
 
     Args:
-        group: that has just opened.
-        key: known to the ranks of this meeting and to nobody else.
-        timeout_seconds: for the others' proofs to come.
+        group: a group that has just been opened.
+        key: a key that only the ranks of this rendezvous know.
+        timeout_seconds: how long to wait for the proofs of the others.
 
     Raises:
-        UserError: somebody else has taken the place of a member.
-        RuntimeError: a proof did not come.
+        UserError: another process has taken the place of a member.
+        RuntimeError: a proof did not arrive in time.
     """
     members = dist.get_process_group_ranks(group)
     own = dist.get_rank()
@@ -40,11 +43,11 @@ def prove(group: dist.ProcessGroup, key: bytes, timeout_seconds: float) -> None:
         work = dist.all_to_all_single(given, row, group=group, async_op=True)
         work.wait(timedelta(seconds=timeout_seconds))
     except RuntimeError as error:
-        raise RuntimeError(f"ranks {members} did not hear from each other when they met: {error}") from None
+        raise RuntimeError(f"ranks {members} did not receive each other's proofs: {error}") from None
     for place, other in enumerate(members):
         part = slice(place * handshake.BYTES, (place + 1) * handshake.BYTES)
         if given[part].numpy().tobytes() != expected[part]:
             raise UserError(
-                f"somebody who is not of this run has connected to rank {own} in the place of rank {other}: "
-                "start the run again, where no stranger can reach it"
+                f"a process that is not part of this run has connected to rank {own} in the place of rank "
+                f"{other}: start the run again, where no stranger can reach it"
             )

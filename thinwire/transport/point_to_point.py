@@ -1,7 +1,7 @@
 """Payloads from one process to another, of any size, over a process group of torch.distributed.
 
-Tags tell messages apart, so they may be asked for in any order. They travel through the memory of the host,
-on a GPU too: a parameter server lives on the host.
+Tags identify messages, so a receiver may ask for them in any order. Payloads go through the memory of the
+host, even if they come from a GPU, because parameter servers run on the host.
 """
 
 from collections.abc import Sequence
@@ -18,38 +18,39 @@ from thinwire.traffic.payload import Payload
 from thinwire.transport import message
 from thinwire.transport.connection_errors import translated_errors
 
-# Tags of torch.distributed have 31 bits; a message takes two, for header and body.
+# Tags of torch.distributed have 31 bits. A message needs two tags: one for its header and one for its body.
 _TAGS = 2**30
-# Two offices on one process group: one counts its messages by calls, the other by messages.
+# Two objects use one process group, so they need separate tags. One numbers its messages by calls, the other
+# one counts them.
 FIRST_TAG_OF_CALLS, FIRST_TAG_OF_MESSAGES = 0, _TAGS
 
 
 class Received(NamedTuple):
-    """What has arrived."""
+    """A payload that has arrived."""
 
     payload: Payload
     ragged: bool
 
 
 class PointToPoint:
-    """One worker's post office for one channel; its methods may be called from several threads."""
+    """Sends and receives one worker's payloads on one channel; its methods are thread-safe."""
 
     def __init__(self, group: dist.ProcessGroup, device: torch.device, first_tag: int) -> None:
         self._group = group
         self._device = device
         self._first_tag = first_tag
-        # Sent and perhaps not yet taken: tensors must stay until they are, and gloo tells only who waits.
+        # Sent, but perhaps not yet received: until then the tensors must be kept, and only `wait` tells.
         self._sent: Queue[tuple[dist.Work, Tensor] | None] = Queue()
-        self._taking = Thread(target=self._see_them_taken, daemon=True)
-        self._taking.start()
+        self._keeper = Thread(target=self._keep_until_received, daemon=True)
+        self._keeper.start()
 
     def send(self, payload: Payload, to: Sequence[int], tag: int, ragged: bool = False) -> None:
-        """Send a payload to members of the channel, and go on at once."""
+        """Send a payload to members of the channel without waiting for them."""
         header, body = message.pack(payload, ragged)
-        for place, part in enumerate((header, body.cpu())):
+        for part_number, part in enumerate((header, body.cpu())):
             for member in to if len(part) else ():
                 with translated_errors():
-                    work = self._group.send([part], member, self._tag(tag, place))
+                    work = self._group.send([part], member, self._tag(tag, part_number))
                 self._sent.put((work, part))
 
     def receive(self, sources: Sequence[int], tag: int) -> list[Received]:
@@ -57,16 +58,16 @@ class PointToPoint:
         headers = [torch.empty(message.HEADER, dtype=torch.int64) for _ in sources]
         bodies = []
         with translated_errors():
-            coming = [
+            receiving = [
                 self._group.recv([header], source, self._tag(tag, 0))
                 for header, source in zip(headers, sources)
             ]
-            for work, header, source in zip(list(coming), headers, sources):
+            for work, header, source in zip(list(receiving), headers, sources):
                 work.wait()
                 bodies.append(torch.empty(message.body_bytes(header), dtype=torch.uint8))
                 if len(bodies[-1]):
-                    coming.append(self._group.recv([bodies[-1]], source, self._tag(tag, 1)))
-            for work in coming[len(headers) :]:
+                    receiving.append(self._group.recv([bodies[-1]], source, self._tag(tag, 1)))
+            for work in receiving[len(headers) :]:
                 work.wait()
         return [
             Received(message.unpack(header, body.to(self._device)), message.is_ragged(header))
@@ -74,15 +75,15 @@ class PointToPoint:
         ]
 
     def close(self) -> None:
-        """Wait until everything that was sent is taken."""
+        """Wait until everything that was sent has been received."""
         self._sent.put(None)
-        self._taking.join()
+        self._keeper.join()
 
-    def _see_them_taken(self) -> None:
+    def _keep_until_received(self) -> None:
         while (sent := self._sent.get()) is not None:
-            # Who did not take it has ended, and the run with it.
+            # If this fails, the receiver has ended; so will the run.
             with suppress(RuntimeError):
                 sent[0].wait()
 
-    def _tag(self, tag: int, place: int) -> int:
-        return self._first_tag + (2 * tag + place) % _TAGS
+    def _tag(self, tag: int, part_number: int) -> int:
+        return self._first_tag + (2 * tag + part_number) % _TAGS

@@ -1,10 +1,10 @@
 """One process for each worker: torch.distributed between hosts, shared memory inside them.
 
-Collectives are gloo's on a CPU and NCCL's on a GPU, with one communicator for each channel. They begin when a
-worker posts them, so that they run beside its computing, and end when it waits. A mean is a ring all-reduce,
-a gathering of equal payloads a ring all-gather; ragged payloads, pushes, answers and messages are mail, which
-threads carry, so that a server answers whatever its worker is doing. A channel whose members share a node
-meets in shared memory instead.
+Collectives use gloo on a CPU and NCCL on a GPU, with one communicator for each channel. They begin when a
+worker posts them, so they run while it computes. They end when it waits for the answer. A mean is a ring
+all-reduce, and a gather of equal payloads is a ring all-gather. Ragged payloads, pushes, answers and messages
+go point to point, in threads, so a server answers whatever its worker is doing. If all members of a channel
+share a node and their tensors are on the CPU, they use shared memory instead.
 """
 
 import json
@@ -29,12 +29,12 @@ from thinwire.transport.rendezvous import open_group
 from thinwire.transport.transport import Ended, Outcome
 
 T = TypeVar("T")
-# How long a rank that has failed waits for the others to say something.
-TELLING_SECONDS = 3.0
+# How long a rank that has failed waits until it can report that to the others.
+REPORTING_SECONDS = 3.0
 
 
 class Processes:
-    """The transport of one worker whose mates run in other processes; `rendezvous.join` comes before it."""
+    """The transport of one worker, while all others run in other processes; first call `rendezvous.join`."""
 
     kind: Literal["inprocess", "measured"] = "measured"
     overlaps = True
@@ -45,16 +45,16 @@ class Processes:
         device: torch.device,
         backend: str = "gloo",
         doing: Callable[[str], None] = lambda what: None,
-        called: Callable[[str, int, str], None] = lambda channel, number, words: None,
+        called: Callable[[str, int, str], None] = lambda channel, number, call: None,
     ) -> None:
         """Open the channels of a cluster with as many workers as there are processes.
 
         Args:
-            cluster: which workers share a node.
+            cluster: tells which workers share a node.
             device: of this worker's tensors.
             backend: of torch.distributed, see `rendezvous.backend_of`.
-            doing: is told what the worker is about to wait for.
-            called: is told of every call: the channel, its number there, and the call in words.
+            doing: called with a description of what the worker is doing, whenever that changes.
+            called: called for every call, with its channel, its number there and its description.
 
         Raises:
             ConnectionLost: another process has ended.
@@ -62,7 +62,7 @@ class Processes:
         """
         rank = dist.get_rank()
         self.ranks: Sequence[int] = [rank]
-        self.nodes: list[str] = []  # of all ranks by name, where that is known
+        self.nodes: list[str] = []  # names of the nodes of all ranks; empty if unknown
         self._doing, self._called = doing, called
         self._control = open_group(None, "gloo")
         groups = _process_groups(cluster, backend)
@@ -70,31 +70,31 @@ class Processes:
             (name, members[0]): Endpoint(members, groups.get((name, members)), rank, cluster, device)
             for name, members in cluster.groups(rank).items()
         }
-        # What is left to do for calls that were posted and not waited for yet.
+        # Functions that finish the calls that were posted and not yet waited for.
         self._outstanding: dict[Pending[Any], Finish] = {}
 
     def part(self) -> None:
-        """Return when all processes are about to leave."""
+        """Wait until all processes are ready to leave."""
         self.share([None])
 
     def close(self) -> None:
-        """Give everything back; all processes do so together."""
+        """Release everything. All processes must do so at the same time."""
         self.part()
         for endpoint in self._endpoints.values():
             endpoint.close()
         dist.destroy_process_group(self._control)
 
     def together(self, turns: Sequence[Callable[[], T]]) -> list[T]:
-        """There is one worker in this process."""
+        """Run the function of the only worker in this process."""
         return [turn() for turn in turns]
 
     def post(self, group: Group, call: Call) -> Pending[Any]:
-        """Begin this worker's part of the next meeting on the channel."""
+        """Begin this worker's part of the next collective call on the channel."""
         pending: Pending[Any] = Pending(group, call, self.wait)
         endpoint = self._endpoints[group.key]
-        words = endpoint.log.note(call)
-        self._called(_name(group.key), endpoint.log.count, words)
-        self._doing(f"computes, after {words} on run.{group.name}")
+        description = endpoint.log.note(call)
+        self._called(_name(group.key), endpoint.log.count, description)
+        self._doing(f"computes, after {description} on run.{group.name}")
         finish = endpoint.begin(pending, group.calls)
         group.calls += 1
         if finish is not None:
@@ -102,20 +102,20 @@ class Processes:
         return pending
 
     def send(self, group: Group, call: Call) -> Pending[None]:
-        """Send a message, and go on at once."""
+        """Send a message without waiting for its receiver."""
         pending: Pending[None] = Pending(group, call, self.wait)
         self._endpoints[group.key].send(group, call)
         pending.complete(None)
         return pending
 
     def receive(self, group: Group, call: Call) -> Pending[Payload]:
-        """Ask for the next message from a member."""
+        """Begin to receive the next message from a member."""
         pending: Pending[Payload] = Pending(group, call, self.wait)
         self._outstanding[pending] = self._endpoints[group.key].receive(group, call)
         return pending
 
     def wait(self, pending: Pending[Any]) -> None:
-        """Return when `pending` is done.
+        """Wait until `pending` is done.
 
         Raises:
             ConnectionLost: another process has ended.
@@ -125,93 +125,95 @@ class Processes:
         self._doing("computes")
 
     def arrive(self) -> None:
-        """Wait for everything that was posted, so that its bytes are counted."""
+        """Wait for all posted calls, so that their bytes are counted."""
         for pending in list(self._outstanding):
             self.wait(pending)
 
     def check_settled(self) -> None:
-        """What this worker has left behind the engine finds; who did not come, `check_agreement`."""
+        """Do nothing: the engine finds this worker's unfinished calls, and `check_agreement` the others'."""
 
     def share(self, own: list[T]) -> list[T]:
-        """What every worker says, in the order of the ranks.
+        """Return the values of all workers, in the order of the ranks.
 
         Raises:
-            Ended: one of them cannot go on.
+            Ended: one of the workers cannot continue.
         """
-        return [word["said"] for word in self._say({"said": own[0]})]
+        return [message["value"] for message in self._exchange({"value": own[0]})]
 
     def end_together(self, outcome: Outcome) -> Outcome:
-        """Tell the others, who hear it when they next say something.
+        """Report the outcome to the other workers, which receive it at their next `share`.
 
         Raises:
-            ConnectionLost: they say nothing, as they wait for this worker.
+            ConnectionLost: they do not call `share`, because they wait for this worker elsewhere.
         """
-        telling: Future[Outcome] = Future()
+        reported: Future[Outcome] = Future()
 
-        def tell() -> None:
+        def report() -> None:
             try:
-                self._say({"ended": outcome})
+                self._exchange({"ended": outcome})
             except Ended as error:
-                telling.set_result(error.outcome)
+                reported.set_result(error.outcome)
             except ConnectionLost as error:
-                telling.set_exception(error)
+                reported.set_exception(error)
 
-        Thread(target=tell, daemon=True).start()
+        Thread(target=report, daemon=True).start()
         try:
-            return telling.result(TELLING_SECONDS)
+            return reported.result(REPORTING_SECONDS)
         except TimeoutError:
             raise ConnectionLost(
                 "the others wait for this rank, and cannot be told that it has failed"
             ) from None
 
-    def _say(self, word: dict[str, Any]) -> list[dict[str, Any]]:
-        """Every worker's word.
+    def _exchange(self, message: dict[str, Any]) -> list[dict[str, Any]]:
+        """Send a message to all workers; return the messages of all workers.
 
         Raises:
-            Ended: one of them says that it cannot go on.
+            Ended: one of the workers reports that it cannot continue.
         """
-        self._doing("waits for the word of all workers")
-        said = torch.frombuffer(bytearray(json.dumps(word).encode()), dtype=torch.uint8)
-        length = torch.tensor([len(said)])
+        self._doing("waits for the status of all workers")
+        own = torch.frombuffer(bytearray(json.dumps(message).encode()), dtype=torch.uint8)
+        length = torch.tensor([len(own)])
         lengths = [torch.empty_like(length) for _ in range(dist.get_world_size())]
         with translated_errors():
             dist.all_gather(lengths, length, group=self._control)
-            padded = functional.pad(said, (0, max(map(int, lengths)) - len(said)))
-            heard = [torch.empty_like(padded) for _ in lengths]
-            dist.all_gather(heard, padded, group=self._control)
+            padded = functional.pad(own, (0, max(map(int, lengths)) - len(own)))
+            received = [torch.empty_like(padded) for _ in lengths]
+            dist.all_gather(received, padded, group=self._control)
         self._doing("computes")
-        words = [json.loads(word[: int(end)].numpy().tobytes()) for word, end in zip(heard, lengths)]
-        ended = {rank: word["ended"] for rank, word in enumerate(words) if "ended" in word}
+        messages = [json.loads(row[: int(end)].numpy().tobytes()) for row, end in zip(received, lengths)]
+        ended = {rank: message["ended"] for rank, message in enumerate(messages) if "ended" in message}
         if ended:
             first, (status, reason) = next(iter(ended.items()))
-            # What has come to all of them alike is no matter of one rank.
-            alike = len(ended) == len(words) and all(other == [status, reason] for other in ended.values())
-            if alike or reason is None:
+            # An outcome that is the same on all ranks is not attributed to one of them.
+            same = len(ended) == len(messages) and all(other == [status, reason] for other in ended.values())
+            if same or reason is None:
                 raise Ended((status, reason))
             who = f"rank {first} on {self.nodes[first]}" if self.nodes else f"rank {first}"
             raise Ended((status, f"{who}: {reason}"))
-        return words
+        return messages
 
     def check_agreement(self) -> None:
-        """All members of every channel have made the same calls so far, and every message was received.
+        """Check that the members of every channel have made the same calls, and that no message is left.
+
+        All processes must call this at the same time.
 
         Raises:
-            MethodError: naming the first call that differs, or the message.
+            MethodError: calls differ, or a message was not received; the error names it.
         """
-        heard = self.share([{key: endpoint.summary() for key, endpoint in self._by_name().items()}])
-        key = disagreeing(heard)
+        summaries = self.share([{key: endpoint.summary() for key, endpoint in self._by_name().items()}])
+        key = disagreeing(summaries)
         if key is not None:
             logs = self.share([self.calls().get(key)])
-            told = first_difference({rank: log for rank, log in enumerate(logs) if log is not None})
-            made = {rank: said[key]["calls"][0] for rank, said in enumerate(heard) if key in said}
+            difference = first_difference({rank: log for rank, log in enumerate(logs) if log is not None})
+            counts = {rank: own[key]["calls"][0] for rank, own in enumerate(summaries) if key in own}
             raise MethodError(
                 f"the workers do not agree on run.{key.split('/')[0]}: "
-                + (told or f"by rank they have made {made} calls, which differ in number or in a shape")
+                + (difference or f"by rank they made {counts} calls, which differ in number or in a shape")
             )
-        require_received(heard)
+        require_received(summaries)
 
     def calls(self) -> dict[str, dict[str, str]]:
-        """The last calls of this worker in words, by channel and number."""
+        """Return the last calls of this worker in words, by channel and number."""
         return {key: endpoint.log.last() for key, endpoint in self._by_name().items()}
 
     def _by_name(self) -> dict[str, Endpoint]:
@@ -224,16 +226,17 @@ def _name(key: tuple[str, int]) -> str:
 
 
 def _process_groups(cluster: Cluster, backend: str) -> dict[tuple[str, tuple[int, ...]], dist.ProcessGroup]:
-    """The process groups of all channels with several members, by name and members.
+    """Open the process groups of all channels with several members; return them by name and members.
 
-    Every process names all of them, those of others too, in one order: torch.distributed numbers groups as
-    they are made, and one that only its members know of would get the number, and meet the traces, of an
-    earlier one that has been closed.
+    Every process opens all groups in the same order, including those of which it is no member. The reason is
+    that torch.distributed numbers groups in the order in which a process opens them. If only its members
+    opened a group, it could get the number of an earlier group. That group is closed, but its entries are
+    still in the store.
     """
-    everybodys = [cluster.groups(worker) for worker in cluster.world()]
+    of_workers = [cluster.groups(worker) for worker in cluster.world()]
     return {
         (name, members): open_group(list(members), backend)
-        for name in everybodys[0]
-        for members in dict.fromkeys(groups[name] for groups in everybodys)
+        for name in of_workers[0]
+        for members in dict.fromkeys(groups[name] for groups in of_workers)
         if len(members) > 1
     }

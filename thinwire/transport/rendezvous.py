@@ -1,4 +1,4 @@
-"""How the processes of a run find each other."""
+"""Rendezvous: the processes of a run find each other and open process groups."""
 
 import os
 import secrets
@@ -23,7 +23,7 @@ from thinwire.transport.store_server import StoreServer
 
 
 def backend_of(device: torch.device, wanted: str | None) -> str:
-    """How torch.distributed carries what lies on a device; what lies on the host always goes by gloo.
+    """Return torch.distributed's backend for the tensors of a device; those on the CPU always use gloo.
 
     Raises:
         UserError: this build of torch has no NCCL.
@@ -35,90 +35,99 @@ def backend_of(device: torch.device, wanted: str | None) -> str:
     return "cpu:gloo,cuda:nccl"
 
 
-# How long rank 0 waits, when it refuses, for the others to hear it.
-_HEARING_SECONDS = 10.0
+# If rank 0 refuses to begin, how long it waits until the others have received the reason.
+_REFUSAL_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Which worker this process is, and where the first one is found."""
+    """Which worker this process is, and where to reach rank 0."""
 
     rank: int
     workers: int
-    place: int  # among the workers of this node
-    node: str  # on which it is, by name
+    place: int  # number among the workers of this node, from 0
+    node: str  # the name of this node
     host: str  # of rank 0
-    port: int
-    launcher: str  # who started it
-    # Of the run: who does not know it is not let in.
+    port: int  # of rank 0
+    launcher: str  # the program that has started this process
+    # The secret of the run: processes that do not know it are refused.
     secret: bytes = field(repr=False)
-    # Where rank 0 is to listen, if somebody has begun to; otherwise it opens host and port itself.
+    # The socket on which rank 0 listens, if it is already open; otherwise rank 0 opens host and port itself.
     listener: socket.socket | None = field(default=None, repr=False)
 
     def describe(self) -> str:
+        """Name the rank and its node, for messages."""
         return f"rank {self.rank} on {self.node}"
 
 
 class Refused(UserError):
-    """Rank 0 does not let the others begin; it says why itself."""
+    """Rank 0 refuses to begin; the message is its reason."""
 
 
 @dataclass(frozen=True)
-class _Met:
-    """What is left of the meeting, for as long as this process lives."""
+class _Joined:
+    """What this process keeps of a rendezvous until it ends."""
 
-    # torch itself keeps only the C++ half of a store.
+    # Kept here, because torch itself keeps only the C++ object behind a store.
     store: RunStore
-    # With which peers prove that they were there: the secret, mixed with what no other meeting has.
+    # With it members of groups prove their identity; derived from the secret and unique to this rendezvous.
     key: bytes
 
 
-_met: list[_Met] = []
+_joined: list[_Joined] = []
 
 
 def join(placement: Placement, timeout_seconds: float, refusal: str | None = None) -> RunStore:
-    """Meet the other processes; gives the store in which they can leave notes.
+    """Join the other processes; return the store through which all ranks exchange keys and values.
 
     Args:
         placement: of this process.
-        timeout_seconds: for the others to come.
-        refusal: of rank 0: why nobody may begin.
+        timeout_seconds: how long to wait for the others.
+        refusal: on rank 0 only: the reason why the run must not begin, if there is one.
 
     Raises:
-        Refused: rank 0 has a refusal.
-        UserError: the port is taken, the first host cannot be reached, or somebody did not come.
+        Refused: rank 0 has passed a refusal.
+        UserError: the port is taken, rank 0 cannot be reached, or a rank did not come in time.
     """
     store = store_of(placement, timeout_seconds, is_master=placement.rank == 0)
     try:
-        key = _meet(placement, store, timeout_seconds, refusal)
+        key = _open_first_group(placement, store, timeout_seconds, refusal)
     except RuntimeError:
-        came = "has lost rank 0"
+        problem = "has lost rank 0"
         with suppress(RuntimeError):
-            came = f"met {store.add('came', 0)} of {placement.workers} ranks within {timeout_seconds:.0f} s"
+            arrived = store.add("arrived", 0)
+            problem = f"met {arrived} of {placement.workers} ranks within {timeout_seconds:.0f} s"
         raise UserError(
-            f"{placement.describe()} {came}: start all of them at once, and let their hosts reach each other"
+            f"{placement.describe()} {problem}: start all of them at once, and let their hosts reach "
+            "each other"
         ) from None
-    _met.append(_Met(store, key))
+    _joined.append(_Joined(store, key))
     return store
 
 
-def _meet(placement: Placement, store: RunStore, timeout_seconds: float, refusal: str | None) -> bytes:
-    """Open the group of all ranks; gives the key of this meeting."""
-    store.add("came", 1)
+def _open_first_group(
+    placement: Placement, store: RunStore, timeout_seconds: float, refusal: str | None
+) -> bytes:
+    """Open the group of all ranks; return the key of this rendezvous.
+
+    Raises:
+        Refused: rank 0 has passed a refusal.
+    """
+    store.add("arrived", 1)
     if placement.rank == 0:
-        store.set("meeting", secrets.token_bytes(handshake.BYTES))
+        store.set("nonce", secrets.token_bytes(handshake.BYTES))
         store.set("refusal", refusal or "")
     elif refusal := store.get("refusal").decode():
-        store.add("heard", 1)
+        store.add("refused", 1)
     if refusal:
-        deadline = time.monotonic() + _HEARING_SECONDS
-        while placement.rank == 0 and store.add("heard", 0) < placement.workers - 1:
+        deadline = time.monotonic() + _REFUSAL_SECONDS
+        while placement.rank == 0 and store.add("refused", 0) < placement.workers - 1:
             if time.monotonic() > deadline:
                 break
             time.sleep(0.05)
         raise Refused(refusal)
     _choose_interface(placement, store)
-    key = handshake.answer(placement.secret, handshake.RANK, store.get("meeting"))
+    key = handshake.answer(placement.secret, handshake.RANK, store.get("nonce"))
 
     def open_first() -> dist.ProcessGroup:
         dist.init_process_group(
@@ -135,37 +144,46 @@ def _meet(placement: Placement, store: RunStore, timeout_seconds: float, refusal
 
 
 def open_group(members: list[int] | None, backend: str) -> Any:
-    """torch.distributed's group of some ranks (None: all), whose members have proved who they are.
+    """Open and return a process group whose members have proved their identity.
 
-    All ranks open all groups, in one order.
+    All ranks must open all groups in the same order.
+
+    Args:
+        members: ranks; None: all ranks.
+        backend: of torch.distributed, see `backend_of`.
 
     Raises:
-        ConnectionLost: somebody did not come.
-        UserError: somebody came who is not of the run.
+        ConnectionLost: a member did not come.
+        UserError: a process that is not part of the run has taken the place of a member.
     """
-    met = _met[-1]
+    joined = _joined[-1]
     with translated_errors():
         return _open(
-            lambda: dist.new_group(members, backend=backend), met.key, met.store.timeout.total_seconds()
+            lambda: dist.new_group(members, backend=backend), joined.key, joined.store.timeout.total_seconds()
         )
 
 
 def _open(make: Callable[[], Any], key: bytes, timeout_seconds: float) -> Any:
-    """A group, when all its members have proved themselves and nobody else can come any more."""
+    """Make a group, check the proofs of its members, and close its listeners to all other processes."""
     before = closed_listeners.listening()
     group = make()
     if group is not dist.GroupMember.NON_GROUP_MEMBER:
         peer_proof.prove(group, key, timeout_seconds)
-    # Those of gloo alone: NCCL begins to listen when it first has something to carry.
+    # These are only gloo's listeners: NCCL begins to listen at its first collective.
     closed_listeners.shut(closed_listeners.listening() - before)
     return group
 
 
 def store_of(placement: Placement, timeout_seconds: float, is_master: bool = False) -> RunStore:
-    """The store that rank 0 keeps, or a new line to it.
+    """Connect to the store of the run, which rank 0 serves.
+
+    Args:
+        placement: of this process.
+        timeout_seconds: for connecting, and for later requests.
+        is_master: serve the store in this process, too.
 
     Raises:
-        UserError: it cannot be had.
+        UserError: the connection fails.
     """
     server = None
     if is_master:
@@ -173,19 +191,20 @@ def store_of(placement: Placement, timeout_seconds: float, is_master: bool = Fal
         listeners = [own] if own else listening.at(placement.host, placement.port)
         server = StoreServer(listeners, placement.secret)
     elif placement.listener is not None and placement.rank != 0:
-        # Inherited from the process that began to listen. Nobody is to wait here for a rank 0 that is gone.
+        # Inherited from the process that opened it. If it stayed open here, others could still connect to it
+        # after rank 0 has ended, and would wait in vain.
         placement.listener.close()
     try:
         return RunStore(placement.host, placement.port, placement.secret, timeout_seconds, server)
     except OSError as error:
-        raise shortage(error) or UserError(_trouble(placement, error, timeout_seconds)) from None
+        raise shortage(error) or UserError(_advice(placement, error, timeout_seconds)) from None
 
 
 def _choose_interface(placement: Placement, store: RunStore) -> None:
-    """gloo is to listen where rank 0 was reached, and only there, unless somebody knows better.
+    """Let gloo listen only on the interface over which this process reaches rank 0.
 
-    Its own choice is the address to which the host's name resolves. A loopback is right only where all ranks
-    are on this host.
+    A choice of the user (GLOO_SOCKET_IFNAME) is kept. Without a choice, gloo would listen at the address to
+    which the name of this host resolves. The loopback is chosen only if all ranks are on this host.
     """
     chosen = network_interface.of_address(store.address)
     if chosen is None or ("GLOO_SOCKET_IFNAME" in os.environ and placement.launcher != "fork"):
@@ -194,8 +213,8 @@ def _choose_interface(placement: Placement, store: RunStore) -> None:
         os.environ["GLOO_SOCKET_IFNAME"] = chosen
 
 
-def _trouble(placement: Placement, error: OSError, timeout_seconds: float) -> str:
-    """Why there is no store, for the person who can mend it."""
+def _advice(placement: Placement, error: OSError, timeout_seconds: float) -> str:
+    """Tell the user why this process has no connection to the store, and what to do."""
     where = f"{placement.host}:{placement.port}"
     if isinstance(error, NotThisRun):
         return (

@@ -1,8 +1,9 @@
-"""The workers of one host meet in shared memory: what passes between them costs no network.
+"""Communication of workers on one host, in shared memory and without a network.
 
-Each has a segment, which all map, and a pipe from each of the others. Into that pipe the other writes, with a
-digest of its call, how far it has come. Neither has a name: the others open both through /proc. So no folder
-has to have room for them, and nothing is left behind however a worker ends.
+Each worker owns a segment of memory, which all members map, and a pipe from each of the others. Through the
+pipes the members signal that they have reached a certain point in a call. A signal is a digest of that call.
+Segments and pipes have no names; the others open them through /proc. So they need no space in any folder, and
+nothing is left behind, however a worker ends.
 """
 
 import mmap
@@ -21,15 +22,15 @@ from thinwire.transport.connection_errors import ConnectionLost
 
 # Segments grow in steps of this many bytes.
 _STEP = 2**20
-# Numbers of a mean that a worker adds before it lets the next one add its own to them: few enough to stay in
-# a cache, and to keep all workers busy; so many that telling the next one costs little beside them.
-_LOT = 2**19
+# A mean is computed in chunks of this many numbers, which pass from worker to worker. A chunk fits into the
+# cache and keeps all workers busy. It is so large that signalling the next worker costs little.
+_CHUNK = 2**19
 _HEADER_BYTES = 8 * message.HEADER
 _DIGEST_BYTES = 4
 
 
 class SharedMemory:
-    """One worker's end. Its verbs are called by all members in the same order, one at a time."""
+    """One worker's end. All members call the same verbs in the same order, one at a time."""
 
     def __init__(self, rank: int, size: int, exchange: Callable[[list[int]], list[list[int]]]) -> None:
         """Open the segments and pipes of all members.
@@ -37,11 +38,11 @@ class SharedMemory:
         Args:
             rank: of this member.
             size: number of members.
-            exchange: takes as many numbers from every member, and gives those of all, by rank.
+            exchange: gathers equally many numbers from every member, and returns them by rank.
 
         Raises:
             ConnectionLost: another member has ended.
-            ResourceError: there is no memory, or no room for more open files.
+            ResourceError: there is not enough memory, or too many files are open.
         """
         self._rank, self._size = rank, size
         self._others = [other for other in range(size) if other != rank]
@@ -63,53 +64,57 @@ class SharedMemory:
         }
         self._in = {other: reading for other, (reading, _) in pipes.items()}
         exchange([0] * (2 + size))
-        # Now the other is the only one that can write, so that its end is the end of the pipe.
+        # Now only the other member can write to the pipe. So the pipe ends when that member ends.
         for _, own_end in pipes.values():
             os.close(own_end)
         self.begin("")
 
-    def begin(self, words: str) -> None:
-        """Say which call the next verb carries out; the members must agree in every word."""
-        self._words = words
-        self._digest = crc32(words.encode()).to_bytes(_DIGEST_BYTES)
+    def begin(self, call: str) -> None:
+        """Set the description of the call that the next verb carries out; it must be equal on all members."""
+        self._call = call
+        self._digest = crc32(call.encode()).to_bytes(_DIGEST_BYTES)
 
     def close(self) -> None:
-        """Give segments and pipes back."""
+        """Release segments and pipes."""
         for pipe in (*self._out.values(), *self._in.values()):
             os.close(pipe)
         for segment in self._segments:
             segment.close()
 
     def mean(self, tensors: list[Tensor], into: list[Tensor]) -> None:
-        """Write the mean over the members of tensors of one type into others of the same shapes.
+        """Write the mean over the members into `into`.
 
-        One sum for all lies in the segment of rank 0. Lot by lot, in the order of the ranks, each adds its
-        own to what the one before it has left in the cache; from there all take the mean.
+        There is one sum for all members, in the segment of rank 0. It is computed chunk by chunk. The members
+        add their parts to a chunk in the order of the ranks, while it is in the cache. Then all copy it.
+
+        Args:
+            tensors: of one type.
+            into: of the same type and shapes.
         """
         dtype, count = tensors[0].dtype, sum(tensor.numel() for tensor in tensors)
-        row = self._segments[0]
+        shared = self._segments[0]
         if self._rank == 0:
-            row.reserve(count * dtype.itemsize)
+            shared.reserve(count * dtype.itemsize)
         end = 0
-        for lot in flatten.in_lots(tensors, _LOT):
-            start, end = end, end + sum(map(len, lot))
+        for chunk in flatten.in_chunks(tensors, _CHUNK):
+            start, end = end, end + sum(map(len, chunk))
             if self._rank > 0:
-                self._hear(self._rank - 1)
-            self._add(row.view(dtype, end)[start:], lot)
+                self._await(self._rank - 1)
+            self._add(shared.view(dtype, end)[start:], chunk)
             if self._rank + 1 < self._size:
-                self._tell(self._rank + 1)
-        self._meet()
-        torch._foreach_copy_(into, flatten.parts(row.view(dtype, count), into))
-        self._meet()
+                self._signal(self._rank + 1)
+        self._barrier()
+        torch._foreach_copy_(into, flatten.parts(shared.view(dtype, count), into))
+        self._barrier()
 
-    def _add(self, total: Tensor, lot: list[Tensor]) -> None:
-        """Add this worker's part; the first begins, and the last divides.
+    def _add(self, total: Tensor, chunk: list[Tensor]) -> None:
+        """Add this worker's part of a chunk to `total`; rank 0 initialises it, and the last rank divides it.
 
-        In 16 bits each is divided before it is added: a sum may overflow where the mean does not.
+        16-bit numbers are divided before they are added, because a sum may overflow where the mean does not.
         """
-        parts = flatten.parts(total, lot)
+        parts = flatten.parts(total, chunk)
         divide_first = total.element_size() == 2
-        given = list(torch._foreach_div(lot, self._size)) if divide_first else lot
+        given = list(torch._foreach_div(chunk, self._size)) if divide_first else chunk
         if self._rank == 0:
             torch._foreach_copy_(parts, given)
         else:
@@ -118,39 +123,39 @@ class SharedMemory:
             total /= self._size
 
     def gather(self, payload: Payload, ragged: bool) -> list[Payload]:
-        """Everybody's payload, in the order of the ranks."""
+        """Return everybody's payload, in the order of the ranks."""
         self._write(payload, ragged)
-        self._meet()
+        self._barrier()
         payloads = [self._read(member) for member in range(self._size)]
-        self._meet()
+        self._barrier()
         return payloads
 
     def broadcast(self, tensors: list[Tensor], source: int) -> None:
-        """Write the source's tensors, of one type, into everybody's."""
+        """Write the tensors of the member `source`, which are of one type, into everybody's."""
         dtype, count = tensors[0].dtype, sum(tensor.numel() for tensor in tensors)
         if self._rank == source:
             self._own.reserve(count * dtype.itemsize)
             flatten.fill(self._own.view(dtype, count), tensors)
-        self._meet()
+        self._barrier()
         if self._rank != source:
             torch._foreach_copy_(tensors, flatten.parts(self._segments[source].view(dtype, count), tensors))
-        self._meet()
+        self._barrier()
 
     def push_pull(
         self, payload: Payload, ragged: bool, server: int, update: Callable[[list[Payload]], Payload]
     ) -> tuple[dict[str, list[int]], Payload]:
-        """What each has pushed, in bytes by kind, and the answer of the server on the member `server`."""
+        """Push to the server on member `server`; return the bytes of all pushes, by kind, and its answer."""
         self._write(payload, ragged)
-        self._meet()
+        self._barrier()
         pushes = [self._read(member, copy=self._rank == server) for member in range(self._size)]
         sizes = agreed(pushes, ragged)
         answer = update(pushes) if self._rank == server else {}
-        self._meet()
+        self._barrier()
         if self._rank == server:
             self._write(answer, ragged)
-        self._meet()
+        self._barrier()
         answer = self._read(server)
-        self._meet()
+        self._barrier()
         return sizes, answer
 
     @property
@@ -170,15 +175,15 @@ class SharedMemory:
         body = segment.view(torch.uint8, end)[_HEADER_BYTES:]
         return message.unpack(header, body.clone() if copy else body)
 
-    def _meet(self) -> None:
-        """Return when all members have come here."""
+    def _barrier(self) -> None:
+        """Wait until all members have reached this point."""
         for other in self._others:
-            self._tell(other)
+            self._signal(other)
         for other in self._others:
-            self._hear(other)
+            self._await(other)
 
-    def _tell(self, member: int) -> None:
-        """Say that this worker has come here.
+    def _signal(self, member: int) -> None:
+        """Signal to a member that this worker has reached this point.
 
         Raises:
             ConnectionLost: the member has ended.
@@ -188,25 +193,30 @@ class SharedMemory:
         except BrokenPipeError:
             raise _ended(member) from None
 
-    def _hear(self, member: int) -> None:
-        """Return when a member says so too.
+    def _await(self, member: int) -> None:
+        """Wait for the signal of a member.
 
         Raises:
             ConnectionLost: the member has ended.
-            MethodError: it has come there with another call.
+            MethodError: the member carries out another call.
         """
-        heard = os.read(self._in[member], _DIGEST_BYTES)
-        if not heard:
+        digest = os.read(self._in[member], _DIGEST_BYTES)
+        if not digest:
             raise _ended(member)
-        if heard != self._digest:
+        if digest != self._digest:
             raise MethodError(
-                f"the workers do not agree: rank {self._rank} has come to {self._words}, and rank "
-                f"{member} to another"
+                f"the workers do not agree: rank {self._rank} is at {self._call}, and rank {member} is at "
+                "another call"
             )
 
 
 def _opened(process: int, number: int, how: int) -> int:
-    """A file that another process of this host has open, opened here."""
+    """Open a file that another process of this host has open.
+
+    Raises:
+        ConnectionLost: that process has ended.
+        ResourceError: the system refuses.
+    """
     try:
         return os.open(f"/proc/{process}/fd/{number}", how)
     except (FileNotFoundError, ProcessLookupError):
@@ -225,19 +235,19 @@ def _ended(member: int) -> ConnectionLost:
 
 
 class _Segment:
-    """A file in memory that grows, mapped."""
+    """A file in memory, mapped, which can grow."""
 
     def __init__(self, file: int) -> None:
         self.file = file
         self._bytes = torch.empty(0, dtype=torch.uint8)
 
     def reserve(self, size: int) -> None:
-        """Make room for `size` bytes.
+        """Grow to at least `size` bytes.
 
         Raises:
-            ResourceError: there is none.
+            ResourceError: there is not enough memory.
         """
-        # Reserved now, because a page that is missing later would kill the process.
+        # Allocated now, because a page that is missing at its first use would kill the process.
         if size > os.fstat(self.file).st_size:
             try:
                 os.posix_fallocate(self.file, 0, size + -size % _STEP)
@@ -248,7 +258,7 @@ class _Segment:
                 ) from None
 
     def view(self, dtype: torch.dtype, count: int) -> Tensor:
-        """The first `count` numbers of a type."""
+        """Return the first `count` numbers of a type."""
         size = count * dtype.itemsize
         if size > len(self._bytes):
             mapped = mmap.mmap(self.file, os.fstat(self.file).st_size)

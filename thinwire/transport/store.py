@@ -1,4 +1,4 @@
-"""A connection to the store of a run, as torch.distributed wants it."""
+"""A client of the run's key-value store, with the interface that torch.distributed requires."""
 
 import socket
 import time
@@ -12,24 +12,24 @@ from torch._C._distributed_c10d import Store
 from thinwire.transport import framing, handshake
 from thinwire.transport.store_server import PROVING_SECONDS, StoreServer
 
-# Between two tries to connect; it doubles from the first to the last.
+# Seconds between two attempts to connect: the pause doubles from the first value up to the last.
 _FIRST_PAUSE, _LAST_PAUSE = 0.02, 0.5
-# In so many parts is time for an answer counted: a process that was frozen for long has lost one of them.
-_PARTS = 4
+# The time-out of a request is divided into this many waits. A frozen process loses only one.
+_WAITS = 4
 
 
 class NotThisRun(OSError):
-    """Something listens there which does not know the run's secret."""
+    """What listens there does not know the run's secret."""
 
 
 class RunStore(Store):
-    """One connection; it is made again after a wait that took too long.
+    """One connection to the store; after a request that timed out, the next one connects again.
 
-    Methods raise RuntimeErrors, as those of torch's stores do: `DistStoreError` where a key did not come in
-    time, `DistNetworkError` where rank 0 does not answer any more.
+    Methods raise RuntimeErrors, as those of torch's stores do. `DistStoreError` means that a key was not
+    there in time, and `DistNetworkError` that rank 0 no longer answers.
     """
 
-    timeout: timedelta  # torch's own, which its stubs do not name
+    timeout: timedelta  # an attribute of torch's class that its type stubs lack
 
     def __init__(
         self, host: str, port: int, secret: bytes, seconds: float, server: StoreServer | None = None
@@ -38,89 +38,89 @@ class RunStore(Store):
 
         Args:
             host: of rank 0.
-            port: at which it listens.
+            port: at which rank 0 listens.
             secret: of the run.
-            seconds: for connecting, and later for keys to come, unless a call says otherwise.
-            server: lives as long as this, in rank 0.
+            seconds: the time-out for connecting, and for later requests that have no time-out of their own.
+            server: on rank 0 only: the server itself, which is kept as long as this object.
 
         Raises:
             NotThisRun: what listens there is not rank 0 of this run.
-            OSError: it cannot be reached.
+            OSError: rank 0 cannot be reached.
         """
         super().__init__()
         self.set_timeout(timedelta(seconds=seconds))
         self.secret, self.server = secret, server
-        self._where, self._turn = (host, port), Lock()
+        self._server_address, self._lock = (host, port), Lock()
         self._clones: list[RunStore] = []
         self._socket: socket.socket | None = None
         self._socket = _connect(host, port, secret, seconds)
 
     def __del__(self) -> None:
-        self._hang_up()
+        self._disconnect()
 
-    def _hang_up(self) -> None:
+    def _disconnect(self) -> None:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
 
     @property
     def address(self) -> str:
-        """The address of this host on the way to rank 0."""
+        """The address of this host on its connection to rank 0."""
         assert self._socket is not None
         return str(self._socket.getsockname()[0])
 
-    # torch calls these under the names that they have here, from C++.
+    # torch calls these methods from C++, by these names.
 
     def set(self, key: str, value: str | bytes) -> None:
-        self._ask(b"set", key.encode(), value.encode() if isinstance(value, str) else bytes(value))
+        self._request(b"set", key.encode(), value.encode() if isinstance(value, str) else bytes(value))
 
     def get(self, key: str) -> bytes:
-        return self._ask(b"get", key.encode())[0]
+        return self._request(b"get", key.encode())[0]
 
     def add(self, key: str, amount: int) -> int:
-        return int(self._ask(b"add", key.encode(), str(amount).encode())[0])
+        return int(self._request(b"add", key.encode(), str(amount).encode())[0])
 
     def check(self, keys: list[str]) -> bool:
-        return self._ask(b"check", *(key.encode() for key in keys))[0] == b"yes"
+        return self._request(b"check", *(key.encode() for key in keys))[0] == b"yes"
 
     def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
-        self._ask(b"wait", *(key.encode() for key in keys), timeout=timeout)
+        self._request(b"wait", *(key.encode() for key in keys), timeout=timeout)
 
     def deleteKey(self, key: str) -> bool:  # noqa: N802
-        return self._ask(b"delete", key.encode())[0] == b"yes"
+        return self._request(b"delete", key.encode())[0] == b"yes"
 
     def getNumKeys(self) -> int:  # noqa: N802
-        return int(self._ask(b"count")[0])
+        return int(self._request(b"count")[0])
 
     def clone(self) -> "RunStore":
         seconds = self.timeout.total_seconds()
-        # torch keeps only the C++ half of what this gives.
-        self._clones.append(RunStore(*self._where, self.secret, seconds))
+        # Kept here, because torch keeps only the C++ object behind the clone.
+        self._clones.append(RunStore(*self._server_address, self.secret, seconds))
         return self._clones[-1]
 
-    def _ask(self, *request: bytes, timeout: timedelta | None = None) -> list[bytes]:
+    def _request(self, *request: bytes, timeout: timedelta | None = None) -> list[bytes]:
         seconds = (timeout or self.timeout).total_seconds()
-        with self._turn:
+        with self._lock:
             try:
                 if self._socket is None:
-                    self._socket = _connect(*self._where, self.secret, seconds)
-                self._socket.settimeout(seconds / _PARTS)
+                    self._socket = _connect(*self._server_address, self.secret, seconds)
+                self._socket.settimeout(seconds / _WAITS)
                 self._socket.sendall(framing.pack(list(request)))
-                header = _read(self._socket, framing.HEADER, _PARTS)
-                return framing.unpack(_read(self._socket, framing.body_bytes(header), _PARTS))
+                header = _read(self._socket, framing.HEADER, _WAITS)
+                return framing.unpack(_read(self._socket, framing.body_bytes(header), _WAITS))
             except OSError as error:
-                # An answer that comes later would be taken for that of the next request.
-                self._hang_up()
-                verb, *about = (field.decode(errors="replace") for field in request)
+                # Otherwise a late answer would be taken for the answer to the next request.
+                self._disconnect()
+                verb, *arguments = (field.decode(errors="replace") for field in request)
                 if isinstance(error, TimeoutError):
                     raise dist.DistStoreError(
-                        f"{verb} {' '.join(about[:1])} was not answered within {seconds:.0f} s"
+                        f"{verb} {' '.join(arguments[:1])} was not answered within {seconds:.0f} s"
                     ) from None
                 raise dist.DistNetworkError(f"the store of the run is gone ({error})") from None
 
 
 def _connect(host: str, port: int, secret: bytes, seconds: float) -> socket.socket:
-    """Try until it is there, or time is over; then say why the last try failed."""
+    """Connect, with repeated attempts; raise the error of the last attempt when the time is over."""
     deadline, pause = time.monotonic() + seconds, _FIRST_PAUSE
     while True:
         try:
@@ -153,18 +153,18 @@ def _try_to_connect(host: str, port: int, secret: bytes, seconds: float) -> sock
     return connection
 
 
-def _read(connection: socket.socket, size: int, parts: int = 1) -> bytes:
-    """So many bytes; a part of the time is what the connection has as its time-out."""
+def _read(connection: socket.socket, size: int, waits: int = 1) -> bytes:
+    """Read `size` bytes; the connection may time out `waits` times before this raises a TimeoutError."""
     read = bytearray()
     while len(read) < size:
         try:
             more = connection.recv(size - len(read))
         except TimeoutError:
-            parts -= 1
-            if parts == 0:
+            waits -= 1
+            if waits == 0:
                 raise
             continue
         if not more:
-            raise ConnectionResetError("it has closed the connection")
+            raise ConnectionResetError("the connection was closed")
         read += more
     return bytes(read)

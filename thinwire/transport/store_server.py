@@ -1,8 +1,8 @@
-"""The notes of a run, which rank 0 keeps for all ranks, in a thread of its own.
+"""The key-value store of a run, which a thread of rank 0 serves to all ranks.
 
-torch has such a store, but it serves everybody who can reach its port: it lists its keys and lets anybody
-change them. This one serves only who proves in the first words of a connection that he knows the run's
-secret. From others it reads a fixed number of bytes, and for a few seconds.
+torch has such a store, but it serves everybody who can reach its port: anybody can list and change its keys.
+This store serves only clients that prove, at the beginning of a connection, that they know the run's secret.
+From all others it reads a fixed number of bytes, for a few seconds at most.
 """
 
 import asyncio
@@ -12,15 +12,15 @@ from threading import Thread
 
 from thinwire.transport import framing, handshake
 
-# A rank that knows the secret has proved it within so many seconds, also on a slow machine.
+# A client must prove within this many seconds that it knows the secret: enough on a slow machine, too.
 PROVING_SECONDS = 10.0
-# Of connections that have not proved anything the oldest one goes when there are more: they must not use up
+# If more connections than this have not proved anything, the oldest one is closed. So strangers cannot use up
 # the files that this process may open.
 MOST_UNPROVED = 64
 
 
 class StoreServer:
-    """Keeps keys and values, and serves them on sockets that are listening already."""
+    """Stores keys and values, and serves them on sockets that already listen."""
 
     def __init__(self, listeners: Sequence[socket.socket], secret: bytes) -> None:
         self._secret = secret
@@ -31,11 +31,11 @@ class StoreServer:
         Thread(target=asyncio.run, args=(serving,), name="store", daemon=True).start()
 
     async def _serve_all(self, listeners: Sequence[socket.socket]) -> None:
-        servers = [await asyncio.start_server(self._connected, sock=one) for one in listeners]
+        servers = [await asyncio.start_server(self._connected, sock=listener) for listener in listeners]
         await asyncio.gather(*(server.serve_forever() for server in servers))
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, to its end; whoever breaks it off concerns nobody else."""
+        """Serve one connection to its end; a connection that breaks does not affect the others."""
         try:
             if await self._is_of_the_run(reader, writer):
                 while True:
@@ -50,6 +50,7 @@ class StoreServer:
             writer.close()
 
     async def _is_of_the_run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Does the client prove that it knows the secret? If so, prove the same to it."""
         self._unproved.append(writer)
         if len(self._unproved) > MOST_UNPROVED:
             self._unproved[0].transport.abort()
@@ -69,7 +70,7 @@ class StoreServer:
         return True
 
     async def _answer(self, verb: bytes, *fields: bytes) -> list[bytes]:
-        """Carry out a request; what waits for keys answers when all of them are there."""
+        """Carry out a request; `get` and `wait` are answered when all of their keys are there."""
         async with self._changed:
             match verb, *fields:
                 case b"set", key, value:

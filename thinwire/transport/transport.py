@@ -1,4 +1,4 @@
-"""What the engine asks of a transport, whatever carries the bytes."""
+"""The interface of a transport, which carries the calls of the workers."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, TypeVar
@@ -11,7 +11,7 @@ Outcome = tuple[str, str | None]  # status of a run, and the reason
 
 
 class Ended(Exception):
-    """Another process cannot go on."""
+    """Another process cannot continue the run."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(": ".join(filter(None, outcome)))
@@ -19,17 +19,17 @@ class Ended(Exception):
 
 
 class Transport(Protocol):
-    """Carries the calls of the workers that live in this process to all others."""
+    """Carries the calls of the workers in this process to all other workers."""
 
-    kind: Literal["inprocess", "measured"]  # how a result over it came about
+    kind: Literal["inprocess", "measured"]  # the kind of results over this transport, for the record
     ranks: Sequence[int]  # the workers of this process
-    overlaps: bool  # do gradients leave while the backward pass still runs?
+    overlaps: bool  # are gradients sent while the backward pass still runs?
 
     def together(self, turns: Sequence[Callable[[], T]]) -> list[T]:
         """Run one function for each worker of this process."""
 
     def post(self, group: Group, call: Call) -> Pending[Any]:
-        """Join the next meeting on the channel."""
+        """Begin or join the next collective call on the channel."""
 
     def send(self, group: Group, call: Call) -> Pending[Any]:
         """Send a message to one worker."""
@@ -38,25 +38,42 @@ class Transport(Protocol):
         """Receive the next message from one worker."""
 
     def wait(self, pending: Pending[Any]) -> None:
-        """Return when `pending` is done."""
+        """Wait until `pending` is done."""
 
     def arrive(self) -> None:
-        """Let everything that is on its way arrive, so that the ledgers are whole."""
+        """Wait for everything that is on its way, so that the ledgers are complete."""
 
     def check_settled(self) -> None:
-        """After a step: nothing is left behind in this process."""
+        """Check after a step that no call or message is left in this process.
+
+        Raises:
+            MethodError: something is left.
+        """
 
     def share(self, own: list[T]) -> list[T]:
-        """What every worker says, in the order of the ranks, from what those of this process say.
+        """Gather one value from every worker; return the values in the order of the ranks.
 
-        For the harness's own needs: nobody meters it. What is said is numbers, text, lists and dictionaries.
+        For the engine's own needs: this is not metered.
+
+        Args:
+            own: the values of the workers in this process; numbers, texts, lists and dictionaries.
+
+        Raises:
+            Ended: another process cannot continue.
         """
 
     def end_together(self, outcome: Outcome) -> Outcome:
-        """This process cannot go on: give all processes one outcome, the one of the first that has failed.
+        """Report that this process cannot continue; return the outcome that all processes agree on.
 
-        The others hear of it when they next say something, by `Ended`.
+        It is the outcome of the failed process with the lowest rank. All other processes receive it at their
+        next `share`, which raises `Ended`.
         """
 
     def check_agreement(self) -> None:
-        """All workers have made the same calls so far. Every process must ask at the same time."""
+        """Check that all workers have made the same calls so far.
+
+        Every process must call this at the same time.
+
+        Raises:
+            MethodError: calls differ, or a message was not received.
+        """

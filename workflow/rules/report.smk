@@ -5,14 +5,12 @@ rule report:
         curves="results/curves.parquet",
         digests="results/collected.json",
     output:
-        multiext("results/tables/{suite}/summary", ".csv", ".md"),
-        expand(
-            "results/figures/{{suite}}/{figure}.{end}",
-            figure=FIGURES,
-            end=["pdf", "png"],
-        ),
+        outputs.tables("{suite}"),
+        outputs.figures("{suite}"),
     log:
         "results/logs/report/{suite}.txt",
+    # It takes seconds or needs the internet, so it runs where snakemake itself runs.
+    localrule: True
     conda:
         "../../envs/thinwire.yaml"
     threads: 1

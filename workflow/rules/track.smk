@@ -2,21 +2,20 @@
 # W&B, the note says so, a line on the terminal too, and nothing fails.
 rule track:
     input:
-        lambda wildcards: [
-            f"results/runs/{path}/{name}"
-            for path, cell in CELLS.items()
-            if cell.suite == PROJECTS[wildcards.project]
-            for name in (record.RUN, record.CURVE)
-        ],
+        lambda wildcards: GRID.records(
+            record.RUN, record.CURVE, suite=GRID.projects[wildcards.project]
+        ),
     output:
         f"results/wandb/{{project}}/{NOTE}",
     log:
         "results/logs/track/{project}.txt",
+    # It takes seconds or needs the internet, so it runs where snakemake itself runs.
+    localrule: True
     conda:
         "../../envs/thinwire.yaml"
     threads: 1
     params:
         thinwire=THINWIRE,
-        suite=lambda wildcards: PROJECTS[wildcards.project],
+        suite=lambda wildcards: GRID.projects[wildcards.project],
     shell:
         "{params.thinwire} track {params.suite:q} > {log:q}"

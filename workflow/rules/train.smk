@@ -1,10 +1,10 @@
 # One run, all of its workers in one process.
 rule train:
     input:
-        data=lambda wildcards: f"results/data/{cell_of(wildcards).dataset}/manifest.json",
-        method=lambda wildcards: source("method", cell_of(wildcards).method.use),
-        model=lambda wildcards: source("model", cell_of(wildcards).model.use),
-        prepared=lambda wildcards: prepared(cell_of(wildcards)),
+        data=GRID.of_cell(inputs.manifest),
+        method=GRID.of_cell(inputs.method_files),
+        model=GRID.of_cell(inputs.model_files),
+        prepared=GRID.of_cell(inputs.prepared),
     output:
         run=f"results/runs/{{suite}}/{{cell}}/{record.RUN}",
         curve=f"results/runs/{{suite}}/{{cell}}/{record.CURVE}",
@@ -12,19 +12,19 @@ rule train:
     log:
         "results/logs/train/{suite}/{cell}.txt",
     wildcard_constraints:
-        suite=one_of(suite for suite in SUITES if suite not in MEASURED),
+        suite=patterns.one_of(GRID.trained),
     conda:
         "../../envs/thinwire.yaml"
     threads: 1
     resources:
         # On a cluster: all workers are on one GPU.
-        gres=lambda wildcards: gpus_of(cell_of(wildcards)),
+        gres=GRID.of_cell(slurm_resources.gpus),
     params:
         thinwire=THINWIRE,
         # When an option changes, so does this, and the run is made again.
-        fingerprint=lambda wildcards: cell_of(wildcards).fingerprint,
-        # A plug-in's file may change and keep its time: `cp -p` and `rsync -a` leave it so.
-        sources=lambda wildcards: digest(sources(cell_of(wildcards))),
+        fingerprint=GRID.of_cell(lambda cell: cell.fingerprint),
+        # A plug-in's file may change and keep its time.
+        sources=GRID.of_cell(inputs.digest_of_run),
     shell:
         # 1: the run failed, and its record says why.
         "{params.thinwire} run {wildcards.suite:q} {wildcards.cell:q} --fingerprint {params.fingerprint} > {log:q} 2>&1"

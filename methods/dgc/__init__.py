@@ -3,20 +3,20 @@
     u_i <- m u_i + g_i;  v_i <- v_i + u_i;  s_i = the k largest of |v_i|;  v_i, u_i <- 0 where s_i was taken
     w <- w - lr (1/W sum_i s_i + weight decay with momentum)
 
-Source: Lin, Han, Mao, Wang & Dally, "Deep Gradient Compression" (arXiv 1712.01887); where the paper is
-silent, the authors' code: only tensors with several dimensions are compressed, the others are averaged; with
-Nesterov u <- m (u + g), v <- v + u + g; weight decay stays outside the compression, with a momentum of its
-own; density 1 is dense, with the mean gradient for g and u for the step, and after such an epoch u goes on
-from there on every worker.
+Source: Lin, Han, Mao, Wang & Dally, "Deep Gradient Compression" (arXiv 1712.01887). Where the paper is
+silent, the authors' code decides. Only tensors with several dimensions are compressed, the others are
+averaged. With Nesterov u <- m (u + g), v <- v + u + g. Weight decay stays outside the compression, with a
+momentum of its own. Density 1 is dense, with the mean gradient for g and u for the step. After such an epoch
+u goes on from there on every worker.
 
-Under Adam there is no momentum to correct: the sums of gradients that are sent are what Adam takes for the
+Under Adam there is no momentum to correct. The sums of gradients that are sent are what Adam takes for the
 gradient (ours; neither the paper nor the code has it).
 
-Deviations: the list of warm-up densities is written out (the authors' code replaces it by a power law unless
-a list is given), one for each epoch; of the entries above the sampled threshold the k largest are sent, where
-the authors' code keeps the first k in the order of their positions, and the stride of the sample shares no
-divisor with a tensor's size, where theirs is odd; the gradient's norm is clipped over all
-tensors, at `clip_norm` / sqrt(W) for a worker's share g_i / W of the mean.
+Deviations: the warm-up densities are written out, one for each epoch. (The authors' code replaces the list by
+a power law unless one is given.) Of the entries above the sampled threshold the k largest are sent, where the
+authors' code keeps the first k in the order of their positions. The stride of the sample shares no divisor
+with a tensor's size; theirs is odd. The gradient's norm is clipped over all tensors, at `clip_norm` / sqrt(W)
+for a worker's share g_i / W of the mean.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,8 @@ from pydantic import Field
 import thinwire
 from thinwire.codecs import sparse
 from thinwire.codecs.indices import Encoding
-from thinwire.codecs.select import SELECT
+
+from .residual import Residual
 
 Density = Annotated[float, Field(gt=0, le=1)]
 
@@ -67,9 +68,7 @@ class Method(thinwire.Method):
         self.compressed = [param for param in self.run.params if param.tensor.dim() > 1]
         self.dense = [param for param in self.run.params if param.tensor.dim() <= 1]
         weights = [param.tensor for param in self.compressed]
-        self.memory["velocity"] = [torch.zeros_like(weight) for weight in weights]
-        self.memory["unsent"] = [torch.zeros_like(weight) for weight in weights]
-        self.sgd = isinstance(self.run.optimizer, torch.optim.SGD)
+        self.residual = Residual(weights, self.run.optimizer, self.config, self.memory)
         self.update = None
 
     def density(self):
@@ -85,44 +84,23 @@ class Method(thinwire.Method):
         gradients = [param.grad for param in self.compressed]
         if self.density() == 1:
             self.run.world.mean(self.run.gradients).wait()
-            update = self.with_momentum(gradients)
+            update = self.residual.with_momentum(gradients)
         else:
             dense = self.run.world.mean([param.grad for param in self.dense])
-            self.accumulate(gradients)
+            self.residual.accumulate(gradients)
             update = sparse.mean(self.exchange(), gradients, self.config.indices)
             dense.wait()
-        if self.sgd:
+        if self.residual.corrects:
             # The optimizer adds weight decay, with its momentum, to nothing.
             torch._foreach_zero_(gradients)
             self.update = update
         else:
             torch._foreach_copy_(gradients, update)
 
-    def accumulate(self, gradients):
-        """Momentum correction: what waits to be sent is the sum of the velocities."""
-        torch._foreach_add_(self.memory["unsent"], self.with_momentum(gradients))
-
-    def with_momentum(self, gradients):
-        """What SGD would go by with these gradients; Adam has no momentum to correct."""
-        if not self.sgd:
-            return gradients
-        group, velocity = self.run.optimizer.param_groups[0], self.memory["velocity"]
-        if group["nesterov"]:
-            torch._foreach_add_(velocity, gradients)
-            torch._foreach_mul_(velocity, group["momentum"])
-            return torch._foreach_add(velocity, gradients)
-        torch._foreach_mul_(velocity, group["momentum"])
-        torch._foreach_add_(velocity, gradients)
-        return velocity
-
     def exchange(self):
-        """Take the largest entries of what waits to be sent, and gather everybody's."""
-        config, unsent = self.config, self.memory["unsent"]
-        chosen = sparse.choose(unsent, self.density(), SELECT[config.selection], self.run.generator)
-        taken = sparse.take(unsent, chosen, config.indices)
-        if config.masking:
-            sparse.erase(self.memory["velocity"], chosen)
-        ragged = sparse.varies(config.selection, config.indices)
+        """Gather the largest entries of everybody's residual."""
+        taken = self.residual.take_largest(self.density(), self.run.generator)
+        ragged = sparse.varies(self.config.selection, self.config.indices)
         return self.run.world.gather(taken, ragged=ragged).wait()
 
     def sync_weights(self):

@@ -1,0 +1,114 @@
+"""DASO: nodes average gradients inside, and exchange weights at intervals that follow the loss.
+
+    inside a node: g <- mean of the node's g, at every step, then the optimizer
+    every B steps one group (a worker of every node) sends its weights x; S steps later its members merge
+    x <- (2 S x + sum of the P weights sent) / (2 S + P), and their nodes copy them
+
+Source: Coquelin et al., "Accelerating Neural Network Training with Distributed Asynchronous and Selective
+Optimization (DASO)" (arXiv 2104.05588), by its abstract and the authors' code (class DASO of the library
+Heat). P is the number of nodes, and the groups take turns. At a blocking step all workers take the plain mean
+of the group's weights at once. Every step of a warm-up or cool-down epoch is blocking; of the other epochs
+only the last step is. Warm-up and cool-down send in 16 bits. When the training loss stops falling, (B, S)
+shrinks to (4, 1), (2, 1), (1, 1), and starts again from `max_skips`. The first loss that counts is that of
+the epoch which ends the warm-up. Momentum is never exchanged. Left out: steps at which even the gradients of
+a node are not averaged.
+
+`control: published` computes B and S after every epoch as the authors' code does. It sends and merges after
+the same steps, with the same weights. It was run beside Heat 1.8.0; tests/methods/ keeps Heat's decisions.
+`corrected`, the default, mends the accidents of that code:
+
+    With B = 2 and B = 1 messages merge on time, with their true age, and before new weights are sent.
+    Messages in flight at the end of an epoch merge before the blocking mean; Heat overwrites them.
+    Without a warm-up the first epoch cycles. B never starts above `max_skips`, and S is never below 1.
+
+Merging on time is not always better. A merge leaves 2 S / (2 S + P) of the progress since the message was
+sent. So with B = 1 on many nodes the formula all but stops the run, and the accident does not
+(tests/methods/test_daso.py has the table). `blocking_sends: delta`, the default, casts the change since the
+last blocking mean to 16 bits. The authors' code casts the weights, and so rounds the model.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+import thinwire
+from thinwire.codecs import half
+
+from .exchange import Exchange
+from .phases import after_epoch, of_first_epoch
+from .published import sync_weights_as_published
+
+
+class Method(thinwire.Method):
+    equals_ssgd = [
+        {"warmup_epochs": 1000, "blocking_dtype": "full", "nodes": 2},
+        {"warmup_epochs": 1000, "blocking_dtype": "full", "nodes": 2, "control": "published"},
+        {"warmup_epochs": 1000, "blocking_dtype": "full", "nodes": 2, "blocking_sends": "weights"},
+    ]
+    needs = thinwire.Needs(nodes=2)
+    short = {"warmup_epochs": 1, "cooldown_epochs": 0, "max_skips": 4}
+
+    @dataclass
+    class Config:
+        warmup_epochs: Annotated[int, Field(ge=0)] = 4  # blocking epochs at the beginning
+        cooldown_epochs: Annotated[int, Field(ge=0)] = 4  # blocking epochs at the end
+        max_skips: Annotated[int, Field(ge=1, le=16)] = 8  # most steps between two exchanges of the nodes
+        plateau_threshold: Annotated[float, Field(ge=0, lt=1)] = 0.05  # relative fall that is a better loss
+        patience: Annotated[int, Field(ge=0)] = 2  # epochs without one, beyond which it is a plateau
+        blocking_dtype: half.Precision = "bfloat16"  # of warm-up and cool-down
+        blocking_sends: Literal["delta", "weights"] = "delta"  # what is cast to it
+        control: Literal["corrected", "published"] = "corrected"  # the accidents of the authors' code
+
+    def skip(self):
+        epochs = self.run.total_epochs
+        blocking = self.config.warmup_epochs + self.config.cooldown_epochs
+        if self.run.steps_per_epoch == 1:
+            return "with one step an epoch all of them are blocking"
+        if blocking >= epochs:
+            return f"its {blocking} blocking epochs leave none of the run's {epochs} to cycle in"
+        return None
+
+    def setup(self):
+        skips, wait = of_first_epoch(self.config)
+        self.memory |= {
+            "skips": skips,  # B
+            "wait": wait,  # S
+            "group": 0,  # whose turn it is
+            "previous": None,  # published: the group that sent last
+            "best_loss": math.inf,
+            "bad_epochs": 0,
+            "common": [weight.clone() for weight in self.run.weights],  # after the last blocking mean
+        }
+        self.exchange = Exchange(self.run, self.config, self.memory, self.flight)
+
+    def sync_gradients(self):
+        self.run.node.mean(self.run.gradients).wait()
+
+    def sync_weights(self):
+        step = self.run.step % self.run.steps_per_epoch
+        last = step == self.run.steps_per_epoch - 1
+        if self.config.control == "published":
+            sync_weights_as_published(self.exchange, step, last)
+        else:
+            self.corrected(step, last)
+
+    def corrected(self, step, last):
+        exchange, skips = self.exchange, self.memory["skips"]
+        for landing in self.flight.landed(math.inf if last else self.run.step):
+            exchange.merge(landing, staleness=self.run.step - landing.note["sent"])
+            exchange.copy_inside_nodes(landing.note["group"])
+        if last or skips == 0:
+            exchange.blocking_mean(exchange.send())
+            exchange.pass_turn(last)
+        elif step % skips == 0:
+            exchange.launch(exchange.send(), self.memory["wait"])
+            exchange.pass_turn(last)
+
+    def epoch_end(self, loss):
+        """Warm up, cycle, cool down; shorten the interval when the loss has stopped falling."""
+        self.run.log("skips", self.memory["skips"])
+        epoch = self.run.epoch + 1
+        following = after_epoch(epoch, self.run.total_epochs, loss, self.memory, self.config)
+        self.memory["skips"], self.memory["wait"] = following

@@ -1,0 +1,42 @@
+"""The residual: what a worker has accumulated and not sent yet, with its momentum correction."""
+
+import torch
+
+from thinwire.codecs import sparse
+from thinwire.codecs.select import SELECT
+
+
+class Residual:
+    """The sum v (`unsent`) and the velocity u, each a list of tensors like the compressed weights."""
+
+    def __init__(self, weights, optimizer, config, memory):
+        self.optimizer, self.config, self.memory = optimizer, config, memory
+        memory["velocity"] = [torch.zeros_like(weight) for weight in weights]
+        memory["unsent"] = [torch.zeros_like(weight) for weight in weights]
+        self.corrects = isinstance(optimizer, torch.optim.SGD)  # Adam has no momentum to correct
+
+    def accumulate(self, gradients):
+        """Momentum correction: the residual is the sum of the velocities."""
+        torch._foreach_add_(self.memory["unsent"], self.with_momentum(gradients))
+
+    def with_momentum(self, gradients):
+        """The direction in which SGD would step with these gradients."""
+        if not self.corrects:
+            return gradients
+        group, velocity = self.optimizer.param_groups[0], self.memory["velocity"]
+        if group["nesterov"]:
+            torch._foreach_add_(velocity, gradients)
+            torch._foreach_mul_(velocity, group["momentum"])
+            return torch._foreach_add(velocity, gradients)
+        torch._foreach_mul_(velocity, group["momentum"])
+        torch._foreach_add_(velocity, gradients)
+        return velocity
+
+    def take_largest(self, density, generator):
+        """Take this share of each tensor's entries out of the residual; gives them as a payload."""
+        unsent = self.memory["unsent"]
+        chosen = sparse.choose(unsent, density, SELECT[self.config.selection], generator)
+        taken = sparse.take(unsent, chosen, self.config.indices)
+        if self.config.masking:
+            sparse.erase(self.memory["velocity"], chosen)
+        return taken

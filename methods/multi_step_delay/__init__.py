@@ -1,0 +1,120 @@
+"""Multi-step delay, reconstructed: rounds of local steps, whose summed gradients update a global model.
+
+    in a round of h steps: d_i = g_i + weight_decay x_i, A_i += d_i, x_i -= lr ((1 - beta) d_i + beta ghat)
+    at its end: A = 1/W sum_i A_i; v <- m v + A; z <- z - lr v; ghat = A / h; x_i <- z + (1 - lambda)(x_i - z)
+
+Source: Ju et al., "Multi-step delay parameter update", J. Harbin Institute of Technology (2025), of which
+only the abstract could be read. It has an adaptive number of local steps, gradients aggregated into a global
+model, a correction of the local one, and sub-tensors by priority. The formulas are a reconstruction from
+published parts. The correction inside rounds follows SSD-SGD (Xu et al., arXiv 2012.05396), whose weights
+2 : 0.5 are scaled to sum 1. The interval, h, follows AdaComm (Wang & Joshi, arXiv 1810.08313). `delay: 1`
+follows CoCoD-SGD: a round's sum lands at the end of the next round. Then x_i <- x_i + lambda (z - e_i), where
+e_i is the x_i that was sent. Slices and their order follow P3 and ByteScheduler.
+
+Decisions: L2 is in the local gradients, so rounds of one step are SSGD. The first `warmup_steps` steps are
+such rounds. The last round takes what is left. The global step has the learning rate of the round's last
+step. The weights shipped are z, as far as it has landed. The interval starts from `interval`, not from
+timings, which runs in one process lack. Slices of the input side are sent first, and at most `credit` entries
+are on their way. With `delay: 0` each layer waits for its own slices only, before its next use.
+"""
+
+import torch
+
+import thinwire
+
+from .global_model import GlobalModel
+from .intervals import adapt, note_first_loss, state_at_start
+from .options import Options, why_not
+from .sub_tensors import send_by_priority, slices
+
+
+class Method(thinwire.Method):
+    Config = Options
+    equals_ssgd = [
+        {"warmup_steps": 1000},
+        {"warmup_steps": 0, "interval": 1, "max_interval": 1},
+        {"warmup_steps": 0, "interval": 1, "max_interval": 1, "nodes": 2},
+        {"warmup_steps": 0, "interval": 1, "max_interval": 1, "slice": 7, "credit": 10},
+    ]
+    needs = thinwire.Needs(optimizers=("sgd",))
+    short = {"warmup_steps": 3, "interval": 3, "delay": 1}
+
+    def skip(self):
+        return why_not(self.config, self.run.total_steps)
+
+    def setup(self):
+        self.global_model = GlobalModel(self.run, self.config, self.memory)
+        self.memory |= state_at_start(self.config)
+        self.memory |= {
+            "sum": [torch.zeros_like(weight) for weight in self.run.weights],  # A
+            "left": 0,  # steps left in this round
+            "length": 0,  # h
+        }
+
+    def forward_ready(self, param):
+        if self.config.delay == 0 or self.run.step <= self.config.warmup_steps:
+            self.land(param.index)
+
+    def step(self):
+        memory, run = self.memory, self.run
+        if memory["left"] == 0:
+            self.begin_round()
+        beta, options = self.config.in_round, run.optimizer.param_groups[0]
+        direction = torch._foreach_add(run.gradients, run.weights, alpha=options["weight_decay"])
+        torch._foreach_add_(memory["sum"], direction)
+        torch._foreach_mul_(direction, 1 - beta)
+        torch._foreach_add_(direction, memory["mean"], alpha=beta)
+        torch._foreach_add_(run.weights, direction, alpha=-run.lr)
+        memory["left"] -= 1
+        if memory["left"] == 0:
+            self.end_round()
+        if self.wants_epoch_loss():
+            note_first_loss(run, memory, self.config)
+
+    def begin_round(self):
+        memory, left = self.memory, self.run.total_steps - self.run.step
+        memory["length"] = memory["left"] = 1 if self.warming_up else min(memory["interval"], left)
+        torch._foreach_zero_(memory["sum"])
+
+    def end_round(self):
+        if self.lands_late:
+            self.land(self.run.step)
+        for part, pending in send_by_priority(self.run, self.memory["sum"], self.config):
+            note = part | {"lr": self.run.lr, "length": self.memory["length"], "warming_up": self.warming_up}
+            if self.lands_late:
+                note["as_sent"] = self.global_model.local(part).clone()
+            self.flight.launch(pending, self.run.step + 1 if self.lands_late else part["param"], **note)
+
+    @property
+    def warming_up(self):
+        return self.run.step < self.config.warmup_steps
+
+    @property
+    def lands_late(self):
+        """Is this step in a round whose sum lands a round later?"""
+        return self.config.delay == 1 and not self.warming_up
+
+    def land(self, now):
+        """Update the global model with the slices that have arrived, and correct the local one."""
+        for landing in self.flight.landed(now):
+            self.global_model.update(landing.note, landing.answer[0])
+            self.global_model.correct_local(landing.note)
+
+    def slices(self):
+        return slices(self.run.params, self.config.slice)
+
+    def wants_epoch_loss(self):
+        return self.config.min_interval < self.config.max_interval
+
+    def epoch_end(self, loss):
+        self.run.log("interval", self.memory["interval"])
+        if not self.warming_up:
+            adapt(self.memory, self.config, self.run.lr, loss)
+
+    def evaluated(self, quiet):
+        if not self.lands_late:
+            self.land(len(self.run.params))  # what the next forward pass would land, layer by layer
+        return [weight.clone() for weight in self.memory["global"]]
+
+    def finish(self):
+        self.land(self.run.total_steps + len(self.run.params))

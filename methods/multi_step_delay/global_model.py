@@ -1,0 +1,37 @@
+"""The global model z, which is the same on all workers, and the correction of the local one towards it."""
+
+import torch
+
+from .sub_tensors import part_of
+
+
+class GlobalModel:
+    def __init__(self, run, config, memory):
+        self.run, self.config, self.memory = run, config, memory
+        memory |= {
+            "global": [weight.clone() for weight in run.weights],  # z
+            "velocity": [torch.zeros_like(weight) for weight in run.weights],  # v
+            "mean": [torch.zeros_like(weight) for weight in run.weights],  # ghat
+        }
+
+    def local(self, part):
+        """A slice of this worker's weights x."""
+        return part_of(self.run.weights, part)
+
+    def update(self, note, arrived):
+        """Step with the mean over the workers of a slice of a round's sum; `note` is the message's."""
+        options = self.run.optimizer.param_groups[0]
+        v, z, mean = (part_of(self.memory[name], note) for name in ("velocity", "global", "mean"))
+        v.mul_(options["momentum"]).add_(arrived)
+        z.sub_(arrived + options["momentum"] * v if options["nesterov"] else v, alpha=note["lr"])
+        mean.copy_(arrived / note["length"])
+
+    def correct_local(self, note):
+        """Move a slice of x towards z: by what z has changed since x was sent, or to z itself."""
+        x, z = self.local(note), part_of(self.memory["global"], note)
+        if "as_sent" in note:
+            x.add_(z - note["as_sent"], alpha=self.config.at_sync)
+        elif note["warming_up"]:
+            x.copy_(z)
+        else:
+            x.copy_(z + (1 - self.config.at_sync) * (x - z))

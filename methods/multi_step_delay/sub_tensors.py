@@ -1,0 +1,31 @@
+"""Sub-tensors, called slices: the parts in which a round's sum is sent, and their order."""
+
+
+def slices(params, most):
+    """Slices of at most `most` entries, by priority: the input side first, and in a tensor its beginning.
+
+    Each is a parameter with the first entry and the one after the last, in the flat tensor.
+    """
+    for param in params:
+        for start in range(0, param.tensor.numel(), most):
+            yield param, start, min(start + most, param.tensor.numel())
+
+
+def part_of(tensors, part):
+    """A flat view of a slice in a list of tensors, one for each parameter."""
+    return tensors[part["param"]].view(-1)[part["start"] : part["end"]]
+
+
+def send_by_priority(run, tensors, config):
+    """Start the mean of the tensors slice by slice, with no more than `credit` entries on their way.
+
+    Yields each slice, for `part_of`, with its pending mean.
+    """
+    on_their_way = []
+    for param, start, end in slices(run.params, config.slice):
+        while on_their_way and sum(size for _, size in on_their_way) + end - start > config.credit:
+            on_their_way.pop(0)[0].wait()
+        part = {"param": param.index, "start": start, "end": end}
+        pending = run.world.mean([part_of(tensors, part).clone()])
+        on_their_way.append((pending, end - start))
+        yield part, pending

@@ -1,0 +1,198 @@
+"""What the Snakefile decides: jobs, what they depend on, what they ask of Slurm, and when they are sent."""
+
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from thinwire import plugins
+from thinwire.config.cell import Module
+from thinwire.config.grid import cells
+from thinwire.errors import UserError
+from thinwire.pipeline import before_sending, inputs, outputs, patterns, slurm_resources
+from thinwire.pipeline.chosen import Chosen, chosen
+from thinwire.pipeline.exit_on_error import exit_on_error
+from thinwire.pipeline.grid import Grid, read
+
+DEMO = cells("demo")
+PAPER = cells("paper")
+
+
+def test_without_a_choice_it_is_the_demo():
+    assert chosen({}) == Chosen(["demo"])
+
+
+def test_suites_stand_between_commas_and_count_once():
+    assert chosen({"suites": "laptop, demo,laptop"}).suites == ["laptop", "demo"]
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"suite": "demo"}, "--config suite: there is no such key; there are suites and data"),
+        ({"data": "/no/such"}, "--config data=/no/such: there is no such folder"),
+    ],
+)
+def test_a_wrong_choice_is_one_sentence(config, words):
+    with pytest.raises(UserError, match=re.escape(words)):
+        chosen(config)
+
+
+def test_a_data_set_has_the_folder_of_its_label_or_else_of_its_module(tmp_path):
+    data = Module("small images", "images", {})
+    assert Chosen([]).place_of(data) == ""
+    given = chosen({"data": tmp_path})
+    assert given.place_of(data) == ""
+    (tmp_path / "images").mkdir()
+    assert given.place_of(data) == f"--from {tmp_path}/images"
+    (tmp_path / "small images").mkdir()
+    assert given.place_of(data) == f"--from '{tmp_path}/small images'"
+
+
+def test_a_grid_has_every_cell_of_its_suites_in_their_order():
+    grid = read(["demo", "paper"], with_options=False)
+    assert list(grid.cells.values()) == DEMO + PAPER
+    assert grid.records("run.json")[0] == f"results/runs/demo/{DEMO[0].path}/run.json"
+    assert grid.records("a", "b", suite="paper")[:2] == [
+        f"results/runs/paper/{PAPER[0].path}/{name}" for name in "ab"
+    ]
+    assert len(grid.records("a")) == len(DEMO) + len(PAPER)
+
+
+def test_suites_on_processes_are_measured_in_blocks_and_the_others_trained():
+    grid = Grid(DEMO + PAPER)
+    assert (grid.trained, grid.measured) == (["demo"], ["paper"])
+    for path, block in grid.blocks.items():
+        assert {f"{cell.suite}/{cell.block}" for cell in block} == {path}
+    block = grid.blocks[f"paper/{PAPER[0].block}"]
+    assert [cell.method.label for cell in block] == grid.methods_of("paper")
+
+
+def test_a_rule_finds_its_cell_its_block_and_its_data_set_by_wildcards():
+    grid, cell = Grid(PAPER), PAPER[-1]
+    dataset, model, size, seed = cell.block.split("/")
+    wildcards = SimpleNamespace(
+        suite="paper",
+        cell=cell.path,
+        preparation=cell.preparation,
+        dataset=dataset,
+        model=model,
+        size=size,
+        seed=seed,
+    )
+    assert grid.of_cell(lambda found: found)(wildcards) is cell
+    assert grid.of_preparation(lambda found: found.preparation)(wildcards) == cell.preparation
+    assert cell in grid.of_block("paper", list)(wildcards)
+    assert grid.of_first("paper", lambda found: found.block)(wildcards) == cell.block
+    assert grid.of_dataset(lambda found: found)(wildcards) == cell.data
+
+
+def test_every_record_and_preparation_of_a_grid_is_one_that_the_rules_may_make():
+    for cell in DEMO + PAPER:
+        assert re.fullmatch(patterns.CELL, cell.path)
+        assert re.fullmatch(patterns.PREPARATION, cell.preparation)
+        assert re.fullmatch("/".join([patterns.ANY, patterns.ANY, patterns.SIZE, patterns.SEED]), cell.block)
+
+
+def test_two_meanings_of_one_data_set_are_refused():
+    other = replace(DEMO[0], data=replace(DEMO[0].data, options={"size": 24}))
+    with pytest.raises(UserError, match="different things by the data set digits: give one another label"):
+        Grid([DEMO[0], other])
+    other = replace(DEMO[0], data=replace(DEMO[0].data, label="Digits"))
+    with pytest.raises(UserError, match="digits and Digits differ in upper and lower case only"):
+        Grid([DEMO[0], other])
+
+
+def test_names_with_odd_characters_are_taken_as_they_are():
+    assert re.fullmatch(patterns.one_of(["a+b", "a.b"]), "a+b")
+    assert not re.fullmatch(patterns.one_of(["a+b", "a.b"]), "aab")
+    assert not re.fullmatch(patterns.one_of([]), "")
+
+
+def test_a_job_depends_on_every_file_of_its_plug_ins():
+    cell = next(cell for cell in DEMO if cell.method.use == "daso")
+    files = inputs.method_files(cell)
+    assert files == sorted(plugins.show(path) for path in (plugins.ROOT / "methods/daso").glob("*.py"))
+    together = inputs.files_of_block([cell, DEMO[0]])
+    assert set(together) == {*files, *inputs.method_files(DEMO[0]), *inputs.model_files(cell)}
+    assert len(together) == len(set(together))
+
+
+def test_only_a_method_that_prepares_something_waits_for_it():
+    cell = cells("claims/mp2_digits")[0]
+    of = {found.method.use: found for found in cells("claims/mp2_digits")}
+    assert inputs.prepared(cell) == []
+    prepared = f"results/prepared/claims/mp2_digits/{of['wnn'].preparation}/prepared.json"
+    assert inputs.prepared(of["wnn"]) == [prepared]
+    assert inputs.prepared_for_block([cell, of["wnn"], of["wnn"]]) == [prepared]
+    assert "models/alexnet.py" in inputs.files_of_other_models(of["wnn"])
+
+
+def test_a_change_of_a_plug_in_changes_the_digests_of_its_jobs(monkeypatch):
+    def digests():
+        return [inputs.digest_of_run(DEMO[0]), inputs.digest_of_block(DEMO[:2])]
+
+    before = digests()
+    assert digests() == before
+    monkeypatch.setattr(plugins.Plugin, "sha256", "another")
+    assert all(a != b for a, b in zip(before, digests()))
+
+
+def test_what_a_cell_asks_of_slurm():
+    cell = replace(DEMO[0], workers=8, nodes=2, device="cuda", transport="processes")
+    assert slurm_resources.gpus(cell) == "gpu:4"
+    assert slurm_resources.gpus(replace(cell, transport="inprocess")) == "gpu:1"
+    assert slurm_resources.gpus(replace(cell, device="cpu")) == ""
+    assert (
+        slurm_resources.cpus_per_rank(cell) > slurm_resources.cpus_per_rank(replace(cell, device="cpu")) == 1
+    )
+    assert slurm_resources.launcher(cell) == "srun"
+    assert slurm_resources.launcher(replace(cell, workers=1, nodes=1)) == ""
+    signal = f"--signal=USR1@{slurm_resources.SAVING_SECONDS}"
+    assert slurm_resources.more_options(cell) == f"--ntasks-per-node=4 {signal}"
+
+
+@pytest.mark.parametrize(
+    ("sbatch", "defaults", "words"),
+    [
+        (None, [], "no Slurm here"),
+        ("/bin/sbatch", ["slurm_account=''", "runtime=360"], "names no slurm_account"),
+        ("/bin/sbatch", ["slurm_account="], "names no slurm_account"),
+    ],
+)
+def test_nothing_is_sent_without_slurm_and_an_account(monkeypatch, sbatch, defaults, words):
+    monkeypatch.setattr(shutil, "which", lambda name: sbatch)
+    with pytest.raises(UserError, match=words):
+        before_sending.require_slurm(defaults)
+
+
+@pytest.mark.parametrize("defaults", [[], ["slurm_account=mine"], ["slurm_partition="]])
+def test_an_account_or_none_at_all_is_enough(monkeypatch, defaults):
+    monkeypatch.setattr(shutil, "which", lambda name: "/bin/sbatch")
+    before_sending.require_slurm(defaults)
+
+
+def test_jobs_that_an_earlier_snakemake_has_left_here_are_named(monkeypatch, tmp_path):
+    listing = f"7 {tmp_path} rule_train_a\n8 {tmp_path}/other rule_train_b\n9 {tmp_path} mine\n"
+    answer = subprocess.CompletedProcess([], 0, stdout=listing)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
+    with pytest.raises(UserError, match="stop them with scancel 7, which loses nothing"):
+        before_sending.require_no_jobs(tmp_path)
+    before_sending.require_no_jobs(tmp_path / "elsewhere")
+
+
+def test_a_suite_has_a_table_and_two_figures_in_two_forms_each():
+    assert outputs.tables("a", "b/c") == [
+        f"results/tables/{suite}/summary.{end}" for suite in ("a", "b/c") for end in ("csv", "md")
+    ]
+    assert len(outputs.figures("a")) == 4
+
+
+def test_bad_input_ends_it_with_a_sentence():
+    with pytest.raises(SystemExit, match="thinwire: a sentence"), exit_on_error():
+        raise UserError("a sentence")
+    with pytest.raises(ValueError, match="a fault"), exit_on_error():
+        raise ValueError("a fault")

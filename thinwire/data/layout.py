@@ -1,0 +1,102 @@
+"""Laying a data set out on disk: four arrays of bytes and a manifest, once."""
+
+import mmap
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from thinwire import digests
+from thinwire.data.arrays import ARRAYS, MANIFEST, SOURCES
+from thinwire.dataset import SCRATCH, Dataset, Raw
+from thinwire.errors import UserError
+from thinwire.files import publish, sha256, writing
+from thinwire.options import as_dict
+
+_PIXELS_AT_ONCE = 2**22
+
+
+def lay_out(name: str, dataset: Dataset, folder: Path, place: Path | None, download: Path) -> None:
+    """Fetch a data set and lay it out in `folder`: four arrays and the manifest, published at once."""
+    raw = dataset.fetch(place, download)
+    _require_sound(name, dataset, raw)
+    scratch = folder.with_name(f".{folder.name}.scratch")
+    with writing(scratch):
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
+        if raw.sources is not None:
+            (scratch / SOURCES).write_text(raw.sources)
+        mean, std = _statistics(raw.train_images)
+        # What is moved comes last: it cannot be made again in no time.
+        for field in sorted(ARRAYS, key=lambda field: _is_a_file(getattr(raw, field))):
+            dtype = np.uint8 if field.endswith("images") else np.int64
+            _put(scratch / f"{field}.npy", getattr(raw, field), dtype)
+    manifest = {
+        "name": name,
+        "options": as_dict(dataset.config),
+        "source": dataset.source,
+        "licence": dataset.licence,
+        "classes": dataset.classes,
+        "shape": list(dataset.shape),
+        "mean": mean,
+        "std": std,
+        # Applied while training; here so that a change of it is a change of the data.
+        "augment": asdict(dataset.augment),
+        "files": {
+            path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)}
+            for path in sorted(scratch.iterdir())
+        },
+    }
+    digests.write_json(scratch / MANIFEST, manifest)
+    for path in scratch.iterdir():
+        path.chmod(0o444)  # what took long to make is not overwritten by mistake
+    publish(scratch, folder)
+    shutil.rmtree(download / SCRATCH, ignore_errors=True)
+
+
+def _is_a_file(array: np.ndarray) -> bool:
+    """Is it a memory map of a whole file, and not of a part of one?"""
+    return isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap)
+
+
+def _put(path: Path, array: np.ndarray, dtype: type) -> None:
+    """Write an array as a file of its own; one that is such a file is moved."""
+    if isinstance(array, np.memmap) and _is_a_file(array) and array.dtype == dtype:
+        array.flush()
+        shutil.move(str(array.filename), path)
+    else:
+        np.save(path, array.astype(dtype), allow_pickle=False)
+
+
+def _require_sound(name: str, dataset: Dataset, raw: Raw) -> None:
+    """What a data set hands over must be what its class declares."""
+    for part in ("train", "test"):
+        images, labels = getattr(raw, f"{part}_images"), getattr(raw, f"{part}_labels")
+        if images.dtype != np.uint8 or images.shape != (len(labels), *dataset.shape):
+            raise UserError(
+                f"data set {name}: its {part} images are {images.dtype} {list(images.shape)} instead "
+                f"of uint8 {[len(labels), *dataset.shape]}"
+            )
+        if labels.min() < 0 or labels.max() >= dataset.classes:
+            raise UserError(
+                f"data set {name}: its {part} labels reach from {labels.min()} to {labels.max()}, "
+                f"but it declares {dataset.classes} classes"
+            )
+
+
+def _statistics(images: np.ndarray) -> tuple[list[float], list[float]]:
+    """Mean and standard deviation by channel, from the counts of the 256 values."""
+    mean, std = [], []
+    values = np.arange(256)
+    at_once = max(1, _PIXELS_AT_ONCE // images[0, 0].size)
+    for channel in range(images.shape[1]):
+        counts = np.zeros(256, np.int64)
+        for start in range(0, len(images), at_once):
+            part = images[start : start + at_once, channel]
+            counts += np.bincount(part.ravel(), minlength=256)
+        average = float((counts * values).sum() / counts.sum())
+        variance = float((counts * (values - average) ** 2).sum() / counts.sum())
+        mean.append(average)
+        std.append(max(variance**0.5, 1e-6))
+    return mean, std

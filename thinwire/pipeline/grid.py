@@ -1,0 +1,108 @@
+"""The grid of the chosen suites: every cell, and what several cells share.
+
+Methods that begin with `of_` are for rules: each turns a function of a cell into one of a job's wildcards.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from thinwire.config.cell import Cell, Module
+from thinwire.config.grid import cells, require_valid
+from thinwire.errors import UserError
+from thinwire.label import clash
+from thinwire.tracking.names import project
+
+T = TypeVar("T")
+OfWildcards = Callable[[Any], T]
+
+
+class Grid:
+    def __init__(self, every: Sequence[Cell]) -> None:
+        """Lay out these cells.
+
+        Raises:
+            UserError: two suites mean different data sets by one label, or by two that differ in case only.
+        """
+        self.cells = {f"{cell.suite}/{cell.path}": cell for cell in every}
+        # One cell for each preparation: they share it.
+        self.preparations = {f"{cell.suite}/{cell.preparation}": cell for cell in every}
+        # Cells that are measured together: all methods on one data set, model, size and seed.
+        self.blocks: dict[str, list[Cell]] = {}
+        for cell in every:
+            self.blocks.setdefault(f"{cell.suite}/{cell.block}", []).append(cell)
+        self.datasets = _datasets(every)
+        # Suites by the name that they have in W&B.
+        self.projects = {project(cell.suite): cell.suite for cell in every}
+        # Suites whose workers are processes: they are measured in blocks, the others trained cell by cell.
+        self.measured = _unique([cell.suite for cell in every if cell.transport == "processes"])
+        self.trained = _unique([cell.suite for cell in every if cell.suite not in self.measured])
+
+    def methods_of(self, suite: str) -> list[str]:
+        """The labels of a suite's methods."""
+        return _unique([cell.method.label for cell in self.cells.values() if cell.suite == suite])
+
+    def records(self, *names: str, suite: str | None = None) -> list[str]:
+        """The files with these names of every record, or of every record of one suite."""
+        paths = [path for path, cell in self.cells.items() if suite in (None, cell.suite)]
+        return [f"results/runs/{path}/{name}" for path in paths for name in names]
+
+    def of_cell(self, what: Callable[[Cell], T]) -> OfWildcards[T]:
+        """`what` of the cell of a job, by its wildcards `suite` and `cell`."""
+        return lambda wildcards: what(self.cells[f"{wildcards.suite}/{wildcards.cell}"])
+
+    def of_preparation(self, what: Callable[[Cell], T]) -> OfWildcards[T]:
+        """`what` of a cell that shares the job's preparation, by its wildcards `suite` and `preparation`."""
+        return lambda wildcards: what(self.preparations[f"{wildcards.suite}/{wildcards.preparation}"])
+
+    def of_block(self, suite: str, what: Callable[[list[Cell]], T]) -> OfWildcards[T]:
+        """`what` of the cells of a job's block, by its wildcards `dataset`, `model`, `size` and `seed`."""
+
+        def of_wildcards(wildcards: Any) -> T:
+            path = (suite, wildcards.dataset, wildcards.model, wildcards.size, wildcards.seed)
+            return what(self.blocks["/".join(path)])
+
+        return of_wildcards
+
+    def of_first(self, suite: str, what: Callable[[Cell], T]) -> OfWildcards[T]:
+        """`what` of one cell of a job's block: they are alike but for their method."""
+        return self.of_block(suite, lambda block: what(block[0]))
+
+    def of_dataset(self, what: Callable[[Module], T]) -> OfWildcards[T]:
+        """`what` of the data set of a job, by its wildcard `dataset`."""
+        return lambda wildcards: what(self.datasets[wildcards.dataset])
+
+
+def read(suites: Sequence[str], with_options: bool) -> Grid:
+    """The grid of these suites.
+
+    Args:
+        with_options: are options held against the plug-ins too, which are imported for that?
+
+    Raises:
+        UserError: a suite is not valid, or two of them contradict each other.
+    """
+    if with_options:
+        for suite in suites:
+            require_valid(suite)
+    return Grid([cell for suite in suites for cell in cells(suite)])
+
+
+def _datasets(every: Sequence[Cell]) -> dict[str, Module]:
+    """The data sets by label."""
+    found = {cell.dataset: cell.data for cell in every}
+    for cell in every:
+        if cell.data != found[cell.dataset]:
+            raise UserError(
+                f"two suites mean different things by the data set {cell.dataset}: give one another label"
+            )
+    if alike := clash(found):
+        raise UserError(
+            f"the data sets {alike[0]} and {alike[1]} differ in upper and lower case only, which some "
+            "file systems do not tell apart: give one another label"
+        )
+    return found
+
+
+def _unique(names: Sequence[str]) -> list[str]:
+    """Each once, in the order of their first."""
+    return list(dict.fromkeys(names))

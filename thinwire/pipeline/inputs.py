@@ -1,0 +1,86 @@
+"""What a job depends on: files of plug-ins, and what methods have prepared.
+
+A plug-in's file may change and keep its time, as with `cp -p` and `rsync -a`. So its digest is a parameter of
+the job beside the file, which is an input.
+"""
+
+import json
+from collections.abc import Sequence
+
+from thinwire import plugins
+from thinwire.config.cell import Cell, Module, digest
+from thinwire.config.grid import block, block_fingerprint, prepared_from, prepares, sources
+
+
+def plugin_files(kind: str, name: str) -> list[str]:
+    """The files of a plug-in: editing them makes its runs again, touching them does not."""
+    return [plugins.show(path) for path in plugins.get(kind, name).files]
+
+
+def method_files(cell: Cell) -> list[str]:
+    return plugin_files("method", cell.method.use)
+
+
+def model_files(cell: Cell) -> list[str]:
+    return plugin_files("model", cell.model.use)
+
+
+def dataset_files(dataset: Module) -> list[str]:
+    return plugin_files("dataset", dataset.use)
+
+
+def dataset_options(dataset: Module) -> str:
+    """Its options as `thinwire data --options` takes them."""
+    return json.dumps(dataset.options, ensure_ascii=False)
+
+
+def dataset_digest(dataset: Module) -> str:
+    """Changes when a file of the data set's module does."""
+    return plugins.get("dataset", dataset.use).sha256
+
+
+def files_of_block(together: Sequence[Cell]) -> list[str]:
+    """The files of the methods and of the model of a block, each once."""
+    return list(
+        dict.fromkeys(path for cell in together for path in (*method_files(cell), *model_files(cell)))
+    )
+
+
+def files_of_other_models(cell: Cell) -> list[str]:
+    """The files of the models that the method's preparation uses beside the cell's own."""
+    return [path for model in prepared_from(cell) for path in plugin_files("model", model.name)]
+
+
+def manifest(cell: Cell) -> str:
+    """The cell's data set, laid out."""
+    return f"results/data/{cell.dataset}/manifest.json"
+
+
+def prepared(cell: Cell) -> list[str]:
+    """What the cell's method has prepared, if it prepares anything."""
+    return [f"results/prepared/{cell.suite}/{cell.preparation}/prepared.json"] if prepares(cell) else []
+
+
+def prepared_for_block(together: Sequence[Cell]) -> list[str]:
+    """What the methods of a block have prepared, each once."""
+    return list(dict.fromkeys(path for cell in together for path in prepared(cell)))
+
+
+def fingerprint_of_block(cell: Cell) -> str:
+    """Changes when an option of a cell of this cell's block does, or the order in which they are measured."""
+    return block_fingerprint(block(cell.suite, cell.block))
+
+
+def digest_of_run(cell: Cell) -> str:
+    """Changes when a file of the run's method, model or data set does."""
+    return digest(sources(cell))
+
+
+def digest_of_block(together: Sequence[Cell]) -> str:
+    """Changes when `digest_of_run` of one of the cells does."""
+    return digest([sources(cell) for cell in together])
+
+
+def digest_of_preparation(cell: Cell) -> str:
+    """Changes when `digest_of_run` does, or a file of one of the other models."""
+    return digest([sources(cell), *(model.sha256 for model in prepared_from(cell))])

@@ -1,0 +1,32 @@
+"""What a job asks of Slurm."""
+
+from thinwire.config.cell import Cell
+
+# How long before a job's time limit its ranks are told to save their state.
+SAVING_SECONDS = 120
+
+
+def gpus(cell: Cell) -> str:
+    """The GPUs of a node, as Slurm counts them; workers in one process share one."""
+    if cell.device != "cuda":
+        return ""
+    return f"gpu:{ranks_per_node(cell) if cell.transport == 'processes' else 1}"
+
+
+def cpus_per_rank(cell: Cell) -> int:
+    """More with a GPU, which processors have to feed."""
+    return 4 if cell.device == "cuda" else 1
+
+
+def launcher(cell: Cell) -> str:
+    """What starts the ranks; nothing for a single one."""
+    return "srun" if cell.workers > 1 else ""
+
+
+def more_options(cell: Cell) -> str:
+    """As many ranks on each node, and a signal before the time limit, on which they save their state."""
+    return f"--ntasks-per-node={ranks_per_node(cell)} --signal=USR1@{SAVING_SECONDS}"
+
+
+def ranks_per_node(cell: Cell) -> int:
+    return cell.workers // cell.nodes
