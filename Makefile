@@ -2,8 +2,9 @@
 # make test   set up, pass the tests
 # make faults every fault in every phase of a run; THINWIRE_FAULTS="2 of 12" makes it a twelfth of them
 # make lint   set up, format and type checks
+# make docs   set up, build the documentation as a site in site/
 # make setup  what the others begin with; make clean removes what they made
-.PHONY: demo test faults lint setup clean
+.PHONY: demo test faults lint docs setup clean
 bin := .venv/bin
 
 demo: setup
@@ -31,10 +32,14 @@ lint: setup
 	@$(bin)/snakefmt --check Snakefile workflow
 	@$(bin)/snakemake --lint
 
+docs: setup
+	@NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build --strict --quiet
+	@echo "open: site/index.html"
+
 setup:
 	@envs/setup.sh
 
 clean:
-	rm -rf .venv .snakemake results/runs results/partial results/logs results/tables results/figures \
+	rm -rf .venv .snakemake site results/runs results/partial results/logs results/tables results/figures \
 	  results/data results/download results/prepared results/preparing results/wandb wandb \
 	  results/summary.csv results/curves.parquet results/collected.json

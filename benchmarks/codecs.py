@@ -1,6 +1,6 @@
 """What the selection of the largest entries costs, in memory passes.
 
-    python benchmarks/codecs.py
+    python benchmarks/codecs.py [--record]
 
 A memory pass is the time of copying the same tensor, in the same run. Measured are the exact selection of 1 %
 of the entries, the sampled threshold at 0.1 %, and `torch.topk` of the same tensor, on 1, 10 and 25 million
@@ -9,11 +9,13 @@ normally distributed floats. Repetitions are interleaved and begin with cold cac
 Targets: exact selection at most 1.05 times torch.topk plus 2 passes; sampled threshold at most 5 passes.
 """
 
+import argparse
 import sys
 import time
 from collections.abc import Callable
 from statistics import median
 
+import record
 import torch
 
 from thinwire.codecs import select
@@ -39,7 +41,7 @@ def seconds(actions: dict[str, Callable[[], object]]) -> dict[str, float]:
     return {name: median(values) for name, values in times.items()}
 
 
-def main() -> int:
+def main(arguments: argparse.Namespace) -> int:
     """Measure, and report whether the targets are met."""
     torch.set_num_threads(1)
     stream = torch.Generator().manual_seed(0)
@@ -71,4 +73,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(record.run(main))

@@ -1,6 +1,6 @@
 """What the engine costs in addition to a hand-written loop.
 
-    python benchmarks/engine.py
+    python benchmarks/engine.py [--record]
 
 Compares an in-process SSGD run of 8 workers with a hand-written loop over 8 replicas, on digits and
 Fashion-MNIST with a small CNN. The loop does the same forward, backward and averaging with the same
@@ -21,6 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
+import record
 import torch
 from torch import nn
 from torch.nn import functional
@@ -157,11 +158,12 @@ def load(name: str, folder: Path, place: Path | None) -> Data:
     return arrays.load(folder / name, dataset)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, help="folder with the files of Fashion-MNIST")
     parser.add_argument("--memory", action="store_true", help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+
+
+def main(arguments: argparse.Namespace) -> int:
     deterministic(torch.device("cpu"))
     with tempfile.TemporaryDirectory() as scratch:
         digits = load("digits", Path(scratch), None)
@@ -204,4 +206,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(record.run(main, options))

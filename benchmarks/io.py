@@ -1,6 +1,6 @@
 """What reading images costs: thinwire's batches against torchvision's, and readers that share a file.
 
-    python benchmarks/io.py [--images 1500]
+    python benchmarks/io.py [--images 1500] [--record]
 
 It makes three comparisons in one run:
 - Batches from memory, cropped and flipped, against PIL image by image; both on one thread.
@@ -9,7 +9,6 @@ It makes three comparisons in one run:
 - The seeks of contiguous, strided and random readers.
 """
 
-import argparse
 import io
 import os
 import sys
@@ -18,6 +17,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import record
 import torch
 from PIL import Image
 from torch.utils.data import DataLoader
@@ -201,15 +201,16 @@ def of_readers(folder):
     return seeks[0] / seeks[1]
 
 
-def main():
-    arguments = argparse.ArgumentParser(description="What reading images costs.")
-    arguments.add_argument("--images", type=int, default=1500, help="JPEGs of the tree")
-    count = arguments.parse_args().images
+def options(parser):
+    parser.add_argument("--images", type=int, default=1500, help="JPEGs of the tree")
+
+
+def main(arguments):
     torch.set_num_threads(1)
     ours, theirs = in_memory()
     print(f"in memory, 3x32x32: batches {ours:.0f} images/s, image by image {theirs:.0f}, both on one thread")
     with tempfile.TemporaryDirectory() as name:
-        of_map = of_a_tree(Path(name), count)
+        of_map = of_a_tree(Path(name), arguments.images)
         seeks = of_readers(Path(name) / "records")
     print(f"in memory: {ours / theirs:.1f} times the rate of single images (target >= {MEMORY_TARGET:g})")
     print(f"memory map: {of_map:.1f} times the rate of ImageFolder and DataLoader (target >= {MAP_TARGET:g})")
@@ -218,4 +219,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(record.run(main, options))

@@ -1,6 +1,6 @@
 """How long four ranks on this machine take until they are connected.
 
-    python benchmarks/launch.py
+    python benchmarks/launch.py [--record]
 
 Starts a run of four workers in two ways, alternately: by the warm fork of `thinwire run`, and as four
 separate processes, as srun or torchrun start them. For both it prints the seconds from the command until all
@@ -8,6 +8,7 @@ ranks have joined and opened their channels. Last it prints the seconds of the f
 import, with their target. Exits with 0 only if the target is met.
 """
 
+import argparse
 import os
 import re
 import socket
@@ -18,6 +19,8 @@ import time
 from pathlib import Path
 from statistics import median
 
+import record
+
 from thinwire.plugins import ROOT
 
 WORKERS = 4
@@ -27,7 +30,7 @@ CELL = "digits/cnn/ssgd/w4/seed0"
 READY = re.compile(rf"{WORKERS} ranks are ready after ([\d.]+) s")
 
 
-def main() -> None:
+def main(arguments: argparse.Namespace) -> int:
     """Measure, and report whether the target is met."""
     totals: dict[str, list[float]] = {"warm fork": [], "four processes": []}
     forks = []
@@ -41,7 +44,7 @@ def main() -> None:
     for how, seconds in totals.items():
         print(f"{how}: {median(seconds):.2f} s from the command until {WORKERS} ranks are ready")
     print(f"warm fork: {median(forks):.2f} s after the parent's import (target <= {TARGET_SECONDS})")
-    sys.exit(median(forks) > TARGET_SECONDS)
+    return int(median(forks) > TARGET_SECONDS)
 
 
 def until_ready(*environments: dict[str, str]) -> tuple[float, float]:
@@ -92,4 +95,4 @@ def free_port() -> int:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(record.run(main))

@@ -1,6 +1,6 @@
 """What the engine costs against torch's DistributedDataParallel, and how much of the communication it hides.
 
-    python benchmarks/overlap.py
+    python benchmarks/overlap.py [--record]
 
 Two ranks, one on each core, train with synchronous SGD in two ways: through the engine (`ssgd` over
 processes), and in a hand-written loop with stock DistributedDataParallel. Both have the same model (VGG-11
@@ -18,6 +18,7 @@ order. On the limited link, the engine's step takes at most 1.03 times as long a
 with all bucket sizes. The limited link needs root; without root the benchmark reports that, and fails.
 """
 
+import argparse
 import subprocess
 import sys
 import time
@@ -26,6 +27,7 @@ from functools import partial
 from statistics import median
 
 import ranks
+import record
 import torch
 import torch.distributed as dist
 from limited_link import INTERFACE, LimitedLink
@@ -183,7 +185,7 @@ def hidden(step: Seconds, mb: float) -> float:
     )
 
 
-def main() -> int:
+def main(arguments: argparse.Namespace) -> int:
     """Measure, and report whether the targets are met."""
     show("loopback", ranks.run(times, RANKS)[0])
     try:
@@ -203,4 +205,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(record.run(main))

@@ -1,6 +1,6 @@
 """What the mean of a node's workers costs in shared memory, and what it costs over gloo on loopback.
 
-    python benchmarks/transport.py
+    python benchmarks/transport.py [--record]
 
 Four ranks on one host average tensors of 1 and 10 million float32, in three ways that alternate in one run:
 - `run.node.mean` of four workers on one node, which uses shared memory;
@@ -13,12 +13,14 @@ one call.
 Target: shared memory is at least 2 times as fast as torch's all-reduce over gloo, at both sizes.
 """
 
+import argparse
 import sys
 import time
 from collections.abc import Callable
 from statistics import median
 
 import ranks
+import record
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -87,7 +89,7 @@ def require_rank_order(mean: Tensor) -> None:
     assert torch.equal(mean, total / RANKS), "shared memory gives another mean than one process does"
 
 
-def main() -> int:
+def main(arguments: argparse.Namespace) -> int:
     """Measure, and report whether the target is met."""
     gains = []
     for numel in SIZES:
@@ -104,4 +106,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(record.run(main))

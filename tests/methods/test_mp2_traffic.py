@@ -30,14 +30,18 @@ MODELS = {
 }
 HEAD = """# MP2's traffic, from shapes
 
-What a worker pushes and pulls in a step of MP2, against pushing and pulling the whole model. *As
-published*: the pushed prefix in 64 bits against the whole model in 32 bits, push alone, as the constants in
-the authors' code have it; 88.98 % is the abstract's figure. The other columns count 32 bits on both sides.
-A method that pulls the whole model cannot save more than half. The dense run from which the predictor is
-prepared, which costs as much as the run that it spares, is in none of them.
+The table compares what a worker pushes and pulls in a step of MP2 with pushing and pulling the whole model.
+MP2 pushes a *prefix*, the first layers of the model, and pulls the whole model.
 
-The prefix of ResNet-50 is that of the rule, everything before the third resolution; the authors' ends one
-convolution earlier, with 343,104 parameters, and their 88.34 %.
+- *As published* compares the pushed prefix in 64 bits with the whole model in 32 bits, and counts the push
+  alone. The constants in the authors' code do the same. The abstract's figure is 88.98 %.
+- The other columns count 32 bits on both sides. A method that pulls the whole model cannot save more than
+  half.
+- No column counts the dense run from which the predictor is prepared. It costs as much as the run that it
+  shortens.
+
+The prefix ends before the third resolution. For ResNet-50 the authors' prefix ends one convolution earlier,
+with 343,104 parameters, which gives their 88.34 %.
 
 | model | parameters | prefix | as published, % | push less, % | pull less, % | total less, % |
 |:--|--:|--:|--:|--:|--:|--:|

@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from thinwire import digests
-from thinwire.report import collect, figures, tables
+from thinwire.config.suite import load
+from thinwire.report import collect, figures, report, tables
 
 ABOUT = tables.About("Title", "test", "ssgd")
 BYTES = ("payload_push_bytes", "payload_pull_bytes", "wire_sent_bytes", "between_nodes_bytes")
@@ -237,3 +238,22 @@ def test_runs_on_crowded_machines_have_no_seconds_and_the_table_says_why():
     text = tables.markdown(rows_of(run("ssgd", 0, **crowded)).reset_index(), ABOUT)
     assert "training, s" not in text
     assert "No time, because 4 workers shared 2 cores of a." in text
+
+
+def test_the_lines_of_baselines_are_thick_and_lie_under_the_others(tmp_path, monkeypatch):
+    lines = []
+
+    def keep(figure, stem):
+        lines.extend(line for axes in figure.axes for line in axes.get_lines() if len(line.get_xydata()))
+
+    monkeypatch.setattr(figures.style, "save", keep)
+    figures.write(curves(), tmp_path, baselines=["ssgd"])
+    thick = [line for line in lines if line.get_linewidth() > 2]
+    thin = [line for line in lines if line.get_linewidth() < 2]
+    assert len(thick) == len(thin) == 2  # one of each method in each of the two figures
+    assert max(line.get_zorder() for line in thick) < min(line.get_zorder() for line in thin)
+
+
+def test_every_variant_of_the_baseline_is_drawn_as_a_baseline():
+    assert report._baselines(load("demo")) == ["ssgd", "ssgd_bf16"]
+    assert report._baselines(load("claims/mp2_digits"))[0] == "ssgd"

@@ -1,5 +1,6 @@
 """The figures of a suite: accuracy over epochs, accuracy against bytes."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -12,8 +13,11 @@ _KEYS = ["dataset", "model", "workers", "nodes", "method", "epoch", "kind", "eva
 _KINDS = {"inprocess": "in process"}
 
 
-def write(curves: pd.DataFrame, folder: Path) -> None:
-    """Write `accuracy_over_epochs` and `accuracy_against_bytes`, as PDF and PNG."""
+def write(curves: pd.DataFrame, folder: Path, baselines: Collection[str] = ()) -> None:
+    """Write `accuracy_over_epochs` and `accuracy_against_bytes`, as PDF and PNG.
+
+    The lines of `baselines` are thick and black, and lie under the others.
+    """
     style.use()
     # If some runs ended early, a line would be a mean over fewer seeds from there on.
     ended = curves.status == "done"
@@ -32,7 +36,7 @@ def write(curves: pd.DataFrame, folder: Path) -> None:
     prepared = dict.fromkeys(curves.method[curves.preparation_payload_bytes > 0])
     if prepared:
         note += f"; the preparation of {', '.join(prepared)} is counted in bytes, but not in epochs"
-    _draw(curves, "epoch", "epoch", folder / "accuracy_over_epochs", note, errorbar="sd")
+    _draw(curves, "epoch", "epoch", folder / "accuracy_over_epochs", note, baselines, errorbar="sd")
     # Means over the repetitions at each epoch, because runs that adapt their traffic send different bytes.
     columns = ["megabytes", "test_accuracy_percent"]
     means = curves.groupby([*_KEYS, "panel", "size"], sort=False)[columns].mean().reset_index()
@@ -41,7 +45,8 @@ def write(curves: pd.DataFrame, folder: Path) -> None:
     note += f"; {', '.join(sorted(without_traffic))}: nothing sent" if without_traffic else ""
     means = means[means.megabytes > 0]
     label = "payload pushed and pulled by a worker, MB"
-    _draw(means, "megabytes", label, folder / "accuracy_against_bytes", note, errorbar=None, log=True)
+    stem = folder / "accuracy_against_bytes"
+    _draw(means, "megabytes", label, stem, note, baselines, errorbar=None, log=True)
 
 
 def _draw(
@@ -50,6 +55,7 @@ def _draw(
     label: str,
     stem: Path,
     note: str,
+    baselines: Collection[str],
     errorbar: str | None,
     log: bool = False,
 ) -> None:
@@ -68,21 +74,24 @@ def _draw(
         y="test_accuracy_percent",
         hue="method",
         style="method",
+        size="method",
         hue_order=methods,
         style_order=methods,
+        size_order=methods,
         row="panel",
         col="size",
         col_order=sizes,
         kind="line",
         errorbar=errorbar,
-        height=1.9,
-        aspect=2 * style.COLUMN_INCHES / len(sizes) / 1.9 * 0.9,
+        height=2.4,
+        aspect=2 * style.COLUMN_INCHES / len(sizes) / 2.4 * 0.9,
         markeredgewidth=0.3,
         facet_kws={"sharex": "row" if log else True, "sharey": "row"},
-        **style.looks(methods),
+        **style.looks(methods, baselines),
     )
     for axes in grid.axes.flat:
         style.ticks(axes, log)
+        style.lower_thick_lines(axes)
     grid.set_titles("{row_name}\n{col_name}")
     (evaluated_on,) = set(curves.evaluated_on)
     grid.set_axis_labels(label, f"{evaluated_on.replace('_', '-')} accuracy, %")

@@ -1,6 +1,6 @@
 """The style of the figures, readable in print, and how they are written: with the same bytes every time."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import matplotlib as mpl
@@ -13,6 +13,8 @@ from thinwire.files import writing
 
 COLUMN_INCHES = 3.35  # width of a column in a two-column paper
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p", "h")
+_BASELINE_COLOUR = (0.1, 0.1, 0.1)
+_THICK, _THIN = 2.4, 1.0  # points
 _DASHES = ("", (4, 1.5), (1, 1), (3, 1, 1, 1), (5, 1, 1, 1, 1, 1), (2, 2))
 
 
@@ -41,14 +43,27 @@ def use() -> None:
     )
 
 
-def looks(methods: Sequence[str]) -> dict[str, object]:
-    """Colour, marker and dashes of each method; methods can be distinguished without colour."""
-    palette = sns.color_palette("colorblind", len(methods))
+def looks(methods: Sequence[str], baselines: Collection[str] = ()) -> dict[str, object]:
+    """Colour, marker, dash and width of each method, so that methods can be distinguished without colour.
+
+    Baselines are black and thick.
+    """
+    others = [method for method in methods if method not in baselines]
+    palette = dict.fromkeys(methods, _BASELINE_COLOUR)
+    palette |= dict(zip(others, sns.color_palette("colorblind", len(others))))
     return {
-        "palette": dict(zip(methods, palette)),
+        "palette": palette,
         "markers": {method: _MARKERS[i % len(_MARKERS)] for i, method in enumerate(methods)},
         "dashes": {method: _DASHES[i % len(_DASHES)] for i, method in enumerate(methods)},
+        "sizes": {method: _THICK if method in baselines else _THIN for method in methods},
     }
+
+
+def lower_thick_lines(axes: Axes) -> None:
+    """Draw thick lines first: a thin line that coincides with one is then seen on top of it."""
+    for line in axes.get_lines():
+        if line.get_linewidth() >= _THICK:
+            line.set_zorder(1.5)
 
 
 def ticks(axes: Axes, log: bool) -> None:

@@ -1,0 +1,107 @@
+"""Commands, paths and names that the documentation mentions exist."""
+
+import re
+import shlex
+from importlib import import_module
+
+import pytest
+
+from tests.docs import pages
+from thinwire import plugins
+from thinwire.cli.main import _parser
+from thinwire.config import grid, suite
+from thinwire.plugins import ROOT
+
+# The change log mentions what was removed.
+PAGES = [path for path in pages.pages() if path.name != "CHANGELOG.md"]
+EACH_PAGE = pytest.mark.parametrize("path", PAGES, ids=pages.name)
+# A path in the text begins with one of these.
+FOLDERS = {name.split("/")[0] for name in pages.tracked() if "/" in name} - {"results"}
+
+
+def command_lines(text):
+    """The words of each command in the shell blocks and in inline code of a page."""
+    lines = [
+        line
+        for language, content in pages.blocks(text)
+        if language == "sh"
+        for line in content.replace("\\\n", " ").splitlines()
+    ]
+    lines += re.findall(r"`([^`\n]+)`", pages.prose(text))
+    for line in lines:
+        try:
+            words = shlex.split(line.replace("\\|", "|"), comments=True)
+        except ValueError:  # inline code that is no command
+            continue
+        yield words[: words.index("|")] if "|" in words else words
+
+
+def after(words, program):
+    """What follows the program in a command, or None where it is not in it."""
+    for number, word in enumerate(words[:-1]):
+        if word == program or word.endswith(f"bin/{program}"):
+            return words[number + 1 :]
+    return None
+
+
+@EACH_PAGE
+def test_commands_of_thinwire_are_accepted_and_name_what_is_there(path):
+    for words in command_lines(path.read_text()):
+        arguments = after(words, "thinwire")
+        if arguments is None or not arguments[0].islower():
+            continue
+        command = _parser()._subparsers._group_actions[0].choices[arguments[0]]
+        if arguments[1:2] == ["--options"] or any(word.isupper() or word == "..." for word in arguments):
+            continue  # a part of a command, or one with placeholders
+        if len(arguments) == 1 and command._get_positional_actions():
+            continue  # the name of a command in a sentence
+        arguments = _parser().parse_args(arguments)
+        for name in getattr(arguments, "suites", [getattr(arguments, "suite", "demo")]):
+            suite.load(name)
+        if hasattr(arguments, "cell"):
+            assert arguments.cell in [cell.path for cell in grid.cells(arguments.suite)], words
+        for kind in ("method", "dataset"):
+            if hasattr(arguments, kind):
+                plugins.get(kind, getattr(arguments, kind))
+
+
+@EACH_PAGE
+def test_targets_of_make_are_there(path):
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for words in command_lines(path.read_text()):
+        if words[:1] == ["make"] and len(words) > 1:
+            assert words[1] in targets, words
+
+
+@EACH_PAGE
+def test_keys_and_suites_of_snakemake_are_there(path):
+    files = [ROOT / "Snakefile", *ROOT.glob("workflow/**/*.smk"), *ROOT.glob("thinwire/**/*.py")]
+    keys = {key for file in files for key in re.findall(r'config(?:\.get\(|\[)"(\w+)"', file.read_text())}
+    assert {"suites", "data"} <= keys
+    for words in command_lines(path.read_text()):
+        arguments = after(words, "snakemake") or []
+        given = [word.split("=", 1) for word in arguments if re.match(r"[a-z]+=", word)]
+        for key, value in given:
+            assert key in keys, words
+            if key == "suites" and value.islower():
+                for name in value.split(","):
+                    suite.load(name)
+
+
+@EACH_PAGE
+def test_paths_are_there(path):
+    for word in re.findall(r"`([^`\s]+)`", pages.prose(path.read_text())):
+        if word.split("/")[0] in FOLDERS and "/" in word and not re.search(r"[A-Z]{4}|my_", word):
+            assert list(ROOT.glob(word.rstrip("/"))), f"{pages.name(path)}: {word}"
+    for word in re.findall(r"python (\S+\.py)", path.read_text()):
+        assert (ROOT / word).is_file(), word
+
+
+@EACH_PAGE
+def test_names_of_the_code_are_there(path):
+    for word in re.findall(r"`(thinwire(?:\.\w+)+)`", path.read_text()):
+        module, _, last = word.rpartition(".")
+        try:
+            import_module(word)
+        except ModuleNotFoundError:
+            assert hasattr(import_module(module), last), word

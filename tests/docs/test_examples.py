@@ -1,0 +1,89 @@
+"""Every method that a page shows runs, and sends what the page says."""
+
+import re
+
+import pytest
+import torch
+
+from tests import small
+from tests.docs import pages
+from thinwire import plugins
+from thinwire.channel import Channel
+from thinwire.method import Method
+from thinwire.plugins import ROOT
+
+VERBS = {
+    "Synchronous SGD in one call": {"mean"},
+    "Signs of gradients, with a scale": {"gather"},
+    "One worker leads, another one at each step": {"broadcast"},
+    "Synchronous SGD with a server for each tensor, which averages the gradients": {"push", "pull"},
+    "Gossip on a ring": {"send", "receive", "mean"},
+    "8-bit gradients with error feedback": {"gather"},
+    "Rank-1 gradients with error feedback": {"mean"},
+    "Synchronous SGD one step late": {"mean"},
+    "Local SGD: step alone, average the weights every 16 steps": {"mean"},
+}
+
+
+def examples():
+    """The Python blocks of all pages that define a method, by page and docstring."""
+    for path in pages.pages():
+        for language, content in pages.blocks(path.read_text()):
+            if language == "python" and "class Method(" in content:
+                title = re.match(r'"""(.*?)[.;(]? *["(]', content, re.DOTALL)[1].strip()
+                yield pytest.param(title.rstrip("."), content, id=f"{pages.name(path)}: {title}")
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Make a method of the text of a module."""
+
+    def load(content):
+        path = tmp_path / "example.py"
+        path.write_text(content)
+        return plugins.load_file("method", path, "thinwire_methods.example")
+
+    return load
+
+
+@pytest.mark.parametrize(("title", "content"), examples())
+def test_an_example_trains_and_sends_by_the_verbs_that_it_shows(load, title, content):
+    method = load(content)
+    run = small.trainer(small.task(4, 2), method)
+    run.train()
+    weights, _ = run.shipped()
+    assert run.step == run.total_steps
+    assert all(bool(weight.isfinite().all()) for weight in weights)
+    assert not any(len(worker.method.flight) for worker in run.workers)
+    assert {verb for _, verb, _ in run.workers[0].ledger.rows} == VERBS.get(title, {"mean"})
+
+
+@pytest.mark.parametrize(("title", "content"), examples())
+def test_an_example_is_ssgd_where_it_says_so(load, title, content):
+    method = load(content)
+    for options in method.equals_ssgd:
+        if "nodes" in options:
+            continue
+        run = small.trainer(small.task(), method, **options)
+        ssgd = small.trainer(small.task(), "ssgd")
+        run.train()
+        ssgd.train()
+        for mine, theirs in zip(run.shipped()[0], ssgd.shipped()[0]):
+            torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-9)
+
+
+def test_every_verb_has_an_example():
+    text = (ROOT / "docs/contract.md").read_text()
+    public = {name for name, value in vars(Channel).items() if callable(value) and name[0] != "_"}
+    for verb in public - {"meter"}:
+        assert re.search(rf"^### .*`{verb}`", text, re.MULTILINE), verb
+
+
+def test_every_hook_stands_in_the_table_of_hooks():
+    text = (ROOT / "docs/contract.md").read_text()
+    hooks = {
+        name for name, value in vars(Method).items() if callable(value) or isinstance(value, classmethod)
+    }
+    hooks = {name for name in hooks if name[0] != "_" and name != "Config"} | {"__init__"}
+    (table,) = (table for table in pages.tables(text) if table[0][0] == "hook")
+    assert {row[0].strip("`") for row in table[1:]} == hooks

@@ -1,0 +1,41 @@
+"""Links between files, and into them, lead somewhere."""
+
+import re
+
+import pytest
+
+from tests.docs import pages
+from thinwire.plugins import ROOT
+
+
+def links(text):
+    """The targets of the links and pictures of a page that lie in the project."""
+    found = re.findall(r"\]\(([^)\s]+)\)", pages.prose(text))
+    return [target for target in found if not re.match(r"[a-z]+:", target)]
+
+
+def anchors(text):
+    """The names of the headings of a page, as GitHub and the site make them."""
+    headings = re.findall(r"^#+ (.+)$", pages.prose(text), re.MULTILINE)
+    return [re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings]
+
+
+@pytest.mark.parametrize("path", pages.pages(), ids=pages.name)
+def test_links_lead_somewhere(path):
+    for target in links(path.read_text()):
+        file, _, anchor = target.partition("#")
+        there = (path.parent / file).resolve() if file else path
+        assert there.is_relative_to(ROOT), target
+        assert there.exists(), target
+        if anchor:
+            assert anchor in anchors(there.read_text()), target
+
+
+def test_every_page_of_the_documentation_is_linked_from_another():
+    linked = {
+        (path.parent / target.partition("#")[0]).resolve()
+        for path in pages.pages()
+        for target in links(path.read_text())
+    }
+    alone = [pages.name(p) for p in ROOT.glob("docs/**/*.md") if p not in linked and p.stem != "index"]
+    assert not alone

@@ -1,0 +1,73 @@
+"""What benchmarks print is recorded, and the documentation quotes the newest records."""
+
+import argparse
+import re
+import subprocess
+import sys
+
+import pytest
+
+from benchmarks import quote, record
+from tests.docs import pages
+from thinwire.plugins import ROOT
+
+BENCHMARKS = sorted(
+    path.stem for path in (ROOT / "benchmarks").glob("*.py") if "record.run(" in path.read_text()
+)
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("docs/**/*.md")), ids=pages.name)
+def test_quoted_blocks_are_the_newest_records(path):
+    text = path.read_text()
+    assert len(quote.names(text)) == text.count("<!-- newest record")
+    assert quote.quoted(text) == text, "python benchmarks/quote.py writes it again"
+
+
+def test_every_benchmark_records_and_is_quoted():
+    assert BENCHMARKS == ["codecs", "engine", "io", "launch", "overlap", "transport"]
+    assert sorted(quote.names((ROOT / "docs/performance.md").read_text())) == BENCHMARKS
+
+
+def test_no_other_page_shows_what_a_benchmark_printed():
+    for path in pages.pages():
+        quoted = [quote.newest(name) for name in quote.names(path.read_text())]
+        for language, content in pages.blocks(path.read_text()):
+            assert language or content in quoted or "target <=" not in content, pages.name(path)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_benchmark_knows_its_options(name):
+    command = [sys.executable, f"benchmarks/{name}.py", "--help"]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "--record" in answer.stdout
+
+
+def test_a_record_says_where_and_what_and_names_no_host(tmp_path, monkeypatch, capsys):
+    def measure(arguments: argparse.Namespace) -> int:
+        print(f"a figure of {arguments.size}")
+        return 1
+
+    monkeypatch.setattr(record, "FOLDER", tmp_path / "benchmarks" / "records")
+    monkeypatch.setattr(sys, "argv", ["benchmarks/thing.py", "--record", "--size", "2 3"])
+    assert record.run(measure, lambda parser: parser.add_argument("--size")) == 1
+    (path,) = tmp_path.rglob("*.txt")
+    where = path.relative_to(tmp_path).as_posix()
+    assert re.fullmatch(r"benchmarks/records/\d{4}-\d\d-\d\d/thing\.txt", where)
+    *about, command, printed, code = path.read_text().splitlines()
+    assert [line.partition(":")[0] for line in about] == [
+        "# date",
+        "# machine",
+        "# system",
+        "# commit",
+        "# load of the machine before the run",
+    ]
+    assert command == "$ python benchmarks/thing.py --size '2 3'"
+    assert (printed, code) == ("a figure of 2 3", "exit code 1")
+    assert "a figure of 2 3" in capsys.readouterr().out
+
+
+def test_without_record_nothing_is_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(record, "FOLDER", tmp_path / "benchmarks" / "records")
+    monkeypatch.setattr(sys, "argv", ["benchmarks/thing.py"])
+    assert record.run(lambda arguments: 0) == 0
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,65 @@
+"""The site is built without a warning, and its pages ask for nothing from outside."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from thinwire.plugins import ROOT
+
+# What a browser fetches by itself when it shows a page; links (<a href>) wait for a click.
+FETCHED = re.compile(
+    r"""<(?:script|img|iframe|source|video|audio|embed)\b[^>]*?\bsrc=["']?(?P<src>[^"'\s>]+)"""
+    r"""|<link\b[^>]*?\bhref=["']?(?P<href>[^"'\s>]+)"""
+    r"""|(?:url\(|@import\s+)["']?(?P<url>[^"')\s]+)""",
+    re.IGNORECASE,
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    answer = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    return folder
+
+
+def test_pages_fetch_nothing_from_outside(site):
+    pages = [*site.rglob("*.html"), *site.rglob("*.css")]
+    assert len(pages) > 20
+    for page in pages:
+        for match in FETCHED.finditer(page.read_text()):
+            address = match["src"] or match["href"] or match["url"]
+            assert not re.match(r"(https?:)?//", address), f"{page.name}: {address}"
+
+
+def test_every_page_is_in_it(site):
+    for path in ROOT.glob("docs/**/*.md"):
+        assert (site / path.relative_to(ROOT / "docs").with_suffix(".html")).is_file(), path
+    for name in ("rules", "contributing", "suites", "changes"):
+        assert (site / f"{name}.html").is_file(), name
+
+
+@pytest.mark.parametrize(
+    ("page", "names"),
+    [
+        ("method", ["thinwire.method.Method.sync_gradients", "thinwire.run.Run.buckets"]),
+        ("channel", ["thinwire.channel.Channel.mean", "thinwire.messages_in_flight.Flight.launch"]),
+        ("model", ["thinwire.model.Model.stages"]),
+        ("dataset", ["thinwire.dataset.Dataset.fetch"]),
+        ("codecs", ["thinwire.codecs.sparse.take", "thinwire.codecs.select.exact"]),
+    ],
+)
+def test_the_reference_comes_from_the_docstrings(site, page, names):
+    text = (site / "api" / f"{page}.html").read_text()
+    for name in names:
+        assert f'id="{name}"' in text
