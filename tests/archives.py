@@ -36,7 +36,7 @@ def binary(images: np.ndarray, *labels: np.ndarray) -> bytes:
 
 
 def python_2_pickle(images: np.ndarray, labels: dict[str, list[int]]) -> bytes:
-    """A Python member of CIFAR as Python 2 pickled it, with protocol 2: an array and lists, with text keys."""
+    """A Python member of CIFAR as Python 2 pickled it, with protocol 2: an array and lists by text keys."""
 
     def text(value: bytes) -> bytes:
         if len(value) < 256:

@@ -1,4 +1,4 @@
-"""Suites and options beyond every limit are answered with one short sentence, and soon."""
+"""Suites and options beyond any limit are refused soon, with one short sentence."""
 
 import copy
 import math
@@ -23,7 +23,7 @@ def config(tmp_path, monkeypatch):
 
 
 def said(function, *args) -> str:
-    """One line that can be read: no more than a screen of it."""
+    """The refusal: one readable line, at most a screen long."""
     text = message(function, *args)
     assert len(text) < 2000
     assert text.isprintable()
@@ -31,7 +31,7 @@ def said(function, *args) -> str:
 
 
 def laughs(levels: int, own: str, merged: str) -> str:
-    """Each line stands nine times for the one before."""
+    """Each line repeats the one before nine times."""
     lines = [f"a0: &a0 {own}"]
     lines += [f"a{i}: &a{i} {merged.format(', '.join([f'*a{i - 1}'] * 9))}" for i in range(1, levels)]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""What is decided about ranks from what they say: placement, judgement, diagnosis, crowding."""
+"""What is decided about ranks from their reports: placement, outcome, diagnosis, crowding."""
 
 import pytest
 
@@ -125,11 +125,11 @@ def test_a_silent_rank_is_named_only_after_its_time_limit():
 
 
 def test_a_detector_that_was_paused_itself_starts_again():
-    """The machine was paused: nobody has beaten, and nobody is to blame."""
+    """The machine was paused: there was no heartbeat, and no rank is to blame."""
     detector = HangDetector(silent_seconds=10, hang_seconds=20, paused_seconds=5)
     assert detector.check(beats([1, 1], [1, 1]), now=0) == {}
     assert detector.check(beats([1, 1], [1, 1]), now=100) == {}
-    # Who comes to life has as much time as ever, and who does not is named.
+    # A rank that wakes has the full time again, and a rank that does not is named.
     for now in range(101, 111):
         assert detector.check(beats([now, 1], [1, 1]), now) == {}
     assert "rank 1 on n1" in detector.check(beats([111, 1], [1, 1]), now=111)["alarm"]
@@ -166,7 +166,7 @@ KILLED = report(1, died="SIGKILL", doing="computes")
     [
         ([LOST, report(2, outcome=("failed", "out of luck"))], "rank 2 on n2: out of luck", False),
         ([LOST, KILLED], "rank 1 on n1 was killed by SIGKILL while it computes", True),
-        # Who reads half a message from a process that was killed aborts.
+        # A process that reads half a message from a killed process aborts.
         ([report(0, died="SIGABRT"), KILLED], "rank 1 on n1 was killed by SIGKILL while it computes", True),
         (
             [report(0, hung="nothing has moved"), KILLED],

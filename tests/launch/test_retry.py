@@ -1,4 +1,4 @@
-"""What a run comes to, from what its processes leave; and nothing from the exit codes of plug-ins."""
+"""The outcome of a run follows from what its processes leave, and never from the exit codes of plug-ins."""
 
 import signal
 
@@ -38,7 +38,7 @@ def publishes(results, status="diverged", aside=False, in_place=True):
 
 
 class Starts:
-    """Gives one end after the other; what is called does something first."""
+    """Returns one outcome after the other; an outcome that is callable is called first."""
 
     def __init__(self, *ends):
         self.ends = list(ends)
@@ -116,7 +116,7 @@ def test_a_failure_around_a_run_is_never_a_result(tmp_path):
     [
         AttemptEnd([ExitReport(interrupted=signal.SIGTERM)]),
         AttemptEnd([KILLED], signal.SIGTERM),
-        # It came so early that nobody could report.
+        # It came so early that no rank could report.
         AttemptEnd([ExitReport(rank=0, vanished=True, phase="")], signal.SIGTERM),
     ],
     ids=["saved", "stopped at once", "early"],

@@ -1,6 +1,6 @@
-"""thinwire on a real Slurm: grids end well, whatever happens to their jobs; and the Slurm is a real one.
+"""thinwire on a real Slurm: grids succeed whatever happens to their jobs, and this Slurm is a real one.
 
-All grids are started at once and go on beside the tests, which wait for what they need.
+All grids are started at once and run beside the tests, which wait for what they need.
 """
 
 import re
@@ -87,7 +87,7 @@ def pipelines(slurm, tmp_path_factory):
 
 
 def test_jobs_wait_for_a_drained_node(pipelines, slurm):
-    """That they end well when it is back is what the tests of each say."""
+    """The tests of each grid check that its jobs succeed when the node is back."""
     until("both blocks are sent", lambda: len(pipelines["grid"].jobs(slurm)) == 2)
     until("they wait for it", lambda: "DRAINED" in slurm("squeue", "--noheader", "--format=%R"))
     states = [slurm.state(job) for job in pipelines["grid"].jobs(slurm)]
@@ -326,7 +326,7 @@ def test_a_rank_that_hangs_is_ended_and_tried_again(failing):
 
 
 def srun(project, *arguments, suite="grid", method="ssgd", script="", **variables):
-    """Start the ranks of a cell by hand, with results of their own; gives the process."""
+    """Start the ranks of a cell by hand, with their own results folder. Returns the process."""
     cell = (suite, f"digits/cnn/{method}/w4n2/seed0")
     run = [sys.executable, "-m", "thinwire", "run", *cell, "--results", "by_hand"]
     return subprocess.Popen(

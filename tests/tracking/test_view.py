@@ -1,4 +1,4 @@
-"""What W&B is told of a run."""
+"""What W&B receives of a run."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""Whether all workers make the same calls, and how it is said when they do not."""
+"""Whether all workers make the same calls, and how a difference is reported."""
 
 import pytest
 import torch

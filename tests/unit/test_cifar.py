@@ -1,4 +1,4 @@
-"""CIFAR's archives: both formats, every kind of damage, and pickles that want to do something."""
+"""CIFAR's archives: both formats, every kind of damage, and pickles that try to execute code."""
 
 import pickle
 import tarfile
@@ -98,7 +98,7 @@ def test_the_binary_archive_is_preferred(archive, tmp_path):
 
 
 def test_the_pickles_of_the_tests_are_those_of_python_2():
-    """What the standard reader makes of them is what went in."""
+    """The standard reader returns what was pickled."""
     images, labels = made(5, 10)
     content = archives.python_2_pickle(images, {"labels": labels})
     batch = pickle.loads(content, encoding="bytes")

@@ -1,4 +1,4 @@
-"""Trees of images: found, decoded once, gone on with, and no harm from whoever packed them."""
+"""Trees of images: found, decoded once, resumed, and safe whoever packed them."""
 
 import contextlib
 import csv

@@ -1,4 +1,4 @@
-"""What a method hears of its parameters while the passes run."""
+"""The hooks that tell a method, during the passes, which parameters are ready."""
 
 import pytest
 import torch
@@ -25,7 +25,7 @@ class Rows(nn.Module):
 
 
 class Listener(Method):
-    """Notes what it hears, and which gradients are there then."""
+    """Records the calls of its hooks, and which gradients exist at that time."""
 
     def __init__(self, model: Rows) -> None:
         self.params = parameters(model)
@@ -62,7 +62,7 @@ def listened(order, layers=3):
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 0, 1], [1]])
 def test_all_are_announced_once_in_the_order_of_the_contract(order):
-    """From the input side and from the output side as they are declared, whatever runs, or runs at all."""
+    """In the declared order, from the input side and from the output side, whichever layers run."""
     model, listener, announcer = listened(order)
     for _ in range(2):
         heard = listener.heard
@@ -91,7 +91,7 @@ def test_announcements_come_while_the_passes_run():
 
 
 def test_a_gradient_that_comes_early_is_held_back():
-    """The first layer runs last: its gradients are there first, and heard of last."""
+    """The first layer runs last: its gradients exist first, and are announced last."""
     _, listener, _ = listened([2, 1, 0])
     assert listener.heard[:7] == [*(f"use {i}" for i in range(6)), "ran 2"]
     assert {0, 1} < set(listener.gradients_then[3]) | set(listener.gradients_then[2])
@@ -101,7 +101,7 @@ def test_a_gradient_that_comes_early_is_held_back():
 def test_parameters_that_nothing_uses_are_announced_at_the_end_of_each_pass():
     _, listener, _ = listened([0, 1])
     assert listener.heard.index("use 4") > listener.heard.index("ran 1")
-    # Those behind it in line have waited for one that never came.
+    # The announcements after it have waited for one that never came.
     assert listener.gradients_then == {i: [0, 1, 2, 3] for i in range(6)}
     assert all(param.grad.eq(0).all() for param in listener.params[4:])
 

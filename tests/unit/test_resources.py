@@ -1,4 +1,4 @@
-"""What is the method's fault, and what is the machine's."""
+"""Which failures are the method's, and which the machine's."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ from thinwire.resources import shortage, trouble
 
 
 def raised_in(folder, code, **names):
-    """The error that a file in this folder of the project raises; nothing is written there."""
+    """The error of code that claims to be a file in this folder of the project; nothing is written there."""
     path = ROOT / folder / "raises.py"
     with pytest.raises(BaseException) as raised:  # noqa: PT011 - whatever it is
         exec(compile(code, str(path), "exec"), names)

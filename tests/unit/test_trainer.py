@@ -94,7 +94,7 @@ class Explodes(thinwire.Method):
 
 @pytest.mark.parametrize("evaluate_on", ["test", "held_out"])
 def test_the_score_is_what_the_shipped_weights_earn(evaluate_on):
-    """Accuracy and loss, computed a second time by hand: evaluation mode, mean of the statistics."""
+    """Accuracy and loss equal a second computation by hand: evaluation mode, mean of the statistics."""
     data = small.digits(200, 77)
     data = data if evaluate_on == "test" else data.held_out(0.2)
     run = small.trainer(small.task(2, data=data, epochs=2, batch=20), "local_sgd", period=3)
@@ -117,7 +117,7 @@ def test_the_score_is_what_the_shipped_weights_earn(evaluate_on):
 
 
 def test_slow_steps_are_each_looked_at_though_a_checkpoint_comes_between(monkeypatch):
-    """It is then that a signal is heeded."""
+    """Signals are handled at these times."""
 
     class Slow(thinwire.Method):
         def sync_weights(self):
@@ -279,7 +279,7 @@ def test_memory_that_cannot_be_saved_is_refused_by_name(tmp_path):
 
 
 def test_each_worker_has_options_of_its_own():
-    """What one changes in them the others do not see."""
+    """Other workers do not see a worker's changes to them."""
     run = small.trainer(small.task(), "local_sgd", period=2)
     run.workers[0].method.config.period = 3
     assert [worker.method.config.period for worker in run.workers] == [3, 2, 2, 2]
