@@ -124,7 +124,7 @@ def record(project, suite, cell, results="results"):
 
 @pytest.mark.parametrize("how", FAULTS)
 def test_a_run_ends_and_reports_whatever_happens_to_a_rank(project, how):
-    status, told = FAULTS[how]
+    status, expected = FAULTS[how]
     # On two nodes gloo carries the means; a rank that calls something else makes it abort.
     cell = f"digits/cnn/{name(how)}/w4n2/seed0"
     suite = "impatient" if how in IMPATIENT else "faulty"
@@ -132,10 +132,10 @@ def test_a_run_ends_and_reports_whatever_happens_to_a_rank(project, how):
     made, log = record(project, suite, cell)
     assert (made["status"], made["kind"]) == (status, "measured")
     assert answer.returncode == (0 if status == "done" else 1), answer.stderr
-    if told is None:
+    if expected is None:
         assert made["reason"] is None
     else:
-        assert re.search(told, made["reason"]), made["reason"]
+        assert re.search(expected, made["reason"]), made["reason"]
         assert made["reason"] in answer.stdout
     if how in LOST:
         assert re.search(rf"rank 2 on \S+ {LOST[how]}.*: attempt 2 of 3", answer.stdout)

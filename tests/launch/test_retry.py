@@ -42,7 +42,7 @@ class Starts:
 
     def __init__(self, *ends):
         self.ends = list(ends)
-        self.said = []
+        self.messages = []
 
     def __call__(self, published):
         end = self.ends.pop(0)
@@ -54,7 +54,7 @@ class Starts:
         return end if isinstance(end, AttemptEnd) else AttemptEnd(end)
 
     def run(self, results, hold=False):
-        return until_it_ends(CELL, results, self, hold, self.said.append)
+        return until_it_ends(CELL, results, self, hold, self.messages.append)
 
 
 def published(results):
@@ -83,7 +83,7 @@ def test_an_earlier_record_is_not_taken_for_this_ones(tmp_path):
 def test_lost_ranks_are_tried_again_and_then_a_result(tmp_path):
     starts = Starts([KILLED], [KILLED], lambda: publishes(tmp_path))
     assert starts.run(tmp_path) == 0
-    assert starts.said == [
+    assert starts.messages == [
         f"{CELL.path}: rank 1 on n1 was killed by SIGKILL while it computes: attempt {number} of 3"
         for number in (2, 3)
     ]

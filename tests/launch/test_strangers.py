@@ -129,9 +129,9 @@ def test_without_rank_0_there_is_an_error_that_the_watch_knows():
         rank_0, _ = listener.accept()
         own = handshake.challenge()
         rank_0.sendall(own)
-        said = rank_0.recv(64, socket.MSG_WAITALL)
-        challenges = own + said[:32]
-        assert handshake.proves(said[32:], SECRET, handshake.RANK, challenges)
+        received = rank_0.recv(64, socket.MSG_WAITALL)
+        challenges = own + received[:32]
+        assert handshake.proves(received[32:], SECRET, handshake.RANK, challenges)
         rank_0.sendall(handshake.answer(SECRET, handshake.STORE, challenges))
         store = connected.result(20)
     rank_0.close()
@@ -140,11 +140,11 @@ def test_without_rank_0_there_is_an_error_that_the_watch_knows():
         store.check(["anything"])
 
 
-@pytest.mark.parametrize("said", nonsense.NONSENSE.values(), ids=nonsense.NONSENSE)
-def test_a_client_without_a_proof_changes_nothing(served, said):
+@pytest.mark.parametrize("content", nonsense.NONSENSE.values(), ids=nonsense.NONSENSE)
+def test_a_client_without_a_proof_changes_nothing(served, content):
     rank = served.client()
     rank.set("mine", "1")
-    with nonsense.send(served.host, served.port, said):
+    with nonsense.send(served.host, served.port, content):
         assert rank.get("mine") == b"1"
         assert served.client().getNumKeys() == 1
 
@@ -206,8 +206,8 @@ def test_a_false_rank_0_is_refused(how):
             if how == "closes":
                 return
             connection.sendall(handshake.challenge())
-            said = connection.recv(64, socket.MSG_WAITALL)
-            connection.sendall(said[32:] if how == "gives the proof back" else handshake.challenge())
+            received = connection.recv(64, socket.MSG_WAITALL)
+            connection.sendall(received[32:] if how == "gives the proof back" else handshake.challenge())
             connection.recv(1)
 
     thread = threading.Thread(target=pretend)
@@ -324,12 +324,12 @@ def test_rank_0_that_cannot_listen_is_one_sentence(monkeypatch):
     here = socket.gethostname()
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]
-        told = f"port {port} is taken on {here}: set MASTER_PORT to one that is free"
-        with pytest.raises(UserError, match=f"^{re.escape(told)}$"):
+        message = f"port {port} is taken on {here}: set MASTER_PORT to one that is free"
+        with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
             rendezvous.store_of(placement(0, "127.0.0.1", port), 1, is_master=True)
-    told = f"rank 0 on {here} cannot listen at other (192.0.2.1), which is no address of this host: set "
+    message = f"rank 0 on {here} cannot listen at other (192.0.2.1), which is no address of this host: set "
     names(monkeypatch, other=["192.0.2.1"])
-    with pytest.raises(UserError, match=f"^{re.escape(told)}"):
+    with pytest.raises(UserError, match=f"^{re.escape(message)}"):
         rendezvous.store_of(placement(0, "other", free_port()), 1, is_master=True)
     with pytest.raises(UserError, match=r"knows no host 'nobody\.invalid' \(.+\): set MASTER_ADDR to a name"):
         rendezvous.store_of(placement(0, "nobody.invalid", free_port()), 1, is_master=True)
@@ -479,7 +479,7 @@ class Attacked:
             self.in_network(0, self.attack)
         finally:
             (self.gate / "go").touch()
-            self.said, _ = run.communicate(timeout=200)
+            self.output, _ = run.communicate(timeout=200)
         self.code = run.returncode
 
     def be_in_network(self, side):
@@ -503,7 +503,9 @@ class Attacked:
         """Attack the run as another user of the machine could, with all that such a user knows."""
         connections = []
         for port in self.reached_from_inside:
-            connections += [nonsense.send("127.0.0.1", port, said) for said in nonsense.NONSENSE.values()]
+            connections += [
+                nonsense.send("127.0.0.1", port, content) for content in nonsense.NONSENSE.values()
+            ]
             with suppress(RuntimeError):
                 TCPStore("127.0.0.1", port, timeout=timedelta(milliseconds=100)).set(ALARM, "")
             with suppress(OSError):
@@ -544,7 +546,7 @@ def test_on_the_machine_itself_only_the_store_is_reached(attacked):
 
 
 def test_strangers_on_the_same_machine_do_not_change_a_run(attacked):
-    assert attacked.code == 0, attacked.said
+    assert attacked.code == 0, attacked.output
     quiet = attacked.project.python("thinwire", "run", "gated", CELL, "--results", "quiet")
     assert quiet.returncode == 0, quiet.stderr
     ours, theirs = (
@@ -603,9 +605,9 @@ def _take_the_place(before, opened, over):
     while not (ready := select.select(connections, [], [], 0.05)[0]) and not over.is_set():
         pass
     for connection in ready:
-        said = connection.recv(PREAMBLE.size, socket.MSG_WAITALL)
-        if len(said) == PREAMBLE.size:
-            _, _, slot, _, _, _ = PREAMBLE.unpack(said)
+        received = connection.recv(PREAMBLE.size, socket.MSG_WAITALL)
+        if len(received) == PREAMBLE.size:
+            _, _, slot, _, _, _ = PREAMBLE.unpack(received)
             size = handshake.BYTES
             for what in (READY_TO_SEND, READY_TO_RECEIVE):
                 connection.sendall(PREAMBLE.pack(PREAMBLE.size, what, slot, 0, size, 0))

@@ -123,7 +123,7 @@ class Slurm:
             self._configure()
             self._start()
         except BaseException as error:
-            error.add_note(self._said())
+            error.add_note(self._logs())
             self.__exit__()
             raise
         return self
@@ -274,17 +274,17 @@ class Slurm:
 
     def _daemon(self, *command: str, **environment: str) -> None:
         """Start a daemon that does not outlive this process."""
-        with (self.folder / "daemons.txt").open("a") as said:
+        with (self.folder / "daemons.txt").open("a") as log:
             daemon = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *command],
                 env={**os.environ, **environment},
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=log,
+                stderr=log,
             )
         self.daemons.append(daemon)
 
-    def _said(self) -> str:
+    def _logs(self) -> str:
         """The last lines of every log."""
         logs = [*sorted(self.folder.glob("*.log")), self.folder / "daemons.txt"]
         return "\n".join(

@@ -59,14 +59,14 @@ class Pipeline(Project):
     def start(self) -> None:
         """Start snakemake, without waiting for it."""
         command = [sys.executable, "-m", "snakemake", "--profile", "slurm", "--config", "suites=grid"]
-        with (self.folder / "said.txt").open("a") as said:
+        with (self.folder / "output.txt").open("a") as output:
             self.process = subprocess.Popen(
                 command,
                 cwd=self.folder,
                 env=self.environment(),
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=output,
+                stderr=output,
                 start_new_session=True,
             )
 
@@ -77,7 +77,7 @@ class Pipeline(Project):
 
     def until_it_ends(self) -> None:
         """Wait until snakemake has ended successfully."""
-        assert self.process.wait(timeout=SECONDS) == 0, f"{self.said}\n{self.log}"
+        assert self.process.wait(timeout=SECONDS) == 0, f"{self.output}\n{self.log}"
 
     def kill(self) -> None:
         """Kill snakemake as a crash does, unless it has ended; its jobs continue."""
@@ -86,9 +86,9 @@ class Pipeline(Project):
             self.process.wait()
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         """The output of snakemake so far."""
-        return (self.folder / "said.txt").read_text()
+        return (self.folder / "output.txt").read_text()
 
     @property
     def log(self) -> str:
@@ -136,7 +136,7 @@ class Pipeline(Project):
 
     def _ended(self) -> bool:
         if self.process.poll() is not None:
-            raise AssertionError(f"snakemake has ended:\n{self.said}\n{self.log}")
+            raise AssertionError(f"snakemake has ended:\n{self.output}\n{self.log}")
         return False
 
     def jobs(self, slurm: Slurm) -> list[str]:

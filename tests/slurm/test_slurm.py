@@ -216,7 +216,7 @@ def test_a_cancelled_job_continues_in_the_next_attempt(pipelines, slurm, whole):
     cancelled.until_log("goes on after step")
     cancelled.gate.open()
     cancelled.until_published()
-    assert "Trying to restart job" in cancelled.said
+    assert "Trying to restart job" in cancelled.output
     assert "digits/cnn/ssgd/w2n2/seed0: finished before" in cancelled.log
     assert job_of(cancelled.record("ssgd")) == job
     assert job_of(cancelled.record("held")) != job
@@ -234,7 +234,7 @@ def test_a_preempted_job_continues_when_slurm_starts_it_again(pipelines, slurm, 
     preempted.until_published()
     assert "interrupted after step" in preempted.log_of("held")
     # The same job: snakemake has noticed nothing.
-    assert "Trying to restart job" not in preempted.said
+    assert "Trying to restart job" not in preempted.output
     assert job_of(preempted.record("held")) == job
     assert "Restarts=1" in slurm("scontrol", "show", "job", job)
     pd.testing.assert_frame_equal(preempted.curve("held"), whole, check_exact=True)

@@ -49,15 +49,15 @@ exec(compile("def engine(): open('/nonexistent/file')", str(ROOT / "thinwire/eng
 )
 def test_the_party_at_fault_is_found(code, blamed):
     error = raised_in("methods", code, full=full, engine=ENGINE["engine"])
-    told = plugins.blame(error)
+    reason = plugins.blame(error)
     if blamed is None:
-        assert told is None
+        assert reason is None
         assert trouble(error)
     else:
-        assert told is not None
+        assert reason is not None
         parts = blamed.split(".*")
-        assert told.startswith(parts[0])
-        assert told.endswith(parts[-1])
+        assert reason.startswith(parts[0])
+        assert reason.endswith(parts[-1])
 
 
 @pytest.mark.parametrize(

@@ -123,8 +123,8 @@ class Project:
 
     def _has_reached(self, process: subprocess.Popen[str]) -> bool:
         if process.poll() is not None:
-            said = "".join(process.communicate())
-            raise AssertionError(f"it ended with {process.returncode} before it reached the gate:\n{said}")
+            output = "".join(process.communicate())
+            raise AssertionError(f"it ended with {process.returncode} before it reached the gate:\n{output}")
         return self.gate.reached()
 
     def run_held(self, suite: str, cell: str, results: str = "results"):
