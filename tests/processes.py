@@ -158,18 +158,18 @@ def _outcome(pipes: list[Connection], moves: Sequence[int], patience: float) -> 
         for pipe in ready:
             rank = pipes.index(pipe)
             try:
-                sound, said = pipe.recv()
+                sound, reply = pipe.recv()
             except (EOFError, ConnectionResetError):
-                sound, said = False, "the process died"
-            (given if sound else raised)[rank] = said
+                sound, reply = False, "the process died"
+            (given if sound else raised)[rank] = reply
         # Polls are counted, and no clock is read: what stops this process stops the others, too.
         still = 0.0 if ready or list(moves) != before else still + _POLL_SECONDS
         before = list(moves)
         if still > (GRACE if raised else patience):
             break
     if raised:
-        said = [f"rank {rank}: {raised[rank]}" for rank in sorted(raised)]
-        return Failed("\n".join([*said, _waiting(pipes)]))
+        failures = [f"rank {rank}: {raised[rank]}" for rank in sorted(raised)]
+        return Failed("\n".join([*failures, _waiting(pipes)]))
     if silent:
         return Endless(f"nothing has moved for {patience:.0f} s:\n{_waiting(pipes)}")
     return [given[rank] for rank in range(len(pipes))]
@@ -177,18 +177,18 @@ def _outcome(pipes: list[Connection], moves: Sequence[int], patience: float) -> 
 
 def _waiting(pipes: list[Connection]) -> str:
     """What each process is doing, and where their calls differ. Processes that have died do not answer."""
-    told: dict[int, Any] = {}
+    replies: dict[int, Any] = {}
     for rank, pipe in enumerate(pipes):
         with suppress(OSError, EOFError):
             pipe.send("?")
-            while rank not in told and pipe.poll(ANSWER):
-                about, said = pipe.recv()
-                if about == "told":
-                    told[rank] = said
-    lines = [f"rank {rank} {said['doing']}" for rank, said in told.items()]
-    for channels in zip(*(said["calls"] for said in told.values())):
+            while rank not in replies and pipe.poll(ANSWER):
+                about, reply = pipe.recv()
+                if about == "replies":
+                    replies[rank] = reply
+    lines = [f"rank {rank} {reply['doing']}" for rank, reply in replies.items()]
+    for channels in zip(*(reply["calls"] for reply in replies.values())):
         for key in dict.fromkeys(key for logs in channels for key in logs):
-            logs = {rank: logs[key] for rank, logs in zip(told, channels) if key in logs}
+            logs = {rank: logs[key] for rank, logs in zip(replies, channels) if key in logs}
             if different := first_difference(logs):
                 lines.append(f"run.{key.split('/')[0]}: {different}")
     return "\n".join(lines)
@@ -231,7 +231,7 @@ def _rank(
     def answer() -> None:
         try:
             pipe.recv()
-            say("told", {"doing": _DOING[0], "calls": [opened.calls() for opened in _OPEN]})
+            say("replies", {"doing": _DOING[0], "calls": [opened.calls() for opened in _OPEN]})
             pipe.recv()
         except EOFError:
             os._exit(1)  # the process that started this one is gone

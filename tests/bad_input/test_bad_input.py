@@ -345,10 +345,10 @@ def test_the_good_suite_is_good(write_suite):
 )
 def test_invalid_suite(write_suite, changes, words):
     path = write_suite(changed(changes))
-    said = message(suite.read, path)
-    assert said.startswith(f"{path}: ")
+    refusal = message(suite.read, path)
+    assert refusal.startswith(f"{path}: ")
     for word in words:
-        assert word in said
+        assert word in refusal
 
 
 def test_missing_key_of_a_suite(write_suite):
@@ -387,10 +387,10 @@ def test_suite_that_cannot_be_read(write_suite, content):
 )
 def test_unknown_plugin_in_a_suite(write_suite, changes, words):
     path = write_suite(changed(changes))
-    said = message(grid.cells, "bad")
-    assert said.startswith(f"{path}: ")
+    refusal = message(grid.cells, "bad")
+    assert refusal.startswith(f"{path}: ")
     for word in words:
-        assert word in said
+        assert word in refusal
 
 
 @pytest.mark.parametrize(
@@ -423,11 +423,11 @@ def test_unknown_plugin_in_a_suite(write_suite, changes, words):
 )
 def test_invalid_option(write_suite, kind, label, options, words):
     path = write_suite(changed({f"{kind}.{label}": {"options": options}}))
-    said = message(grid.require_valid, "bad")
-    assert said.startswith(f"{path}: {kind}.{label}.options.{words[0]}")
-    assert said.count(f"{kind}.{label}.options.") == 1
+    refusal = message(grid.require_valid, "bad")
+    assert refusal.startswith(f"{path}: {kind}.{label}.options.{words[0]}")
+    assert refusal.count(f"{kind}.{label}.options.") == 1
     for word in words:
-        assert word in said
+        assert word in refusal
 
 
 def test_invalid_options_come_in_one_message(write_suite):
@@ -437,7 +437,7 @@ def test_invalid_options_come_in_one_message(write_suite):
         "models.cnn": {"options": {"width": "wide"}},
     }
     write_suite(changed(many))
-    said = message(grid.require_valid, "bad")
+    refusal = message(grid.require_valid, "bad")
     paths = (
         "methods.top_k.options.density:",
         "methods.top_k.options.memory:",
@@ -445,7 +445,7 @@ def test_invalid_options_come_in_one_message(write_suite):
         "models.cnn.options.width:",
     )
     for path in paths:
-        assert path in said
+        assert path in refusal
 
 
 # ---- Plug-ins.

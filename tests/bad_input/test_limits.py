@@ -1,4 +1,4 @@
-"""Suites and options beyond every limit are answered with one short sentence, and soon."""
+"""Suites and options beyond any limit are refused soon, with one short sentence."""
 
 import copy
 import math
@@ -22,8 +22,8 @@ def config(tmp_path, monkeypatch):
     return tmp_path / "config"
 
 
-def said(function, *args) -> str:
-    """One line that can be read: no more than a screen of it."""
+def refusal(function, *args) -> str:
+    """The refusal: one readable line, at most a screen long."""
     text = message(function, *args)
     assert len(text) < 2000
     assert text.isprintable()
@@ -31,7 +31,7 @@ def said(function, *args) -> str:
 
 
 def laughs(levels: int, own: str, merged: str) -> str:
-    """Each line stands nine times for the one before."""
+    """Each line repeats the one before nine times."""
     lines = [f"a0: &a0 {own}"]
     lines += [f"a{i}: &a{i} {merged.format(', '.join([f'*a{i - 1}'] * 9))}" for i in range(1, levels)]
     return "\n".join(lines)
@@ -84,15 +84,15 @@ def test_yaml_beyond_the_limits(name, config):
     text, words = TEXTS[name]
     path = config / "bad.yaml"
     path.write_text(text)
-    refusal = said(suite.load, "bad")
-    assert refusal.startswith(str(path))
-    assert words in refusal
+    line = refusal(suite.load, "bad")
+    assert line.startswith(str(path))
+    assert words in line
 
 
 def test_a_file_of_any_length_is_not_read_as_a_whole(config):
     with (config / "bad.yaml").open("wb") as file:
         file.truncate(2**40)
-    assert "more than 262,144 bytes" in said(suite.load, "bad")
+    assert "more than 262,144 bytes" in refusal(suite.load, "bad")
 
 
 def test_aliases_and_merges_within_the_limits_are_what_they_are_for(config):
@@ -127,7 +127,7 @@ def not_utf_8(path: Path) -> None:
 )
 def test_a_suite_that_is_no_file_of_text(make, words, config):
     make(config / "bad.yaml")
-    assert words in said(suite.load, "bad")
+    assert words in refusal(suite.load, "bad")
 
 
 LARGE = 10**9
@@ -175,7 +175,7 @@ LARGE = 10**9
 )
 def test_a_suite_beyond_the_limits(changes, words, config):
     (config / "bad.yaml").write_text(yaml.safe_dump(changed(changes)))
-    assert words in said(grid.require_valid, "bad")
+    assert words in refusal(grid.require_valid, "bad")
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_suite_beyond_the_limits(changes, words, config):
 )
 def test_options_on_the_command_line_have_the_same_limits(options, tmp_path):
     arguments = Namespace(place=None, label=None, dataset="imagenette", results=tmp_path, options=options)
-    assert any(word in said(data.main, arguments) for word in ("--options", "size: "))
+    assert any(word in refusal(data.main, arguments) for word in ("--options", "size: "))
     assert list(tmp_path.iterdir()) == []
 
 

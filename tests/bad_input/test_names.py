@@ -71,10 +71,10 @@ def test_an_odd_label_is_refused(name):
 
 @pytest.mark.parametrize("name", [*ODD, *PATHS], ids=ascii)
 def test_an_odd_suite_is_refused(name):
-    said = message(suite.load, name)
-    assert "cannot be the name of a suite: for each part between slashes take" in said
-    assert len(said) < 400
-    assert said.isprintable()
+    text = message(suite.load, name)
+    assert "cannot be the name of a suite: for each part between slashes take" in text
+    assert len(text) < 400
+    assert text.isprintable()
 
 
 @pytest.mark.parametrize("name", ["demo", "c++", "a.b-c_d+e", "2024", "claims/mp2", "a/b/c++"])
@@ -103,9 +103,9 @@ def test_every_command_that_takes_a_suite_refuses(arguments, name, tmp_path, mon
     with pytest.raises(SystemExit) as ended:
         command_line.main()
     assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "cannot be the name of a suite" in said
+    text = capsys.readouterr().err
+    assert text.count("\n") == 1
+    assert "cannot be the name of a suite" in text
     assert list(tmp_path.iterdir()) == []
 
 
@@ -128,9 +128,9 @@ def test_suites_that_differ_in_case_only_are_refused(config):
 def test_a_plugin_whose_name_is_no_label_is_refused(name, tmp_path):
     (tmp_path / "methods").mkdir()
     (tmp_path / "methods" / f"{name}.py").write_text("")
-    said = message(lambda: plugins.find("method", root=tmp_path))
-    assert "cannot be a label" in said
-    assert said.endswith("rename the file")
+    text = message(lambda: plugins.find("method", root=tmp_path))
+    assert "cannot be a label" in text
+    assert text.endswith("rename the file")
 
 
 def test_an_editors_backup_of_a_plugin_is_not_a_plugin(tmp_path):

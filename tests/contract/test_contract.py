@@ -164,7 +164,7 @@ def test_unmetered_metadata_does_not_depend_on_the_data(subject, monkeypatch):
     beforehand. In collectives, the transports compare them.
     """
 
-    def told(data):
+    def metadata(data):
         run = subject.trainer(data=data)
         found, many = {}, Counter()
 
@@ -189,8 +189,8 @@ def test_unmetered_metadata_does_not_depend_on_the_data(subject, monkeypatch):
         return found
 
     images = small.digits(pad=1)
-    first = told(images)
-    other = told(replace(images, train_images=images.train_images.flip(0))) if first else {}
+    first = metadata(images)
+    other = metadata(replace(images, train_images=images.train_images.flip(0))) if first else {}
     for place in first.keys() & other.keys():
         assert first[place] == other[place], (
             f"{place}: it depends on the images, and nobody counts it: ragged?"

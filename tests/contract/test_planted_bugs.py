@@ -23,11 +23,11 @@ import torch
 import thinwire
 
 
-class Teller(thinwire.Server):
-    """Answers nothing but `told`, which a method makes of what it heard."""
+class Leaking(thinwire.Server):
+    """Answers with `leak`, which a method makes from the data that were pushed."""
 
     def update(self, pushes):
-        return self.told(abs(int(1e6 * sum(push["values"].sum() for push in pushes))))
+        return self.leak(abs(int(1e6 * sum(push["values"].sum() for push in pushes))))
 
 
 class Method(thinwire.Method):
@@ -192,9 +192,9 @@ BUGS = {
         contract.test_unmetered_metadata_does_not_depend_on_the_data,
         """
         def sync_gradients(self):
-            server = Teller({})
+            server = Leaking({})
             types = [torch.float32, torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
-            server.told = lambda number: {"values": torch.zeros(0, dtype=types[number % 6])}
+            server.leak = lambda number: {"values": torch.zeros(0, dtype=types[number % 6])}
             self.run.world.push_pull(0, {"values": self.run.gradients[0].flatten()}, server).wait()
         """,
     ),
@@ -202,8 +202,8 @@ BUGS = {
         contract.test_unmetered_metadata_does_not_depend_on_the_data,
         """
         def sync_gradients(self):
-            server = Teller({})
-            server.told = lambda number: {"values": torch.zeros(0)} if number % 2 else {}
+            server = Leaking({})
+            server.leak = lambda number: {"values": torch.zeros(0)} if number % 2 else {}
             push = {"values": self.run.gradients[0].flatten()}
             self.run.world.push_pull(0, push, server, ragged=True).wait()
         """,
@@ -212,8 +212,8 @@ BUGS = {
         contract.test_unmetered_metadata_does_not_depend_on_the_data,
         """
         def sync_gradients(self):
-            server = Teller({})
-            server.told = lambda number: {"control": torch.zeros(number % 1000, dtype=torch.bool)}
+            server = Leaking({})
+            server.leak = lambda number: {"control": torch.zeros(number % 1000, dtype=torch.bool)}
             key = f"step {self.run.step}"
             self.run.world.push_pull(key, {"values": self.run.gradients[0].flatten()}, server).wait()
         """,
@@ -291,15 +291,15 @@ REFUSED = {
         def sync_gradients(self):
             number = abs(int(1e6 * self.run.gradients[0].sum()))
             gathered = self.run.world.gather({"values": torch.empty(0, number)}).wait()
-            self.run.log("told", sum(payload["values"].shape[1] for payload in gathered))
+            self.run.log("leaked", sum(payload["values"].shape[1] for payload in gathered))
         """,
     ),
     "shapes of an answer": (
-        r"values of shape \[0, \d+\] were handed to the workers by Teller.update",
+        r"values of shape \[0, \d+\] were handed to the workers by Leaking.update",
         """
         def sync_gradients(self):
-            server = Teller({})
-            server.told = lambda number: {"values": torch.empty(0, number)}
+            server = Leaking({})
+            server.leak = lambda number: {"values": torch.empty(0, number)}
             self.run.world.push_pull(0, {"values": self.run.gradients[0].flatten()}, server).wait()
         """,
     ),
@@ -352,7 +352,7 @@ REFUSED = {
             try:
                 world.gather({("values", "indices")[world.rank % 2]: torch.empty(0)})
             except thinwire.UserError as error:
-                self.told = str(error)
+                self.caught = str(error)
             world.unclaimed.clear()
         """,
     ),
@@ -411,8 +411,8 @@ REFUSED = {
         "run.world.mean was called in a server's update",
         """
         def sync_gradients(self):
-            server = Teller({})
-            server.told = lambda number: self.run.world.mean(self.run.gradients).wait() and {}
+            server = Leaking({})
+            server.leak = lambda number: self.run.world.mean(self.run.gradients).wait() and {}
             self.run.world.push_pull(0, {"values": self.run.gradients[0].flatten()}, server).wait()
         """,
     ),
@@ -551,8 +551,8 @@ def test_a_planted_bug_is_caught(bug, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("bug", REFUSED)
 def test_a_call_that_cannot_be_metered_is_refused(bug, tmp_path):
-    told, body = REFUSED[bug]
-    with pytest.raises(MethodError, match=told):
+    message, body = REFUSED[bug]
+    with pytest.raises(MethodError, match=message):
         contract.test_runs_on_every_cluster_and_gives_finite_weights(subject(tmp_path, body))
 
 

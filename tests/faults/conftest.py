@@ -70,9 +70,9 @@ class Server:
         print(json.dumps(what), file=self._process.stdin, flush=True)
         line = self._process.stdout.readline()
         assert line, "the server has died"
-        said = json.loads(line)
-        assert "error" not in said, said["error"]
-        return said
+        answer = json.loads(line)
+        assert "error" not in answer, answer["error"]
+        return answer
 
     def close(self) -> None:
         assert self._process.stdin is not None

@@ -99,11 +99,11 @@ class Room:
         for end in (out[1], err[1], self._ask[1], self._answer[0], *(terminal[1:] if terminal else ())):
             os.close(end)
         self._open = {"out": out[0], "err": err[0], "terminal": terminal[0] if terminal else -1}
-        said = {"out": b"", "err": b"", "terminal": b""}
+        output = {"out": b"", "err": b"", "terminal": b""}
         deadline = time.monotonic() + _ENDLESS_SECONDS
         status = None
         while status is None and time.monotonic() < deadline:
-            self._listen(said, 0.05)
+            self._listen(output, 0.05)
             pid, code = os.waitpid(main, os.WNOHANG)
             status = os.waitstatus_to_exitcode(code) if pid else None
         made.code = status
@@ -114,12 +114,12 @@ class Room:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             left = self._left(0)
-        self._listen(said, 0)
+        self._listen(output, 0)
         for end in (*self._open.values(), self._ask[0], self._answer[1]):
             with suppress(OSError):
                 os.close(end)
-        made.out = (said["out"] + said["terminal"]).decode(errors="replace")
-        made.err = said["err"].decode(errors="replace")
+        made.out = (output["out"] + output["terminal"]).decode(errors="replace")
+        made.err = output["err"].decode(errors="replace")
         self._look(made, suite, cell, start)
         return made
 
@@ -159,7 +159,7 @@ class Room:
         os.write(self._ask[1], b"?")
         os.read(self._answer[0], 1)
 
-    def _listen(self, said: dict[str, bytes], seconds: float) -> None:
+    def _listen(self, output: dict[str, bytes], seconds: float) -> None:
         """Read the run's output until it has been silent for some time, and do what it asks for."""
         while True:
             names = {end: name for name, end in self._open.items() if end >= 0}
@@ -167,17 +167,17 @@ class Room:
             if not ready:
                 return
             for end in ready:
-                heard = b""
+                received = b""
                 with suppress(OSError):
-                    heard = os.read(end, 2**16)
+                    received = os.read(end, 2**16)
                 if end == self._ask[0]:
-                    if not heard:
+                    if not received:
                         return
                     self._do_our_part()
                     os.write(self._answer[1], b"!")
                     break
-                said[names[end]] += heard
-                if not heard:
+                output[names[end]] += received
+                if not received:
                     self._close(names[end])
 
     def _close(self, name: str) -> None:

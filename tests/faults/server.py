@@ -51,21 +51,21 @@ def serve() -> None:
             place = folder / str(number), data / "data"
             try:
                 if "case" in asked:
-                    said: Any = Room(*place, Case(**asked["case"])).try_case()
+                    answer: Any = Room(*place, Case(**asked["case"])).try_case()
                 else:
-                    said = asdict(Room(*place).call(*asked["undisturbed"]))
+                    answer = asdict(Room(*place).call(*asked["undisturbed"]))
             except Exception:
-                said = {"error": traceback.format_exc()}
+                answer = {"error": traceback.format_exc()}
             with os.fdopen(there, "w") as file:
-                json.dump(said, file)
+                json.dump(answer, file)
             os._exit(0)
 
         child = forks.fork(room)
         os.close(there)
         with os.fdopen(here) as file:
-            said = file.read()
+            answer = file.read()
         os.waitpid(child, 0)
-        print(said, flush=True)
+        print(answer, flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from tests.faults.matrix import NUMBER, Case
 from tests.faults.room import Call
 
 # What is said of a rank that is lost, by the fault.
-_SAID = {
+_DESCRIPTIONS = {
     "KILL": "was killed by SIGKILL|is gone",
     "SEGV": "was killed by SIGSEGV|is gone",
     "STOP": "has not been heard of|did not come|is gone",
@@ -46,16 +46,16 @@ def test_a_case(case: Case, trials: Trials) -> None:
 def _again(case: Case, calls: list[Call]) -> None:
     (only,) = calls
     assert (only.code, only.status) == (0, "done"), only
-    said = only.out + only.err + only.log
+    output = only.out + only.err + only.log
     if case.start == matrix.ALONE:
-        assert f"the process was killed by SIG{case.fault.split()[0]}" in said, said
+        assert f"the process was killed by SIG{case.fault.split()[0]}" in output, output
     elif case.fault == "lost link":
         # Both sides notice that the other is missing, and either may report it first.
-        assert re.search(r"rank \d on n[12]", said), said
+        assert re.search(r"rank \d on n[12]", output), output
     else:
-        found = re.findall(rf"rank (\d+) on \S+ (?:{_SAID[case.fault]})", said)
+        found = re.findall(rf"rank (\d+) on \S+ (?:{_DESCRIPTIONS[case.fault]})", output)
         # Of a record that is all but in place nothing is missing.
-        assert set(found) == {str(case.rank)} or (case.late and not found), said
+        assert set(found) == {str(case.rank)} or (case.late and not found), output
     if case.saved and not case.late:
         assert "goes on after step" in only.log
 

@@ -1,4 +1,4 @@
-"""At which addresses a process listens, as the kernel says."""
+"""The addresses at which a process listens, from the kernel."""
 
 import re
 import socket
@@ -10,7 +10,7 @@ _LISTENS = "0A"  # the state in /proc/net/tcp
 
 
 def of(process="self"):
-    """Addresses and ports of a process, in any network namespace."""
+    """Addresses and ports at which a process listens, in any network namespace."""
     folder, inodes = Path(f"/proc/{process}"), set()
     for entry in (folder / "fd").iterdir():
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""What somebody may send to a port who speaks something else, or wants to do harm."""
+"""What a client of another protocol, or an attacker, may send to a port."""
 
 import socket
 import struct
@@ -24,12 +24,12 @@ NONSENSE = {
 }
 
 
-def send(host, port, said):
-    """Say it, once staying and once going at once, with a reset; gives the connection that stays."""
+def send(host, port, content):
+    """Send it over two connections: one is reset at once; the other stays open and is returned."""
     for stays in (False, True):
         connection = socket.create_connection((host, port), timeout=20)
         with suppress(ConnectionError):
-            connection.sendall(said)
+            connection.sendall(content)
         if not stays:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             connection.close()

@@ -1,4 +1,4 @@
-"""Ranks on this machine: what they give, and how they end whatever happens to one of them."""
+"""Ranks on this machine: their results, and how they end whatever happens to one of them."""
 
 import json
 import re
@@ -55,10 +55,10 @@ class Method(thinwire.Method):
                 gradients = [torch.zeros(7)]
         run.world.mean(gradients).wait()
 '''
-# Ranks that say nothing are ended after as many seconds as their suite allows; all others end by themselves.
+# Ranks without a heartbeat are ended after the seconds that their suite allows; all others end by themselves.
 PATIENCE = 8
 IMPATIENT = ("SIGSTOP", "hangs")
-# What goes wrong, and what the record says of it.
+# The failure, and what the record says about it.
 FAULTS = {
     "well": ("done", None),
     "raises": ("failed", r"rank 2 on \S+: RuntimeError: out of luck \(methods/faulty.py, line \d+\)"),
@@ -82,9 +82,9 @@ FAULTS = {
         r"do not agree on run.world: call 6: rank 0 calls .* and rank 2 calls mean\(values, float32\[7\]\)",
     ),
 }
-# Ranks that leave their stacks, where not all do as one: who is killed or stopped cannot.
+# Ranks that leave their stacks if the ranks differ. A killed or stopped rank cannot.
 STACKS = {"raises": 4, "exits": 4, "hangs": 4, "SIGKILL": 3 * 3, "SIGSTOP": 3, "code0": 3}
-# Ranks that are lost are started again, and what has happened is said.
+# Lost ranks are started again, and the reason is reported.
 LOST = {
     "SIGKILL": "was killed by SIGKILL",
     "SIGSEGV": "was killed by SIGSEGV",
@@ -124,7 +124,7 @@ def record(project, suite, cell, results="results"):
 
 @pytest.mark.parametrize("how", FAULTS)
 def test_a_run_ends_and_reports_whatever_happens_to_a_rank(project, how):
-    status, told = FAULTS[how]
+    status, expected = FAULTS[how]
     # On two nodes gloo carries the means; a rank that calls something else makes it abort.
     cell = f"digits/cnn/{name(how)}/w4n2/seed0"
     suite = "impatient" if how in IMPATIENT else "faulty"
@@ -132,10 +132,10 @@ def test_a_run_ends_and_reports_whatever_happens_to_a_rank(project, how):
     made, log = record(project, suite, cell)
     assert (made["status"], made["kind"]) == (status, "measured")
     assert answer.returncode == (0 if status == "done" else 1), answer.stderr
-    if told is None:
+    if expected is None:
         assert made["reason"] is None
     else:
-        assert re.search(told, made["reason"]), made["reason"]
+        assert re.search(expected, made["reason"]), made["reason"]
         assert made["reason"] in answer.stdout
     if how in LOST:
         assert re.search(rf"rank 2 on \S+ {LOST[how]}.*: attempt 2 of 3", answer.stdout)

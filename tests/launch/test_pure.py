@@ -1,4 +1,4 @@
-"""What is decided about ranks from what they say: placement, judgement, diagnosis, crowding."""
+"""What is decided about ranks from their reports: placement, outcome, diagnosis, crowding."""
 
 import pytest
 
@@ -120,16 +120,16 @@ def test_a_silent_rank_is_named_only_after_its_time_limit():
     detector = HangDetector(silent_seconds=10, hang_seconds=100, paused_seconds=50)
     assert detector.check(beats([1, 1], [1, 1]), now=0) == {}
     assert detector.check(beats([9, 1], [9, 1]), now=9) == {}
-    told = detector.check(beats([12, 1], [12, 1]), now=11)
-    assert told == {"alarm": "rank 1 on n1 has not been heard of for 10 s"}
+    diagnosis = detector.check(beats([12, 1], [12, 1]), now=11)
+    assert diagnosis == {"alarm": "rank 1 on n1 has not been heard of for 10 s"}
 
 
 def test_a_detector_that_was_paused_itself_starts_again():
-    """The machine was paused: nobody has beaten, and nobody is to blame."""
+    """The machine was paused: there was no heartbeat, and no rank is to blame."""
     detector = HangDetector(silent_seconds=10, hang_seconds=20, paused_seconds=5)
     assert detector.check(beats([1, 1], [1, 1]), now=0) == {}
     assert detector.check(beats([1, 1], [1, 1]), now=100) == {}
-    # Who comes to life has as much time as ever, and who does not is named.
+    # A rank that wakes has the full time again, and a rank that does not is named.
     for now in range(101, 111):
         assert detector.check(beats([now, 1], [1, 1]), now) == {}
     assert "rank 1 on n1" in detector.check(beats([111, 1], [1, 1]), now=111)["alarm"]
@@ -140,11 +140,11 @@ def test_of_a_hanging_run_the_rank_that_does_not_wait_is_blamed():
     waits = ["waits for mean on run.world", "computes", "waits for mean on run.world"]
     for now in range(61):
         assert detector.check(beats([now] * 3, [5, 5, 5], waits), now) == {}
-    told = detector.check(beats([61] * 3, [5, 5, 5], waits), 61)
-    assert told == {"hung": "nothing has moved for 60 s: rank 1 on n1 computes, and the others wait"}
+    diagnosis = detector.check(beats([61] * 3, [5, 5, 5], waits), 61)
+    assert diagnosis == {"hung": "nothing has moved for 60 s: rank 1 on n1 computes, and the others wait"}
     all_wait = ["waits for a", "waits for b", "waits for b"]
-    told = detector.check(beats([62] * 3, [5, 5, 5], all_wait), 62)
-    assert "rank 0 on n0 waits for a; rank 1 on n1 waits for b" in told["hung"]
+    diagnosis = detector.check(beats([62] * 3, [5, 5, 5], all_wait), 62)
+    assert "rank 0 on n0 waits for a; rank 1 on n1 waits for b" in diagnosis["hung"]
 
 
 def test_a_run_is_not_ended_while_one_rank_makes_progress():
@@ -162,11 +162,11 @@ KILLED = report(1, died="SIGKILL", doing="computes")
 
 
 @pytest.mark.parametrize(
-    ("left", "told", "lost"),
+    ("left", "diagnosis", "lost"),
     [
         ([LOST, report(2, outcome=("failed", "out of luck"))], "rank 2 on n2: out of luck", False),
         ([LOST, KILLED], "rank 1 on n1 was killed by SIGKILL while it computes", True),
-        # Who reads half a message from a process that was killed aborts.
+        # A process that reads half a message from a killed process aborts.
         ([report(0, died="SIGABRT"), KILLED], "rank 1 on n1 was killed by SIGKILL while it computes", True),
         (
             [report(0, hung="nothing has moved"), KILLED],
@@ -201,8 +201,8 @@ KILLED = report(1, died="SIGKILL", doing="computes")
         ),
     ],
 )
-def test_the_failure_that_explains_the_others_is_the_cause(left, told, lost):
-    assert diagnose(left) == ("failed", told, lost)
+def test_the_failure_that_explains_the_others_is_the_cause(left, diagnosis, lost):
+    assert diagnose(left) == ("failed", diagnosis, lost)
 
 
 def test_a_divergence_of_one_rank_is_no_failure():
@@ -259,7 +259,7 @@ def about(host, cores, device="cpu"):
 
 
 @pytest.mark.parametrize(
-    ("ranks", "nodes", "told"),
+    ("ranks", "nodes", "diagnosis"),
     [
         ([about("a", [0, 1]), about("a", [0, 1])], 1, None),
         ([about("a", [0]), about("a", [1]), about("b", [0]), about("b", [1])], 2, None),
@@ -269,5 +269,5 @@ def about(host, cores, device="cpu"):
         ([about("a", [0], "gpu-1"), about("a", [0], "gpu-1")], 1, "2 workers shared 1 GPU of a"),
     ],
 )
-def test_times_of_crowded_machines_are_not_valid(ranks, nodes, told):
-    assert no_time_because(ranks, Cluster(len(ranks), nodes)) == told
+def test_times_of_crowded_machines_are_not_valid(ranks, nodes, diagnosis):
+    assert no_time_because(ranks, Cluster(len(ranks), nodes)) == diagnosis

@@ -1,4 +1,4 @@
-"""Who is not of a run does nothing to it: not to its store, not to its groups, not from another network."""
+"""Processes outside a run cannot affect it: not its store, not its groups, not from another network."""
 
 import os
 import re
@@ -99,11 +99,11 @@ def test_a_note_that_never_arrives_is_an_error_and_does_not_answer_the_next_requ
 
 
 def test_a_process_that_was_frozen_during_a_request_has_not_used_its_time(served):
-    """It finds its time-out over when it wakes, and rank 0 that was frozen too has not answered yet."""
+    """When it wakes, its time-out is over, but rank 0 was frozen too and has not answered yet."""
     one = served.client(seconds=8)
 
     class Frozen:
-        """A connection of which the first part of the time passes in no time."""
+        """A connection on which the first part of the time-out passes at once."""
 
         def __init__(self, connection):
             self.connection, self.froze = connection, False
@@ -129,9 +129,9 @@ def test_without_rank_0_there_is_an_error_that_the_watch_knows():
         rank_0, _ = listener.accept()
         own = handshake.challenge()
         rank_0.sendall(own)
-        said = rank_0.recv(64, socket.MSG_WAITALL)
-        challenges = own + said[:32]
-        assert handshake.proves(said[32:], SECRET, handshake.RANK, challenges)
+        received = rank_0.recv(64, socket.MSG_WAITALL)
+        challenges = own + received[:32]
+        assert handshake.proves(received[32:], SECRET, handshake.RANK, challenges)
         rank_0.sendall(handshake.answer(SECRET, handshake.STORE, challenges))
         store = connected.result(20)
     rank_0.close()
@@ -140,11 +140,11 @@ def test_without_rank_0_there_is_an_error_that_the_watch_knows():
         store.check(["anything"])
 
 
-@pytest.mark.parametrize("said", nonsense.NONSENSE.values(), ids=nonsense.NONSENSE)
-def test_a_client_without_a_proof_changes_nothing(served, said):
+@pytest.mark.parametrize("content", nonsense.NONSENSE.values(), ids=nonsense.NONSENSE)
+def test_a_client_without_a_proof_changes_nothing(served, content):
     rank = served.client()
     rank.set("mine", "1")
-    with nonsense.send(served.host, served.port, said):
+    with nonsense.send(served.host, served.port, content):
         assert rank.get("mine") == b"1"
         assert served.client().getNumKeys() == 1
 
@@ -152,7 +152,7 @@ def test_a_client_without_a_proof_changes_nothing(served, said):
 def test_a_wrong_secret_changes_nothing(served):
     with pytest.raises(NotThisRun):
         served.client(WRONG, seconds=0.2)
-    # torch's own store could list keys and set any: this is how a run was ended.
+    # torch's own store lets clients list keys and set any; a run could be ended that way.
     with pytest.raises(RuntimeError):
         TCPStore(served.host, served.port, is_master=False, timeout=timedelta(seconds=1)).set(ALARM, "")
     with pytest.raises(UserError, match=r"rank 1 on n1 reached \S+, but what listens there is not rank 0 of"):
@@ -206,8 +206,8 @@ def test_a_false_rank_0_is_refused(how):
             if how == "closes":
                 return
             connection.sendall(handshake.challenge())
-            said = connection.recv(64, socket.MSG_WAITALL)
-            connection.sendall(said[32:] if how == "gives the proof back" else handshake.challenge())
+            received = connection.recv(64, socket.MSG_WAITALL)
+            connection.sendall(received[32:] if how == "gives the proof back" else handshake.challenge())
             connection.recv(1)
 
     thread = threading.Thread(target=pretend)
@@ -324,12 +324,12 @@ def test_rank_0_that_cannot_listen_is_one_sentence(monkeypatch):
     here = socket.gethostname()
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]
-        told = f"port {port} is taken on {here}: set MASTER_PORT to one that is free"
-        with pytest.raises(UserError, match=f"^{re.escape(told)}$"):
+        message = f"port {port} is taken on {here}: set MASTER_PORT to one that is free"
+        with pytest.raises(UserError, match=f"^{re.escape(message)}$"):
             rendezvous.store_of(placement(0, "127.0.0.1", port), 1, is_master=True)
-    told = f"rank 0 on {here} cannot listen at other (192.0.2.1), which is no address of this host: set "
+    message = f"rank 0 on {here} cannot listen at other (192.0.2.1), which is no address of this host: set "
     names(monkeypatch, other=["192.0.2.1"])
-    with pytest.raises(UserError, match=f"^{re.escape(told)}"):
+    with pytest.raises(UserError, match=f"^{re.escape(message)}"):
         rendezvous.store_of(placement(0, "other", free_port()), 1, is_master=True)
     with pytest.raises(UserError, match=r"knows no host 'nobody\.invalid' \(.+\): set MASTER_ADDR to a name"):
         rendezvous.store_of(placement(0, "nobody.invalid", free_port()), 1, is_master=True)
@@ -479,7 +479,7 @@ class Attacked:
             self.in_network(0, self.attack)
         finally:
             (self.gate / "go").touch()
-            self.said, _ = run.communicate(timeout=200)
+            self.output, _ = run.communicate(timeout=200)
         self.code = run.returncode
 
     def be_in_network(self, side):
@@ -487,23 +487,25 @@ class Attacked:
             self.link.enter(side)
 
     def in_network(self, side, function):
-        """What a function gives that is called there; a network namespace is a thread's own."""
+        """Call a function there, in a thread, since a thread has its own namespace; returns its result."""
         if isinstance(self.link, str) and side != 0:
             return None
         with ThreadPoolExecutor(1, initializer=self.be_in_network, initargs=(side,)) as pool:
             return pool.submit(function).result(100)
 
     def reached(self, host):
-        """The ports of the run at which somebody in this network is let in; beside them one that is open."""
+        """The ports of the run that accept connections from this network, and one that is open to all."""
         with self.in_network(0, lambda: socket.create_server(("", 0))) as control:
             assert connects(host, control.getsockname()[1])
         return {port for _, port in self.listens if connects(host, port, seconds=0.2)}
 
     def attack(self):
-        """As another user of the machine may do it, with everything that is known."""
+        """Attack the run as another user of the machine could, with all that such a user knows."""
         connections = []
         for port in self.reached_from_inside:
-            connections += [nonsense.send("127.0.0.1", port, said) for said in nonsense.NONSENSE.values()]
+            connections += [
+                nonsense.send("127.0.0.1", port, content) for content in nonsense.NONSENSE.values()
+            ]
             with suppress(RuntimeError):
                 TCPStore("127.0.0.1", port, timeout=timedelta(milliseconds=100)).set(ALARM, "")
             with suppress(OSError):
@@ -539,12 +541,12 @@ def test_a_run_on_one_machine_is_unreachable_from_another_network(attacked):
 
 
 def test_on_the_machine_itself_only_the_store_is_reached(attacked):
-    """gloo listens too, but its ranks have met."""
+    """gloo's listeners are closed, because its ranks are connected."""
     assert len(attacked.reached_from_inside) == 1
 
 
 def test_strangers_on_the_same_machine_do_not_change_a_run(attacked):
-    assert attacked.code == 0, attacked.said
+    assert attacked.code == 0, attacked.output
     quiet = attacked.project.python("thinwire", "run", "gated", CELL, "--results", "quiet")
     assert quiet.returncode == 0, quiet.stderr
     ours, theirs = (
@@ -556,7 +558,7 @@ def test_strangers_on_the_same_machine_do_not_change_a_run(attacked):
 
 
 def test_no_file_of_a_run_has_its_secret(attacked):
-    """That of ranks with one parent is in none; that of others is in a folder which is not published."""
+    """Ranks with one parent have no file with the secret; other ranks have it in an unpublished folder."""
     assert list(attacked.project.folder.rglob("*secret*")) == [
         attacked.project.folder / "thinwire/launch/secret.py"
     ]
@@ -567,7 +569,7 @@ PREAMBLE, TENSOR, READY_TO_SEND, READY_TO_RECEIVE = struct.Struct("<6q"), 1, 2, 
 
 
 def connect_to_a_stranger(folder):
-    """Rank 1 opens a group when a stranger has connected to rank 0 in its place; each says how that ends."""
+    """Rank 1 opens a group after a stranger has connected to rank 0 in its place. Returns each outcome."""
     folder, rank = Path(folder), dist.get_rank()
     # Which of two ranks listens to the other depends on their ports.
     for attempt in range(64):
@@ -592,7 +594,7 @@ def connect_to_a_stranger(folder):
 
 
 def _take_the_place(before, opened, over):
-    """Be taken for rank 1 by the connection that rank 0 listens for, and send a tensor as gloo does."""
+    """Connect to rank 0 in the place of rank 1, and send a tensor as gloo does."""
     while not (new := listening_sockets.of() - before):
         time.sleep(0.01)
     (address,) = new
@@ -603,9 +605,9 @@ def _take_the_place(before, opened, over):
     while not (ready := select.select(connections, [], [], 0.05)[0]) and not over.is_set():
         pass
     for connection in ready:
-        said = connection.recv(PREAMBLE.size, socket.MSG_WAITALL)
-        if len(said) == PREAMBLE.size:
-            _, _, slot, _, _, _ = PREAMBLE.unpack(said)
+        received = connection.recv(PREAMBLE.size, socket.MSG_WAITALL)
+        if len(received) == PREAMBLE.size:
+            _, _, slot, _, _, _ = PREAMBLE.unpack(received)
             size = handshake.BYTES
             for what in (READY_TO_SEND, READY_TO_RECEIVE):
                 connection.sendall(PREAMBLE.pack(PREAMBLE.size, what, slot, 0, size, 0))

@@ -1,4 +1,4 @@
-"""DGC: nothing is lost, the published ratios, the warm-up, and where it is another method."""
+"""DGC: nothing is lost, the published ratios, the warm-up, and when it equals another method."""
 
 import math
 
@@ -153,10 +153,10 @@ def run_options():
 
 
 def by_hand(weights, gradients_of, lrs, densities, nesterov):
-    """Deep gradient compression of one matrix as its authors' code has it, without weight decay.
+    """Deep gradient compression of one matrix as in the authors' code, without weight decay.
 
-    `gradients_of` has, for each step, those of all workers. Where all is sent, their mean gets the momentum,
-    which is then the same on every worker. Where little is sent, each worker's own gradient goes on from it.
+    `gradients_of` has, for each step, the gradients of all workers. In dense steps, their mean enters the
+    momentum, which is then the same on all workers. In sparse steps, each worker's own gradient enters it.
     """
     workers, m = len(gradients_of[0]), 0.9
     momentum = [torch.zeros_like(weights) for _ in range(workers)]
@@ -288,7 +288,7 @@ ADAM = {"name": "adam", "lr": 0.01, "weight_decay": 0.01}
 
 
 def test_adam_takes_the_sums_of_gradients_that_are_sent(monkeypatch):
-    """What Adam was given and what still waits is the mean of all gradients, without any momentum."""
+    """What Adam received and what is still unsent add up to the mean of all gradients, without momentum."""
     run = small.trainer(small.task(3, optimizer=ADAM), "dgc", **(EXACT | {"warmup_densities": (0.5,)}))
     mean, given = 0.0, 0.0
     accumulate, step = type(run.workers[0].method.residual).accumulate, torch.optim.Adam.step

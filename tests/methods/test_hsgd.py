@@ -1,4 +1,4 @@
-"""HSGD: what passes inside nodes and between them, and where its two readings differ."""
+"""HSGD: its traffic inside nodes and between them, and when its two readings differ."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Hylo: its two codecs, the share of kernels, what it owes, and the bytes of whole networks."""
+"""Hylo: its two codecs, the share of kernels, its residuals, and the bytes of whole networks."""
 
 import math
 
@@ -96,7 +96,7 @@ def test_places_are_written_the_shorter_way(count, of, index_bytes):
 
 
 def test_every_kernel_is_sent_eventually():
-    """With the same gradient every step, what waits grows until it is its turn."""
+    """With the same gradient in every step, the residual of a waiting kernel grows until it is sent."""
     gradient, residual = random(20, 3, 3), torch.zeros(20, 3, 3, dtype=torch.float64)
     sent = torch.zeros(20, dtype=torch.bool)
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""MP2: what is pushed, what is predicted, and how the predictor comes about."""
+"""MP2: what is pushed, what is predicted, and how the predictor is trained."""
 
 from dataclasses import replace
 from importlib import import_module
@@ -184,7 +184,7 @@ def test_the_mean_of_equal_prefixes_is_that_prefix_to_the_bit(workers):
 
 
 def prepare(task, folder, options=OPTIONS, notes=None):
-    """Let it prepare in `folder`; gives the traffic that it took."""
+    """Make the preparation in `folder`, and return its traffic."""
     folder.mkdir(exist_ok=True)
     spent = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
     job = PreparationJob(task, "none", folder, spent, lambda cost: None, 0.0)

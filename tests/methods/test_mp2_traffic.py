@@ -1,7 +1,7 @@
-"""Where MP2's published 88.98 % comes from, by shapes alone, and what it is with both sides counted alike.
+"""Derives MP2's published 88.98 % from shapes alone, and computes it with both sides counted alike.
 
-The authors' workers push the prefix as 64-bit numbers with 161 bytes around it; what they compare it with is
-the whole model in 32 bits. `python -m tests.methods.test_mp2_traffic` writes the table in docs/ again.
+The authors' workers push the prefix as 64-bit numbers with 161 bytes of overhead. They compare it with the
+whole model in 32 bits. `python -m tests.methods.test_mp2_traffic` writes the table in docs/ again.
 """
 
 from importlib import import_module

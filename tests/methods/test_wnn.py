@@ -1,4 +1,4 @@
-"""WNN: what a forecaster says, when the weights jump, and how forecasters come about."""
+"""WNN: what a forecaster forecasts, when the weights jump, and how forecasters are trained."""
 
 from importlib import import_module
 
@@ -312,7 +312,7 @@ def test_a_forecaster_takes_the_steps_that_a_loop_by_hand_takes(tmp_path):
 
 
 def test_what_is_kept_is_the_forecaster_that_did_best_on_the_architecture_held_out(tmp_path, monkeypatch):
-    """Its errors there are made to be best in the middle."""
+    """The test makes its held-out errors best in the middle of the training."""
     folders = [recorded(tmp_path / name, seed) for seed, name in enumerate("abh")]
     states = []
     forward = forecaster.Forecaster.forward

@@ -1,8 +1,8 @@
 """A real Slurm on this one machine: a controller, its accounting, and several nodes with counted GPUs.
 
-All of it lies in one temporary folder. Daemons run in the foreground as children of this process, and the
-kernel kills them should it die, so that none is ever left over. One thing lies elsewhere: as long as the
-cluster is up, `/etc/slurm` is a link into the folder, as jobs of snakemake drop `SLURM_CONF` on their way.
+All of it lies in one temporary folder. Daemons run in the foreground as children of this process. If it dies,
+the kernel kills them, so that none is left over. One thing lies elsewhere: while the cluster is up,
+`/etc/slurm` is a link into the folder, because jobs of snakemake lose `SLURM_CONF`.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd.%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd.%n.log
-# No control groups: they are the machine's. The tasks of a step are a process group instead.
+# No control groups, because they belong to the machine. The tasks of a step are a process group instead.
 ProctrackType=proctrack/pgid
 TaskPlugin=task/none
 SwitchType=switch/none
@@ -96,7 +96,7 @@ def why_not() -> str | None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Different ports that nobody listens on."""
+    """Different free ports."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [each.getsockname()[1] for each in sockets]
     for each in sockets:
@@ -123,7 +123,7 @@ class Slurm:
             self._configure()
             self._start()
         except BaseException as error:
-            error.add_note(self._said())
+            error.add_note(self._logs())
             self.__exit__()
             raise
         return self
@@ -144,7 +144,7 @@ class Slurm:
         self.lock.close()
 
     def __call__(self, *command: str) -> str:
-        """What a command of Slurm says."""
+        """The output of a command of Slurm."""
         answer = self._ask(*command)
         if answer.returncode != 0:
             raise RuntimeError(f"{' '.join(command)}: {answer.stderr.strip()}")
@@ -164,7 +164,7 @@ class Slurm:
         self.submitted = []
 
     def output(self, job: str) -> str:
-        """What a job has said so far."""
+        """The output of a job so far."""
         path = self.folder / f"{job}.txt"
         return path.read_text() if path.exists() else ""
 
@@ -172,7 +172,7 @@ class Slurm:
         return self("squeue", "--noheader", "--states=all", "--format=%T", "--jobs", job)
 
     def wait(self, job: str, state: str) -> None:
-        """Until the job is in this state; it is an error if it ends in another one."""
+        """Wait until the job is in this state; it is an error if it ends in another one."""
         until(f"job {job} is {state}", lambda: self.state(job) in {state, *ENDS})
         if self.state(job) != state:
             raise RuntimeError(f"job {job} is {self.state(job)}, not {state}, and said:\n{self.output(job)}")
@@ -273,18 +273,18 @@ class Slurm:
         return answer.returncode == 0 and "DOWN" not in answer.stdout
 
     def _daemon(self, *command: str, **environment: str) -> None:
-        """Start one that does not outlive this process."""
-        with (self.folder / "daemons.txt").open("a") as said:
+        """Start a daemon that does not outlive this process."""
+        with (self.folder / "daemons.txt").open("a") as log:
             daemon = subprocess.Popen(
                 ["setpriv", "--pdeathsig", "KILL", *command],
                 env={**os.environ, **environment},
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=log,
+                stderr=log,
             )
         self.daemons.append(daemon)
 
-    def _said(self) -> str:
+    def _logs(self) -> str:
         """The last lines of every log."""
         logs = [*sorted(self.folder.glob("*.log")), self.folder / "daemons.txt"]
         return "\n".join(

@@ -43,7 +43,7 @@ class Pipeline(Project):
             self.edit("slurm/config.yaml", before, after)
         self.write("methods/held.py", HELD)
         self.gate.close()
-        # Who waits at the gate does not hang.
+        # A run that waits at the gate does not hang.
         more = "transport: processes\nhang_seconds: 3600\ncheckpoint_every_seconds: 0\n"
         more += f"baseline: {methods[0]}\n"
         self.suite("grid", f"{{{': , '.join(methods)}: }}", epochs, f"[{size}]", more)
@@ -51,48 +51,48 @@ class Pipeline(Project):
         self.runs = len(methods) * repetitions
 
     def edit(self, path: str, before: str, after: str) -> None:
-        """Replace what stands exactly once in a file."""
+        """Replace a text that occurs exactly once in a file."""
         text = (self.folder / path).read_text()
         assert text.count(before) == 1, f"{path}: {before}"
         self.write(path, text.replace(before, after))
 
     def start(self) -> None:
-        """Start snakemake, and go on."""
+        """Start snakemake, without waiting for it."""
         command = [sys.executable, "-m", "snakemake", "--profile", "slurm", "--config", "suites=grid"]
-        with (self.folder / "said.txt").open("a") as said:
+        with (self.folder / "output.txt").open("a") as output:
             self.process = subprocess.Popen(
                 command,
                 cwd=self.folder,
                 env=self.environment(),
                 stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
+                stdout=output,
+                stderr=output,
                 start_new_session=True,
             )
 
     def until_published(self) -> None:
-        """Until the jobs have published all records; snakemake may take a minute more to notice."""
+        """Wait until the jobs have published all records; snakemake may take a minute more to notice."""
         pattern = f"results/runs/grid/*/*/*/*/*/{record.RUN}"
         until("all is published", lambda: len([*self.folder.glob(pattern)]) == self.runs or self._ended())
 
     def until_it_ends(self) -> None:
-        """Until snakemake has ended well."""
-        assert self.process.wait(timeout=SECONDS) == 0, f"{self.said}\n{self.log}"
+        """Wait until snakemake has ended successfully."""
+        assert self.process.wait(timeout=SECONDS) == 0, f"{self.output}\n{self.log}"
 
     def kill(self) -> None:
-        """As a crash does, unless it has ended; its jobs go on."""
+        """Kill snakemake as a crash does, unless it has ended; its jobs continue."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
 
     @property
-    def said(self) -> str:
-        """What snakemake has said so far."""
-        return (self.folder / "said.txt").read_text()
+    def output(self) -> str:
+        """The output of snakemake so far."""
+        return (self.folder / "output.txt").read_text()
 
     @property
     def log(self) -> str:
-        """What the last job of each block has said so far."""
+        """The output of the last job of each block so far."""
         logs = sorted((self.folder / "results/logs/measure").rglob("*.txt"))
         return "\n".join(path.read_text() for path in logs)
 
@@ -128,7 +128,7 @@ class Pipeline(Project):
         assert run.returncode == 0, run.stderr
 
     def until_it_is_held(self) -> None:
-        """Until the run of the method `held` waits at the gate; by then all ranks have saved something."""
+        """Wait until the run of the method `held` waits at the gate; by then all ranks have a checkpoint."""
         until("a run waits at the gate", lambda: self.gate.reached() or self._ended())
 
     def until_log(self, text: str, method: str = "held") -> None:
@@ -136,7 +136,7 @@ class Pipeline(Project):
 
     def _ended(self) -> bool:
         if self.process.poll() is not None:
-            raise AssertionError(f"snakemake has ended:\n{self.said}\n{self.log}")
+            raise AssertionError(f"snakemake has ended:\n{self.output}\n{self.log}")
         return False
 
     def jobs(self, slurm: Slurm) -> list[str]:

@@ -1,6 +1,6 @@
-"""thinwire on a real Slurm: grids end well, whatever happens to their jobs; and the Slurm is a real one.
+"""thinwire on a real Slurm: grids succeed whatever happens to their jobs, and this Slurm is a real one.
 
-All grids are started at once and go on beside the tests, which wait for what they need.
+All grids are started at once and run beside the tests, which wait for what they need.
 """
 
 import re
@@ -87,7 +87,7 @@ def pipelines(slurm, tmp_path_factory):
 
 
 def test_jobs_wait_for_a_drained_node(pipelines, slurm):
-    """That they end well when it is back is what the tests of each say."""
+    """The tests of each grid check that its jobs succeed when the node is back."""
     until("both blocks are sent", lambda: len(pipelines["grid"].jobs(slurm)) == 2)
     until("they wait for it", lambda: "DRAINED" in slurm("squeue", "--noheader", "--format=%R"))
     states = [slurm.state(job) for job in pipelines["grid"].jobs(slurm)]
@@ -216,7 +216,7 @@ def test_a_cancelled_job_continues_in_the_next_attempt(pipelines, slurm, whole):
     cancelled.until_log("goes on after step")
     cancelled.gate.open()
     cancelled.until_published()
-    assert "Trying to restart job" in cancelled.said
+    assert "Trying to restart job" in cancelled.output
     assert "digits/cnn/ssgd/w2n2/seed0: finished before" in cancelled.log
     assert job_of(cancelled.record("ssgd")) == job
     assert job_of(cancelled.record("held")) != job
@@ -234,7 +234,7 @@ def test_a_preempted_job_continues_when_slurm_starts_it_again(pipelines, slurm, 
     preempted.until_published()
     assert "interrupted after step" in preempted.log_of("held")
     # The same job: snakemake has noticed nothing.
-    assert "Trying to restart job" not in preempted.said
+    assert "Trying to restart job" not in preempted.output
     assert job_of(preempted.record("held")) == job
     assert "Restarts=1" in slurm("scontrol", "show", "job", job)
     pd.testing.assert_frame_equal(preempted.curve("held"), whole, check_exact=True)
@@ -326,7 +326,7 @@ def test_a_rank_that_hangs_is_ended_and_tried_again(failing):
 
 
 def srun(project, *arguments, suite="grid", method="ssgd", script="", **variables):
-    """Start the ranks of a cell by hand, with results of their own; gives the process."""
+    """Start the ranks of a cell by hand, with their own results folder. Returns the process."""
     cell = (suite, f"digits/cnn/{method}/w4n2/seed0")
     run = [sys.executable, "-m", "thinwire", "run", *cell, "--results", "by_hand"]
     return subprocess.Popen(

@@ -1,4 +1,4 @@
-"""What the tests of the mirror share: a home of their own, in which W&B is nowhere but on 127.0.0.1."""
+"""What the tests of tracking share: a home folder of their own, in which W&B is only on 127.0.0.1."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from tests.tracking.stub import Stub
 from thinwire.plugins import ROOT
 
 CANARY = "canary" + "0123456789" * 4
-# Nothing listens on port 9 of a machine that is not told to.
+# By default nothing listens on port 9 of a machine.
 NOWHERE = "http://127.0.0.1:9"
 
 
@@ -39,9 +39,9 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
 def python(
     *arguments: object, folder: Path = ROOT, first: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """`python -m ARGUMENTS` with the engine that stands in `folder`; modules in `first` hide others.
+    """Run `python -m ARGUMENTS` with the engine in `folder`; modules in `first` hide others.
 
-    It is run in the home folder if `folder` is the checkout, where W&B would leave logs.
+    If `folder` is the checkout, it runs in the home folder, because W&B would leave logs in the checkout.
     """
     return subprocess.run(
         [sys.executable, "-m", *map(str, arguments)],
@@ -54,12 +54,12 @@ def python(
 
 
 def warnings_of(text: str) -> Sequence[str]:
-    """The lines in which W&B is complained of."""
+    """The lines with warnings about W&B."""
     return [line for line in text.splitlines() if "W&B" in line or "wandb:" in line]
 
 
 def containing_the_canary(*folders: Path) -> list[Path]:
-    """The files that hold the key, in their name or in themselves."""
+    """The files that contain the key, in their name or their content."""
     return [
         path
         for folder in folders

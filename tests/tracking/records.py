@@ -1,4 +1,4 @@
-"""Records of a suite, made up: each cell's numbers are its own, so that none can be taken for another's."""
+"""Invented records of a suite. Each cell has different numbers, so that no two can be confused."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from thinwire.train.paths import partial_folder, record_folder
 
 
 def curve(cell: Cell, epochs: int) -> list[dict[str, Any]]:
-    """As the trainer writes it, with 19 steps an epoch."""
+    """A curve as the trainer writes it, with 19 steps an epoch."""
     own = int(cell.fingerprint[:4], 16)
     return [
         {
@@ -52,7 +52,7 @@ def made(cell: Cell, rows: list[dict[str, Any]], **changes: Any) -> record.Recor
 
 
 def publish(results: Path, cell: Cell, epochs: int = 3, **changes: Any) -> Path:
-    """Publish a record of the cell, and say where."""
+    """Publish a record of the cell, and return its folder."""
     rows = curve(cell, epochs)
     scratch = partial_folder(results, cell)
     scratch.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A W&B server on 127.0.0.1 that keeps what it is sent: as much of one as the client asks for."""
+"""A W&B server on 127.0.0.1 that keeps what it receives. It answers only what the client asks."""
 
 import json
 import threading
@@ -25,7 +25,7 @@ class Sent:
 
     @property
     def axes(self) -> dict[str, str | None]:
-        """The metrics that are drawn over another one, and over which."""
+        """The metrics that have an axis, and their axis."""
         defined = json.loads(self.about["config"])["_wandb"]["value"]["m"]
         names = [metric.get("1") or metric["2"] for metric in defined]
         return {
@@ -76,7 +76,7 @@ class Stub:
 
         class Server(ThreadingHTTPServer):
             def handle_error(self, *_: object) -> None:
-                """A client that hangs up is none."""
+                """A client that closes the connection is no error."""
 
         self._server = Server(("127.0.0.1", 0), Handler)
         # Listens from here on; nobody is answered before the block begins.

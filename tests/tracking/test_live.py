@@ -1,4 +1,4 @@
-"""A run that is shown while it goes on, and what becomes of it where W&B does not play its part."""
+"""A run that is shown in W&B while it trains, and what happens to it if W&B fails."""
 
 import json
 import signal
@@ -25,7 +25,7 @@ PATH, HELD_PATH = "digits/cnn/ssgd/w2/seed0", "digits/cnn/held/w2/seed0"
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """A copy with one run that goes through, and one that waits at the gate where it is closed."""
+    """A copy with one run that is not held, and one that waits at the gate while it is closed."""
     project = Project(tmp_path_factory.mktemp("project"))
     project.suite("tiny", "{ssgd: {}}")
     project.write("methods/held.py", HELD)
@@ -44,7 +44,7 @@ def fresh(project):
 
 @pytest.fixture
 def online(monkeypatch):
-    """The live mirror in this process."""
+    """Live tracking in this process."""
     monkeypatch.setenv("WANDB_MODE", "online")
     yield
     client.forget()
@@ -52,7 +52,7 @@ def online(monkeypatch):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """For servers that never take a run: they are given up soon. What needs no server has its time."""
+    """A short time-out for servers that never accept a run. Offline runs have the usual time."""
     begin = client.begin
 
     def hurried(cell, kind, folder, mode):

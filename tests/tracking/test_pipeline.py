@@ -1,4 +1,4 @@
-"""The mirror as a step of the pipeline, which it can never fail."""
+"""Tracking as a step of the pipeline, which can never fail because of it."""
 
 import pytest
 

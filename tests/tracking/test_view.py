@@ -1,4 +1,4 @@
-"""What W&B is told of a run."""
+"""What W&B receives of a run."""
 
 import dataclasses
 import re
@@ -29,11 +29,11 @@ def test_the_id_is_another_one_when_an_option_changes():
 @pytest.mark.parametrize("label", ["m" * 200, "a b/c:d#e?f%g", "größe"])
 def test_names_stay_within_the_limits(label):
     odd = dataclasses.replace(CELL, method=dataclasses.replace(CELL.method, label=label))
-    told = view.about(odd, "inprocess")
-    assert all(len(told[key]) <= 128 for key in ("project", "id", "name", "group"))
-    assert all(0 < len(text) <= 64 for text in (told["job_type"], *told["tags"]))
-    assert re.fullmatch(r"[A-Za-z0-9_.-]+", told["id"])
-    assert told["id"].endswith(odd.fingerprint[:8])
+    described = view.about(odd, "inprocess")
+    assert all(len(described[key]) <= 128 for key in ("project", "id", "name", "group"))
+    assert all(0 < len(text) <= 64 for text in (described["job_type"], *described["tags"]))
+    assert re.fullmatch(r"[A-Za-z0-9_.-]+", described["id"])
+    assert described["id"].endswith(odd.fingerprint[:8])
 
 
 def test_names_that_are_cut_stay_different():

@@ -1,4 +1,4 @@
-"""Whether all workers make the same calls, and how it is said when they do not."""
+"""Whether all workers make the same calls, and how a difference is reported."""
 
 import pytest
 import torch
@@ -38,7 +38,7 @@ def test_sizes_that_differ_must_be_declared():
 
 @pytest.mark.parametrize("ragged", [False, True])
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("other", "description"),
     [
         (payload(values=1), r"rank 2 values float32\[\]: hand over the same kinds"),
         (payload(indices=1, values=1), r"rank 2 indices float32\[\], values float32\[\]: "),
@@ -49,9 +49,9 @@ def test_sizes_that_differ_must_be_declared():
         ({}, "rank 2 nothing: .* an empty tensor where there is nothing"),
     ],
 )
-def test_all_workers_pass_the_same_kinds_in_one_order_and_of_one_type(other, told, ragged):
+def test_all_workers_pass_the_same_kinds_in_one_order_and_of_one_type(other, description, ragged):
     same = payload(values=1, indices=1)
-    with pytest.raises(MethodError, match=rf"rank 0 hands over values float32\[\], .*, and {told}"):
+    with pytest.raises(MethodError, match=rf"rank 0 hands over values float32\[\], .*, and {description}"):
         agreed([same, same, other], ragged)
 
 
@@ -120,8 +120,8 @@ def test_calls_that_one_remembers_and_another_has_forgotten_are_not_compared(mon
 
 def test_numbers_of_calls_are_ordered_as_numbers():
     calls = [mean(1)] * 12
-    told = first_difference({0: log(*calls[:8], mean(2), mean(3)).last(), 1: log(*calls).last()})
-    assert told.startswith("call 9:")
+    description = first_difference({0: log(*calls[:8], mean(2), mean(3)).last(), 1: log(*calls).last()})
+    assert description.startswith("call 9:")
 
 
 def summary(calls=(1, 7), sent=(0, 0), received=(0, 0)):

@@ -1,8 +1,8 @@
 """The verbs of the channels: what they give, what they meter, what they refuse.
 
-What stands under `everywhere` is one worker's part, and is played by four of them: in one process, in
-processes of one node, which meet in shared memory, and in processes of two nodes, which meet over
-torch.distributed. Its ledgers must be the same wherever it is played.
+Each function under `everywhere` is one worker's part of a test. Four workers run it on each transport: in one
+process, in processes of one node (shared memory), and in processes of two nodes (torch.distributed). The
+ledgers must be the same on all transports.
 """
 
 from collections.abc import Callable
@@ -49,7 +49,7 @@ PARTS: dict[str, Part] = {}
 
 
 def everywhere(part: Part) -> Part:
-    """To be played by four workers on each transport."""
+    """Register a part, which four workers will run on each transport."""
     PARTS[part.__name__] = part
     return part
 
@@ -64,7 +64,7 @@ def play_in_process(part: Part, cluster: Cluster) -> list[dict[str, list[int]]]:
 
 
 def play_here(part: str, cluster: Cluster) -> dict[str, list[int]]:
-    """This process's part, and its ledger afterwards."""
+    """Run this process's part, and return its ledger afterwards."""
     transport = processes.transport(cluster)
     me = Me(transport.ranks[0], cluster, transport)
     with torch.no_grad():
@@ -75,7 +75,7 @@ def play_here(part: str, cluster: Cluster) -> dict[str, list[int]]:
 
 @cache
 def played_in_processes(cluster: Cluster) -> dict[str, Any]:
-    """What became of all parts, in one launch."""
+    """The outcomes of all parts, in one launch."""
     plays = [partial(play_here, part) for part in PARTS]
     return dict(zip(PARTS, processes.run_all(plays, cluster.workers, cluster)))
 
@@ -180,7 +180,7 @@ def is_payload(payload):
 
 
 class Echo(Server):
-    """Answers with what the last one has pushed."""
+    """Answers with what the last worker has pushed."""
 
     def update(self, pushes):
         self.memory["asked"] = self.memory.get("asked", 0) + 1
@@ -236,7 +236,7 @@ def payloads_that_carry_more_than_their_elements_are_refused(me):
 
 @everywhere
 def only_the_elements_of_a_payload_arrive(me):
-    """Whatever hangs on what was handed over."""
+    """Attributes of the tensors that were passed do not arrive."""
     strided = torch.arange(7.0)[::7]
     hung = torch.nn.Parameter(torch.ones(3))
     hung.secret = me.rank
@@ -257,8 +257,8 @@ def only_the_elements_of_a_payload_arrive(me):
                     assert not vars(tensor)
 
 
-class Speaking(Server):
-    """Asks the others, where it should answer them."""
+class Calling(Server):
+    """Makes a call of its own, where it should only answer."""
 
     def __init__(self, me):
         super().__init__({})
@@ -276,7 +276,7 @@ class Speaking(Server):
 @everywhere
 def a_server_makes_no_calls(me):
     for key in me.mates:
-        assert me.world.push_pull(key, {}, Speaking(me)).wait() == {}
+        assert me.world.push_pull(key, {}, Calling(me)).wait() == {}
     me.world.mean([torch.ones(1)]).wait()
 
 
@@ -416,7 +416,7 @@ def messages_reach_the_next_worker_in_any_order_of_calls(me):
 
 @everywhere
 def messages_arrive_in_the_order_in_which_they_were_sent(me):
-    """And answers may be taken in another."""
+    """Their answers may be read in another order."""
     for number in range(5):
         for to in me.mates:
             me.world.send({"values": torch.full((number,), 10.0 * me.rank + number)}, to, ragged=True)
@@ -475,7 +475,7 @@ def two_channels_may_be_called_in_another_order_by_each_worker(me):
 
 @everywhere
 def arguments_may_be_changed_after_the_wait(me):
-    """As on a network: the others read what was sent, not what it has become."""
+    """As on a network, the others read what was sent, not later changes."""
     for ragged in (False, True):
         own = floats(me.rank, me.rank)
         payloads = me.world.gather({"weights": own}, ragged).wait()
@@ -551,7 +551,7 @@ def messages_in_flight_arrive_at_their_step(me):
 
 @everywhere
 def sizes_that_the_receiver_cannot_know_are_metered(me):
-    """8 bytes a kind, for pushes, answers and messages as for what is gathered."""
+    """8 bytes a kind, for pushes, answers and messages as well as for gathered payloads."""
 
     class Five(Server):
         def update(self, pushes):
@@ -597,7 +597,7 @@ def test_in_processes(part, cluster):
 
 
 class World:
-    """Workers in one process, for what is found out only there."""
+    """Workers in one process, for what only this transport detects."""
 
     def __init__(self, workers):
         self.transport = InProcess(workers)
@@ -648,7 +648,7 @@ def test_an_answer_that_is_not_flat_is_refused():
 
 
 def test_catching_a_failed_call_does_not_help_a_worker():
-    """What a refusal says of the others would be a road past the meter."""
+    """A refusal tells something about the other workers, which would be unmetered communication."""
     world = World(2)
 
     def turn(rank, channel):

@@ -55,7 +55,7 @@ def overwrite(path, change):
 
 
 def rewrite(checkpoint, change):
-    """Change what the tree says, with a digest that is right: as an odd tree that nobody damaged."""
+    """Change the content of the tree and correct its digest: an invalid tree, but not a damaged one."""
     content = digests.read_json(checkpoint / TREE)
     change(content)
     digests.write_json(checkpoint / TREE, content)
@@ -109,7 +109,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_is_used(tmp_path, d
 
 
 def test_an_unreadable_checkpoint_is_not_treated_as_damaged(tmp_path):
-    """To leave it out would throw away what was trained."""
+    """Skipping it would discard what was trained."""
     checkpoint.save(tmp_path, 1, {"step": 1})
     tree = tmp_path / "000000001" / TREE
     tree.unlink()

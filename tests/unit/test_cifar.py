@@ -1,4 +1,4 @@
-"""CIFAR's archives: both formats, every kind of damage, and pickles that want to do something."""
+"""CIFAR's archives: both formats, every kind of damage, and pickles that try to execute code."""
 
 import pickle
 import tarfile
@@ -98,7 +98,7 @@ def test_the_binary_archive_is_preferred(archive, tmp_path):
 
 
 def test_the_pickles_of_the_tests_are_those_of_python_2():
-    """What the standard reader makes of them is what went in."""
+    """The standard reader returns what was pickled."""
     images, labels = made(5, 10)
     content = archives.python_2_pickle(images, {"labels": labels})
     batch = pickle.loads(content, encoding="bytes")
@@ -115,9 +115,9 @@ def test_one_flipped_bit_anywhere_is_found_before_anything_is_read(name, archive
         changed = bytearray(content)
         changed[place] ^= 4
         path.write_bytes(changed)
-        said = refusal(dataset, path.parent, tmp_path)
-        assert "is not the official" in said
-        assert "expected" in said
+        message = refusal(dataset, path.parent, tmp_path)
+        assert "is not the official" in message
+        assert "expected" in message
     path.write_bytes(content[:-100])
     assert "is not the official" in refusal(dataset, path.parent, tmp_path)
 
@@ -141,7 +141,7 @@ def test_a_malicious_pickle_executes_nothing(evil, archive, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("form", "change", "said"),
+    ("form", "change", "message"),
     [
         ("binary", lambda content: content[:-1], "not in CIFAR's format"),
         ("binary", lambda content: b"", "not in CIFAR's format"),
@@ -153,14 +153,14 @@ def test_a_malicious_pickle_executes_nothing(evil, archive, tmp_path):
         ("binary", lambda content: None, "has no member test_batch.bin"),
     ],
 )
-def test_a_member_that_is_not_what_it_should_be_is_one_sentence(form, change, said, archive, tmp_path):
+def test_a_member_that_is_not_what_it_should_be_is_one_sentence(form, change, message, archive, tmp_path):
     content, _ = members("cifar10", form)
     (name,) = [name for name in content if "test_batch" in name]
     changed = change(content.pop(name))
     if changed is not None:
         content[name] = changed
     dataset, path = archive("cifar10", form, content)
-    assert said in refusal(dataset, path.parent, tmp_path)
+    assert message in refusal(dataset, path.parent, tmp_path)
 
 
 def test_labels_outside_the_classes_are_refused(archive, tmp_path):
@@ -190,10 +190,10 @@ def test_links_and_paths_in_an_archive_have_no_effect(archive, tmp_path):
 def test_missing_files_are_named_with_the_place_to_put_them(tmp_path):
     for name in ("cifar10", "cifar100"):
         dataset = plugins.get("dataset", name).load()()
-        said = refusal(dataset, tmp_path, tmp_path)
+        message = refusal(dataset, tmp_path, tmp_path)
         for archive in dataset.archives:
-            assert archive.name in said
-        assert "put one of these files there" in said
+            assert archive.name in message
+        assert "put one of these files there" in message
 
 
 def test_what_was_downloaded_is_verified_before_it_is_read(archive, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""Codecs: which entries are chosen, how positions are written down, and that nothing is lost."""
+"""Codecs: which entries are chosen, how positions are encoded, and that nothing is lost."""
 
 import math
 
@@ -80,7 +80,7 @@ def test_exact_is_exact_where_the_sample_misleads_too(numel, density, shape):
 @pytest.mark.parametrize("how", ["exact", "sampled"])
 @pytest.mark.parametrize("seed", range(20))
 def test_chosen_entries_are_larger_than_the_others(how, seed):
-    """Also where more lie above the sampled threshold than may travel: the first ones would not do."""
+    """Also if more entries than may be sent are above the sampled threshold: not just the first are sent."""
     here = row(50_000, seed)
     chosen = select.SELECT[how](here, 50, generator(seed))
     left = torch.ones(here.numel(), dtype=torch.bool)
@@ -101,9 +101,9 @@ LENGTHS = [25, 29, 31, 50, 59, 60, 61, 64, 96, 97, 99, 100, 101, 128, 129, 200, 
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("numel", [60_000, 250_000])
 def test_a_sampled_threshold_finds_about_k_whatever_the_length_of_the_rows(length, numel, monkeypatch):
-    """Some columns are larger than the others, and no sample takes them for more or fewer than they are.
+    """Some columns are larger than the others, and no sample over- or underestimates their number.
 
-    It is the sample that does it: the loop that lowers the threshold always ends before all are looked at.
+    The sample achieves this alone: the loop that lowers the threshold always ends before it reaches all.
     """
     looked_at_all = []
     reaching = Maxima.reaching
@@ -135,7 +135,7 @@ def test_the_stride_of_a_sample_divides_no_length_of_rows(numel, density):
 
 @pytest.mark.parametrize("seed", range(20))
 def test_at_least_80_percent_of_k_are_sent_if_few_entries_are_far_larger(seed):
-    """A sample can take the few for more than they are, and no lowering gets down to the others."""
+    """A sample can overestimate the large entries, and lowering the threshold may not reach the others."""
     numel, k = 60_000, 60
     here = row(numel, seed)
     here[torch.randperm(numel, generator=generator(seed))[:44]] *= 300

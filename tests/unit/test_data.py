@@ -212,10 +212,10 @@ CONTENT = bytes(range(256)) * 400
 
 
 class Server(http.server.BaseHTTPRequestHandler):
-    """Answers as the test wants: how many bytes of what is asked for, at how many seconds a block."""
+    """Answers as the test wants: how many of the requested bytes, and how many seconds a block takes."""
 
     sends: list[int | None] = []  # noqa: RUF012
-    resets = False  # does a connection that breaks say so?
+    resets = False  # whether a connection that breaks is reset
     knows_ranges = True
     pause = 0.0
     speaks: threading.Event | None = None  # it falls silent after the head of its answer, until this is set
@@ -251,7 +251,7 @@ class Server(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def served(monkeypatch):
-    """A server; gives a function that says how it is to answer, and its address."""
+    """A server. Yields a function that sets how it answers, and its address."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Server)
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
@@ -328,7 +328,7 @@ def mixed(alpha, seed=1, images=None):
 
 
 def test_mixup_mixes_an_image_and_its_label_alike_in_one_share_for_the_batch():
-    """Image i is the i-th unit vector and has label i, so what is in the image must be in the label."""
+    """Image i is the i-th unit vector and has label i, so mixed images and mixed labels must agree."""
     for seed in range(20):
         images, labels = mixed(1.0, seed)
         assert torch.equal(images.flatten(1), labels)

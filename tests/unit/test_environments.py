@@ -1,4 +1,4 @@
-"""The conda environment has the versions of the lock, and the lock everything that is asked for."""
+"""The conda environment has the versions of the lock, and the lock has all requirements."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Trees of images: found, decoded once, gone on with, and no harm from whoever packed them."""
+"""Trees of images: found, decoded once, resumed, and safe whoever packed them."""
 
 import contextlib
 import csv
@@ -366,7 +366,7 @@ def claims(content: bytes, width: int, height: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (claims(png(plain("L", 0)), 30_000, 30_000), "could be decompression bomb"),
         (claims(png(plain("L", 0)), 9_500, 9_500), "could be decompression bomb"),
@@ -380,11 +380,11 @@ def claims(content: bytes, width: int, height: int) -> bytes:
     ],
     ids=["900 million", "90 million", "81 million", "none", "animated", "cut", "cut JPEG", "header", "empty"],
 )
-def test_an_image_that_is_no_sound_image_is_one_sentence(content, said):
+def test_an_image_that_is_no_sound_image_is_one_sentence(content, message):
     with decode.catch_warnings(action="error"), pytest.raises(UserError) as caught:
         decoded(content)
     assert str(caught.value).startswith("tree: train/n01/x.png cannot be decoded (")
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert "()" not in str(caught.value)
 
 
@@ -477,9 +477,9 @@ def test_a_member_of_a_zip_that_unpacks_to_more_than_it_says_is_refused(tmp_path
     place = packed(tmp_path / "place", FILES | {"train/n01/more.JPEG": bytes(20 * 2**20)})
     path = place / "tree.zip"
     content = path.read_bytes()
-    said = struct.pack("<I", 20 * 2**20)
-    assert content.count(said) == 2
-    path.write_bytes(content.replace(said, struct.pack("<I", 100)))
+    size = struct.pack("<I", 20 * 2**20)
+    assert content.count(size) == 2
+    path.write_bytes(content.replace(size, struct.pack("<I", 100)))
     tracemalloc.start()
     try:
         assert "tree.zip cannot be read" in refusal(tmp_path, place)
@@ -529,9 +529,9 @@ def test_a_comma_in_a_name_stays_in_its_column(tmp_path):
 
 
 def test_a_name_with_a_line_break_is_refused_in_one_line(tmp_path):
-    said = refusal(tmp_path, put(tmp_path / "place", "zip", FILES | {"train/n01/a\nb.JPEG": b"?"}))
-    assert "has control characters: rename the file" in said
-    assert "\n" not in said
+    message = refusal(tmp_path, put(tmp_path / "place", "zip", FILES | {"train/n01/a\nb.JPEG": b"?"}))
+    assert "has control characters: rename the file" in message
+    assert "\n" not in message
 
 
 def test_a_very_thin_picture_takes_no_more_memory_than_another(tmp_path):
@@ -569,7 +569,7 @@ def test_a_name_of_absurd_length_in_a_tar_is_refused_before_it_is_read(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (lambda f: f | {"train/n01/bad.JPEG": b"no image"}, "train/n01/bad.JPEG cannot be decoded"),
         (
@@ -582,8 +582,8 @@ def test_a_name_of_absurd_length_in_a_tar_is_refused_before_it_is_read(tmp_path)
     ],
 )
 @pytest.mark.parametrize("form", ["zip", "tar"])
-def test_what_is_wrong_with_a_tree_is_one_sentence(change, said, form, tmp_path):
-    assert said in refusal(tmp_path, put(tmp_path / "place", form, change(FILES)))
+def test_what_is_wrong_with_a_tree_is_one_sentence(change, message, form, tmp_path):
+    assert message in refusal(tmp_path, put(tmp_path / "place", form, change(FILES)))
 
 
 def test_an_image_that_is_there_twice_is_refused(tmp_path):
@@ -689,9 +689,9 @@ def test_a_folder_without_a_tree_is_one_sentence(content, tmp_path):
 @pytest.mark.parametrize("name", ["imagenet_mini", "imagenet1k", "imagenette"])
 def test_missing_data_are_named_with_their_source_and_terms(name, tmp_path):
     made = plugins.get("dataset", name).load()()
-    said = refusal(tmp_path, None, made)
+    message = refusal(tmp_path, None, made)
     for part in (made.source, "get", "--from", "folder"):
-        assert part in said
+        assert part in message
     assert refusal(tmp_path, put(tmp_path / "place", "folder"), made).count("classes instead of") == 1
 
 
@@ -699,8 +699,8 @@ def test_a_set_that_is_not_whole_is_refused(tmp_path):
     class Expecting(Small):
         expected = {"train": 10, "val": 5}  # noqa: RUF012
 
-    said = refusal(tmp_path, put(tmp_path / "place", "folder"), Expecting())
-    assert "has 4 images in val/ instead of 5: make it" in said
+    message = refusal(tmp_path, put(tmp_path / "place", "folder"), Expecting())
+    assert "has 4 images in val/ instead of 5: make it" in message
 
 
 def test_processes_share_the_pages_of_one_copy(tmp_path):

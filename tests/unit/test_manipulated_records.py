@@ -1,4 +1,4 @@
-"""What was changed after a run is found by everything that reads its record."""
+"""Every reader of a record finds what was changed after its run."""
 
 import json
 import os
@@ -188,7 +188,7 @@ def test_every_change_is_found_by_every_reader(results, reader, name):
 
 @pytest.mark.parametrize("reader", READERS)
 def test_an_unchanged_record_is_read(results, reader, monkeypatch):
-    """Also where it was only set out in another way, or copied."""
+    """Also if it was only formatted differently, or copied."""
     monkeypatch.setattr(replay, "_replay", lambda *_: (results / "wandb").mkdir(exist_ok=True))
     monkeypatch.setattr(replay, "publish", lambda *_: None)
     path = record_folder(results, CELL) / RUN

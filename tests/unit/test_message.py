@@ -1,4 +1,4 @@
-"""How payloads and lists of tensors are laid out to travel between processes."""
+"""How payloads and lists of tensors are laid out to be sent between processes."""
 
 import random
 

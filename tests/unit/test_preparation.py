@@ -1,4 +1,4 @@
-"""What was prepared is what is read, and what was left in the middle is gone on with only if it is whole."""
+"""A preparation is read as it was made, and an interrupted one is resumed only if it is whole."""
 
 import json
 
@@ -72,7 +72,7 @@ def test_what_was_prepared_for_something_else_is_refused(folder, identity):
 
 
 def progress(folder):
-    """As an attempt that was interrupted leaves it."""
+    """The progress that an interrupted attempt leaves."""
     folder.mkdir()
     identity = {"seed": "1"}
     content = {"identity": identity, "cost": SPENT.model_dump(mode="json")}
@@ -113,7 +113,7 @@ def test_a_preparation_with_damaged_progress_starts_again(tmp_path, capsys, chan
 
 
 def test_what_a_buried_preparation_left_is_listed(tmp_path):
-    """Else the runs that need it would say that a file was added, and not why it failed."""
+    """Otherwise the runs that need it would report an added file, and not why the preparation failed."""
     folder = preparing_folder(tmp_path, CELL)
     folder.mkdir(parents=True)
     identity = prepared.identity_of(CELL, tmp_path)

@@ -78,7 +78,7 @@ def ranges_of(count, reader, epoch):
 
 
 def test_a_reader_has_one_range_an_epoch_and_all_of_them_in_turn():
-    """And another order of them every time."""
+    """The order of the records differs every time."""
     count = 4
     bounds = [RECORDS * i // count for i in range(count + 1)]
     for epoch in range(5):
@@ -105,7 +105,7 @@ def batches(workers, batch, reading):
 
 
 def test_training_reads_contiguously_where_the_recipe_says_so():
-    """Each worker sees its own range, every image once; the next epoch it is another's."""
+    """Each worker sees its own range, every image once; in the next epoch another worker has it."""
     run = batches(4, 5, "contiguous")
     images = small.digits(120).train_images.flatten(1)
     place = {tuple(image.tolist()): i for i, image in enumerate(images)}

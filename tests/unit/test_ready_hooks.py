@@ -1,4 +1,4 @@
-"""What a method hears of its parameters while the passes run."""
+"""The hooks that tell a method, during the passes, which parameters are ready."""
 
 import pytest
 import torch
@@ -24,23 +24,23 @@ class Rows(nn.Module):
         return numbers.sum()
 
 
-class Listener(Method):
-    """Notes what it hears, and which gradients are there then."""
+class Recorder(Method):
+    """Records the calls of its hooks, and which gradients exist at that time."""
 
     def __init__(self, model: Rows) -> None:
         self.params = parameters(model)
-        self.heard: list[str] = []
+        self.announced: list[str] = []
         self.gradients_then: dict[int, list[int]] = {}
         for i, layer in enumerate(model.layers):
-            layer.register_forward_hook(lambda *_, i=i: self.heard.append(f"ran {i}"))
+            layer.register_forward_hook(lambda *_, i=i: self.announced.append(f"ran {i}"))
 
     def forward_ready(self, param):
         assert not torch.is_grad_enabled()
-        self.heard.append(f"use {param.index}")
+        self.announced.append(f"use {param.index}")
 
     def grad_ready(self, param):
         assert not torch.is_grad_enabled()
-        self.heard.append(f"grad {param.index}")
+        self.announced.append(f"grad {param.index}")
         self.gradients_then[param.index] = [p.index for p in self.params if p.tensor.grad is not None]
 
 
@@ -52,94 +52,94 @@ def one_step(model, announcer):
         loss.backward()
 
 
-def listened(order, layers=3):
+def recorded(order, layers=3):
     model = Rows(order, layers)
-    listener = Listener(model)
-    announcer = ReadyHooks(model, listener.params, listener)
+    recorder = Recorder(model)
+    announcer = ReadyHooks(model, recorder.params, recorder)
     one_step(model, announcer)
-    return model, listener, announcer
+    return model, recorder, announcer
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 0, 1], [1]])
 def test_all_are_announced_once_in_the_order_of_the_contract(order):
-    """From the input side and from the output side as they are declared, whatever runs, or runs at all."""
-    model, listener, announcer = listened(order)
+    """In the declared order, from the input side and from the output side, whichever layers run."""
+    model, recorder, announcer = recorded(order)
     for _ in range(2):
-        heard = listener.heard
-        assert [event for event in heard if event.startswith("use")] == [f"use {i}" for i in range(6)]
-        assert [event for event in heard if event.startswith("grad")] == [
+        announced = recorder.announced
+        assert [event for event in announced if event.startswith("use")] == [f"use {i}" for i in range(6)]
+        assert [event for event in announced if event.startswith("grad")] == [
             f"grad {i}" for i in range(5, -1, -1)
         ]
         for layer in order:
-            assert heard.index(f"use {2 * layer + 1}") < heard.index(f"ran {layer}")
-        last_run = max(i for i, event in enumerate(heard) if event.startswith("ran"))
-        assert all(heard.index(f"grad {i}") > last_run for i in range(6))
-        listener.heard = []
+            assert announced.index(f"use {2 * layer + 1}") < announced.index(f"ran {layer}")
+        last_run = max(i for i, event in enumerate(announced) if event.startswith("ran"))
+        assert all(announced.index(f"grad {i}") > last_run for i in range(6))
+        recorder.announced = []
         one_step(model, announcer)
 
 
 def test_announcements_come_while_the_passes_run():
-    _, listener, _ = listened([0, 1, 2])
-    assert listener.heard[:9] == [
+    _, recorder, _ = recorded([0, 1, 2])
+    assert recorder.announced[:9] == [
         *("use 0", "use 1", "ran 0"),
         *("use 2", "use 3", "ran 1"),
         *("use 4", "use 5", "ran 2"),
     ]
     # The gradients of the last layer are heard of before those of the first are there.
-    assert listener.gradients_then[4] == [4, 5]
-    assert listener.gradients_then[2] == [2, 3, 4, 5]
+    assert recorder.gradients_then[4] == [4, 5]
+    assert recorder.gradients_then[2] == [2, 3, 4, 5]
 
 
 def test_a_gradient_that_comes_early_is_held_back():
-    """The first layer runs last: its gradients are there first, and heard of last."""
-    _, listener, _ = listened([2, 1, 0])
-    assert listener.heard[:7] == [*(f"use {i}" for i in range(6)), "ran 2"]
-    assert {0, 1} < set(listener.gradients_then[3]) | set(listener.gradients_then[2])
-    assert all(i in there for i, there in listener.gradients_then.items())
+    """The first layer runs last: its gradients exist first, and are announced last."""
+    _, recorder, _ = recorded([2, 1, 0])
+    assert recorder.announced[:7] == [*(f"use {i}" for i in range(6)), "ran 2"]
+    assert {0, 1} < set(recorder.gradients_then[3]) | set(recorder.gradients_then[2])
+    assert all(i in there for i, there in recorder.gradients_then.items())
 
 
 def test_parameters_that_nothing_uses_are_announced_at_the_end_of_each_pass():
-    _, listener, _ = listened([0, 1])
-    assert listener.heard.index("use 4") > listener.heard.index("ran 1")
-    # Those behind it in line have waited for one that never came.
-    assert listener.gradients_then == {i: [0, 1, 2, 3] for i in range(6)}
-    assert all(param.grad.eq(0).all() for param in listener.params[4:])
+    _, recorder, _ = recorded([0, 1])
+    assert recorder.announced.index("use 4") > recorder.announced.index("ran 1")
+    # The announcements after it have waited for one that never came.
+    assert recorder.gradients_then == {i: [0, 1, 2, 3] for i in range(6)}
+    assert all(param.grad.eq(0).all() for param in recorder.params[4:])
 
 
 def test_a_layer_that_runs_twice_is_announced_before_it_runs_first():
-    _, listener, _ = listened([0, 0], layers=1)
-    assert listener.heard == ["use 0", "use 1", "ran 0", "ran 0", "grad 1", "grad 0"]
+    _, recorder, _ = recorded([0, 0], layers=1)
+    assert recorder.announced == ["use 0", "use 1", "ran 0", "ran 0", "grad 1", "grad 0"]
 
 
 def test_a_tensor_that_two_layers_share_is_announced_before_the_first_of_them_runs():
     model = Rows([1, 0], layers=2)
     model.layers[1].weight = model.layers[0].weight
-    listener = Listener(model)
-    one_step(model, ReadyHooks(model, listener.params, listener))
-    assert listener.heard == ["use 0", "use 1", "use 2", "ran 1", "ran 0", "grad 2", "grad 1", "grad 0"]
+    recorder = Recorder(model)
+    one_step(model, ReadyHooks(model, recorder.params, recorder))
+    assert recorder.announced == ["use 0", "use 1", "use 2", "ran 1", "ran 0", "grad 2", "grad 1", "grad 0"]
 
 
 def test_frozen_parameters_are_not_announced():
     model = Rows([0, 1], layers=2)
     model.layers[0].requires_grad_(False)
-    listener = Listener(model)
-    one_step(model, ReadyHooks(model, listener.params, listener))
-    assert listener.heard == ["ran 0", "use 0", "use 1", "ran 1", "grad 1", "grad 0"]
+    recorder = Recorder(model)
+    one_step(model, ReadyHooks(model, recorder.params, recorder))
+    assert recorder.announced == ["ran 0", "use 0", "use 1", "ran 1", "grad 1", "grad 0"]
 
 
 def test_evaluation_announces_nothing():
     """Neither before the first step nor after it."""
     model = Rows([0, 1, 2])
-    listener = Listener(model)
-    announcer = ReadyHooks(model, listener.params, listener)
+    recorder = Recorder(model)
+    announcer = ReadyHooks(model, recorder.params, recorder)
     for _ in range(2):
-        listener.heard = []
+        recorder.announced = []
         with torch.no_grad():
             model(torch.ones(2))
         model(torch.ones(2)).backward()
         state = {name: tensor.clone() for name, tensor in model.named_parameters()}
         torch.func.functional_call(model, state, (torch.ones(2),))
-        assert [event for event in listener.heard if not event.startswith("ran")] == []
+        assert [event for event in recorder.announced if not event.startswith("ran")] == []
         one_step(model, announcer)
 
 

@@ -1,4 +1,4 @@
-"""A run's record is whole, sound and says where the run comes from."""
+"""A run's record is whole and valid, and has its provenance."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""What is the method's fault, and what is the machine's."""
+"""Which failures are the method's, and which the machine's."""
 
 import errno
 import os
@@ -16,7 +16,7 @@ from thinwire.resources import shortage, trouble
 
 
 def raised_in(folder, code, **names):
-    """The error that a file in this folder of the project raises; nothing is written there."""
+    """The error of code that claims to be a file in this folder of the project; nothing is written there."""
     path = ROOT / folder / "raises.py"
     with pytest.raises(BaseException) as raised:  # noqa: PT011 - whatever it is
         exec(compile(code, str(path), "exec"), names)
@@ -49,15 +49,15 @@ exec(compile("def engine(): open('/nonexistent/file')", str(ROOT / "thinwire/eng
 )
 def test_the_party_at_fault_is_found(code, blamed):
     error = raised_in("methods", code, full=full, engine=ENGINE["engine"])
-    told = plugins.blame(error)
+    reason = plugins.blame(error)
     if blamed is None:
-        assert told is None
+        assert reason is None
         assert trouble(error)
     else:
-        assert told is not None
+        assert reason is not None
         parts = blamed.split(".*")
-        assert told.startswith(parts[0])
-        assert told.endswith(parts[-1])
+        assert reason.startswith(parts[0])
+        assert reason.endswith(parts[-1])
 
 
 @pytest.mark.parametrize(

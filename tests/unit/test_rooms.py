@@ -1,4 +1,4 @@
-"""The order of the engine's rooms: each imports only what stands above it, and no plug-in."""
+"""The order of the engine's rooms: each imports only rooms that come before it, and no plug-in."""
 
 import ast
 from graphlib import TopologicalSorter
@@ -52,7 +52,7 @@ def imported(path):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_room_imports_only_rooms_above_it(path):
+def test_a_room_imports_only_rooms_before_it(path):
     own = room_of(path)
     for name in imported(path):
         parts = name.split(".")

@@ -1,4 +1,4 @@
-"""A run goes on from a checkpoint of its own, and from no other: what lies there is never its failure."""
+"""A run resumes only from its own checkpoint, and never fails because of what it finds there."""
 
 import pytest
 
@@ -10,7 +10,7 @@ IDENTITY = {"fingerprint": "0123"}
 
 
 class Trainer:
-    """Takes what it is to go on with."""
+    """Keeps the state from which it should resume."""
 
     transport = InProcess(2)
     loaded = None

@@ -1,4 +1,4 @@
-"""Segments and pipes of the workers of one host: they have no names, and no room is one sentence."""
+"""Segments and pipes of the workers of one host: they have no names, and lack of memory is one sentence."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Tables say what the runs say: means, spreads, reductions, and what went wrong."""
+"""Tables show what the runs have: means, spreads, reductions, and failures."""
 
 import math
 
@@ -141,7 +141,7 @@ def test_a_figure_shows_the_means_over_the_seeds(drawn):
 
 
 def test_bytes_of_a_preparation_count_where_bytes_are_shown(drawn):
-    """Else a method that trains beforehand would seem to learn from nothing."""
+    """Otherwise a method that trains beforehand would seem to learn without traffic."""
     frame = curves()
     frame.loc[frame.method == "thin", "preparation_payload_bytes"] = 30e6
     kept = drawn(frame)

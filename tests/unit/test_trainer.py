@@ -94,7 +94,7 @@ class Explodes(thinwire.Method):
 
 @pytest.mark.parametrize("evaluate_on", ["test", "held_out"])
 def test_the_score_is_what_the_shipped_weights_earn(evaluate_on):
-    """Accuracy and loss, computed a second time by hand: evaluation mode, mean of the statistics."""
+    """Accuracy and loss equal a second computation by hand: evaluation mode, mean of the statistics."""
     data = small.digits(200, 77)
     data = data if evaluate_on == "test" else data.held_out(0.2)
     run = small.trainer(small.task(2, data=data, epochs=2, batch=20), "local_sgd", period=3)
@@ -117,7 +117,7 @@ def test_the_score_is_what_the_shipped_weights_earn(evaluate_on):
 
 
 def test_slow_steps_are_each_looked_at_though_a_checkpoint_comes_between(monkeypatch):
-    """It is then that a signal is heeded."""
+    """Signals are handled at these times."""
 
     class Slow(thinwire.Method):
         def sync_weights(self):
@@ -164,46 +164,46 @@ def test_a_method_that_raises_on_a_nan_has_diverged_not_failed():
 
 class Records(thinwire.Method):
     def setup(self):
-        self.heard = []
+        self.events = []
 
     def forward_ready(self, param):
-        self.heard.append(("forward", param.index))
+        self.events.append(("forward", param.index))
 
     def grad_ready(self, param):
         assert param.grad.shape == param.tensor.shape
-        self.heard.append(("gradient", param.index))
+        self.events.append(("gradient", param.index))
 
     def sync_gradients(self):
-        self.heard.append(("sync gradients", self.run.step))
+        self.events.append(("sync gradients", self.run.step))
 
     def sync_weights(self):
-        self.heard.append(("sync weights", self.run.step))
+        self.events.append(("sync weights", self.run.step))
 
     def epoch_end(self, loss):
-        self.heard.append(("epoch", self.run.epoch, loss))
+        self.events.append(("epoch", self.run.epoch, loss))
 
     def finish(self):
-        self.heard.append(("finish",))
+        self.events.append(("finish",))
 
 
 def test_the_hooks_come_in_their_order():
     run = small.trainer(small.task(2, epochs=1, batch=60, schedule={"name": "constant"}), Records)
     run.train()
-    heard = run.workers[0].method.heard
+    events = run.workers[0].method.events
     indices = [param.index for param in run.workers[0].run.params]
     step = [
         *(("forward", i) for i in indices),
         *(("gradient", i) for i in reversed(indices)),
     ]
-    assert heard[: len(step)] == step
-    assert heard[len(step) : len(step) + 2] == [("sync gradients", 0), ("sync weights", 0)]
-    assert [entry[0] for entry in heard[-2:]] == ["epoch", "finish"]
+    assert events[: len(step)] == step
+    assert events[len(step) : len(step) + 2] == [("sync gradients", 0), ("sync weights", 0)]
+    assert [entry[0] for entry in events[-2:]] == ["epoch", "finish"]
 
 
 def test_the_epochs_loss_is_everybodys_mean_and_its_bytes_are_metered():
     run = small.trainer(small.task(4), Records)
     run.train()
-    losses = [[entry for entry in w.method.heard if entry[0] == "epoch"] for w in run.workers]
+    losses = [[entry for entry in w.method.events if entry[0] == "epoch"] for w in run.workers]
     assert losses[0] == losses[3]
     assert losses[0][0][2] == pytest.approx(run.curve[0]["train_loss"], rel=1e-6)
     (row,) = run.workers[0].ledger.rows.items()
@@ -279,7 +279,7 @@ def test_memory_that_cannot_be_saved_is_refused_by_name(tmp_path):
 
 
 def test_each_worker_has_options_of_its_own():
-    """What one changes in them the others do not see."""
+    """Other workers do not see a worker's changes to them."""
     run = small.trainer(small.task(), "local_sgd", period=2)
     run.workers[0].method.config.period = 3
     assert [worker.method.config.period for worker in run.workers] == [3, 2, 2, 2]

@@ -1,4 +1,4 @@
-"""A copy of the project with a tiny suite, to be run, edited and broken."""
+"""A copy of the project with a tiny suite, which tests run, edit and break."""
 
 import os
 import shutil
@@ -100,10 +100,10 @@ class Project:
 
     @contextmanager
     def held(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-        """Start `python -m ARGUMENTS`, and give the process as soon as a run of it waits at the gate.
+        """Start `python -m ARGUMENTS`, and yield the process as soon as a run of it waits at the gate.
 
-        Whatever happens, the process and all that it has started are killed at the end of the block, and the
-        gate is open.
+        At the end of the block, the process and all that it has started are always killed, and the gate is
+        opened.
         """
         self.gate.close()
         try:
@@ -128,8 +128,8 @@ class Project:
 
     def _has_reached(self, process: subprocess.Popen[str]) -> bool:
         if process.poll() is not None:
-            said = "".join(process.communicate())
-            raise AssertionError(f"it ended with {process.returncode} before it reached the gate:\n{said}")
+            output = "".join(process.communicate())
+            raise AssertionError(f"it ended with {process.returncode} before it reached the gate:\n{output}")
         return self.gate.reached()
 
     def run_held(self, suite: str, cell: str, results: str = "results"):
@@ -140,15 +140,15 @@ class Project:
         """Start the pipeline, kill all of it as soon as a run waits at the gate, and remove its lock."""
         with self.held("snakemake", "--config", f"suites={suite}"):
             pass
-        # What the README says: the dead pipeline's lock is removed first.
+        # As documented, the lock of the dead pipeline is removed first.
         assert self.snakemake("--unlock", suite=suite).returncode == 0
 
     def until_nobody_is_left(self) -> None:
-        """Until no process works in the copy; what was killed takes a moment to end."""
+        """Wait until no process works in the copy; killed processes take a moment to end."""
         waiting.until("nobody works in the copy", lambda: not self.processes())
 
     def processes(self) -> list[int]:
-        """Those that work in the copy."""
+        """The processes that work in the copy."""
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Names go through Snakemake and the shell as they are, or are refused before anything is run."""
+"""Names pass through Snakemake and the shell unchanged, or are refused before anything runs."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What `snakemake --profile slurm` says where there is no Slurm, and before anything is sent."""
+"""What `snakemake --profile slurm` reports without a Slurm, and before any job is sent."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from thinwire.plugins import ROOT
 
 @pytest.fixture(scope="module")
 def snakemake(project, tmp_path_factory):
-    """Runs it with hardly a program in the path; `programs` are there beside, and do nothing."""
+    """Runs it with almost no program in the path; `programs` are added, and do nothing."""
     shutil.copytree(ROOT / "slurm", project.folder / "slurm")
 
     def run(*arguments, programs=()):

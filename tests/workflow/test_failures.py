@@ -1,4 +1,4 @@
-"""What goes wrong in one cell is a result of that cell: the others go on, and the tables show it."""
+"""A failure in one cell is a result of that cell: the other cells continue, and the tables show it."""
 
 import signal
 
@@ -19,7 +19,7 @@ BROKEN = {
     "interrupts": HEAD + "    def step(self):\n        raise KeyboardInterrupt\n",
     "explodes": HEAD + "    def step(self):\n        self.run.weights[0].fill_(float('nan'))\n",
     "skips": HEAD + "    def skip(self):\n        return 'it wants more'\n",
-    # It goes to another folder, and leaves nobody who could be told anything.
+    # It changes the folder, and closes stdout and stderr, so that nothing can be printed.
     "wanders": HEAD
     + "    def setup(self):\n        os.chdir('/')\n"
     + "    def finish(self):\n        import sys\n        sys.stdout.close()\n        sys.stderr.close()\n",

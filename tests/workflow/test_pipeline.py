@@ -1,4 +1,4 @@
-"""The pipeline in miniature: from nothing to figures, and only what changed again."""
+"""The pipeline in miniature: it goes from nothing to figures, and repeats only what changed."""
 
 import os
 

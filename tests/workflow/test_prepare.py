@@ -1,4 +1,4 @@
-"""What a method prepares is made once, shared by its runs, counted, and gone on with after a kill."""
+"""A preparation is made once, shared by the method's runs, counted, and resumed after a kill."""
 
 import json
 import os
@@ -135,7 +135,7 @@ def test_a_finished_preparation_is_not_repeated(suite):
 
 
 def test_a_preparation_that_lacked_only_the_rename_is_published(suite):
-    """Its process died between the last byte and the rename."""
+    """Its process died after the last write and before the rename."""
     results = suite.folder / "results"
     target = results / "prepared/prepared/digits/cnn/prepares/seed0"
     preparing = results / "preparing/prepared/digits/cnn/prepares/seed0"
