@@ -16,15 +16,15 @@ sys.path.insert(0, workflow.basedir)
 
 from thinwire import record
 from thinwire.label import flat
-from thinwire.pipeline import grid, inputs, outputs, patterns, slurm_resources
-from thinwire.pipeline.before_sending import require_ready
-from thinwire.pipeline.chosen import chosen
+from thinwire.pipeline import inputs, job_grid, outputs, patterns, slurm_resources
+from thinwire.pipeline.slurm_preflight import require_ready
+from thinwire.pipeline.command_line_choices import chosen
 from thinwire.pipeline.exit_on_error import exit_on_error
 from thinwire.tracking.replay import NOTE
 
 with exit_on_error():
     CHOSEN = chosen(config)
-    GRID = grid.read(CHOSEN.suites, with_options=workflow.is_main_process)
+    GRID = job_grid.read(CHOSEN.suites, with_options=workflow.is_main_process)
 # The engine of this checkout, in this environment or in the one that conda made.
 conda_made = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
 THINWIRE = f"{'python' if conda_made else shlex.quote(sys.executable)} -m thinwire"

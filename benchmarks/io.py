@@ -22,8 +22,8 @@ import torch
 from PIL import Image
 from torch.utils.data import DataLoader
 
-from thinwire import vision
-from thinwire.data import arrays, layout, readers
+from thinwire import import_torchvision
+from thinwire.data import arrays, layout, reading_order
 from thinwire.data.arrays import Data
 from thinwire.data.augment import Augment
 from thinwire.data.batches import Batches
@@ -60,7 +60,7 @@ def rate_of_batches(data, steps):
 
 def torchvision():
     """torchvision's data sets and transforms."""
-    vision.models()  # makes it importable
+    import_torchvision.models()  # makes it importable
     from torchvision import datasets, transforms
 
     return datasets, transforms
@@ -179,18 +179,18 @@ def of_readers(folder):
     folder.mkdir()
     path = folder / "records.npy"
     np.save(path, np.random.default_rng(0).integers(0, 256, (records, 3, 32, 32), np.uint8))
-    chunk = readers.chunk_size(records, count)
+    chunk = reading_order.chunk_size(records, count)
     ways = {
-        f"contiguous in chunks of {chunk}": lambda i: readers.contiguous(
-            records, count, i, 0, 1, chunk, readers.CHUNKS_AT_ONCE
+        f"contiguous in chunks of {chunk}": lambda i: reading_order.contiguous(
+            records, count, i, 0, 1, chunk, reading_order.CHUNKS_AT_ONCE
         ),
-        f"strided by batches of {batch}": lambda i: readers.strided(records, count, i, batch),
-        "at random": lambda i: readers.at_random(records, count, i, 0, 1, batch),
+        f"strided by batches of {batch}": lambda i: reading_order.strided(records, count, i, batch),
+        "at random": lambda i: reading_order.at_random(records, count, i, 0, 1, batch),
     }
     seeks = []
     for way, loads in ways.items():
         out_of_cache(folder)
-        files = [readers.RecordFile(path) for _ in range(count)]
+        files = [reading_order.RecordFile(path) for _ in range(count)]
         took = seconds(lambda f=files, w=loads: [f[i].read(load) for i in range(count) for load in w(i)])
         seeks.append(sum(file.seeks for file in files))
         read = sum(file.bytes_read for file in files)

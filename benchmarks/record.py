@@ -1,8 +1,8 @@
 """Run a benchmark, and with `--record` keep what it printed.
 
 A record is `benchmarks/records/DATE/NAME.txt`. Lines that begin with `#` give date, machine, system, commit
-and load. Then come the command, what it printed, and its exit code. `benchmarks/quote.py` puts records into
-the documentation.
+and load. Then come the command, what it printed, and its exit code. `benchmarks/update_docs.py` puts
+records into the documentation.
 """
 
 import argparse

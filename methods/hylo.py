@@ -24,8 +24,8 @@ import torch
 from pydantic import Field
 
 import thinwire
-from thinwire.codecs import kernels, two_bit
-from thinwire.optimizer_server import OptimizerServer
+from thinwire.codecs import convolution_kernels, two_bit
+from thinwire.optimizer_parameter_server import OptimizerServer
 
 EVERYTHING_DENSE = {"conv_threshold": 10**9, "linear_threshold": 10**9}
 
@@ -40,7 +40,7 @@ class Method(thinwire.Method):
         linear_threshold: Annotated[int, Field(ge=1)] = 32_768  # above so many entries, two bits are pushed
         exponent: Annotated[float, Field(ge=0)] = 0.5  # how fast the share of kernels falls with size
         least_rate: Annotated[float, Field(gt=0, le=1)] = 0.1  # smallest share of kernels
-        importance: kernels.Importance = "l1"  # norm by which kernels are chosen
+        importance: convolution_kernels.Importance = "l1"  # norm by which kernels are chosen
         kappa: Annotated[float, Field(gt=0)] = 1.0  # threshold of the two bits, in mean magnitudes
         warmup_steps: Annotated[int, Field(ge=0)] = 0  # number of first steps in which all is pushed dense
 
@@ -81,7 +81,7 @@ class Method(thinwire.Method):
         residual = self.memory[str(param.index)]["residual"]
         residual += param.grad
         if self.kind(param) == "kernels":
-            return kernels.take(residual, self.kernels_of(param), self.config.importance)
+            return convolution_kernels.take(residual, self.kernels_of(param), self.config.importance)
         threshold = self.config.kappa * residual.abs().mean()
         codes = two_bit.quantise(residual, threshold)
         residual -= threshold * codes
@@ -91,4 +91,4 @@ class Method(thinwire.Method):
         if "scales" in push:
             codes = two_bit.unpack(push["values"], param.tensor.numel())
             return push["scales"] * codes.view(param.tensor.shape)
-        return kernels.give(push, like=param.tensor)
+        return convolution_kernels.give(push, like=param.tensor)

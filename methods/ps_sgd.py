@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import thinwire
-from thinwire.optimizer_server import OptimizerServer
+from thinwire.optimizer_parameter_server import OptimizerServer
 
 
 class Method(thinwire.Method):

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 import thinwire
-from thinwire import vision
+from thinwire import import_torchvision
 from thinwire.model import initialise_he
 
 _TORCHVISION_WIDTH = 64
@@ -68,7 +68,7 @@ class Model(thinwire.Model):
                 f"resnet of depth {config.depth} is torchvision's and has width {_TORCHVISION_WIDTH} "
                 f"only, not {config.width}: leave the width out, or choose a depth of 8, 20, 32, 56 or 110"
             )
-        net = getattr(vision.models(), f"resnet{config.depth}")(num_classes=classes)
+        net = getattr(import_torchvision.models(), f"resnet{config.depth}")(num_classes=classes)
         if shape[0] != 3:
             net.conv1 = nn.Conv2d(shape[0], 64, 7, stride=2, padding=3, bias=False)
         self.stem = nn.Sequential(net.conv1, net.bn1, net.relu, net.maxpool)

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from thinwire.method import Method as Method
     from thinwire.method import Needs as Needs
     from thinwire.model import Model as Model
+    from thinwire.parameter_server import Server as Server
     from thinwire.parameters import Param as Param
     from thinwire.run import Run as Run
-    from thinwire.server import Server as Server
 
 __version__ = "0.1.0"
 
@@ -38,7 +38,7 @@ _HOME = {
     "Param": "parameters",
     "Pending": "call",
     "Run": "run",
-    "Server": "server",
+    "Server": "parameter_server",
     "UserError": "errors",
 }
 

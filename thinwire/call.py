@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from thinwire.group import Group
-from thinwire.server import Server
+from thinwire.parameter_server import Server
 from thinwire.traffic import payload as payloads
 from thinwire.traffic.payload import Payload
 

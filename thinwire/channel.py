@@ -25,7 +25,7 @@ from torch import Tensor
 from thinwire.call import Call, Pending, serving
 from thinwire.errors import MethodError
 from thinwire.group import Group
-from thinwire.server import Server
+from thinwire.parameter_server import Server
 from thinwire.traffic import payload as payloads
 from thinwire.traffic.ledger import Ledger
 from thinwire.traffic.payload import Payload

@@ -19,7 +19,7 @@ from typing import Any
 from thinwire.errors import UserError
 from thinwire.files import sha256
 from thinwire.label import require_label
-from thinwire.resources import shortage
+from thinwire.resource_shortage import shortage
 
 ROOT = Path(__file__).resolve().parents[1]
 # SHA-256 of the plug-ins that this process has loaded, by module name.

@@ -36,9 +36,9 @@ from pydantic import Field
 import thinwire
 from thinwire.codecs import half
 
+from .authors_code import sync_weights_as_published
 from .exchange import Exchange
 from .phases import after_epoch, of_first_epoch
-from .published import sync_weights_as_published
 
 
 class Method(thinwire.Method):

@@ -38,10 +38,10 @@ from safetensors.torch import load_file
 
 import thinwire
 
-from .dense_run import record_prefixes
 from .layers import flatten_all, shapes_of, split, unflatten_all, why_not
 from .predictor import Predictor
 from .predictor_training import train_predictor
+from .record_prefixes import record_prefixes
 
 PREDICTOR = "predictor.safetensors"
 EVERYTHING = 1000  # stages: more than any model has

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from benchmarks import quote, record
+from benchmarks import record, update_docs
 from tests.docs import pages
 from thinwire.plugins import ROOT
 
@@ -19,18 +19,18 @@ BENCHMARKS = sorted(
 @pytest.mark.parametrize("path", sorted(ROOT.glob("docs/**/*.md")), ids=pages.name)
 def test_quoted_blocks_are_the_newest_records(path):
     text = path.read_text()
-    assert len(quote.names(text)) == text.count("<!-- newest record")
-    assert quote.quoted(text) == text, "python benchmarks/quote.py writes it again"
+    assert len(update_docs.names(text)) == text.count("<!-- newest record")
+    assert update_docs.quoted(text) == text, "python benchmarks/update_docs.py writes it again"
 
 
 def test_every_benchmark_records_and_is_quoted():
     assert BENCHMARKS == ["codecs", "engine", "io", "launch", "overlap", "transport"]
-    assert sorted(quote.names((ROOT / "docs/performance.md").read_text())) == BENCHMARKS
+    assert sorted(update_docs.names((ROOT / "docs/performance.md").read_text())) == BENCHMARKS
 
 
 def test_no_other_page_shows_what_a_benchmark_printed():
     for path in pages.pages():
-        quoted = [quote.newest(name) for name in quote.names(path.read_text())]
+        quoted = [update_docs.newest(name) for name in update_docs.names(path.read_text())]
         for language, content in pages.blocks(path.read_text()):
             assert language or content in quoted or "target <=" not in content, pages.name(path)
 

@@ -39,7 +39,7 @@ from thinwire.transport import (
     store_server,
 )
 from thinwire.transport.connection_errors import ConnectionLost
-from thinwire.transport.store import NotThisRun, RunStore
+from thinwire.transport.store_client import NotThisRun, RunStore
 from thinwire.transport.store_server import StoreServer
 
 SECRET, WRONG = b"s" * 32, b"w" * 32

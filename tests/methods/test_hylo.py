@@ -8,7 +8,7 @@ import torch
 from tests import small
 from tests.reference import hylo as reference
 from thinwire import plugins
-from thinwire.codecs import kernels, two_bit
+from thinwire.codecs import convolution_kernels, two_bit
 from thinwire.errors import Problems
 from thinwire.options import resolve
 
@@ -77,8 +77,8 @@ def test_the_share_of_kernels_falls_with_the_root_of_the_size():
 @pytest.mark.parametrize("importance", ["l1", "l2"])
 def test_the_most_important_kernels_are_sent_and_the_others_stay(importance):
     here, before = random(40, 3, 3, 3), random(40, 3, 3, 3)
-    payload = kernels.take(here, 10, importance)
-    sent = kernels.give(payload, like=before)
+    payload = convolution_kernels.take(here, 10, importance)
+    sent = convolution_kernels.give(payload, like=before)
     assert torch.equal(sent + here, before)
     norms = before.flatten(1).norm(p=1 if importance == "l1" else 2, dim=1)
     gone = here.flatten(1).abs().sum(1) == 0
@@ -90,7 +90,7 @@ def test_the_most_important_kernels_are_sent_and_the_others_stay(importance):
     ("count", "of", "index_bytes"), [(1, 512, 4), (100, 512, 64), (2, 512, 8), (512, 512, 0)]
 )
 def test_places_are_written_the_shorter_way(count, of, index_bytes):
-    payload = kernels.take(random(of, 4), count, "l1")
+    payload = convolution_kernels.take(random(of, 4), count, "l1")
     written = payload.get("indices", torch.empty(0))
     assert written.numel() * written.element_size() == index_bytes
 
@@ -102,7 +102,7 @@ def test_every_kernel_is_sent_eventually():
     for _ in range(200):
         residual += gradient
         before = residual.clone()
-        kernels.take(residual, 2, "l1")
+        convolution_kernels.take(residual, 2, "l1")
         sent |= (before - residual).flatten(1).any(1)
     assert bool(sent.all())
 

@@ -17,7 +17,7 @@ from thinwire.channel import Channel, QuietChannel
 from thinwire.cluster import Cluster
 from thinwire.errors import MethodError
 from thinwire.messages_in_flight import Flight
-from thinwire.server import Server
+from thinwire.parameter_server import Server
 from thinwire.traffic.ledger import Ledger
 from thinwire.transport.inprocess import InProcess
 from thinwire.transport.transport import Transport

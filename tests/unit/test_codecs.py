@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from thinwire.codecs import half, indices, select, sparse
-from thinwire.codecs.maxima import Maxima
+from thinwire.codecs.entries_over_threshold import Maxima
 
 ENCODINGS = ["int32", "bitmap", "run_length"]
 

@@ -12,10 +12,10 @@ from thinwire import plugins
 from thinwire.config.cell import Module
 from thinwire.config.grid import cells
 from thinwire.errors import UserError
-from thinwire.pipeline import before_sending, inputs, outputs, patterns, slurm_resources
-from thinwire.pipeline.chosen import Chosen, chosen
+from thinwire.pipeline import inputs, outputs, patterns, slurm_preflight, slurm_resources
+from thinwire.pipeline.command_line_choices import Chosen, chosen
 from thinwire.pipeline.exit_on_error import exit_on_error
-from thinwire.pipeline.grid import Grid, read
+from thinwire.pipeline.job_grid import Grid, read
 
 DEMO = cells("demo")
 PAPER = cells("paper")
@@ -166,13 +166,13 @@ def test_what_a_cell_asks_of_slurm():
 def test_nothing_is_sent_without_slurm_and_an_account(monkeypatch, sbatch, defaults, words):
     monkeypatch.setattr(shutil, "which", lambda name: sbatch)
     with pytest.raises(UserError, match=words):
-        before_sending.require_slurm(defaults)
+        slurm_preflight.require_slurm(defaults)
 
 
 @pytest.mark.parametrize("defaults", [[], ["slurm_account=mine"], ["slurm_partition="]])
 def test_an_account_or_none_at_all_is_enough(monkeypatch, defaults):
     monkeypatch.setattr(shutil, "which", lambda name: "/bin/sbatch")
-    before_sending.require_slurm(defaults)
+    slurm_preflight.require_slurm(defaults)
 
 
 def test_jobs_that_an_earlier_snakemake_has_left_here_are_named(monkeypatch, tmp_path):
@@ -180,8 +180,8 @@ def test_jobs_that_an_earlier_snakemake_has_left_here_are_named(monkeypatch, tmp
     answer = subprocess.CompletedProcess([], 0, stdout=listing)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
     with pytest.raises(UserError, match="stop them with scancel 7, which loses nothing"):
-        before_sending.require_no_jobs(tmp_path)
-    before_sending.require_no_jobs(tmp_path / "elsewhere")
+        slurm_preflight.require_no_jobs(tmp_path)
+    slurm_preflight.require_no_jobs(tmp_path / "elsewhere")
 
 
 def test_a_suite_has_a_table_and_two_figures_in_two_forms_each():

@@ -7,7 +7,7 @@ import pytest
 from thinwire import digests, record
 from thinwire.config.grid import cells
 from thinwire.errors import UserError
-from thinwire.train import preparation, prepared
+from thinwire.train import preparation, preparation_record
 from thinwire.train.paths import prepared_folder, preparing_folder
 
 CELL = cells("claims/mp2_digits")[0]
@@ -23,12 +23,12 @@ def folder(tmp_path):
     (folder / "weights.bin").write_bytes(b"weights")
     (folder / "models/progress.json").write_text("{}")
     (folder / ".progress.json.123").touch()
-    made = prepared.Prepared(
+    made = preparation_record.Prepared(
         status="done", identity={"seed": "1"}, files={}, cost=SPENT, provenance={"ended": "now"}
     )
     files = {name: digests.of_file(folder / name) for name in ("weights.bin", "models/progress.json")}
     content = made.model_copy(update={"files": files}).model_dump(mode="json")
-    digests.write_json(folder / prepared.PREPARED, content)
+    digests.write_json(folder / preparation_record.PREPARED, content)
     return folder
 
 
@@ -54,7 +54,7 @@ CHANGES = {
 
 
 def test_what_was_prepared_is_read(folder):
-    assert prepared.read(folder, {"seed": "1"}).cost == SPENT
+    assert preparation_record.read(folder, {"seed": "1"}).cost == SPENT
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -62,13 +62,13 @@ def test_what_was_changed_since_is_refused(folder, change):
     name, make = CHANGES[change]
     make(folder / name)
     with pytest.raises(UserError, match=rf"{name} .*: delete {folder} and prepare it again$"):
-        prepared.read(folder, {"seed": "1"})
+        preparation_record.read(folder, {"seed": "1"})
 
 
 @pytest.mark.parametrize("identity", [{"seed": "2"}, {}, {"seed": "1", "model": "3"}])
 def test_what_was_prepared_for_something_else_is_refused(folder, identity):
     with pytest.raises(UserError, match=r"was prepared for another (seed|model): delete it"):
-        prepared.read(folder, identity)
+        preparation_record.read(folder, identity)
 
 
 def progress(folder):
@@ -116,10 +116,10 @@ def test_what_a_buried_preparation_left_is_listed(tmp_path):
     """Otherwise the runs that need it would report an added file, and not why the preparation failed."""
     folder = preparing_folder(tmp_path, CELL)
     folder.mkdir(parents=True)
-    identity = prepared.identity_of(CELL, tmp_path)
+    identity = preparation_record.identity_of(CELL, tmp_path)
     content = {"identity": identity, "cost": SPENT.model_dump(mode="json")}
     digests.write_json(folder / "progress.json", content)
     (folder / "half.bin").write_bytes(b"half")
     preparation.publish_failure(CELL, tmp_path, "the process was killed")
-    made = prepared.read(prepared_folder(tmp_path, CELL), identity)
+    made = preparation_record.read(prepared_folder(tmp_path, CELL), identity)
     assert (made.status, made.cost, sorted(made.files)) == ("failed", SPENT, ["half.bin"])

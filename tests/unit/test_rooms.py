@@ -10,9 +10,9 @@ from thinwire.plugins import ROOT
 # From the ground up.
 ROOMS = (
     ("errors", "rules", "seeds", "cluster", "label", "stop_signals"),
-    ("files", "digests", "options", "resources", "vision"),
+    ("files", "digests", "options", "resource_shortage", "import_torchvision"),
     ("traffic",),
-    ("server", "group", "call"),
+    ("parameter_server", "group", "call"),
     ("transport",),
     ("channel", "messages_in_flight"),
     ("parameters", "buckets", "run", "model"),
@@ -20,7 +20,7 @@ ROOMS = (
     ("data", "dataset"),
     ("optim",),
     ("task",),
-    ("method", "optimizer_server"),
+    ("method", "optimizer_parameter_server"),
     ("clock", "checkpoint"),
     ("plugins",),
     ("provenance", "record"),

@@ -1,4 +1,4 @@
-"""`thinwire check [FILE]`."""
+"""`thinwire check [FILE]`: runs the contract suite, tests/contract/, on methods."""
 
 import subprocess
 import sys

@@ -19,7 +19,7 @@ from typing import Never
 
 from thinwire.cli.output import ignore_lost_output
 from thinwire.errors import UserError
-from thinwire.resources import shortage
+from thinwire.resource_shortage import shortage
 
 
 class _Parser(argparse.ArgumentParser):

@@ -17,7 +17,7 @@ from thinwire.config.cell import Cell
 from thinwire.config.grid import cell, require_as_planned, require_valid
 from thinwire.config.suite import load
 from thinwire.files import locked
-from thinwire.launch import fork, placement, rank, secret
+from thinwire.launch import fork, launcher_environment, rank, secret
 from thinwire.launch.retry import until_it_ends
 from thinwire.tracking.live import Live
 from thinwire.train.paths import lock_file
@@ -36,11 +36,13 @@ def main(arguments: Namespace) -> int:
     # A method may change the working directory.
     results = arguments.results.absolute()
     if wanted.transport == "processes":
-        started = placement.from_environment(partial(secret.of_run, results, wanted))
+        started = launcher_environment.from_environment(partial(secret.of_run, results, wanted))
         if started is not None:
             return _as_rank(wanted, results, started, arguments.hold)
         if arguments.workers is not None:
-            placement.require_match(Cluster(wanted.workers, wanted.nodes), arguments.workers, "--workers")
+            launcher_environment.require_match(
+                Cluster(wanted.workers, wanted.nodes), arguments.workers, "--workers"
+            )
     with locked(lock_file(results, wanted), f"{wanted.suite}/{wanted.path}"):
         start = fork.starter(wanted, results, arguments.hold, train)
         return until_it_ends(wanted, results, start, arguments.hold, print_line)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from thinwire.codecs.maxima import Maxima
+from thinwire.codecs.entries_over_threshold import Maxima
 
 # A sample contains at least this share of the entries, and never fewer entries than the last number. It is
 # also so large that it is expected to contain this many of the `k` largest entries.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from thinwire import seeds
-from thinwire.data import readers
+from thinwire.data import reading_order
 from thinwire.data.arrays import Data
 from thinwire.data.mixup import mixup
 from thinwire.errors import UserError
@@ -97,10 +97,16 @@ class Batches:
         """The order of an epoch in which each worker reads a range of its own."""
         share, own = self._batch // self._workers, []
         records = len(self._images)
-        chunk = readers.chunk_size(records, self._workers)
+        chunk = reading_order.chunk_size(records, self._workers)
         for worker in range(self._workers):
-            loads = readers.contiguous(
-                records, self._workers, worker, epoch, self._order_stream.seed, chunk, readers.CHUNKS_AT_ONCE
+            loads = reading_order.contiguous(
+                records,
+                self._workers,
+                worker,
+                epoch,
+                self._order_stream.seed,
+                chunk,
+                reading_order.CHUNKS_AT_ONCE,
             )
             order = torch.from_numpy(np.concatenate([load.order for load in loads]))
             own.append(order[: self.steps_per_epoch * share].view(self.steps_per_epoch, share))

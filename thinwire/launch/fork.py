@@ -25,7 +25,7 @@ from thinwire.launch.exit_report import RUNNING, ExitReport
 from thinwire.launch.flight_recorder import FlightRecorder
 from thinwire.launch.heartbeat import ALARM, GRACE_SECONDS
 from thinwire.launch.retry import AttemptEnd, Start
-from thinwire.resources import trouble
+from thinwire.resource_shortage import trouble
 from thinwire.stop_signals import default_stops, heeding_stops, stops_held_back
 from thinwire.train.cell_task import device_of
 from thinwire.train.run_cell import Attempt, Interrupted

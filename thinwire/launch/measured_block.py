@@ -17,7 +17,7 @@ from thinwire import record
 from thinwire.config.cell import Cell
 from thinwire.files import locked
 from thinwire.launch import exit_report, flight_recorder, fork
-from thinwire.launch.placement import srun
+from thinwire.launch.launcher_environment import srun
 from thinwire.launch.retry import AttemptEnd, Start, until_it_ends
 from thinwire.stop_signals import STOPS, heeding_stops
 from thinwire.train.paths import lock_file, partial_folder, record_folder

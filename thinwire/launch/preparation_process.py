@@ -6,9 +6,9 @@ from thinwire.config.cell import Cell
 from thinwire.launch import fork
 from thinwire.launch.exit_report import diagnose
 from thinwire.launch.retry import require_no_trouble, stamp
-from thinwire.train import preparation, prepared
+from thinwire.train import preparation, preparation_record
 from thinwire.train.paths import prepared_folder
-from thinwire.train.prepared import PREPARED, Prepared
+from thinwire.train.preparation_record import PREPARED, Prepared
 from thinwire.train.run_cell import Interrupted
 
 
@@ -28,7 +28,7 @@ def run(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepared:
     require_no_trouble(reports)
     diagnosis = diagnose(reports)
     if diagnosis is None:
-        return prepared.read(made.parent, prepared.identity_of(cell, results))
+        return preparation_record.read(made.parent, preparation_record.identity_of(cell, results))
     if asked_to_stop:
         raise Interrupted(asked_to_stop)
     return preparation.publish_failure(cell, results, diagnosis.reason)

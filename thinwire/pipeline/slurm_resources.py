@@ -1,4 +1,4 @@
-"""What a job asks of Slurm."""
+"""What a job asks of Slurm: its ranks and GPUs, by its cell. Time and memory: slurm/config.yaml."""
 
 from thinwire.config.cell import Cell
 

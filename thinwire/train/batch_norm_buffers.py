@@ -2,6 +2,8 @@
 
 from torch import Tensor, nn
 
+from thinwire.channel import QuietChannel
+
 
 def names(model: nn.Module) -> list[str]:
     """The names of the floating-point buffers, in the order of the model."""
@@ -11,3 +13,8 @@ def names(model: nn.Module) -> list[str]:
 def tensors(model: nn.Module) -> list[Tensor]:
     """The floating-point buffers, in the order of the model."""
     return [buffer for buffer in model.buffers() if buffer.is_floating_point()]
+
+
+def mean_over_workers(model: nn.Module, quiet: QuietChannel) -> list[Tensor]:
+    """The mean of everybody's floating-point buffers, as new tensors; no ledger counts it."""
+    return quiet.mean(tensors(model)).wait()

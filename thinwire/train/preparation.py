@@ -22,7 +22,14 @@ from thinwire.train.cell_task import device_of, task_of
 from thinwire.train.deterministic import deterministic
 from thinwire.train.paths import prepared_folder, preparing_folder
 from thinwire.train.preparation_job import PreparationJob
-from thinwire.train.prepared import PROGRESS, Prepared, digests_of, finished, identity_of, publish_prepared
+from thinwire.train.preparation_record import (
+    PROGRESS,
+    Prepared,
+    digests_of,
+    finished,
+    identity_of,
+    publish_prepared,
+)
 
 
 class _Progress(record.Schema):

@@ -12,7 +12,7 @@ from thinwire.errors import MethodError
 from thinwire.method import Job, Method, Training
 from thinwire.task import Task
 from thinwire.train.cell_task import HELD_OUT
-from thinwire.train.prepared import SCRATCH
+from thinwire.train.preparation_record import SCRATCH
 from thinwire.train.trainer import Trainer
 
 

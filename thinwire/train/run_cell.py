@@ -25,14 +25,14 @@ from thinwire.options import as_dict, resolve
 from thinwire.provenance import now, provenance
 from thinwire.record import Record, Status
 from thinwire.stop_signals import heeding_stops
-from thinwire.train.all_or_none import all_or_none
 from thinwire.train.cell_task import device_of, task_of
 from thinwire.train.deterministic import deterministic
 from thinwire.train.divergence import Diverged
 from thinwire.train.paths import partial_folder, prepared_folder, record_folder
-from thinwire.train.prepared import PREPARED, identity_of
-from thinwire.train.prepared import read as read_prepared
+from thinwire.train.preparation_record import PREPARED, identity_of
+from thinwire.train.preparation_record import read as read_prepared
 from thinwire.train.run_checkpoints import RunCheckpoints
+from thinwire.train.shared_errors import all_or_none
 from thinwire.train.time_validity import about_this_process, no_time_because
 from thinwire.train.trainer import Trainer
 from thinwire.transport.connection_errors import ConnectionLost

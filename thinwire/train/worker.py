@@ -140,7 +140,7 @@ class Worker:
         """
         self._set_refusals(metered=_IN_EVALUATED, quiet="")
         weights = self.method.evaluated(self.quiet)
-        return weights, self.quiet.mean(batch_norm_buffers.tensors(self.model)).wait()
+        return weights, batch_norm_buffers.mean_over_workers(self.model, self.quiet)
 
     def _set_refusals(self, metered: str, quiet: str) -> None:
         """Set why the metered channels and the quiet one refuse calls; where it is empty they take them."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from thinwire.resources import shortage
+from thinwire.resource_shortage import shortage
 
 
 class ConnectionLost(Exception):

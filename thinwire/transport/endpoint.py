@@ -16,10 +16,10 @@ from thinwire.traffic.payload import Payload, copy
 from thinwire.transport import flatten, inprocess, metering
 from thinwire.transport.agreement import CallLog, Summary
 from thinwire.transport.connection_errors import translated_errors
-from thinwire.transport.distributed import Distributed
-from thinwire.transport.in_shared_memory import InSharedMemory
 from thinwire.transport.point_to_point import FIRST_TAG_OF_MESSAGES, PointToPoint
 from thinwire.transport.shared_memory import SharedMemory
+from thinwire.transport.verbs_in_shared_memory import InSharedMemory
+from thinwire.transport.verbs_over_torch_distributed import Distributed
 
 Finish = Callable[[], Any]
 # The largest number of threads of a channel that wait for messages at the same time.

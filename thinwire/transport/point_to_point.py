@@ -15,7 +15,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from thinwire.traffic.payload import Payload
-from thinwire.transport import message
+from thinwire.transport import payload_format
 from thinwire.transport.connection_errors import translated_errors
 
 # Tags of torch.distributed have 31 bits. A message needs two tags: one for its header and one for its body.
@@ -46,7 +46,7 @@ class PointToPoint:
 
     def send(self, payload: Payload, to: Sequence[int], tag: int, ragged: bool = False) -> None:
         """Send a payload to members of the channel without waiting for them."""
-        header, body = message.pack(payload, ragged)
+        header, body = payload_format.pack(payload, ragged)
         for part_number, part in enumerate((header, body.cpu())):
             for member in to if len(part) else ():
                 with translated_errors():
@@ -55,7 +55,7 @@ class PointToPoint:
 
     def receive(self, sources: Sequence[int], tag: int) -> list[Received]:
         """Wait for a payload from each of the members."""
-        headers = [torch.empty(message.HEADER, dtype=torch.int64) for _ in sources]
+        headers = [torch.empty(payload_format.HEADER, dtype=torch.int64) for _ in sources]
         bodies = []
         with translated_errors():
             receiving = [
@@ -64,13 +64,13 @@ class PointToPoint:
             ]
             for work, header, source in zip(list(receiving), headers, sources):
                 work.wait()
-                bodies.append(torch.empty(message.body_bytes(header), dtype=torch.uint8))
+                bodies.append(torch.empty(payload_format.body_bytes(header), dtype=torch.uint8))
                 if len(bodies[-1]):
                     receiving.append(self._group.recv([bodies[-1]], source, self._tag(tag, 1)))
             for work in receiving[len(headers) :]:
                 work.wait()
         return [
-            Received(message.unpack(header, body.to(self._device)), message.is_ragged(header))
+            Received(payload_format.unpack(header, body.to(self._device)), payload_format.is_ragged(header))
             for header, body in zip(headers, bodies)
         ]
 

@@ -52,7 +52,7 @@ class Processes:
         Args:
             cluster: tells which workers share a node.
             device: of this worker's tensors.
-            backend: of torch.distributed, see `rendezvous.backend_of`.
+            backend: of torch.distributed, see `transport.backend`.
             doing: called with a description of what the worker is doing, whenever that changes.
             called: called for every call, with its channel, its number there and its description.
 

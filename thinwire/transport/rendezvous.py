@@ -10,30 +10,15 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import PrefixStore
 
 from thinwire.errors import UserError
-from thinwire.resources import shortage
+from thinwire.resource_shortage import shortage
 from thinwire.transport import closed_listeners, handshake, listening, network_interface, peer_proof
 from thinwire.transport.connection_errors import translated_errors
-from thinwire.transport.store import NotThisRun, RunStore
+from thinwire.transport.store_client import NotThisRun, RunStore
 from thinwire.transport.store_server import StoreServer
-
-
-def backend_of(device: torch.device, wanted: str | None) -> str:
-    """Return torch.distributed's backend for the tensors of a device; those on the CPU always use gloo.
-
-    Raises:
-        UserError: this build of torch has no NCCL.
-    """
-    if device.type == "cpu" or wanted == "gloo":
-        return "gloo"
-    if not dist.is_nccl_available():
-        raise UserError("this build of torch has no NCCL: install a CUDA build, or set backend: gloo")
-    return "cpu:gloo,cuda:nccl"
-
 
 # If rank 0 refuses to begin, how long it waits until the others have received the reason.
 _REFUSAL_SECONDS = 10.0
@@ -150,7 +135,7 @@ def open_group(members: list[int] | None, backend: str) -> Any:
 
     Args:
         members: ranks; None: all ranks.
-        backend: of torch.distributed, see `backend_of`.
+        backend: of torch.distributed, see `transport.backend`.
 
     Raises:
         ConnectionLost: a member did not come.

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from thinwire.errors import MethodError, ResourceError
 from thinwire.traffic.payload import Payload
-from thinwire.transport import flatten, message
+from thinwire.transport import flatten, payload_format
 from thinwire.transport.agreement import agreed
 from thinwire.transport.connection_errors import ConnectionLost
 
@@ -25,7 +25,7 @@ _STEP = 2**20
 # A mean is computed in chunks of this many numbers, which pass from worker to worker. A chunk fits into the
 # cache and keeps all workers busy. It is so large that signalling the next worker costs little.
 _CHUNK = 2**19
-_HEADER_BYTES = 8 * message.HEADER
+_HEADER_BYTES = 8 * payload_format.HEADER
 _DIGEST_BYTES = 4
 
 
@@ -163,17 +163,17 @@ class SharedMemory:
         return self._segments[self._rank]
 
     def _write(self, payload: Payload, ragged: bool) -> None:
-        header, body = message.pack(payload, ragged)
+        header, body = payload_format.pack(payload, ragged)
         self._own.reserve(_HEADER_BYTES + len(body))
-        self._own.view(torch.int64, message.HEADER).copy_(header)
+        self._own.view(torch.int64, payload_format.HEADER).copy_(header)
         self._own.view(torch.uint8, _HEADER_BYTES + len(body))[_HEADER_BYTES:].copy_(body)
 
     def _read(self, member: int, copy: bool = True) -> Payload:
         segment = self._segments[member]
-        header = segment.view(torch.int64, message.HEADER).clone()
-        end = _HEADER_BYTES + message.body_bytes(header)
+        header = segment.view(torch.int64, payload_format.HEADER).clone()
+        end = _HEADER_BYTES + payload_format.body_bytes(header)
         body = segment.view(torch.uint8, end)[_HEADER_BYTES:]
-        return message.unpack(header, body.clone() if copy else body)
+        return payload_format.unpack(header, body.clone() if copy else body)
 
     def _barrier(self) -> None:
         """Wait until all members have reached this point."""

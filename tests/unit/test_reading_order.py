@@ -5,14 +5,16 @@ import pytest
 import torch
 
 from tests import small
-from thinwire.data import readers
+from thinwire.data import reading_order
 from thinwire.data.batches import Batches
 
 RECORDS = 1003
 WAYS = {
-    "contiguous": lambda n, i, epoch: readers.contiguous(RECORDS, n, i, epoch, 5, chunk=50, chunks_at_once=3),
-    "strided": lambda n, i, epoch: readers.strided(RECORDS, n, i, batch=5),
-    "at random": lambda n, i, epoch: readers.at_random(RECORDS, n, i, epoch, 5, batch=5),
+    "contiguous": lambda n, i, epoch: reading_order.contiguous(
+        RECORDS, n, i, epoch, 5, chunk=50, chunks_at_once=3
+    ),
+    "strided": lambda n, i, epoch: reading_order.strided(RECORDS, n, i, batch=5),
+    "at random": lambda n, i, epoch: reading_order.at_random(RECORDS, n, i, epoch, 5, batch=5),
 }
 
 
@@ -30,7 +32,7 @@ def test_every_record_is_read_exactly_once_an_epoch(way, count, epoch, file):
     path, content = file
     seen = []
     for reader in range(count):
-        records = readers.RecordFile(path)
+        records = reading_order.RecordFile(path)
         for load in WAYS[way](count, reader, epoch):
             assert np.array_equal(records.read(load), content[load.order])
             seen += load.order.tolist()
@@ -41,7 +43,7 @@ def test_every_record_is_read_exactly_once_an_epoch(way, count, epoch, file):
 def cost(way, count, path, epoch=0):
     total = [0, 0]
     for reader in range(count):
-        records = readers.RecordFile(path)
+        records = reading_order.RecordFile(path)
         for load in WAYS[way](count, reader, epoch):
             records.read(load)
         total[0] += records.bytes_read
@@ -66,8 +68,8 @@ def test_bytes_and_seeks_are_those_of_each_way(file):
 
 def test_a_chunk_may_begin_where_the_last_one_ended(file):
     path, _ = file
-    records = readers.RecordFile(path)
-    records.read(readers.Load([(0, 10), (10, 20), (5, 6)], np.array([12, 3, 5])))
+    records = reading_order.RecordFile(path)
+    records.read(reading_order.Load([(0, 10), (10, 20), (5, 6)], np.array([12, 3, 5])))
     assert records.seeks == 2
     records.close()
 

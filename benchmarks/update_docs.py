@@ -1,6 +1,6 @@
 """Put the newest records into the documentation.
 
-    python benchmarks/quote.py
+    python benchmarks/update_docs.py
 
 A block after the line `<!-- newest record of NAME -->` becomes the newest record of `benchmarks/NAME.py`. A
 test checks that every block equals its record.

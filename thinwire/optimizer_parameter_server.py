@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from thinwire.parameter_server import Server
 from thinwire.run import Run
-from thinwire.server import Server
 from thinwire.traffic.payload import Payload
 
 

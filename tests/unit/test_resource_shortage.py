@@ -12,7 +12,7 @@ import torch
 from thinwire import plugins
 from thinwire.errors import CannotWrite, UserError
 from thinwire.plugins import ROOT
-from thinwire.resources import shortage, trouble
+from thinwire.resource_shortage import shortage, trouble
 
 
 def raised_in(folder, code, **names):
@@ -102,7 +102,7 @@ def test_torch_without_memory_is_a_shortage():
         resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32))
 
     code = (
-        "import torch\nfrom thinwire.resources import shortage\n"
+        "import torch\nfrom thinwire.resource_shortage import shortage\n"
         "try:\n    torch.empty(2**32)\nexcept RuntimeError as error:\n    print(shortage(error))"
     )
     command = [sys.executable, "-c", code]

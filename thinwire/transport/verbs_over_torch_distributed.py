@@ -15,7 +15,7 @@ from torch import Tensor
 from thinwire.call import Call, nbytes
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, copy
-from thinwire.transport import flatten, message, metering
+from thinwire.transport import flatten, metering, payload_format
 from thinwire.transport.agreement import agreed
 from thinwire.transport.connection_errors import translated_errors
 from thinwire.transport.point_to_point import FIRST_TAG_OF_CALLS, PointToPoint
@@ -100,7 +100,7 @@ class Distributed:
         return (self._gather_ragged if call.ragged else self._gather_equal)(group, call, number)
 
     def _gather_equal(self, group: Group, call: Call, number: int) -> Finish:
-        header, body = message.pack(call.payload, ragged=False)
+        header, body = payload_format.pack(call.payload, ragged=False)
         bodies = [torch.empty_like(body) for _ in range(group.size)]
         with translated_errors():
             work = (
@@ -113,7 +113,7 @@ class Distributed:
             if work is not None:
                 with translated_errors():
                     work.wait()
-            return [message.unpack(header, body) for body in bodies]
+            return [payload_format.unpack(header, body) for body in bodies]
 
         return finish
 

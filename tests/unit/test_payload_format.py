@@ -7,7 +7,7 @@ import torch
 
 from thinwire.traffic.ledger import KINDS
 from thinwire.traffic.payload import DTYPES
-from thinwire.transport import flatten, message
+from thinwire.transport import flatten, payload_format
 
 
 def random_tensor(chance: random.Random) -> torch.Tensor:
@@ -33,13 +33,13 @@ def test_a_payload_comes_back_as_it_was(seed):
     chance = random.Random(seed)
     kinds = chance.sample(KINDS, chance.randrange(len(KINDS) + 1))
     payload = {kind: random_row(chance) for kind in kinds}
-    header, body = message.pack(payload, ragged=seed % 2 == 0)
-    assert (header.shape, header.dtype) == ((message.HEADER,), torch.int64)
+    header, body = payload_format.pack(payload, ragged=seed % 2 == 0)
+    assert (header.shape, header.dtype) == ((payload_format.HEADER,), torch.int64)
     assert (body.dim(), body.dtype) == (1, torch.uint8)
-    assert message.body_bytes(header) == len(body)
-    assert message.is_ragged(header) == (seed % 2 == 0)
+    assert payload_format.body_bytes(header) == len(body)
+    assert payload_format.is_ragged(header) == (seed % 2 == 0)
     # The body alone with its length, as the receiver has it.
-    back = message.unpack(header, body.clone())
+    back = payload_format.unpack(header, body.clone())
     assert list(back) == list(payload)
     for kind, tensor in payload.items():
         assert (back[kind].dtype, back[kind].shape) == (tensor.dtype, tensor.shape)
@@ -48,28 +48,28 @@ def test_a_payload_comes_back_as_it_was(seed):
 
 def test_tensors_lie_where_they_can_be_used():
     payload = {"control": torch.ones(3, dtype=torch.bool), "values": torch.ones(2, dtype=torch.float64)}
-    header, body = message.pack(payload, ragged=False)
-    back = message.unpack(header, body)
+    header, body = payload_format.pack(payload, ragged=False)
+    back = payload_format.unpack(header, body)
     assert back["values"].data_ptr() == body.data_ptr() + 8
     assert len(body) == 24
 
 
 def test_what_is_packed_is_a_copy():
     tensor = torch.ones(3)
-    header, body = message.pack({"values": tensor}, ragged=False)
+    header, body = payload_format.pack({"values": tensor}, ragged=False)
     tensor.zero_()
-    assert message.unpack(header, body)["values"].tolist() == [1, 1, 1]
+    assert payload_format.unpack(header, body)["values"].tolist() == [1, 1, 1]
 
 
 def test_a_header_has_room_for_every_kind():
     payload = {kind: torch.ones(number) for number, kind in enumerate(KINDS)}
-    header, body = message.pack(payload, ragged=True)
-    assert [len(tensor) for tensor in message.unpack(header, body).values()] == list(range(len(KINDS)))
+    header, body = payload_format.pack(payload, ragged=True)
+    assert [len(tensor) for tensor in payload_format.unpack(header, body).values()] == list(range(len(KINDS)))
 
 
 def test_the_bytes_between_tensors_are_always_zero():
     payload = {"control": torch.ones(3, dtype=torch.bool), "values": torch.ones(1)}
-    _, body = message.pack(payload, ragged=False)
+    _, body = payload_format.pack(payload, ragged=False)
     assert body.tolist()[3:8] == [0] * 5
     assert body.tolist()[12:] == [0] * 4
 
