@@ -11,29 +11,20 @@ import signal
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
-
-import torch
+from typing import cast
 
 from thinwire import plugins, record
-from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
-from thinwire.config.grid import prepares, sources
 from thinwire.errors import MethodError, UserError
-from thinwire.files import sha256, writing
-from thinwire.options import as_dict, resolve
-from thinwire.provenance import now, provenance
+from thinwire.files import writing
+from thinwire.provenance import now
 from thinwire.record import Record, Status
 from thinwire.stop_signals import heeding_stops
-from thinwire.train.cell_task import device_of, task_of
-from thinwire.train.deterministic import deterministic
 from thinwire.train.divergence import Diverged
-from thinwire.train.paths import partial_folder, prepared_folder, record_folder
-from thinwire.train.preparation_record import PREPARED, identity_of
-from thinwire.train.preparation_record import read as read_prepared
+from thinwire.train.paths import partial_folder, record_folder
 from thinwire.train.run_checkpoints import RunCheckpoints
+from thinwire.train.run_setup import RunSetup
 from thinwire.train.shared_errors import all_or_none
-from thinwire.train.time_validity import about_this_process, no_time_because
 from thinwire.train.trainer import Trainer
 from thinwire.transport.connection_errors import ConnectionLost
 from thinwire.transport.inprocess import InProcess
@@ -79,20 +70,12 @@ class Attempt:
         self.outcome: Outcome | None = None  # how the run ends, once that is known
         self.notes: list[str] = []  # the first lines of the log
         self.partial, self.target = partial_folder(results, cell), record_folder(results, cell)
-        self.trainer: Trainer | None = None
         self._checkpoint_folder = self.partial / record.CHECKPOINTS
         if len(self.transport.ranks) < cell.workers:
             self._checkpoint_folder /= f"rank{self.rank}"
         self._checkpoint_every = checkpoint_every_seconds
         self._checkpoints: RunCheckpoints | None = None  # until the run begins or goes on
-        self._no_time_because: str | None = None
-        self._record_fields: dict[str, Any] = {"method_options": {}, "model_options": {}}
-        self._sources = sources(cell)
-        self._provenance: dict[str, Any] = {
-            "started": now(),
-            "seed": cell.seed,
-            "sources_sha256": self._sources,
-        }
+        self._setup = RunSetup(cell, results, self.transport)
         self._shows_progress = True
 
     @property
@@ -155,17 +138,13 @@ class Attempt:
 
     def _train(self, report: Report) -> Outcome:
         with all_or_none(self.transport):
-            trainer, prepared = self._load()
-        self._note_ranks(trainer.task.device)
+            trainer, prepared = self._setup.load()
+        self._setup.note_ranks()
         if reason := trainer.skip():
             return "skipped", reason
         trainer.setup(prepared)
-        identity = {"fingerprint": self.cell.fingerprint, "data": trainer.task.data.digest, **self._sources}
-        identity["rank"] = str(self.rank)
-        if prepared is not None:
-            identity["prepared"] = self._provenance["prepared_sha256"]
         self._checkpoints = checkpoints = RunCheckpoints(
-            self._checkpoint_folder, self._checkpoint_every, identity, self.log
+            self._checkpoint_folder, self._checkpoint_every, self._setup.identity(), self.log
         )
         if checkpoints.resume(trainer) and self.leads:
             self.log(f"goes on after step {trainer.step}")
@@ -199,68 +178,25 @@ class Attempt:
                 self._shows_progress = False
                 self.log(f"progress is no longer shown ({type(error).__name__}: {error})")
 
-    def _load(self) -> tuple[Trainer, Path | None]:
-        """Load everything that may be missing or broken, before the workers first communicate."""
-        cell = self.cell
-        device = device_of(cell, self.rank % (cell.workers // cell.nodes))
-        deterministic(device)
-        self._provenance |= provenance(device)
-        method = plugins.get("method", cell.method.use).load()
-        config = resolve(method, cell.method.options)
-        self._record_fields["method_options"] = as_dict(config)
-        model = plugins.get("model", cell.model.use).load()
-        self._record_fields["model_options"] = as_dict(resolve(model, cell.model.options))
-        task = task_of(cell, self.results, device)
-        self._provenance["data_sha256"] = task.data.checksums
-        self.trainer = trainer = Trainer(task, method, config, self.transport)
-        params = trainer.workers[0].run.params
-        self._record_fields["parameters"] = sum(param.tensor.numel() for param in params)
-        self._record_fields["total_steps"] = trainer.total_steps
-        self._record_fields["steps_per_epoch"] = trainer.steps_per_epoch
-        prepared = self._prepared() if trainer.skip() is None else None
-        if prepared is not None:
-            self._provenance["prepared_sha256"] = sha256(prepared / PREPARED)
-        return trainer, prepared
-
-    def _prepared(self) -> Path | None:
-        """The folder that the method's preparation has filled; None if it prepares nothing."""
-        if not prepares(self.cell):
-            return None
-        folder = prepared_folder(self.results, self.cell)
-        made = read_prepared(folder, identity_of(self.cell, self.results))
-        if made.status == "failed":
-            raise MethodError(f"its preparation failed: {made.reason}")
-        self._record_fields["preparation"] = made.cost
-        return folder
-
-    def _note_ranks(self, device: torch.device) -> None:
-        """Record where each worker runs, and whether the times of the run are valid."""
-        if self.transport.kind == "inprocess":
-            return
-        self._provenance["ranks"] = self.transport.share([about_this_process(device)])
-        cluster = Cluster(self.cell.workers, self.cell.nodes)
-        self._no_time_because = no_time_because(self._provenance["ranks"], cluster)
-
     def _publish(self, status: Status, reason: str | None) -> Record:
-        changed = [kind for kind, digest in sources(self.cell).items() if digest != self._sources[kind]]
-        if changed:
+        if changed := self._setup.changed_sources():
             raise UserError(
                 f"the file of the {' and of the '.join(changed)} was changed while {self.cell.path} was "
                 "trained, so its result is not published: start it again"
             )
-        trainer = self.trainer
+        setup, trainer = self._setup, self._setup.trainer
         curve = trainer.curve if trainer else []
         made = Record(
             kind=self.transport.kind,
-            no_time_because=self._no_time_because,
+            no_time_because=setup.no_time_because,
             status=status,
             reason=reason,
             cell=self.cell.identity(),
             fingerprint=self.cell.fingerprint,
             result=record.result(curve),
             interruptions=self._checkpoints.interruptions if self._checkpoints else 0,
-            provenance={**self._provenance, "ended": now()},
-            **self._record_fields,
+            provenance={**setup.provenance, "ended": now()},
+            **setup.record_fields,
         )
         if self.leads:
             record.write_aside(self.partial, made, curve, trainer.traffic if trainer else [])

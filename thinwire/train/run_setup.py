@@ -1,0 +1,100 @@
+"""What a run needs before its workers first communicate, and what its record says about that."""
+
+from pathlib import Path
+from typing import Any
+
+from thinwire import plugins
+from thinwire.cluster import Cluster
+from thinwire.config.cell import Cell
+from thinwire.config.grid import prepares, sources
+from thinwire.errors import MethodError
+from thinwire.files import sha256
+from thinwire.options import as_dict, resolve
+from thinwire.provenance import now, provenance
+from thinwire.train.cell_task import device_of, task_of
+from thinwire.train.deterministic import deterministic
+from thinwire.train.paths import prepared_folder
+from thinwire.train.preparation_record import PREPARED, identity_of
+from thinwire.train.preparation_record import read as read_prepared
+from thinwire.train.time_validity import about_this_process, no_time_because
+from thinwire.train.trainer import Trainer
+from thinwire.transport.transport import Transport
+
+
+class RunSetup:
+    """Of one attempt at a cell."""
+
+    def __init__(self, cell: Cell, results: Path, transport: Transport) -> None:
+        self._cell, self._results, self._transport = cell, results, transport
+        self._sources = sources(cell)
+        self.trainer: Trainer | None = None  # until it is loaded
+        # For the record. The fields are named as in `thinwire.record.Record`.
+        self.record_fields: dict[str, Any] = {"method_options": {}, "model_options": {}}
+        self.no_time_because: str | None = None
+        self.provenance: dict[str, Any] = {
+            "started": now(),
+            "seed": cell.seed,
+            "sources_sha256": self._sources,
+        }
+
+    def load(self) -> tuple[Trainer, Path | None]:
+        """Load everything that may be missing or broken.
+
+        Returns:
+            The trainer, and the folder that the method's preparation has filled; None if it prepares nothing.
+
+        Raises:
+            UserError: something is missing or broken.
+        """
+        cell = self._cell
+        device = device_of(cell, self._transport.ranks[0] % (cell.workers // cell.nodes))
+        deterministic(device)
+        self.provenance |= provenance(device)
+        method = plugins.get("method", cell.method.use).load()
+        config = resolve(method, cell.method.options)
+        self.record_fields["method_options"] = as_dict(config)
+        model = plugins.get("model", cell.model.use).load()
+        self.record_fields["model_options"] = as_dict(resolve(model, cell.model.options))
+        task = task_of(cell, self._results, device)
+        self.provenance["data_sha256"] = task.data.checksums
+        self.trainer = trainer = Trainer(task, method, config, self._transport)
+        params = trainer.workers[0].run.params
+        self.record_fields["parameters"] = sum(param.tensor.numel() for param in params)
+        self.record_fields["total_steps"] = trainer.total_steps
+        self.record_fields["steps_per_epoch"] = trainer.steps_per_epoch
+        prepared = self._prepared() if trainer.skip() is None else None
+        if prepared is not None:
+            self.provenance["prepared_sha256"] = sha256(prepared / PREPARED)
+        return trainer, prepared
+
+    def note_ranks(self) -> None:
+        """Record where each worker runs, and whether the times of the run are valid; after `load`."""
+        if self._transport.kind == "inprocess":
+            return
+        assert self.trainer is not None
+        self.provenance["ranks"] = self._transport.share([about_this_process(self.trainer.task.device)])
+        cluster = Cluster(self._cell.workers, self._cell.nodes)
+        self.no_time_because = no_time_because(self.provenance["ranks"], cluster)
+
+    def identity(self) -> dict[str, str]:
+        """What the checkpoints of this process depend on: options, data and code; after `load`."""
+        assert self.trainer is not None
+        identity = {"fingerprint": self._cell.fingerprint, "data": self.trainer.task.data.digest}
+        identity |= {**self._sources, "rank": str(self._transport.ranks[0])}
+        if "prepared_sha256" in self.provenance:
+            identity["prepared"] = self.provenance["prepared_sha256"]
+        return identity
+
+    def changed_sources(self) -> list[str]:
+        """The kinds of plug-ins whose files have changed since the attempt began."""
+        return [kind for kind, digest in sources(self._cell).items() if digest != self._sources[kind]]
+
+    def _prepared(self) -> Path | None:
+        if not prepares(self._cell):
+            return None
+        folder = prepared_folder(self._results, self._cell)
+        made = read_prepared(folder, identity_of(self._cell, self._results))
+        if made.status == "failed":
+            raise MethodError(f"its preparation failed: {made.reason}")
+        self.record_fields["preparation"] = made.cost
+        return folder
