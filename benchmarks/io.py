@@ -23,11 +23,11 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from thinwire import import_torchvision
-from thinwire.data import arrays, layout, reading_order
-from thinwire.data.arrays import Data
+from thinwire.data import read_arrays, reading_order, write_arrays
 from thinwire.data.augment import Augment
 from thinwire.data.batches import Batches
-from thinwire.data.image_folder import ImageFolder
+from thinwire.data.image_tree_dataset import ImageFolder
+from thinwire.data.read_arrays import Data
 
 BATCH = 64
 GRAIN = 38  # of 256 levels: for about 110 kB
@@ -136,7 +136,7 @@ def of_a_tree(folder, count):
     tree, laid, cores = folder / "tree", folder / "laid", os.cpu_count() or 1
     make_tree(tree, count)
     dataset = Tree()
-    took = seconds(lambda: layout.lay_out("tree", dataset, laid, tree, folder / "download"))
+    took = seconds(lambda: write_arrays.lay_out("tree", dataset, laid, tree, folder / "download"))
     print(
         f"decoded once: {count + 10} JPEGs in {took:.1f} s on {cores} cores, "
         f"{(count + 10) / took:.0f} images/s"
@@ -158,7 +158,7 @@ def of_a_tree(folder, count):
         theirs = (len(loader) - 1) * BATCH / seconds(lambda i=iterator: list(i))
         if cache == "cold":
             out_of_cache(folder)
-        data = arrays.load(laid, dataset)
+        data = read_arrays.load(laid, dataset)
         if cache == "cold":
             out_of_cache(laid)
         ours = rate_of_batches(data, 1000)

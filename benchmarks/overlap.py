@@ -38,9 +38,9 @@ from torch.nn.parallel import DistributedDataParallel
 from thinwire import plugins
 from thinwire.channel import Channel
 from thinwire.cluster import Cluster
-from thinwire.data.arrays import Data
 from thinwire.data.augment import Augment
 from thinwire.data.batches import Batches
+from thinwire.data.read_arrays import Data
 from thinwire.optim.optimizer import make_optimizer
 from thinwire.optim.recipe import Recipe
 from thinwire.options import resolve

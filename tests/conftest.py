@@ -17,7 +17,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 # Whole files go to the next free worker in this order (xdist: loadfile): no slow one is left for the end.
 SLOWEST_FIRST = (
     "tests/slurm/",
-    "tests/launch/test_fork.py",
+    "tests/launch/test_local_processes.py",
     "tests/workflow/",
     "tests/contract/test_on_processes.py",
     "tests/faults/",

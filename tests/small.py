@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from tests import processes
 from thinwire import plugins, record
 from thinwire.cluster import Cluster
-from thinwire.data.arrays import Data
 from thinwire.data.augment import Augment
+from thinwire.data.read_arrays import Data
 from thinwire.optim.recipe import Recipe
 from thinwire.options import resolve
 from thinwire.task import Task

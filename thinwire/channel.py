@@ -29,7 +29,6 @@ from thinwire.parameter_server import Server
 from thinwire.traffic import payload as payloads
 from thinwire.traffic.ledger import Ledger
 from thinwire.traffic.payload import Payload
-from thinwire.traffic.wire_bytes import Wire
 from thinwire.transport.transport import Transport
 
 
@@ -137,15 +136,3 @@ class Channel(Group):
     def _claim(self, pending: Pending[Any]) -> Pending[Any]:
         self.unclaimed.add(pending)
         return pending
-
-
-class QuietChannel(Channel):
-    """The channel of an evaluation: it is not metered, and a mean leaves the given tensors unchanged."""
-
-    def mean(self, tensors: list[Tensor], kind: str = "values") -> Pending[list[Tensor]]:
-        """Return the mean over the workers as new tensors; workers may share them, so do not change them."""
-        tensors = payloads.plain(tensors, "quiet.mean")
-        return self._post(Call("mean", tensors=tensors, kind=kind, fresh=True))
-
-    def meter(self, verb: str, kind: str, push: int, pull: int, passed: Wire) -> None:
-        pass

@@ -2,7 +2,7 @@
 
 A module in `datasets/` defines one class `Dataset`. It finds or downloads the images, verifies them and
 returns them. The engine then writes them to disk once, as arrays of bytes with a manifest (see
-`thinwire.data.layout`).
+`thinwire.data.write_arrays`).
 """
 
 from dataclasses import dataclass

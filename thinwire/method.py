@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor, nn
 
-from thinwire.channel import QuietChannel
 from thinwire.messages_in_flight import Flight
 from thinwire.parameters import Param
 from thinwire.run import Run
 from thinwire.task import Task
+from thinwire.unmetered_channel import QuietChannel
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from torch import nn
 
 from thinwire import seeds
 from thinwire.cluster import Cluster
-from thinwire.data.arrays import Data
+from thinwire.data.read_arrays import Data
 from thinwire.optim.recipe import Recipe
 
 

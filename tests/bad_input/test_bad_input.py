@@ -18,7 +18,7 @@ import thinwire
 from tests import warm
 from thinwire import digests, plugins
 from thinwire.config import grid, suite
-from thinwire.data import arrays, layout
+from thinwire.data import read_arrays, write_arrays
 from thinwire.dataset import Raw
 from thinwire.errors import UserError
 
@@ -507,17 +507,17 @@ class Tiny(thinwire.Dataset):
 @pytest.fixture
 def data(tmp_path):
     folder = tmp_path / "data" / "tiny"
-    layout.lay_out("tiny", Tiny(), folder, None, tmp_path / "download")
+    write_arrays.lay_out("tiny", Tiny(), folder, None, tmp_path / "download")
     return folder
 
 
 def test_sound_data(data):
-    assert len(arrays.load(data, Tiny()).train_images) == 10
+    assert len(read_arrays.load(data, Tiny()).train_images) == 10
 
 
 def test_missing_data(tmp_path):
     with pytest.raises(UserError, match=r"no data set in .*thinwire data tiny"):
-        arrays.load(tmp_path / "tiny", Tiny())
+        read_arrays.load(tmp_path / "tiny", Tiny())
 
 
 @pytest.mark.parametrize("field", Raw._fields[:4])
@@ -527,15 +527,15 @@ def test_damaged_array(data, field):
 
     path.write_bytes(sound[:-1])
     with pytest.raises(UserError, match=rf"{field}.npy has .* bytes instead of .*prepare the data again"):
-        arrays.load(data, Tiny())
+        read_arrays.load(data, Tiny())
 
     path.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
     with pytest.raises(UserError, match=rf"{field}.npy is not the file .*prepare the data again"):
-        arrays.load(data, Tiny())
+        read_arrays.load(data, Tiny())
 
     path.unlink()
     with pytest.raises(UserError, match=rf"{field}.npy is missing.*prepare the data again"):
-        arrays.load(data, Tiny())
+        read_arrays.load(data, Tiny())
 
 
 @pytest.mark.parametrize(
@@ -557,10 +557,10 @@ def test_damaged_array(data, field):
     ],
 )
 def test_damaged_manifest(data, damage):
-    path = data / arrays.MANIFEST
+    path = data / read_arrays.MANIFEST
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(UserError, match=r"manifest.json .*prepare the data again"):
-        arrays.load(data, Tiny())
+        read_arrays.load(data, Tiny())
 
 
 # ---- Fashion-MNIST.

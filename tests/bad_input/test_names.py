@@ -13,7 +13,7 @@ from thinwire.cli import main as command_line
 from thinwire.cli import show
 from thinwire.config import suite
 from thinwire.errors import UserError
-from thinwire.tracking import names
+from thinwire.tracking import wandb_names
 
 ODD = [
     *(
@@ -149,7 +149,7 @@ def test_a_folder_with_the_name_of_a_plugins_file_is_refused(tmp_path):
 def test_no_two_suites_share_a_project_or_a_rule():
     suites = ["a/b", "a-b", "a+b", "a_b", "a.b", "a/b/c", "a-b/c", "a/b-c", "a+", "a++", "a", "a/b+", "a/b-"]
     assert len({label.flat(name) for name in suites}) == len(suites)
-    assert len({names.project(name) for name in suites}) == len(suites)
+    assert len({wandb_names.project(name) for name in suites}) == len(suites)
     for name in suites:
         assert label.require_label(label.flat(name))
     assert label.flat("claims/mp2_digits") == "claims-mp2_digits"

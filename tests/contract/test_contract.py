@@ -19,13 +19,13 @@ import torch.distributed as dist
 from tests import small
 from thinwire import checkpoint, options, plugins
 from thinwire.call import Pending, nbytes
-from thinwire.channel import QuietChannel
 from thinwire.cluster import Cluster
 from thinwire.messages_in_flight import Flight
 from thinwire.traffic.payload import describe
 from thinwire.train.trainer import Trainer
 from thinwire.transport.inprocess import InProcess
 from thinwire.transport.processes import Processes
+from thinwire.unmetered_channel import QuietChannel
 
 
 def test_describes_itself(subject):

@@ -12,7 +12,7 @@ from thinwire.launch.exit_report import ExitReport
 from thinwire.launch.retry import AttemptEnd, until_it_ends
 from thinwire.provenance import now
 from thinwire.record import Record
-from thinwire.train.paths import partial_folder, record_folder
+from thinwire.train.result_folders import partial_folder, record_folder
 
 CELL = cells("demo")[0]
 KILLED = ExitReport(rank=1, host="n1", died="SIGKILL", doing="computes")

@@ -27,8 +27,9 @@ from tests.workflow.conftest import Project
 from thinwire.config.grid import cell
 from thinwire.errors import UserError
 from thinwire.launch import secret
-from thinwire.launch.heartbeat import ALARM, BEAT_SECONDS
-from thinwire.train.paths import secret_file
+from thinwire.launch.heartbeat import ALARM
+from thinwire.launch.time_limits import BEAT_SECONDS
+from thinwire.train.result_folders import secret_file
 from thinwire.transport import (
     closed_listeners,
     framing,

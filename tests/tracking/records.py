@@ -6,7 +6,7 @@ from typing import Any
 from thinwire import record
 from thinwire.config.cell import Cell
 from thinwire.config.grid import cells, sources
-from thinwire.train.paths import partial_folder, record_folder
+from thinwire.train.result_folders import partial_folder, record_folder
 
 
 def curve(cell: Cell, epochs: int) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from tests import processes
-from thinwire.channel import Channel, QuietChannel
+from thinwire.channel import Channel
 from thinwire.cluster import Cluster
 from thinwire.errors import MethodError
 from thinwire.messages_in_flight import Flight
@@ -21,6 +21,7 @@ from thinwire.parameter_server import Server
 from thinwire.traffic.ledger import Ledger
 from thinwire.transport.inprocess import InProcess
 from thinwire.transport.transport import Transport
+from thinwire.unmetered_channel import QuietChannel
 
 
 class Me:

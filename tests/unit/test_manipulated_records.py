@@ -10,14 +10,14 @@ import pytest
 from tests.tracking import records
 from thinwire import digests, plugins, record
 from thinwire.config.grid import cells, sources
-from thinwire.data.arrays import MANIFEST
+from thinwire.data.read_arrays import MANIFEST
 from thinwire.errors import UserError
 from thinwire.files import sha256
 from thinwire.launch.retry import AttemptEnd, finished, until_it_ends
 from thinwire.report import collect
 from thinwire.report.report import report
 from thinwire.tracking import replay
-from thinwire.train.paths import data_folder, partial_folder, record_folder
+from thinwire.train.result_folders import data_folder, partial_folder, record_folder
 
 GRID = cells("demo")[:2]
 CELL, OTHER = GRID

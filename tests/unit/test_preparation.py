@@ -8,7 +8,7 @@ from thinwire import digests, record
 from thinwire.config.grid import cells
 from thinwire.errors import UserError
 from thinwire.train import preparation, preparation_record
-from thinwire.train.paths import prepared_folder, preparing_folder
+from thinwire.train.result_folders import prepared_folder, preparing_folder
 
 CELL = cells("claims/mp2_digits")[0]
 NOTHING = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))

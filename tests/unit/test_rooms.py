@@ -14,7 +14,7 @@ ROOMS = (
     ("traffic",),
     ("parameter_server", "group", "call"),
     ("transport",),
-    ("channel", "messages_in_flight"),
+    ("channel", "unmetered_channel", "messages_in_flight"),
     ("parameters", "buckets", "run", "model"),
     ("codecs",),
     ("data", "dataset"),

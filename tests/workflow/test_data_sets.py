@@ -11,7 +11,7 @@ from thinwire import plugins, record
 
 TREE = '''"""A tree of two classes."""
 
-from thinwire.data.image_folder import ImageFolder
+from thinwire.data.image_tree_dataset import ImageFolder
 
 
 class Dataset(ImageFolder):

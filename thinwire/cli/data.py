@@ -5,12 +5,12 @@ from typing import Any
 
 from thinwire import plugins
 from thinwire.config import yaml_file
-from thinwire.data.layout import lay_out
+from thinwire.data.write_arrays import lay_out
 from thinwire.errors import UserError, quoted
 from thinwire.files import locked
 from thinwire.label import require_label
 from thinwire.options import resolve
-from thinwire.train.paths import data_folder
+from thinwire.train.result_folders import data_folder
 
 
 def main(arguments: Namespace) -> int:

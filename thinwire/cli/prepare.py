@@ -6,7 +6,7 @@ from argparse import Namespace
 from thinwire.config.grid import preparation, require_as_planned, require_valid
 from thinwire.config.suite import load
 from thinwire.launch import preparation_process
-from thinwire.train.paths import prepared_folder
+from thinwire.train.result_folders import prepared_folder
 from thinwire.train.run_cell import Interrupted
 
 

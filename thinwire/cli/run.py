@@ -17,10 +17,10 @@ from thinwire.config.cell import Cell
 from thinwire.config.grid import cell, require_as_planned, require_valid
 from thinwire.config.suite import load
 from thinwire.files import locked
-from thinwire.launch import fork, launcher_environment, rank, secret
+from thinwire.launch import launcher_environment, local_processes, rank, secret
 from thinwire.launch.retry import until_it_ends
 from thinwire.tracking.live import Live
-from thinwire.train.paths import lock_file
+from thinwire.train.result_folders import lock_file
 from thinwire.train.run_cell import Attempt, Interrupted, Report
 from thinwire.train.trainer import Trainer
 from thinwire.transport.rendezvous import Placement
@@ -44,7 +44,7 @@ def main(arguments: Namespace) -> int:
                 Cluster(wanted.workers, wanted.nodes), arguments.workers, "--workers"
             )
     with locked(lock_file(results, wanted), f"{wanted.suite}/{wanted.path}"):
-        start = fork.starter(wanted, results, arguments.hold, train)
+        start = local_processes.starter(wanted, results, arguments.hold, train)
         return until_it_ends(wanted, results, start, arguments.hold, print_line)
 
 

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from thinwire import seeds
 from thinwire.data import reading_order
-from thinwire.data.arrays import Data
 from thinwire.data.mixup import mixup
+from thinwire.data.read_arrays import Data
 from thinwire.errors import UserError
 
 

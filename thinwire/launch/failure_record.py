@@ -9,7 +9,7 @@ from thinwire.config.grid import sources
 from thinwire.files import writing
 from thinwire.provenance import now
 from thinwire.record import Record, Status
-from thinwire.train.paths import partial_folder, record_folder
+from thinwire.train.result_folders import partial_folder, record_folder
 
 
 def publish(cell: Cell, results: Path, status: str, reason: str, hold: bool) -> Record:

@@ -22,15 +22,9 @@ from thinwire.launch import exit_report
 from thinwire.launch.exit_report import ExitReport
 from thinwire.launch.flight_recorder import FlightRecorder
 from thinwire.launch.hang_detection import Beat, HangDetector
+from thinwire.launch.time_limits import BEAT_SECONDS, GRACE_SECONDS, PAUSED_SECONDS, SILENT_SECONDS
 from thinwire.transport.rendezvous import Placement, store_of
 
-BEAT_SECONDS = 0.5
-# A process without a beat for so long is stopped, or its host is gone.
-SILENT_SECONDS = 15.0
-# If rank 0 did not beat itself for so long, it was stopped. Then it ignores what it missed meanwhile.
-PAUSED_SECONDS = 5.0
-# How long a rank that ends waits for the reports of the others.
-GRACE_SECONDS = 3.0
 ALARM = "alarm"
 # The exit code of a rank that cannot go on.
 CANNOT_GO_ON = 3

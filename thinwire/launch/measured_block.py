@@ -16,11 +16,11 @@ from pathlib import Path
 from thinwire import record
 from thinwire.config.cell import Cell
 from thinwire.files import locked
-from thinwire.launch import exit_report, flight_recorder, fork
+from thinwire.launch import exit_report, flight_recorder, local_processes
 from thinwire.launch.launcher_environment import srun
 from thinwire.launch.retry import AttemptEnd, Start, until_it_ends
 from thinwire.stop_signals import STOPS, heeding_stops
-from thinwire.train.paths import lock_file, partial_folder, record_folder
+from thinwire.train.result_folders import lock_file, partial_folder, record_folder
 from thinwire.train.run_cell import Attempt
 
 _POLL_SECONDS = 10.0
@@ -58,7 +58,7 @@ def _starter(cell: Cell, results: Path, train: Callable[[Attempt], int]) -> Star
     # A job with one task runs this command in a step of its own, which leaves no room for another step.
     if "SLURM_JOB_ID" in os.environ and cell.workers > 1:
         return lambda published: _by_srun(cell, results)
-    return fork.starter(cell, results, True, train)
+    return local_processes.starter(cell, results, True, train)
 
 
 def _by_srun(cell: Cell, results: Path) -> AttemptEnd:

@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from thinwire.config.cell import Cell
-from thinwire.launch import fork
+from thinwire.launch import local_processes
 from thinwire.launch.exit_report import diagnose
 from thinwire.launch.retry import require_no_trouble, stamp
 from thinwire.train import preparation, preparation_record
-from thinwire.train.paths import prepared_folder
 from thinwire.train.preparation_record import PREPARED, Prepared
+from thinwire.train.result_folders import prepared_folder
 from thinwire.train.run_cell import Interrupted
 
 
@@ -21,8 +21,8 @@ def run(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepared:
     """
     made = prepared_folder(results, cell) / PREPARED
     before = stamp(made)
-    fork.warm_up(cell)
-    reports, asked_to_stop, _ = fork.alone(
+    local_processes.warm_up(cell)
+    reports, asked_to_stop, _ = local_processes.alone(
         lambda: preparation.prepare(cell, results, checkpoint_every_seconds), lambda: stamp(made) != before
     )
     require_no_trouble(reports)

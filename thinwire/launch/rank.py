@@ -16,17 +16,16 @@ from thinwire.launch.exit_report import RUNNING, ExitReport
 from thinwire.launch.flight_recorder import FlightRecorder, in_files, make_files
 from thinwire.launch.heartbeat import Heartbeat
 from thinwire.launch.launcher_environment import require_match, require_places
+from thinwire.launch.time_limits import RENDEZVOUS_SECONDS
 from thinwire.resource_shortage import trouble
 from thinwire.train.cell_task import device_of
-from thinwire.train.paths import lock_file, partial_folder
+from thinwire.train.result_folders import lock_file, partial_folder
 from thinwire.train.run_cell import Attempt, Interrupted
 from thinwire.transport.backend import backend_of
 from thinwire.transport.connection_errors import ConnectionLost
 from thinwire.transport.processes import Processes
 from thinwire.transport.rendezvous import Placement, Refused, join
 
-# How long the ranks may take to join.
-RENDEZVOUS_SECONDS = 60.0
 BAD_INPUT = 2
 
 

@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 from thinwire import digests, record
 from thinwire.config.cell import Cell
-from thinwire.data.arrays import MANIFEST
+from thinwire.data.read_arrays import MANIFEST
 from thinwire.errors import ResourceError, UserError
 from thinwire.files import writing
 from thinwire.launch import failure_record
 from thinwire.launch.exit_report import RUNNING, ExitReport, diagnose
 from thinwire.record import Record
-from thinwire.train.paths import data_folder, partial_folder, record_folder
 from thinwire.train.record_check import is_there, record_of
+from thinwire.train.result_folders import data_folder, partial_folder, record_folder
 
 # A run that loses processes resumes from its last checkpoint. After so many attempts it has failed.
 ATTEMPTS = 3

@@ -15,7 +15,7 @@ from pathlib import Path
 from thinwire.config.cell import Cell
 from thinwire.errors import UserError
 from thinwire.files import writing
-from thinwire.train.paths import secret_file
+from thinwire.train.result_folders import secret_file
 from thinwire.transport import handshake
 
 # The rank that creates the file writes it within this time.

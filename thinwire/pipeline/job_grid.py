@@ -10,7 +10,7 @@ from thinwire.config.cell import Cell, Module
 from thinwire.config.grid import cells, require_valid
 from thinwire.errors import UserError
 from thinwire.label import clash
-from thinwire.tracking.names import project
+from thinwire.tracking.wandb_names import project
 
 T = TypeVar("T")
 OfWildcards = Callable[[Any], T]

@@ -12,8 +12,8 @@ from thinwire.config.grid import cells
 from thinwire.errors import UserError
 from thinwire.files import aside, write_text
 from thinwire.record import Record
-from thinwire.train.paths import record_folder
 from thinwire.train.record_check import record_of
+from thinwire.train.result_folders import record_folder
 
 SUMMARY, CURVES = "summary.csv", "curves.parquet"
 # Holds the digests of both.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from thinwire.config.cell import Cell
 from thinwire.record import Record
-from thinwire.tracking import view
+from thinwire.tracking import wandb_fields
 
 if TYPE_CHECKING:
     import wandb
@@ -58,11 +58,11 @@ def begin(cell: Cell, kind: str, folder: Path, mode: Literal["online", "offline"
         x_disable_machine_info=True,
         x_save_requirements=False,
     )
-    run = wandb.init(settings=settings, **view.about(cell, kind))
-    for axis in view.axes(kind):
+    run = wandb.init(settings=settings, **wandb_fields.about(cell, kind))
+    for axis in wandb_fields.axes(kind):
         run.define_metric(axis)
     # Every row has every axis, so that the user can choose another axis for a panel.
-    for metric in view.METRICS:
+    for metric in wandb_fields.METRICS:
         run.define_metric(metric, step_metric="epoch", step_sync=False)
     return run
 
@@ -73,8 +73,8 @@ def end(run: "wandb.Run", made: Record) -> None:
     Raises:
         Exception: whatever the client raises; TimeoutError if the server does not take the rest in time.
     """
-    run.config.update(view.config(made), allow_val_change=True)
-    run.summary.update(view.summary(made))
+    run.config.update(wandb_fields.config(made), allow_val_change=True)
+    run.summary.update(wandb_fields.summary(made))
     run.tags = (made.kind, made.status)
     run.finish(exit_code=int(made.status not in ("done", "skipped")))
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from thinwire.config.cell import Cell
 from thinwire.record import Record
-from thinwire.tracking import client, view
+from thinwire.tracking import client, wandb_fields
 
 if TYPE_CHECKING:
     import wandb
@@ -44,7 +44,7 @@ class Live:
         with self._quietly():
             run = self._begun()
             for row in curve[self._logged :]:
-                run.log(view.history(row, self._kind))
+                run.log(wandb_fields.history(row, self._kind))
             self._logged = len(curve)
 
     def end(self, made: Record) -> None:

@@ -11,9 +11,9 @@ from thinwire.config.grid import cells
 from thinwire.errors import UserError
 from thinwire.files import locked, publish, write_text
 from thinwire.record import Record
-from thinwire.tracking import client, names, view
-from thinwire.train.paths import record_folder
+from thinwire.tracking import client, wandb_fields, wandb_names
 from thinwire.train.record_check import is_there, record_of
+from thinwire.train.result_folders import record_folder
 
 # This file beside the runs says how the replay went, even if W&B cannot be used.
 NOTE = "replay.txt"
@@ -46,7 +46,7 @@ def replay(suite: str, results: Path) -> Replay:
     ]
     if not published:
         raise UserError(f"no run of suite {suite} is published in {results / 'runs'}: run the pipeline first")
-    target = results / "wandb" / names.project(suite)
+    target = results / "wandb" / wandb_names.project(suite)
     scratch = target.with_name(f".{target.name}.new")
     with locked(target.with_name(f".{target.name}.lock"), f"{target}"):
         record.discard(scratch)  # left by an interrupted replay
@@ -70,5 +70,5 @@ def replay(suite: str, results: Path) -> Replay:
 def _replay(cell: Cell, made: Record, curve: list[dict[str, Any]], folder: Path) -> None:
     run = client.begin(cell, made.kind, folder, "offline")
     for row in curve:
-        run.log(view.history(row, made.kind))
+        run.log(wandb_fields.history(row, made.kind))
     client.end(run, made)

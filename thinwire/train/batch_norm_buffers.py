@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from thinwire.channel import QuietChannel
+from thinwire.unmetered_channel import QuietChannel
 
 
 def names(model: nn.Module) -> list[str]:

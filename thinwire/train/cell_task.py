@@ -9,12 +9,12 @@ import torch
 from thinwire import plugins
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
-from thinwire.data import arrays
+from thinwire.data import read_arrays
 from thinwire.data.augment import Augment
 from thinwire.errors import UserError
 from thinwire.options import resolve
 from thinwire.task import Task
-from thinwire.train.paths import data_folder
+from thinwire.train.result_folders import data_folder
 
 # The share of the training set that is held out for tuning.
 HELD_OUT = 0.1
@@ -28,7 +28,7 @@ def task_of(cell: Cell, results: Path, device: torch.device) -> Task:
         UserError: the data are missing or damaged.
     """
     dataset = plugins.get("dataset", cell.data.use).load()
-    data = arrays.load(data_folder(results, cell.dataset), dataset(resolve(dataset, cell.data.options)))
+    data = read_arrays.load(data_folder(results, cell.dataset), dataset(resolve(dataset, cell.data.options)))
     if not cell.recipe.augment:
         data = replace(data, augment=Augment())
     model = plugins.get("model", cell.model.use).load()

@@ -20,7 +20,6 @@ from thinwire.options import problems, resolve
 from thinwire.provenance import now, provenance
 from thinwire.train.cell_task import device_of, task_of
 from thinwire.train.deterministic import deterministic
-from thinwire.train.paths import prepared_folder, preparing_folder
 from thinwire.train.preparation_job import PreparationJob
 from thinwire.train.preparation_record import (
     PROGRESS,
@@ -30,6 +29,7 @@ from thinwire.train.preparation_record import (
     identity_of,
     publish_prepared,
 )
+from thinwire.train.result_folders import prepared_folder, preparing_folder
 
 
 class _Progress(record.Schema):

@@ -9,11 +9,11 @@ from pydantic import ValidationError
 from thinwire import digests, record
 from thinwire.config.cell import Cell
 from thinwire.config.grid import prepared_from, sources
-from thinwire.data.arrays import MANIFEST
+from thinwire.data.read_arrays import MANIFEST
 from thinwire.errors import UserError
 from thinwire.files import publish, sha256
 from thinwire.options import problems
-from thinwire.train.paths import data_folder
+from thinwire.train.result_folders import data_folder
 
 PREPARED = "prepared.json"
 # Stands beside the method's files during the preparation: its identity, and its cost so far.

@@ -21,7 +21,7 @@ from thinwire.provenance import now
 from thinwire.record import Record, Status
 from thinwire.stop_signals import heeding_stops
 from thinwire.train.divergence import Diverged
-from thinwire.train.paths import partial_folder, record_folder
+from thinwire.train.result_folders import partial_folder, record_folder
 from thinwire.train.run_checkpoints import RunCheckpoints
 from thinwire.train.run_setup import RunSetup
 from thinwire.train.shared_errors import all_or_none

@@ -13,9 +13,9 @@ from thinwire.options import as_dict, resolve
 from thinwire.provenance import now, provenance
 from thinwire.train.cell_task import device_of, task_of
 from thinwire.train.deterministic import deterministic
-from thinwire.train.paths import prepared_folder
 from thinwire.train.preparation_record import PREPARED, identity_of
 from thinwire.train.preparation_record import read as read_prepared
+from thinwire.train.result_folders import prepared_folder
 from thinwire.train.time_validity import about_this_process, no_time_because
 from thinwire.train.trainer import Trainer
 from thinwire.transport.transport import Transport

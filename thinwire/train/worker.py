@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from thinwire import seeds
-from thinwire.channel import Channel, QuietChannel
+from thinwire.channel import Channel
 from thinwire.checkpoint import require_separate, restore, to_device
 from thinwire.cluster import Cluster
 from thinwire.method import Method
@@ -20,6 +20,7 @@ from thinwire.traffic.ledger import Ledger
 from thinwire.train import batch_norm_buffers
 from thinwire.train.ready_hooks import ReadyHooks
 from thinwire.transport.transport import Transport
+from thinwire.unmetered_channel import QuietChannel
 
 # Why a channel refuses a call. `Method` lists the hooks that may communicate.
 _BEFORE_TRAINING = (

@@ -8,7 +8,7 @@ from typing import Any
 
 from thinwire.config.cell import Cell
 from thinwire.record import BYTES, Record
-from thinwire.tracking import names
+from thinwire.tracking import wandb_names
 
 # Counts, without a unit.
 _COUNTS = ("step", "epoch", "samples")
@@ -36,11 +36,11 @@ def about(cell: Cell, kind: str) -> dict[str, Any]:
     """What is known before a run begins, as arguments of `wandb.init`."""
     identity = {key: value for key, value in cell.identity().items() if key not in _LEFT_OUT}
     return {
-        "project": names.project(cell.suite),
-        "id": names.run_id(cell),
-        "name": names.run_name(cell),
-        "group": names.group(cell),
-        "job_type": names.bounded(cell.method.label, names.LONGEST_TAG),
+        "project": wandb_names.project(cell.suite),
+        "id": wandb_names.run_id(cell),
+        "name": wandb_names.run_name(cell),
+        "group": wandb_names.group(cell),
+        "job_type": wandb_names.bounded(cell.method.label, wandb_names.LONGEST_TAG),
         "tags": [kind],
         "config": flat(identity | {"fingerprint": cell.fingerprint, "kind": kind}),
     }

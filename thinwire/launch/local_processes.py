@@ -23,8 +23,9 @@ from thinwire.errors import UserError
 from thinwire.launch import exit_report, flight_recorder, rank
 from thinwire.launch.exit_report import RUNNING, ExitReport
 from thinwire.launch.flight_recorder import FlightRecorder
-from thinwire.launch.heartbeat import ALARM, GRACE_SECONDS
+from thinwire.launch.heartbeat import ALARM
 from thinwire.launch.retry import AttemptEnd, Start
+from thinwire.launch.time_limits import GRACE_SECONDS
 from thinwire.resource_shortage import trouble
 from thinwire.stop_signals import default_stops, heeding_stops, stops_held_back
 from thinwire.train.cell_task import device_of

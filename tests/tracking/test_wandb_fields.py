@@ -8,28 +8,28 @@ import pytest
 from tests.tracking.records import curve, made
 from thinwire.config.grid import cells
 from thinwire.record import Cost, Traffic
-from thinwire.tracking import names, view
+from thinwire.tracking import wandb_fields, wandb_names
 
 CELL = next(cell for cell in cells("demo") if cell.path == "digits/cnn/top_k/w8n2/seed1")
 
 
 def test_names_can_be_read():
-    assert names.project("claims/mp2_digits") == "thinwire-claims-mp2_digits"
-    assert names.run_name(CELL) == "digits-cnn-top_k-w8n2-seed1"
-    assert names.run_id(CELL) == f"demo-digits-cnn-top_k-w8n2-seed1-{CELL.fingerprint[:8]}"
-    assert names.group(CELL) == "demo/digits/cnn"
+    assert wandb_names.project("claims/mp2_digits") == "thinwire-claims-mp2_digits"
+    assert wandb_names.run_name(CELL) == "digits-cnn-top_k-w8n2-seed1"
+    assert wandb_names.run_id(CELL) == f"demo-digits-cnn-top_k-w8n2-seed1-{CELL.fingerprint[:8]}"
+    assert wandb_names.group(CELL) == "demo/digits/cnn"
 
 
 def test_the_id_is_another_one_when_an_option_changes():
     other = dataclasses.replace(CELL, suite_seed=CELL.suite_seed + 1)
-    assert names.run_id(other) != names.run_id(CELL)
-    assert names.run_name(other) == names.run_name(CELL)
+    assert wandb_names.run_id(other) != wandb_names.run_id(CELL)
+    assert wandb_names.run_name(other) == wandb_names.run_name(CELL)
 
 
 @pytest.mark.parametrize("label", ["m" * 200, "a b/c:d#e?f%g", "größe"])
 def test_names_stay_within_the_limits(label):
     odd = dataclasses.replace(CELL, method=dataclasses.replace(CELL.method, label=label))
-    described = view.about(odd, "inprocess")
+    described = wandb_fields.about(odd, "inprocess")
     assert all(len(described[key]) <= 128 for key in ("project", "id", "name", "group"))
     assert all(0 < len(text) <= 64 for text in (described["job_type"], *described["tags"]))
     assert re.fullmatch(r"[A-Za-z0-9_.-]+", described["id"])
@@ -37,14 +37,14 @@ def test_names_stay_within_the_limits(label):
 
 
 def test_names_that_are_cut_stay_different():
-    one, two = names.bounded("x" * 200 + "1"), names.bounded("x" * 200 + "2")
+    one, two = wandb_names.bounded("x" * 200 + "1"), wandb_names.bounded("x" * 200 + "2")
     assert len(one) == len(two) == 128
     assert one != two
 
 
 def test_options_are_flat_and_resolved():
     run = made(CELL, curve(CELL, 2))
-    config = view.about(CELL, "inprocess")["config"] | view.config(run)
+    config = wandb_fields.about(CELL, "inprocess")["config"] | wandb_fields.config(run)
     assert config["recipe.optimizer.lr"] == 0.1
     assert config["method.options.density"] == 0.25
     assert (config["workers"], config["nodes"], config["kind"]) == (8, 2, "inprocess")
@@ -59,20 +59,20 @@ def test_no_seconds_of_an_in_process_run_are_shown():
     for kind, timed in (("inprocess", False), ("measured", True)):
         run = made(CELL, rows, kind=kind, preparation=cost)
         shown = [
-            view.about(CELL, kind)["config"],
-            view.config(run),
-            view.summary(run),
-            view.history(rows[0], kind),
+            wandb_fields.about(CELL, kind)["config"],
+            wandb_fields.config(run),
+            wandb_fields.summary(run),
+            wandb_fields.history(rows[0], kind),
         ]
         assert any("second" in key for part in shown for key in part) is timed
-        assert ("seconds/train" in view.axes(kind)) is timed
-        assert (77.125 in view.history(rows[0], kind).values()) is timed
+        assert ("seconds/train" in wandb_fields.axes(kind)) is timed
+        assert (77.125 in wandb_fields.history(rows[0], kind).values()) is timed
 
 
 def test_a_row_has_every_axis_and_every_score():
     row = curve(CELL, 2)[1]
-    shown = view.history(row, "measured")
-    assert set(view.axes("measured")) <= set(shown)
+    shown = wandb_fields.history(row, "measured")
+    assert set(wandb_fields.axes("measured")) <= set(shown)
     assert shown["bytes/payload_total"] == row["payload_push_bytes"] + row["payload_pull_bytes"]
     assert shown["bytes/between_nodes"] == row["between_nodes_bytes"]
     assert shown["seconds/train"] == 154.25
@@ -82,4 +82,4 @@ def test_a_row_has_every_axis_and_every_score():
 
 def test_a_run_without_a_result_says_why():
     run = made(CELL, [], status="failed", reason="it broke", result=None)
-    assert view.summary(run) == {"status": "failed", "reason": "it broke"}
+    assert wandb_fields.summary(run) == {"status": "failed", "reason": "it broke"}

@@ -1,4 +1,4 @@
-"""What a job asks of Slurm: its ranks and GPUs, by its cell. Time and memory: slurm/config.yaml."""
+"""The ranks, cores and GPUs that a job asks of Slurm. Its time and memory are set in slurm/config.yaml."""
 
 from thinwire.config.cell import Cell
 

@@ -26,8 +26,8 @@ from PIL import Image
 
 from tests import archives
 from thinwire import plugins
-from thinwire.data import arrays, decode, image_tree, layout, tar_stream
-from thinwire.data.image_folder import ImageFolder
+from thinwire.data import decode, image_tree, read_arrays, tar_stream, write_arrays
+from thinwire.data.image_tree_dataset import ImageFolder
 from thinwire.data.memory_budget import MemoryBudget
 from thinwire.errors import CannotWrite, UserError
 
@@ -65,8 +65,8 @@ def put(folder, form, files=FILES, prefix=""):
 
 def laid(tmp_path, place, made=None):
     made = made or dataset()
-    layout.lay_out("small", made, tmp_path / "laid", place, tmp_path / "download")
-    return arrays.load(tmp_path / "laid", made)
+    write_arrays.lay_out("small", made, tmp_path / "laid", place, tmp_path / "download")
+    return read_arrays.load(tmp_path / "laid", made)
 
 
 @pytest.mark.parametrize("form", ["folder", "zip", "tar", "tar.gz"])
@@ -230,7 +230,7 @@ def test_another_size_is_decoded_anew_and_never_taken_for_the_old_one(tmp_path):
     place = put(tmp_path / "place", "zip")
     laid(tmp_path, place)
     with pytest.raises(UserError, match=r"was laid out with the options \{'size': 16\}, and asked for are"):
-        arrays.load(tmp_path / "laid", dataset(24))
+        read_arrays.load(tmp_path / "laid", dataset(24))
     assert laid(tmp_path, place, dataset(24)).train_images.shape == (10, 3, 24, 24)
 
 
@@ -424,7 +424,7 @@ def test_a_small_zip_of_large_files_takes_no_more_memory_than_the_bound(tmp_path
     packed(tmp_path / "place", files)
     program = f"""
 import resource, pathlib
-from tests.unit.test_image_folder import dataset, decode, laid
+from tests.unit.test_image_tree_dataset import dataset, decode, laid
 decode._WAITING_BYTES = {16 * 2**20}
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 laid(pathlib.Path({str(tmp_path)!r}), pathlib.Path({str(tmp_path / "place")!r}))
@@ -661,7 +661,7 @@ def test_a_flipped_bit_of_what_was_laid_out_is_found_before_training(tmp_path):
     with pytest.raises(
         UserError, match=r"manifest.json was changed after it was written .*prepare the data again"
     ):
-        arrays.load(tmp_path / "laid", dataset())
+        read_arrays.load(tmp_path / "laid", dataset())
     manifest.write_text(text)
     for name in ("train_images.npy", "test_labels.npy", "sources.csv"):
         path = tmp_path / "laid" / name
@@ -670,7 +670,7 @@ def test_a_flipped_bit_of_what_was_laid_out_is_found_before_training(tmp_path):
         content[-1] ^= 1
         path.write_bytes(content)
         with pytest.raises(UserError, match=f"{name} is not the file that was prepared"):
-            arrays.load(tmp_path / "laid", dataset())
+            read_arrays.load(tmp_path / "laid", dataset())
         content[-1] ^= 1
         path.write_bytes(content)
 
