@@ -35,8 +35,8 @@ MP2 pushes a *prefix*, the first layers of the model, and pulls the whole model.
 
 - *As published* compares the pushed prefix in 64 bits with the whole model in 32 bits, and counts the push
   alone. The constants in the authors' code do the same. The abstract's figure is 88.98 %.
-- The columns *less* count 32 bits for the prefix and for the model. A method that pulls the whole model cannot
-  save more than half of the total.
+- The columns *less* count 32 bits for the prefix and for the model. A method that pulls the whole model
+  cannot save more than half of the total.
 - No column counts the run on which the predictor is trained. That run pushes and pulls the whole model, so it
   costs as much as training without MP2.
 
