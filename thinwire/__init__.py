@@ -1,7 +1,8 @@
 """thinwire: methods that train one network on many workers while sending little between them.
 
-Everything that a plug-in needs is here: `import thinwire` and derive from `thinwire.Method`, `thinwire.Model`
-or `thinwire.Dataset`. Each name is imported on first use, because the pipeline reads suites without torch.
+This package exports everything that a plug-in needs. A plug-in imports `thinwire` and derives from
+`thinwire.Method`, `thinwire.Model` or `thinwire.Dataset`. Each name is imported on first use, so that the
+pipeline can read suites without importing torch.
 """
 
 from importlib import import_module

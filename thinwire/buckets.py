@@ -24,7 +24,7 @@ class Bucket:
         return [param.grad for param in self.params]
 
     def arrived(self) -> bool:
-        """Count one gradient; return True if it completes the bucket, whose count then starts anew."""
+        """Count one gradient. If it completes the bucket, return True and start the count again."""
         self._missing -= 1
         if self._missing:
             return False

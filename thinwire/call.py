@@ -56,7 +56,7 @@ class Call:
         return f"{self.verb}({', '.join(filter(None, about))})"
 
     def serve(self, pushes: list[Payload]) -> Payload:
-        """Return the server's answer to everybody's pushes; its memory may still be the server's own.
+        """Return the server's answer to all pushes; it may share memory with the server's state.
 
         Raises:
             MethodError: the answer is no valid payload.

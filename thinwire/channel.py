@@ -9,9 +9,10 @@ communicate:
 - `push_pull(key, payload, server)`: the answer of a parameter server to everybody's payload
 - `send(payload, to)` and `receive(source)`: one message from worker to worker
 
-Each verb hands something over and returns a `Pending` at once; its `wait()` returns the answer. Until then a
-method must not touch what it handed over. It must never write to the answers of `gather` and `push_pull`,
-because several workers may share them. Payloads consist of flat tensors: see `thinwire.traffic.payload`.
+Each verb takes tensors and returns a `Pending` at once. Its `wait()` returns the answer. Until `wait()`
+returns, the method must neither read nor change these tensors. It must never write to the answers of `gather`
+and `push_pull`, because several workers may share them. Payloads consist of flat tensors: see
+`thinwire.traffic.payload`.
 
 All members of a group call the same verbs in the same order. Only `send` and `receive` are matched in pairs.
 A method may make calls from the first step on, in the hooks that belong to training; see
@@ -45,15 +46,16 @@ class Channel(Group):
         ledger: Ledger,
     ) -> None:
         super().__init__(name, members, nodes, worker, ledger)
-        self.shut = ""  # empty while calls are allowed; else when that is, as the end of a message
+        # Empty while calls are allowed; otherwise the end of a message that says when they are allowed.
+        self.shut = ""
         self._transport = transport
 
     def mean(self, tensors: list[Tensor], kind: str = "values") -> Pending[list[Tensor]]:
         """Write the mean over the workers into `tensors`.
 
         Args:
-            tensors: of any shapes, which are the same on all workers.
-            kind: under which the ledgers count the bytes, see `thinwire.traffic.ledger.KINDS`.
+            tensors: tensors of any shapes; all workers pass the same shapes.
+            kind: the kind under which the ledgers count the bytes; see `thinwire.traffic.ledger.KINDS`.
         """
         where = f"run.{self.name}.mean"
         tensors = payloads.plain(tensors, where)
@@ -63,8 +65,9 @@ class Channel(Group):
         """Return everybody's payload, in the order of the ranks.
 
         Args:
-            payload: flat tensors by kind; kinds, their order and types are the same on all workers.
-            ragged: must be true if sizes may differ between workers. Then the sizes are sent, and counted.
+            payload: flat tensors by kind; all workers pass the same kinds, in the same order, with the same
+                types.
+            ragged: must be true if sizes may differ between workers. Then the sizes are sent and counted too.
         """
         payload = payloads.flat(payload, f"run.{self.name}.gather")
         return self._post(Call("gather", payload=payload, ragged=ragged))
@@ -73,9 +76,9 @@ class Channel(Group):
         """Write the tensors of one worker into everybody's.
 
         Args:
-            tensors: of any shapes, which are the same on all workers.
-            source: the rank, in this channel, of the worker whose tensors they are.
-            kind: under which the ledgers count the bytes, see `thinwire.traffic.ledger.KINDS`.
+            tensors: tensors of any shapes; all workers pass the same shapes.
+            source: the rank, in this channel, of the worker whose tensors are sent.
+            kind: the kind under which the ledgers count the bytes; see `thinwire.traffic.ledger.KINDS`.
         """
         where = f"run.{self.name}.broadcast"
         tensors = payloads.plain(tensors, where)
@@ -89,7 +92,7 @@ class Channel(Group):
         """Push `payload` to the parameter server of `key` and pull its answer.
 
         Args:
-            key: decides on which worker the server lives; numbers and texts are spread over the workers.
+            key: decides which worker hosts the server; numbers and strings are spread over the workers.
             payload: flat tensors by kind.
             server: this worker's copy of the server; only the copy on the chosen worker is used.
             ragged: must be true if the receiver cannot know the sizes of payloads or of answers.

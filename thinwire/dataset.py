@@ -33,7 +33,7 @@ class Raw(NamedTuple):
     test_labels: np.ndarray
     """Integers [N], from 0 to `classes` - 1."""
     sources: str | None = None
-    """CSV: name, bytes and SHA-256 of each file from which an image was decoded."""
+    """A CSV table with the name, bytes and SHA-256 of each file from which an image was decoded."""
 
 
 class Dataset:
@@ -48,7 +48,7 @@ class Dataset:
     source: ClassVar[str]
     """Where the images come from, for the manifest."""
     augment: Augment = Augment()
-    """What is done to the training images at every step; the default is nothing."""
+    """The augmentation of the training images at every step; the default is none."""
 
     @dataclass
     class Config:
@@ -63,7 +63,8 @@ class Dataset:
         Called once, when `thinwire data` prepares the data set. Later runs read the arrays on disk.
 
         Args:
-            place: the user's folder with the files. None: look in this data set's usual places, or download.
+            place: the user's folder with the files. If None, look in this data set's usual places, or
+                download the files.
             download: a folder in which to keep downloads. Its subfolder `SCRATCH` is for intermediate files,
                 with which the next call continues after an interruption.
 

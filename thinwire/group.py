@@ -15,11 +15,11 @@ class Group:
         """Describe the group.
 
         Args:
-            name: of its channel.
+            name: the name of its channel.
             members: the workers, in the order of their ranks.
             nodes: the node of each member.
-            worker: the member whose view this is.
-            ledger: of that member.
+            worker: the member that this object stands for.
+            ledger: the ledger of that member.
         """
         self.name = name
         self.nodes = nodes

@@ -14,7 +14,7 @@ class Landing:
     answer: Any
     """What `wait()` returned; None if there was no `pending`."""
     note: dict[str, Any]
-    """What was passed to `Flight.launch`."""
+    """The note that was passed to `Flight.launch`."""
 
 
 class Flight:
@@ -33,8 +33,8 @@ class Flight:
         """Keep a message in flight.
 
         Args:
-            pending: the answer that is on its way. None: the note alone lands, for workers that must know
-                when a message of others lands.
+            pending: the answer of the message. None: keep only the note, for a worker that must know when a
+                message between other workers lands.
             lands: the step (or round) at which the message lands.
             note: numbers and tensors that the method will need then.
         """
@@ -43,7 +43,7 @@ class Flight:
         self._messages.append((lands, pending, Landing(None, note)))
 
     def landed(self, now: float) -> Iterator[Landing]:
-        """Remove and give the messages that have landed by `now`, in the order of their launch."""
+        """Remove and yield the messages that have landed by `now`, in the order of their launch."""
         # One at a time: if a caller takes only the first, the others stay in flight.
         while (due := next((i for i, m in enumerate(self._messages) if m[0] <= now), None)) is not None:
             _, pending, landing = self._messages.pop(due)

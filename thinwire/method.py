@@ -25,7 +25,7 @@ from thinwire.unmetered_channel import QuietChannel
 
 @dataclass(frozen=True)
 class Needs:
-    """What a method needs; a cell that does not have it is skipped."""
+    """What a method needs; cells that do not provide it are skipped."""
 
     workers: int = 1
     """The smallest number of workers."""
@@ -61,10 +61,10 @@ class Training(Protocol):
 
 
 class Job(Protocol):
-    """What `Method.prepare` may use: a preparation for one model, data set and seed.
+    """What `Method.prepare` may use. A job belongs to one model, data set and seed.
 
-    A preparation never sees the test set. Its data are the training set, of which a tenth is held out.
-    Whatever the preparation has to choose, it chooses on this tenth, which takes the place of the test set.
+    A preparation never sees the test set. Its data are the training set, of which a tenth is held out. This
+    tenth takes the place of the test set. The preparation makes its own choices on it.
     """
 
     task: Task
@@ -90,22 +90,22 @@ class Job(Protocol):
             method: a class from a module in `methods/`.
             config: the options of that method.
             checkpoints: a folder in `scratch`, from which an interrupted preparation continues.
-            after_epoch: called at the end of every epoch. Checkpoints are written after it and nowhere else,
-                so whatever the epoch has produced must be on disk when it returns.
+            after_epoch: called at the end of every epoch. Checkpoints are written just after this call and at
+                no other time. So it must write everything that the epoch has produced to disk.
             after_step: called after every step, before `after_epoch`.
         """
 
     def note(self) -> None:
-        """Record the cost so far; call it whenever a file is kept for the next attempt."""
+        """Record the cost so far. Call this after you have written a file that the next attempt will use."""
 
 
 class Method:
     """The base class of every method. The hooks are listed in the order in which the engine calls them.
 
-    A *call* is one use of a channel's verb, for example `self.run.world.mean(...)`. A hook may make calls on
-    `run.world`, `run.node` and `run.across` only where its description says so. These are the hooks that
-    belong to training: `forward_ready`, `grad_ready`, `step` and its two halves, `epoch_end` and `finish`.
-    `evaluated` has a channel of its own. A call in any other place raises a `MethodError`.
+    A *call* is one use of a channel's verb, for example `self.run.world.mean(...)`. Only the hooks of
+    training may make calls on `run.world`, `run.node` and `run.across`. They are `forward_ready`,
+    `grad_ready`, `step` with `sync_gradients` and `sync_weights`, `epoch_end` and `finish`. The hook
+    `evaluated` has a channel of its own. A call in any other hook raises a `MethodError`.
 
     A hook does nothing by default, unless its description says otherwise.
 
@@ -124,8 +124,8 @@ class Method:
     short: ClassVar[dict[str, Any]] = {}
     """Options for the runs of the contract suite, which have three epochs of five steps.
 
-    With them all phases of the method must fit into such a run. They are for methods that would still be
-    warming up after 15 steps with their defaults.
+    With these options, such a run must reach all phases of the method. Methods need them if, with their
+    defaults, they would still be warming up after 15 steps.
     """
     prepares_from_models: ClassVar[tuple[str, ...]] = ()
     """The names of other models that `prepare` uses besides the run's own.
@@ -159,17 +159,17 @@ class Method:
 
     @classmethod
     def prepare(cls, config: Any, job: Job, folder: Path) -> None:
-        """Fill `folder` before all runs with one model, data set and seed, which share it.
+        """Fill `folder`, which all runs on the same model, data set and seed share.
 
-        Called once for each model, data set and seed. It has no channels. It may train other methods with
-        `job.train`, and it may keep intermediate files in `job.scratch`. An interrupted preparation leaves
-        its folder behind. The next attempt finds that folder unchanged if the options, the data and the code
-        are still the same. The hook must be defined in the class `Method` of the module itself, not in a
-        base.
+        Called once for each model, data set and seed, before these runs. It has no channels. It may train
+        other methods with `job.train`, and it may keep intermediate files in `job.scratch`. An interrupted
+        preparation leaves its folder behind. The next attempt finds that folder unchanged if the options, the
+        data and the code are still the same. Define the hook in the class `Method` of the module itself, not
+        in a base class.
 
         Args:
             config: an instance of `Config`, with the options of the method.
-            job: the data without the test set, and runs of other methods.
+            job: gives the data without the test set, and trains other methods.
             folder: an empty folder, or what an interrupted attempt has left in it.
         """
 
@@ -194,15 +194,15 @@ class Method:
         """Create the state of this worker.
 
         Called before the first step, and again when a run continues from a checkpoint. In that case the saved
-        `memory` and `flight` are restored afterwards. It may read `run` and `prepared`. It may make no calls:
-        what workers must share besides the weights, they exchange in the first step.
+        `memory` and `flight` are restored afterwards. It may read `run` and `prepared`. It may make no calls.
+        If workers need anything else in common besides the weights, they exchange it in the first step.
         """
 
     def forward_ready(self, param: Param) -> None:
-        """Called before the layer that uses `param` runs, from the input side; may make calls."""
+        """Called before the layer that uses `param` runs; the input side comes first. May make calls."""
 
     def grad_ready(self, param: Param) -> None:
-        """Called when the gradient of `param` is complete, from the output side; may make calls."""
+        """Called when the gradient of `param` is complete; the output side comes first. May make calls."""
 
     def step(self) -> None:
         """Exchange gradients, step the optimizer, exchange weights.
@@ -223,8 +223,8 @@ class Method:
     def wants_epoch_loss(self) -> bool:
         """Return whether `epoch_end` is to be called now; all workers must return the same.
 
-        Called at the end of every epoch. It may make no calls. Each call of `epoch_end` costs the workers a
-        mean over four bytes.
+        Called at the end of every epoch. It may make no calls. Before each `epoch_end`, the workers average
+        the loss, which is metered as a mean of four bytes.
         """
         return type(self).epoch_end is not Method.epoch_end
 

@@ -23,12 +23,13 @@ class Model(nn.Module):
     def __init__(self, config: Any, shape: tuple[int, int, int], classes: int) -> None:
         """Build the layers and draw the initial weights.
 
-        Called before training. The engine has seeded torch's default generator, so draw from that one only.
+        Called before training. The engine has seeded torch's default generator. Draw random numbers from it
+        only.
 
         Args:
             config: an instance of `Config`, with the options of this model.
-            shape: of the images, (C, H, W).
-            classes: how many classes the data set has.
+            shape: the shape of the images, (C, H, W).
+            classes: the number of classes in the data set.
         """
         super().__init__()
         self.config = config
@@ -36,9 +37,9 @@ class Model(nn.Module):
     def stages(self) -> list[list[nn.Module]]:
         """Return the layers by resolution, from the input side to the output side.
 
-        Methods that treat parts of the network differently may call it; training itself does not. Each
-        parameter belongs to exactly one stage. The stem belongs to the first stage. The classifier alone is
-        the last one.
+        Methods that treat parts of the network differently may call this; training itself does not. Each
+        parameter belongs to exactly one stage. The stem belongs to the first stage. The last stage is the
+        classifier alone.
         """
         raise NotImplementedError
 

@@ -19,12 +19,12 @@ class Param:
     """One parameter tensor of this worker's replica."""
 
     index: int
-    """Its number, from 0, from the input side. The forward pass needs parameters with small numbers first."""
+    """Its number: 0 is the parameter nearest to the input, which the forward pass uses first."""
     name: str
     """Its name in the model."""
     kind: str
-    """`conv`, `linear`, `embedding`: a weight of such a layer. `bias`: its bias. `norm`: of any other layer,
-    which is normalisation in all models here."""
+    """`conv`, `linear` or `embedding` for the weight of such a layer, and `bias` for its bias. `norm` for any
+    parameter of another layer; in all models here, such a layer is a normalisation."""
     tensor: nn.Parameter
     """The tensor itself."""
 

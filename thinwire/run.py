@@ -104,8 +104,8 @@ class Run:
     def make_optimizer(self, params: list[nn.Parameter]) -> torch.optim.Optimizer:
         """Return the recipe's optimizer for these parameters.
 
-        The engine looks after the optimizer that `Method.optimizer` returns: it sets the learning rate and
-        saves the state. The method looks after all other optimizers itself.
+        If `Method.optimizer` returns it, the engine sets its learning rate and saves its state. For all other
+        optimizers, the method does both itself.
         """
         return self._make_optimizer(params)
 
@@ -116,7 +116,7 @@ class Run:
     def log(self, name: str, value: float) -> None:
         """Record a metric of the method; the curve shows the last value on worker 0 at each evaluation.
 
-        The metric `virtual_epochs` is in the tables, too: the number of epochs to which the run corresponds
-        so far.
+        The tables also show one metric, `virtual_epochs`. It is the number of epochs that the trained epochs
+        stand for so far.
         """
         self.metrics[name] = float(value)

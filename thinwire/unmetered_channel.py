@@ -1,4 +1,4 @@
-"""The channel of evaluations. Its traffic is not counted, because evaluations are not a part of the method."""
+"""The channel of evaluations. Its traffic is not counted, because no evaluation is part of the method."""
 
 from torch import Tensor
 

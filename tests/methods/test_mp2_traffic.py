@@ -35,13 +35,13 @@ MP2 pushes a *prefix*, the first layers of the model, and pulls the whole model.
 
 - *As published* compares the pushed prefix in 64 bits with the whole model in 32 bits, and counts the push
   alone. The constants in the authors' code do the same. The abstract's figure is 88.98 %.
-- The other columns count 32 bits on both sides. A method that pulls the whole model cannot save more than
-  half.
-- No column counts the dense run from which the predictor is prepared. It costs as much as the run that it
-  shortens.
+- The columns *less* count 32 bits for the prefix and for the model. A method that pulls the whole model
+  cannot save more than half of the total.
+- No column counts the run on which the predictor is trained. That run pushes and pulls the whole model, so it
+  costs as much as training without MP2.
 
-The prefix ends before the third resolution. For ResNet-50 the authors' prefix ends one convolution earlier,
-with 343,104 parameters, which gives their 88.34 %.
+The prefix consists of the layers of the first two resolutions. For ResNet-50 the authors' prefix ends one
+convolution earlier. It has 343,104 parameters, which gives their 88.34 %.
 
 | model | parameters | prefix | as published, % | push less, % | pull less, % | total less, % |
 |:--|--:|--:|--:|--:|--:|--:|

@@ -34,25 +34,29 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     results = _Parser(add_help=False)
     results.add_argument(
-        "--results", type=Path, default=Path("results"), metavar="DIR", help="default: results"
+        "--results",
+        type=Path,
+        default=Path("results"),
+        metavar="DIR",
+        help="the folder of results; default: results",
     )
 
-    commands.add_parser("list", help="methods, models and data sets")
+    commands.add_parser("list", help="list methods, models and data sets")
 
-    show = commands.add_parser("show", help="a method's paper, update rule, options and defaults")
+    show = commands.add_parser("show", help="show a method's paper, update rule, options and defaults")
     show.add_argument("method", metavar="METHOD")
 
-    cells = commands.add_parser("cells", help="the cells of a suite")
+    cells = commands.add_parser("cells", help="list the cells of a suite")
     cells.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
 
-    data = commands.add_parser("data", parents=[results], help="fetch, verify and lay out a data set")
+    data = commands.add_parser("data", parents=[results], help="fetch, verify and store a data set as arrays")
     data.add_argument("dataset", metavar="DATASET")
-    data.add_argument("--from", dest="place", type=Path, metavar="DIR", help="a folder that has its files")
+    data.add_argument("--from", dest="place", type=Path, metavar="DIR", help="the folder with its files")
     data.add_argument("--options", default="{}", metavar="JSON", help="its options, as in a suite")
     data.add_argument("--label", help="its label in a suite; default: its name")
 
     prepare = commands.add_parser(
-        "prepare", parents=[results], help="let a method prepare what its runs of a suite share"
+        "prepare", parents=[results], help="make the preparation of a method, which its runs in a suite share"
     )
     prepare.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
     prepare.add_argument("preparation", metavar="PREPARATION", help="DATASET/MODEL/METHOD/seedN")
@@ -72,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--hold",
         action="store_true",
-        help="used by `thinwire measure`, which locks and publishes",
+        help="leave the record unpublished; only for `thinwire measure`, which publishes it",
     )
     _add_fingerprint(run)
 
@@ -84,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_fingerprint(measure)
 
     collect = commands.add_parser(
-        "collect", parents=[results], help="collect the records of runs into summary.csv and curves.parquet"
+        "collect", parents=[results], help="collect records of runs in summary.csv and curves.parquet"
     )
     collect.add_argument("suites", nargs="+", metavar="SUITE")
 
