@@ -21,7 +21,7 @@ from thinwire.train.trainer import Trainer
 Mp2 = plugins.get("method", "mp2").load()
 package = import_module("thinwire_methods.mp2")
 layers = import_module("thinwire_methods.mp2.layers")
-dense_run = import_module("thinwire_methods.mp2.dense_run")
+record_prefixes = import_module("thinwire_methods.mp2.record_prefixes")
 predictor_training = import_module("thinwire_methods.mp2.predictor_training")
 Predictor = package.Predictor
 OPTIONS = {"predictor_epochs": 3, "bsp_workers": 2}
@@ -264,7 +264,7 @@ def test_prefixes_are_drawn_from_every_epoch_without_repetition(tmp_path):
     drawn = [load_file(file)["prefixes"] for file in files]
     assert [len(prefixes) for prefixes in drawn] == [5] * 4
     assert len(torch.cat(drawn).unique(dim=0)) == 20
-    chosen = dense_run._chosen
+    chosen = record_prefixes._chosen
     assert chosen(1, 0, 50, 15) != chosen(1, 1, 50, 15)
     assert len(chosen(1, 0, 50, 15)) == 15
     assert chosen(1, 0, 4, 15) == {0, 1, 2, 3}
@@ -417,7 +417,7 @@ def test_the_dense_run_has_the_workers_asked_for_and_draws_with_the_runs_seed(tm
     for seed in (5, 6):
         prepare(task_of(seed=seed, epochs=1), tmp_path / str(seed), OPTIONS | {"bsp_workers": 3})
     assert seen == [3, 3]
-    assert dense_run._chosen(5, 0, 50, 15) != dense_run._chosen(6, 0, 50, 15)
+    assert record_prefixes._chosen(5, 0, 50, 15) != dense_run._chosen(6, 0, 50, 15)
     with pytest.raises(UserError, match="cannot be shared evenly by 5 workers: choose another bsp_workers"):
         prepare(task_of(), tmp_path / "uneven", OPTIONS | {"bsp_workers": 5})
 
