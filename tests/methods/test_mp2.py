@@ -417,7 +417,7 @@ def test_the_dense_run_has_the_workers_asked_for_and_draws_with_the_runs_seed(tm
     for seed in (5, 6):
         prepare(task_of(seed=seed, epochs=1), tmp_path / str(seed), OPTIONS | {"bsp_workers": 3})
     assert seen == [3, 3]
-    assert record_prefixes._chosen(5, 0, 50, 15) != dense_run._chosen(6, 0, 50, 15)
+    assert record_prefixes._chosen(5, 0, 50, 15) != record_prefixes._chosen(6, 0, 50, 15)
     with pytest.raises(UserError, match="cannot be shared evenly by 5 workers: choose another bsp_workers"):
         prepare(task_of(), tmp_path / "uneven", OPTIONS | {"bsp_workers": 5})
 
