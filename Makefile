@@ -17,7 +17,7 @@ demo: setup
 	@echo "open: results/figures/demo/accuracy_over_epochs.png"
 	@echo "      results/figures/demo/accuracy_against_bytes.png"
 	@echo "      results/figures/claims/mp2_digits/accuracy_against_bytes.png"
-	@echo "      results/summary.csv (a row a run)  results/runs (the runs)"
+	@echo "      results/summary.csv (one row for each run)  results/runs (the runs)"
 
 test: setup
 	@$(bin)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder

@@ -1,4 +1,7 @@
-"""The columns "less": by how many percent a method sends fewer bytes than the baseline in the same cell."""
+"""The columns "less": by how many percent a method sends fewer bytes than the baseline.
+
+Both are of the same data set, model, workers and nodes.
+"""
 
 import pandas as pd
 

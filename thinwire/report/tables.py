@@ -26,12 +26,13 @@ _COLLECTED = {
     "between nodes": "between_nodes_bytes",
 }
 _NOTES = (
-    "Accuracy: of the weights that the method ships at the end, as mean ± standard deviation (number of "
+    "Accuracy: of the weights that the method delivers at the end, as mean ± standard deviation (number of "
     "runs that are done). Payload: what a worker pushes and pulls in the whole run, as encoded, in 10^6 "
-    "bytes; mean over the workers. Less: the reduction of bytes against {baseline} in the same cell. Push, "
-    "pull and total are payload. Wire is what a worker sends over the network, by the formula for a ring, a "
-    "chain or a server. Between nodes is the part of it that leaves the worker's node. How: in-process runs "
-    "have exact accuracy and traffic, and no time; measured runs have a process for each worker."
+    "bytes; mean over the workers. Less: the reduction of bytes against {baseline}, with the same data set, "
+    "model and workers. Push, pull and total are payload. Wire is what a worker sends over the network, by "
+    "the formula for a ring, a chain or a server. Between nodes is the part of it that leaves the worker's "
+    "node. How: in-process runs have exact accuracy and traffic, and no time; measured runs have a process "
+    "for each worker."
 )
 _PREPARED = (
     "Prepared: the bytes that the method's preparation sent before its runs, and the seconds that it took in "
@@ -40,8 +41,8 @@ _PREPARED = (
 )
 _TIMED = (
     "Training: seconds on the clock of the slowest worker, without evaluation; mean ± standard deviation. "
-    "Speed-up: the baseline's mean seconds in the same cell, divided by the method's. With so few runs the "
-    "table cannot say how certain it is."
+    "Speed-up: the baseline's mean seconds, with the same data set, model and workers, divided by the "
+    "method's. With so few runs the table cannot say how certain it is."
 )
 _EPOCHS = (
     "Epochs: the number that was trained. A method that forecasts weights skips epochs; its row also has "
