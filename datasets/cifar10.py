@@ -5,7 +5,8 @@ They are read from the folder that was given; without one, from an earlier downl
 SHA-256 and by the MD5 of the official page.
 """
 
-from thinwire.data.cifar import Archive, Cifar
+from thinwire.data.cifar_archive import Archive
+from thinwire.data.cifar_dataset import Cifar
 
 _TRAIN, _TEST = [f"data_batch_{i}" for i in range(1, 6)], "test_batch"
 

@@ -5,7 +5,8 @@ They are read from the folder that was given; without one, from an earlier downl
 by SHA-256 and by the MD5 of the official page.
 """
 
-from thinwire.data.cifar import Archive, Cifar
+from thinwire.data.cifar_archive import Archive
+from thinwire.data.cifar_dataset import Cifar
 
 
 class Dataset(Cifar):

@@ -5,7 +5,8 @@ import signal
 import pytest
 
 from thinwire import record
-from thinwire.config.grid import cells, sources
+from thinwire.config.cell_sources import sources
+from thinwire.config.grid import cells
 from thinwire.errors import UserError
 from thinwire.launch import retry
 from thinwire.launch.exit_report import ExitReport

@@ -9,7 +9,8 @@ import pytest
 
 from tests.tracking import records
 from thinwire import digests, plugins, record
-from thinwire.config.grid import cells, sources
+from thinwire.config.cell_sources import sources
+from thinwire.config.grid import cells
 from thinwire.data.read_arrays import MANIFEST
 from thinwire.errors import UserError
 from thinwire.files import sha256

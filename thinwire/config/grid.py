@@ -6,11 +6,12 @@ from math import prod
 
 from thinwire import plugins
 from thinwire.config.cell import Cell, Module, digest
+from thinwire.config.cell_sources import prepares
 from thinwire.config.suite import EVERY, Entry, Suite, load, path_of
 from thinwire.errors import Problems, UserError
 from thinwire.label import clash
 from thinwire.options import resolve
-from thinwire.plugins import Plugin, show
+from thinwire.plugins import show
 
 # The whole grid is built in memory, and planned at once. That of the paper has less than a tenth of this.
 MOST_CELLS = 20_000
@@ -111,23 +112,6 @@ def require_as_planned(cell: Cell, planned: str | None, now: str) -> None:
         raise UserError(
             f"{show(path_of(cell.suite))} was changed since {cell.path} was planned: start the pipeline again"
         )
-
-
-def prepares(cell: Cell) -> bool:
-    """Does the method of this cell prepare something before its runs?"""
-    return plugins.get("method", cell.method.use).defines("prepare")
-
-
-def prepared_from(cell: Cell) -> list[Plugin]:
-    """The models that the method's preparation uses in addition to the cell's own."""
-    names = plugins.get("method", cell.method.use).literal("prepares_from_models") or ()
-    return [plugins.get("model", name) for name in names]
-
-
-def sources(cell: Cell) -> dict[str, str]:
-    """The SHA-256 of the method, the model and the data set, as their files are now."""
-    used = {"method": cell.method.use, "model": cell.model.use, "dataset": cell.data.use}
-    return {kind: plugins.get(kind, name).sha256 for kind, name in used.items()}
 
 
 def require_valid(name: str) -> None:

@@ -5,7 +5,7 @@ from typing import Literal, cast
 
 from thinwire import record
 from thinwire.config.cell import Cell
-from thinwire.config.grid import sources
+from thinwire.config.cell_sources import sources
 from thinwire.files import writing
 from thinwire.provenance import now
 from thinwire.record import Record, Status

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from thinwire import plugins
 from thinwire.config.cell import Cell, Module, digest
-from thinwire.config.grid import block, block_fingerprint, prepared_from, prepares, sources
+from thinwire.config.cell_sources import prepared_from, prepares, sources
+from thinwire.config.grid import block, block_fingerprint
 
 
 def plugin_files(kind: str, name: str) -> list[str]:

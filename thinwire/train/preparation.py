@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from thinwire import digests, plugins, record
 from thinwire.config.cell import Cell
-from thinwire.config.grid import sources
+from thinwire.config.cell_sources import sources
 from thinwire.errors import MethodError, UserError
 from thinwire.files import locked, writing
 from thinwire.method import Job

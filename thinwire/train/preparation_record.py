@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from thinwire import digests, record
 from thinwire.config.cell import Cell
-from thinwire.config.grid import prepared_from, sources
+from thinwire.config.cell_sources import prepared_from, sources
 from thinwire.data.read_arrays import MANIFEST
 from thinwire.errors import UserError
 from thinwire.files import publish, sha256

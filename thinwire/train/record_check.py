@@ -5,7 +5,7 @@ from pathlib import Path
 
 from thinwire import record
 from thinwire.config.cell import Cell
-from thinwire.config.grid import sources
+from thinwire.config.cell_sources import sources
 from thinwire.errors import UserError
 from thinwire.record import Record
 

@@ -6,7 +6,7 @@ from typing import Any
 from thinwire import plugins
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
-from thinwire.config.grid import prepares, sources
+from thinwire.config.cell_sources import prepares, sources
 from thinwire.errors import MethodError
 from thinwire.files import sha256
 from thinwire.options import as_dict, resolve

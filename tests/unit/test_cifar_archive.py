@@ -9,7 +9,7 @@ import pytest
 
 from tests import archives
 from thinwire import plugins
-from thinwire.data import cifar, read_arrays, write_arrays
+from thinwire.data import cifar_archive, read_arrays, write_arrays
 from thinwire.errors import UserError
 
 RNG = np.random.default_rng(0)
@@ -109,7 +109,7 @@ def test_the_pickles_of_the_tests_are_those_of_python_2():
 @pytest.mark.parametrize("name", ["cifar10", "cifar100"])
 def test_one_flipped_bit_anywhere_is_found_before_anything_is_read(name, archive, tmp_path, monkeypatch):
     dataset, path = archive(name, "binary", members(name, "binary")[0])
-    monkeypatch.setattr(cifar.tarfile, "open", lambda *a, **k: pytest.fail("the archive was opened"))
+    monkeypatch.setattr(cifar_archive.tarfile, "open", lambda *a, **k: pytest.fail("the archive was opened"))
     content = path.read_bytes()
     for place in (0, 9, len(content) // 2, len(content) - 1):
         changed = bytearray(content)
@@ -205,11 +205,11 @@ def test_what_was_downloaded_is_verified_before_it_is_read(archive, tmp_path, mo
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(path.read_bytes() + (b"?" if len(asked) == 1 else b""))
 
-    monkeypatch.setattr(cifar, "fetch_file", fetch)
+    monkeypatch.setattr(cifar_archive, "fetch_file", fetch)
     assert "is not the official cifar-10-binary.tar.gz" in refusal(dataset, None, tmp_path)
     (tmp_path / "download" / path.name).unlink()
     write_arrays.lay_out("cifar10", dataset, tmp_path / "laid", None, tmp_path / "download")
-    assert asked == [f"{cifar.ORIGIN}/cifar-10-binary.tar.gz"] * 2
+    assert asked == [f"{cifar_archive.ORIGIN}/cifar-10-binary.tar.gz"] * 2
 
 
 def test_a_large_file_of_an_archives_name_is_not_read_into_memory(tmp_path):
@@ -219,7 +219,7 @@ def test_a_large_file_of_an_archives_name_is_not_read_into_memory(tmp_path):
     tracemalloc.start()
     try:
         with pytest.raises(UserError, match="is not the official"):
-            cifar.find([archive], tmp_path, tmp_path)
+            cifar_archive.find([archive], tmp_path, tmp_path)
         assert tracemalloc.get_traced_memory()[1] < 10 * 2**20
     finally:
         tracemalloc.stop()

@@ -12,13 +12,11 @@ import tarfile
 import zlib
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from thinwire.data.augment import Augment
 from thinwire.data.download import download as fetch_file
-from thinwire.dataset import Dataset, Raw
 from thinwire.errors import UserError
 
 ORIGIN = "https://www.cs.toronto.edu/~kriz"
@@ -36,21 +34,6 @@ class Archive(NamedTuple):
     test: tuple[str, ...]
     labels: str | int  # in a binary record: the index of the label byte to use; in a pickle: the key
     label_bytes: int = 1  # label bytes of a binary record
-
-
-class Cifar(Dataset):
-    """The base of CIFAR's data sets: a subclass names the archives and gives the number of classes."""
-
-    archives: ClassVar[list[Archive]]
-    shape = IMAGE
-    licence = "none stated; cite Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009"
-    source = f"{ORIGIN}/cifar.html"
-    augment = Augment(pad=4, flip=True)
-
-    def fetch(self, place: Path | None, download: Path) -> Raw:
-        """Find or fetch one of the archives, verify it and read it."""
-        train, test = read(*find(self.archives, place, download))
-        return Raw(*train, *test)
 
 
 def find(archives: list[Archive], place: Path | None, downloads: Path) -> tuple[Path, Archive]:
