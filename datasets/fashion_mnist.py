@@ -14,6 +14,7 @@ import numpy as np
 
 import thinwire
 from thinwire.data.download import download as fetch_file
+from thinwire.data.verify_checksum import require_official
 from thinwire.dataset import Raw
 
 _OFFICIAL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
@@ -69,11 +70,8 @@ class Dataset(thinwire.Dataset):
                 f"{path} is truncated or damaged ({error}): delete it and fetch it again"
             ) from None
         digest = hashlib.sha256(content).hexdigest()
-        if digest != self.files[name]:
-            raise thinwire.UserError(
-                f"{path} is not Fashion-MNIST's {name}: the SHA-256 of its content is {digest}, expected "
-                f"{self.files[name]}; delete it and fetch it again"
-            )
+        subject = f"{path} is not Fashion-MNIST's {name}"
+        require_official(digest, self.files[name], subject, "the SHA-256 of its content")
         dimensions = content[3]
         shape = struct.unpack(f">{dimensions}I", content[4 : 4 + 4 * dimensions])
         return np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(shape)

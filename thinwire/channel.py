@@ -26,7 +26,7 @@ from torch import Tensor
 from thinwire.call import Call, Pending, serving
 from thinwire.errors import MethodError
 from thinwire.group import Group
-from thinwire.parameter_server import Server
+from thinwire.parameter_server import Server, owner
 from thinwire.traffic import payload as payloads
 from thinwire.traffic.ledger import Ledger
 from thinwire.traffic.payload import Payload
@@ -98,9 +98,9 @@ class Channel(Group):
             ragged: must be true if the receiver cannot know the sizes of payloads or of answers.
         """
         payload = payloads.flat(payload, f"run.{self.name}.push_pull")
-        owner = key % self.size if isinstance(key, int) else sum(key.encode()) % self.size
+        host = owner(key, self.size)
         return self._post(
-            Call("push_pull", payload=payload, partner=owner, key=str(key), server=server, ragged=ragged)
+            Call("push_pull", payload=payload, partner=host, key=str(key), server=server, ragged=ragged)
         )
 
     def send(self, payload: Payload, to: int, ragged: bool = False) -> Pending[None]:

@@ -1,4 +1,7 @@
-"""Three clocks: train, eval, harness. Exactly one of them runs at any time."""
+"""Three clocks: train, eval, harness. Exactly one of them runs at any time.
+
+The trainer switches them. Every step counts, the first one too.
+"""
 
 import time
 

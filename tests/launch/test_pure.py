@@ -7,7 +7,8 @@ from thinwire.errors import UserError
 from thinwire.launch import exit_report, flight_recorder
 from thinwire.launch.exit_report import ExitReport, diagnose
 from thinwire.launch.hang_detection import Beat, HangDetector
-from thinwire.launch.launcher_environment import first_host, from_environment, require_match, require_places
+from thinwire.launch.launcher_environment import from_environment, require_match, require_places
+from thinwire.launch.rendezvous_address import first_host
 from thinwire.train.time_validity import no_time_because
 
 SLURM = {

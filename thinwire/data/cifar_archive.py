@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from thinwire.data.download import download as fetch_file
+from thinwire.data.verify_checksum import require_official
 from thinwire.errors import UserError
 
 ORIGIN = "https://www.cs.toronto.edu/~kriz"
@@ -79,11 +80,8 @@ def _verified(path: Path, archive: Archive) -> Path:
             digest = hashlib.file_digest(
                 file, partial(hashlib.new, algorithm, usedforsecurity=False)
             ).hexdigest()
-        if digest != expected:
-            raise UserError(
-                f"{path} is not the official {archive.name}: its {algorithm.upper()} is {digest}, expected "
-                f"{expected}; delete it and fetch it again"
-            )
+        subject = f"{path} is not the official {archive.name}"
+        require_official(digest, expected, subject, f"its {algorithm.upper()}")
     return path
 
 

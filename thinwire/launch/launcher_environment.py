@@ -1,22 +1,16 @@
 """Finds out which rank this process is, from the environment variables of srun or torchrun."""
 
 import os
-import re
 import socket
-import subprocess
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
 from thinwire.cluster import Cluster
 from thinwire.errors import UserError
+from thinwire.launch.rendezvous_address import LOOPBACK, address_of, first_host, port_of_step
 from thinwire.transport.rendezvous import Placement
 
-# The ranks of a Slurm step join at one of these ports, unless MASTER_PORT gives another one.
-_FIRST_PORT, _PORTS = 20000, 20000
 # After a rank ends, the others have this time to notice and to write their reports. Then srun ends them.
 _WAIT_SECONDS = 30
-# Where ranks join if all of them are on one host.
-_LOOPBACK = "127.0.0.1"
 
 
 # Gives the secret of a run, from the name that its launcher has for the launch.
@@ -91,7 +85,7 @@ def _torchrun(secret_of: SecretOf, variables: Mapping[str, str]) -> Placement:
         workers=_number(variables, "WORLD_SIZE", "torchrun"),
         place=_number(variables, "LOCAL_RANK", "torchrun"),
         node=f"{socket.gethostname()}/{group}",
-        host=_LOOPBACK if on_one_host else _text(variables, "MASTER_ADDR", "torchrun"),
+        host=LOOPBACK if on_one_host else _text(variables, "MASTER_ADDR", "torchrun"),
         # torchrun has its own store at MASTER_PORT.
         port=_number(variables, "MASTER_PORT", "torchrun") + (launch is not None),
         launcher="torchrun",
@@ -101,41 +95,22 @@ def _torchrun(secret_of: SecretOf, variables: Mapping[str, str]) -> Placement:
 
 def _slurm(secret_of: SecretOf, variables: Mapping[str, str]) -> Placement:
     job, step = _number(variables, "SLURM_JOB_ID", "srun"), _number(variables, "SLURM_STEP_ID", "srun")
-    derived = _FIRST_PORT + (job * 97 + step) % _PORTS
     on_one_host = variables.get("SLURM_STEP_NUM_NODES") == "1"
+    given = "MASTER_PORT" in variables
     return Placement(
         rank=_number(variables, "SLURM_PROCID", "srun"),
         workers=_number(variables, "SLURM_STEP_NUM_TASKS", "srun"),
         place=_number(variables, "SLURM_LOCALID", "srun"),
         node=variables.get("SLURMD_NODENAME") or socket.gethostname(),
         host=variables.get("MASTER_ADDR")
-        or (_LOOPBACK if on_one_host else None)
+        or (LOOPBACK if on_one_host else None)
         or address_of(first_host(_text(variables, "SLURM_STEP_NODELIST", "srun"))),
-        port=_number(variables, "MASTER_PORT", "srun") if "MASTER_PORT" in variables else derived,
+        port=_number(variables, "MASTER_PORT", "srun")
+        if "MASTER_PORT" in variables
+        else port_of_step(job, step),
         launcher="srun",
         secret=secret_of(f"srun {job}.{step}"),
     )
-
-
-def first_host(nodes: str) -> str:
-    """The first host of a list in Slurm's notation: `gpu[03-05,9],login` gives `gpu03`."""
-    first = re.match(r"([^,\[]+)(?:\[(\w+)[^\]]*\]([^,]*))?", nodes)
-    if first is None:
-        raise UserError(f"SLURM_STEP_NODELIST is {nodes!r}, which is not a list of hosts")
-    return "".join(part or "" for part in first.groups())
-
-
-def address_of(node: str) -> str:
-    """The address of a Slurm node: its name, or what Slurm has on record if that name has no address."""
-    with suppress(socket.gaierror):
-        socket.getaddrinfo(node, None)
-        return node
-    with suppress(OSError):
-        command = ["scontrol", "--oneliner", "show", "node", node]
-        output = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-        if known := re.search(r"\bNodeAddr=(\S+)", output):
-            return known[1]
-    return node
 
 
 def _text(variables: Mapping[str, str], name: str, launcher: str) -> str:
