@@ -17,7 +17,7 @@ import yaml
 import thinwire
 from tests import warm
 from thinwire import digests, plugins
-from thinwire.config import grid, suite
+from thinwire.config import expand_suite, suite
 from thinwire.data import read_arrays, write_arrays
 from thinwire.dataset import Raw
 from thinwire.errors import UserError
@@ -177,7 +177,7 @@ def test_option_of_wrong_value_in_a_suite(project, put):
 
 
 def test_run_without_data(project, tmp_path):
-    cell = grid.cells("demo")[0].path
+    cell = expand_suite.cells("demo")[0].path
     refused(
         project, "run", "demo", cell, "--results", tmp_path, words=("no data set", "thinwire data digits")
     )
@@ -193,7 +193,7 @@ def test_results_folder_that_is_a_file(project, tmp_path, below):
 def test_run_with_a_results_folder_that_is_a_file(project, tmp_path):
     file = tmp_path / "file"
     file.write_text("")
-    cell = grid.cells("demo")[0].path
+    cell = expand_suite.cells("demo")[0].path
     refused(project, "run", "demo", cell, "--results", file / "x", words=("cannot be written", str(file)))
 
 
@@ -258,8 +258,8 @@ def message(function, *args) -> str:
 
 def test_the_good_suite_is_good(write_suite):
     write_suite(GOOD)
-    grid.require_valid("bad")
-    assert len(grid.cells("bad")) == 1
+    expand_suite.require_valid("bad")
+    assert len(expand_suite.cells("bad")) == 1
 
 
 @pytest.mark.parametrize(
@@ -387,7 +387,7 @@ def test_suite_that_cannot_be_read(write_suite, content):
 )
 def test_unknown_plugin_in_a_suite(write_suite, changes, words):
     path = write_suite(changed(changes))
-    refusal = message(grid.cells, "bad")
+    refusal = message(expand_suite.cells, "bad")
     assert refusal.startswith(f"{path}: ")
     for word in words:
         assert word in refusal
@@ -423,7 +423,7 @@ def test_unknown_plugin_in_a_suite(write_suite, changes, words):
 )
 def test_invalid_option(write_suite, kind, label, options, words):
     path = write_suite(changed({f"{kind}.{label}": {"options": options}}))
-    refusal = message(grid.require_valid, "bad")
+    refusal = message(expand_suite.require_valid, "bad")
     assert refusal.startswith(f"{path}: {kind}.{label}.options.{words[0]}")
     assert refusal.count(f"{kind}.{label}.options.") == 1
     for word in words:
@@ -437,7 +437,7 @@ def test_invalid_options_come_in_one_message(write_suite):
         "models.cnn": {"options": {"width": "wide"}},
     }
     write_suite(changed(many))
-    refusal = message(grid.require_valid, "bad")
+    refusal = message(expand_suite.require_valid, "bad")
     paths = (
         "methods.top_k.options.density:",
         "methods.top_k.options.memory:",

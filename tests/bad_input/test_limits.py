@@ -11,7 +11,7 @@ import yaml
 
 from tests.bad_input.test_bad_input import GOOD, changed, message
 from thinwire.cli import data
-from thinwire.config import grid, suite, yaml_file
+from thinwire.config import expand_suite, suite, yaml_file
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_aliases_and_merges_within_the_limits_are_what_they_are_for(config):
         "methods: {ssgd: &s {options: &o {}}, again: {<<: *s, use: ssgd}, third: {use: ssgd, options: *o}}"
     )
     (config / "good.yaml").write_text(text)
-    assert [cell.method.label for cell in grid.cells("good")] == ["ssgd", "again", "third"]
+    assert [cell.method.label for cell in expand_suite.cells("good")] == ["ssgd", "again", "third"]
 
 
 def test_a_date_is_text(config):
@@ -175,7 +175,7 @@ LARGE = 10**9
 )
 def test_a_suite_beyond_the_limits(changes, words, config):
     (config / "bad.yaml").write_text(yaml.safe_dump(changed(changes)))
-    assert words in refusal(grid.require_valid, "bad")
+    assert words in refusal(expand_suite.require_valid, "bad")
 
 
 @pytest.mark.parametrize(
@@ -210,6 +210,6 @@ def test_the_sizes_of_the_suites_here_are_far_below_the_limits():
 
 
 def test_a_good_suite_at_the_limit_is_good(config):
-    content = copy.deepcopy(GOOD) | {"repetitions": grid.MOST_CELLS, "seed": yaml_file.LARGEST_NUMBER}
+    content = copy.deepcopy(GOOD) | {"repetitions": expand_suite.MOST_CELLS, "seed": yaml_file.LARGEST_NUMBER}
     (config / "good.yaml").write_text(yaml.safe_dump(content))
-    assert len(grid.cells("good")) == grid.MOST_CELLS
+    assert len(expand_suite.cells("good")) == expand_suite.MOST_CELLS

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit import test_tables
 from thinwire import record
-from thinwire.config.grid import cells
+from thinwire.config.expand_suite import cells
 from thinwire.plugins import ROOT
 from thinwire.report import collect, tables
 

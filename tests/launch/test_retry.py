@@ -6,7 +6,7 @@ import pytest
 
 from thinwire import record
 from thinwire.config.cell_sources import sources
-from thinwire.config.grid import cells
+from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
 from thinwire.launch import retry
 from thinwire.launch.exit_report import ExitReport

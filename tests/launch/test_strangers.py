@@ -24,7 +24,7 @@ from benchmarks.limited_link import INTERFACE, LimitedLink
 from tests import processes
 from tests.launch import listening_sockets, nonsense
 from tests.workflow.conftest import Project
-from thinwire.config.grid import cell
+from thinwire.config.expand_suite import cell
 from thinwire.errors import UserError
 from thinwire.launch import secret
 from thinwire.launch.heartbeat import ALARM

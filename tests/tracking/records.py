@@ -6,7 +6,7 @@ from typing import Any
 from thinwire import record
 from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import sources
-from thinwire.config.grid import cells
+from thinwire.config.expand_suite import cells
 from thinwire.train.result_folders import partial_folder, record_folder
 
 

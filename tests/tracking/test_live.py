@@ -13,7 +13,7 @@ from tests.tracking.stub import Stub
 from tests.waiting import SECONDS
 from tests.workflow.conftest import HELD, HELD_EPOCHS, Project
 from thinwire import record
-from thinwire.config.grid import cells
+from thinwire.config.expand_suite import cells
 from thinwire.tracking import client, wandb_fields, wandb_names
 from thinwire.tracking.live import Live
 

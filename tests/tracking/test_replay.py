@@ -7,7 +7,7 @@ import pytest
 from tests.tracking import records
 from tests.tracking.conftest import containing_the_canary, python, warnings_of
 from thinwire import record
-from thinwire.config.grid import cells
+from thinwire.config.expand_suite import cells
 from thinwire.tracking import client, replay, wandb_fields, wandb_names
 
 CELLS = {cell.path: cell for cell in cells("demo")}

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.tracking.records import curve, made
-from thinwire.config.grid import cells
+from thinwire.config.expand_suite import cells
 from thinwire.record import Cost, Traffic
 from thinwire.tracking import wandb_fields, wandb_names
 

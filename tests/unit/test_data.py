@@ -17,7 +17,7 @@ import torch
 from tests import small
 from tests.waiting import until
 from thinwire import plugins
-from thinwire.config import grid
+from thinwire.config import expand_suite
 from thinwire.data import download as fetching
 from thinwire.data import read_arrays, write_arrays
 from thinwire.data.augment import Augment
@@ -369,7 +369,7 @@ def test_mixup_is_drawn_anew_every_step_and_for_every_worker():
 
 def test_a_recipe_can_leave_the_augmentation_out(tmp_path, monkeypatch):
     """Crops and flips belong to the data set; the recipe says whether they are used."""
-    cell = grid.cells("demo")[0]
+    cell = expand_suite.cells("demo")[0]
     dataset = plugins.get("dataset", "digits").load()
     monkeypatch.setattr(dataset, "augment", Augment(pad=1, flip=True))
     write_arrays.lay_out("digits", dataset(), data_folder(tmp_path, "digits"), None, tmp_path)

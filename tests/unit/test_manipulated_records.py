@@ -10,7 +10,7 @@ import pytest
 from tests.tracking import records
 from thinwire import digests, plugins, record
 from thinwire.config.cell_sources import sources
-from thinwire.config.grid import cells
+from thinwire.config.expand_suite import cells
 from thinwire.data.read_arrays import MANIFEST
 from thinwire.errors import UserError
 from thinwire.files import sha256

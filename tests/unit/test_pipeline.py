@@ -10,7 +10,7 @@ import pytest
 
 from thinwire import plugins
 from thinwire.config.cell import Module
-from thinwire.config.grid import cells
+from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
 from thinwire.pipeline import inputs, outputs, patterns, slurm_preflight, slurm_ranks_and_gpus
 from thinwire.pipeline.command_line_choices import Chosen, chosen

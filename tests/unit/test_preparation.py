@@ -5,7 +5,7 @@ import json
 import pytest
 
 from thinwire import digests, record
-from thinwire.config.grid import cells
+from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
 from thinwire.train import preparation, preparation_record
 from thinwire.train.result_folders import prepared_folder, preparing_folder

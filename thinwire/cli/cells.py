@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from thinwire.config.grid import cells, require_valid
+from thinwire.config.expand_suite import cells, require_valid
 
 
 def main(arguments: Namespace) -> int:

@@ -3,7 +3,7 @@
 from argparse import Namespace
 
 from thinwire.cli.run import print_line, train
-from thinwire.config.grid import block, block_fingerprint, require_as_planned, require_valid
+from thinwire.config.expand_suite import block, block_fingerprint, require_as_planned, require_valid
 from thinwire.launch.measured_block import measure
 
 

@@ -3,7 +3,7 @@
 import sys
 from argparse import Namespace
 
-from thinwire.config.grid import preparation, require_as_planned, require_valid
+from thinwire.config.expand_suite import preparation, require_as_planned, require_valid
 from thinwire.config.suite import load
 from thinwire.launch import preparation_process
 from thinwire.train.result_folders import prepared_folder

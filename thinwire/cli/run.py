@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
-from thinwire.config.grid import cell, require_as_planned, require_valid
+from thinwire.config.expand_suite import cell, require_as_planned, require_valid
 from thinwire.config.suite import load
 from thinwire.files import locked
 from thinwire.launch import launcher_environment, local_processes, rank, secret

@@ -105,9 +105,7 @@ def _slurm(secret_of: SecretOf, variables: Mapping[str, str]) -> Placement:
         host=variables.get("MASTER_ADDR")
         or (LOOPBACK if on_one_host else None)
         or address_of(first_host(_text(variables, "SLURM_STEP_NODELIST", "srun"))),
-        port=_number(variables, "MASTER_PORT", "srun")
-        if "MASTER_PORT" in variables
-        else port_of_step(job, step),
+        port=_number(variables, "MASTER_PORT", "srun") if given else port_of_step(job, step),
         launcher="srun",
         secret=secret_of(f"srun {job}.{step}"),
     )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from thinwire import plugins
 from thinwire.config.cell import Cell, Module, digest
 from thinwire.config.cell_sources import prepared_from, prepares, sources
-from thinwire.config.grid import block, block_fingerprint
+from thinwire.config.expand_suite import block, block_fingerprint
 
 
 def plugin_files(kind: str, name: str) -> list[str]:

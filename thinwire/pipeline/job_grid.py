@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from thinwire.config.cell import Cell, Module
-from thinwire.config.grid import cells, require_valid
+from thinwire.config.expand_suite import cells, require_valid
 from thinwire.errors import UserError
 from thinwire.label import clash
 from thinwire.tracking.wandb_names import project

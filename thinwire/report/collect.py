@@ -8,7 +8,7 @@ import pandas as pd
 
 from thinwire import digests, record
 from thinwire.config.cell import Cell
-from thinwire.config.grid import cells
+from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
 from thinwire.files import aside, write_text
 from thinwire.record import Record

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 
 from thinwire import record
 from thinwire.config.cell import Cell
-from thinwire.config.grid import cells
+from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
 from thinwire.files import locked, publish, write_text
 from thinwire.record import Record

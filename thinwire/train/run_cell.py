@@ -151,12 +151,10 @@ class Attempt:
 
         def after_step(trainer: Trainer) -> None:
             self._show_progress(report, trainer)
-            if trainer.step == trainer.total_steps or not trainer.status_is_new:
-                return  # too late to stop, or no new status that could ask for it
-            stop = trainer.status.stop
-            if stop or checkpoints.is_due(trainer):
-                checkpoints.save(trainer)
-            if stop:
+            if not checkpoints.is_due(trainer):
+                return
+            checkpoints.save(trainer)
+            if stop := trainer.status.stop:
                 if self.leads:
                     self.log(f"interrupted after step {trainer.step}")
                 raise Interrupted(stop)

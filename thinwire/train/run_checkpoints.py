@@ -44,8 +44,13 @@ class RunCheckpoints:
         return True
 
     def is_due(self, trainer: Trainer) -> bool:
-        """Has the run trained long enough since the last checkpoint?"""
-        return trainer.status.elapsed_seconds - self._saved_at >= self._every
+        """Is a stop asked for, or has the run trained long enough since the last one?
+
+        Only an exchange of status tells. After the last step it is too late for both.
+        """
+        if trainer.step == trainer.total_steps or not trainer.status_is_new:
+            return False
+        return bool(trainer.status.stop) or trainer.status.elapsed_seconds - self._saved_at >= self._every
 
     def save(self, trainer: Trainer) -> None:
         """Save a checkpoint, from which the next attempt resumes."""

@@ -39,7 +39,7 @@ class StatusExchange:
         """Keep the losses of a step, counted from 1."""
         self._losses.append((step, [worker.run.loss for worker in self._workers]))
 
-    def is_due(self) -> bool:
+    def is_time(self) -> bool:
         """Have as many steps passed as fit into a second?"""
         return len(self._losses) >= self._steps_between
 

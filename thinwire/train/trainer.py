@@ -135,7 +135,7 @@ class Trainer:
         self._require_settled()
         self.step = step + 1
         epoch, into_epoch = divmod(self.step, self.steps_per_epoch)
-        self.status_is_new = into_epoch == 0 or self.status.is_due()
+        self.status_is_new = into_epoch == 0 or self.status.is_time()
         if self.status_is_new:
             self.status.exchange()
         if into_epoch == 0:
