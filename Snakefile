@@ -15,6 +15,7 @@ from snakemake.settings.types import DeploymentMethod
 sys.path.insert(0, workflow.basedir)
 
 from thinwire import record
+from thinwire.config.block import block_fingerprint
 from thinwire.label import flat
 from thinwire.pipeline import inputs, job_grid, outputs, patterns, slurm_ranks_and_gpus
 from thinwire.pipeline.slurm_preflight import require_ready

@@ -12,13 +12,14 @@ import io
 import os
 import platform
 import shlex
-import subprocess
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
+
+from thinwire.provenance import git_state, processor
 
 FOLDER = Path(__file__).parent / "records"
 
@@ -59,7 +60,7 @@ def describe() -> list[str]:
     gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return [
         f"date: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        f"machine: {_processor()}, {os.cpu_count()} cores, {memory:.0f} GiB of memory, "
+        f"machine: {processor() or platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GiB of memory, "
         f"GPU: {', '.join(gpus) or 'none'}",
         f"system: {_system()}, Python {platform.python_version()}, torch {torch.__version__}",
         f"commit: {_commit()}",
@@ -82,14 +83,6 @@ class _Both(io.StringIO):
         self._other.flush()
 
 
-def _processor() -> str:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
 def _system() -> str:
     with contextlib.suppress(OSError, KeyError):
         return f"{platform.freedesktop_os_release()['PRETTY_NAME']}, {platform.system()} {platform.release()}"
@@ -97,17 +90,9 @@ def _system() -> str:
 
 
 def _commit() -> str:
-    def git(*words: str) -> str:
-        answer = subprocess.run(
-            ["git", "-C", str(FOLDER.parent), *words], capture_output=True, text=True, check=True
-        )
-        return answer.stdout.strip()
-
-    try:
-        changed = git("status", "--porcelain", "--untracked-files=no")
-        return git("rev-parse", "HEAD") + (", with changes that are not committed" if changed else "")
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
+    state = git_state()
+    changes = ", with changes that are not committed" if state["changes_sha256"] else ""
+    return f"{state['revision']}{changes}" if state["revision"] else "unknown"
 
 
 def _show(path: Path) -> str:

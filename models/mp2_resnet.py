@@ -9,9 +9,9 @@ Source: the authors' code, github
 MP2-GitHub/Model-Parameter-Prediction-Method-for-Distributed-Machine-Learning. The units of depth 50 are those
 that give the authors' parameter counts.
 
-Ours: the initial weights are He's. Those of each unit's last convolution are divided by the square root of
-the number of units (after Zhang, Dauphin & Ma, "Fixup", arXiv 1901.09321), because without batch norm the
-maps would grow with the depth.
+Ours: the initial weights are He's. Without batch norm the maps would grow with the depth. So the weights of
+each unit's last convolution are divided by the square root of the number of units. This follows Zhang,
+Dauphin & Ma, "Fixup" (arXiv 1901.09321).
 """
 
 from dataclasses import dataclass

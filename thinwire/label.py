@@ -36,16 +36,16 @@ def require_suite_name(name: str) -> str:
     return name
 
 
-def clash(names: Iterable[str]) -> tuple[str, str] | None:
-    """Return the first two names that differ only in upper and lower case, or None.
-
-    Some file systems treat such names as the same.
-    """
+def clash(names: Iterable[str]) -> str | None:
+    """Say which two names differ only in upper and lower case, and what to do; None if no two do."""
     seen: dict[str, str] = {}
     for name in names:
         first = seen.setdefault(name.casefold(), name)
         if first != name:
-            return first, name
+            return (
+                f"{first} and {name} differ in upper and lower case only, which some file systems do not "
+                "tell apart: give one another label"
+            )
     return None
 
 

@@ -16,8 +16,8 @@ repository). These were tried once on runs recorded here, and forecast no better
 repeats that.
 
 A run of E epochs stands for nearly 2 E epochs (`virtual_epochs` in its curve). So it can be compared in two
-ways: with as many epochs as the other methods, which saves no traffic, or with half as many (`epochs` in a
-suite's entry), which saves half.
+ways. With as many epochs as the other methods it saves no traffic. With half as many (`epochs` in a suite's
+entry) it saves half.
 """
 
 from dataclasses import dataclass

@@ -46,9 +46,9 @@ def next_period(
     product is rounded to 9 decimals, so that a whole number stays that number.
 
     Source: Paddle, communicate_avg_loss: lr_0 * avg_loss / (lr * loss_0) under the root, rounded up and
-    clipped, there to [1, 16]. Reconstructions are: tau_0 stands before the root (in Paddle under it), so
-    that the loss and the rate of the start give tau_0; halving, which Paddle does not do; and what
-    happens to invalid numbers.
+    clipped, there to [1, 16]. Three things are reconstructed. tau_0 stands before the root (in Paddle under
+    it), so that the loss and the rate of the start give tau_0. The period is halved, which Paddle does
+    not do. Invalid numbers leave it as it is.
     """
     if not math.isfinite(loss) or first_loss == 0 or learning_rate == 0:
         return period

@@ -7,7 +7,8 @@ import pytest
 
 from thinwire import digests
 from thinwire.config.suite import load
-from thinwire.report import collect, figures, report, tables
+from thinwire.report import collect, figures, tables
+from thinwire.report.baselines import baselines
 
 ABOUT = tables.About("Title", "test", "ssgd")
 BYTES = ("payload_push_bytes", "payload_pull_bytes", "wire_sent_bytes", "between_nodes_bytes")
@@ -255,5 +256,5 @@ def test_the_lines_of_baselines_are_thick_and_lie_under_the_others(tmp_path, mon
 
 
 def test_every_variant_of_the_baseline_is_drawn_as_a_baseline():
-    assert report._baselines(load("demo")) == ["ssgd", "ssgd_bf16"]
-    assert report._baselines(load("claims/mp2_digits"))[0] == "ssgd"
+    assert baselines(load("demo")) == ["ssgd", "ssgd_bf16"]
+    assert baselines(load("claims/mp2_digits"))[0] == "ssgd"

@@ -11,7 +11,6 @@ import atexit
 import os
 import subprocess
 import sys
-import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -30,8 +29,8 @@ def python_path(*folders: Path) -> str:
 
 @cache
 def _server() -> str:
-    """The server's socket; the server ends with this process."""
-    address = f"{tempfile.mkdtemp(prefix='thinwire-warm-')}/socket"
+    """The name of the server's socket, which is no file; the server ends with this process."""
+    address = f"thinwire-tests-{os.getpid()}"
     # Its first line says that it listens; it ends when its stdin is closed.
     server = subprocess.Popen(
         [sys.executable, "-P", _HERE / "server.py", address],

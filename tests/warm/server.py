@@ -33,7 +33,7 @@ def serve(address: str) -> Callable[[], None] | None:
     assert threading.active_count() == 1, "a fork would lose the other threads"
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-        listener.bind(address)
+        listener.bind(f"\0{address}")
         listener.listen(64)
         print("listening", flush=True)
         while True:

@@ -16,7 +16,7 @@ def _main() -> None:
     import socket
 
     server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    server.connect(_ADDRESS)
+    server.connect(f"\0{_ADDRESS}")
     forwarded = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
     ignored = [number for number in forwarded if signal.getsignal(number) is signal.SIG_IGN]
     # Held back until the process is there that they are for.

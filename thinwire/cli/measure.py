@@ -3,7 +3,8 @@
 from argparse import Namespace
 
 from thinwire.cli.run import print_line, train
-from thinwire.config.expand_suite import block, block_fingerprint, require_as_planned, require_valid
+from thinwire.config.block import block, block_fingerprint
+from thinwire.config.expand_suite import require_as_planned, require_valid
 from thinwire.launch.measured_block import measure
 
 

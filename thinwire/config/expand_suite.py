@@ -1,11 +1,10 @@
 """Expands a suite into its cells."""
 
 import difflib
-from collections.abc import Sequence
 from math import prod
 
 from thinwire import plugins
-from thinwire.config.cell import Cell, Module, digest
+from thinwire.config.cell import Cell, Module
 from thinwire.config.cell_sources import prepares
 from thinwire.config.suite import EVERY, Entry, Suite, load, path_of
 from thinwire.errors import Problems, UserError
@@ -67,26 +66,6 @@ def cell(name: str, path: str) -> Cell:
             f"suite {name} has no cell {path!r}: it has {len(every)} cells, and the nearest is {nearest}"
         )
     return every[path]
-
-
-def block(name: str, path: str) -> list[Cell]:
-    """The cells of a block, by its path: all methods, in an order that rotates with the repetition.
-
-    Raises:
-        UserError: the suite has no such block.
-    """
-    every = cells(name)
-    found = [cell for cell in every if cell.block == path]
-    if not found:
-        nearest = difflib.get_close_matches(path, {cell.block for cell in every}, n=1, cutoff=0.0)[0]
-        raise UserError(f"suite {name} has no block {path!r}: the nearest is {nearest}")
-    shift = found[0].repetition % len(found)
-    return found[shift:] + found[:shift]
-
-
-def block_fingerprint(block: Sequence[Cell]) -> str:
-    """The digest of the fingerprints of its cells, in their order."""
-    return digest([cell.fingerprint for cell in block])
 
 
 def preparation(name: str, path: str) -> Cell:
@@ -188,10 +167,7 @@ def _problems_of(
         ]
     for kind, pairs in wanted.items():
         if alike := clash(label for label, _ in pairs):
-            found.append(
-                f"{kind}s: {alike[0]} and {alike[1]} differ in upper and lower case only, which some "
-                "file systems do not tell apart: give one another label"
-            )
+            found.append(f"{kind}s: {alike}")
     if suite.baseline not in {module.label for module in methods}:
         found.append(f"baseline: {suite.baseline!r} is not one of the methods")
     star = suite.methods.get(EVERY)

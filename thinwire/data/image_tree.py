@@ -1,9 +1,9 @@
 """Trees of images, {train,val}/CLASS/*.JPEG, in a folder, a zip or a tar.
 
-An archive is read member by member and nothing of it is unpacked onto the disk; one with a path that leads
-out of it, a link, or a member of absurd size is refused as a whole, before any image is read. Damage is found
-where the form has checksums: a zip's of each member, a gzip's of the whole; a plain tar has them for its
-headers only.
+An archive is read member by member, and nothing of it is unpacked onto the disk. An archive is refused as a
+whole, before any image is read, if it has a link, a member of absurd size, or a path that leads out of it.
+Damage is found where the form has checksums. A zip has one for each member, and a gzip one for the whole. A
+plain tar has them for its headers only.
 """
 
 import re

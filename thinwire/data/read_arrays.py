@@ -155,7 +155,7 @@ def _mapped(path: Path) -> Tensor:
 
 
 def _is_manifest(content: dict[str, Any]) -> bool:
-    """Does it have what `layout.lay_out` writes?"""
+    """Does it have what `write_arrays.lay_out` writes?"""
     keys = {"name", "options", "classes", "shape", "mean", "std", "augment", "files"}
     arrays = {f"{field}.npy" for field in ARRAYS}
     files = content["files"] if keys <= set(content) else None

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from thinwire import plugins
 from thinwire.config.cell import Cell, Module, digest
 from thinwire.config.cell_sources import prepared_from, prepares, sources
-from thinwire.config.expand_suite import block, block_fingerprint
 
 
 def plugin_files(kind: str, name: str) -> list[str]:
@@ -65,11 +64,6 @@ def prepared(cell: Cell) -> list[str]:
 def prepared_for_block(together: Sequence[Cell]) -> list[str]:
     """What the methods of a block have prepared, each once."""
     return list(dict.fromkeys(path for cell in together for path in prepared(cell)))
-
-
-def fingerprint_of_block(cell: Cell) -> str:
-    """Changes when an option of a cell of this cell's block does, or the order in which they are measured."""
-    return block_fingerprint(block(cell.suite, cell.block))
 
 
 def digest_of_run(cell: Cell) -> str:

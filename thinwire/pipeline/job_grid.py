@@ -6,6 +6,7 @@ Methods that begin with `of_` are for rules: each turns a function of a cell int
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from thinwire.config.block import blocks
 from thinwire.config.cell import Cell, Module
 from thinwire.config.expand_suite import cells, require_valid
 from thinwire.errors import UserError
@@ -26,10 +27,7 @@ class Grid:
         self.cells = {f"{cell.suite}/{cell.path}": cell for cell in every}
         # One cell for each preparation: they share it.
         self.preparations = {f"{cell.suite}/{cell.preparation}": cell for cell in every}
-        # Cells that are measured together: all methods on one data set, model, size and seed.
-        self.blocks: dict[str, list[Cell]] = {}
-        for cell in every:
-            self.blocks.setdefault(f"{cell.suite}/{cell.block}", []).append(cell)
+        self.blocks = blocks(every)
         self.datasets = _datasets(every)
         # Suites by the name that they have in W&B.
         self.projects = {project(cell.suite): cell.suite for cell in every}
@@ -96,10 +94,7 @@ def _datasets(every: Sequence[Cell]) -> dict[str, Module]:
                 f"two suites mean different things by the data set {cell.dataset}: give one another label"
             )
     if alike := clash(found):
-        raise UserError(
-            f"the data sets {alike[0]} and {alike[1]} differ in upper and lower case only, which some "
-            "file systems do not tell apart: give one another label"
-        )
+        raise UserError(f"the data sets {alike}")
     return found
 
 

@@ -36,7 +36,7 @@ for measured in GRID.measured:
             thinwire=THINWIRE,
             suite=measured,
             # When an option changes, so does this, and the block is made again.
-            fingerprint=GRID.of_first(measured, inputs.fingerprint_of_block),
+            fingerprint=GRID.of_block(measured, block_fingerprint),
             # A plug-in's file may change and keep its time.
             sources=GRID.of_block(measured, inputs.digest_of_block),
         shell:

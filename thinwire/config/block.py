@@ -1,0 +1,41 @@
+"""A block: the cells that differ only in their method. They are measured together, one after the other."""
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from thinwire.config.cell import Cell, digest
+from thinwire.config.expand_suite import cells
+from thinwire.errors import UserError
+
+
+def blocks(every: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """The blocks of these cells, by suite and path. The methods of each rotate with the repetition."""
+    found: dict[str, list[Cell]] = {}
+    for cell in every:
+        found.setdefault(f"{cell.suite}/{cell.block}", []).append(cell)
+    return {path: _rotated(members) for path, members in found.items()}
+
+
+def block(name: str, path: str) -> list[Cell]:
+    """The cells of one block of a suite, by its path.
+
+    Raises:
+        UserError: the suite has no such block.
+    """
+    every = blocks(cells(name))
+    if f"{name}/{path}" not in every:
+        paths = [key.removeprefix(f"{name}/") for key in every]
+        nearest = difflib.get_close_matches(path, paths, n=1, cutoff=0.0)[0]
+        raise UserError(f"suite {name} has no block {path!r}: the nearest is {nearest}")
+    return every[f"{name}/{path}"]
+
+
+def block_fingerprint(block: Sequence[Cell]) -> str:
+    """The digest of the fingerprints of its cells, in their order."""
+    return digest([cell.fingerprint for cell in block])
+
+
+def _rotated(members: list[Cell]) -> list[Cell]:
+    """No method is always the first or the last: what a machine does over time hits each of them."""
+    shift = members[0].repetition % len(members)
+    return members[shift:] + members[:shift]
