@@ -2,13 +2,15 @@
 #
 #   snakemake                             the demo
 #   snakemake --config suites=laptop      another suite of config/ (several: suites=demo,laptop)
-#   snakemake -n                          what would be run
+#   snakemake --config suites=demo methods=ssgd,dgc repetitions=1    some of its cells; see docs/running.md
+#   snakemake -n                          what would be run, and which records are there
 #   snakemake --profile slurm --config suites=paper    on a cluster; see docs/cluster.md
 #
 # What is run depends on options, data and the files of plug-ins: change one and the runs that depend on it
 # are made again, no others. A run that fails or diverges is a result, and stands in the tables.
 import shlex
 import sys
+from pathlib import Path
 
 from snakemake.settings.types import DeploymentMethod
 
@@ -20,12 +22,15 @@ from thinwire.label import flat
 from thinwire.pipeline import inputs, job_grid, outputs, patterns, slurm_ranks_and_gpus
 from thinwire.pipeline.slurm_preflight import require_ready
 from thinwire.pipeline.command_line_choices import chosen
+from thinwire.pipeline.dry_run_overview import print_overview
 from thinwire.pipeline.exit_on_error import exit_on_error
 from thinwire.tracking.replay import NOTE
 
 with exit_on_error():
     CHOSEN = chosen(config)
-    GRID = job_grid.read(CHOSEN.suites, with_options=workflow.is_main_process)
+    GRID = job_grid.read(CHOSEN.suites, workflow.is_main_process, CHOSEN.subset)
+    if workflow.output_settings.dryrun:
+        print_overview(list(GRID.cells.values()), Path("results"))
 # The engine of this checkout, in this environment or in the one that conda made.
 conda_made = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
 THINWIRE = f"{'python' if conda_made else shlex.quote(sys.executable)} -m thinwire"

@@ -205,24 +205,34 @@ def put_in_place(scratch: Path, target: Path) -> None:
     publish(scratch, target)
 
 
-def read(path: Path) -> Record:
+def read(path: Path, advice: str = "start it again") -> Record:
     """Read a `run.json`, and compare it and the files beside it with their digests.
 
     Args:
         path: of a published record, or of one that `write_aside` has written, whose log is not checked.
+        advice: what to do if it is refused, as the end of the message.
 
     Raises:
         UserError: it is not a sound record, or a file is missing, changed or cannot be read.
     """
-    advice = f"delete {path.parent} and start the pipeline again"
     try:
-        made = Record.model_validate(digests.read_json(path))
-        digests.require_files(path.parent, made.files)
+        return read_sound(path)
     except digests.Damaged as error:
         raise UserError(f"{error}: {advice}") from None
+
+
+def read_sound(path: Path) -> Record:
+    """As `read`, for a caller who knows what to do about a damaged record.
+
+    Raises:
+        Damaged: it is not a sound record, or a file is missing or changed.
+        UserError: a file cannot be read.
+    """
+    try:
+        made = Record.model_validate(digests.read_json(path))
     except ValidationError as error:
-        found = "; ".join(problems(error))
-        raise UserError(f"{path} is not a sound run record ({found}): {advice}") from None
+        raise digests.Damaged(f"{path} is not a sound run record ({'; '.join(problems(error))})") from None
+    digests.require_files(path.parent, made.files)
     return made
 
 

@@ -2,12 +2,17 @@
 
 from argparse import Namespace
 
-from thinwire.config.expand_suite import cells, require_valid
+from thinwire.config import grid_subset
+from thinwire.config.expand_suite import cells
+from thinwire.train.cell_state import cell_states, counts
 
 
 def main(arguments: Namespace) -> int:
-    """Print the cells of a suite, one on each line."""
-    require_valid(arguments.suite)
-    for cell in cells(arguments.suite):
-        print(cell.path)
+    """Print the cells of a suite, one on each line, with what there is of each."""
+    chosen = grid_subset.of_words(arguments.only).keep(cells(arguments.suite))
+    states = cell_states(chosen, arguments.results)
+    width = max(len(cell.path) for cell in chosen)
+    for cell, state in zip(chosen, states):
+        print(f"{cell.path:{width}}  {state}")
+    print(counts(states))
     return 0

@@ -20,6 +20,7 @@ from typing import Never
 from thinwire.cli.output import ignore_lost_output
 from thinwire.errors import UserError
 from thinwire.resource_shortage import shortage
+from thinwire.suggested_command import DEFAULT_RESULTS
 
 
 class _Parser(argparse.ArgumentParser):
@@ -36,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     results.add_argument(
         "--results",
         type=Path,
-        default=Path("results"),
+        default=DEFAULT_RESULTS,
         metavar="DIR",
         help="the folder of results; default: results",
     )
@@ -46,8 +47,11 @@ def _parser() -> argparse.ArgumentParser:
     show = commands.add_parser("show", help="show a method's paper, update rule, options and defaults")
     show.add_argument("method", metavar="METHOD")
 
-    cells = commands.add_parser("cells", help="list the cells of a suite")
+    cells = commands.add_parser(
+        "cells", parents=[results], help="list the cells of a suite, with the state of their records"
+    )
     cells.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
+    _add_only(cells)
 
     data = commands.add_parser("data", parents=[results], help="fetch, verify and store a data set as arrays")
     data.add_argument("dataset", metavar="DATASET")
@@ -68,11 +72,13 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--transport",
         choices=("inprocess", "processes"),
-        help="all workers in one process, or a process for each; default: as the suite says",
+        help="all workers in one process, or a process for each; default: as the suite says. With another "
+        "transport than the suite's the record is in by_hand/",
     )
     run.add_argument(
         "--workers", type=int, metavar="N", help="refuse to start if the cell has another number of workers"
     )
+    run.add_argument("--again", action="store_true", help="train the cell again even if it has its record")
     run.add_argument(
         "--hold",
         action="store_true",
@@ -91,6 +97,7 @@ def _parser() -> argparse.ArgumentParser:
         "collect", parents=[results], help="collect records of runs in summary.csv and curves.parquet"
     )
     collect.add_argument("suites", nargs="+", metavar="SUITE")
+    _add_only(collect)
 
     report = commands.add_parser(
         "report", parents=[results], help="make the tables and figures of a suite from the collected files"
@@ -101,6 +108,7 @@ def _parser() -> argparse.ArgumentParser:
         "track", parents=[results], help="make offline runs of W&B from the records of runs"
     )
     track.add_argument("suites", nargs="+", metavar="SUITE")
+    _add_only(track)
 
     check = commands.add_parser("check", help="check methods against the contract")
     check.add_argument(
@@ -111,6 +119,17 @@ def _parser() -> argparse.ArgumentParser:
         help="the file of a method; default: all in methods/",
     )
     return parser
+
+
+def _add_only(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="KEY=NAMES",
+        help="a subset of the cells: datasets=, models=, methods= or workers= with names and commas between "
+        "them, or repetitions=NUMBER",
+    )
 
 
 def _add_fingerprint(command: argparse.ArgumentParser) -> None:

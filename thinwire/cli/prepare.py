@@ -6,6 +6,7 @@ from argparse import Namespace
 from thinwire.config.expand_suite import preparation, require_as_planned, require_valid
 from thinwire.config.suite import load
 from thinwire.launch import preparation_process
+from thinwire.train.make_again import prepare_command
 from thinwire.train.result_folders import prepared_folder
 from thinwire.train.run_cell import Interrupted
 
@@ -20,7 +21,7 @@ def main(arguments: Namespace) -> int:
     try:
         made = preparation_process.run(cell, results, load(arguments.suite).checkpoint_every_seconds)
     except Interrupted as error:
-        print(f"{error}; the next `thinwire prepare` goes on from here", file=sys.stderr)
+        print(f"{error}; {prepare_command(cell, results)} goes on from here", file=sys.stderr)
         return 128 + error.number
     print(made.status if made.reason is None else f"{made.status}: {made.reason}")
     print(prepared_folder(results, cell))

@@ -12,14 +12,18 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from thinwire.cli.earlier_record import settled
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
 from thinwire.config.expand_suite import cell, require_as_planned, require_valid
-from thinwire.config.suite import load
+from thinwire.config.suite import load, path_of
+from thinwire.errors import UserError
 from thinwire.files import locked
 from thinwire.launch import launcher_environment, local_processes, rank, secret
 from thinwire.launch.retry import until_it_ends
+from thinwire.plugins import show
 from thinwire.tracking.live import Live
+from thinwire.train.make_again import run_command
 from thinwire.train.result_folders import lock_file
 from thinwire.train.run_cell import Attempt, Interrupted, Report
 from thinwire.train.trainer import Trainer
@@ -29,23 +33,47 @@ from thinwire.transport.rendezvous import Placement
 def main(arguments: Namespace) -> int:
     """Train one cell, show its progress, and publish its record."""
     require_valid(arguments.suite)
-    wanted = cell(arguments.suite, arguments.cell)
-    if arguments.transport is not None:
-        wanted = replace(wanted, transport=arguments.transport)
+    wanted = _cell(arguments)
     require_as_planned(wanted, arguments.fingerprint, wanted.fingerprint)
     # A method may change the working directory.
     results = arguments.results.absolute()
     if wanted.transport == "processes":
         started = launcher_environment.from_environment(partial(secret.of_run, results, wanted))
         if started is not None:
-            return _as_rank(wanted, results, started, arguments.hold)
+            return _as_rank(wanted, results, started, arguments)
         if arguments.workers is not None:
             launcher_environment.require_match(
                 Cluster(wanted.workers, wanted.nodes), arguments.workers, "--workers"
             )
     with locked(lock_file(results, wanted), f"{wanted.suite}/{wanted.path}"):
+        if not arguments.hold and (code := settled(wanted, results, arguments.again)) is not None:
+            return code
         start = local_processes.starter(wanted, results, arguments.hold, train)
-        return until_it_ends(wanted, results, start, arguments.hold, print_line)
+        code = until_it_ends(wanted, results, start, arguments.hold, print_line)
+    if code in (0, 1) and not arguments.hold:
+        _say_if_edited(arguments, wanted)
+    return code
+
+
+def _cell(arguments: Namespace) -> Cell:
+    """The cell that the arguments ask for."""
+    planned = cell(arguments.suite, arguments.cell)
+    if arguments.transport in (None, planned.transport):
+        return planned
+    return replace(planned, transport=arguments.transport, deviates=True)
+
+
+def _say_if_edited(arguments: Namespace, trained: Cell) -> None:
+    """Say that the record is of the suite as it was, if the suite was edited while the cell was trained."""
+    try:
+        same = _cell(arguments).fingerprint == trained.fingerprint
+    except UserError:
+        same = False
+    if not same:
+        print(
+            f"{show(path_of(trained.suite))} was edited during this run: the record is of the suite as it was "
+            "at the start; start again for a record of the suite as it is now"
+        )
 
 
 def print_line(line: str) -> None:
@@ -53,13 +81,21 @@ def print_line(line: str) -> None:
     print(line, flush=True)
 
 
-def _as_rank(wanted: Cell, results: Path, started: Placement, hold: bool) -> int:
+def _as_rank(wanted: Cell, results: Path, started: Placement, arguments: Namespace) -> int:
     """Run this process as the rank that srun or torchrun has assigned to it."""
+    if not arguments.hold:
+        code = settled(wanted, results, arguments.again, leads=started.rank == 0)
+        if code is not None:
+            return code
     try:
-        return rank.run(wanted, results, load(wanted.suite), started, (), time.monotonic(), hold, train)
+        suite = load(wanted.suite)
+        code = rank.run(wanted, results, suite, started, (), time.monotonic(), arguments.hold, train)
     except Interrupted as error:
-        print(f"{error}; the next `thinwire run` goes on from here", file=sys.stderr)
+        print(f"{error}; {run_command(wanted, results)} goes on from here", file=sys.stderr)
         return 128 + error.number
+    if started.rank == 0 and not arguments.hold:
+        _say_if_edited(arguments, wanted)
+    return code
 
 
 def train(attempt: Attempt) -> int:

@@ -41,6 +41,8 @@ class Cell:
     # The first method of the suite that shares the preparation of this one, and its recipe.
     preparer: str
     preparer_recipe: Recipe
+    # Does it differ from its suite, by an option on the command line? Then its record has a place of its own.
+    deviates: bool = False
 
     @property
     def dataset(self) -> str:
@@ -72,14 +74,14 @@ class Cell:
 
     def identity(self) -> dict[str, Any]:
         """Everything that decides the result, except code and data, in types that JSON preserves."""
-        return _as_json(
-            {
-                **asdict(self),
-                "recipe": self.recipe.model_dump(mode="json"),
-                "preparer_recipe": self.preparer_recipe.model_dump(mode="json"),
-                "rules": RULES_VERSION,
-            }
-        )
+        identity = {
+            **asdict(self),
+            "recipe": self.recipe.model_dump(mode="json"),
+            "preparer_recipe": self.preparer_recipe.model_dump(mode="json"),
+            "rules": RULES_VERSION,
+        }
+        del identity["deviates"]  # only of the place of its record
+        return _as_json(identity)
 
     @property
     def fingerprint(self) -> str:

@@ -82,14 +82,15 @@ def preparation(name: str, path: str) -> Cell:
 
 
 def require_as_planned(cell: Cell, planned: str | None, now: str) -> None:
-    """Require that a suite was not edited after its jobs were planned.
+    """Require that nothing that decides a result was changed after its job was planned.
 
     Raises:
         UserError: the present fingerprint is not the planned one.
     """
     if planned not in (None, now):
         raise UserError(
-            f"{show(path_of(cell.suite))} was changed since {cell.path} was planned: start the pipeline again"
+            f"{show(path_of(cell.suite))} or thinwire itself was changed since {cell.path} was planned, so "
+            "it does not start: start the pipeline again; what has not changed is not repeated"
         )
 
 

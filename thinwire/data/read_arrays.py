@@ -14,12 +14,12 @@ from torch import Tensor
 
 from thinwire import digests, seeds
 from thinwire.data.augment import Augment
+from thinwire.data.manifest import MANIFEST as MANIFEST
 from thinwire.dataset import Dataset
 from thinwire.errors import UserError
 from thinwire.files import sha256
 from thinwire.options import as_dict
 
-MANIFEST = "manifest.json"
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 SOURCES = "sources.csv"
 # Python knows the name from 3.13 on; elsewhere than on Linux the map does without.
@@ -85,8 +85,13 @@ class Data:
         )
 
 
-def load(folder: Path, dataset: Dataset) -> Data:
+def load(folder: Path, dataset: Dataset, command: str = "`thinwire data`") -> Data:
     """Read a data set that was laid out, every byte of it verified.
+
+    Args:
+        folder: of its arrays.
+        dataset: what is expected there.
+        command: what lays it out, for messages.
 
     Raises:
         UserError: it was not laid out, or a file is missing, truncated or changed.
@@ -96,21 +101,19 @@ def load(folder: Path, dataset: Dataset) -> Data:
         manifest = digests.read_json(folder / MANIFEST)
     except digests.Damaged as error:
         if not (folder / MANIFEST).exists():
-            raise UserError(
-                f"there is no data set in {folder}: prepare it with `thinwire data {folder.name}`"
-            ) from None
+            raise UserError(f"there is no data set in {folder}: prepare it with {command}") from None
         raise UserError(f"{error}: {again}") from None
     if not _is_manifest(manifest):
         raise UserError(f"{folder / MANIFEST} is not the manifest of a data set: {again}")
     if manifest["options"] != as_dict(dataset.config):
         raise UserError(
             f"{folder} was laid out with the options {manifest['options']}, and asked for are "
-            f"{as_dict(dataset.config)}: prepare it again, or give it another label in the suite"
+            f"{as_dict(dataset.config)}: prepare it again with {command}, or give it another label"
         )
     if manifest["augment"] != asdict(dataset.augment):
         raise UserError(
             f"{folder} was laid out with the augmentation {manifest['augment']}, and its module now has "
-            f"{asdict(dataset.augment)}: prepare it again with `thinwire data {folder.name}`"
+            f"{asdict(dataset.augment)}: prepare it again with {command}"
         )
     tensors = {}
     for name, expected in manifest["files"].items():

@@ -18,6 +18,7 @@ from thinwire.files import writing
 from thinwire.launch import failure_record
 from thinwire.launch.exit_report import RUNNING, ExitReport, diagnose
 from thinwire.record import Record
+from thinwire.train.make_again import measure_command, run_command
 from thinwire.train.record_check import is_there, record_of
 from thinwire.train.result_folders import data_folder, partial_folder, record_folder
 
@@ -73,7 +74,8 @@ def until_it_ends(cell: Cell, results: Path, start: Start, hold: bool, log: Call
         if diagnosis is None or diagnosis.lost:
             asked = asked_to_stop or next((r.interrupted for r in reports if r.interrupted), 0)
             if asked:
-                log(f"interrupted by {Signals(asked).name}; the next `thinwire run` goes on from here")
+                command = measure_command if hold else run_command
+                log(f"interrupted by {Signals(asked).name}; {command(cell, results)} goes on from here")
                 return 128 + asked
         if diagnosis is None:
             raise ResourceError(f"no process of {cell.path} came up{command}: see the output above")

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from thinwire.config.block import blocks
 from thinwire.config.cell import Cell, Module
 from thinwire.config.expand_suite import cells, require_valid
+from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.errors import UserError
 from thinwire.label import clash
 from thinwire.tracking.wandb_names import project
@@ -44,6 +45,10 @@ class Grid:
         paths = [path for path, cell in self.cells.items() if suite in (None, cell.suite)]
         return [f"results/runs/{path}/{name}" for path in paths for name in names]
 
+    def option_of(self, suite: str, subset: Subset) -> list[str]:
+        """The option of commands for the part of a subset that is in one suite."""
+        return subset.within([cell for cell in self.cells.values() if cell.suite == suite]).option()
+
     def of_cell(self, what: Callable[[Cell], T]) -> OfWildcards[T]:
         """`what` of the cell of a job, by its wildcards `suite` and `cell`."""
         return lambda wildcards: what(self.cells[f"{wildcards.suite}/{wildcards.cell}"])
@@ -70,19 +75,20 @@ class Grid:
         return lambda wildcards: what(self.datasets[wildcards.dataset])
 
 
-def read(suites: Sequence[str], with_options: bool) -> Grid:
-    """The grid of these suites.
+def read(suites: Sequence[str], with_options: bool, subset: Subset = WHOLE) -> Grid:
+    """The grid of these suites, or a subset of it.
 
     Args:
         with_options: are options held against the plug-ins too, which are imported for that?
+        subset: the cells that are wanted.
 
     Raises:
-        UserError: a suite is not valid, or two of them contradict each other.
+        UserError: a suite is not valid, two of them contradict each other, or they do not have the subset.
     """
     if with_options:
         for suite in suites:
             require_valid(suite)
-    return Grid([cell for suite in suites for cell in cells(suite)])
+    return Grid(subset.keep([cell for suite in suites for cell in cells(suite)]))
 
 
 def _datasets(every: Sequence[Cell]) -> dict[str, Module]:

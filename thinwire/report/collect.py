@@ -9,9 +9,12 @@ import pandas as pd
 from thinwire import digests, record
 from thinwire.config.cell import Cell
 from thinwire.config.expand_suite import cells
+from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.errors import UserError
 from thinwire.files import aside, write_text
 from thinwire.record import Record
+from thinwire.suggested_command import suggested_command
+from thinwire.train.make_again import advice
 from thinwire.train.record_check import record_of
 from thinwire.train.result_folders import record_folder
 
@@ -20,16 +23,21 @@ SUMMARY, CURVES = "summary.csv", "curves.parquet"
 COLLECTED = "collected.json"
 
 
-def collect(suites: Iterable[str], results: Path) -> None:
+def collect(suites: Iterable[str], results: Path, subset: Subset = WHOLE) -> None:
     """Write `summary.csv` and `curves.parquet` from the records of these suites, and their digests.
+
+    Args:
+        suites: their names.
+        results: the folder of results.
+        subset: the cells that are wanted; records of others are not read.
 
     Raises:
         UserError: a record is missing, damaged or changed, or belongs to another state of its suite.
     """
     runs, curves = [], []
-    for cell in (cell for suite in suites for cell in cells(suite)):
+    for cell in subset.keep([cell for suite in suites for cell in cells(suite)]):
         folder = record_folder(results, cell)
-        run = record_of(folder, cell)
+        run = record_of(folder, cell, advice(cell, results))
         names = _names(cell)
         runs.append(names | _row(run))
         curve = pd.read_parquet(folder / record.CURVE)
@@ -63,7 +71,7 @@ def read_summary(results: Path, suite: str) -> pd.DataFrame:
     runs = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
     runs = runs[runs.suite == suite]
     if runs.empty:
-        raise UserError(f"{path} has no run of suite {suite}: run `thinwire collect {suite}` first")
+        raise UserError(f"{path} has no run of suite {suite}: run {_collect(suite, results)} first")
     return runs
 
 
@@ -87,7 +95,12 @@ def _require_as_collected(path: Path, suite: str) -> None:
         if collected["files"].get(path.name) != found:
             raise digests.Damaged(f"{path} is not as it was collected (its SHA-256 differs)")
     except digests.Damaged as error:
-        raise UserError(f"{error}: run `thinwire collect {suite}` (or the pipeline) first") from None
+        again = _collect(suite, path.parent)
+        raise UserError(f"{error}: run {again} (or the pipeline) first") from None
+
+
+def _collect(suite: str, results: Path) -> str:
+    return suggested_command("collect", suite, results=results)
 
 
 def _columns(runs: list[dict[str, Any]]) -> list[str]:

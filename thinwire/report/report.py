@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+from thinwire.config.expand_suite import cells
 from thinwire.config.suite import load
 from thinwire.report import figures, tables
 from thinwire.report.baselines import baselines
 from thinwire.report.collect import read_curves, read_summary
+from thinwire.report.subset_note import subset_note
 
 
 def report(suite: str, results: Path) -> None:
@@ -14,6 +16,7 @@ def report(suite: str, results: Path) -> None:
     runs = read_summary(results, suite)
     curves = read_curves(results, suite)
     table = tables.summarise(runs, settings.baseline)
-    about = tables.About(settings.title, settings.evaluate_on, settings.baseline)
+    note = subset_note(runs, cells(suite), settings.baseline)
+    about = tables.About(settings.title, settings.evaluate_on, settings.baseline, note)
     tables.write(table, about, results / "tables" / suite)
     figures.write(curves, results / "figures" / suite, baselines(settings))

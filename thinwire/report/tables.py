@@ -106,6 +106,7 @@ class About(NamedTuple):
     title: str
     evaluated_on: str
     baseline: str
+    subset: str | None = None  # says which part of the suite is shown, if it is not the whole
 
 
 def markdown(table: pd.DataFrame, about: About) -> str:
@@ -156,6 +157,7 @@ def markdown(table: pd.DataFrame, about: About) -> str:
         [
             f"# {about.title}",
             "",
+            *([about.subset, ""] if about.subset else []),
             shown.to_markdown(index=False, disable_numparse=True),
             "",
             _NOTES.format(baseline=about.baseline),

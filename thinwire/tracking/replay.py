@@ -8,10 +8,12 @@ import pyarrow.parquet as pq
 from thinwire import record
 from thinwire.config.cell import Cell
 from thinwire.config.expand_suite import cells
+from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.errors import UserError
 from thinwire.files import locked, publish, write_text
 from thinwire.record import Record
 from thinwire.tracking import client, wandb_fields, wandb_names
+from thinwire.train.make_again import advice
 from thinwire.train.record_check import is_there, record_of
 from thinwire.train.result_folders import record_folder
 
@@ -28,19 +30,28 @@ class Replay(NamedTuple):
     problem: str | None = None
 
 
-def replay(suite: str, results: Path) -> Replay:
+def replay(suite: str, results: Path, subset: Subset = WHOLE) -> Replay:
     """Write the published runs of a suite into a folder of their own under `results`/wandb.
 
     They are written elsewhere first, so that the folder has either the new runs or the earlier ones, never a
     mixture. If W&B cannot be used, the earlier ones stay.
 
+    Args:
+        suite: its name.
+        results: the folder of results.
+        subset: the cells that are wanted; records of others are not read.
+
     Raises:
         UserError: there is no record, or one is damaged, was changed or is of another state of the suite.
     """
-    grid = cells(suite)
+    grid = subset.keep(cells(suite))
     folders = [(cell, record_folder(results, cell)) for cell in grid]
     published = [
-        (cell, record_of(folder, cell), pq.read_table(folder / record.CURVE).to_pylist())
+        (
+            cell,
+            record_of(folder, cell, advice(cell, results)),
+            pq.read_table(folder / record.CURVE).to_pylist(),
+        )
         for cell, folder in folders
         if is_there(folder)
     ]

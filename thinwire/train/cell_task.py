@@ -14,6 +14,7 @@ from thinwire.data.augment import Augment
 from thinwire.errors import UserError
 from thinwire.options import resolve
 from thinwire.task import Task
+from thinwire.train.make_again import data_command
 from thinwire.train.result_folders import data_folder
 
 # The share of the training set that is held out for tuning.
@@ -28,7 +29,8 @@ def task_of(cell: Cell, results: Path, device: torch.device) -> Task:
         UserError: the data are missing or damaged.
     """
     dataset = plugins.get("dataset", cell.data.use).load()
-    data = read_arrays.load(data_folder(results, cell.dataset), dataset(resolve(dataset, cell.data.options)))
+    made = dataset(resolve(dataset, cell.data.options))
+    data = read_arrays.load(data_folder(results, cell.dataset), made, data_command(cell, results))
     if not cell.recipe.augment:
         data = replace(data, augment=Augment())
     model = plugins.get("model", cell.model.use).load()

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from thinwire import digests, record
 from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import prepared_from, sources
-from thinwire.data.read_arrays import MANIFEST
+from thinwire.data.manifest import MANIFEST
 from thinwire.errors import UserError
 from thinwire.files import publish, sha256
 from thinwire.options import problems
@@ -43,30 +43,38 @@ def identity_of(cell: Cell, results: Path) -> dict[str, str]:
     return {**cell.preparation_identity(), "data": data, **files}
 
 
-def read(folder: Path, identity: dict[str, str]) -> Prepared:
+def read(folder: Path, identity: dict[str, str], command: str = "`thinwire prepare`") -> Prepared:
     """Read a `prepared.json` back.
+
+    Args:
+        folder: of the preparation.
+        identity: all that it depends on, as it is now.
+        command: what makes it, for messages.
 
     Raises:
         UserError: it is missing, damaged or made for something else; or a file is missing, new or changed.
     """
-    path, again = folder / PREPARED, f"delete {folder} and prepare it again"
+    path, again = folder / PREPARED, f"make it again with {command}"
     if not os.path.lexists(path):
-        raise UserError(f"{path} is missing: run `thinwire prepare` (or the pipeline) first")
+        raise UserError(f"{path} is missing: run {command} (or the pipeline) first")
     try:
         made = Prepared.model_validate(digests.read_json(path))
     except digests.Damaged as error:
         raise UserError(f"{error}: {again}") from None
     except ValidationError as error:
         raise UserError(f"{path} is not a sound record ({'; '.join(problems(error))}): {again}") from None
-    if other := [key for key in {**identity, **made.identity} if made.identity.get(key) != identity.get(key)]:
-        raise UserError(
-            f"{path} was prepared for another {' and another '.join(other)}: delete it and prepare it again"
-        )
+    if other := differences(made.identity, identity):
+        raise UserError(f"{path} was prepared for another {' and another '.join(other)}: {again}")
     found = digests_of(folder)
     for name in sorted({*found, *made.files}):
         if found.get(name) != made.files.get(name):
             raise UserError(f"{folder / name} is not what was prepared: {again}")
     return made
+
+
+def differences(made: dict[str, str], now: dict[str, str]) -> list[str]:
+    """In what two identities differ."""
+    return [key for key in {**now, **made} if made.get(key) != now.get(key)]
 
 
 def finished(folder: Path, target: Path, identity: dict[str, str]) -> Prepared | None:

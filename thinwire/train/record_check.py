@@ -1,13 +1,23 @@
-"""Checks that a record belongs to a cell, with the options and the code that the cell has now."""
+"""Says whether a record is of a cell as it is now: its options, its code, its data and its preparation."""
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-from thinwire import record
-from thinwire.config.cell import Cell
+from thinwire import digests, record
+from thinwire.config.cell import Cell, digest
 from thinwire.config.cell_sources import sources
+from thinwire.data.manifest import MANIFEST
 from thinwire.errors import UserError
 from thinwire.record import Record
+from thinwire.train.preparation_record import PREPARED, differences, identity_of
+from thinwire.train.result_folders import data_folder, prepared_folder
+
+# The SHA-256 of the files of a cell's plug-ins, by kind.
+Sources = Callable[[Cell], Mapping[str, str]]
+# At most so many options are listed; if the suite is another one, all of them differ.
+_MOST_OPTIONS = 4
 
 
 def is_there(folder: Path) -> bool:
@@ -15,32 +25,75 @@ def is_there(folder: Path) -> bool:
     return os.path.lexists(folder / record.RUN)
 
 
-def record_of(folder: Path, cell: Cell) -> Record:
+def record_of(folder: Path, cell: Cell, advice: str = "start it again") -> Record:
     """Read the record of a cell, and check it.
 
     Args:
         folder: of the cell's record, published or not.
         cell: of the suite as it is now.
+        advice: what to do if it is refused, as the end of the message.
 
     Raises:
         UserError: it is missing or damaged; or it is of another cell, other options or other code, and the
-            message names what differs.
+            message says what differs.
     """
-    run = record.read(folder / record.RUN)
-    again = f"delete {folder} and start the pipeline again"
-    recorded = {**run.cell, "fingerprint": run.fingerprint}
-    expected = {**cell.identity(), "fingerprint": cell.fingerprint}
-    if other := [
-        key for key in {**expected, **recorded} if key not in recorded or recorded[key] != expected.get(key)
-    ]:
-        raise UserError(
-            f"{folder / record.RUN} was made with other options than the suite has now, or for another cell "
-            f"(these differ: {', '.join(other)}): {again}"
-        )
-    used = run.provenance.get("sources_sha256", {})
-    if changed := [kind for kind, digest in sources(cell).items() if used.get(kind) != digest]:
-        raise UserError(
-            f"{folder / record.RUN} was made with another file of the {' and of the '.join(changed)} than "
-            f"there is now: {again}"
-        )
+    run = record.read(folder / record.RUN, advice)
+    if reason := difference(run, cell):
+        raise UserError(f"{folder / record.RUN} was made with {reason}: {advice}")
     return run
+
+
+def difference(run: Record, cell: Cell, sources_of: Sources = sources) -> str | None:
+    """How the options and the code of a record differ from those that the cell has now, or None.
+
+    Returns:
+        The end of a sentence: the record was made with ...
+    """
+    expected = cell.identity()
+    found = []
+    options = _paths(run.cell, expected)
+    if options or run.fingerprint != digest(expected):
+        found.append(f"other options than the suite has now ({_listed(options or ['fingerprint'])})")
+    used = run.provenance.get("sources_sha256", {})
+    kinds = [kind for kind, now in sources_of(cell).items() if used.get(kind) != now]
+    found += [f"another file of the {kind} than there is now" for kind in kinds]
+    return " and ".join(found) or None
+
+
+def difference_of_inputs(run: Record, cell: Cell, results: Path) -> str | None:
+    """How the data and the preparation of a record differ from those in `results`, or None.
+
+    What is not there cannot differ, and neither can what a run did not read.
+
+    Returns:
+        The end of a sentence: the record was made with ...
+    """
+    data, manifest = run.provenance.get("data_sha256"), data_folder(results, cell.dataset) / MANIFEST
+    if data and manifest.exists() and digests.of_file(manifest) != data[MANIFEST]:
+        return "other data than there are now"
+    used, prepared = run.provenance.get("prepared_sha256"), prepared_folder(results, cell) / PREPARED
+    if used and prepared.exists():
+        if digests.of_file(prepared) != used:
+            return "another preparation than there is now"
+        made = digests.read_json(prepared)["identity"]
+        if other := differences(made, identity_of(cell, results)):
+            return f"a preparation that is out of date (another {' and another '.join(other)})"
+    return None
+
+
+def _paths(old: Any, new: Any, path: str = "") -> list[str]:
+    """The dotted paths at which two trees differ."""
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return [] if old == new else [path]
+    found = [
+        inner
+        for key in {**new, **old}
+        for inner in _paths(old.get(key), new.get(key), f"{path}.{key}" if path else key)
+    ]
+    # The recipe of the preparation is mostly that of the run, and then need not be named beside it.
+    return [p for p in found if not (p.startswith("preparer_") and p.removeprefix("preparer_") in found)]
+
+
+def _listed(options: list[str]) -> str:
+    more = f" and {len(options) - _MOST_OPTIONS} more" if len(options) > _MOST_OPTIONS else ""
+    return ", ".join(options[:_MOST_OPTIONS]) + more

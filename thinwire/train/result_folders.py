@@ -7,17 +7,22 @@ from thinwire.config.cell import Cell
 
 def record_folder(results: Path, cell: Cell) -> Path:
     """The published record of a run."""
-    return results / "runs" / cell.suite / cell.path
+    return _of_runs(results, cell) / "runs" / cell.suite / cell.path
+
+
+def set_aside_folder(results: Path, cell: Cell) -> Path:
+    """Has a numbered folder for each record that was set aside."""
+    return _of_runs(results, cell) / "set_aside" / cell.suite / cell.path
 
 
 def partial_folder(results: Path, cell: Cell) -> Path:
     """Where a run works until it is published: its log and its checkpoints."""
-    return results / "partial" / cell.suite / cell.path
+    return _of_runs(results, cell) / "partial" / cell.suite / cell.path
 
 
 def lock_file(results: Path, cell: Cell) -> Path:
     """The lock of a run, held by the one process that works on it."""
-    return results / "partial" / cell.suite / f"{cell.path}.lock"
+    return _of_runs(results, cell) / "partial" / cell.suite / f"{cell.path}.lock"
 
 
 def secret_file(results: Path, user: int) -> Path:
@@ -38,3 +43,11 @@ def prepared_folder(results: Path, cell: Cell) -> Path:
 def preparing_folder(results: Path, cell: Cell) -> Path:
     """Where a preparation works until it is published."""
     return results / "preparing" / cell.suite / cell.preparation
+
+
+def _of_runs(results: Path, cell: Cell) -> Path:
+    """The folder of all runs like this one.
+
+    The pipeline reads and writes the runs of suites. A run that deviates from its suite is apart from them.
+    """
+    return results / "by_hand" if cell.deviates else results

@@ -13,6 +13,7 @@ from thinwire.options import as_dict, resolve
 from thinwire.provenance import now, provenance
 from thinwire.train.cell_task import device_of, task_of
 from thinwire.train.deterministic import deterministic
+from thinwire.train.make_again import prepare_command
 from thinwire.train.preparation_record import PREPARED, identity_of
 from thinwire.train.preparation_record import read as read_prepared
 from thinwire.train.result_folders import prepared_folder
@@ -93,7 +94,8 @@ class RunSetup:
         if not prepares(self._cell):
             return None
         folder = prepared_folder(self._results, self._cell)
-        made = read_prepared(folder, identity_of(self._cell, self._results))
+        command = prepare_command(self._cell, self._results)
+        made = read_prepared(folder, identity_of(self._cell, self._results), command)
         if made.status == "failed":
             raise MethodError(f"its preparation failed: {made.reason}")
         self.record_fields["preparation"] = made.cost

@@ -17,5 +17,6 @@ rule collect:
     params:
         thinwire=THINWIRE,
         suites=CHOSEN.suites,
+        only=CHOSEN.subset.option(),
     shell:
-        "{params.thinwire} collect {params.suites:q} > {log:q} 2>&1 || {{ cat {log:q} >&2; exit 1; }}"
+        "{params.thinwire} collect {params.suites:q} {params.only:q} > {log:q} 2>&1 || {{ cat {log:q} >&2; exit 1; }}"

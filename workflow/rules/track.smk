@@ -17,5 +17,8 @@ rule track:
     params:
         thinwire=THINWIRE,
         suite=lambda wildcards: GRID.projects[wildcards.project],
+        only=lambda wildcards: GRID.option_of(
+            GRID.projects[wildcards.project], CHOSEN.subset
+        ),
     shell:
-        "{params.thinwire} track {params.suite:q} > {log:q}"
+        "{params.thinwire} track {params.suite:q} {params.only:q} > {log:q}"

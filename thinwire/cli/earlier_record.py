@@ -1,0 +1,46 @@
+"""What `thinwire run` does about a record that its cell has already."""
+
+from pathlib import Path
+
+from thinwire.config.cell import Cell
+from thinwire.errors import UserError
+from thinwire.train.cell_state import MISSING, cell_state
+from thinwire.train.make_again import is_measured, measure_command, run_command
+from thinwire.train.result_folders import record_folder
+from thinwire.train.set_aside import set_aside
+
+
+def settled(cell: Cell, results: Path, again: bool, leads: bool = True) -> int | None:
+    """Say that a cell has its record, or set aside a record that does not hold any more.
+
+    Args:
+        cell: to be trained; the caller holds its lock.
+        results: the folder of results.
+        again: train it again even if it has its record.
+        leads: does this process speak and act for all ranks?
+
+    Returns:
+        The exit code if nothing is left to do; None if the cell must be trained.
+
+    Raises:
+        UserError: it cannot be trained again alone, because it was measured in its block.
+    """
+    state, folder = cell_state(cell, results), record_folder(results, cell)
+    if state.word == MISSING:
+        return None
+    if not state.holds:
+        if leads:
+            moved = set_aside(cell, results)
+            print(f"{folder} is {state}; it is now in {moved}, and the cell is trained again", flush=True)
+        return None
+    if is_measured(cell):
+        how = f"{measure_command(cell, results)} measures all methods of its block again"
+        if again:
+            raise UserError(f"{cell.path} was timed side by side with other methods: {how}")
+    elif again:
+        return None
+    else:
+        how = f"{run_command(cell, results, '--again')} trains it again"
+    if leads:
+        print(f"{cell.path}: finished before ({state}); its record is in {folder}; {how}")
+    return int(state.word == "failed")

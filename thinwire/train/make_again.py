@@ -1,0 +1,46 @@
+"""The commands that make the record of a cell and what it needs, for messages."""
+
+import json
+from pathlib import Path
+
+from thinwire.config.cell import Cell
+from thinwire.suggested_command import suggested_command
+
+
+def is_measured(cell: Cell) -> bool:
+    """Is the cell timed side by side with the other methods of its block?"""
+    return cell.transport == "processes" and not cell.deviates
+
+
+def run_command(cell: Cell, results: Path, *options: str) -> str:
+    """The command that trains a cell by hand, or goes on with it."""
+    how = ("--transport", cell.transport) if cell.deviates else ()
+    return suggested_command("run", cell.suite, cell.path, *how, *options, results=results)
+
+
+def measure_command(cell: Cell, results: Path) -> str:
+    """The command that measures the block of a cell."""
+    return suggested_command("measure", cell.suite, cell.block, results=results)
+
+
+def prepare_command(cell: Cell, results: Path) -> str:
+    """The command that makes the preparation of a cell's method."""
+    return suggested_command("prepare", cell.suite, cell.preparation, results=results)
+
+
+def data_command(cell: Cell, results: Path) -> str:
+    """The command that lays out the data set of a cell."""
+    data = cell.data
+    words = ["data", data.use]
+    words += ["--label", data.label] if data.label != data.use else []
+    words += ["--options", json.dumps(data.options, ensure_ascii=False)] if data.options else []
+    return suggested_command(*words, results=results)
+
+
+def advice(cell: Cell, results: Path) -> str:
+    """What to do if a record is missing, damaged or out of date, as the end of a message.
+
+    The pipeline notices what has changed since it made a record, but not that somebody changed the record.
+    """
+    command = measure_command(cell, results) if is_measured(cell) else run_command(cell, results)
+    return f"start the pipeline again, or make this run again with {command}"
