@@ -71,8 +71,8 @@ def _say_if_edited(arguments: Namespace, trained: Cell) -> None:
         same = False
     if not same:
         print(
-            f"{show(path_of(trained.suite))} was edited during this run: the record is of the suite as it was "
-            "at the start; start again for a record of the suite as it is now"
+            f"{show(path_of(trained.suite))} was edited during this run, whose record is of the suite as it "
+            "was at the start: start again for a record of the suite as it is now"
         )
 
 

@@ -74,8 +74,8 @@ def until_it_ends(cell: Cell, results: Path, start: Start, hold: bool, log: Call
         if diagnosis is None or diagnosis.lost:
             asked = asked_to_stop or next((r.interrupted for r in reports if r.interrupted), 0)
             if asked:
-                command = measure_command if hold else run_command
-                log(f"interrupted by {Signals(asked).name}; {command(cell, results)} goes on from here")
+                same = measure_command(cell, results) if hold else run_command(cell, results)
+                log(f"interrupted by {Signals(asked).name}; {same} goes on from here")
                 return 128 + asked
         if diagnosis is None:
             raise ResourceError(f"no process of {cell.path} came up{command}: see the output above")

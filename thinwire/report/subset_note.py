@@ -30,7 +30,7 @@ def subset_note(runs: pd.DataFrame, every: Sequence[Cell], baseline: str) -> str
         return None
     note = f"A subset: {len(shown)} of the suite's {len(every)} runs."
     for part, name_of in _PARTS.items():
-        names, all_names = ({name_of(cell): None for cell in cells} for cells in (shown, every))
+        names, all_names = (dict.fromkeys(map(name_of, cells)) for cells in (shown, every))
         if len(names) < len(all_names):
             note += f" {part}: {', '.join(names)} ({len(names)} of {len(all_names)})."
     if baseline not in {cell.method.label for cell in shown}:

@@ -47,11 +47,7 @@ def replay(suite: str, results: Path, subset: Subset = WHOLE) -> Replay:
     grid = subset.keep(cells(suite))
     folders = [(cell, record_folder(results, cell)) for cell in grid]
     published = [
-        (
-            cell,
-            record_of(folder, cell, advice(cell, results)),
-            pq.read_table(folder / record.CURVE).to_pylist(),
-        )
+        (cell, _record(cell, results), pq.read_table(folder / record.CURVE).to_pylist())
         for cell, folder in folders
         if is_there(folder)
     ]
@@ -76,6 +72,10 @@ def replay(suite: str, results: Path, subset: Subset = WHOLE) -> Replay:
             publish(scratch / "wandb", target)
         record.discard(scratch)
     return Replay(target, len(published), len(grid), problem)
+
+
+def _record(cell: Cell, results: Path) -> Record:
+    return record_of(record_folder(results, cell), cell, advice(cell, results))
 
 
 def _replay(cell: Cell, made: Record, curve: list[dict[str, Any]], folder: Path) -> None:

@@ -56,7 +56,8 @@ def difference(run: Record, cell: Cell, sources_of: Sources = sources) -> str | 
         found.append(f"other options than the suite has now ({_listed(options or ['fingerprint'])})")
     used = run.provenance.get("sources_sha256", {})
     kinds = [kind for kind, now in sources_of(cell).items() if used.get(kind) != now]
-    found += [f"another file of the {kind} than there is now" for kind in kinds]
+    if kinds:
+        found.append(f"another file of the {' and of the '.join(kinds)} than there is now")
     return " and ".join(found) or None
 
 

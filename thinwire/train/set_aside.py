@@ -8,7 +8,7 @@ from thinwire.train.result_folders import record_folder, set_aside_folder
 
 
 def set_aside(cell: Cell, results: Path) -> Path:
-    """Move the record of a cell to a numbered folder of its own, and return that; the caller holds its lock."""
+    """Move the record of a cell to a numbered folder, and return that; the caller holds the cell's lock."""
     folder = set_aside_folder(results, cell)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
