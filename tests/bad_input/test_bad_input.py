@@ -106,6 +106,8 @@ def refused(project: Path, *args: object, words: tuple[str, ...]) -> str:
     ("args", "words"),
     [
         (("cells", "nothing"), ("no suite 'nothing'", "demo")),
+        (("cells", "demo", "--only", "methods=sgd"), ("methods=sgd is not in demo", "nearest is ssgd")),
+        (("cells", "demo", "--only", "method=ssgd"), ("--only 'method=ssgd'", "KEY=NAME,NAME")),
         (("run", "demo", "no/such/cell"), ("demo", "no cell 'no/such/cell'", "digits")),
         (("measure", "demo", "no/such/block"), ("demo", "no block 'no/such/block'", "digits/cnn/w")),
         (("show", "nothing"), ("no method 'nothing'", "ssgd")),
@@ -113,7 +115,7 @@ def refused(project: Path, *args: object, words: tuple[str, ...]) -> str:
         (("data", "nothing"), ("no dataset 'nothing'", "digits")),
         (("data", "digits", "--from", "nowhere"), ("--from nowhere", "no such folder")),
     ],
-    ids=lambda value: value[0] if value[0] != "data" else "-".join(value),
+    ids=lambda value: "-".join(value),
 )
 def test_unknown_names(project, args, words):
     refused(project, *args, words=words)
@@ -162,7 +164,14 @@ def test_report_of_what_was_not_collected(project, tmp_path):
 def test_a_run_that_was_planned_with_another_suite(project, tmp_path):
     cell = "digits/cnn/ssgd/w4/seed0"
     planned = ("--fingerprint", "0123", "--results", tmp_path)
-    refused(project, "run", "demo", cell, *planned, words=("config/demo.yaml was changed", "again"))
+    refused(
+        project,
+        "run",
+        "demo",
+        cell,
+        *planned,
+        words=("config/demo.yaml", "was changed since", "start the pipeline again"),
+    )
 
 
 def test_unknown_method_in_a_suite(project, put):
@@ -173,14 +182,14 @@ def test_unknown_method_in_a_suite(project, put):
 
 def test_option_of_wrong_value_in_a_suite(project, put):
     put("config/bad.yaml", yaml.safe_dump(changed({"methods.top_k": {"options": {"density": 0}}})))
-    refused(project, "cells", "bad", words=("config/bad.yaml", "methods.top_k.options.density", "not 0"))
+    cell = "digits/cnn/ssgd/w2/seed0"
+    refused(project, "run", "bad", cell, words=("config/bad.yaml", "methods.top_k.options.density", "not 0"))
 
 
 def test_run_without_data(project, tmp_path):
     cell = expand_suite.cells("demo")[0].path
-    refused(
-        project, "run", "demo", cell, "--results", tmp_path, words=("no data set", "thinwire data digits")
-    )
+    command = f"`thinwire data digits --results {tmp_path}`"
+    refused(project, "run", "demo", cell, "--results", tmp_path, words=("no data set", command))
 
 
 @pytest.mark.parametrize("below", ["", "x"])
@@ -516,7 +525,7 @@ def test_sound_data(data):
 
 
 def test_missing_data(tmp_path):
-    with pytest.raises(UserError, match=r"no data set in .*thinwire data tiny"):
+    with pytest.raises(UserError, match=r"no data set in .*: prepare it with `thinwire data`"):
         read_arrays.load(tmp_path / "tiny", Tiny())
 
 

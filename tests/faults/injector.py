@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.limited_link import INTERFACE
 from tests.faults import sandbox, suites
-from tests.faults.matrix import BETWEEN, NUMBER, PHASES, SIGNALS, Case
+from tests.faults.matrix import BETWEEN, NUMBER, PHASES, SIGNALS, Case, folder_of_runs
 from thinwire.config.cell import Cell
 from thinwire.train import status_exchange
 from thinwire.transport.rendezvous import Placement
@@ -116,7 +116,8 @@ class Injector:
             most = int(pages) * resource.getpagesize() + _LITTLE
             resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
         elif fault == "no partial folder":
-            shutil.rmtree(self._results / "partial" / self._case.suite / self._case.cell)
+            of_runs = folder_of_runs(self._results, self._case.start)
+            shutil.rmtree(of_runs / "partial" / self._case.suite / self._case.cell)
         else:
             self._ask()
 

@@ -8,6 +8,7 @@ starting are tried; methods and ranks alternate.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
+from pathlib import Path
 
 from tests.faults import suites
 
@@ -20,6 +21,12 @@ CLUSTER = "cluster"  # `thinwire measure` in an allocation of two nodes, each a 
 ON_ONE_MACHINE = (ALONE, NODE, NODES, BLOCK)
 RANKS = {ALONE: 1, NODE: 3, NODES: 4, BLOCK: 4, CLUSTER: 4}
 SIZE = {ALONE: "w3", NODE: "w3", NODES: "w4n2", BLOCK: "w4n2", CLUSTER: "w4n2"}
+
+
+def folder_of_runs(results: Path, start: str) -> Path:
+    """Where a run is: apart if it is on processes and its suite is not."""
+    return results / "by_hand" if start in (NODE, NODES) else results
+
 
 # The phases: the function of the engine at whose call the fault comes, and at which call of that process.
 PHASES = {

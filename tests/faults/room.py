@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from benchmarks.limited_link import LimitedLink
 from tests.faults import forks, sandbox, suites
 from tests.faults.injector import Injector, settle
-from tests.faults.matrix import ALONE, BETWEEN, BLOCK, CLUSTER, PHASES, Case
+from tests.faults.matrix import ALONE, BETWEEN, BLOCK, CLUSTER, PHASES, Case, folder_of_runs
 
 # A run that has not ended after so many seconds never will, even on a busy machine.
 _ENDLESS_SECONDS = 120.0
@@ -286,7 +286,8 @@ class Room:
 
     def _look(self, made: Call, suite: str, cell: str, start: str) -> None:
         made.struck = self._marker.exists()
-        runs, partial = self._results / "runs" / suite, self._results / "partial" / suite
+        of_runs = folder_of_runs(self._results, start)
+        runs, partial = of_runs / "runs" / suite, of_runs / "partial" / suite
         for path in sorted(runs.rglob("run.json")):
             record = json.loads(path.read_text())
             where = str(path.parent.relative_to(runs))

@@ -159,14 +159,14 @@ def ledgers(project, cell, results):
 
 def test_processes_give_what_one_process_gives(project):
     cell = "digits/cnn/top_k/w4n2/seed0"
-    copy = project.folder / "alone"
+    copy = project.folder / "alone/by_hand"
     assert project.python("thinwire", "data", "digits", "--results", "alone").returncode == 0
     for results, transport in (("results", "processes"), ("alone", "inprocess")):
         answer = run(project, "long", cell, "--transport", transport, results=results)
         assert answer.returncode == 0, answer.stderr
     assert json.loads((copy / "runs/long" / cell / "run.json").read_text())["kind"] == "inprocess"
-    pd.testing.assert_frame_equal(ledgers(project, cell, "results"), ledgers(project, cell, "alone"))
-    mine, theirs = (curve(project, "long", cell, results) for results in ("results", "alone"))
+    pd.testing.assert_frame_equal(ledgers(project, cell, "results"), ledgers(project, cell, "alone/by_hand"))
+    mine, theirs = (curve(project, "long", cell, results) for results in ("results", "alone/by_hand"))
     # In single precision gloo adds in another order.
     pd.testing.assert_frame_equal(mine, theirs, rtol=0.02, atol=1.0)
 

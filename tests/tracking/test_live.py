@@ -161,7 +161,7 @@ def test_a_run_ends_alike_whether_it_is_shown_or_refused(fresh, stub, monkeypatc
     curves = {}
     for status, warnings in ((401, 1), (200, 0)):
         stub.status = status
-        answer = python("thinwire", "run", "tiny", PATH, folder=fresh.folder)
+        answer = python("thinwire", "run", "tiny", PATH, "--again", folder=fresh.folder)
         assert answer.returncode == 0
         assert len(warnings_of(answer.stdout + answer.stderr)) == warnings
         curve = pd.read_parquet(folder / record.CURVE)

@@ -32,7 +32,7 @@ def test_suites_stand_between_commas_and_count_once():
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"suite": "demo"}, "--config suite: there is no such key; there are suites and data"),
+        ({"suite": "demo"}, "--config suite: there is no such key; there are suites, data, "),
         ({"data": "/no/such"}, "--config data=/no/such: there is no such folder"),
     ],
 )

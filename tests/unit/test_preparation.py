@@ -61,13 +61,13 @@ def test_what_was_prepared_is_read(folder):
 def test_what_was_changed_since_is_refused(folder, change):
     name, make = CHANGES[change]
     make(folder / name)
-    with pytest.raises(UserError, match=rf"{name} .*: delete {folder} and prepare it again$"):
+    with pytest.raises(UserError, match=rf"{name} .*: make it again with `thinwire prepare`$"):
         preparation_record.read(folder, {"seed": "1"})
 
 
 @pytest.mark.parametrize("identity", [{"seed": "2"}, {}, {"seed": "1", "model": "3"}])
 def test_what_was_prepared_for_something_else_is_refused(folder, identity):
-    with pytest.raises(UserError, match=r"was prepared for another (seed|model): delete it"):
+    with pytest.raises(UserError, match=r"was prepared for another (seed|model): make it again"):
         preparation_record.read(folder, identity)
 
 

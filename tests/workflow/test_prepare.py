@@ -168,9 +168,10 @@ def test_a_changed_file_of_a_preparation_is_refused(suite):
         path.unlink()
         if changed:
             path.write_bytes(changed)
-        answer = suite.python("thinwire", "run", "prepared", "digits/cnn/prepares/w2/seed0")
+        answer = suite.python("thinwire", "run", "prepared", "digits/cnn/prepares/w2/seed0", "--again")
         assert answer.returncode == 2
-        assert "weights.safetensors is not what was prepared: delete" in answer.stderr
+        again = "make it again with `thinwire prepare prepared digits/cnn/prepares/seed0`"
+        assert f"weights.safetensors is not what was prepared: {again}" in answer.stderr
         path.write_bytes(content)
 
 
@@ -201,7 +202,7 @@ def test_bad_input_is_one_sentence(suite):
         foreign = digests.read_json(folder / "prepared.json")
         foreign["identity"][what] = "0"
         digests.write_json(folder / "prepared.json", foreign)
-        assert f"was prepared for another {what}: delete it" in refused("run", "prepared", cell)
+        assert f"was prepared for another {what}: make it again" in refused("run", "prepared", cell)
     (folder / "prepared.json").unlink()
     assert "prepared.json is missing" in refused("run", "prepared", cell)
     (folder / "prepared.json").write_text(sound)

@@ -23,7 +23,7 @@ from thinwire.launch import launcher_environment, local_processes, rank, secret
 from thinwire.launch.retry import until_it_ends
 from thinwire.plugins import show
 from thinwire.tracking.live import Live
-from thinwire.train.make_again import run_command
+from thinwire.train.make_again import resume_command
 from thinwire.train.result_folders import lock_file
 from thinwire.train.run_cell import Attempt, Interrupted, Report
 from thinwire.train.trainer import Trainer
@@ -91,7 +91,8 @@ def _as_rank(wanted: Cell, results: Path, started: Placement, arguments: Namespa
         suite = load(wanted.suite)
         code = rank.run(wanted, results, suite, started, (), time.monotonic(), arguments.hold, train)
     except Interrupted as error:
-        print(f"{error}; {run_command(wanted, results)} goes on from here", file=sys.stderr)
+        command = resume_command(wanted, results, arguments.hold)
+        print(f"{error}; {command} goes on from here", file=sys.stderr)
         return 128 + error.number
     if started.rank == 0 and not arguments.hold:
         _say_if_edited(arguments, wanted)

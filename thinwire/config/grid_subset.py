@@ -128,7 +128,7 @@ def of_words(words: Iterable[str]) -> Subset:
         if not equals or key not in KEYS:
             raise UserError(f"--only {quoted(word)}: give KEY=NAME,NAME; the keys are {', '.join(KEYS)}")
         if key in given:
-            raise UserError(f"--only: {key} is given twice; give all its names at once, with commas")
+            raise UserError(f"--only: {key} is given twice; give all its names at once")
         given[key] = value
     return of(given)
 

@@ -18,7 +18,7 @@ from thinwire.files import writing
 from thinwire.launch import failure_record
 from thinwire.launch.exit_report import RUNNING, ExitReport, diagnose
 from thinwire.record import Record
-from thinwire.train.make_again import measure_command, run_command
+from thinwire.train.make_again import resume_command
 from thinwire.train.record_check import is_there, record_of
 from thinwire.train.result_folders import data_folder, partial_folder, record_folder
 
@@ -74,8 +74,8 @@ def until_it_ends(cell: Cell, results: Path, start: Start, hold: bool, log: Call
         if diagnosis is None or diagnosis.lost:
             asked = asked_to_stop or next((r.interrupted for r in reports if r.interrupted), 0)
             if asked:
-                same = measure_command(cell, results) if hold else run_command(cell, results)
-                log(f"interrupted by {Signals(asked).name}; {same} goes on from here")
+                resume = resume_command(cell, results, hold)
+                log(f"interrupted by {Signals(asked).name}; {resume} goes on from here")
                 return 128 + asked
         if diagnosis is None:
             raise ResourceError(f"no process of {cell.path} came up{command}: see the output above")

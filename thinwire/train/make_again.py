@@ -23,6 +23,11 @@ def measure_command(cell: Cell, results: Path) -> str:
     return suggested_command("measure", cell.suite, cell.block, results=results)
 
 
+def resume_command(cell: Cell, results: Path, hold: bool) -> str:
+    """The command that goes on with an interrupted cell, alone or with its block (`hold`)."""
+    return measure_command(cell, results) if hold else run_command(cell, results)
+
+
 def prepare_command(cell: Cell, results: Path) -> str:
     """The command that makes the preparation of a cell's method."""
     return suggested_command("prepare", cell.suite, cell.preparation, results=results)

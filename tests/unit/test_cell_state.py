@@ -1,0 +1,162 @@
+"""What is there of a cell, and why a record does not hold any more."""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from tests.tracking import records
+from thinwire import digests, plugins, record
+from thinwire.config.cell_sources import sources
+from thinwire.config.expand_suite import cells
+from thinwire.data.manifest import MANIFEST
+from thinwire.files import sha256
+from thinwire.pipeline.dry_run_overview import overview
+from thinwire.train import preparation_record
+from thinwire.train.cell_state import CellState, cell_state, cell_states, counts
+from thinwire.train.preparation_record import PREPARED
+from thinwire.train.result_folders import data_folder, prepared_folder, record_folder
+from thinwire.train.set_aside import set_aside
+
+DEMO = cells("demo")
+CELL = DEMO[0]
+PREPARING = next(cell for cell in cells("claims/mp2_digits") if cell.method.use == "wnn")
+
+
+@pytest.fixture
+def results(tmp_path):
+    manifest = data_folder(tmp_path, CELL.dataset) / MANIFEST
+    manifest.parent.mkdir(parents=True)
+    manifest.write_text("{}")
+    return tmp_path
+
+
+def publish(results, cell, **about):
+    manifest = data_folder(results, cell.dataset) / MANIFEST
+    made = {"sources_sha256": sources(cell), "data_sha256": {MANIFEST: sha256(manifest)}, **about}
+    return records.publish(results, cell, provenance=made)
+
+
+def with_epochs(cell, epochs):
+    recipe = cell.recipe.model_copy(update={"epochs": epochs})
+    return replace(cell, recipe=recipe, preparer_recipe=recipe)
+
+
+def test_a_record_is_missing_and_then_there(results):
+    assert cell_state(CELL, results) == CellState("missing")
+    publish(results, CELL)
+    assert cell_state(CELL, results) == CellState("done")
+    assert cell_state(CELL, results).holds
+    records.publish(results, DEMO[1], status="failed", reason="out of luck")
+    assert str(cell_state(DEMO[1], results)) == "failed: out of luck"
+
+
+def test_the_options_that_differ_are_named_once(results):
+    publish(results, with_epochs(CELL, 77))
+    state = cell_state(CELL, results)
+    assert str(state) == "out of date: made with other options than the suite has now (recipe.epochs)"
+    assert not state.holds
+    publish(results, replace(CELL, method=replace(CELL.method, options={"gradients": "bfloat16"})))
+    assert "(method.options.gradients)" in str(cell_state(CELL, results))
+    records.publish(results, CELL, fingerprint="0123")
+    assert "(fingerprint)" in str(cell_state(CELL, results))
+
+
+def test_the_plug_ins_whose_files_differ_are_named(results, tmp_path, monkeypatch):
+    publish(results, CELL)
+    for kind in plugins.CLASS:
+        shutil.copytree(plugins.ROOT / f"{kind}s", tmp_path / "other" / f"{kind}s")
+    for path in ("methods/ssgd.py", "models/cnn.py"):
+        with (tmp_path / "other" / path).open("a") as file:
+            file.write("# another version\n")
+    monkeypatch.setattr(plugins.find, "__defaults__", (tmp_path / "other",))
+    (state,) = cell_states([CELL], results)
+    assert state.reason == "made with another file of the method and of the model than there is now"
+
+
+def test_other_data_are_noticed_and_missing_data_are_not(results):
+    publish(results, CELL)
+    manifest = data_folder(results, CELL.dataset) / MANIFEST
+    manifest.write_text("[]")
+    assert cell_state(CELL, results).reason == "made with other data than there are now"
+    manifest.unlink()
+    assert cell_state(CELL, results).holds
+
+
+def test_another_preparation_is_noticed(results, monkeypatch):
+    prepared = prepared_folder(results, PREPARING) / PREPARED
+    prepared.parent.mkdir(parents=True)
+    identity = preparation_record.identity_of(PREPARING, results)
+    digests.write_json(prepared, {"identity": identity})
+    publish(results, PREPARING, prepared_sha256=sha256(prepared))
+    assert cell_state(PREPARING, results).holds
+
+    changed = {**identity, "file of the model lenet": "0"}
+    monkeypatch.setattr("thinwire.train.record_check.identity_of", lambda *_: changed)
+    reason = "made with a preparation that is out of date (another file of the model lenet)"
+    assert cell_state(PREPARING, results).reason == reason
+    digests.write_json(prepared, {"identity": changed})
+    assert cell_state(PREPARING, results).reason == "made with another preparation than is there now"
+
+
+def test_a_changed_record_is_damaged(results):
+    folder = publish(results, CELL)
+    (folder / record.LOG).write_text("done\n")
+    state = cell_state(CELL, results)
+    assert state.word == "damaged"
+    assert state.reason == f"{folder / record.LOG} is not the file that was written (its SHA-256 differs)"
+
+
+def test_a_run_that_deviates_has_a_place_of_its_own(results):
+    deviating = replace(CELL, transport="processes", deviates=True)
+    publish(results, CELL)
+    assert cell_state(deviating, results) == CellState("missing")
+    publish(results, deviating)
+    assert record_folder(results, deviating) == results / "by_hand/runs/demo" / CELL.path
+    assert cell_state(deviating, results).holds
+    assert cell_state(CELL, results).holds
+    # The place is no option: the record says all that decides the result.
+    assert deviating.fingerprint == replace(CELL, transport="processes").fingerprint
+
+
+def test_what_is_set_aside_is_kept(results):
+    for number in (1, 2):
+        folder = publish(results, CELL)
+        content = (folder / record.RUN).read_text()
+        moved = set_aside(CELL, results)
+        assert moved == results / "set_aside/demo" / CELL.path / str(number)
+        assert (moved / record.RUN).read_text() == content
+        assert cell_state(CELL, results).word == "missing"
+
+
+def test_the_overview_counts_and_names_the_first_of_each_reason(results):
+    for cell in DEMO[:4]:
+        publish(results, cell)
+    for cell in DEMO[4:9]:
+        publish(results, with_epochs(cell, 77))
+    states = cell_states(DEMO[:11], results)
+    assert counts(states) == "11 cells: 4 done, 5 out of date, 2 missing"
+    assert overview(DEMO[:11], states) == [
+        counts(states),
+        "out of date: made with other options than the suite has now (recipe.epochs): "
+        f"{DEMO[4].path}, {DEMO[5].path}, {DEMO[6].path} and 2 more",
+        f"missing: {DEMO[9].path}, {DEMO[10].path}",
+    ]
+
+
+def test_a_list_of_cells_needs_no_torch(results):
+    command = (
+        "import sys, thinwire.cli.cells, thinwire.pipeline.dry_run_overview; print('torch' in sys.modules)"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", command],
+        cwd=plugins.ROOT,
+        env={**os.environ},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert answer.stdout == "False\n"

@@ -1,0 +1,85 @@
+"""A subset of the grid has the same cells, and a name that is in none of them is refused."""
+
+import pytest
+
+from tests.bad_input.test_bad_input import message
+from thinwire.config import grid_subset
+from thinwire.config.expand_suite import cells
+from thinwire.config.grid_subset import WHOLE, of, of_words
+
+DEMO, PAPER, MP2 = cells("demo"), cells("paper"), cells("claims/mp2_digits")
+
+
+def kept(every, *words):
+    return of_words(words).keep(every)
+
+
+def test_its_cells_are_those_of_the_grid_in_their_order():
+    chosen = kept(DEMO, "methods=dgc,ssgd", "repetitions=2", "datasets=digits", "models=cnn")
+    assert [cell.path for cell in chosen] == [
+        f"digits/cnn/{method}/{size}/seed{seed}"
+        for seed in (0, 1)
+        for size in ("w4", "w8n2")
+        for method in ("ssgd", "dgc")
+    ]
+    assert all(any(cell is other for other in DEMO) for cell in chosen)
+    assert WHOLE.keep(DEMO) == DEMO
+
+
+@pytest.mark.parametrize(("workers", "sizes"), [("4", {"w4"}), ("8", {"w8n2"}), ("w8n2,4", {"w4", "w8n2"})])
+def test_workers_are_numbers_or_sizes(workers, sizes):
+    assert {cell.size_label for cell in kept(DEMO, f"workers={workers}")} == sizes
+
+
+def test_snakemake_reads_numbers():
+    assert of({"suites": "demo", "repetitions": 1, "workers": 4}) == of_words(["repetitions=1", "workers=4"])
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["methods=ssgd,dcg"], "methods=dcg is not in demo: the nearest is dgc"),
+        (["workers=w8n1"], "workers=w8n1 is not in demo: the nearest is w8n2"),
+        (["datasets=Digits"], "datasets=Digits is not in demo: the nearest is digits"),
+        (["repetitions=4"], "repetitions=4 are not in demo: there are 3"),
+        (["repetitions=0"], "repetitions=0: give one number; 2 chooses seed0 and seed1"),
+        (["repetitions=1,2"], "repetitions=1,2: give one number; 2 chooses seed0 and seed1"),
+        (["methods=ssgd,"], "methods: a name is empty; give KEY=NAME,NAME"),
+        (["methods=ssgd", "methods=dgc"], "--only: methods is given twice; give all its names at once"),
+    ],
+)
+def test_a_wrong_subset_is_one_sentence(words, sentence):
+    assert message(kept, DEMO, *words) == sentence
+
+
+@pytest.mark.parametrize("word", ["ssgd", "suites=demo", "method=ssgd", ""])
+def test_an_unknown_key_is_refused(word):
+    assert message(of_words, [word]).endswith(f"the keys are {', '.join(grid_subset.KEYS)}")
+
+
+def test_of_several_suites_one_need_not_have_all_names_but_must_have_a_cell():
+    subset = of_words(["methods=ssgd,mp2", "repetitions=3"])
+    chosen = subset.keep(DEMO + MP2)
+    assert {(cell.suite, cell.method.label) for cell in chosen} == {
+        ("demo", "ssgd"),
+        ("claims/mp2_digits", "ssgd"),
+        ("claims/mp2_digits", "mp2"),
+    }
+    assert "methods=mp2 chooses no cell of demo" in message(kept, DEMO + MP2, "methods=mp2")
+    # What a command about the suite alone is told, which would refuse the name.
+    assert subset.within(DEMO) == of_words(["methods=ssgd", "repetitions=3"])
+    assert subset.within(DEMO).keep(DEMO) == [cell for cell in chosen if cell.suite == "demo"]
+
+
+def test_a_measured_block_keeps_all_its_methods():
+    assert "methods=ssgd leaves out methods of paper" in message(kept, PAPER, "methods=ssgd")
+    assert {cell.repetition for cell in kept(PAPER, "repetitions=1")} == {0}
+    every = ",".join(dict.fromkeys(cell.method.label for cell in PAPER))
+    assert kept(PAPER, f"methods={every}") == PAPER
+
+
+def test_the_option_of_a_command_is_the_subset():
+    assert WHOLE.option() == []
+    subset = of_words(["methods=ssgd,dgc", "repetitions=1"])
+    assert subset.option() == ["--only", "methods=ssgd,dgc", "repetitions=1"]
+    assert of_words(subset.option()[1:]) == subset

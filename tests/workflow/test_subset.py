@@ -1,0 +1,63 @@
+"""A subset of a suite from the command line: the same records, and a note in the tables."""
+
+import pandas as pd
+import pytest
+
+
+@pytest.fixture(scope="module")
+def made(project):
+    project.suite("tiny", "{ssgd: , top_k: , local_sgd: }", epochs=1, workers="[1, 2]")
+    answer = subset(project)
+    assert answer.returncode == 0, answer.stderr
+    return project
+
+
+def subset(project, *more):
+    return project.snakemake("methods=ssgd,top_k", "workers=2", "repetitions=1", *more)
+
+
+def table(project):
+    return (project.folder / "results/tables/tiny/summary.md").read_text()
+
+
+def test_only_the_chosen_cells_are_made_collected_and_shown(made):
+    runs = pd.read_csv(made.folder / "results/summary.csv")
+    assert list(zip(runs.method, runs.workers)) == [("ssgd", 2), ("top_k", 2)]
+    note = "A subset: 2 of the suite's 6 runs. Methods: ssgd, top_k (2 of 3). Workers: w2 (1 of 2)."
+    assert note in table(made)
+    assert (made.folder / "results/wandb/thinwire-tiny/replay.txt").read_text() == "2 of 2 runs\n"
+
+
+def test_a_dry_run_says_what_is_there(made):
+    answer = subset(made, "-n")
+    assert "tiny: 2 cells: 2 done\n" in answer.stderr
+    assert "Nothing to be done" in answer.stdout + answer.stderr
+    lines = made.snakemake("-n").stderr.splitlines()
+    assert "tiny: 6 cells: 4 missing, 2 done" in lines
+    named = "digits/cnn/ssgd/w1/seed0, digits/cnn/top_k/w1/seed0, digits/cnn/local_sgd/w1/seed0 and 1 more"
+    assert f"  missing: {named}" in lines
+
+
+def test_an_unknown_name_is_refused_before_anything_runs(made):
+    answer = made.snakemake("methods=ssdg")
+    assert answer.returncode != 0
+    assert "thinwire: methods=ssdg is not in tiny: the nearest is ssgd" in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_the_whole_suite_makes_only_what_is_left(made):
+    assert made.planned() == [
+        *(f"digits/cnn/local_sgd/{size}/seed0" for size in ("w1", "w2")),
+        *(f"digits/cnn/{method}/w1/seed0" for method in ("ssgd", "top_k")),
+    ]
+    answer = made.snakemake()
+    assert answer.returncode == 0, answer.stderr
+    assert "A subset" not in table(made)
+
+
+def test_a_record_outside_the_subset_is_not_read(made):
+    (made.folder / "results/runs/tiny/digits/cnn/local_sgd/w2/seed0/log.txt").write_text("changed\n")
+    assert made.python("thinwire", "collect", "tiny").returncode == 2
+    answer = made.python("thinwire", "collect", "tiny", "--only", "methods=ssgd,top_k")
+    assert answer.returncode == 0, answer.stderr
+    assert len(pd.read_csv(made.folder / "results/summary.csv")) == 4
