@@ -7,6 +7,13 @@ from tests.workflow.conftest import HELD, HELD_EPOCHS
 from thinwire import record
 
 CELL = "digits/cnn/ssgd/w2/seed0"
+FAILS = """import thinwire
+
+
+class Method(thinwire.Method):
+    def step(self):
+        raise ValueError("no")
+"""
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +80,7 @@ def test_a_record_of_other_options_is_set_aside_and_made_again(made):
 
 
 def test_a_failed_cell_says_so(made):
-    text = "import thinwire\n\n\nclass Method(thinwire.Method):\n    def step(self):\n        raise ValueError('no')\n"
-    made.write("methods/fails.py", text)
+    made.write("methods/fails.py", FAILS)
     made.suite("failing", "{fails: }", epochs=1, more="baseline: fails\n")
     command = ("thinwire", "run", "failing", "digits/cnn/fails/w2/seed0")
     assert made.python(*command).returncode == 1
