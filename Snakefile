@@ -17,7 +17,7 @@ sys.path.insert(0, workflow.basedir)
 from thinwire import record
 from thinwire.config.block import block_fingerprint
 from thinwire.label import flat
-from thinwire.pipeline import inputs, job_grid, outputs, patterns, slurm_ranks_and_gpus
+from thinwire.pipeline import inputs, job_grid, outputs, patterns, slurm_resources
 from thinwire.pipeline.slurm_preflight import require_ready
 from thinwire.pipeline.command_line_choices import chosen
 from thinwire.pipeline.exit_on_error import exit_on_error

@@ -12,7 +12,7 @@ from thinwire import plugins
 from thinwire.config.cell import Module
 from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
-from thinwire.pipeline import inputs, outputs, patterns, slurm_preflight, slurm_ranks_and_gpus
+from thinwire.pipeline import inputs, outputs, patterns, slurm_preflight, slurm_resources
 from thinwire.pipeline.command_line_choices import Chosen, chosen
 from thinwire.pipeline.exit_on_error import exit_on_error
 from thinwire.pipeline.job_grid import Grid, read
@@ -143,15 +143,15 @@ def test_a_change_of_a_plug_in_changes_the_digests_of_its_jobs(monkeypatch):
 
 def test_what_a_cell_asks_of_slurm():
     cell = replace(DEMO[0], workers=8, nodes=2, device="cuda", transport="processes")
-    assert slurm_ranks_and_gpus.gpus(cell) == "gpu:4"
-    assert slurm_ranks_and_gpus.gpus(replace(cell, transport="inprocess")) == "gpu:1"
-    assert slurm_ranks_and_gpus.gpus(replace(cell, device="cpu")) == ""
-    assert slurm_ranks_and_gpus.cpus_per_rank(cell) > 1
-    assert slurm_ranks_and_gpus.cpus_per_rank(replace(cell, device="cpu")) == 1
-    assert slurm_ranks_and_gpus.launcher(cell) == "srun"
-    assert slurm_ranks_and_gpus.launcher(replace(cell, workers=1, nodes=1)) == ""
-    signal = f"--signal=USR1@{slurm_ranks_and_gpus.SAVING_SECONDS}"
-    assert slurm_ranks_and_gpus.more_options(cell) == f"--ntasks-per-node=4 {signal}"
+    assert slurm_resources.gpus(cell) == "gpu:4"
+    assert slurm_resources.gpus(replace(cell, transport="inprocess")) == "gpu:1"
+    assert slurm_resources.gpus(replace(cell, device="cpu")) == ""
+    assert slurm_resources.cpus_per_rank(cell) > 1
+    assert slurm_resources.cpus_per_rank(replace(cell, device="cpu")) == 1
+    assert slurm_resources.launcher(cell) == "srun"
+    assert slurm_resources.launcher(replace(cell, workers=1, nodes=1)) == ""
+    signal = f"--signal=USR1@{slurm_resources.SAVING_SECONDS}"
+    assert slurm_resources.more_options(cell) == f"--ntasks-per-node=4 {signal}"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from thinwire.plugins import ROOT
 
 # From the ground up.
 ROOMS = (
-    ("errors", "rules", "seeds", "cluster", "label", "stop_signals"),
+    ("errors", "rules_version", "seeds", "cluster", "label", "stop_signals"),
     ("files", "digests", "options", "resource_shortage", "import_torchvision"),
     ("traffic",),
     ("parameter_server", "group", "call"),

@@ -24,14 +24,14 @@ for measured in GRID.measured:
         threads: GRID.of_first(measured, lambda cell: cell.workers)
         resources:
             # The command runs once, on the first node, and starts the ranks on all of them by itself.
-            mpi=GRID.of_first(measured, slurm_ranks_and_gpus.launcher),
-            nodes=GRID.of_first(measured, lambda cell: cell.nodes),
-            tasks=GRID.of_first(measured, lambda cell: cell.workers),
-            cpus_per_task=GRID.of_first(measured, slurm_ranks_and_gpus.cpus_per_rank),
+            mpi=GRID.of_first(measured, slurm_resources.launcher),
+            nodes=GRID.of_first(measured, slurm_resources.nodes),
+            tasks=GRID.of_first(measured, slurm_resources.ranks),
+            cpus_per_task=GRID.of_first(measured, slurm_resources.cpus_per_rank),
             # GPUs for each node; the tasks are counted above.
-            gres=GRID.of_first(measured, slurm_ranks_and_gpus.gpus),
+            gres=GRID.of_first(measured, slurm_resources.gpus),
             tasks_per_gpu=0,
-            slurm_extra=GRID.of_first(measured, slurm_ranks_and_gpus.more_options),
+            slurm_extra=GRID.of_first(measured, slurm_resources.more_options),
         params:
             thinwire=THINWIRE,
             suite=measured,

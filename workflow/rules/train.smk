@@ -18,7 +18,7 @@ rule train:
     threads: 1
     resources:
         # On a cluster: all workers are on one GPU.
-        gres=GRID.of_cell(slurm_ranks_and_gpus.gpus),
+        gres=GRID.of_cell(slurm_resources.gpus),
     params:
         thinwire=THINWIRE,
         # When an option changes, so does this, and the run is made again.

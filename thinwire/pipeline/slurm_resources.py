@@ -1,9 +1,19 @@
-"""The ranks, cores and GPUs that a job asks of Slurm. Its time and memory are set in slurm/config.yaml."""
+"""The nodes, ranks, cores and GPUs that a job asks of Slurm; slurm/config.yaml sets its time and memory."""
 
 from thinwire.config.cell import Cell
 
 # How long before a job's time limit its ranks are told to save their state.
 SAVING_SECONDS = 120
+
+
+def nodes(cell: Cell) -> int:
+    """The nodes of a run."""
+    return cell.nodes
+
+
+def ranks(cell: Cell) -> int:
+    """The ranks of a run, one for each worker."""
+    return cell.workers
 
 
 def gpus(cell: Cell) -> str:
