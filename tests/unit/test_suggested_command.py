@@ -27,7 +27,7 @@ def test_a_command_makes_what_its_message_is_about(tmp_path):
     deviating = replace(CELL, transport="processes", deviates=True)
     assert make_again.run_command(deviating, tmp_path) == f"`{RUN} --transport processes {more}`"
     measured = replace(CELL, transport="processes")
-    assert make_again.advice(measured, tmp_path).endswith(f"`thinwire measure demo {CELL.block} {more}`")
+    assert make_again.advice(measured, tmp_path).endswith(f"`thinwire train demo {CELL.block} {more}`")
     assert make_again.data_command(CELL, tmp_path) == f"`thinwire data digits {more}`"
     small = replace(CELL, data=Module("small", "digits", {"size": 24}))
     expected = f"`thinwire data digits --label small --options '{{\"size\": 24}}' {more}`"

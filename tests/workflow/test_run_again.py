@@ -44,7 +44,7 @@ def test_a_finished_cell_is_not_trained_again_unless_asked(made):
     assert answer.returncode == 0
     assert "done: accuracy" in answer.stdout
     assert (folder(made) / record.RUN).read_text() != before
-    assert made.planned() == []
+    assert not made.is_planned()
 
 
 def test_another_transport_has_a_record_of_its_own(made):
@@ -57,7 +57,7 @@ def test_another_transport_has_a_record_of_its_own(made):
     assert "--transport processes --again` trains it again" in run(made, "--transport", "processes").stdout
     # The transport of the suite is no deviation.
     assert "finished before" in run(made, "--transport", "inprocess").stdout
-    assert made.planned() == []
+    assert not made.is_planned()
     assert made.python("thinwire", "collect", "tiny").returncode == 0
 
 

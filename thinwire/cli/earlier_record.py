@@ -5,7 +5,7 @@ from pathlib import Path
 from thinwire.config.cell import Cell
 from thinwire.errors import UserError
 from thinwire.train.cell_state import MISSING, cell_state
-from thinwire.train.make_again import is_measured, measure_command, run_command
+from thinwire.train.make_again import block_command, is_timed, run_command
 from thinwire.train.result_folders import record_folder
 from thinwire.train.set_aside import set_aside
 
@@ -23,7 +23,7 @@ def settled(cell: Cell, results: Path, again: bool, leads: bool = True) -> int |
         The exit code if nothing is left to do; None if the cell must be trained.
 
     Raises:
-        UserError: it cannot be trained again alone, because it was measured in its block.
+        UserError: it cannot be trained again alone, because it was timed in its block.
     """
     state, folder = cell_state(cell, results), record_folder(results, cell)
     if state.word == MISSING:
@@ -33,8 +33,8 @@ def settled(cell: Cell, results: Path, again: bool, leads: bool = True) -> int |
             moved = set_aside(cell, results)
             print(f"{folder} is {state}; it is now in {moved}, and the cell is trained again", flush=True)
         return None
-    if is_measured(cell):
-        how = f"{measure_command(cell, results)} measures all methods of its block again"
+    if is_timed(cell):
+        how = f"{block_command(cell, results, '--again')} trains all methods of its block again"
         if again:
             raise UserError(f"{cell.path} was timed side by side with other methods: {how}")
     elif again:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from thinwire.config.cell import Cell, digest
 from thinwire.config.expand_suite import cells
+from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.errors import UserError
 
 
@@ -16,13 +17,18 @@ def blocks(every: Iterable[Cell]) -> dict[str, list[Cell]]:
     return {path: _rotated(members) for path, members in found.items()}
 
 
-def block(name: str, path: str) -> list[Cell]:
+def block(name: str, path: str, subset: Subset = WHOLE) -> list[Cell]:
     """The cells of one block of a suite, by its path.
+
+    Args:
+        name: of the suite.
+        path: of the block.
+        subset: the cells that are wanted.
 
     Raises:
         UserError: the suite has no such block.
     """
-    every = blocks(cells(name))
+    every = blocks(subset.keep(cells(name)))
     if f"{name}/{path}" not in every:
         paths = [key.removeprefix(f"{name}/") for key in every]
         nearest = difflib.get_close_matches(path, paths, n=1, cutoff=0.0)[0]

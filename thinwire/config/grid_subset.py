@@ -60,6 +60,10 @@ class Subset:
         names = {key: tuple(n for n in given if n in _known(key, every)) for key, given in self.names.items()}
         return Subset(names, self.repetitions and min(self.repetitions, _repetitions(every)))
 
+    def of_methods(self) -> "Subset":
+        """What it leaves out of a block: methods."""
+        return Subset({key: names for key, names in self.names.items() if key == "methods"})
+
     def words(self) -> list[str]:
         """The subset as it is given on a command line: KEY=NAME,NAME for each key."""
         words = [f"{key}={','.join(names)}" for key, names in self.names.items()]

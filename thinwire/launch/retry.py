@@ -16,7 +16,8 @@ from thinwire.data.read_arrays import MANIFEST
 from thinwire.errors import ResourceError, UserError
 from thinwire.files import writing
 from thinwire.launch import failure_record
-from thinwire.launch.exit_report import RUNNING, ExitReport, diagnose
+from thinwire.launch.diagnosis import diagnose
+from thinwire.launch.exit_report import RUNNING, ExitReport
 from thinwire.record import Record
 from thinwire.train.make_again import resume_command
 from thinwire.train.record_check import is_there, record_of

@@ -7,8 +7,8 @@ from thinwire.config.cell import Cell
 from thinwire.suggested_command import suggested_command
 
 
-def is_measured(cell: Cell) -> bool:
-    """Is the cell timed side by side with the other methods of its block?"""
+def is_timed(cell: Cell) -> bool:
+    """Is the cell timed, side by side with the other methods of its block?"""
     return cell.transport == "processes" and not cell.deviates
 
 
@@ -18,14 +18,14 @@ def run_command(cell: Cell, results: Path, *options: str) -> str:
     return suggested_command("run", cell.suite, cell.path, *how, *options, results=results)
 
 
-def measure_command(cell: Cell, results: Path) -> str:
-    """The command that measures the block of a cell."""
-    return suggested_command("measure", cell.suite, cell.block, results=results)
+def block_command(cell: Cell, results: Path, *options: str) -> str:
+    """The command that trains the block of a cell, as the pipeline does."""
+    return suggested_command("train", cell.suite, cell.block, *options, results=results)
 
 
 def resume_command(cell: Cell, results: Path, hold: bool) -> str:
     """The command that goes on with an interrupted cell, alone or with its block (`hold`)."""
-    return measure_command(cell, results) if hold else run_command(cell, results)
+    return block_command(cell, results) if hold else run_command(cell, results)
 
 
 def prepare_command(cell: Cell, results: Path) -> str:
@@ -47,5 +47,5 @@ def advice(cell: Cell, results: Path) -> str:
 
     The pipeline notices what has changed since it made a record, but not that somebody changed the record.
     """
-    command = measure_command(cell, results) if is_measured(cell) else run_command(cell, results)
+    command = block_command(cell, results) if is_timed(cell) else run_command(cell, results)
     return f"start the pipeline again, or make this run again with {command}"

@@ -1,7 +1,6 @@
 # The names of suites come from the command line, the others from the paths of records.
 wildcard_constraints:
     suite=patterns.one_of(CHOSEN.suites),
-    cell=patterns.CELL,
     preparation=patterns.PREPARATION,
     dataset=patterns.ANY,
     model=patterns.ANY,
