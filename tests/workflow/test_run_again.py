@@ -77,6 +77,18 @@ def test_a_record_of_other_options_is_set_aside_and_made_again(made):
     assert (aside / record.RUN).read_text() == before
     assert record.read(folder(made) / record.RUN).cell["recipe"]["epochs"] == 2
     assert made.python("thinwire", "collect", "tiny").returncode == 0
+    # What was made for the earlier options is found again.
+    made.suite("tiny", "{ssgd: }", epochs=1)
+    answer = run(made)
+    assert answer.returncode == 0, answer.stderr
+    assert f"{CELL}: made before, and found in the store; its record is in {folder(made)}" in answer.stdout
+    assert (folder(made) / record.RUN).read_text() == before
+
+
+def test_the_pipeline_takes_what_was_made_by_hand(made):
+    made.suite("mine", "{ssgd: }", epochs=1)
+    assert made.python("thinwire", "run", "mine", CELL).returncode == 0
+    assert made.trained("mine") == []
 
 
 def test_a_failed_cell_says_so(made):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from thinwire.config.cell import Cell
 from thinwire.errors import UserError
+from thinwire.train import stored_record
 from thinwire.train.cell_state import MISSING, cell_state
 from thinwire.train.make_again import block_command, is_timed, run_command
 from thinwire.train.result_folders import record_folder
@@ -11,7 +12,9 @@ from thinwire.train.set_aside import set_aside
 
 
 def settled(cell: Cell, results: Path, again: bool, leads: bool = True) -> int | None:
-    """Say that a cell has its record, or set aside a record that does not hold any more.
+    """Say that a cell has its record; set aside a record that does not hold any more.
+
+    A record that was made before, and is in the store, is published again.
 
     Args:
         cell: to be trained; the caller holds its lock.
@@ -26,13 +29,15 @@ def settled(cell: Cell, results: Path, again: bool, leads: bool = True) -> int |
         UserError: it cannot be trained again alone, because it was timed in its block.
     """
     state, folder = cell_state(cell, results), record_folder(results, cell)
-    if state.word == MISSING:
-        return None
     if not state.holds:
-        if leads:
+        if state.word != MISSING and leads:
             moved = set_aside(cell, results)
-            print(f"{folder} is {state}; it is now in {moved}, and the cell is trained again", flush=True)
-        return None
+            print(f"{folder} is {state}; it is now in {moved}, and the record is made again", flush=True)
+        key = None if again else stored_record.key_alone(cell, results)
+        if key is None or not stored_record.fetch(cell, key, results):
+            return None
+        print(f"{cell.path}: made before, and found in the store; its record is in {folder}")
+        return 0
     if is_timed(cell):
         how = f"{block_command(cell, results, '--again')} trains all methods of its block again"
         if again:
