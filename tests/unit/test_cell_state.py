@@ -99,7 +99,7 @@ def test_another_preparation_is_noticed(results, monkeypatch):
     reason = "made with a preparation that is out of date (another file of the model lenet)"
     assert cell_state(PREPARING, results).reason == reason
     digests.write_json(prepared, {"identity": changed})
-    assert cell_state(PREPARING, results).reason == "made with another preparation than is there now"
+    assert cell_state(PREPARING, results).reason == "made with another preparation than there is now"
 
 
 def test_a_changed_record_is_damaged(results):

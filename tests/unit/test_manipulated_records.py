@@ -272,7 +272,8 @@ def test_a_report_needs_the_collected_files_unchanged(results, name):
         path.unlink()
     else:
         path.write_bytes(change(path.read_bytes()))
-    with pytest.raises(UserError, match=rf"{file}.*: run `thinwire collect demo` \(or the pipeline\) first"):
+    command = rf"`thinwire collect demo --results {results}`"
+    with pytest.raises(UserError, match=rf"{file}.*: run {command} \(or the pipeline\) first"):
         report("demo", results)
     assert not (results / "tables").exists()
 

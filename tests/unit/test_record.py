@@ -137,7 +137,7 @@ def test_a_record_of_another_version_is_refused(tmp_path):
     path = write(tmp_path) / record.RUN
     content = digests.read_json(path) | {"schema_version": record.SCHEMA_VERSION + 1}
     digests.write_json(path, content)
-    with pytest.raises(UserError, match=r"not a sound run record \(schema_version: .*\): delete"):
+    with pytest.raises(UserError, match=r"not a sound run record \(schema_version: .*\): start it again"):
         record.read(path)
 
 
