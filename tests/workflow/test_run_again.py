@@ -73,7 +73,7 @@ def test_a_record_of_other_options_is_set_aside_and_made_again(made):
     answer = run(made)
     assert answer.returncode == 0, answer.stderr
     aside = made.folder / "results/set_aside/tiny" / CELL / "1"
-    assert f"; it is now in {aside}, and the cell is trained again" in answer.stdout
+    assert f"; it is now in {aside}, and the record is made again" in answer.stdout
     assert (aside / record.RUN).read_text() == before
     assert record.read(folder(made) / record.RUN).cell["recipe"]["epochs"] == 2
     assert made.python("thinwire", "collect", "tiny").returncode == 0
