@@ -1,5 +1,6 @@
 """A failure in one cell is a result of that cell: the other cells continue, and the tables show it."""
 
+import shutil
 import signal
 
 import pandas as pd
@@ -72,7 +73,7 @@ def test_a_suite_without_any_result_still_has_its_table(project, summary):
 
 
 def curve(project, results):
-    (path,) = (project.folder / results).rglob("curve.parquet")
+    (path,) = (project.folder / results / "runs").rglob("curve.parquet")
     frame = pd.read_parquet(path)
     return frame.drop(columns=[c for c in frame if c.endswith("_seconds")])
 
@@ -104,7 +105,7 @@ def test_an_interrupted_run_resumes_to_the_same_curve(project, held, how):
 
     again = run(project, results=broken)
     assert again.returncode == 0, again.stderr
-    (log,) = (project.folder / broken).rglob("log.txt")
+    (log,) = (project.folder / broken / "runs").rglob("log.txt")
     assert "goes on after step" in log.read_text()
     pd.testing.assert_frame_equal(curve(project, whole), curve(project, broken), check_exact=True)
 
@@ -137,7 +138,7 @@ def test_two_runs_of_one_cell_do_not_disturb_each_other(project, held):
         project.gate.open()
         _, errors = process.communicate(timeout=SECONDS)
         assert process.returncode == 0, errors
-    assert len(list((project.folder / "twice").rglob("run.json"))) == 1
+    assert len(list((project.folder / "twice/runs").rglob("run.json"))) == 1
 
 
 def test_a_checkpoint_of_other_data_is_not_used(project, held):
@@ -158,7 +159,7 @@ def test_a_checkpoint_of_other_data_is_not_used(project, held):
     assert project.python("thinwire", "data", "digits", "--results", "moved").returncode == 0
     assert run(project, results="moved").returncode == 0
     project.write("datasets/digits.py", dataset)
-    (log,) = (project.folder / "moved").rglob("log.txt")
+    (log,) = (project.folder / "moved/runs").rglob("log.txt")
     assert "training from the beginning" in log.read_text()
 
 
@@ -172,6 +173,7 @@ def test_a_record_that_lacked_only_the_rename_is_published(project):
     partial = folder / "partial/published/digits/cnn/ssgd/w2/seed0"
     whole = (target / "run.json").read_text()
     target.rename(partial)
+    shutil.rmtree(folder / "store")  # it is stored after the rename
     again = run(project, results="published", suite="published", method="ssgd")
     assert again.returncode == 0, again.stderr
     assert "finished before" in again.stdout
