@@ -1,4 +1,4 @@
-"""Does once in a parent what each of its runs would do again: imports, and a look at the installed packages."""
+"""Does once, in a parent, what each of its runs would do again."""
 
 import os
 
