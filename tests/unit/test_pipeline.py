@@ -13,7 +13,8 @@ from thinwire.config.block import blocks
 from thinwire.config.cell import Module
 from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
-from thinwire.pipeline import cores, inputs, outputs, patterns, slurm_preflight, slurm_resources
+from thinwire.pipeline import cores, inputs, outputs, slurm_preflight, slurm_resources, wildcard_patterns
+from thinwire.pipeline.check_options import check_options
 from thinwire.pipeline.command_line_choices import Chosen, chosen
 from thinwire.pipeline.exit_on_error import exit_on_error
 from thinwire.pipeline.job_grid import Grid, read
@@ -111,8 +112,9 @@ def test_a_rule_finds_its_cell_its_block_and_its_data_set_by_wildcards():
 
 def test_every_record_and_preparation_of_a_grid_is_one_that_the_rules_may_make():
     for cell in DEMO + PAPER:
-        assert re.fullmatch(patterns.PREPARATION, cell.preparation)
-        assert re.fullmatch("/".join([patterns.ANY, patterns.ANY, patterns.SIZE, patterns.SEED]), cell.block)
+        assert re.fullmatch(wildcard_patterns.PREPARATION, cell.preparation)
+        parts = (wildcard_patterns.ANY,) * 2 + (wildcard_patterns.SIZE, wildcard_patterns.SEED)
+        assert re.fullmatch("/".join(parts), cell.block)
 
 
 def test_two_meanings_of_one_data_set_are_refused():
@@ -125,9 +127,9 @@ def test_two_meanings_of_one_data_set_are_refused():
 
 
 def test_names_with_odd_characters_are_taken_as_they_are():
-    assert re.fullmatch(patterns.one_of(["a+b", "a.b"]), "a+b")
-    assert not re.fullmatch(patterns.one_of(["a+b", "a.b"]), "aab")
-    assert not re.fullmatch(patterns.one_of([]), "")
+    assert re.fullmatch(wildcard_patterns.one_of(["a+b", "a.b"]), "a+b")
+    assert not re.fullmatch(wildcard_patterns.one_of(["a+b", "a.b"]), "aab")
+    assert not re.fullmatch(wildcard_patterns.one_of([]), "")
 
 
 def test_a_job_depends_on_every_file_of_its_plug_ins():
@@ -142,9 +144,7 @@ def test_a_job_depends_on_every_file_of_its_plug_ins():
 def test_only_a_method_that_prepares_something_waits_for_it():
     cell = cells("claims/mp2_digits")[0]
     of = {found.method.use: found for found in cells("claims/mp2_digits")}
-    assert inputs.prepared(cell) == []
     prepared = f"results/prepared/claims/mp2_digits/{of['wnn'].preparation}/prepared.json"
-    assert inputs.prepared(of["wnn"]) == [prepared]
     assert inputs.prepared_for_block([cell, of["wnn"], of["wnn"]]) == [prepared]
     assert "models/alexnet.py" in inputs.files_of_other_models(of["wnn"])
 
@@ -155,7 +155,7 @@ def test_a_change_of_a_plug_in_changes_the_digests_of_its_jobs(monkeypatch):
 
     before = digests()
     assert digests() == before
-    monkeypatch.setattr(plugins.Plugin, "sha256", "another")
+    monkeypatch.setattr(inputs, "plugin_digest", lambda kind, name: "another")
     assert all(a != b for a, b in zip(before, digests()))
 
 
@@ -217,3 +217,32 @@ def test_bad_input_ends_it_with_a_sentence():
         raise UserError("a sentence")
     with pytest.raises(ValueError, match="a fault"), exit_on_error():
         raise ValueError("a fault")
+
+
+def test_options_are_checked_once_for_each_state_of_suite_and_plug_ins(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    checks = []
+
+    def check(command, **how):
+        checks.append(command[-1])
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", check)
+    check_options(["demo"], DEMO)
+    check_options(["demo"], DEMO)
+    assert checks == ["demo"]
+    other = replace(DEMO[0], method=replace(DEMO[0].method, options={"gradients": "float16"}))
+    check_options(["demo"], [other, *DEMO[1:]])
+    monkeypatch.setattr("thinwire.pipeline.check_options.plugin_digest", lambda kind, name: "another")
+    check_options(["demo"], DEMO)
+    assert checks == ["demo"] * 3
+
+
+def test_an_option_that_no_plug_in_has_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        subprocess, "run", lambda command, **how: subprocess.CompletedProcess(command, 1, "", "no such\n")
+    )
+    for _ in range(2):
+        with pytest.raises(UserError, match="^no such$"):
+            check_options(["demo"], DEMO)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from thinwire.config.cell import Cell
 from thinwire.errors import UserError
-from thinwire.train import stored_record
+from thinwire.train import reuse_record
 from thinwire.train.cell_state import MISSING, cell_state
 from thinwire.train.make_again import block_command, is_timed, run_command
 from thinwire.train.result_folders import record_folder
@@ -33,8 +33,8 @@ def settled(cell: Cell, results: Path, again: bool, leads: bool = True) -> int |
         if state.word != MISSING and leads:
             moved = set_aside(cell, results)
             print(f"{folder} is {state}; it is now in {moved}, and the record is made again", flush=True)
-        key = None if again else stored_record.key_alone(cell, results)
-        if key is None or not stored_record.fetch(cell, key, results):
+        key = None if again else reuse_record.key_alone(cell, results)
+        if key is None or not reuse_record.found(cell, key, results):
             return None
         print(f"{cell.path}: made before, and found in the store; its record is in {folder}")
         return 0

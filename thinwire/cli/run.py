@@ -23,7 +23,7 @@ from thinwire.launch import launcher_environment, local_processes, rank, secret
 from thinwire.launch.retry import until_it_ends
 from thinwire.plugins import show
 from thinwire.tracking.live import Live
-from thinwire.train import stored_record
+from thinwire.train import reuse_record
 from thinwire.train.make_again import resume_command
 from thinwire.train.result_folders import lock_file
 from thinwire.train.run_cell import Attempt, Interrupted, Report
@@ -49,13 +49,13 @@ def main(arguments: Namespace) -> int:
     with locked(lock_file(results, wanted), f"{wanted.suite}/{wanted.path}"):
         if not arguments.hold and (code := settled(wanted, results, arguments.again)) is not None:
             return code
-        key = None if arguments.hold else stored_record.key_alone(wanted, results)
+        key = None if arguments.hold else reuse_record.key_alone(wanted, results)
         start = local_processes.starter(wanted, results, arguments.hold, train)
         code = until_it_ends(wanted, results, start, arguments.hold, print_line)
         if code == 0 and key is not None:
             # The store only saves time, so that a full disk is no reason to fail now.
             with suppress(UserError):
-                stored_record.keep(wanted, key, results)
+                reuse_record.keep(wanted, key, results)
     if code in (0, 1) and not arguments.hold:
         _say_if_edited(arguments, wanted)
     return code

@@ -23,11 +23,11 @@ from thinwire.errors import UserError
 from thinwire.files import locked, writing
 from thinwire.launch import local_processes, slurm_step
 from thinwire.launch.fork import fork
+from thinwire.launch.imports_for_runs import import_for_runs
 from thinwire.launch.retry import until_it_ends
 from thinwire.stop_signals import STOPS, heeding_stops, stops_held_back
-from thinwire.train import stored_record
+from thinwire.train import reuse_record
 from thinwire.train.record_check import record_of
-from thinwire.train.record_key import record_keys
 from thinwire.train.result_folders import lock_file, log_file, partial_folder, record_folder
 from thinwire.train.run_cell import Attempt
 
@@ -56,15 +56,15 @@ def train_block(
     Raises:
         UserError: the data set or a preparation is missing.
     """
-    keys = record_keys(block, results)
+    keys = reuse_record.keys(block, results)
     waiting = [
-        (cell, key) for cell, key in zip(block, keys) if again or not stored_record.fetch(cell, key, results)
+        (cell, key) for cell, key in zip(block, keys) if again or not reuse_record.found(cell, key, results)
     ]
     log(f"{len(block) - len(waiting)} of {len(block)} runs were made before")
     if not waiting:
         return 0
     if slurm_step.starter(block[0], results) is None:
-        local_processes.import_torch()
+        import_for_runs()
     running: dict[int, tuple[Cell, str, float]] = {}
     asked_to_stop = exit_code = 0
 
@@ -86,7 +86,7 @@ def train_block(
             code = os.waitstatus_to_exitcode(status)
             log(f"{cell.path}: {_outcome(cell, results, code)} after {time.monotonic() - began:.0f} s")
             if code in (0, 1):
-                stored_record.keep(cell, key, results)
+                reuse_record.keep(cell, key, results)
             else:
                 exit_code = exit_code or (code if code > 0 else 128 - code)
     if asked_to_stop:

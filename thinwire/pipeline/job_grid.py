@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 from thinwire import record
 from thinwire.config.block import blocks
 from thinwire.config.cell import Cell, Module
-from thinwire.config.expand_suite import cells, require_valid
+from thinwire.config.expand_suite import cells
 from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.errors import UserError
 from thinwire.label import clash
+from thinwire.pipeline.check_options import check_options
 from thinwire.tracking.wandb_names import project
 
 T = TypeVar("T")
@@ -87,10 +88,11 @@ def read(suites: Sequence[str], with_options: bool, subset: Subset = WHOLE) -> G
     Raises:
         UserError: a suite is not valid, two of them contradict each other, or they do not have the subset.
     """
+    every = [cell for suite in suites for cell in cells(suite)]
+    wanted = subset.keep(every)
     if with_options:
-        for suite in suites:
-            require_valid(suite)
-    return Grid(subset.keep([cell for suite in suites for cell in cells(suite)]))
+        check_options(suites, every)
+    return Grid(wanted)
 
 
 def _datasets(every: Sequence[Cell]) -> dict[str, Module]:
