@@ -10,9 +10,11 @@ import pytest
 
 from tests.tracking import records
 from thinwire import digests, plugins, record
+from thinwire.cli.earlier_record import settled
 from thinwire.config.cell_sources import sources
 from thinwire.config.expand_suite import cells
 from thinwire.data.manifest import MANIFEST
+from thinwire.errors import UserError
 from thinwire.files import sha256
 from thinwire.pipeline.dry_run_overview import overview
 from thinwire.train import preparation_record
@@ -120,6 +122,19 @@ def test_a_run_that_deviates_has_a_place_of_its_own(results):
     assert cell_state(CELL, results).holds
     # The place is no option: the record says all that decides the result.
     assert deviating.fingerprint == replace(CELL, transport="processes").fingerprint
+
+
+def test_a_timed_cell_is_trained_again_with_its_block_only(results, capsys):
+    timed = replace(CELL, transport="processes")
+    publish(results, timed)
+    assert settled(timed, results, again=False) == 0
+    command = f"`thinwire train demo {CELL.block} --again --results {results}`"
+    assert f"{command} trains all methods of its block again" in capsys.readouterr().out
+    with pytest.raises(UserError, match=f"was timed side by side with other methods: {command}"):
+        settled(timed, results, again=True)
+    # Of ranks that a launcher has started one speaks.
+    assert settled(timed, results, again=False, leads=False) == 0
+    assert capsys.readouterr().out == ""
 
 
 def test_what_is_set_aside_is_kept(results):

@@ -47,6 +47,15 @@ def test_a_finished_cell_is_not_trained_again_unless_asked(made):
     assert not made.is_planned()
 
 
+def test_a_finished_block_is_not_trained_again_unless_asked(made):
+    before = (folder(made) / record.RUN).read_text()
+    command = ("thinwire", "train", "tiny", "digits/cnn/w2/seed0")
+    assert "1 of 1 runs were made before" in made.python(*command).stdout
+    assert (folder(made) / record.RUN).read_text() == before
+    assert made.python(*command, "--again").returncode == 0
+    assert (folder(made) / record.RUN).read_text() != before
+
+
 def test_another_transport_has_a_record_of_its_own(made):
     before = (folder(made) / record.RUN).read_text()
     answer = run(made, "--transport", "processes")
