@@ -1,6 +1,7 @@
-"""Every method that a page shows runs, and sends what the page says."""
+"""Every method that a page shows runs, and sends what the page says; every model trains."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from tests.docs import pages
 from thinwire import plugins
 from thinwire.channel import Channel
 from thinwire.method import Method
+from thinwire.options import resolve
 from thinwire.plugins import ROOT
 
 VERBS = {
@@ -25,23 +27,23 @@ VERBS = {
 }
 
 
-def examples():
-    """The Python blocks of all pages that define a method, by page and docstring."""
+def examples(kind="Method"):
+    """The Python blocks of all pages that define a method, or a model, by page and docstring."""
     for path in pages.pages():
         for language, content in pages.blocks(path.read_text()):
-            if language == "python" and "class Method(" in content:
+            if language == "python" and f"class {kind}(" in content:
                 title = re.match(r'"""(.*?)[.;(]? *["(]', content, re.DOTALL)[1].strip()
                 yield pytest.param(title.rstrip("."), content, id=f"{pages.name(path)}: {title}")
 
 
 @pytest.fixture
 def load(tmp_path):
-    """Make a method of the text of a module."""
+    """Make a method, or a model, of the text of a module."""
 
-    def load(content):
+    def load(content, kind="method"):
         path = tmp_path / "example.py"
         path.write_text(content)
-        return plugins.load_file("method", path, "thinwire_methods.example")
+        return plugins.load_file(kind, path, f"thinwire_{kind}s.example")
 
     return load
 
@@ -70,6 +72,26 @@ def test_an_example_is_ssgd_where_it_says_so(load, title, content):
         ssgd.train()
         for mine, theirs in zip(run.shipped()[0], ssgd.shipped()[0]):
             torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(("title", "content"), examples("Model"))
+def test_a_model_of_an_example_trains(load, title, content):
+    model = load(content, "model")
+    grey = small.digits(24)
+    colour = replace(
+        grey,
+        shape=(3, 8, 8),
+        mean=grey.mean * 3,
+        std=grey.std * 3,
+        train_images=grey.train_images.repeat(1, 3, 1, 1),
+        test_images=grey.test_images.repeat(1, 3, 1, 1),
+    )
+    build = lambda: model(resolve(model, {}), colour.shape, colour.classes)  # noqa: E731
+    run = small.trainer(small.task(2, data=colour, build_model=build, epochs=1, batch=12), "ssgd")
+    before = [weight.clone() for weight in run.workers[0].run.weights]
+    run.train()
+    assert run.step == 2
+    assert all(not torch.equal(b, after) for b, after in zip(before, run.shipped()[0]))
 
 
 def test_every_verb_has_an_example():
