@@ -12,6 +12,7 @@ from multiprocessing import get_context
 from typing import Any
 
 import pytest
+import torch._dynamo  # noqa: F401  # optimizers import it at their first step; each fork would
 from _pytest.runner import runtestprotocol
 
 # The checks, in groups that stay together; the forks inherit them.
@@ -20,17 +21,18 @@ _GROUPS: list[list[pytest.Item]] = []
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Perform all checks, in any order."""
+    """Perform all checks."""
     if session.testsfailed:
         return None  # something cannot be imported, which pytest itself says
     _GROUPS[:] = _grouped(session.items)
     cores = len(os.sched_getaffinity(0))
+    longest_first = range(len(_GROUPS))[::-1]  # the check that trains for longest is the last in its file
     with (
         tempfile.TemporaryDirectory(prefix="thinwire-check-") as folder,
         ProcessPoolExecutor(cores, get_context("fork"), _begin, (folder,)) as forks,
     ):
         try:
-            for group in as_completed([forks.submit(_perform, number) for number in range(len(_GROUPS))]):
+            for group in as_completed([forks.submit(_perform, number) for number in longest_first]):
                 for content in group.result():
                     report = session.config.hook.pytest_report_from_serializable(
                         config=session.config, data=content
