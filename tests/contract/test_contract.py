@@ -6,6 +6,7 @@ test_on_processes.py runs the checks on real processes.
 """
 
 import ast
+import math
 import random
 import sys
 import time
@@ -23,6 +24,7 @@ from thinwire.cluster import Cluster
 from thinwire.in_the_limit import InTheLimit
 from thinwire.messages_in_flight import Flight
 from thinwire.traffic.payload import describe
+from thinwire.train.divergence import Diverged
 from thinwire.train.trainer import Trainer
 from thinwire.transport.inprocess import InProcess
 from thinwire.transport.processes import Processes
@@ -129,9 +131,13 @@ def test_equals_ssgd_with_the_options_it_declares(subject, note):
                 run.train(until=step)
                 ssgd.train(until=step)
                 mine, theirs = run.shipped()[0], ssgd.shipped()[0]
-                torch.testing.assert_close(mine, theirs, rtol=0, atol=limit.tolerance)
                 differs = max(differs, largest_difference(mine, theirs))
                 moves = max(moves, largest_difference(theirs, first))
+                assert differs <= limit.tolerance, (
+                    f"with {chosen or 'its defaults'} on {cluster.workers} workers (nodes: {nodes}), a weight "
+                    f"differs from SSGD's by {differs:.1e} after step {step}; allowed are "
+                    f"{limit.tolerance:g} ({limit.reason})"
+                )
         if limit is entry:
             note(
                 f"equals SSGD in the limit with {limit.options}, within {limit.tolerance:g}: {limit.reason}; "
@@ -144,8 +150,9 @@ def test_equals_ssgd_with_the_options_it_declares(subject, note):
 
 
 def largest_difference(mine, theirs):
-    """The largest difference between two lists of tensors, entry by entry."""
-    return max(float((a - b).abs().max()) for a, b in zip(mine, theirs))
+    """The largest difference between two lists of tensors, entry by entry; NaN counts as infinite."""
+    assert [weight.shape for weight in mine] == [weight.shape for weight in theirs]
+    return max(float((a - b).abs().max().nan_to_num(math.inf)) for a, b in zip(mine, theirs))
 
 
 def test_every_byte_is_metered(subject, monkeypatch):
@@ -367,11 +374,14 @@ def test_learns(subject, note):
         optimizer={"lr": 0.05, "momentum": 0.9},
         schedule={"name": "cosine", "warmup_epochs": 1},
     )
-    run.train()
-    accuracy = run.curve[-1]["test_accuracy_percent"]
-    found = (
-        f"learns to {accuracy:.1f} % accuracy on digits in {run.total_steps} steps on {cluster.workers} "
-        f"workers, with {subject.method.short or 'its defaults'}; {LEAST_ACCURACY_PERCENT} % are asked for"
+    how = (
+        f"on digits in {run.total_steps} steps on {cluster.workers} workers, with "
+        f"{subject.method.short or 'its defaults'}; {LEAST_ACCURACY_PERCENT} % are asked for"
     )
-    note(found)
-    assert accuracy >= LEAST_ACCURACY_PERCENT, found
+    try:
+        run.train()
+    except Diverged as error:
+        raise AssertionError(f"diverges {how}: {error}") from None
+    accuracy = run.curve[-1]["test_accuracy_percent"]
+    assert accuracy >= LEAST_ACCURACY_PERCENT, f"learns to only {accuracy:.1f} % accuracy {how}"
+    note(f"learns to {accuracy:.1f} % accuracy {how}")
