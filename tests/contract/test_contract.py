@@ -134,7 +134,7 @@ def test_equals_ssgd_with_the_options_it_declares(subject, note):
                 differs = max(differs, largest_difference(mine, theirs))
                 moves = max(moves, largest_difference(theirs, first))
                 assert differs <= limit.tolerance, (
-                    f"with {chosen or 'its defaults'} on {cluster.workers} workers (nodes: {nodes}), a weight "
+                    f"with {chosen or 'its defaults'} on {cluster.workers} workers, {nodes} nodes: a weight "
                     f"differs from SSGD's by {differs:.1e} after step {step}; allowed are "
                     f"{limit.tolerance:g} ({limit.reason})"
                 )
