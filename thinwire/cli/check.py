@@ -27,8 +27,11 @@ def main(arguments: Namespace) -> int:
     if arguments.only is not None:
         _require_check(arguments.only, suites)
         options += ["-k", arguments.only]
-    what = "methods/"
-    if arguments.file is not None:
+    if arguments.file is None:
+        for plugin in plugins.find("method").values():
+            plugin.load()  # if one cannot be imported, this says why in one sentence
+        what = "methods/"
+    else:
         path = _method_file(arguments.file)
         options.append(f"--method-file={path}")
         what = plugins.show(path)
@@ -36,6 +39,8 @@ def main(arguments: Namespace) -> int:
     code = pytest.main([*map(str, suites), "-c", str(ROOT / "pyproject.toml"), *options])
     if code == pytest.ExitCode.INTERRUPTED:
         raise KeyboardInterrupt
+    if code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        raise UserError(f"{what} could not be checked: see above")
     keeps = "keeps the contract"
     if arguments.only is not None:
         keeps = f"keeps what was checked of the contract ({arguments.only})"
