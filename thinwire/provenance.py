@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from thinwire import __version__
 from thinwire.plugins import ROOT
-from thinwire.rules import RULES_VERSION
+from thinwire.rules_version import RULES_VERSION
 
 if TYPE_CHECKING:
     import torch

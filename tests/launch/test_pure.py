@@ -5,7 +5,8 @@ import pytest
 from thinwire.cluster import Cluster
 from thinwire.errors import UserError
 from thinwire.launch import exit_report, flight_recorder
-from thinwire.launch.exit_report import ExitReport, diagnose
+from thinwire.launch.diagnosis import diagnose
+from thinwire.launch.exit_report import ExitReport
 from thinwire.launch.hang_detection import Beat, HangDetector
 from thinwire.launch.launcher_environment import from_environment, require_match, require_places
 from thinwire.launch.rendezvous_address import first_host

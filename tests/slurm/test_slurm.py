@@ -59,7 +59,7 @@ def pipelines(slurm, tmp_path_factory):
     limited = Pipeline(folder("limited"), "held", epochs=HELD_EPOCHS)
     limited.edit("slurm/config.yaml", "runtime: 50", "runtime: attempt * attempt")
     # Slurm gives itself half a minute more, of one.
-    limited.edit("thinwire/pipeline/slurm_ranks_and_gpus.py", "SAVING_SECONDS = 120", "SAVING_SECONDS = 10")
+    limited.edit("thinwire/pipeline/slurm_resources.py", "SAVING_SECONDS = 120", "SAVING_SECONDS = 10")
     preempted = Pipeline(folder("preempted"), "held", epochs=HELD_EPOCHS)
     preempted.edit("slurm/config.yaml", "slurm_partition: gpu", "slurm_partition: low")
     preempted.edit("slurm/config.yaml", "mem_mb: 1000", f"mem_mb: {MUCH_MEMORY}")
@@ -196,7 +196,7 @@ def test_a_snakemake_that_was_killed_does_not_send_jobs_twice(pipelines, slurm, 
         f"thinwire: an earlier snakemake has left jobs here: let them end, or stop them with scancel {job},"
         in (again.stderr)
     )
-    beside = crashed.python("thinwire", "measure", "grid", "digits/cnn/w2n2/seed0")
+    beside = crashed.python("thinwire", "train", "grid", "digits/cnn/w2n2/seed0")
     assert beside.returncode == 2
     assert "another process is at work on grid/digits/cnn/held/w2n2/seed0" in beside.stderr
     crashed.gate.open()

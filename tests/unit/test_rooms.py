@@ -9,7 +9,7 @@ from thinwire.plugins import ROOT
 
 # From the ground up.
 ROOMS = (
-    ("errors", "rules", "seeds", "cluster", "label", "stop_signals"),
+    ("errors", "rules_version", "seeds", "cluster", "label", "stop_signals"),
     ("files", "digests", "options", "resource_shortage"),
     ("traffic",),
     ("parameter_server", "group", "call"),
@@ -23,7 +23,7 @@ ROOMS = (
     ("in_the_limit", "method", "optimizer_parameter_server"),
     ("clock", "checkpoint"),
     ("plugins",),
-    ("provenance", "record"),
+    ("provenance", "record", "record_store"),
     ("config",),
     ("train",),
     ("launch",),

@@ -8,7 +8,7 @@ from typing import Any
 
 from thinwire import seeds
 from thinwire.optim.recipe import Recipe
-from thinwire.rules import RULES_VERSION
+from thinwire.rules_version import RULES_VERSION
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from thinwire.call import Call, Pending, nbytes
 from thinwire.errors import MethodError
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, copy
-from thinwire.transport import flatten, metering
+from thinwire.transport import flatten, payload_bytes
 from thinwire.transport.agreement import agreed
 from thinwire.transport.transport import Outcome
 
@@ -101,7 +101,7 @@ class InProcess:
         """Deliver a message to its receiver, or keep it until the receiver asks for it."""
         pending: Pending[None] = Pending(group, call, self.wait)
         route = (group.key, group.rank, call.partner)
-        metering.send(group, metering.sizes(call.payload, call.ragged), call.partner)
+        payload_bytes.send(group, payload_bytes.sizes(call.payload, call.ragged), call.partner)
         call.payload = copy(call.payload)
         pending.complete(None)
         expected = self._expected.get(route)
@@ -203,7 +203,7 @@ def _mean(members: list[Pending[Any]]) -> None:
         if call.tensors is not total and total:
             torch._foreach_copy_(call.tensors, total)
         if len(members) > 1:
-            metering.mean(group, call.kind, size)
+            payload_bytes.mean(group, call.kind, size)
         member.complete(call.tensors)
 
 
@@ -230,7 +230,7 @@ def _gather(members: list[Pending[Any]]) -> None:
     for member in members:
         group = member.group
         if len(members) > 1:
-            metering.gather(group, sizes)
+            payload_bytes.gather(group, sizes)
         member.complete(payloads)
 
 
@@ -248,7 +248,7 @@ def _broadcast(members: list[Pending[Any]]) -> None:
         if group.rank != source and given:
             torch._foreach_copy_(call.tensors, given)
         if len(members) > 1:
-            metering.broadcast(group, call.kind, size, source)
+            payload_bytes.broadcast(group, call.kind, size, source)
         member.complete(call.tensors)
 
 
@@ -257,17 +257,17 @@ def _push_pull(members: list[Pending[Any]]) -> None:
     pushed = _agreed_sizes(members)
     pushes = [copy(member.call.payload) for member in members]
     answer = copy(members[call.partner].call.serve(pushes))
-    pulled = metering.sizes(answer, call.ragged)
+    pulled = payload_bytes.sizes(answer, call.ragged)
     for member in members:
         if len(members) > 1:
-            metering.push(member.group, pushed, call.partner)
-            metering.pull(member.group, pulled, call.partner)
+            payload_bytes.push(member.group, pushed, call.partner)
+            payload_bytes.pull(member.group, pulled, call.partner)
         member.complete(answer)
 
 
 def _deliver(pending: Pending[Any], message: Call) -> None:
-    size = metering.sizes(message.payload, message.ragged)
-    metering.receive(pending.group, size, pending.call.partner)
+    size = payload_bytes.sizes(message.payload, message.ragged)
+    payload_bytes.receive(pending.group, size, pending.call.partner)
     pending.complete(message.payload)
 
 

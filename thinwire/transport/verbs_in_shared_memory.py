@@ -15,7 +15,7 @@ from torch import Tensor
 from thinwire.call import Call, nbytes
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload
-from thinwire.transport import flatten, metering
+from thinwire.transport import flatten, payload_bytes
 from thinwire.transport.agreement import agreed
 from thinwire.transport.shared_memory import SharedMemory
 
@@ -37,7 +37,7 @@ class InSharedMemory:
     def mean(self, group: Group, call: Call, number: int) -> Finish:
         tensors = [torch.empty_like(t) for t in call.tensors] if call.fresh else call.tensors
         if not call.fresh:
-            metering.mean(group, call.kind, nbytes(tensors))
+            payload_bytes.mean(group, call.kind, nbytes(tensors))
 
         def exchange() -> list[Tensor]:
             for given, results in zip(flatten.by_dtype(call.tensors), flatten.by_dtype(tensors)):
@@ -47,7 +47,7 @@ class InSharedMemory:
         return self._submit(group, call, number, exchange)
 
     def broadcast(self, group: Group, call: Call, number: int) -> Finish:
-        metering.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
+        payload_bytes.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
 
         def exchange() -> list[Tensor]:
             for same_type in flatten.by_dtype(call.tensors):
@@ -61,7 +61,7 @@ class InSharedMemory:
 
         def finish() -> list[Payload]:
             payloads = wait()
-            metering.gather(group, agreed(payloads, call.ragged))
+            payload_bytes.gather(group, agreed(payloads, call.ragged))
             return payloads
 
         return finish
@@ -76,8 +76,8 @@ class InSharedMemory:
 
         def finish() -> Payload:
             pushed, answer = wait()
-            metering.push(group, pushed, call.partner)
-            metering.pull(group, metering.sizes(answer, call.ragged), call.partner)
+            payload_bytes.push(group, pushed, call.partner)
+            payload_bytes.pull(group, payload_bytes.sizes(answer, call.ragged), call.partner)
             return answer
 
         return finish

@@ -15,7 +15,7 @@ from torch import Tensor
 from thinwire.call import Call, nbytes
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, copy
-from thinwire.transport import flatten, metering, payload_format
+from thinwire.transport import flatten, payload_bytes, payload_format
 from thinwire.transport.agreement import agreed
 from thinwire.transport.connection_errors import translated_errors
 from thinwire.transport.point_to_point import FIRST_TAG_OF_CALLS, PointToPoint
@@ -47,7 +47,7 @@ class Distributed:
         """Ring all-reduce; 16-bit numbers are divided before it, because their sum may overflow."""
         tensors = [t.clone() for t in call.tensors] if call.fresh else call.tensors
         if not call.fresh:
-            metering.mean(group, call.kind, nbytes(tensors))
+            payload_bytes.mean(group, call.kind, nbytes(tensors))
         under_way = []
         for same_type in flatten.by_dtype(tensors):
             row = same_type[0].view(-1) if flatten.is_flat(same_type) else self._pool.take(same_type)
@@ -74,7 +74,7 @@ class Distributed:
         return finish
 
     def broadcast(self, group: Group, call: Call, number: int) -> Finish:
-        metering.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
+        payload_bytes.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
         under_way = []
         for same_type in flatten.by_dtype(call.tensors):
             row = self._pool.take(same_type)
@@ -106,8 +106,8 @@ class Distributed:
             work = (
                 dist.all_gather(bodies, body, group=self._process_group, async_op=True) if len(body) else None
             )
-        size = metering.sizes(call.payload, ragged=False)
-        metering.gather(group, {kind: [own] * group.size for kind, own in size.items()})
+        size = payload_bytes.sizes(call.payload, ragged=False)
+        payload_bytes.gather(group, {kind: [own] * group.size for kind, own in size.items()})
 
         def finish() -> list[Payload]:
             if work is not None:
@@ -126,7 +126,7 @@ class Distributed:
         def finish() -> list[Payload]:
             payloads = [message.payload for message in received.result()]
             payloads.insert(group.rank, own)
-            metering.gather(group, agreed(payloads, ragged=True))
+            payload_bytes.gather(group, agreed(payloads, ragged=True))
             return payloads
 
         return finish
@@ -141,9 +141,11 @@ class Distributed:
 
             def pulled() -> Payload:
                 (message,) = received.result()
-                own = metering.sizes(call.payload, call.ragged)
-                metering.push(group, {kind: [size] * group.size for kind, size in own.items()}, call.partner)
-                metering.pull(group, metering.sizes(message.payload, call.ragged), call.partner)
+                own = payload_bytes.sizes(call.payload, call.ragged)
+                payload_bytes.push(
+                    group, {kind: [size] * group.size for kind, size in own.items()}, call.partner
+                )
+                payload_bytes.pull(group, payload_bytes.sizes(message.payload, call.ragged), call.partner)
                 return message.payload
 
             return pulled
@@ -163,8 +165,8 @@ class Distributed:
 
         def answered() -> Payload:
             sizes, answer = served.result()
-            metering.push(group, sizes, call.partner)
-            metering.pull(group, metering.sizes(answer, call.ragged), call.partner)
+            payload_bytes.push(group, sizes, call.partner)
+            payload_bytes.pull(group, payload_bytes.sizes(answer, call.ragged), call.partner)
             return answer
 
         return answered

@@ -15,7 +15,7 @@ rule prepare:
     threads: 1
     resources:
         # On a cluster: all workers are on one GPU.
-        gres=GRID.of_preparation(slurm_ranks_and_gpus.gpus),
+        gres=GRID.of_preparation(slurm_resources.gpus),
     params:
         thinwire=THINWIRE,
         # When an option changes, so does this, and it is prepared again.

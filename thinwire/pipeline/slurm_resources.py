@@ -1,0 +1,36 @@
+"""The nodes, ranks, cores and GPUs that a job asks of Slurm; slurm/config.yaml sets its time and memory."""
+
+from thinwire.config.cell import Cell
+
+# How long before a job's time limit its ranks are told to save their state.
+SAVING_SECONDS = 120
+
+
+def nodes(cell: Cell) -> int:
+    """The nodes of a job."""
+    return cell.nodes if cell.transport == "processes" else 1
+
+
+def ranks(cell: Cell) -> int:
+    """The ranks of a job: one for each worker, or one for all of them."""
+    return cell.workers if cell.transport == "processes" else 1
+
+
+def gpus(cell: Cell) -> str:
+    """The GPUs of a node, as Slurm counts them: one for each rank."""
+    return f"gpu:{ranks(cell) // nodes(cell)}" if cell.device == "cuda" else ""
+
+
+def cpus_per_rank(cell: Cell) -> int:
+    """More with a GPU, which processors have to feed."""
+    return 4 if cell.device == "cuda" else 1
+
+
+def launcher(cell: Cell) -> str:
+    """What starts the ranks; nothing for a single one."""
+    return "srun" if ranks(cell) > 1 else ""
+
+
+def more_options(cell: Cell) -> str:
+    """As many ranks on each node, and a signal before the time limit, on which they save their state."""
+    return f"--ntasks-per-node={ranks(cell) // nodes(cell)} --signal=USR1@{SAVING_SECONDS}"
