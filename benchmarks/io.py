@@ -21,8 +21,8 @@ import record
 import torch
 from PIL import Image
 from torch.utils.data import DataLoader
+from torchvision import datasets, transforms
 
-from thinwire import import_torchvision
 from thinwire.data import read_arrays, reading_order, write_arrays
 from thinwire.data.augment import Augment
 from thinwire.data.batches import Batches
@@ -58,17 +58,8 @@ def rate_of_batches(data, steps):
     return steps * BATCH / seconds(lambda: [batches.at(step) for step in range(1, steps + 1)])
 
 
-def torchvision():
-    """torchvision's data sets and transforms."""
-    import_torchvision.models()  # makes it importable
-    from torchvision import datasets, transforms
-
-    return datasets, transforms
-
-
 def in_memory():
     """Images a second with CIFAR's shapes: of batches, and of PIL image by image."""
-    data_sets, transforms = torchvision()
     images = np.random.default_rng(0).integers(0, 256, (20_000, 3, 32, 32), np.uint8)
     labels = torch.zeros(len(images), dtype=torch.int64)
     data = Data(
@@ -85,7 +76,7 @@ def in_memory():
         {},
     )
 
-    class Samples(data_sets.VisionDataset):
+    class Samples(datasets.VisionDataset):
         def __init__(self, transform):
             super().__init__(root="", transform=transform)
             self.images = images.transpose(0, 2, 3, 1)
@@ -132,7 +123,6 @@ class Tree(ImageFolder):
 
 def of_a_tree(folder, count):
     """Compare the rates of a memory map and of ImageFolder, print them, and return the least ratio."""
-    data_sets, transforms = torchvision()
     tree, laid, cores = folder / "tree", folder / "laid", os.cpu_count() or 1
     make_tree(tree, count)
     dataset = Tree()
@@ -147,7 +137,7 @@ def of_a_tree(folder, count):
         transforms.ToTensor(),
         transforms.Normalize((0.47,) * 3, (0.25,) * 3),
     ]
-    samples = data_sets.ImageFolder(tree / "train", transforms.Compose(steps))
+    samples = datasets.ImageFolder(tree / "train", transforms.Compose(steps))
     ratios = []
     for cache in ("cold", "warm"):
         if cache == "cold":

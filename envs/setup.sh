@@ -17,7 +17,7 @@ say() { echo "setup: $*" >&2; }
     exit 1
 }
 # The folder is part of the stamp: a virtual environment does not survive being moved.
-stamp="$(pwd) $("$python" -V) $(cat envs/requirements.in envs/requirements.lock pyproject.toml envs/setup.sh | cksum)"
+stamp="$(pwd) $("$python" -V) $(cat envs/requirements.in envs/requirements.lock envs/*.py pyproject.toml envs/setup.sh | cksum)"
 [ "$(cat $venv/.stamp 2>/dev/null)" != "$stamp" ] || exit 0
 
 say "installing into $venv (once; about a minute)"
@@ -38,4 +38,8 @@ fi
 install "$torch"
 install --no-deps --require-hashes -r envs/requirements.lock
 install --no-deps --no-build-isolation --editable .
+declare=declare_torchvision_operators # says what it is for
+packages=$($venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+cp envs/$declare.py "$packages"
+echo "import $declare" > "$packages/$declare.pth"
 echo "$stamp" > $venv/.stamp

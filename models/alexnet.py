@@ -12,7 +12,6 @@ from pydantic import Field
 from torch import nn
 
 import thinwire
-from thinwire import import_torchvision
 from thinwire.model import HalvingPool
 
 
@@ -62,7 +61,9 @@ class Model(thinwire.Model):
                 f"3x224x224 only, not width {config.width} and {'x'.join(map(str, shape))}: "
                 "choose the cifar form"
             )
-        net = import_torchvision.models().alexnet(num_classes=classes, dropout=config.dropout)
+        from torchvision.models import alexnet  # takes a second, which the CIFAR form does not need
+
+        net = alexnet(num_classes=classes, dropout=config.dropout)
         self.first, self.second, self.third = net.features[:3], net.features[3:6], net.features[6:]
         self.classifier = net.classifier
 

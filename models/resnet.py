@@ -11,7 +11,6 @@ from torch import nn
 from torch.nn import functional
 
 import thinwire
-from thinwire import import_torchvision
 from thinwire.model import initialise_he
 
 _TORCHVISION_WIDTH = 64
@@ -68,7 +67,9 @@ class Model(thinwire.Model):
                 f"resnet of depth {config.depth} is torchvision's and has width {_TORCHVISION_WIDTH} "
                 f"only, not {config.width}: leave the width out, or choose a depth of 8, 20, 32, 56 or 110"
             )
-        net = getattr(import_torchvision.models(), f"resnet{config.depth}")(num_classes=classes)
+        from torchvision import models  # takes a second, which the CIFAR form does not need
+
+        net = getattr(models, f"resnet{config.depth}")(num_classes=classes)
         if shape[0] != 3:
             net.conv1 = nn.Conv2d(shape[0], 64, 7, stride=2, padding=3, bias=False)
         self.stem = nn.Sequential(net.conv1, net.bn1, net.relu, net.maxpool)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from thinwire.data.augment import Augment as Augment
     from thinwire.dataset import Dataset as Dataset
     from thinwire.errors import UserError as UserError
+    from thinwire.in_the_limit import InTheLimit as InTheLimit
     from thinwire.messages_in_flight import Flight as Flight
     from thinwire.method import Job as Job
     from thinwire.method import Method as Method
@@ -32,6 +33,7 @@ _HOME = {
     "Channel": "channel",
     "Dataset": "dataset",
     "Flight": "messages_in_flight",
+    "InTheLimit": "in_the_limit",
     "Job": "method",
     "Method": "method",
     "Model": "model",

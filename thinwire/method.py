@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor, nn
 
+from thinwire.in_the_limit import InTheLimit
 from thinwire.messages_in_flight import Flight
 from thinwire.parameters import Param
 from thinwire.run import Run
@@ -113,11 +114,12 @@ class Method:
     continues from a checkpoint. They may make no calls, because these would be counted twice.
     """
 
-    equals_ssgd: ClassVar[list[dict[str, Any]]] = []
+    equals_ssgd: ClassVar[list[dict[str, Any] | InTheLimit]] = []
     """Sets of options; with each of them this method is the same as synchronous SGD (SSGD).
 
     Together they must reach every branch of the code once. The key `nodes` asks for that many nodes. The
-    contract suite checks every set.
+    contract suite checks every set. A method that comes close to SSGD, but does not reach it, declares an
+    `InTheLimit` with a tolerance.
     """
     needs: ClassVar[Needs] = Needs()
     """What the method needs to run at all."""
@@ -125,7 +127,8 @@ class Method:
     """Options for the runs of the contract suite, which have three epochs of five steps.
 
     With these options, such a run must reach all phases of the method. Methods need them if, with their
-    defaults, they would still be warming up after 15 steps.
+    defaults, they would still be warming up after 15 steps. The check that the method learns has the same
+    options, and 15 epochs.
     """
     prepares_from_models: ClassVar[tuple[str, ...]] = ()
     """The names of other models that `prepare` uses besides the run's own.

@@ -1,7 +1,8 @@
 """The contract of a model.
 
 A module in `models/` defines one class `Model`. Its nested dataclass `Config` declares its options. The
-engine passes the image shape and the number of classes. `stages` divides the layers by resolution.
+engine passes the image shape and the number of classes. A network from a library is what `build` returns.
+Other models define their layers in `__init__`, and `forward`. `stages` divides the layers by resolution.
 """
 
 from dataclasses import dataclass
@@ -33,6 +34,26 @@ class Model(nn.Module):
         """
         super().__init__()
         self.config = config
+        self.network = self.build(shape, classes)
+
+    def build(self, shape: tuple[int, int, int], classes: int) -> nn.Module | None:
+        """Return the whole network, for example one from torchvision.
+
+        It maps images to logits. Called by `__init__`; `self.config` has the options. The default is None,
+        for models that define `__init__` and `forward` instead.
+
+        Args:
+            shape: the shape of the images, (C, H, W).
+            classes: the number of classes in the data set.
+        """
+        return None
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Return the logits [N, classes] of images [N, C, H, W]; the default asks the network of `build`."""
+        if self.network is None:
+            raise NotImplementedError("a model defines build, or __init__ and forward")
+        logits: Tensor = self.network(images)
+        return logits
 
     def stages(self) -> list[list[nn.Module]]:
         """Return the layers by resolution, from the input side to the output side.

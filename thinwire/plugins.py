@@ -14,6 +14,7 @@ import sys
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from thinwire.errors import UserError
@@ -156,6 +157,9 @@ def load_file(kind: str, path: Path, module_name: str) -> Any:
     module = importlib.util.module_from_spec(spec)
     # Registered during the import, because dataclasses look up their module by name.
     sys.modules[module_name] = module
+    if parent := module_name.rpartition(".")[0]:
+        # `from . import x` in a package looks up the packages around it.
+        sys.modules.setdefault(parent, ModuleType(parent))
     try:
         spec.loader.exec_module(module)
         return _plugin_class(kind, path, module)

@@ -8,7 +8,10 @@ from torch import Tensor, nn
 from thinwire.buckets import Bucket, in_buckets
 from thinwire.channel import Channel
 from thinwire.cluster import Cluster
+from thinwire.optim.optimizer import make_optimizer
+from thinwire.optim.recipe import Recipe
 from thinwire.parameters import Param, parameters
+from thinwire.step_generator import StepGenerator
 
 
 class Run:
@@ -37,6 +40,8 @@ class Run:
     """Steps in one epoch."""
     total_steps: int
     """Steps in the whole run."""
+    recipe: Recipe
+    """The recipe of the run; `recipe.optimizer` has the momentum and the weight decay. Read it only."""
     cluster: Cluster
     """The numbers of workers and nodes, and which worker sits on which node."""
     world: Channel
@@ -49,22 +54,20 @@ class Run:
     def __init__(
         self,
         model: nn.Module,
+        recipe: Recipe,
         cluster: Cluster,
         steps_per_epoch: int,
-        total_steps: int,
-        make_optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer],
     ) -> None:
         self.params = parameters(model)
         self.model = model
+        self.recipe = recipe
         self.cluster = cluster
         self.steps_per_epoch = steps_per_epoch
-        self.total_steps = total_steps
+        self.total_steps = steps_per_epoch * recipe.epochs
         self.step = 0
         self.epoch = 0
-        self._generator = torch.Generator()
-        self._seed: Callable[[], int] | None = None
+        self._generator, self._shared_generator = StepGenerator(), StepGenerator()
         self.metrics: dict[str, float] = {}
-        self._make_optimizer = make_optimizer
 
     @property
     def total_epochs(self) -> int:
@@ -73,18 +76,24 @@ class Run:
 
     @property
     def generator(self) -> torch.Generator:
-        """This worker's random numbers, on the CPU: a fresh stream for every step, and one for `setup`."""
-        if self._seed is not None:
-            self._generator.manual_seed(self._seed())
-            self._seed = None
-        return self._generator
+        """This worker's own random numbers, on the CPU: a new stream for every step, and one for `setup`."""
+        return self._generator.get()
 
-    def reseed(self, seed: Callable[[], int]) -> None:
-        """Begin a new stream. For the engine only.
+    @property
+    def shared_generator(self) -> torch.Generator:
+        """Random numbers that are the same on all workers, on the CPU.
 
-        The seed is computed when the generator is first used, because few methods use it.
+        All workers make the same random choice without communication, for example of the entries that they
+        send. They must draw the same numbers in the same order. There is a new stream for every step, and one
+        for `setup`. Each stream follows from the seed of the run. So a run that continues from a checkpoint
+        draws the same numbers.
         """
-        self._seed = seed
+        return self._shared_generator.get()
+
+    def reseed(self, own: Callable[[], int], shared: Callable[[], int]) -> None:
+        """Begin new streams with these seeds. For the engine only."""
+        self._generator.begin(own)
+        self._shared_generator.begin(shared)
 
     @property
     def weights(self) -> list[Tensor]:
@@ -101,13 +110,29 @@ class Run:
         """Does the model have batch normalisation?"""
         return any(isinstance(m, nn.modules.batchnorm._BatchNorm) for m in self.model.modules())
 
-    def make_optimizer(self, params: list[nn.Parameter]) -> torch.optim.Optimizer:
+    def make_optimizer(
+        self,
+        params: list[nn.Parameter],
+        momentum: float | None = None,
+        weight_decay: float | None = None,
+    ) -> torch.optim.Optimizer:
         """Return the recipe's optimizer for these parameters.
 
         If `Method.optimizer` returns it, the engine sets its learning rate and saves its state. For all other
         optimizers, the method does both itself.
+
+        A method that applies momentum or weight decay itself takes it out of the optimizer with a 0. It finds
+        the recipe's values in `recipe.optimizer`. Without momentum, Nesterov's form is off, too.
+
+        Args:
+            params: what the optimizer changes.
+            momentum: instead of the recipe's.
+            weight_decay: instead of the recipe's.
+
+        Raises:
+            MethodError: the recipe's optimizer has no momentum, or a value is out of range.
         """
-        return self._make_optimizer(params)
+        return make_optimizer(self.recipe.optimizer.changed(momentum, weight_decay), params)
 
     def buckets(self, cap_mb: float) -> list[Bucket]:
         """Return the parameters in buckets of at most `cap_mb` megabytes; see `thinwire.buckets`."""

@@ -30,6 +30,10 @@ class Stream:
         """Return the 63-bit seed at this step."""
         return at_step(self.seed, step)
 
+    def in_setup(self) -> int:
+        """Return the 63-bit seed of what is drawn before the first step."""
+        return derive(self.seed, "setup")
+
 
 # The streams of a run. `seed` is the seed of the run and `worker` the worker's rank.
 
@@ -60,10 +64,10 @@ def of_forward_pass(seed: int, worker: int) -> Stream:
 
 
 def of_method(seed: int, worker: int) -> Stream:
-    """`Run.generator` of a worker during training: a seed for each step."""
+    """`Run.generator` of a worker: a seed for each step, and one for `Method.setup`."""
     return Stream(seed, "method", worker)
 
 
-def of_method_setup(seed: int, worker: int) -> int:
-    """`Run.generator` of a worker in `Method.setup`: one seed."""
-    return derive(of_method(seed, worker).seed, "setup")
+def of_shared_choices(seed: int) -> Stream:
+    """`Run.shared_generator`, the same for all workers: a seed for each step, and one for `Method.setup`."""
+    return Stream(seed, "shared")

@@ -69,7 +69,7 @@ class Method(thinwire.Method):
         self.compressed = [param for param in self.run.params if param.tensor.dim() > 1]
         self.dense = [param for param in self.run.params if param.tensor.dim() <= 1]
         weights = [param.tensor for param in self.compressed]
-        self.residual = Residual(weights, self.run.optimizer, self.config, self.memory)
+        self.residual = Residual(weights, self.run.recipe.optimizer, self.config, self.memory)
         self.update = None
 
     def density(self):

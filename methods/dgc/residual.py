@@ -13,7 +13,7 @@ class Residual:
         self.optimizer, self.config, self.memory = optimizer, config, memory
         memory["velocity"] = [torch.zeros_like(weight) for weight in weights]
         memory["unsent"] = [torch.zeros_like(weight) for weight in weights]
-        self.corrects = isinstance(optimizer, torch.optim.SGD)  # Adam has no momentum to correct
+        self.corrects = optimizer.name == "sgd"  # Adam has no momentum to correct
 
     def accumulate(self, gradients):
         """Momentum correction: the residual is the sum of the velocities."""
@@ -23,12 +23,12 @@ class Residual:
         """The direction in which SGD would step with these gradients."""
         if not self.corrects:
             return gradients
-        group, velocity = self.optimizer.param_groups[0], self.memory["velocity"]
-        if group["nesterov"]:
+        velocity, momentum = self.memory["velocity"], self.optimizer.momentum
+        if self.optimizer.nesterov:
             torch._foreach_add_(velocity, gradients)
-            torch._foreach_mul_(velocity, group["momentum"])
+            torch._foreach_mul_(velocity, momentum)
             return torch._foreach_add(velocity, gradients)
-        torch._foreach_mul_(velocity, group["momentum"])
+        torch._foreach_mul_(velocity, momentum)
         torch._foreach_add_(velocity, gradients)
         return velocity
 

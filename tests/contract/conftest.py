@@ -1,6 +1,7 @@
 """The methods to which the contract applies: all in methods/, or the one file that was given."""
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,6 +68,12 @@ def _clusters(subject: Subject) -> list[Cluster]:
 @cache
 def _model(subject: Subject) -> Any:
     return small.model_for(subject.method, **subject.method.short)
+
+
+@pytest.fixture
+def note(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Note a sentence, which `thinwire check` shows at its end."""
+    return partial(record_property, "note")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -1,15 +1,21 @@
-"""Every method that a page shows runs, and sends what the page says."""
+"""Every method that a page shows runs, and sends what the page says; every model trains."""
 
+import json
 import re
+from dataclasses import replace
 
 import pytest
 import torch
 
+import thinwire
 from tests import small
+from tests.contract import test_contract as contract
 from tests.docs import pages
 from thinwire import plugins
 from thinwire.channel import Channel
+from thinwire.errors import Problems
 from thinwire.method import Method
+from thinwire.options import resolve
 from thinwire.plugins import ROOT
 
 VERBS = {
@@ -21,27 +27,28 @@ VERBS = {
     "8-bit gradients with error feedback": {"gather"},
     "Rank-1 gradients with error feedback": {"mean"},
     "Synchronous SGD one step late": {"mean"},
+    "Gradients whose entries are rounded to a number of bits": {"gather"},
     "Local SGD: step alone, average the weights every 16 steps": {"mean"},
 }
 
 
-def examples():
-    """The Python blocks of all pages that define a method, by page and docstring."""
+def examples(kind="Method"):
+    """The Python blocks of all pages that define a method, or a model, by page and docstring."""
     for path in pages.pages():
         for language, content in pages.blocks(path.read_text()):
-            if language == "python" and "class Method(" in content:
+            if language == "python" and f"class {kind}(" in content:
                 title = re.match(r'"""(.*?)[.;(]? *["(]', content, re.DOTALL)[1].strip()
                 yield pytest.param(title.rstrip("."), content, id=f"{pages.name(path)}: {title}")
 
 
 @pytest.fixture
 def load(tmp_path):
-    """Make a method of the text of a module."""
+    """Make a method, or a model, of the text of a module."""
 
-    def load(content):
+    def load(content, kind="method"):
         path = tmp_path / "example.py"
         path.write_text(content)
-        return plugins.load_file("method", path, "thinwire_methods.example")
+        return plugins.load_file(kind, path, f"thinwire_{kind}s.example")
 
     return load
 
@@ -61,15 +68,56 @@ def test_an_example_trains_and_sends_by_the_verbs_that_it_shows(load, title, con
 @pytest.mark.parametrize(("title", "content"), examples())
 def test_an_example_is_ssgd_where_it_says_so(load, title, content):
     method = load(content)
-    for options in method.equals_ssgd:
-        if "nodes" in options:
-            continue
-        run = small.trainer(small.task(), method, **options)
+    for entry in method.equals_ssgd:
+        limit = entry if isinstance(entry, thinwire.InTheLimit) else thinwire.InTheLimit(entry, 1e-9, "exact")
+        run = small.trainer(small.task(), method, **limit.options)
         ssgd = small.trainer(small.task(), "ssgd")
         run.train()
         ssgd.train()
         for mine, theirs in zip(run.shipped()[0], ssgd.shipped()[0]):
-            torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-9)
+            torch.testing.assert_close(mine, theirs, rtol=0, atol=limit.tolerance)
+
+
+@pytest.mark.parametrize(("title", "content"), examples("Model"))
+def test_a_model_of_an_example_trains(load, title, content):
+    model = load(content, "model")
+    grey = small.digits(24)
+    colour = replace(
+        grey,
+        shape=(3, 8, 8),
+        mean=grey.mean * 3,
+        std=grey.std * 3,
+        train_images=grey.train_images.repeat(1, 3, 1, 1),
+        test_images=grey.test_images.repeat(1, 3, 1, 1),
+    )
+    build = lambda: model(resolve(model, {}), colour.shape, colour.classes)  # noqa: E731
+    run = small.trainer(small.task(2, data=colour, build_model=build, epochs=1, batch=12), "ssgd")
+    before = [weight.clone() for weight in run.workers[0].run.weights]
+    run.train()
+    assert run.step == 2
+    assert all(not torch.equal(b, after) for b, after in zip(before, run.shipped()[0]))
+
+
+def test_the_refused_options_of_contributing_are_refused_as_it_says(load):
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    refused = re.search(r"Its options (.*?) are refused:\n\n```text\n(.*?)```", text, re.DOTALL)
+    (content,) = (c for _, c in pages.blocks(text) if "__post_init__" in c)
+    method = load(content)
+    said = []
+    for options in re.findall(r"`(\{.*?\})`", refused[1]):
+        with pytest.raises(Problems) as caught:
+            resolve(method, json.loads(options))
+        said.append(str(caught.value))
+    assert said == refused[2].splitlines()
+
+
+def test_every_check_of_the_contract_stands_in_its_table():
+    text = (ROOT / "docs/contract.md").read_text()
+    (table,) = (table for table in pages.tables(text) if table[0][0] == "check")
+    checks = {name for name in vars(contract) if name.startswith("test_")}
+    assert {f"test_{row[0].strip('`')}" for row in table[1:]} == checks
+    (learns,) = (row[1] for row in table if row[0] == "`learns`")
+    assert f"{contract.LEAST_ACCURACY_PERCENT} % accuracy on digits" in learns
 
 
 def test_every_verb_has_an_example():

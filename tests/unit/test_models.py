@@ -2,9 +2,10 @@
 
 import pytest
 import torch
+import torchvision
 from torch.nn import functional
 
-from thinwire import import_torchvision, plugins
+from thinwire import plugins
 from thinwire.errors import UserError
 from thinwire.options import resolve
 
@@ -45,7 +46,7 @@ def test_sizes_are_the_published_ones(name, options, parameters):
 def test_the_imagenet_resnets_are_torchvisions(depth, parameters):
     model = build("resnet", (3, 224, 224), 1000, depth=depth).eval()
     assert size(model) == parameters
-    theirs = getattr(import_torchvision.models(), f"resnet{depth}")().eval()
+    theirs = getattr(torchvision.models, f"resnet{depth}")().eval()
     theirs.load_state_dict(dict(zip(theirs.state_dict(), model.state_dict().values())))
     images = torch.randn(1, 3, 64, 64)
     torch.testing.assert_close(model(images), theirs(images))
@@ -54,7 +55,7 @@ def test_the_imagenet_resnets_are_torchvisions(depth, parameters):
 def test_the_imagenet_alexnet_is_torchvisions():
     model = build("alexnet", (3, 224, 224), 1000, form="imagenet").eval()
     assert size(model) == 61_100_840
-    theirs = import_torchvision.models().alexnet().eval()
+    theirs = torchvision.models.alexnet().eval()
     theirs.load_state_dict(dict(zip(theirs.state_dict(), model.state_dict().values())))
     images = torch.randn(1, 3, 224, 224)
     torch.testing.assert_close(model(images), theirs(images))

@@ -83,3 +83,14 @@ def test_every_file_is_a_plugin_but_for_those_with_an_underscore(folder):
 def test_a_hook_is_found_without_running_the_code(folder):
     found = plugins.find("method", folder)
     assert {name for name, plugin in found.items() if plugin.defines("prepare")} == {"one"}
+
+
+def test_a_package_imports_its_own_modules_in_every_way(folder):
+    package = folder / "methods" / "packaged"
+    (package / "helper.py").write_text("ANSWER = 42\n")
+    (package / "__init__.py").write_text(
+        "import thinwire\nfrom . import helper\nfrom .helper import ANSWER\n"
+        "class Method(thinwire.Method):\n    answers = [helper.ANSWER, ANSWER]\n"
+    )
+    method = plugins.load_file("method", package / "__init__.py", "thinwire_methods.packaged_for_a_test")
+    assert method.answers == [42, 42]

@@ -9,6 +9,7 @@ from torch import nn
 
 import thinwire
 from tests import small
+from thinwire import checkpoint
 from thinwire.errors import MethodError
 from thinwire.train import batch_norm_buffers
 from thinwire.train.divergence import Diverged
@@ -53,6 +54,36 @@ def test_workers_draw_different_streams():
         worker.compute_gradients(images, labels)
     first, second = (worker.run.gradients[0] for worker in run.workers)
     assert not torch.equal(first, second)
+
+
+class Draws(thinwire.Method):
+    """Keeps what it draws in setup and in every step, from its own generator and from the shared one."""
+
+    def setup(self):
+        self.memory["drawn"] = [self.draw()]
+
+    def sync_weights(self):
+        self.memory["drawn"].append(self.draw())
+
+    def draw(self):
+        run = self.run
+        return [torch.rand(2, generator=each).tolist() for each in (run.generator, run.shared_generator)]
+
+
+def test_the_shared_generator_is_the_same_on_all_workers_and_another_at_every_step(tmp_path):
+    """It is continued by a run that continues from a checkpoint."""
+    whole, first, second = (small.trainer(small.task(3), Draws) for _ in range(3))
+    whole.train()
+    drawn = [worker.method.memory["drawn"] for worker in whole.workers]
+    own, shared = ([[pair[i] for pair in worker] for worker in drawn] for i in (0, 1))
+    assert shared[0] == shared[1] == shared[2]
+    everything = [repr(draw) for stream in (*own, shared[0]) for draw in stream]
+    assert len(set(everything)) == len(everything) == 4 * (whole.total_steps + 1)
+    first.train(until=7)
+    checkpoint.save(tmp_path, 7, first.state())
+    second.load(checkpoint.latest(tmp_path, warn=pytest.fail))
+    second.train()
+    assert small.everything(second) == small.everything(whole)
 
 
 def test_four_workers_are_one_worker_with_all_their_images():
@@ -271,8 +302,6 @@ def test_memory_that_cannot_be_saved_is_refused_by_name(tmp_path):
         def setup(self):
             self.memory["queue"] = {1, 2}
 
-    from thinwire import checkpoint
-
     run = small.trainer(small.task(2), Hoards)
     with pytest.raises(MethodError, match=r"/memory/queue is a set"):
         checkpoint.save(tmp_path, 0, run.state())
@@ -283,3 +312,42 @@ def test_each_worker_has_options_of_its_own():
     run = small.trainer(small.task(), "local_sgd", period=2)
     run.workers[0].method.config.period = 3
     assert [worker.method.config.period for worker in run.workers] == [3, 2, 2, 2]
+
+
+SGD = {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}
+
+
+@pytest.mark.parametrize(
+    ("recipe", "changes", "left"),
+    [
+        (SGD, {}, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.01}),
+        (SGD, {"momentum": 0}, {"momentum": 0, "nesterov": False, "weight_decay": 0.01}),
+        (SGD, {"momentum": 0.5, "weight_decay": 0.0}, {"momentum": 0.5, "nesterov": True, "weight_decay": 0}),
+        ({"name": "adam", "lr": 0.01, "weight_decay": 0.01}, {"weight_decay": 0}, {"weight_decay": 0}),
+        ({"name": "lars", "lr": 1.0}, {"momentum": 0}, {"momentum": 0, "trust": 0.001}),
+    ],
+)
+def test_momentum_and_weight_decay_can_be_taken_out_of_the_optimizer(recipe, changes, left):
+    run = small.trainer(small.task(1, optimizer=recipe), thinwire.Method).workers[0].run
+    (group,) = run.make_optimizer([run.params[0].tensor], **changes).param_groups
+    assert {name: group[name] for name in left} == left
+    assert all(getattr(run.recipe.optimizer, name) == value for name, value in recipe.items())
+
+
+@pytest.mark.parametrize(
+    ("recipe", "changes", "message"),
+    [
+        (
+            {"name": "adam", "lr": 0.01},
+            {"momentum": 0},
+            "momentum belongs to sgd and lars, not to adam; .* `needs`",
+        ),
+        (SGD, {"weight_decay": -1}, "make_optimizer: weight_decay: input should be .* 0, not -1"),
+    ],
+)
+def test_what_an_optimizer_cannot_have_is_refused(recipe, changes, message):
+    class Changes(thinwire.Method):
+        def optimizer(self, params):
+            return self.run.make_optimizer(params, **changes)
+
+    refuses(Changes, message, optimizer=recipe)

@@ -1,6 +1,7 @@
 """The commands that a person types by hand."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -22,22 +23,42 @@ def thinwire(*arguments):
     )
 
 
-def test_check_passes_a_method_of_ten_lines(tmp_path):
+@pytest.fixture
+def ten_lines(tmp_path):
     assert len(TEN_LINES.splitlines()) <= 10
     path = tmp_path / "third.py"
     path.write_text(TEN_LINES)
-    answer = thinwire("check", path)
+    return path
+
+
+def test_check_passes_a_method_of_ten_lines(ten_lines):
+    answer = thinwire("check", ten_lines)
     assert answer.returncode == 0, answer.stdout
-    assert answer.stdout.splitlines()[-1] == f"{path}: keeps the contract"
+    learns = r"^learns to \d\d\.\d % accuracy on digits in 375 steps on 4 workers, with its defaults; "
+    assert re.search(learns, answer.stdout, re.MULTILINE)
+    verdict = f"{ten_lines}: keeps the contract in one process; --processes checks it in several"
+    assert answer.stdout.splitlines()[-1] == verdict
 
 
-def test_check_fails_a_method_that_breaks_the_contract(tmp_path):
-    path = tmp_path / "wrong.py"
-    path.write_text(TEN_LINES.replace("import thinwire", "import socket\n\nimport thinwire", 1))
-    answer = thinwire("check", path)
+def test_check_performs_one_check_in_one_process_and_in_several(ten_lines):
+    answer = thinwire("check", ten_lines, "--processes", "-k", "every_message_in_flight")
+    assert answer.returncode == 0, answer.stdout
+    assert "2 passed" in answer.stdout
+    assert "keeps what was checked of the contract (every_message_in_flight)" in answer.stdout
+
+
+def test_check_fails_a_method_that_breaks_the_contract(ten_lines):
+    ten_lines.write_text(TEN_LINES.replace("import thinwire", "import socket\n\nimport thinwire", 1))
+    answer = thinwire("check", ten_lines, "-k", "communicates")
     assert answer.returncode == 1
     assert "channels are the only road" in answer.stdout
-    assert answer.stdout.splitlines()[-1] == f"{path}: breaks the contract, see above"
+    assert answer.stdout.splitlines()[-1] == f"{ten_lines}: breaks the contract, see above"
+
+
+def test_an_unknown_check_is_refused_with_the_nearest(ten_lines):
+    answer = thinwire("check", ten_lines, "-k", "lerns")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr == "thinwire: -k lerns: no check has this name; the nearest is learns\n"
 
 
 def test_show_explains_a_method():

@@ -127,6 +127,10 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="the file of a method; default: all in methods/",
     )
+    check.add_argument(
+        "--processes", action="store_true", help="check on processes, too, one for each worker"
+    )
+    check.add_argument("-k", dest="only", metavar="NAME", help="only the checks whose name contains NAME")
     return parser
 
 

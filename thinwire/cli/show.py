@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from thinwire import plugins
+from thinwire.in_the_limit import InTheLimit
 from thinwire.options import describe
 
 
@@ -34,5 +35,9 @@ def main(arguments: Namespace) -> int:
             console.print(f"\nneeds at least {least} {what}", soft_wrap=True)
     console.print()
     for entry in method.equals_ssgd:
-        console.print(f"is SSGD with {entry or 'its defaults'}", soft_wrap=True)
+        if isinstance(entry, InTheLimit):
+            how = f"in the limit with {entry.options or 'its defaults'}, within {entry.tolerance:g}"
+            console.print(f"is SSGD {how}: {entry.reason}", soft_wrap=True)
+        else:
+            console.print(f"is SSGD with {entry or 'its defaults'}", soft_wrap=True)
     return 0

@@ -2,7 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from thinwire.errors import MethodError
+from thinwire.options import problems
 
 # Far more than anybody trains: a typing error should give a message and not an endless run.
 MOST_EPOCHS = 1_000_000
@@ -62,6 +65,27 @@ class Optimizer(Strict):
         if self.nesterov and not self.momentum:
             raise ValueError("nesterov needs a momentum above 0")
         return self
+
+    def changed(self, momentum: float | None, weight_decay: float | None) -> "Optimizer":
+        """Return this optimizer with another momentum or weight decay; None leaves it as it is.
+
+        Raises:
+            MethodError: this optimizer has no momentum, or a value is out of range.
+        """
+        changes: dict[str, float] = {}
+        if momentum is not None:
+            changes["momentum"] = momentum
+            if not momentum and self.nesterov:
+                changes["nesterov"] = False
+        if weight_decay is not None:
+            changes["weight_decay"] = weight_decay
+        try:
+            return Optimizer.model_validate(self.model_dump(include=self.model_fields_set) | changes)
+        except ValidationError as error:
+            raise MethodError(
+                f"run.make_optimizer: {'; '.join(problems(error))}; if the method needs certain optimizers, "
+                "name them in `needs`"
+            ) from None
 
 
 class Schedule(Strict):

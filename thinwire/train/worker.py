@@ -13,7 +13,6 @@ from thinwire.channel import Channel
 from thinwire.checkpoint import require_separate, restore, to_device
 from thinwire.cluster import Cluster
 from thinwire.method import Method
-from thinwire.optim.optimizer import make_optimizer
 from thinwire.optim.recipe import Recipe
 from thinwire.run import Run
 from thinwire.traffic.ledger import Ledger
@@ -51,13 +50,7 @@ class Worker:
     ) -> None:
         self.model = model
         self.ledger = Ledger()
-        self.run = Run(
-            model,
-            cluster,
-            steps_per_epoch,
-            steps_per_epoch * recipe.epochs,
-            lambda params: make_optimizer(recipe.optimizer, params),
-        )
+        self.run = Run(model, recipe, cluster, steps_per_epoch)
         groups = cluster.groups(rank)
         quiet = groups.pop("quiet")
         self.channels = {
@@ -74,14 +67,14 @@ class Worker:
         self.epoch_loss = 0.0  # sum over the steps of this epoch
         self._forward_stream = seeds.of_forward_pass(seed, rank)
         self._method_stream = seeds.of_method(seed, rank)
-        self._setup_seed = seeds.of_method_setup(seed, rank)
+        self._shared_stream = seeds.of_shared_choices(seed)
         self._uses_forward_ready = method.forward_ready is not Method.forward_ready
         self._uses_grad_ready = method.grad_ready is not Method.grad_ready
         self._ready_hooks = ReadyHooks(model, self.run.params, self.method) if transport.overlaps else None
 
     def setup(self) -> None:
         """Make the optimizer and set the method up."""
-        self.run.reseed(lambda: self._setup_seed)
+        self.run.reseed(own=self._method_stream.in_setup, shared=self._shared_stream.in_setup)
         self.run.optimizer = self.method.optimizer([param.tensor for param in self.run.params])
         self.method.setup()
         require_separate(self.method.memory, self.run.weights)
@@ -94,7 +87,10 @@ class Worker:
         run.step = step
         run.epoch = step // run.steps_per_epoch
         run.lr = lr
-        run.reseed(lambda: self._method_stream.at(step))
+        run.reseed(
+            own=lambda: self._method_stream.at(step),
+            shared=lambda: self._shared_stream.at(step),
+        )
         for group in run.optimizer.param_groups:
             group["lr"] = lr
 
