@@ -2,6 +2,7 @@
 #
 #   snakemake                             the demo
 #   snakemake --config suites=laptop      another suite of config/ (several: suites=demo,laptop)
+#   snakemake --config tune=demo          tune the methods of a suite; see docs/tuning.md
 #   snakemake -n                          what would be run
 #   snakemake --profile slurm --config suites=paper    on a cluster; see docs/cluster.md
 #
@@ -31,7 +32,7 @@ conda_made = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_m
 THINWIRE = f"{'python' if conda_made else shlex.quote(sys.executable)} -m thinwire"
 
 
-for part in "wildcards data prepare train measure collect report track".split():
+for part in "wildcards data prepare train measure collect report track tune".split():
 
     include: f"workflow/rules/{part}.smk"
 
@@ -47,8 +48,12 @@ rule all:
     input:
         # Asked for by themselves, so that one that was deleted is made again.
         GRID.records(record.RUN),
-        "results/summary.csv",
-        "results/curves.parquet",
-        outputs.tables(*CHOSEN.suites),
-        outputs.figures(*CHOSEN.suites),
-        expand(f"results/wandb/{{project}}/{NOTE}", project=GRID.projects),
+        outputs.choices(*CHOSEN.tuned) + outputs.best_so_far(*CHOSEN.tuned)
+        if CHOSEN.tuned
+        else [
+            "results/summary.csv",
+            "results/curves.parquet",
+            *outputs.tables(*CHOSEN.suites),
+            *outputs.figures(*CHOSEN.suites),
+            *expand(f"results/wandb/{{project}}/{NOTE}", project=GRID.projects),
+        ],

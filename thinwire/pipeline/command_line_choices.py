@@ -1,4 +1,4 @@
-"""What a person chooses with `snakemake --config`: suites, and a folder with files of data sets."""
+"""What a person chooses with `snakemake --config`: suites or tunings, and a folder with data sets' files."""
 
 import shlex
 from collections.abc import Mapping
@@ -7,15 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from thinwire.config.cell import Module
+from thinwire.config.tuning_suite import PREFIX
 from thinwire.errors import UserError
 
-KEYS = ("suites", "data")
+KEYS = ("suites", "tune", "data")
 
 
 @dataclass(frozen=True)
 class Chosen:
     suites: list[str]
     data: Path | None = None  # has a folder for each data set whose files cannot be downloaded
+
+    @property
+    def tuned(self) -> list[str]:
+        """The suites that are tuned, if tunings were chosen."""
+        return [name.removeprefix(PREFIX) for name in self.suites if name.startswith(PREFIX)]
 
     def place_of(self, dataset: Module) -> str:
         """The option of `thinwire data` for the folder of this data set; empty where there is no such folder.
@@ -37,8 +43,19 @@ def chosen(config: Mapping[str, Any]) -> Chosen:
     """
     if unknown := sorted(set(config) - set(KEYS)):
         raise UserError(f"--config {unknown[0]}: there is no such key; there are {' and '.join(KEYS)}")
-    suites = list(dict.fromkeys(name.strip() for name in str(config.get("suites", "demo")).split(",")))
+    if "suites" in config and "tune" in config:
+        raise UserError("--config suites=... tune=...: give one of them")
+    suites = _names(config.get("suites", "demo"))
+    if wrong := [name for name in suites if name.startswith(PREFIX)]:
+        raise UserError(f"--config suites={wrong[0]}: give tune={wrong[0].removeprefix(PREFIX)} instead")
+    if "tune" in config:
+        suites = [f"{PREFIX}{name}" for name in _names(config["tune"])]
     data = Path(str(config["data"])) if "data" in config else None
     if data is not None and not data.is_dir():
         raise UserError(f"--config data={data}: there is no such folder")
     return Chosen(suites, data)
+
+
+def _names(listed: Any) -> list[str]:
+    """Names between commas, each once."""
+    return list(dict.fromkeys(name.strip() for name in str(listed).split(",")))

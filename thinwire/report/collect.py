@@ -1,5 +1,6 @@
 """All runs of some suites in two tidy tables: one row for each run, and one row for each evaluation."""
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from thinwire.config.cell import Cell
 from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
 from thinwire.files import aside, write_text
+from thinwire.optim.tunable import SECTIONS, values_of
 from thinwire.record import Record
 from thinwire.train.record_check import record_of
 from thinwire.train.result_folders import record_folder
@@ -112,6 +114,7 @@ def _names(cell: Cell) -> dict[str, Any]:
         "epochs": cell.recipe.epochs,
         "batch": cell.recipe.batch,
         "batch_per": cell.recipe.batch_per,
+        **{f"recipe_{key}": values_of(cell.recipe).get(key, math.nan) for key in SECTIONS},
         "repetition": cell.repetition,
         "evaluated_on": cell.evaluate_on,
     }

@@ -14,6 +14,5 @@ def report(suite: str, results: Path) -> None:
     runs = read_summary(results, suite)
     curves = read_curves(results, suite)
     table = tables.summarise(runs, settings.baseline)
-    about = tables.About(settings.title, settings.evaluate_on, settings.baseline)
-    tables.write(table, about, results / "tables" / suite)
+    tables.write(table, tables.About.of(settings), results / "tables" / suite)
     figures.write(curves, results / "figures" / suite, baselines(settings))

@@ -1,6 +1,7 @@
 # The names of suites come from the command line, the others from the paths of records.
 wildcard_constraints:
     suite=patterns.one_of(CHOSEN.suites),
+    tuned=patterns.one_of(CHOSEN.tuned),
     cell=patterns.CELL,
     preparation=patterns.PREPARATION,
     dataset=patterns.ANY,

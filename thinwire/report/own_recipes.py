@@ -1,0 +1,28 @@
+"""In which keys the recipe of a method differs from that of its suite."""
+
+from thinwire.config.suite_methods import entries_of
+from thinwire.config.suite_schema import Suite
+from thinwire.optim.tunable import values_of
+
+
+def own_recipes(suite: Suite) -> dict[str, str]:
+    """For each such method what differs: `lr 0.02, momentum 0.95`."""
+    every = values_of(suite.recipe)
+    found = {}
+    for label in entries_of(suite):
+        own = values_of(suite.recipe_of(label))
+        if other := [f"{key} {value:g}" for key, value in own.items() if value != every[key]]:
+            found[label] = ", ".join(other)
+    return found
+
+
+def note(suite: Suite) -> str:
+    """Explains the column of these differences, below a table."""
+    common = ", ".join(f"{key} {value:g}" for key, value in values_of(suite.recipe).items())
+    origin = "The suite sets these values."
+    if suite.tuned is not None:
+        origin = (
+            f"These values were chosen on held-out images (config/tuned/{suite.tuned}.yaml), with as many "
+            "trials for each method."
+        )
+    return f"Recipe: where it differs from that of the suite ({common}). {origin}"
