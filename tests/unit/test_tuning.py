@@ -311,8 +311,16 @@ def test_a_suite_takes_what_was_chosen_for_its_methods(files, choices):
         ({}, {"trials": 5}, "made from another"),
         ({"recipe.batch": 16}, {}, "another recipe than this suite has (these differ: batch)"),
         ({"methods.other": {"use": "ssgd"}}, {}, "methods.other: "),
-        ({"methods.hylo": {"options": {"conv_threshold": 32}}}, {}, "made with another options"),
-        ({"methods.hylo_mean": {"use": "hylo", "options": {"kappa": 1.0}}}, {}, "made with another epochs"),
+        (
+            {"methods.hylo": {"options": {"conv_threshold": 32}}},
+            {},
+            "made for another entry (these differ: options)",
+        ),
+        (
+            {"methods.hylo_mean": {"use": "hylo", "options": {"kappa": 1.0}}},
+            {},
+            "made for another entry (these differ: epochs)",
+        ),
         (
             {"methods.ssgd": {"recipe": {"optimizer": {"lr": 0.3}}}},
             {},
@@ -371,6 +379,7 @@ def test_a_method_has_its_own_values_and_all_others_of_the_suite(files):
 
 def test_runs_with_different_rates_do_not_share_a_preparation(files):
     faster = {"use": "wnn", "recipe": {"optimizer": {"lr": 0.3}}}
-    files({"methods": {"ssgd": None, "wnn": None, "half": {"use": "wnn", "epochs": 2}, "faster": faster}})
+    methods = {"ssgd": None, "wnn": None, "half": {"use": "wnn", "epochs": 2}, "faster": faster}
+    files({"methods": methods, "leave_out": []})
     preparers = {cell.method.label: cell.preparer for cell in expand_suite.cells("base")}
     assert preparers == {"ssgd": "ssgd", "wnn": "wnn", "half": "wnn", "faster": "faster"}

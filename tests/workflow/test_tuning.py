@@ -31,9 +31,9 @@ class Method(thinwire.Method):
         scale: float = 1.0  # factor of the gradients
 
     def sync_gradients(self):
-        self.run.world.mean([p.tensor.grad for p in self.run.params]).wait()
-        for param in self.run.params:
-            param.tensor.grad.mul_(self.config.scale)
+        self.run.world.mean(self.run.gradients).wait()
+        for gradient in self.run.gradients:
+            gradient.mul_(self.config.scale)
 '''
 
 

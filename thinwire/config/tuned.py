@@ -160,7 +160,9 @@ def _problems(name: str, entries: dict[str, Entry], tuned: Tuned) -> list[str]:
         choice = tuned.methods[label]
         now, then = under(label, entry).model_dump(), choice.under.model_dump()
         if other := [key for key in now if now[key] != then[key]]:
-            found.append(f"methods.{label}: {where} was made with another {' and '.join(other)}: {again}")
+            found.append(
+                f"methods.{label}: {where} was made for another entry (these differ: {', '.join(other)}): {again}"
+            )
         if entry.recipe and (twice := [key for key in entry.recipe.values if key in choice.recipe.values]):
             found.append(
                 f"methods.{label}.recipe: {' and '.join(twice)} stands here and in {where}: remove it here"

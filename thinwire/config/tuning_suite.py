@@ -1,4 +1,4 @@
-"""The trials of a tuning, as a suite of their own: it has each method of the tuned suite once for every trial."""
+"""The trials of a tuning, as a suite of their own: each method of the tuned suite, once for every trial."""
 
 import difflib
 from collections.abc import Collection, Iterable

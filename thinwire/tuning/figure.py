@@ -35,6 +35,7 @@ def write(table: pd.DataFrame, folder: Path, baselines: Collection[str] = ()) ->
         hue_order=methods,
         style_order=methods,
         size_order=methods,
+        errorbar=None,
         markeredgewidth=0.3,
         ax=axes,
         **style.looks(methods, baselines),
