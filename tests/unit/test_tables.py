@@ -221,7 +221,9 @@ def test_the_table_has_recipes_if_a_method_has_its_own():
     assert "(lr 0.1, weight_decay 0.0005, momentum 0.9, warmup_epochs 1)" in text
     assert "The suite sets these values." in text
     tuned = own.model_copy(update={"tuned": "demo"})
-    assert "with as many trials for each method" in tables.markdown(frame, tables.About.of(tuned))
+    text = tables.markdown(frame, tables.About.of(tuned))
+    assert "with as many trials for each method" in text
+    assert "Not tuned, with the recipe of the suite: hsgd, local_sgd, ps_sgd, top_k." in text
 
 
 @pytest.mark.parametrize("label", ["NA", "null", "1", "1e3"])

@@ -337,6 +337,13 @@ def test_choices_that_do_not_belong_to_a_suite_are_refused(files, choices, chang
     assert "remove it here" in text or "snakemake --config tune=base" in text
 
 
+def test_a_method_that_is_new_has_the_recipe_of_the_suite_until_it_is_tuned(files, choices):
+    choices()
+    files({"tuned": "base", "leave_out": [name for name in LEAVE_OUT if name != "ps_sgd"]})
+    found = {cell.method.label: cell.recipe.optimizer.lr for cell in expand_suite.cells("base")}
+    assert found["ps_sgd"] == 0.1 != found["ssgd"]
+
+
 def test_choices_under_other_rules_or_edited_ones_are_refused(files, choices, monkeypatch):
     assert "base.yaml is missing: `snakemake --config tune=base` makes it" in message(tuned.read, "base")
     choices()

@@ -102,20 +102,20 @@ def read(suite: str) -> Tuned:
 def with_tuned(suite: Suite, file: Path) -> Suite:
     """The suite in this file, with what was chosen for its methods.
 
+    A method that only `'*'` names may be new, and then has the suite's recipe until the next tuning.
+
     Raises:
         UserError: a method was not tuned, or was tuned under other conditions; one message lists all reasons.
     """
     assert suite.tuned is not None
     tuned = read(suite.tuned)
     entries = entries_of(suite)
+    for label in entries.keys() - suite.methods.keys() - tuned.methods.keys():
+        del entries[label]
     if found := _outdated(suite, tuned) or _problems(suite.tuned, entries, tuned):
         raise Problems(show(file), found)
-    return suite.model_copy(
-        update={
-            "methods": suite.methods
-            | {label: _chosen(label, entry, tuned.methods[label]) for label, entry in entries.items()}
-        }
-    )
+    chosen = {label: _chosen(label, entry, tuned.methods[label]) for label, entry in entries.items()}
+    return suite.model_copy(update={"methods": suite.methods | chosen})
 
 
 def _chosen(label: str, entry: Entry, choice: Choice) -> Entry:
@@ -160,9 +160,8 @@ def _problems(name: str, entries: dict[str, Entry], tuned: Tuned) -> list[str]:
         choice = tuned.methods[label]
         now, then = under(label, entry).model_dump(), choice.under.model_dump()
         if other := [key for key in now if now[key] != then[key]]:
-            found.append(
-                f"methods.{label}: {where} was made for another entry (these differ: {', '.join(other)}): {again}"
-            )
+            differ = f"(these differ: {', '.join(other)})"
+            found.append(f"methods.{label}: {where} was made for another entry {differ}: {again}")
         if entry.recipe and (twice := [key for key in entry.recipe.values if key in choice.recipe.values]):
             found.append(
                 f"methods.{label}.recipe: {' and '.join(twice)} stands here and in {where}: remove it here"

@@ -17,7 +17,9 @@ def own_recipes(suite: Suite) -> dict[str, str]:
 
 
 def note(suite: Suite) -> str:
-    """Explains the column of these differences, below a table."""
+    """Explains these differences, and where they come from; empty if there are none."""
+    if suite.tuned is None and not own_recipes(suite):
+        return ""
     common = ", ".join(f"{key} {value:g}" for key, value in values_of(suite.recipe).items())
     origin = "The suite sets these values."
     if suite.tuned is not None:
@@ -25,4 +27,7 @@ def note(suite: Suite) -> str:
             f"These values were chosen on held-out images (config/tuned/{suite.tuned}.yaml), with as many "
             "trials for each method."
         )
+        # A suite names every method that was tuned. The others are those that only its `'*'` has found.
+        if untuned := [label for label in entries_of(suite) if label not in suite.methods]:
+            origin += f" Not tuned, with the recipe of the suite: {', '.join(untuned)}."
     return f"Recipe: where it differs from that of the suite ({common}). {origin}"

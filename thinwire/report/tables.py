@@ -172,7 +172,7 @@ def markdown(table: pd.DataFrame, about: About) -> str:
             "",
             _NOTES.format(baseline=about.baseline),
             *([_EPOCHS] if epochs else []),
-            *([about.recipes_note] if about.recipes else []),
+            *([about.recipes_note] if about.recipes_note else []),
             *([_PREPARED.format(column=f"{WITH_PREPARATION} less, %")] if prepared else []),
             *([_TIMED] if timed else []),
             *[f"No time, because {why}." for why in untimed],

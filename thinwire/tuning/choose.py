@@ -9,7 +9,8 @@ def trials(runs: pd.DataFrame) -> pd.DataFrame:
     """One row for each method and trial, in their order.
 
     Columns: `method`, `trial`, `ended` (are all its runs done?), and the means over its runs,
-    `accuracy_percent` and `payload_bytes`. A trial with a run that diverged, failed or was skipped has neither.
+    `accuracy_percent` and `payload_bytes`. A trial has neither if one of its runs diverged, failed or was
+    skipped.
     """
     grouped = runs.groupby(["method", "trial"], sort=False)
     table = grouped[["accuracy_percent", "payload_bytes"]].mean()
