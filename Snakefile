@@ -18,7 +18,7 @@ sys.path.insert(0, workflow.basedir)
 from thinwire import record
 from thinwire.config.block import block_fingerprint
 from thinwire.label import flat
-from thinwire.pipeline import inputs, job_grid, outputs, patterns, slurm_resources
+from thinwire.pipeline import cores, inputs, job_grid, outputs, patterns, slurm_resources
 from thinwire.pipeline.slurm_preflight import require_ready
 from thinwire.pipeline.command_line_choices import chosen
 from thinwire.pipeline.exit_on_error import exit_on_error
@@ -32,7 +32,7 @@ conda_made = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_m
 THINWIRE = f"{'python' if conda_made else shlex.quote(sys.executable)} -m thinwire"
 
 
-for part in "wildcards data prepare train measure collect report track tune".split():
+for part in "wildcards data prepare train collect report track tune".split():
 
     include: f"workflow/rules/{part}.smk"
 

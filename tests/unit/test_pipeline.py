@@ -9,10 +9,11 @@ from types import SimpleNamespace
 import pytest
 
 from thinwire import plugins
+from thinwire.config.block import blocks
 from thinwire.config.cell import Module
 from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
-from thinwire.pipeline import inputs, outputs, patterns, slurm_preflight, slurm_resources
+from thinwire.pipeline import cores, inputs, outputs, patterns, slurm_preflight, slurm_resources
 from thinwire.pipeline.command_line_choices import Chosen, chosen
 from thinwire.pipeline.exit_on_error import exit_on_error
 from thinwire.pipeline.job_grid import Grid, read
@@ -70,13 +71,32 @@ def test_a_grid_has_every_cell_of_its_suites_in_their_order():
     assert len(grid.records("a")) == len(DEMO) + len(PAPER)
 
 
-def test_suites_on_processes_are_measured_in_blocks_and_the_others_trained():
+def test_a_block_has_all_methods_on_one_data_set_model_size_and_seed():
     grid = Grid(DEMO + PAPER)
-    assert (grid.trained, grid.measured) == (["demo"], ["paper"])
+    assert (grid.suites, grid.timed) == (["demo", "paper"], {"paper"})
     for path, block in grid.blocks.items():
         assert {f"{cell.suite}/{cell.block}" for cell in block} == {path}
     block = grid.blocks[f"paper/{PAPER[0].block}"]
     assert [cell.method.label for cell in block] == grid.methods_of("paper")
+
+
+def test_the_order_of_a_block_rotates_with_the_repetition():
+    first, second = (blocks(c for c in PAPER if c.repetition == number) for number in (0, 1))
+    before, after = ([cell.method.label for cell in next(iter(b.values()))] for b in (first, second))
+    assert after == before[1:] + before[:1]
+
+
+def test_jobs_share_the_cores_of_a_machine():
+    assert cores.of_block(PAPER[:1], 6, 64) == PAPER[0].workers
+    assert [cores.of_block(DEMO[:10], 6, number) for number in (None, 1, 2, 6, 13, 500)] == [
+        1,
+        1,
+        1,
+        1,
+        2,
+        10,
+    ]
+    assert cores.of_block([replace(DEMO[0], device="cuda")], 1, 64) == 1
 
 
 def test_a_rule_finds_its_cell_its_block_and_its_data_set_by_wildcards():
@@ -91,7 +111,6 @@ def test_a_rule_finds_its_cell_its_block_and_its_data_set_by_wildcards():
         size=size,
         seed=seed,
     )
-    assert grid.of_cell(lambda found: found)(wildcards) is cell
     assert grid.of_preparation(lambda found: found.preparation)(wildcards) == cell.preparation
     assert cell in grid.of_block("paper", list)(wildcards)
     assert grid.of_first("paper", lambda found: found.block)(wildcards) == cell.block
@@ -100,7 +119,6 @@ def test_a_rule_finds_its_cell_its_block_and_its_data_set_by_wildcards():
 
 def test_every_record_and_preparation_of_a_grid_is_one_that_the_rules_may_make():
     for cell in DEMO + PAPER:
-        assert re.fullmatch(patterns.CELL, cell.path)
         assert re.fullmatch(patterns.PREPARATION, cell.preparation)
         assert re.fullmatch("/".join([patterns.ANY, patterns.ANY, patterns.SIZE, patterns.SEED]), cell.block)
 
@@ -141,7 +159,7 @@ def test_only_a_method_that_prepares_something_waits_for_it():
 
 def test_a_change_of_a_plug_in_changes_the_digests_of_its_jobs(monkeypatch):
     def digests():
-        return [inputs.digest_of_run(DEMO[0]), inputs.digest_of_block(DEMO[:2])]
+        return [inputs.digest_of_preparation(DEMO[0]), inputs.digest_of_block(DEMO[:2])]
 
     before = digests()
     assert digests() == before
@@ -152,7 +170,11 @@ def test_a_change_of_a_plug_in_changes_the_digests_of_its_jobs(monkeypatch):
 def test_what_a_cell_asks_of_slurm():
     cell = replace(DEMO[0], workers=8, nodes=2, device="cuda", transport="processes")
     assert slurm_resources.gpus(cell) == "gpu:4"
-    assert slurm_resources.gpus(replace(cell, transport="inprocess")) == "gpu:1"
+    alone = replace(cell, transport="inprocess")
+    assert (slurm_resources.nodes(cell), slurm_resources.ranks(cell)) == (2, 8)
+    assert (slurm_resources.nodes(alone), slurm_resources.ranks(alone)) == (1, 1)
+    assert slurm_resources.gpus(alone) == "gpu:1"
+    assert slurm_resources.launcher(alone) == ""
     assert slurm_resources.gpus(replace(cell, device="cpu")) == ""
     assert slurm_resources.cpus_per_rank(cell) > 1
     assert slurm_resources.cpus_per_rank(replace(cell, device="cpu")) == 1

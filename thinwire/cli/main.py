@@ -76,16 +76,23 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--hold",
         action="store_true",
-        help="leave the record unpublished; only for `thinwire measure`, which publishes it",
+        help="leave the record unpublished; only for `thinwire train`, which publishes it",
     )
     _add_fingerprint(run)
 
-    measure = commands.add_parser(
-        "measure", parents=[results], help="train all methods of a block in one allocation"
+    train = commands.add_parser(
+        "train", parents=[results], help="train all methods of a block in one allocation"
     )
-    measure.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
-    measure.add_argument("block", metavar="BLOCK", help="DATASET/MODEL/SIZE/seedN")
-    _add_fingerprint(measure)
+    train.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
+    train.add_argument("block", metavar="BLOCK", help="DATASET/MODEL/SIZE/seedN")
+    train.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="runs at the same time, if they are not timed; default: 1",
+    )
+    _add_fingerprint(train)
 
     collect = commands.add_parser(
         "collect", parents=[results], help="collect records of runs in summary.csv and curves.parquet"

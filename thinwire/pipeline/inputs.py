@@ -66,16 +66,11 @@ def prepared_for_block(together: Sequence[Cell]) -> list[str]:
     return list(dict.fromkeys(path for cell in together for path in prepared(cell)))
 
 
-def digest_of_run(cell: Cell) -> str:
-    """Changes when a file of the run's method, model or data set does."""
-    return digest(sources(cell))
-
-
 def digest_of_block(together: Sequence[Cell]) -> str:
-    """Changes when `digest_of_run` of one of the cells does."""
+    """Changes when a file of a method, of the model or of the data set does."""
     return digest([sources(cell) for cell in together])
 
 
 def digest_of_preparation(cell: Cell) -> str:
-    """Changes when `digest_of_run` does, or a file of one of the other models."""
+    """Changes when a file of the method, of one of its models or of the data set does."""
     return digest([sources(cell), *(model.sha256 for model in prepared_from(cell))])

@@ -31,9 +31,9 @@ class Grid:
         self.datasets = _datasets(every)
         # Suites by the name that they have in W&B.
         self.projects = {project(cell.suite): cell.suite for cell in every}
-        # Suites whose workers are processes: they are measured in blocks, the others trained cell by cell.
-        self.measured = _unique([cell.suite for cell in every if cell.transport == "processes"])
-        self.trained = _unique([cell.suite for cell in every if cell.suite not in self.measured])
+        self.suites = _unique([cell.suite for cell in every])
+        # Suites whose workers are processes; no two of their runs share a machine.
+        self.timed = {cell.suite for cell in every if cell.transport == "processes"}
 
     def methods_of(self, suite: str) -> list[str]:
         """The labels of a suite's methods."""
@@ -43,10 +43,6 @@ class Grid:
         """The files with these names of every record, or of every record of one suite."""
         paths = [path for path, cell in self.cells.items() if suite in (None, cell.suite)]
         return [f"results/runs/{path}/{name}" for path in paths for name in names]
-
-    def of_cell(self, what: Callable[[Cell], T]) -> OfWildcards[T]:
-        """`what` of the cell of a job, by its wildcards `suite` and `cell`."""
-        return lambda wildcards: what(self.cells[f"{wildcards.suite}/{wildcards.cell}"])
 
     def of_preparation(self, what: Callable[[Cell], T]) -> OfWildcards[T]:
         """`what` of a cell that shares the job's preparation, by its wildcards `suite` and `preparation`."""

@@ -2,7 +2,6 @@
 wildcard_constraints:
     suite=patterns.one_of(CHOSEN.suites),
     tuned=patterns.one_of(CHOSEN.tuned),
-    cell=patterns.CELL,
     preparation=patterns.PREPARATION,
     dataset=patterns.ANY,
     model=patterns.ANY,
