@@ -8,10 +8,7 @@
 #
 # What is run depends on options, data and the files of plug-ins: change one and the runs that depend on it
 # are made again, no others. A run that fails or diverges is a result, and stands in the tables.
-import shlex
 import sys
-
-from snakemake.settings.types import DeploymentMethod
 
 sys.path.insert(0, workflow.basedir)
 
@@ -19,6 +16,8 @@ from thinwire import record
 from thinwire.config.block import block_fingerprint
 from thinwire.label import flat
 from thinwire.pipeline import cores, inputs, job_grid, outputs, patterns, slurm_resources
+from thinwire.pipeline.console import DISPLAY
+from thinwire.pipeline.engine_command import engine_command
 from thinwire.pipeline.slurm_preflight import require_ready
 from thinwire.pipeline.command_line_choices import chosen
 from thinwire.pipeline.exit_on_error import exit_on_error
@@ -27,9 +26,7 @@ from thinwire.tracking.replay import NOTE
 with exit_on_error():
     CHOSEN = chosen(config)
     GRID = job_grid.read(CHOSEN.suites, with_options=workflow.is_main_process)
-# The engine of this checkout, in this environment or in the one that conda made.
-conda_made = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
-THINWIRE = f"{'python' if conda_made else shlex.quote(sys.executable)} -m thinwire"
+THINWIRE = engine_command(workflow.deployment_settings)
 
 
 for part in "wildcards data prepare train collect report track tune".split():
@@ -41,6 +38,15 @@ onstart:
     if workflow.executor_plugin.name == "slurm":
         with exit_on_error():
             require_ready(workflow.resource_settings.default_resources.args)
+    DISPLAY.begin(GRID.trained_by(workflow.dag.needrun_jobs()), log)
+
+
+onsuccess:
+    DISPLAY.end()
+
+
+onerror:
+    DISPLAY.end()
 
 
 rule all:

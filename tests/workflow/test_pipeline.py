@@ -23,9 +23,15 @@ class Method(thinwire.Method):
 
 
 @pytest.fixture(scope="module")
-def made(project):
+def first(project):
+    """What the first call of the pipeline has printed."""
     answer = project.snakemake()
     assert answer.returncode == 0, answer.stdout + answer.stderr
+    return answer
+
+
+@pytest.fixture(scope="module")
+def made(project, first):
     return project
 
 
@@ -61,6 +67,15 @@ def test_a_suite_goes_from_nothing_to_tables_and_figures(made):
         total = run.result.traffic.payload_push_bytes + run.result.traffic.payload_pull_bytes
         assert table.total_bytes[method] == pytest.approx(total, rel=1e-5)
     assert (results / "figures/tiny/accuracy_against_bytes.pdf").stat().st_size > 5000
+
+
+def test_a_person_reads_about_runs_and_not_about_jobs(first):
+    every = len(plugins.find("method"))
+    assert f"{every} of {every} runs" in first.stderr
+    assert "tiny/digits/cnn/ssgd/w2/seed0: done, accuracy " in first.stderr
+    assert "tiny/digits/cnn/daso/w2/seed0: skipped: " in first.stderr
+    for words in ("jobid", "Select jobs", "steps ("):
+        assert words not in first.stderr + first.stdout
 
 
 def test_tables_and_figures_are_the_same_bytes_every_time(made):

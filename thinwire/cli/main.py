@@ -142,11 +142,14 @@ def main() -> Never:
     try:
         # Imported only when it is needed, because importing torch takes seconds.
         command = import_module(f"thinwire.cli.{arguments.command}")
+        if callable(signal.getsignal(signal.SIGINT)):
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.exit(command.main(arguments))
     except UserError as error:
         print(f"thinwire: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
+        print("thinwire: interrupted", file=sys.stderr)
         sys.exit(128 + signal.SIGINT)
     except Exception as error:
         if (short := shortage(error)) is None:

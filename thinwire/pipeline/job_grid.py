@@ -3,9 +3,10 @@
 Methods that begin with `of_` are for rules: each turns a function of a cell into one of a job's wildcards.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+from thinwire import record
 from thinwire.config.block import blocks
 from thinwire.config.cell import Cell, Module
 from thinwire.config.expand_suite import cells, require_valid
@@ -43,6 +44,11 @@ class Grid:
         """The files with these names of every record, or of every record of one suite."""
         paths = [path for path, cell in self.cells.items() if suite in (None, cell.suite)]
         return [f"results/runs/{path}/{name}" for path in paths for name in names]
+
+    def trained_by(self, jobs: Iterable[Any]) -> list[Cell]:
+        """The cells whose records these jobs of Snakemake make."""
+        outputs = {str(path) for job in jobs for path in job.output}
+        return [c for path, c in self.cells.items() if f"results/runs/{path}/{record.RUN}" in outputs]
 
     def of_preparation(self, what: Callable[[Cell], T]) -> OfWildcards[T]:
         """`what` of a cell that shares the job's preparation, by its wildcards `suite` and `preparation`."""
