@@ -15,7 +15,7 @@ sys.path.insert(0, workflow.basedir)
 from thinwire import record
 from thinwire.config.block import block_fingerprint
 from thinwire.label import flat
-from thinwire.pipeline import cores, inputs, job_grid, outputs, patterns, slurm_resources
+from thinwire.pipeline import cores, inputs, job_grid, outputs, slurm_resources, wildcard_patterns
 from thinwire.pipeline.console import DISPLAY
 from thinwire.pipeline.engine_command import engine_command
 from thinwire.pipeline.slurm_preflight import require_ready

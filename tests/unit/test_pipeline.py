@@ -13,7 +13,7 @@ from thinwire.config.block import blocks
 from thinwire.config.cell import Module
 from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
-from thinwire.pipeline import cores, inputs, outputs, patterns, slurm_preflight, slurm_resources
+from thinwire.pipeline import cores, inputs, outputs, slurm_preflight, slurm_resources, wildcard_patterns
 from thinwire.pipeline.command_line_choices import Chosen, chosen
 from thinwire.pipeline.exit_on_error import exit_on_error
 from thinwire.pipeline.job_grid import Grid, read
@@ -119,8 +119,9 @@ def test_a_rule_finds_its_cell_its_block_and_its_data_set_by_wildcards():
 
 def test_every_record_and_preparation_of_a_grid_is_one_that_the_rules_may_make():
     for cell in DEMO + PAPER:
-        assert re.fullmatch(patterns.PREPARATION, cell.preparation)
-        assert re.fullmatch("/".join([patterns.ANY, patterns.ANY, patterns.SIZE, patterns.SEED]), cell.block)
+        assert re.fullmatch(wildcard_patterns.PREPARATION, cell.preparation)
+        parts = (wildcard_patterns.ANY,) * 2 + (wildcard_patterns.SIZE, wildcard_patterns.SEED)
+        assert re.fullmatch("/".join(parts), cell.block)
 
 
 def test_two_meanings_of_one_data_set_are_refused():
@@ -133,9 +134,9 @@ def test_two_meanings_of_one_data_set_are_refused():
 
 
 def test_names_with_odd_characters_are_taken_as_they_are():
-    assert re.fullmatch(patterns.one_of(["a+b", "a.b"]), "a+b")
-    assert not re.fullmatch(patterns.one_of(["a+b", "a.b"]), "aab")
-    assert not re.fullmatch(patterns.one_of([]), "")
+    assert re.fullmatch(wildcard_patterns.one_of(["a+b", "a.b"]), "a+b")
+    assert not re.fullmatch(wildcard_patterns.one_of(["a+b", "a.b"]), "aab")
+    assert not re.fullmatch(wildcard_patterns.one_of([]), "")
 
 
 def test_a_job_depends_on_every_file_of_its_plug_ins():

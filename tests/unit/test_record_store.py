@@ -7,7 +7,7 @@ import pytest
 from thinwire import digests, record_store
 from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
-from thinwire.train.record_key import record_keys
+from thinwire.train.reuse_record import keys as record_keys
 
 DEMO = [cell for cell in cells("demo") if cell.block == cells("demo")[0].block]
 
@@ -45,7 +45,7 @@ def test_the_key_of_a_run_changes_with_its_options_and_data(results):
 def test_the_key_of_a_run_changes_with_its_code(results, monkeypatch):
     before = record_keys(DEMO, results)
     monkeypatch.setattr(
-        "thinwire.train.record_key.sources", lambda cell: {"method": cell.method.use * (cell is DEMO[1])}
+        "thinwire.train.reuse_record.sources", lambda cell: {"method": cell.method.use * (cell is DEMO[1])}
     )
     assert record_keys(DEMO, results)[1] != before[1]
 

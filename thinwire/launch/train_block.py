@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from thinwire import record, record_store
+from thinwire import record
 from thinwire.config.cell import Cell
 from thinwire.errors import UserError
 from thinwire.files import locked, writing
@@ -25,8 +25,8 @@ from thinwire.launch import local_processes, slurm_step
 from thinwire.launch.fork import fork
 from thinwire.launch.retry import until_it_ends
 from thinwire.stop_signals import STOPS, heeding_stops, stops_held_back
+from thinwire.train import reuse_record
 from thinwire.train.record_check import record_of
-from thinwire.train.record_key import record_keys
 from thinwire.train.result_folders import lock_file, log_file, partial_folder, record_folder
 from thinwire.train.run_cell import Attempt
 
@@ -53,8 +53,8 @@ def train_block(
     Raises:
         UserError: the data set or a preparation is missing.
     """
-    keys = record_keys(block, results)
-    waiting = [(cell, key) for cell, key in zip(block, keys) if not _found(cell, key, results)]
+    keys = reuse_record.keys(block, results)
+    waiting = [(cell, key) for cell, key in zip(block, keys) if not reuse_record.found(cell, key, results)]
     log(f"{len(block) - len(waiting)} of {len(block)} runs were made before")
     if not waiting:
         return 0
@@ -81,7 +81,7 @@ def train_block(
             code = os.waitstatus_to_exitcode(status)
             log(f"{cell.path}: {_outcome(cell, results, code)} after {time.monotonic() - began:.0f} s")
             if code in (0, 1):
-                _keep(cell, key, results)
+                reuse_record.keep(cell, key, results)
             else:
                 exit_code = exit_code or (code if code > 0 else 128 - code)
     if asked_to_stop:
@@ -89,26 +89,6 @@ def train_block(
     if exit_code:
         slurm_step.wait_for_a_requeue()
     return exit_code
-
-
-def _found(cell: Cell, key: str, results: Path) -> bool:
-    """Publish the record of a cell from the store, if it is there and sound."""
-    folder = record_folder(results, cell)
-    if not record_store.fetch(results, key, folder):
-        return False
-    try:
-        record_of(folder, cell)
-    except UserError:
-        record_store.forget(results, key)
-        return False
-    return True
-
-
-def _keep(cell: Cell, key: str, results: Path) -> None:
-    """Store a published record. A failed run is not stored: it may have failed by accident."""
-    folder = record_folder(results, cell)
-    if record_of(folder, cell).status != "failed":
-        record_store.keep(results, key, folder)
 
 
 def _train(cell: Cell, results: Path, train: Callable[[Attempt], int]) -> int:
