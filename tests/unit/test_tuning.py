@@ -386,7 +386,7 @@ def test_a_method_has_its_own_values_and_all_others_of_the_suite(files):
 
 def test_runs_with_different_rates_do_not_share_a_preparation(files):
     faster = {"use": "wnn", "recipe": {"optimizer": {"lr": 0.3}}}
-    methods = {"ssgd": None, "wnn": None, "half": {"use": "wnn", "epochs": 2}, "faster": faster}
+    methods = {"ssgd": None, "wnn": None, "wnn_half": {"use": "wnn", "epochs": 2}, "faster": faster}
     files({"methods": methods, "leave_out": []})
     preparers = {cell.method.label: cell.preparer for cell in expand_suite.cells("base")}
-    assert preparers == {"ssgd": "ssgd", "wnn": "wnn", "half": "wnn", "faster": "faster"}
+    assert preparers == {"ssgd": "ssgd", "wnn": "wnn", "wnn_half": "wnn", "faster": "faster"}
