@@ -5,7 +5,6 @@ import pytest
 import yaml
 
 from thinwire import record
-from thinwire.optim.recipe import Recipe
 
 TUNING = """
 title: Tiny
@@ -73,7 +72,7 @@ def test_a_suite_trains_with_what_was_chosen(tuned):
     for label, choice in choices(tuned)["methods"].items():
         run = record.read(tuned.folder / f"results/runs/small/digits/cnn/{label}/w2/seed0" / record.RUN)
         lr = choice["recipe"]["optimizer"]["lr"]
-        assert Recipe.model_validate(run.cell["recipe"]).optimizer.lr == lr
+        assert run.cell["recipe"]["optimizer"]["lr"] == lr
         assert run.cell["evaluate_on"] == "test"
         if label == "scaled":
             assert run.cell["method"]["options"] == choice["options"]

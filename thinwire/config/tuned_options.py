@@ -33,7 +33,7 @@ def tunes(label: str, entry: Entry) -> dict[str, list[float]]:
 
 def ranges(drawn: dict[str, list[float]]) -> dict[str, Range]:
     """The ranges of these options, on a logarithmic scale."""
-    return {name: Range(*ends) for name, ends in drawn.items()}
+    return {name: Range(low, high) for name, (low, high) in drawn.items()}
 
 
 def _valid(item: tuple[Any, Any]) -> bool:
