@@ -18,7 +18,8 @@ def own_recipes(suite: Suite) -> dict[str, str]:
 
 def note(suite: Suite) -> str:
     """Explains these differences, and where they come from; empty if there are none."""
-    if suite.tuned is None and not own_recipes(suite):
+    own = own_recipes(suite)
+    if suite.tuned is None and not own:
         return ""
     common = ", ".join(f"{key} {value:g}" for key, value in values_of(suite.recipe).items())
     origin = "The suite sets these values."
@@ -30,4 +31,5 @@ def note(suite: Suite) -> str:
         # A suite names every method that was tuned. The others are those that only its `'*'` has found.
         if untuned := [label for label in entries_of(suite) if label not in suite.methods]:
             origin += f" Not tuned, with the recipe of the suite: {', '.join(untuned)}."
-    return f"Recipe: where it differs from that of the suite ({common}). {origin}"
+    which = "where it differs from that of the suite" if own else "of all methods that of the suite"
+    return f"Recipe: {which} ({common}). {origin}"

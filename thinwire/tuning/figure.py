@@ -22,7 +22,7 @@ def write(table: pd.DataFrame, folder: Path, baselines: Collection[str] = ()) ->
         baselines: labels of methods whose lines are thick and black.
     """
     style.use()
-    lines = choose.best_so_far(table).dropna(subset="best_percent").assign(trials=lambda t: t.trial + 1)
+    lines = choose.best_so_far(table).assign(trials=table.trial + 1)
     methods = list(dict.fromkeys(table.method))
     figure, axes = plt.subplots(figsize=(1.5 * style.COLUMN_INCHES, 2.6))
     sns.lineplot(
@@ -36,6 +36,7 @@ def write(table: pd.DataFrame, folder: Path, baselines: Collection[str] = ()) ->
         style_order=methods,
         size_order=methods,
         errorbar=None,
+        drawstyle="steps-post",
         markeredgewidth=0.3,
         ax=axes,
         **style.looks(methods, baselines),
@@ -45,8 +46,8 @@ def write(table: pd.DataFrame, folder: Path, baselines: Collection[str] = ()) ->
     axes.set(xlabel="trials", ylabel="best held-out accuracy so far, %")
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     note = "means over the seeds; the first trial has the suite's own recipe"
-    if without := [m for m in methods if m not in set(lines.method)]:
+    if without := [m for m in methods if lines.best_percent[lines.method == m].isna().all()]:
         note += f"; no trial of {', '.join(without)} ended"
-    figure.text(1, -0.04, note, ha="right", va="top", fontsize=6, color="0.4")
+    figure.text(1, -0.07, note, ha="right", va="top", fontsize=6, color="0.4")
     style.save(figure, folder / NAME)
     plt.close(figure)
