@@ -14,6 +14,7 @@ from thinwire.config.cell import Module
 from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
 from thinwire.pipeline import cores, inputs, outputs, slurm_preflight, slurm_resources, wildcard_patterns
+from thinwire.pipeline.check_options import check_options
 from thinwire.pipeline.command_line_choices import Chosen, chosen
 from thinwire.pipeline.exit_on_error import exit_on_error
 from thinwire.pipeline.job_grid import Grid, read
@@ -151,9 +152,7 @@ def test_a_job_depends_on_every_file_of_its_plug_ins():
 def test_only_a_method_that_prepares_something_waits_for_it():
     cell = cells("claims/mp2_digits")[0]
     of = {found.method.use: found for found in cells("claims/mp2_digits")}
-    assert inputs.prepared(cell) == []
     prepared = f"results/prepared/claims/mp2_digits/{of['wnn'].preparation}/prepared.json"
-    assert inputs.prepared(of["wnn"]) == [prepared]
     assert inputs.prepared_for_block([cell, of["wnn"], of["wnn"]]) == [prepared]
     assert "models/alexnet.py" in inputs.files_of_other_models(of["wnn"])
 
@@ -164,7 +163,7 @@ def test_a_change_of_a_plug_in_changes_the_digests_of_its_jobs(monkeypatch):
 
     before = digests()
     assert digests() == before
-    monkeypatch.setattr(plugins.Plugin, "sha256", "another")
+    monkeypatch.setattr(inputs, "plugin_digest", lambda kind, name: "another")
     assert all(a != b for a, b in zip(before, digests()))
 
 
@@ -231,3 +230,32 @@ def test_bad_input_ends_it_with_a_sentence():
         raise UserError("a sentence")
     with pytest.raises(ValueError, match="a fault"), exit_on_error():
         raise ValueError("a fault")
+
+
+def test_options_are_checked_once_for_each_state_of_suite_and_plug_ins(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    checks = []
+
+    def check(command, **how):
+        checks.append(command[-1])
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", check)
+    check_options(["demo"], DEMO)
+    check_options(["demo"], DEMO)
+    assert checks == ["demo"]
+    other = replace(DEMO[0], method=replace(DEMO[0].method, options={"gradients": "float16"}))
+    check_options(["demo"], [other, *DEMO[1:]])
+    monkeypatch.setattr("thinwire.pipeline.check_options.plugin_digest", lambda kind, name: "another")
+    check_options(["demo"], DEMO)
+    assert checks == ["demo"] * 3
+
+
+def test_an_option_that_no_plug_in_has_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        subprocess, "run", lambda command, **how: subprocess.CompletedProcess(command, 1, "", "no such\n")
+    )
+    for _ in range(2):
+        with pytest.raises(UserError, match="^no such$"):
+            check_options(["demo"], DEMO)

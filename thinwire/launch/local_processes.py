@@ -22,6 +22,7 @@ from thinwire.launch.exit_report import RUNNING, ExitReport
 from thinwire.launch.flight_recorder import FlightRecorder
 from thinwire.launch.fork import fork
 from thinwire.launch.heartbeat import ALARM
+from thinwire.launch.imports_for_runs import import_for_runs
 from thinwire.launch.retry import AttemptEnd, Start
 from thinwire.launch.time_limits import GRACE_SECONDS
 from thinwire.resource_shortage import trouble
@@ -34,20 +35,9 @@ from thinwire.transport.rendezvous import Placement, store_of
 _POLL_SECONDS = 0.02
 
 
-def import_torch() -> None:
-    """Import torch before the forks begin, which need it."""
-    # With this, the search for GPUs does not initialise CUDA, which forks could not use afterwards.
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
-    import torch
-
-    torch.set_num_threads(1)
-    # Optimizers would import it at their first step.
-    import torch._dynamo
-
-
 def warm_up(cell: Cell) -> None:
     """Import what all forks of a run need, before they begin."""
-    import_torch()
+    import_for_runs()
     for kind, name in (("method", cell.method.use), ("model", cell.model.use), ("dataset", cell.data.use)):
         # A broken plug-in fails again in the forks, where the failure is a result.
         with suppress(plugins.PluginError):

@@ -23,6 +23,7 @@ from thinwire.errors import UserError
 from thinwire.files import locked, writing
 from thinwire.launch import local_processes, slurm_step
 from thinwire.launch.fork import fork
+from thinwire.launch.imports_for_runs import import_for_runs
 from thinwire.launch.retry import until_it_ends
 from thinwire.stop_signals import STOPS, heeding_stops, stops_held_back
 from thinwire.train import reuse_record
@@ -59,7 +60,7 @@ def train_block(
     if not waiting:
         return 0
     if slurm_step.starter(block[0], results) is None:
-        local_processes.import_torch()
+        import_for_runs()
     running: dict[int, tuple[Cell, str, float]] = {}
     asked_to_stop = exit_code = 0
 

@@ -9,9 +9,10 @@ from typing import Any, TypeVar
 from thinwire import record
 from thinwire.config.block import blocks
 from thinwire.config.cell import Cell, Module
-from thinwire.config.expand_suite import cells, require_valid
+from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
 from thinwire.label import clash
+from thinwire.pipeline.check_options import check_options
 from thinwire.tracking.wandb_names import project
 
 T = TypeVar("T")
@@ -81,10 +82,10 @@ def read(suites: Sequence[str], with_options: bool) -> Grid:
     Raises:
         UserError: a suite is not valid, or two of them contradict each other.
     """
+    every = [cell for suite in suites for cell in cells(suite)]
     if with_options:
-        for suite in suites:
-            require_valid(suite)
-    return Grid([cell for suite in suites for cell in cells(suite)])
+        check_options(suites, every)
+    return Grid(every)
 
 
 def _datasets(every: Sequence[Cell]) -> dict[str, Module]:

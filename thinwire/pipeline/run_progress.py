@@ -7,7 +7,7 @@ from pathlib import Path
 from thinwire import record
 from thinwire.config.cell import Cell
 from thinwire.errors import UserError
-from thinwire.launch.retry import stamp
+from thinwire.files import stamp
 from thinwire.train import progress_file
 from thinwire.train.result_folders import log_file, partial_folder, record_folder
 
