@@ -322,6 +322,11 @@ def test_a_suite_takes_what_was_chosen_for_its_methods(files, choices):
             "made for another entry (these differ: epochs)",
         ),
         (
+            {"methods.ssgd": {"recipe": {"optimizer": {"weight_decay": 0.3}}}},
+            {},
+            "made for another entry (these differ: recipe)",
+        ),
+        (
             {"methods.ssgd": {"recipe": {"optimizer": {"lr": 0.3}}}},
             {},
             "methods.ssgd.recipe: lr stands here and in",

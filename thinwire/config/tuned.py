@@ -24,6 +24,7 @@ class Under(Strict):
     use: str
     options: dict[str, Any]
     epochs: int | None
+    recipe: dict[str, float] = Field(description="its own values, of keys that were not drawn")
     tunes: dict[str, list[float]] = Field(description="the options that were drawn, with their ranges")
 
 
@@ -159,13 +160,13 @@ def _problems(name: str, entries: dict[str, Entry], tuned: Tuned) -> list[str]:
             continue
         choice = tuned.methods[label]
         now, then = under(label, entry).model_dump(), choice.under.model_dump()
-        if other := [key for key in now if now[key] != then[key]]:
-            differ = f"(these differ: {', '.join(other)})"
-            found.append(f"methods.{label}: {where} was made for another entry {differ}: {again}")
-        if entry.recipe and (twice := [key for key in entry.recipe.values if key in choice.recipe.values]):
+        if twice := [key for key in now["recipe"] if key in choice.recipe.values]:
             found.append(
                 f"methods.{label}.recipe: {' and '.join(twice)} stands here and in {where}: remove it here"
             )
+        elif other := [key for key in now if now[key] != then[key]]:
+            differ = f"(these differ: {', '.join(other)})"
+            found.append(f"methods.{label}: {where} was made for another entry {differ}: {again}")
     return found
 
 
@@ -175,5 +176,6 @@ def under(label: str, entry: Entry) -> Under:
         use=entry.use or label,
         options=entry.options,
         epochs=entry.epochs,
+        recipe=entry.recipe.values if entry.recipe else {},
         tunes=tunes(label, entry),
     )
