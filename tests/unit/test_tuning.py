@@ -3,6 +3,7 @@
 import copy
 import math
 import re
+from argparse import Namespace
 from dataclasses import replace
 
 import pandas as pd
@@ -12,6 +13,7 @@ import yaml
 from tests.bad_input.test_bad_input import GOOD, changed, message
 from tests.docs import pages
 from thinwire import digests, plugins, record
+from thinwire.cli import tuned as tuned_command
 from thinwire.config import expand_suite, suite, tuned, tuning_space
 from thinwire.config.ranges import LINEAR, LOG_OF_STEPS, Range
 from thinwire.optim.tunable import values_of
@@ -230,7 +232,11 @@ def test_a_value_in_the_outer_twentieth_of_its_scale_is_at_the_edge(value, end):
 
 @pytest.fixture
 def choices(files, tmp_path, monkeypatch):
-    """Write the choices: the method's third trial is best, except that all of top_k diverge."""
+    """Write the choices: the method's third trial is best, except that all of top_k diverge.
+
+    `best` may be another trial.
+    """
+    best = 2
 
     def made_of(folder, cell):
         method, trial = trials.of_trial_label(cell.method.label)
@@ -246,7 +252,7 @@ def choices(files, tmp_path, monkeypatch):
             steps_per_epoch=5,
             result=record.Result(
                 steps=20,
-                test_accuracy_percent=90.0 - abs(trial - 2),
+                test_accuracy_percent=90.0 - abs(trial - best),
                 test_loss=1.0,
                 best_test_accuracy_percent=99.0,
                 traffic=traffic,
@@ -259,7 +265,9 @@ def choices(files, tmp_path, monkeypatch):
     of_file = digests.of_file
     monkeypatch.setattr(digests, "of_file", lambda p: "0" if p.name == record.RUN else of_file(p))
 
-    def write():
+    def write(trial=2):
+        nonlocal best
+        best = trial
         made = write_tuned.write_tuned("base", trials.runs_of_trials("base", tmp_path))
         assert tuned.read("base") == made
         return made
@@ -289,6 +297,19 @@ def test_the_file_has_the_choice_the_cost_and_the_record_of_all_trials(choices, 
     }
     assert {re.sub("^option/.*", "option/*", column) for column in rows} <= explained
     assert set(tuning_space.Tuning.model_fields) <= explained
+
+
+def test_a_best_value_at_the_edge_of_its_range_is_named_and_printed(files, choices, tmp_path, capsys):
+    files(tuning={"space": {"lr": [0.1, 1.0], "warmup_epochs": [0, 2]}})
+    made = choices(0)
+    assert made.methods["ssgd"].at_edge == {"lr": "low"}
+    assert made.methods["top_k"].at_edge == {}
+    tuned_command.main(Namespace(suite="base", results=tmp_path))
+    said = capsys.readouterr()
+    assert "ssgd: the best lr is near the low end of its range: widen it" in said.err
+    assert "top_k: no trial has ended, so it keeps the suite's own recipe" in said.err
+    assert "hylo: trial 0, accuracy 90.00 %: lr 0.1, warmup_epochs 1" in said.out
+    assert (tmp_path / "figures" / "tuning" / "base" / "best_so_far.pdf").is_file()
 
 
 def test_a_suite_takes_what_was_chosen_for_its_methods(files, choices):
