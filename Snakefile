@@ -3,37 +3,36 @@
 #   snakemake                             the demo
 #   snakemake --config suites=laptop      another suite of config/ (several: suites=demo,laptop)
 #   snakemake --config suites=demo methods=ssgd,dgc repetitions=1    some of its cells; see docs/running.md
+#   snakemake --config tune=demo          tune its methods; see docs/tuning.md
 #   snakemake -n                          what would be run, and which records are there
 #   snakemake --profile slurm --config suites=paper    on a cluster; see docs/cluster.md
 #
-# What is run depends on options, data and the files of plug-ins: change one and the runs that depend on it
-# are made again, no others. A run that fails or diverges is a result, and stands in the tables.
+# A run is made again if its options, its data or the files of its plug-ins change. A failure is a result.
 import sys
-from pathlib import Path
 
 sys.path.insert(0, workflow.basedir)
 
 from thinwire import record
 from thinwire.config.block import block_fingerprint
 from thinwire.label import flat
-from thinwire.pipeline import cores, inputs, job_grid, outputs, slurm_resources, wildcard_patterns
+from thinwire.pipeline import cores, inputs, job_grid, outputs
+from thinwire.pipeline import slurm_resources, wildcard_patterns
 from thinwire.pipeline.console import DISPLAY
 from thinwire.pipeline.engine_command import engine_command
 from thinwire.pipeline.slurm_preflight import require_ready
 from thinwire.pipeline.command_line_choices import chosen
 from thinwire.pipeline.dry_run_overview import print_overview
 from thinwire.pipeline.exit_on_error import exit_on_error
-from thinwire.tracking.replay import NOTE
 
 with exit_on_error():
     CHOSEN = chosen(config)
     GRID = job_grid.read(CHOSEN.suites, workflow.is_main_process, CHOSEN.subset)
     if workflow.output_settings.dryrun:
-        print_overview(list(GRID.cells.values()), Path("results"))
+        print_overview([*GRID.cells.values()])
 THINWIRE = engine_command(workflow.deployment_settings)
 
 
-for part in "wildcards data prepare train collect report track".split():
+for part in "wildcards data prepare train collect report track tune".split():
 
     include: f"workflow/rules/{part}.smk"
 
@@ -58,8 +57,4 @@ rule all:
     input:
         # Asked for by themselves, so that one that was deleted is made again.
         GRID.records(record.RUN),
-        "results/summary.csv",
-        "results/curves.parquet",
-        outputs.tables(*CHOSEN.suites),
-        outputs.figures(*CHOSEN.suites),
-        expand(f"results/wandb/{{project}}/{NOTE}", project=GRID.projects),
+        outputs.made_from_records(CHOSEN, GRID),

@@ -138,6 +138,14 @@ class Method:
     prepares_for_any_epochs: ClassVar[bool] = False
     """Do runs with different numbers of epochs share one preparation? Write a literal here, too."""
 
+    tunes: ClassVar[dict[str, tuple[float, float]]] = {}
+    """At most two options that a tuning draws besides the recipe, each with the ends of its range.
+
+    For example `{"clip": (0.1, 10.0)}`. Values are drawn on a logarithmic scale. They are whole numbers if
+    both ends are. Name no option that decides how much is sent, because a tuning looks at accuracy first.
+    Write a literal here, too.
+    """
+
     @dataclass
     class Config:
         """The options: each has a type, a default and a comment that says what it is."""

@@ -344,6 +344,24 @@ def test_the_good_suite_is_good(write_suite):
             },
             ("methods.ssgd.epochs: milestones [1]", "1 epochs"),
         ),
+        (
+            {"methods.ssgd": {"recipe": {"optimizer": {"nesterov": True}}}},
+            ("methods.ssgd.recipe.optimizer.nesterov: there is no such key",),
+        ),
+        ({"methods.ssgd": {"recipe": {"epochs": 2}}}, ("methods.ssgd.recipe.epochs: there is no such key",)),
+        (
+            {"methods.ssgd": {"recipe": {"optimizer": {"lr": 0}}}},
+            ("methods.ssgd.recipe.optimizer.lr:", "not 0"),
+        ),
+        (
+            {
+                "recipe.optimizer": {"name": "adam", "lr": 0.1},
+                "methods.ssgd": {"recipe": {"optimizer": {"momentum": 0.5}}},
+            },
+            ("methods.ssgd.recipe:", "momentum belongs to sgd and lars, not to adam"),
+        ),
+        ({"models.cnn": {"recipe": {}}}, ("models.cnn: a recipe belongs to a method",)),
+        ({"tuned": "a b"}, ("tuned:", "'a b' cannot be the name of a suite")),
         ({"leave_out": ["dgc", "dgc"]}, ("leave_out:", "dgc is listed twice")),
         (
             {"colour": 1, "seed": "one", "recipe.epochs": 0, "workers": [{"workers": 3, "nodes": 2}]},

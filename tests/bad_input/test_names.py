@@ -92,6 +92,7 @@ def test_a_name_of_labels_is_taken(name):
         ("collect", "{}"),
         ("report", "{}"),
         ("track", "{}"),
+        ("tuned", "{}"),
     ],
     ids=" ".join,
 )

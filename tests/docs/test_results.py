@@ -54,8 +54,7 @@ def test_the_table_of_the_readme():
 def test_a_whole_table(page, name, of):
     """Every cell is as the report writes it; numbers may differ by the rounding of the reference."""
     shown = pages.table_of((ROOT / page).read_text(), f"results/reference/{name}.csv")
-    settings = suite.load(of)
-    about = tables.About(settings.title, settings.evaluate_on, settings.baseline)
+    about = tables.About.of(suite.load(of))
     (expected,) = pages.tables(tables.markdown(reference(name), about))
     assert shown[0] == expected[0]
     assert len(shown) == len(expected)

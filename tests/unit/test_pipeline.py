@@ -34,13 +34,21 @@ def test_suites_stand_between_commas_and_count_once():
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({"suite": "demo"}, "--config suite: there is no such key; there are suites, data, "),
+        ({"suite": "demo"}, "--config suite: there is no such key; there are suites, tune, data, "),
+        ({"suites": "demo", "tune": "demo"}, "--config suites=... tune=...: give one of them"),
+        ({"suites": "tuning/demo"}, "--config suites=tuning/demo: give tune=demo instead"),
         ({"data": "/no/such"}, "--config data=/no/such: there is no such folder"),
     ],
 )
 def test_a_wrong_choice_is_one_sentence(config, words):
     with pytest.raises(UserError, match=re.escape(words)):
         chosen(config)
+
+
+def test_tunings_are_the_suites_of_their_trials():
+    given = chosen({"tune": "demo,claims/mp2"})
+    assert (given.suites, given.tuned) == (["tuning/demo", "tuning/claims/mp2"], ["demo", "claims/mp2"])
+    assert chosen({}).tuned == []
 
 
 def test_a_data_set_has_the_folder_of_its_label_or_else_of_its_module(tmp_path):
@@ -210,6 +218,11 @@ def test_a_suite_has_a_table_and_two_figures_in_two_forms_each():
         f"results/tables/{suite}/summary.{end}" for suite in ("a", "b/c") for end in ("csv", "md")
     ]
     assert len(outputs.figures("a")) == 4
+
+
+def test_a_tuning_has_a_choice_with_its_record_and_a_figure_in_two_forms():
+    assert outputs.choices("b/c") == ["config/tuned/b/c.yaml", "config/tuned/b/c.csv"]
+    assert outputs.best_so_far("a")[1] == "results/figures/tuning/a/best_so_far.png"
 
 
 def test_bad_input_ends_it_with_a_sentence():

@@ -28,6 +28,7 @@ ROOMS = (
     ("train",),
     ("launch",),
     ("report",),
+    ("tuning",),
     ("tracking",),
     ("pipeline",),
     ("cli",),

@@ -7,6 +7,8 @@ import pytest
 
 from thinwire import digests
 from thinwire.config.suite import load
+from thinwire.config.suite_schema import Entry
+from thinwire.optim.tunable import tunable
 from thinwire.report import collect, figures, tables
 from thinwire.report.baselines import baselines
 
@@ -205,6 +207,23 @@ def test_the_table_has_epochs_if_they_differ():
     assert "| 12 for 22 |" in text
     assert "| 6         |" in text
     assert "Epochs: the number that was trained" in text
+
+
+def test_the_table_has_recipes_if_a_method_has_its_own():
+    frame = rows_of(run("ssgd", 0), run("sign", 0)).reset_index()
+    alike = tables.markdown(frame, tables.About.of(load("demo")))
+    assert "recipe" not in alike.partition("\n|:")[0]
+    demo = load("demo")
+    entry = Entry(recipe=tunable({"lr": 0.02, "warmup_epochs": 1, "momentum": 0.5}))
+    own = demo.model_copy(update={"methods": demo.methods | {"sign": entry}})
+    text = tables.markdown(frame, tables.About.of(own))
+    assert "| lr 0.02, momentum 0.5 |" in text
+    assert "(lr 0.1, weight_decay 0.0005, momentum 0.9, warmup_epochs 1)" in text
+    assert "The suite sets these values." in text
+    tuned = own.model_copy(update={"tuned": "demo"})
+    text = tables.markdown(frame, tables.About.of(tuned))
+    assert "with as many trials for each method" in text
+    assert "Not tuned, with the recipe of the suite: hsgd, local_sgd, ps_sgd, top_k." in text
 
 
 @pytest.mark.parametrize("label", ["NA", "null", "1", "1e3"])

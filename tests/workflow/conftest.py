@@ -96,7 +96,10 @@ class Project:
         )
 
     def snakemake(self, *arguments: str, suite: str = "tiny") -> subprocess.CompletedProcess:
-        return self.python("snakemake", "--config", f"suites={suite}", *arguments)
+        """Run the pipeline of a suite; `tuning/NAME` tunes the suite NAME."""
+        tuned = suite.removeprefix("tuning/")
+        choice = f"suites={suite}" if tuned == suite else f"tune={tuned}"
+        return self.python("snakemake", "--config", choice, *arguments)
 
     @contextmanager
     def held(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:

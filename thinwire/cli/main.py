@@ -119,6 +119,11 @@ def _parser() -> argparse.ArgumentParser:
     track.add_argument("suites", nargs="+", metavar="SUITE")
     _add_only(track)
 
+    tuned = commands.add_parser(
+        "tuned", parents=[results], help="choose from the trials of a tuning, which the pipeline has run"
+    )
+    tuned.add_argument("suite", metavar="SUITE", help="a file in config/tuning/, without .yaml")
+
     check = commands.add_parser("check", help="check methods against the contract")
     check.add_argument(
         "file",

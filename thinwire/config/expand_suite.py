@@ -6,9 +6,12 @@ from math import prod
 from thinwire import plugins
 from thinwire.config.cell import Cell, Module
 from thinwire.config.cell_sources import prepares
-from thinwire.config.suite import EVERY, Entry, Suite, load, path_of
+from thinwire.config.suite import load, path_of
+from thinwire.config.suite_methods import entries_of
+from thinwire.config.suite_schema import EVERY, Entry, Suite
 from thinwire.errors import Problems, UserError
 from thinwire.label import clash
+from thinwire.optim.recipe import Recipe
 from thinwire.options import resolve
 from thinwire.plugins import show
 
@@ -23,9 +26,10 @@ def cells(name: str) -> list[Cell]:
         UserError: the suite is not valid, or names a plug-in that does not exist.
     """
     suite = load(name)
-    datasets, models, methods = _modules(suite.datasets), _modules(suite.models), _methods(suite)
+    datasets, models, methods = _modules(suite.datasets), _modules(suite.models), _modules(entries_of(suite))
     _require_none(name, _problems_of(suite, datasets, models, methods))
-    preparer = {method.label: _preparer_of(method, methods, suite).label for method in methods}
+    recipes = {method.label: suite.recipe_of(method.label) for method in methods}
+    preparer = {method.label: _preparer_of(method, methods, recipes).label for method in methods}
     return [
         Cell(
             suite=name,
@@ -37,9 +41,9 @@ def cells(name: str) -> list[Cell]:
             size_label=size.label,
             repetition=repetition,
             suite_seed=suite.seed,
-            recipe=suite.recipe_of(method.label),
+            recipe=recipes[method.label],
             preparer=preparer[method.label],
-            preparer_recipe=suite.recipe_of(preparer[method.label]),
+            preparer_recipe=recipes[preparer[method.label]],
             evaluate_on=suite.evaluate_on,
             device=suite.device,
             transport=suite.transport,
@@ -103,7 +107,7 @@ def require_valid(name: str) -> None:
         UserError: unknown options, wrong types or values out of range; one message lists all of them.
     """
     suite = load(name)
-    datasets, models, methods = _modules(suite.datasets), _modules(suite.models), _methods(suite)
+    datasets, models, methods = _modules(suite.datasets), _modules(suite.models), _modules(entries_of(suite))
     found = _problems_of(suite, datasets, models, methods)
     for kind, modules in (("dataset", datasets), ("model", models), ("method", methods)):
         there = plugins.find(kind)
@@ -122,26 +126,19 @@ def _modules(entries: dict[str, Entry]) -> list[Module]:
     return [Module(label, e.use or label, e.options) for label, e in entries.items()]
 
 
-def _methods(suite: Suite) -> list[Module]:
-    """The baseline, and the other methods in the order of the suite; `'*'` gives the rest, by name."""
-    named = [Module(label, e.use or label, e.options) for label, e in suite.methods.items() if label != EVERY]
-    if EVERY in suite.methods:
-        used = {module.use for module in named} | set(suite.leave_out)
-        named += [Module(name, name, {}) for name in plugins.find("method") if name not in used]
-    return sorted(named, key=lambda module: module.label != suite.baseline)
-
-
-def _preparer_of(method: Module, methods: list[Module], suite: Suite) -> Module:
+def _preparer_of(method: Module, methods: list[Module], recipes: dict[str, Recipe]) -> Module:
     """The first method of the suite that shares the preparation of this one."""
-    return next(
-        other
-        for other in methods
-        if (other.use, other.options) == (method.use, method.options)
-        and (
-            suite.recipe_of(other.label) == suite.recipe_of(method.label)
-            or plugins.get("method", method.use).literal("prepares_for_any_epochs")
-        )
-    )
+    own = recipes[method.label]
+    for other in methods:
+        shared = recipes[other.label]
+        alike = (other.use, other.options) == (method.use, method.options)
+        if not alike or shared.model_copy(update={"epochs": own.epochs}) != own:
+            continue
+        if shared.epochs == own.epochs or plugins.get("method", method.use).literal(
+            "prepares_for_any_epochs"
+        ):
+            return other
+    return method
 
 
 def _require_none(name: str, found: list[str]) -> None:
@@ -182,7 +179,8 @@ def _problems_of(
     ]
     if star and star != Entry():
         found.append(
-            "methods.*: it stands for many modules and takes neither `use` nor `options` nor `epochs`"
+            "methods.*: it stands for many modules and takes neither `use` nor `options` nor `epochs` nor "
+            "`recipe`"
         )
     lengths = suite.repetitions, len(datasets), len(models), len(methods), len(suite.workers)
     if prod(lengths) > MOST_CELLS:

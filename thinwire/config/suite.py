@@ -2,186 +2,20 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic import ValidationError
 
-from thinwire.config import yaml_file
+from thinwire.config import tuning_space, yaml_file
+from thinwire.config.suite_schema import Suite
+from thinwire.config.tuned import with_tuned
+from thinwire.config.tuning_suite import PREFIX, suite_of_trials
 from thinwire.errors import Problems, UserError
-from thinwire.label import require_label, require_suite_name
-from thinwire.optim.recipe import MOST_EPOCHS, Recipe, Strict
+from thinwire.label import require_suite_name
 from thinwire.options import problems
 from thinwire.plugins import ROOT, show
 
-EVERY = "*"
-# Far more than anybody runs. With these limits a typo gives an error message and does not fill the memory.
-MOST_WORKERS = 100_000
-MOST_LABELS = 1_000  # of data sets, models or methods
-MOST_SECONDS = 366 * 24 * 3600.0
-
-
-def _label(text: str) -> str:
-    """Validate a label for pydantic, which expects a ValueError."""
-    try:
-        return require_label(text)
-    except UserError as error:
-        raise ValueError(str(error)) from None
-
-
-Label = Annotated[str, AfterValidator(_label)]
-
-
-class Entry(Strict):
-    """A plug-in with options, under a label."""
-
-    use: Label | None = Field(default=None, description="name of the module; default: the label of the entry")
-    options: dict[str, Any] = Field(default={}, description="its options; the others keep their defaults")
-    epochs: int | None = Field(
-        default=None,
-        ge=1,
-        le=MOST_EPOCHS,
-        description="of a method: the number of its epochs, instead of the recipe's",
-    )
-
-
-class Size(Strict):
-    """A number of workers on a number of nodes."""
-
-    workers: int = Field(ge=1, le=MOST_WORKERS, description="replicas")
-    nodes: int = Field(default=1, ge=1, description="nodes over which they are spread evenly")
-
-    @model_validator(mode="after")
-    def _even(self) -> "Size":
-        if self.workers % self.nodes:
-            raise ValueError(f"{self.workers} workers cannot be spread evenly over {self.nodes} nodes")
-        return self
-
-    @property
-    def label(self) -> str:
-        return f"w{self.workers}" + (f"n{self.nodes}" if self.nodes > 1 else "")
-
-
-def _entry(value: Any) -> Any:
-    """An entry without a value, such as `ssgd:`, takes all defaults."""
-    return {} if value is None else value
-
-
-def _named(value: Any) -> Any:
-    """In a list of names each name is its own label, and takes all defaults."""
-    if not isinstance(value, list):
-        return value
-    if not all(isinstance(name, str) for name in value):
-        raise ValueError("a list here holds names; give an entry with options a label")
-    return dict.fromkeys(_once(value))
-
-
-def _size(value: Any) -> Any:
-    """`4` means four workers on one node."""
-    return {"workers": value} if isinstance(value, int) else value
-
-
-def _once(values: list[Any]) -> list[Any]:
-    seen = set()
-    for value in values:
-        name = str(getattr(value, "label", value))
-        if name in seen:
-            raise ValueError(f"{name} is listed twice")
-        seen.add(name)
-    return values
-
-
-def _labels(entries: dict[str, Entry]) -> dict[str, Entry]:
-    for label in entries:
-        if label != EVERY:
-            _label(label)
-    return entries
-
-
-def _one_line(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("it must be one line, without tabs")
-    return text
-
-
-Entries = Annotated[
-    dict[str, Annotated[Entry, BeforeValidator(_entry)]],
-    Field(min_length=1, max_length=MOST_LABELS),
-    AfterValidator(_labels),
-]
-
-
-class Suite(Strict):
-    """A comparison of methods. config/README.md explains every key."""
-
-    title: Annotated[str, AfterValidator(_one_line)] = Field(description="one line: what this suite is for")
-    seed: int = Field(ge=0, description="all seeds of the suite are derived from it")
-    repetitions: int = Field(ge=1, description="runs of each cell, with different seeds")
-    datasets: Annotated[Entries, BeforeValidator(_named)] = Field(
-        description="modules in datasets/: a list of names, or by label"
-    )
-    models: Entries = Field(description="modules in models/, by label")
-    methods: Entries = Field(
-        description="modules in methods/, by label; `'*'` is every module that no other entry uses",
-    )
-    leave_out: Annotated[list[Label], AfterValidator(_once)] = Field(
-        default=[], description="modules in methods/ that `'*'` leaves out"
-    )
-    workers: Annotated[list[Annotated[Size, BeforeValidator(_size)]], AfterValidator(_once)] = Field(
-        min_length=1, description="numbers of workers, or {workers: W, nodes: N}"
-    )
-    recipe: Recipe = Field(description="how every method trains")
-    baseline: Label = Field(
-        default="ssgd", description="label of the method with which the others are compared"
-    )
-    evaluate_on: Literal["test", "held_out"] = Field(
-        default="test",
-        description="held_out: a tenth of the training set replaces the test set, for tuning",
-    )
-    device: Literal["cpu", "cuda"] = Field(default="cpu", description="where the workers compute")
-    transport: Literal["inprocess", "processes"] = Field(
-        default="inprocess",
-        description="all workers in one process, or one process for each; only the latter is timed",
-    )
-    backend: Literal["gloo", "nccl"] | None = Field(
-        default=None, description="of processes: carries the collectives; default: nccl on GPUs, gloo on CPUs"
-    )
-    checkpoint_every_seconds: float = Field(
-        default=60.0, ge=0, le=MOST_SECONDS, description="the most training that an interruption may cost"
-    )
-    hang_seconds: float = Field(
-        default=300.0,
-        gt=0,
-        le=MOST_SECONDS,
-        description="of processes: a run without any progress for so long has failed",
-    )
-
-    @model_validator(mode="after")
-    def _belongs_together(self) -> "Suite":
-        for size in self.workers:
-            self.recipe.batch_per_worker(size.workers)
-        for kind, entries in (("models", self.models), ("datasets", self.datasets)):
-            for label, entry in entries.items():
-                if entry.epochs is not None:
-                    raise ValueError(f"{kind}.{label}: epochs belong to a method, or to the recipe")
-        for label in self.methods:
-            self.recipe_of(label)
-        if self.backend is not None and self.transport == "inprocess":
-            raise ValueError("backend: workers in one process need none; it goes with transport: processes")
-        if self.backend == "nccl" and self.device == "cpu":
-            raise ValueError("backend: nccl carries nothing between CPUs; take gloo, or device: cuda")
-        return self
-
-    def recipe_of(self, method: str) -> Recipe:
-        """The recipe of the method with this label."""
-        entry = self.methods.get(method)
-        if entry is None or entry.epochs is None:
-            return self.recipe
-        try:
-            return Recipe.model_validate(
-                self.recipe.model_dump(exclude_unset=True) | {"epochs": entry.epochs}
-            )
-        except ValidationError as error:
-            raise ValueError(f"methods.{method}.epochs: {problems(error)[0]}") from None
+# Folders in config/ with files of other kinds.
+_NO_SUITES = {"clusters", "tuning", "tuned"}
 
 
 def path_of(name: str) -> Path:
@@ -190,13 +24,23 @@ def path_of(name: str) -> Path:
 
 
 def load(name: str) -> Suite:
-    """Read and validate a suite.
+    """Read and validate a suite; `tuning/NAME` is that of the trials of the suite NAME.
 
     Raises:
         UserError: the name is not valid, there is no such suite, or another one differs only in case; or the
             file has errors, and one message lists all of them with their paths.
     """
     require_suite_name(name)
+    if name.startswith(PREFIX):
+        tuned = name.removeprefix(PREFIX)
+        tuning = tuning_space.read(tuned)
+        return suite_of_trials(name, _named(tuned), tuning)
+    suite = _named(name)
+    return suite if suite.tuned is None else with_tuned(suite, path_of(name))
+
+
+def _named(name: str) -> Suite:
+    """The suite of this name, as its file has it."""
     path = path_of(name)
     there = [p.relative_to(ROOT / "config").with_suffix("").as_posix() for p in suite_files()]
     for other in there:
@@ -205,7 +49,7 @@ def load(name: str) -> Suite:
                 f"the suites {name} and {other} differ in upper and lower case only, which some file systems "
                 "do not tell apart: write the name as its file has it, and rename one if there are two"
             )
-    if not os.path.lexists(path):
+    if not os.path.lexists(path) or not _is_suite(path):
         raise UserError(
             f"there is no suite {name!r}: config/ has {', '.join(there)} (by name, without folder and .yaml)"
         )
@@ -225,5 +69,8 @@ def read(path: Path) -> Suite:
 
 def suite_files() -> list[Path]:
     """The files of all suites."""
-    folder = ROOT / "config"
-    return sorted(p for p in folder.rglob("*.yaml") if "clusters" not in p.relative_to(folder).parts)
+    return [path for path in sorted((ROOT / "config").rglob("*.yaml")) if _is_suite(path)]
+
+
+def _is_suite(path: Path) -> bool:
+    return path.relative_to(ROOT / "config").parts[0] not in _NO_SUITES

@@ -8,7 +8,7 @@ from pathlib import Path
 from thinwire import record
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
-from thinwire.config.suite import Suite
+from thinwire.config.suite_schema import Suite
 from thinwire.errors import ResourceError, UserError
 from thinwire.files import locked
 from thinwire.launch import exit_report

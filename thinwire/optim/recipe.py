@@ -18,7 +18,7 @@ class Strict(BaseModel):
 
 
 # Options that only some of the optimizers have.
-_BELONGS = {
+BELONGS = {
     "momentum": ("sgd", "lars"),
     "nesterov": ("sgd",),
     "trust": ("lars",),
@@ -59,9 +59,9 @@ class Optimizer(Strict):
 
     @model_validator(mode="after")
     def _belongs_together(self) -> "Optimizer":
-        for option in sorted(self.model_fields_set & set(_BELONGS)):
-            if self.name not in _BELONGS[option]:
-                raise ValueError(f"{option} belongs to {' and '.join(_BELONGS[option])}, not to {self.name}")
+        for option in sorted(self.model_fields_set & set(BELONGS)):
+            if self.name not in BELONGS[option]:
+                raise ValueError(f"{option} belongs to {' and '.join(BELONGS[option])}, not to {self.name}")
         if self.nesterov and not self.momentum:
             raise ValueError("nesterov needs a momentum above 0")
         return self

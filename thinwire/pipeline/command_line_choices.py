@@ -1,4 +1,4 @@
-"""What a person chooses with `snakemake --config`: suites, some of their cells, and a folder with data."""
+"""What a person chooses with `snakemake --config`: suites or tunings, some cells, and a folder with data."""
 
 import shlex
 from collections.abc import Mapping
@@ -9,9 +9,10 @@ from typing import Any
 from thinwire.config import grid_subset
 from thinwire.config.cell import Module
 from thinwire.config.grid_subset import WHOLE, Subset
+from thinwire.config.tuning_suite import PREFIX
 from thinwire.errors import UserError
 
-KEYS = ("suites", "data", *grid_subset.KEYS)
+KEYS = ("suites", "tune", "data", *grid_subset.KEYS)
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,11 @@ class Chosen:
     suites: list[str]
     data: Path | None = None  # has a folder for each data set whose files cannot be downloaded
     subset: Subset = WHOLE
+
+    @property
+    def tuned(self) -> list[str]:
+        """The suites that are tuned, if tunings were chosen."""
+        return [name.removeprefix(PREFIX) for name in self.suites if name.startswith(PREFIX)]
 
     def place_of(self, dataset: Module) -> str:
         """The option of `thinwire data` for the folder of this data set; empty where there is no such folder.
@@ -40,8 +46,19 @@ def chosen(config: Mapping[str, Any]) -> Chosen:
     """
     if unknown := sorted(set(config) - set(KEYS)):
         raise UserError(f"--config {unknown[0]}: there is no such key; there are {', '.join(KEYS)}")
-    suites = list(dict.fromkeys(name.strip() for name in str(config.get("suites", "demo")).split(",")))
+    if "suites" in config and "tune" in config:
+        raise UserError("--config suites=... tune=...: give one of them")
+    suites = _names(config.get("suites", "demo"))
+    if wrong := [name for name in suites if name.startswith(PREFIX)]:
+        raise UserError(f"--config suites={wrong[0]}: give tune={wrong[0].removeprefix(PREFIX)} instead")
+    if "tune" in config:
+        suites = [f"{PREFIX}{name}" for name in _names(config["tune"])]
     data = Path(str(config["data"])) if "data" in config else None
     if data is not None and not data.is_dir():
         raise UserError(f"--config data={data}: there is no such folder")
     return Chosen(suites, data, grid_subset.of(config))
+
+
+def _names(listed: Any) -> list[str]:
+    """Names between commas, each once."""
+    return list(dict.fromkeys(name.strip() for name in str(listed).split(",")))

@@ -11,13 +11,13 @@ from thinwire.train.cell_state import DAMAGED, CellState, cell_states, counts
 _NAMED = 3
 
 
-def print_overview(cells: Sequence[Cell], results: Path) -> None:
+def print_overview(cells: Sequence[Cell]) -> None:
     """Print how many cells have a record, and the first of those that have none that holds, by reason."""
     by_suite: dict[str, list[Cell]] = {}
     for cell in cells:
         by_suite.setdefault(cell.suite, []).append(cell)
     for suite, members in by_suite.items():
-        lines = overview(members, cell_states(members, results))
+        lines = overview(members, cell_states(members, Path("results")))
         print(f"{suite}: {lines[0]}", *lines[1:], sep="\n  ", file=sys.stderr)
 
 

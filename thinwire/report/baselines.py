@@ -1,6 +1,6 @@
 """Which lines of a figure are baselines, and are drawn thick and black."""
 
-from thinwire.config.suite import Suite
+from thinwire.config.suite_schema import Suite
 
 
 def baselines(suite: Suite) -> list[str]:

@@ -1,5 +1,6 @@
 """All runs of some suites in two tidy tables: one row for each run, and one row for each evaluation."""
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from thinwire.config.expand_suite import cells
 from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.errors import UserError
 from thinwire.files import aside, write_text
+from thinwire.optim.tunable import SECTIONS, values_of
 from thinwire.record import Record
 from thinwire.suggested_command import suggested_command
 from thinwire.train.make_again import advice
@@ -125,6 +127,7 @@ def _names(cell: Cell) -> dict[str, Any]:
         "epochs": cell.recipe.epochs,
         "batch": cell.recipe.batch,
         "batch_per": cell.recipe.batch_per,
+        **{f"recipe_{key}": values_of(cell.recipe).get(key, math.nan) for key in SECTIONS},
         "repetition": cell.repetition,
         "evaluated_on": cell.evaluate_on,
     }

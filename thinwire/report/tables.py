@@ -1,12 +1,16 @@
 """The table of a suite: accuracy, traffic, time, and the savings against the baseline (see `savings`)."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import pandas as pd
 
+from thinwire.config.suite_schema import Suite
 from thinwire.files import write_text
+from thinwire.report.own_recipes import note, own_recipes
 from thinwire.report.savings import (
     CELL,
     TRAFFIC,
@@ -106,7 +110,14 @@ class About(NamedTuple):
     title: str
     evaluated_on: str
     baseline: str
+    recipes: Mapping[str, str] = MappingProxyType({})  # by label: where it is not that of the suite
+    recipes_note: str = ""
     subset: str | None = None  # says which part of the suite is shown, if it is not the whole
+
+    @classmethod
+    def of(cls, suite: Suite, subset: str | None = None) -> "About":
+        """What the table of this suite says."""
+        return cls(suite.title, suite.evaluate_on, suite.baseline, own_recipes(suite), note(suite), subset)
 
 
 def markdown(table: pd.DataFrame, about: About) -> str:
@@ -122,6 +133,7 @@ def markdown(table: pd.DataFrame, about: About) -> str:
             "workers": [f"{w} on {n} nodes" if n > 1 else str(w) for w, n in zip(table.workers, table.nodes)],
             "method": table.method,
             **({"epochs": [_epochs(row) for row in table.itertuples()]} if epochs else {}),
+            **({"recipe": [about.recipes.get(m, "") for m in table.method]} if about.recipes else {}),
             f"accuracy on {about.evaluated_on.replace('_', '-')}, %": [
                 _accuracy(row) for row in table.itertuples()
             ],
@@ -162,6 +174,7 @@ def markdown(table: pd.DataFrame, about: About) -> str:
             "",
             _NOTES.format(baseline=about.baseline),
             *([_EPOCHS] if epochs else []),
+            *([about.recipes_note] if about.recipes_note else []),
             *([_PREPARED.format(column=f"{WITH_PREPARATION} less, %")] if prepared else []),
             *([_TIMED] if timed else []),
             *[f"No time, because {why}." for why in untimed],

@@ -6,7 +6,7 @@ rule track:
             record.RUN, record.CURVE, suite=GRID.projects[wildcards.project]
         ),
     output:
-        f"results/wandb/{{project}}/{NOTE}",
+        f"results/wandb/{{project}}/{outputs.NOTE}",
     log:
         "results/logs/track/{project}.txt",
     # It takes seconds or needs the internet, so it runs where snakemake itself runs.

@@ -21,7 +21,11 @@ for suite in GRID.suites:
         conda:
             "../../envs/thinwire.yaml"
         # Of one machine; on a cluster each rank has `cpus_per_task`.
-        threads: GRID.of_block(suite, lambda block: cores.of_block(block, len(GRID.blocks), workflow.cores))
+        threads:
+            GRID.of_block(
+                suite,
+                lambda block: cores.of_block(block, len(GRID.blocks), workflow.cores),
+            )
         resources:
             # The command runs once, on the first node, and starts the ranks on all of them by itself.
             mpi=GRID.of_first(suite, slurm_resources.launcher),
@@ -32,7 +36,12 @@ for suite in GRID.suites:
             gres=GRID.of_first(suite, slurm_resources.gpus),
             tasks_per_gpu=0,
             # Runs at the same time.
-            runs_at_once=1 if suite in GRID.timed else lambda wildcards, threads: threads,
+            runs_at_once=GRID.of_block(
+                suite,
+                lambda block: cores.runs_at_once(
+                    block, len(GRID.blocks), workflow.cores
+                ),
+            ),
             slurm_extra=GRID.of_first(suite, slurm_resources.more_options),
         params:
             thinwire=THINWIRE,

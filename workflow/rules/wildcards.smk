@@ -1,6 +1,7 @@
 # The names of suites come from the command line, the others from the paths of records.
 wildcard_constraints:
     suite=wildcard_patterns.one_of(CHOSEN.suites),
+    tuned=wildcard_patterns.one_of(CHOSEN.tuned),
     preparation=wildcard_patterns.PREPARATION,
     dataset=wildcard_patterns.ANY,
     model=wildcard_patterns.ANY,

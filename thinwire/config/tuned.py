@@ -1,0 +1,181 @@
+"""What a tuning has chosen: one file in `config/tuned/`, which a suite names with its key `tuned`."""
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from thinwire.config import tuning_space, yaml_file
+from thinwire.config.cell import digest
+from thinwire.config.suite_methods import entries_of
+from thinwire.config.suite_schema import Entry, Suite
+from thinwire.config.tuned_options import tunes
+from thinwire.errors import Problems, UserError
+from thinwire.optim.recipe import Strict
+from thinwire.optim.tunable import Tunable, tunable
+from thinwire.options import problems
+from thinwire.plugins import ROOT, show
+from thinwire.rules_version import RULES_VERSION
+
+
+class Under(Strict):
+    """The entry of a method when it was tuned."""
+
+    use: str
+    options: dict[str, Any]
+    epochs: int | None
+    recipe: dict[str, float] = Field(description="its own values, of keys that were not drawn")
+    tunes: dict[str, list[float]] = Field(description="the options that were drawn, with their ranges")
+
+
+class Choice(Strict):
+    """The best trial of a method."""
+
+    trial: int
+    recipe: Tunable = Field(description="the values that it drew")
+    options: dict[str, Any] = Field(description="the options that it drew; of the first trial none")
+    accuracy_percent: float | None = Field(description="held-out, mean over its runs; null: none has ended")
+    payload_bytes: float | None = Field(description="pushed and pulled by a worker, mean over its runs")
+    trials_ended: int = Field(description="trials of which all runs are done")
+    at_edge: dict[str, str] = Field(description="values near an end of their range: which end")
+    under: Under
+
+
+class Cost(Strict):
+    """What all trials have cost."""
+
+    runs: int
+    epochs: float = Field(description="that were trained")
+    seconds: float = Field(description="in which the runs trained and evaluated, one after the other")
+
+
+class Tuned(Strict):
+    """The choices of a tuning. docs/tuning.md explains the file."""
+
+    rules: int = Field(description="version of the rules")
+    space: str = Field(description="digest of the tuning")
+    recipe: dict[str, Any] = Field(description="the suite's own, complete")
+    trials_sha256: str = Field(description="of the file with the record of all trials")
+    cost: Cost
+    methods: dict[str, Choice]
+
+    @property
+    def digest(self) -> str:
+        """The digest that the file has of itself."""
+        return digest(self.model_dump(mode="json"))
+
+
+def path_of(suite: str) -> Path:
+    """The file with the choices for the methods of a suite."""
+    return ROOT / "config" / "tuned" / f"{suite}.yaml"
+
+
+def trials_path(suite: str) -> Path:
+    """The record of all trials, one row for each run."""
+    return path_of(suite).with_suffix(".csv")
+
+
+def command(suite: str) -> str:
+    """What makes both files."""
+    return f"snakemake --config tune={suite}"
+
+
+def read(suite: str) -> Tuned:
+    """Read the choices for a suite.
+
+    Raises:
+        UserError: there are none, or the file was changed after it was written.
+    """
+    path = path_of(suite)
+    if not path.exists():
+        raise UserError(f"{show(path)} is missing: `{command(suite)}` makes it")
+    content = yaml_file.read(path)
+    try:
+        own = content.pop("digest", None) if isinstance(content, dict) else None
+        tuned = Tuned.model_validate(content)
+    except ValidationError as error:
+        raise Problems(show(path), problems(error)) from None
+    if tuned.digest != own:
+        raise UserError(f"{show(path)} was changed after it was written: `{command(suite)}` makes it again")
+    return tuned
+
+
+def with_tuned(suite: Suite, file: Path) -> Suite:
+    """The suite in this file, with what was chosen for its methods.
+
+    A method that only `'*'` names may be new, and then has the suite's recipe until the next tuning.
+
+    Raises:
+        UserError: a method was not tuned, or was tuned under other conditions; one message lists all reasons.
+    """
+    assert suite.tuned is not None
+    tuned = read(suite.tuned)
+    entries = entries_of(suite)
+    for label in entries.keys() - suite.methods.keys() - tuned.methods.keys():
+        del entries[label]
+    if found := _outdated(suite, tuned) or _problems(suite.tuned, entries, tuned):
+        raise Problems(show(file), found)
+    chosen = {label: _chosen(label, entry, tuned.methods[label]) for label, entry in entries.items()}
+    return suite.model_copy(update={"methods": suite.methods | chosen})
+
+
+def _chosen(label: str, entry: Entry, choice: Choice) -> Entry:
+    own = entry.recipe.values if entry.recipe else {}
+    return Entry(
+        use=entry.use or label,
+        options=entry.options | choice.options,
+        epochs=entry.epochs,
+        recipe=tunable(own | choice.recipe.values),
+    )
+
+
+def _outdated(suite: Suite, tuned: Tuned) -> list[str]:
+    """Why the choices say nothing about this suite."""
+    assert suite.tuned is not None
+    where, again = show(path_of(suite.tuned)), f"start `{command(suite.tuned)}` again"
+    if tuned.rules != RULES_VERSION:
+        return [
+            f"tuned: {where} was made under version {tuned.rules} of the rules, and this is version "
+            f"{RULES_VERSION}: {again}"
+        ]
+    if tuned.space != tuning_space.read(suite.tuned).digest:
+        there = show(tuning_space.path_of(suite.tuned))
+        return [f"tuned: {where} was made from another {there} than there is now: {again}"]
+    recipe = suite.recipe.model_dump(mode="json")
+    if other := [key for key in recipe if recipe[key] != tuned.recipe.get(key)]:
+        return [
+            f"tuned: {where} was made with another recipe than this suite has (these differ: "
+            f"{', '.join(other)}): {again}, or leave out `tuned`"
+        ]
+    return []
+
+
+def _problems(name: str, entries: dict[str, Entry], tuned: Tuned) -> list[str]:
+    """What is wrong with single methods."""
+    where, again = show(path_of(name)), f"start `{command(name)}` again"
+    found = []
+    for label, entry in entries.items():
+        if label not in tuned.methods:
+            found.append(f"methods.{label}: {where} has no choice for it: {again}")
+            continue
+        choice = tuned.methods[label]
+        now, then = under(label, entry).model_dump(), choice.under.model_dump()
+        if twice := [key for key in now["recipe"] if key in choice.recipe.values]:
+            found.append(
+                f"methods.{label}.recipe: {' and '.join(twice)} stands here and in {where}: remove it here"
+            )
+        elif other := [key for key in now if now[key] != then[key]]:
+            differ = f"(these differ: {', '.join(other)})"
+            found.append(f"methods.{label}: {where} was made for another entry {differ}: {again}")
+    return found
+
+
+def under(label: str, entry: Entry) -> Under:
+    """What the choice for a method depends on, besides the suite's recipe."""
+    return Under(
+        use=entry.use or label,
+        options=entry.options,
+        epochs=entry.epochs,
+        recipe=entry.recipe.values if entry.recipe else {},
+        tunes=tunes(label, entry),
+    )

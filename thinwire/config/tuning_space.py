@@ -1,0 +1,109 @@
+"""A tuning: one file in `config/tuning/` with the ranges and the number of trials for one suite."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError, model_validator
+
+from thinwire.config import yaml_file
+from thinwire.config.cell import digest
+from thinwire.config.ranges import LINEAR, LOG, LOG_OF_STEPS, Range
+from thinwire.config.suite_schema import Labels, Sizes, Title
+from thinwire.errors import Problems, UserError
+from thinwire.optim.recipe import Strict
+from thinwire.options import problems
+from thinwire.plugins import ROOT, show
+
+# A label ends with the number of its trial in two digits.
+MOST_TRIALS = 100
+_SCALES = {"lr": LOG, "weight_decay": LOG, "momentum": LOG_OF_STEPS, "warmup_epochs": LINEAR}
+
+Ends = Annotated[list[float], Field(min_length=2, max_length=2)]
+
+
+class Space(Strict):
+    """The keys of the recipe that are drawn, each with the two ends of its range."""
+
+    lr: Ends | None = Field(default=None, description="on a logarithmic scale")
+    weight_decay: Ends | None = Field(default=None, description="on a logarithmic scale")
+    momentum: Ends | None = Field(default=None, description="on a logarithmic scale of 1 / (1 - momentum)")
+    warmup_epochs: Ends | None = Field(default=None, description="on a linear scale")
+
+    @model_validator(mode="after")
+    def _has_ranges(self) -> "Space":
+        if not self.ranges:
+            raise ValueError(f"it names none of the keys {', '.join(_SCALES)}")
+        for key, range_ in self.ranges.items():
+            if not range_.low < range_.high:
+                raise ValueError(f"{key}: the range {[range_.low, range_.high]} does not rise")
+            if range_.scale is LOG and range_.low <= 0:
+                raise ValueError(f"{key}: a logarithmic range begins above 0, not at {range_.low}")
+            if range_.low < 0 or (key == "momentum" and range_.high >= 1):
+                limits = "from 0 to below 1" if key == "momentum" else "not negative"
+                raise ValueError(f"{key}: its values are {limits}, not {[range_.low, range_.high]}")
+        return self
+
+    @property
+    def ranges(self) -> dict[str, Range]:
+        """The range of each key."""
+        ends = {key: getattr(self, key) for key in _SCALES}
+        return {
+            key: Range(float(low_high[0]), float(low_high[1]), _SCALES[key])
+            for key, low_high in ends.items()
+            if low_high is not None
+        }
+
+
+class Tuning(Strict):
+    """What is tried. docs/tuning.md explains every key."""
+
+    title: Title = Field(description="one line: what is tuned")
+    trials: int = Field(
+        ge=2, le=MOST_TRIALS, description="for each method; the first one has the suite's own recipe"
+    )
+    repetitions: int = Field(ge=1, description="runs of each trial, with different seeds")
+    datasets: Labels = Field(min_length=1, description="labels of the suite")
+    models: Labels = Field(min_length=1, description="labels of the suite")
+    workers: Sizes = Field(description="as in the suite, and among those of the suite")
+    space: Space = Field(description="what is drawn, alike for all methods")
+    evaluate_on: Literal["held_out"] = Field(
+        default="held_out", description="a tenth of the training set: a tuning never sees the test set"
+    )
+
+    @property
+    def digest(self) -> str:
+        """A digest of everything but the title."""
+        return digest(self.model_dump(mode="json", exclude={"title"}))
+
+
+def path_of(suite: str) -> Path:
+    """The file of the tuning of a suite."""
+    return ROOT / "config" / "tuning" / f"{suite}.yaml"
+
+
+def read(suite: str) -> Tuning:
+    """Read and validate the tuning of a suite.
+
+    Raises:
+        UserError: there is none, or the file has errors; one message lists all of them.
+    """
+    path = path_of(suite)
+    if not path.exists():
+        there = [p.relative_to(path_of("x").parent).with_suffix("").as_posix() for p in tuning_files()]
+        listed = f"has {', '.join(there)}" if there else "is empty"
+        raise UserError(
+            f"there is no tuning of suite {suite!r}: config/tuning/ {listed}; docs/tuning.md says how to "
+            "write one"
+        )
+    content = yaml_file.read(path)
+    if not isinstance(content, dict):
+        raise UserError(f"{show(path)}: a tuning is a mapping; docs/tuning.md shows its keys")
+    try:
+        return Tuning.model_validate(content)
+    except ValidationError as error:
+        raise Problems(show(path), problems(error)) from None
+
+
+def tuning_files() -> list[Path]:
+    """The files of all tunings."""
+    return sorted((ROOT / "config" / "tuning").rglob("*.yaml"))

@@ -1,0 +1,20 @@
+# What a tuning has chosen, from the records of its trials, with its figure.
+rule tune:
+    input:
+        lambda wildcards: GRID.records(record.RUN, suite=f"tuning/{wildcards.tuned}"),
+    output:
+        # They are part of the project, and stay as they are if this fails.
+        [update(path) for path in outputs.choices("{tuned}")],
+        outputs.best_so_far("{tuned}"),
+    log:
+        "results/logs/tune/{tuned}.txt",
+    # It takes seconds, so it runs where snakemake itself runs.
+    localrule: True
+    conda:
+        "../../envs/thinwire.yaml"
+    threads: 1
+    params:
+        thinwire=THINWIRE,
+    shell:
+        # What a person should look at, such as a value at the edge of its range, stands on the terminal.
+        "{params.thinwire} tuned {wildcards.tuned:q} > {log:q}"
