@@ -17,6 +17,7 @@ sys.path.insert(0, workflow.basedir)
 from thinwire import record
 from thinwire.config.block import block_fingerprint
 from thinwire.label import flat
+from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
 from thinwire.pipeline import inputs, job_grid, outputs, patterns, slurm_resources
 from thinwire.pipeline.slurm_preflight import require_ready
 from thinwire.pipeline.command_line_choices import chosen
@@ -26,9 +27,16 @@ from thinwire.tracking.replay import NOTE
 with exit_on_error():
     CHOSEN = chosen(config)
     GRID = job_grid.read(CHOSEN.suites, with_options=workflow.is_main_process)
+# No more jobs run at once than have GPUs here; each claims its own. It says nothing about jobs on Slurm.
+if workflow.is_main_process and "local_gpus" not in workflow.global_resources:
+    workflow.register_resource("local_gpus", GRID.gpus_here())
 # The engine of this checkout, in this environment or in the one that conda made.
 conda_made = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
 THINWIRE = f"{'python' if conda_made else shlex.quote(sys.executable)} -m thinwire"
+
+
+resource_scopes:
+    local_gpus="local",
 
 
 for part in "wildcards data prepare train measure collect report track".split():

@@ -1,5 +1,6 @@
 """`thinwire collect SUITE ...`."""
 
+import sys
 from argparse import Namespace
 
 from thinwire.report.collect import collect
@@ -7,5 +8,6 @@ from thinwire.report.collect import collect
 
 def main(arguments: Namespace) -> int:
     """Collect the records of runs into tidy files."""
-    collect(arguments.suites, arguments.results)
+    for sentence in collect(arguments.suites, arguments.results):
+        print(sentence, file=sys.stderr)
     return 0

@@ -18,6 +18,7 @@ from thinwire.config.expand_suite import cell, require_as_planned, require_valid
 from thinwire.config.suite import load
 from thinwire.files import locked
 from thinwire.launch import launcher_environment, local_processes, rank, secret
+from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
 from thinwire.launch.retry import until_it_ends
 from thinwire.tracking.live import Live
 from thinwire.train.result_folders import lock_file
@@ -43,7 +44,7 @@ def main(arguments: Namespace) -> int:
             launcher_environment.require_match(
                 Cluster(wanted.workers, wanted.nodes), arguments.workers, "--workers"
             )
-    with locked(lock_file(results, wanted), f"{wanted.suite}/{wanted.path}"):
+    with locked(lock_file(results, wanted), f"{wanted.suite}/{wanted.path}"), gpus_claimed(gpus_of(wanted)):
         start = local_processes.starter(wanted, results, arguments.hold, train)
         return until_it_ends(wanted, results, start, arguments.hold, print_line)
 

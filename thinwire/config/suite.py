@@ -198,7 +198,7 @@ def load(name: str) -> Suite:
     """
     require_suite_name(name)
     path = path_of(name)
-    there = [p.relative_to(ROOT / "config").with_suffix("").as_posix() for p in suite_files()]
+    there = suite_names()
     for other in there:
         if other != name and other.casefold() == name.casefold():
             raise UserError(
@@ -221,6 +221,11 @@ def read(path: Path) -> Suite:
         return Suite.model_validate(content)
     except ValidationError as error:
         raise Problems(show(path), problems(error)) from None
+
+
+def suite_names() -> list[str]:
+    """The names of all suites."""
+    return [p.relative_to(ROOT / "config").with_suffix("").as_posix() for p in suite_files()]
 
 
 def suite_files() -> list[Path]:

@@ -1,4 +1,4 @@
-"""All runs of some suites in two tidy tables: one row for each run, and one row for each evaluation."""
+"""All runs in two tidy tables: one row for each run, and one row for each evaluation."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,6 +12,7 @@ from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
 from thinwire.files import aside, write_text
 from thinwire.record import Record
+from thinwire.report.other_records import other_records
 from thinwire.train.record_check import record_of
 from thinwire.train.result_folders import record_folder
 
@@ -20,19 +21,26 @@ SUMMARY, CURVES = "summary.csv", "curves.parquet"
 COLLECTED = "collected.json"
 
 
-def collect(suites: Iterable[str], results: Path) -> None:
-    """Write `summary.csv` and `curves.parquet` from the records of these suites, and their digests.
+def collect(suites: Iterable[str], results: Path) -> list[str]:
+    """Write `summary.csv` and `curves.parquet`, and their digests.
+
+    They have all runs of these suites, and those of other suites whose records are sound and current.
+
+    Returns:
+        Sentences about the records of other suites that are left out.
 
     Raises:
-        UserError: a record is missing, damaged or changed, or belongs to another state of its suite.
+        UserError: a record of these suites is missing, damaged or changed, or belongs to another state of its
+            suite.
     """
     runs, curves = [], []
-    for cell in (cell for suite in suites for cell in cells(suite)):
-        folder = record_folder(results, cell)
-        run = record_of(folder, cell)
+    chosen = [cell for suite in suites for cell in cells(suite)]
+    records = [(cell, record_of(record_folder(results, cell), cell)) for cell in chosen]
+    others, left_out = other_records(results, chosen)
+    for cell, run in [*records, *others]:
         names = _names(cell)
         runs.append(names | _row(run))
-        curve = pd.read_parquet(folder / record.CURVE)
+        curve = pd.read_parquet(record_folder(results, cell) / record.CURVE)
         if not _seconds(run):
             # This run says nothing about time, so its seconds stay in the record.
             curve = curve.drop(columns=[c for c in curve.columns if c.endswith("_seconds")])
@@ -47,6 +55,7 @@ def collect(suites: Iterable[str], results: Path) -> None:
         pd.concat(curves, ignore_index=True).to_parquet(scratch)
     content = {"files": digests.of_files(results, (SUMMARY, CURVES))}
     digests.write_json(results / COLLECTED, content)
+    return left_out
 
 
 def read_summary(results: Path, suite: str) -> pd.DataFrame:
@@ -61,6 +70,11 @@ def read_summary(results: Path, suite: str) -> pd.DataFrame:
         ("suite", "dataset", "model", "method", "kind", "status", "reason", "no_time_because"), "string"
     )
     runs = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
+    if missing := [name for name in (*record.BYTES, "classes", "evaluated_images") if name not in runs]:
+        raise UserError(
+            f"{path} has no column {missing[0]}, because an earlier version of thinwire wrote it: run "
+            f"`thinwire collect {suite}` (or the pipeline) first"
+        )
     runs = runs[runs.suite == suite]
     if runs.empty:
         raise UserError(f"{path} has no run of suite {suite}: run `thinwire collect {suite}` first")
@@ -124,6 +138,8 @@ def _row(run: Record) -> dict[str, Any]:
         "status": run.status,
         "reason": run.reason,
         "no_time_because": run.no_time_because,
+        "classes": run.classes,
+        "evaluated_images": run.evaluated_images,
         "parameters": run.parameters,
         "total_steps": run.total_steps,
     }

@@ -5,9 +5,14 @@ from pathlib import Path
 from thinwire.config.cell import Cell
 
 
+def runs_folder(results: Path) -> Path:
+    """The published records of all suites."""
+    return results / "runs"
+
+
 def record_folder(results: Path, cell: Cell) -> Path:
     """The published record of a run."""
-    return results / "runs" / cell.suite / cell.path
+    return runs_folder(results) / cell.suite / cell.path
 
 
 def partial_folder(results: Path, cell: Cell) -> Path:

@@ -30,6 +30,7 @@ for measured in GRID.measured:
             cpus_per_task=GRID.of_first(measured, slurm_resources.cpus_per_rank),
             # GPUs for each node; the tasks are counted above.
             gres=GRID.of_first(measured, slurm_resources.gpus),
+            local_gpus=GRID.of_first(measured, gpus_of),
             tasks_per_gpu=0,
             slurm_extra=GRID.of_first(measured, slurm_resources.more_options),
         params:

@@ -19,6 +19,7 @@ rule train:
     resources:
         # On a cluster: all workers are on one GPU.
         gres=GRID.of_cell(slurm_resources.gpus),
+        local_gpus=GRID.of_cell(gpus_of),
     params:
         thinwire=THINWIRE,
         # When an option changes, so does this, and the run is made again.
