@@ -1,7 +1,7 @@
 """What nvidia-smi says about the GPUs of this machine.
 
-The driver of NVIDIA's GPUs comes with this program. torch knows the GPUs too, but importing it takes seconds, and
-a process that uses CUDA cannot be forked afterwards. Where there is no nvidia-smi, no GPU is known here.
+The driver of NVIDIA's GPUs comes with this program. torch knows the GPUs too, but importing it takes seconds.
+Where there is no nvidia-smi, no GPU is known here.
 """
 
 import os
@@ -13,7 +13,7 @@ def visible_gpus() -> list[str]:
 
     CUDA_VISIBLE_DEVICES may restrict them. Its numbers are taken as nvidia-smi counts.
     """
-    there = {number: uuid for number, uuid in _ask("--query-gpu=index,uuid")}
+    there = {row[0]: row[1] for row in _ask("--query-gpu=index,uuid")}
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return list(there.values())

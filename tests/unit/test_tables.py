@@ -81,12 +81,14 @@ def test_the_busiest_link_is_compared_beside_the_mean():
     text = tables.markdown(table.reset_index(), ABOUT)
     assert "| busiest link less, % " in text
     assert "| -300.0 " in text
-    assert "Busiest link is what the worker with the most traffic sends" in text
+    assert "Busiest link is the most that one worker sends, or receives" in text
 
 
 def test_a_run_at_chance_level_is_marked():
     """Of 539 images in ten classes, guessing gets 10 % right, with a standard deviation of 1.29 points."""
-    table = rows_of(run("ssgd", 0, accuracy=13.9), run("thin", 0, accuracy=13.8), run("thin", 1, accuracy=90.0))
+    table = rows_of(
+        run("ssgd", 0, accuracy=13.9), run("thin", 0, accuracy=13.8), run("thin", 1, accuracy=90.0)
+    )
     assert list(table.at_chance_level) == [0, 1]
     text = tables.markdown(table.reset_index(), ABOUT)
     assert "51.90 ± 53.88 (2), 1 at chance level" in text

@@ -5,11 +5,11 @@ import os
 from tests.launch.test_gpu_claims import install
 
 # Without a GPU here, the workers compute on the CPU; what the job sees of GPUs is as it would be.
-ON_CPU = '''
+ON_CPU = """
 
 def device_of(cell, local_rank=0):
     return torch.device("cpu")
-'''
+"""
 # Each run notes when it begins and ends, and on which GPU. It ends when two have begun.
 METHOD = '''"""Averages the gradients, and notes which GPU it uses."""
 

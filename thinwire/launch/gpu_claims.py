@@ -1,8 +1,8 @@
 """Gives each job on a workstation GPUs of its own; on a cluster, Slurm does that.
 
-A job claims a GPU with a lock on a file that is named after the GPU's UUID. The file is in the user's temporary
-folder, so the pipelines of all folders respect it. The ranks of a job are forks of the process that holds the
-lock, so they hold it too: the system releases it when the last of them has ended.
+A job claims a GPU with a lock on a file that is named after the GPU's UUID. The file is in the temporary
+folder, so all pipelines of a user respect it. The ranks of a job are forks of the process that holds the
+lock, so they hold it too. The system releases it when the last of them has ended.
 """
 
 import fcntl
@@ -38,9 +38,10 @@ def gpus_of_preparation(cell: Cell) -> int:
 
 @contextmanager
 def gpus_claimed(number: int) -> Iterator[None]:
-    """Let this process and its forks see only so many GPUs, which no other job sees; wait until they are free.
+    """Let this process and its forks see only so many GPUs, which no other job sees; wait for them.
 
-    If there are fewer GPUs, all of them are claimed. Nothing is claimed in a job of Slurm, or if no GPU is known.
+    If there are fewer GPUs, all of them are claimed. Nothing is claimed in a job of Slurm, or if no GPU is
+    known.
 
     Raises:
         UserError: the folder of the locks cannot be used.

@@ -62,7 +62,8 @@ def read_summary(results: Path, suite: str) -> pd.DataFrame:
     """The rows of a suite in `summary.csv`. Labels are read as text, even those that look like numbers.
 
     Raises:
-        UserError: the file is missing, was changed since it was collected, or has no row of the suite.
+        UserError: the file is missing, was changed since it was collected, has no row of the suite, or was
+            collected by an earlier version.
     """
     path = results / SUMMARY
     _require_as_collected(path, suite)
@@ -70,14 +71,14 @@ def read_summary(results: Path, suite: str) -> pd.DataFrame:
         ("suite", "dataset", "model", "method", "kind", "status", "reason", "no_time_because"), "string"
     )
     runs = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
+    runs = runs[runs.suite == suite]
+    if runs.empty:
+        raise UserError(f"{path} has no run of suite {suite}: run `thinwire collect {suite}` first")
     if missing := [name for name in (*record.BYTES, "classes", "evaluated_images") if name not in runs]:
         raise UserError(
             f"{path} has no column {missing[0]}, because an earlier version of thinwire wrote it: run "
             f"`thinwire collect {suite}` (or the pipeline) first"
         )
-    runs = runs[runs.suite == suite]
-    if runs.empty:
-        raise UserError(f"{path} has no run of suite {suite}: run `thinwire collect {suite}` first")
     return runs
 
 

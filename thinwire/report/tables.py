@@ -33,10 +33,10 @@ _NOTES = (
     "runs that are done). Payload: what a worker pushes and pulls in the whole run, as encoded, in 10^6 "
     "bytes; mean over the workers. Less: the reduction of bytes against {baseline}, with the same data set, "
     "model and workers. Push, pull and total are payload. Wire is what a worker sends over the network, by "
-    "the formula for a ring, a chain or a server; mean over the workers. Busiest link is what the worker with "
-    "the most traffic sends, or receives if that is more; a parameter server makes its link a busy one. "
-    "Between nodes is the part of wire that leaves the worker's node. How: in-process runs have exact accuracy and traffic, and no time; measured runs have a process "
-    "for each worker."
+    "the formula for a ring, a chain or a server; mean over the workers. Busiest link is the most that one "
+    "worker sends, or receives; a parameter server's link carries the traffic of all workers. Between nodes "
+    "is the part of wire that leaves the worker's node. How: in-process runs have exact accuracy and "
+    "traffic, and no time; measured runs have a process for each worker."
 )
 _PREPARED = (
     "Prepared: the bytes that the method's preparation sent before its runs, and the seconds that it took in "
@@ -53,8 +53,8 @@ _EPOCHS = (
     "the number that the trained epochs stand for."
 )
 _AT_CHANCE = (
-    "At chance level: the accuracy is at most 1/classes plus three standard deviations, which guessing reaches "
-    "too. Such a run has learned nothing."
+    "At chance level: the accuracy is at most 1/classes plus three standard deviations, which guessing "
+    "reaches too."
 )
 # The metric of methods that jump over epochs: how many epochs the trained ones stand for.
 _VIRTUAL = "method/virtual_epochs"
@@ -65,8 +65,8 @@ def summarise(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """One row for each cell and method, over its runs that are done.
 
     Payload and wire bytes are means over the workers; `wire` is what a worker sends. `busiest link` is the
-    most that one worker sends, or receives. The bytes of a method's preparation have columns of their own, and
-    one reduction of their own (see `savings`).
+    most that one worker sends, or receives. The bytes of a method's preparation have columns of their own,
+    and one reduction of their own (see `savings`).
 
     Args:
         runs: one row for each run.

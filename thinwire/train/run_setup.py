@@ -88,7 +88,7 @@ class RunSetup:
             self.note_ranks()
 
     def _note(self, ranks: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Record what the processes of the run say, with the most other processes that any of them has seen."""
+        """Record what the ranks say; of the other processes, the most that each of them has seen."""
         for rank, before in zip(ranks, self.provenance.get("ranks", [])):
             if "other_processes" in rank:
                 rank["other_processes"] = max(rank["other_processes"], before["other_processes"])
