@@ -27,9 +27,9 @@ from thinwire.tracking.replay import NOTE
 with exit_on_error():
     CHOSEN = chosen(config)
     GRID = job_grid.read(CHOSEN.suites, with_options=workflow.is_main_process)
-# No more jobs run at once than have GPUs here; each claims its own. It says nothing about jobs on Slurm.
-if workflow.is_main_process and "local_gpus" not in workflow.global_resources:
-    workflow.register_resource("local_gpus", GRID.gpus_here())
+# On this machine, no more jobs run at once than have GPUs; each job claims its own. Slurm has its own count.
+if workflow.is_main_process and (gpus := GRID.gpus_here()):
+    workflow.global_resources.setdefault("local_gpus", gpus)
 # The engine of this checkout, in this environment or in the one that conda made.
 conda_made = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
 THINWIRE = f"{'python' if conda_made else shlex.quote(sys.executable)} -m thinwire"
