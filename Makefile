@@ -41,5 +41,5 @@ setup:
 
 clean:
 	rm -rf .venv .snakemake site results/runs results/partial results/logs results/tables results/figures \
-	  results/data results/download results/prepared results/preparing results/wandb wandb \
+	  results/store results/data results/download results/prepared results/preparing results/wandb wandb \
 	  results/summary.csv results/curves.parquet results/collected.json

@@ -7,10 +7,7 @@
 #
 # What is run depends on options, data and the files of plug-ins: change one and the runs that depend on it
 # are made again, no others. A run that fails or diverges is a result, and stands in the tables.
-import shlex
 import sys
-
-from snakemake.settings.types import DeploymentMethod
 
 sys.path.insert(0, workflow.basedir)
 
@@ -18,7 +15,9 @@ from thinwire import record
 from thinwire.config.block import block_fingerprint
 from thinwire.label import flat
 from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
-from thinwire.pipeline import inputs, job_grid, outputs, patterns, slurm_resources
+from thinwire.pipeline import cores, inputs, job_grid, outputs, slurm_resources, wildcard_patterns
+from thinwire.pipeline.console import DISPLAY
+from thinwire.pipeline.engine_command import engine_command
 from thinwire.pipeline.slurm_preflight import require_ready
 from thinwire.pipeline.command_line_choices import chosen
 from thinwire.pipeline.exit_on_error import exit_on_error
@@ -30,16 +29,14 @@ with exit_on_error():
 # On this machine, no more jobs run at once than have GPUs; each job claims its own. Slurm has its own count.
 if workflow.is_main_process and (gpus := GRID.gpus_here()):
     workflow.global_resources.setdefault("local_gpus", gpus)
-# The engine of this checkout, in this environment or in the one that conda made.
-conda_made = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
-THINWIRE = f"{'python' if conda_made else shlex.quote(sys.executable)} -m thinwire"
+THINWIRE = engine_command(workflow.deployment_settings)
 
 
 resource_scopes:
     local_gpus="local",
 
 
-for part in "wildcards data prepare train measure collect report track".split():
+for part in "wildcards data prepare train collect report track".split():
 
     include: f"workflow/rules/{part}.smk"
 
@@ -48,6 +45,15 @@ onstart:
     if workflow.executor_plugin.name == "slurm":
         with exit_on_error():
             require_ready(workflow.resource_settings.default_resources.args)
+    DISPLAY.begin(GRID.trained_by(workflow.dag.needrun_jobs()), log)
+
+
+onsuccess:
+    DISPLAY.end()
+
+
+onerror:
+    DISPLAY.end()
 
 
 rule all:

@@ -89,6 +89,15 @@ def publish(folder: Path, target: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
+def stamp(path: Path) -> tuple[int, int] | None:
+    """Inode and time of a file, which change when it is replaced; None if there is no file."""
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return about.st_ino, about.st_mtime_ns
+
+
 def _sync(path: Path) -> None:
     """Flush to disk, so that what was written survives a crash of the machine."""
     descriptor = os.open(path, os.O_RDONLY)

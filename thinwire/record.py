@@ -28,8 +28,8 @@ from thinwire.options import problems
 
 SCHEMA_VERSION = 2
 RUN, CURVE, TRAFFIC, LOG = "run.json", "curve.parquet", "traffic.parquet", "log.txt"
-# Folders beside these files while the run is in progress.
-CHECKPOINTS, EXIT_REPORTS = "checkpoints", "ranks"
+# Two folders and a file beside these files while the run is in progress.
+CHECKPOINTS, EXIT_REPORTS, PROGRESS = "checkpoints", "ranks", "progress.json"
 
 Status = Literal["done", "diverged", "timeout", "failed", "skipped"]
 BYTES = (
@@ -207,6 +207,7 @@ def put_in_place(scratch: Path, target: Path) -> None:
     _write_run(scratch, made, (CURVE, TRAFFIC, LOG))
     discard(scratch / CHECKPOINTS)
     discard(scratch / EXIT_REPORTS)
+    (scratch / PROGRESS).unlink(missing_ok=True)
     publish(scratch, target)
 
 

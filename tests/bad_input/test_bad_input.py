@@ -107,7 +107,7 @@ def refused(project: Path, *args: object, words: tuple[str, ...]) -> str:
     [
         (("cells", "nothing"), ("no suite 'nothing'", "demo")),
         (("run", "demo", "no/such/cell"), ("demo", "no cell 'no/such/cell'", "digits")),
-        (("measure", "demo", "no/such/block"), ("demo", "no block 'no/such/block'", "digits/cnn/w")),
+        (("train", "demo", "no/such/block"), ("demo", "no block 'no/such/block'", "digits/cnn/w")),
         (("show", "nothing"), ("no method 'nothing'", "ssgd")),
         (("check", "nothing.py"), ("nothing.py", "no such file")),
         (("data", "nothing"), ("no dataset 'nothing'", "digits")),

@@ -87,7 +87,7 @@ def test_a_name_of_labels_is_taken(name):
     [
         ("cells", "{}"),
         ("run", "{}", "digits/cnn/ssgd/w4/seed0"),
-        ("measure", "{}", "digits/cnn/w4/seed0"),
+        ("train", "{}", "digits/cnn/w4/seed0"),
         ("prepare", "{}", "digits/cnn/wnn/seed0"),
         ("collect", "{}"),
         ("report", "{}"),

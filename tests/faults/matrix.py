@@ -15,8 +15,8 @@ from tests.faults import suites
 ALONE = "alone"  # three workers in one process
 NODE = "node"  # three ranks on this machine, connected through shared memory
 NODES = "nodes"  # four ranks on this machine, described as two nodes, connected over gloo
-BLOCK = "block"  # `thinwire measure`, four ranks on this machine
-CLUSTER = "cluster"  # `thinwire measure` in an allocation of two nodes, each a network namespace
+BLOCK = "block"  # `thinwire train`, four ranks on this machine
+CLUSTER = "cluster"  # `thinwire train` in an allocation of two nodes, each a network namespace
 ON_ONE_MACHINE = (ALONE, NODE, NODES, BLOCK)
 RANKS = {ALONE: 1, NODE: 3, NODES: 4, BLOCK: 4, CLUSTER: 4}
 SIZE = {ALONE: "w3", NODE: "w3", NODES: "w4n2", BLOCK: "w4n2", CLUSTER: "w4n2"}
@@ -154,7 +154,7 @@ BETWEEN = (*(f"tree is {tree}" for tree in TREES), "read-only results")
 def _is_there(phase: str, start: str, ends: str) -> bool:
     if start == ALONE:
         return phase not in _MEETING
-    # A block is published by the process that measures, which is no rank.
+    # A block is published by the process that starts its ranks, which is no rank.
     return start not in (BLOCK, CLUSTER) or phase not in _LEADERS or ends not in (AGAIN, FAILED)
 
 

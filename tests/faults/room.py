@@ -146,7 +146,7 @@ class Room:
             subprocess.Popen = forks.Forking  # type: ignore[misc]
             if start == CLUSTER:
                 forks.allocation()
-            command = ["measure"] if start in (BLOCK, CLUSTER) else ["run"]
+            command = ["train"] if start in (BLOCK, CLUSTER) else ["run"]
             what = "/".join(cell.split("/")[:2] + cell.split("/")[3:]) if start in (BLOCK, CLUSTER) else cell
             how = [] if start in (BLOCK, CLUSTER) else ["--transport", "inprocess"]
             if start not in (ALONE, BLOCK, CLUSTER):

@@ -19,8 +19,8 @@ import pandas  # noqa: F401  as pyarrow does when it first writes a table
 import torch
 import torch._dynamo  # which optimizers import at their first step
 
-import thinwire.cli.measure
 import thinwire.cli.run
+import thinwire.cli.train
 import thinwire.provenance
 from tests.faults import forks
 from tests.faults.matrix import Case

@@ -93,7 +93,7 @@ class Pipeline(Project):
     @property
     def log(self) -> str:
         """The output of the last job of each block so far."""
-        logs = sorted((self.folder / "results/logs/measure").rglob("*.txt"))
+        logs = sorted((self.folder / "results/logs/train").rglob("*.txt"))
         return "\n".join(path.read_text() for path in logs)
 
     @property

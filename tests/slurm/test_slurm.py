@@ -196,7 +196,7 @@ def test_a_snakemake_that_was_killed_does_not_send_jobs_twice(pipelines, slurm, 
         f"thinwire: an earlier snakemake has left jobs here: let them end, or stop them with scancel {job},"
         in (again.stderr)
     )
-    beside = crashed.python("thinwire", "measure", "grid", "digits/cnn/w2n2/seed0")
+    beside = crashed.python("thinwire", "train", "grid", "digits/cnn/w2n2/seed0")
     assert beside.returncode == 2
     assert "another process is at work on grid/digits/cnn/held/w2n2/seed0" in beside.stderr
     crashed.gate.open()

@@ -9,10 +9,12 @@ from types import SimpleNamespace
 import pytest
 
 from thinwire import plugins
+from thinwire.config.block import blocks
 from thinwire.config.cell import Module
 from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
-from thinwire.pipeline import inputs, outputs, patterns, slurm_preflight, slurm_resources
+from thinwire.pipeline import cores, inputs, outputs, slurm_preflight, slurm_resources, wildcard_patterns
+from thinwire.pipeline.check_options import check_options
 from thinwire.pipeline.command_line_choices import Chosen, chosen
 from thinwire.pipeline.exit_on_error import exit_on_error
 from thinwire.pipeline.job_grid import Grid, read
@@ -62,13 +64,32 @@ def test_a_grid_has_every_cell_of_its_suites_in_their_order():
     assert len(grid.records("a")) == len(DEMO) + len(PAPER)
 
 
-def test_suites_on_processes_are_measured_in_blocks_and_the_others_trained():
+def test_a_block_has_all_methods_on_one_data_set_model_size_and_seed():
     grid = Grid(DEMO + PAPER)
-    assert (grid.trained, grid.measured) == (["demo"], ["paper"])
+    assert (grid.suites, grid.timed) == (["demo", "paper"], {"paper"})
     for path, block in grid.blocks.items():
         assert {f"{cell.suite}/{cell.block}" for cell in block} == {path}
     block = grid.blocks[f"paper/{PAPER[0].block}"]
     assert [cell.method.label for cell in block] == grid.methods_of("paper")
+
+
+def test_the_order_of_a_block_rotates_with_the_repetition():
+    first, second = (blocks(c for c in PAPER if c.repetition == number) for number in (0, 1))
+    before, after = ([cell.method.label for cell in next(iter(b.values()))] for b in (first, second))
+    assert after == before[1:] + before[:1]
+
+
+def test_jobs_share_the_cores_of_a_machine():
+    assert cores.of_block(PAPER[:1], 6, 64) == PAPER[0].workers
+    assert [cores.of_block(DEMO[:10], 6, number) for number in (None, 1, 2, 6, 13, 500)] == [
+        1,
+        1,
+        1,
+        1,
+        2,
+        10,
+    ]
+    assert cores.of_block([replace(DEMO[0], device="cuda")], 1, 64) == 1
 
 
 def test_a_rule_finds_its_cell_its_block_and_its_data_set_by_wildcards():
@@ -83,7 +104,6 @@ def test_a_rule_finds_its_cell_its_block_and_its_data_set_by_wildcards():
         size=size,
         seed=seed,
     )
-    assert grid.of_cell(lambda found: found)(wildcards) is cell
     assert grid.of_preparation(lambda found: found.preparation)(wildcards) == cell.preparation
     assert cell in grid.of_block("paper", list)(wildcards)
     assert grid.of_first("paper", lambda found: found.block)(wildcards) == cell.block
@@ -92,9 +112,9 @@ def test_a_rule_finds_its_cell_its_block_and_its_data_set_by_wildcards():
 
 def test_every_record_and_preparation_of_a_grid_is_one_that_the_rules_may_make():
     for cell in DEMO + PAPER:
-        assert re.fullmatch(patterns.CELL, cell.path)
-        assert re.fullmatch(patterns.PREPARATION, cell.preparation)
-        assert re.fullmatch("/".join([patterns.ANY, patterns.ANY, patterns.SIZE, patterns.SEED]), cell.block)
+        assert re.fullmatch(wildcard_patterns.PREPARATION, cell.preparation)
+        parts = (wildcard_patterns.ANY,) * 2 + (wildcard_patterns.SIZE, wildcard_patterns.SEED)
+        assert re.fullmatch("/".join(parts), cell.block)
 
 
 def test_two_meanings_of_one_data_set_are_refused():
@@ -107,9 +127,9 @@ def test_two_meanings_of_one_data_set_are_refused():
 
 
 def test_names_with_odd_characters_are_taken_as_they_are():
-    assert re.fullmatch(patterns.one_of(["a+b", "a.b"]), "a+b")
-    assert not re.fullmatch(patterns.one_of(["a+b", "a.b"]), "aab")
-    assert not re.fullmatch(patterns.one_of([]), "")
+    assert re.fullmatch(wildcard_patterns.one_of(["a+b", "a.b"]), "a+b")
+    assert not re.fullmatch(wildcard_patterns.one_of(["a+b", "a.b"]), "aab")
+    assert not re.fullmatch(wildcard_patterns.one_of([]), "")
 
 
 def test_a_job_depends_on_every_file_of_its_plug_ins():
@@ -124,27 +144,29 @@ def test_a_job_depends_on_every_file_of_its_plug_ins():
 def test_only_a_method_that_prepares_something_waits_for_it():
     cell = cells("claims/mp2_digits")[0]
     of = {found.method.use: found for found in cells("claims/mp2_digits")}
-    assert inputs.prepared(cell) == []
     prepared = f"results/prepared/claims/mp2_digits/{of['wnn'].preparation}/prepared.json"
-    assert inputs.prepared(of["wnn"]) == [prepared]
     assert inputs.prepared_for_block([cell, of["wnn"], of["wnn"]]) == [prepared]
     assert "models/alexnet.py" in inputs.files_of_other_models(of["wnn"])
 
 
 def test_a_change_of_a_plug_in_changes_the_digests_of_its_jobs(monkeypatch):
     def digests():
-        return [inputs.digest_of_run(DEMO[0]), inputs.digest_of_block(DEMO[:2])]
+        return [inputs.digest_of_preparation(DEMO[0]), inputs.digest_of_block(DEMO[:2])]
 
     before = digests()
     assert digests() == before
-    monkeypatch.setattr(plugins.Plugin, "sha256", "another")
+    monkeypatch.setattr(inputs, "plugin_digest", lambda kind, name: "another")
     assert all(a != b for a, b in zip(before, digests()))
 
 
 def test_what_a_cell_asks_of_slurm():
     cell = replace(DEMO[0], workers=8, nodes=2, device="cuda", transport="processes")
     assert slurm_resources.gpus(cell) == "gpu:4"
-    assert slurm_resources.gpus(replace(cell, transport="inprocess")) == "gpu:1"
+    alone = replace(cell, transport="inprocess")
+    assert (slurm_resources.nodes(cell), slurm_resources.ranks(cell)) == (2, 8)
+    assert (slurm_resources.nodes(alone), slurm_resources.ranks(alone)) == (1, 1)
+    assert slurm_resources.gpus(alone) == "gpu:1"
+    assert slurm_resources.launcher(alone) == ""
     assert slurm_resources.gpus(replace(cell, device="cpu")) == ""
     assert slurm_resources.cpus_per_rank(cell) > 1
     assert slurm_resources.cpus_per_rank(replace(cell, device="cpu")) == 1
@@ -195,3 +217,32 @@ def test_bad_input_ends_it_with_a_sentence():
         raise UserError("a sentence")
     with pytest.raises(ValueError, match="a fault"), exit_on_error():
         raise ValueError("a fault")
+
+
+def test_options_are_checked_once_for_each_state_of_suite_and_plug_ins(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    checks = []
+
+    def check(command, **how):
+        checks.append(command[-1])
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", check)
+    check_options(["demo"], DEMO)
+    check_options(["demo"], DEMO)
+    assert checks == ["demo"]
+    other = replace(DEMO[0], method=replace(DEMO[0].method, options={"gradients": "float16"}))
+    check_options(["demo"], [other, *DEMO[1:]])
+    monkeypatch.setattr("thinwire.pipeline.check_options.plugin_digest", lambda kind, name: "another")
+    check_options(["demo"], DEMO)
+    assert checks == ["demo"] * 3
+
+
+def test_an_option_that_no_plug_in_has_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        subprocess, "run", lambda command, **how: subprocess.CompletedProcess(command, 1, "", "no such\n")
+    )
+    for _ in range(2):
+        with pytest.raises(UserError, match="^no such$"):
+            check_options(["demo"], DEMO)

@@ -23,7 +23,7 @@ ROOMS = (
     ("method", "optimizer_parameter_server"),
     ("clock", "checkpoint"),
     ("plugins",),
-    ("provenance", "record"),
+    ("provenance", "record", "record_store"),
     ("config",),
     ("train",),
     ("launch",),

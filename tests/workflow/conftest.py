@@ -157,17 +157,23 @@ class Project:
                     found.append(int(entry.name))
         return found
 
-    def planned(self, suite: str = "tiny") -> list[str]:
-        """The runs that a dry run would make."""
+    def is_planned(self, suite: str = "tiny") -> bool:
+        """Would a dry run start a job that trains?"""
         answer = self.snakemake("-n", "--quiet", "host", suite=suite)
         assert answer.returncode == 0, answer.stderr
-        text = answer.stdout + answer.stderr
-        found = {
-            line.split(f"results/runs/{suite}/")[1].split(",")[0].removesuffix("/run.json")
-            for line in text.splitlines()
-            if line.strip().startswith("output: results/runs/")
-        }
-        return sorted(found)
+        return "output: results/runs/" in answer.stdout + answer.stderr
+
+    def trained(self, suite: str = "tiny") -> list[str]:
+        """The methods that the pipeline has trained now; the other records are those of earlier runs."""
+        before = self._records(suite)
+        answer = self.snakemake(suite=suite)
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+        return sorted(m for m, content in self._records(suite).items() if content != before.get(m))
+
+    def _records(self, suite: str) -> dict[str, bytes]:
+        """By method, for a suite with one run of each; a run that is made again has other times."""
+        folder = self.folder / "results/runs" / suite
+        return {path.parts[-4]: path.read_bytes() for path in folder.rglob("run.json")}
 
 
 @pytest.fixture(scope="module")

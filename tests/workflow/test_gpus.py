@@ -51,8 +51,9 @@ def test_jobs_run_side_by_side_on_gpus_of_their_own(project, monkeypatch):
     tasks = project.folder / "thinwire/train/cell_task.py"
     tasks.write_text(tasks.read_text() + ON_CPU)
     project.write("methods/noting.py", METHOD.replace("FOLDER", str(project.folder)))
-    methods = "{a: {use: noting}, b: {use: noting}, c: {use: noting}}"
-    project.suite("gpus", methods, epochs=1, more="baseline: a\ndevice: cuda\n")
+    # Three blocks, so three jobs.
+    more = "baseline: noting\ndevice: cuda\n"
+    project.suite("gpus", "{noting: }", epochs=1, workers="[1, 2, 4]", more=more)
     answer = project.snakemake("--cores", "4", suite="gpus")
     assert answer.returncode == 0, answer.stdout + answer.stderr
     active, most = [], 0
@@ -62,6 +63,6 @@ def test_jobs_run_side_by_side_on_gpus_of_their_own(project, monkeypatch):
         assert len(active) == len(set(active)), "two runs on one GPU"
         most = max(most, len(active))
     assert most == 2
-    logs = [path.read_text() for path in (project.folder / "results/logs/train/gpus").rglob("*.txt")]
+    logs = [path.read_text() for path in (project.folder / "results/logs/train/gpus").rglob("w*/seed0.txt")]
     assert len(logs) == 3
     assert not any("waits for" in log for log in logs), "no job is started without a GPU for it"

@@ -7,6 +7,7 @@ import pytest
 
 from tests.workflow.conftest import EVERY
 from thinwire import plugins, record
+from thinwire.plugins import ROOT
 
 TEN_LINES = '''"""Averages every third step."""
 
@@ -22,9 +23,15 @@ class Method(thinwire.Method):
 
 
 @pytest.fixture(scope="module")
-def made(project):
+def first(project):
+    """What the first call of the pipeline has printed."""
     answer = project.snakemake()
     assert answer.returncode == 0, answer.stdout + answer.stderr
+    return answer
+
+
+@pytest.fixture(scope="module")
+def made(project, first):
     return project
 
 
@@ -62,6 +69,15 @@ def test_a_suite_goes_from_nothing_to_tables_and_figures(made):
     assert (results / "figures/tiny/accuracy_against_bytes.pdf").stat().st_size > 5000
 
 
+def test_a_person_reads_about_runs_and_not_about_jobs(first):
+    every = len(plugins.find("method"))
+    assert f"{every} of {every} runs" in first.stderr
+    assert "tiny/digits/cnn/ssgd/w2/seed0: done, accuracy " in first.stderr
+    assert "tiny/digits/cnn/daso/w2/seed0: skipped: " in first.stderr
+    for words in ("jobid", "Select jobs", "steps ("):
+        assert words not in first.stderr + first.stdout
+
+
 def test_tables_and_figures_are_the_same_bytes_every_time(made):
     results = made.folder / "results"
     before = {p: p.read_bytes() for name in ("tables", "figures") for p in (results / name).rglob("*.*")}
@@ -72,27 +88,31 @@ def test_tables_and_figures_are_the_same_bytes_every_time(made):
 
 
 def test_only_what_changed_is_made_again(made):
-    assert made.planned() == []
-
+    assert not made.is_planned()
     os.utime(made.folder / "methods/top_k.py")
-    assert made.planned() == []
+    assert not made.is_planned()
 
     before = (made.folder / "methods/top_k.py").read_text()
     made.write("methods/top_k.py", before + "# another version\n")
-    assert made.planned() == runs_of("top_k")
     # As `cp -p` and `rsync -a` leave it.
     os.utime(made.folder / "methods/top_k.py", (1, 1))
-    assert made.planned() == runs_of("top_k")
-    made.write("methods/top_k.py", before)
+    assert made.trained() == ["top_k"]
 
     made.suite("tiny", EVERY.format("  local_sgd: {options: {period: 2}}"))
-    assert made.planned() == runs_of("local_sgd")
-    made.suite("tiny", EVERY.format(""))
-
     made.write("methods/third.py", TEN_LINES)
-    assert made.planned() == runs_of("third")
-    assert made.snakemake().returncode == 0
+    assert made.trained() == ["local_sgd", "third"]
     assert "| third " in (made.folder / "results/tables/tiny/summary.md").read_text()
+
+
+def test_what_was_made_before_is_found_again(made):
+    made.suite("tiny", EVERY.format(""))
+    made.write("methods/top_k.py", (ROOT / "methods/top_k.py").read_text())
+    (made.folder / "methods/third.py").unlink()
+    assert made.snakemake().returncode == 0
+    log = (made.folder / "results/logs/train/tiny/digits/cnn/w2/seed0.txt").read_text()
+    assert log.endswith(
+        f"{len(plugins.find('method'))} of {len(plugins.find('method'))} runs were made before\n"
+    )
 
 
 def test_a_bad_suite_is_one_sentence(made):

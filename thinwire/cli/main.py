@@ -76,16 +76,23 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--hold",
         action="store_true",
-        help="leave the record unpublished; only for `thinwire measure`, which publishes it",
+        help="leave the record unpublished; only for `thinwire train`, which publishes it",
     )
     _add_fingerprint(run)
 
-    measure = commands.add_parser(
-        "measure", parents=[results], help="train all methods of a block in one allocation"
+    train = commands.add_parser(
+        "train", parents=[results], help="train all methods of a block in one allocation"
     )
-    measure.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
-    measure.add_argument("block", metavar="BLOCK", help="DATASET/MODEL/SIZE/seedN")
-    _add_fingerprint(measure)
+    train.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
+    train.add_argument("block", metavar="BLOCK", help="DATASET/MODEL/SIZE/seedN")
+    train.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="runs at the same time, if they are not timed; default: 1",
+    )
+    _add_fingerprint(train)
 
     collect = commands.add_parser(
         "collect", parents=[results], help="collect records of runs in summary.csv and curves.parquet"
@@ -130,11 +137,14 @@ def main() -> Never:
     try:
         # Imported only when it is needed, because importing torch takes seconds.
         command = import_module(f"thinwire.cli.{arguments.command}")
+        if callable(signal.getsignal(signal.SIGINT)):
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.exit(command.main(arguments))
     except UserError as error:
         print(f"thinwire: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
+        print("thinwire: interrupted", file=sys.stderr)
         sys.exit(128 + signal.SIGINT)
     except Exception as error:
         if (short := shortage(error)) is None:

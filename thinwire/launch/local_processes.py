@@ -4,14 +4,11 @@ This process imports what they need, so that a fork takes milliseconds. It does 
 forwards signals, and ends ranks that stay behind when others have left. Its forks are killed when it ends.
 """
 
-import ctypes
 import os
 import secrets
 import signal
 import socket
-import sys
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -23,30 +20,24 @@ from thinwire.errors import UserError
 from thinwire.launch import exit_report, flight_recorder, rank
 from thinwire.launch.exit_report import RUNNING, ExitReport
 from thinwire.launch.flight_recorder import FlightRecorder
+from thinwire.launch.fork import fork
 from thinwire.launch.heartbeat import ALARM
+from thinwire.launch.imports_for_runs import import_for_runs
 from thinwire.launch.retry import AttemptEnd, Start
 from thinwire.launch.time_limits import GRACE_SECONDS
 from thinwire.resource_shortage import trouble
-from thinwire.stop_signals import default_stops, heeding_stops, stops_held_back
+from thinwire.stop_signals import heeding_stops, stops_held_back
 from thinwire.train.cell_task import device_of
 from thinwire.train.run_cell import Attempt, Interrupted
 from thinwire.transport import listening
 from thinwire.transport.rendezvous import Placement, store_of
 
 _POLL_SECONDS = 0.02
-_PR_SET_PDEATHSIG = 1
 
 
 def warm_up(cell: Cell) -> None:
-    """Import what all forks need, before they begin."""
-    # With this, the search for GPUs does not initialise CUDA, which forks could not use afterwards.
-    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
-    import torch
-
-    torch.set_num_threads(1)
-    # Optimizers would import it at their first step.
-    import torch._dynamo
-
+    """Import what all forks of a run need, before they begin."""
+    import_for_runs()
     for kind, name in (("method", cell.method.use), ("model", cell.model.use), ("dataset", cell.data.use)):
         # A broken plug-in fails again in the forks, where the failure is a result.
         with suppress(plugins.PluginError):
@@ -179,7 +170,7 @@ def _supervise(works: Sequence[Callable[[], int]], alive: dict[int, int], wait: 
     with heeding_stops(forward_signal):
         with stops_held_back():
             for number, work in enumerate(works):
-                alive[_fork(work)] = number
+                alive[fork(work)] = number
         wait()
     return asked
 
@@ -189,33 +180,6 @@ def _unreported(report: ExitReport, code: int) -> ExitReport:
     if code < 0:
         return report.model_copy(update={"died": signal.Signals(-code).name})
     return report.model_copy(update={"exited": code})
-
-
-def _fork(work: Callable[[], int]) -> int:
-    parent = os.getpid()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    child = os.fork()
-    if child:
-        return child
-    code = 1
-    try:
-        # In a process group of its own: a Ctrl-C in the terminal reaches the parent, which forwards it once.
-        os.setpgid(0, 0)
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        default_stops()
-        if os.getppid() == parent:
-            code = work()
-    except KeyboardInterrupt:
-        # Ends by the signal, which every parent recognises, and not with an exit code.
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
 
 
 def _wait(

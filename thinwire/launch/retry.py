@@ -14,7 +14,7 @@ from thinwire import digests, record
 from thinwire.config.cell import Cell
 from thinwire.data.read_arrays import MANIFEST
 from thinwire.errors import ResourceError, UserError
-from thinwire.files import writing
+from thinwire.files import stamp, writing
 from thinwire.launch import failure_record
 from thinwire.launch.diagnosis import diagnose
 from thinwire.launch.exit_report import RUNNING, ExitReport
@@ -113,15 +113,6 @@ def require_no_trouble(reports: Sequence[ExitReport]) -> None:
 
 def _is_replaced(path: Path, before: tuple[int, int] | None) -> bool:
     return stamp(path) not in (None, before)
-
-
-def stamp(path: Path) -> tuple[int, int] | None:
-    """Inode and time of a file, which change when it is replaced; None if there is no file."""
-    try:
-        about = path.stat()
-    except OSError:
-        return None
-    return about.st_ino, about.st_mtime_ns
 
 
 def _collect_record(cell: Cell, results: Path, published: bool, hold: bool) -> Record | None:

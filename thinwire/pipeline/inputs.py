@@ -6,15 +6,29 @@ the job beside the file, which is an input.
 
 import json
 from collections.abc import Sequence
+from functools import cache
 
 from thinwire import plugins
 from thinwire.config.cell import Cell, Module, digest
-from thinwire.config.cell_sources import prepared_from, prepares, sources
+from thinwire.config.cell_sources import prepared_from
 
 
+@cache
 def plugin_files(kind: str, name: str) -> list[str]:
     """The files of a plug-in: editing them makes its runs again, touching them does not."""
     return [plugins.show(path) for path in plugins.get(kind, name).files]
+
+
+@cache
+def plugin_digest(kind: str, name: str) -> str:
+    """Changes when a file of the plug-in does. It is computed once, although thousands of runs need it."""
+    return plugins.get(kind, name).sha256
+
+
+@cache
+def method_prepares(name: str) -> bool:
+    """Does this method prepare something before its runs?"""
+    return plugins.get("method", name).defines("prepare")
 
 
 def method_files(cell: Cell) -> list[str]:
@@ -36,7 +50,7 @@ def dataset_options(dataset: Module) -> str:
 
 def dataset_digest(dataset: Module) -> str:
     """Changes when a file of the data set's module does."""
-    return plugins.get("dataset", dataset.use).sha256
+    return plugin_digest("dataset", dataset.use)
 
 
 def files_of_block(together: Sequence[Cell]) -> list[str]:
@@ -56,26 +70,27 @@ def manifest(cell: Cell) -> str:
     return f"results/data/{cell.dataset}/manifest.json"
 
 
-def prepared(cell: Cell) -> list[str]:
-    """What the cell's method has prepared, if it prepares anything."""
-    return [f"results/prepared/{cell.suite}/{cell.preparation}/prepared.json"] if prepares(cell) else []
-
-
 def prepared_for_block(together: Sequence[Cell]) -> list[str]:
     """What the methods of a block have prepared, each once."""
-    return list(dict.fromkeys(path for cell in together for path in prepared(cell)))
-
-
-def digest_of_run(cell: Cell) -> str:
-    """Changes when a file of the run's method, model or data set does."""
-    return digest(sources(cell))
+    return list(
+        dict.fromkeys(
+            f"results/prepared/{cell.suite}/{cell.preparation}/prepared.json"
+            for cell in together
+            if method_prepares(cell.method.use)
+        )
+    )
 
 
 def digest_of_block(together: Sequence[Cell]) -> str:
-    """Changes when `digest_of_run` of one of the cells does."""
-    return digest([sources(cell) for cell in together])
+    """Changes when a file of a method, of the model or of the data set does."""
+    return digest([_digests(cell) for cell in together])
 
 
 def digest_of_preparation(cell: Cell) -> str:
-    """Changes when `digest_of_run` does, or a file of one of the other models."""
-    return digest([sources(cell), *(model.sha256 for model in prepared_from(cell))])
+    """Changes when a file of the method, of one of its models or of the data set does."""
+    return digest([_digests(cell), *(plugin_digest("model", model.name) for model in prepared_from(cell))])
+
+
+def _digests(cell: Cell) -> list[str]:
+    used = {"method": cell.method.use, "model": cell.model.use, "dataset": cell.data.use}
+    return [plugin_digest(kind, name) for kind, name in used.items()]

@@ -3,16 +3,18 @@
 Methods that begin with `of_` are for rules: each turns a function of a cell into one of a job's wildcards.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+from thinwire import record
 from thinwire.config.block import blocks
 from thinwire.config.cell import Cell, Module
-from thinwire.config.expand_suite import cells, require_valid
+from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
 from thinwire.label import clash
 from thinwire.launch.gpu_claims import gpus_of
 from thinwire.nvidia_smi import visible_gpus
+from thinwire.pipeline.check_options import check_options
 from thinwire.tracking.wandb_names import project
 
 T = TypeVar("T")
@@ -33,9 +35,9 @@ class Grid:
         self.datasets = _datasets(every)
         # Suites by the name that they have in W&B.
         self.projects = {project(cell.suite): cell.suite for cell in every}
-        # Suites whose workers are processes: they are measured in blocks, the others trained cell by cell.
-        self.measured = _unique([cell.suite for cell in every if cell.transport == "processes"])
-        self.trained = _unique([cell.suite for cell in every if cell.suite not in self.measured])
+        self.suites = _unique([cell.suite for cell in every])
+        # Suites whose workers are processes; no two of their runs share a machine.
+        self.timed = {cell.suite for cell in every if cell.transport == "processes"}
 
     def methods_of(self, suite: str) -> list[str]:
         """The labels of a suite's methods."""
@@ -50,9 +52,10 @@ class Grid:
         paths = [path for path, cell in self.cells.items() if suite in (None, cell.suite)]
         return [f"results/runs/{path}/{name}" for path in paths for name in names]
 
-    def of_cell(self, what: Callable[[Cell], T]) -> OfWildcards[T]:
-        """`what` of the cell of a job, by its wildcards `suite` and `cell`."""
-        return lambda wildcards: what(self.cells[f"{wildcards.suite}/{wildcards.cell}"])
+    def trained_by(self, jobs: Iterable[Any]) -> list[Cell]:
+        """The cells whose records these jobs of Snakemake make."""
+        outputs = {str(path) for job in jobs for path in job.output}
+        return [c for path, c in self.cells.items() if f"results/runs/{path}/{record.RUN}" in outputs]
 
     def of_preparation(self, what: Callable[[Cell], T]) -> OfWildcards[T]:
         """`what` of a cell that shares the job's preparation, by its wildcards `suite` and `preparation`."""
@@ -85,10 +88,10 @@ def read(suites: Sequence[str], with_options: bool) -> Grid:
     Raises:
         UserError: a suite is not valid, or two of them contradict each other.
     """
+    every = [cell for suite in suites for cell in cells(suite)]
     if with_options:
-        for suite in suites:
-            require_valid(suite)
-    return Grid([cell for suite in suites for cell in cells(suite)])
+        check_options(suites, every)
+    return Grid(every)
 
 
 def _datasets(every: Sequence[Cell]) -> dict[str, Module]:

@@ -8,18 +8,18 @@ SAVING_SECONDS = 120
 
 
 def nodes(cell: Cell) -> int:
-    """The nodes of a run."""
-    return cell.nodes
+    """The nodes of a job."""
+    return cell.nodes if cell.transport == "processes" else 1
 
 
 def ranks(cell: Cell) -> int:
-    """The ranks of a run, one for each worker."""
-    return cell.workers
+    """The ranks of a job: one for each worker, or one for all of them."""
+    return cell.workers if cell.transport == "processes" else 1
 
 
 def gpus(cell: Cell) -> str:
-    """The GPUs of a node, as Slurm counts them; workers in one process share one."""
-    return f"gpu:{gpus_of(cell)}" if gpus_of(cell) else ""
+    """The GPUs of a node, as Slurm counts them: one for each rank."""
+    return f"gpu:{gpus_of(cell)}" if cell.device == "cuda" else ""
 
 
 def cpus_per_rank(cell: Cell) -> int:
@@ -29,13 +29,9 @@ def cpus_per_rank(cell: Cell) -> int:
 
 def launcher(cell: Cell) -> str:
     """What starts the ranks; nothing for a single one."""
-    return "srun" if cell.workers > 1 else ""
+    return "srun" if ranks(cell) > 1 else ""
 
 
 def more_options(cell: Cell) -> str:
     """As many ranks on each node, and a signal before the time limit, on which they save their state."""
-    return f"--ntasks-per-node={ranks_per_node(cell)} --signal=USR1@{SAVING_SECONDS}"
-
-
-def ranks_per_node(cell: Cell) -> int:
-    return cell.workers // cell.nodes
+    return f"--ntasks-per-node={ranks(cell) // nodes(cell)} --signal=USR1@{SAVING_SECONDS}"

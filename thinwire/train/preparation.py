@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from thinwire import digests, plugins, record
-from thinwire.config.cell import Cell
+from thinwire import digests, plugins, record, record_store
+from thinwire.config.cell import Cell, digest
 from thinwire.config.cell_sources import sources
 from thinwire.errors import MethodError, UserError
 from thinwire.files import locked, writing
@@ -54,6 +54,10 @@ def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepa
         target = prepared_folder(results, cell)
         if (made := finished(folder, target, identity)) is not None:
             return made
+        key = digest(identity)
+        record_store.fetch(results, key, target)
+        if (made := finished(folder, target, identity)) is not None:
+            return made
         device = device_of(cell)
         deterministic(device)
         job = PreparationJob(
@@ -80,6 +84,8 @@ def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepa
                 "published: start it again"
             )
         publish_prepared(folder, target, made)
+        if made.status == "done":
+            record_store.keep(results, key, target)
     return made
 
 
@@ -106,6 +112,10 @@ def publish_failure(cell: Cell, results: Path, reason: str) -> Prepared:
     folder, target = preparing_folder(results, cell), prepared_folder(results, cell)
     with locked(folder.with_name(f"{folder.name}.lock"), f"{cell.suite}/{cell.preparation}"):
         identity = identity_of(cell, results)
+        if (made := finished(folder, target, identity)) is not None:
+            return made
+        key = digest(identity)
+        record_store.fetch(results, key, target)
         if (made := finished(folder, target, identity)) is not None:
             return made
         cost = _resume(folder, identity)

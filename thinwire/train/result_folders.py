@@ -20,6 +20,11 @@ def partial_folder(results: Path, cell: Cell) -> Path:
     return results / "partial" / cell.suite / cell.path
 
 
+def log_file(results: Path, cell: Cell) -> Path:
+    """What a run prints when the pipeline runs it."""
+    return results / "logs" / "train" / cell.suite / f"{cell.path}.txt"
+
+
 def lock_file(results: Path, cell: Cell) -> Path:
     """The lock of a run, held by the one process that works on it."""
     return results / "partial" / cell.suite / f"{cell.path}.lock"

@@ -21,6 +21,7 @@ from thinwire.provenance import now
 from thinwire.record import Record, Status
 from thinwire.stop_signals import heeding_stops
 from thinwire.train.divergence import Diverged
+from thinwire.train.progress_file import ProgressFile
 from thinwire.train.result_folders import partial_folder, record_folder
 from thinwire.train.run_checkpoints import RunCheckpoints
 from thinwire.train.run_setup import RunSetup
@@ -77,6 +78,7 @@ class Attempt:
         self._checkpoints: RunCheckpoints | None = None  # until the run begins or goes on
         self._setup = RunSetup(cell, results, self.transport)
         self._shows_progress = True
+        self._progress_file = ProgressFile(self.partial)
 
     @property
     def failed(self) -> bool:
@@ -172,6 +174,11 @@ class Attempt:
         """Report the progress. An error in the report never changes the result."""
         if self._shows_progress:
             try:
+                if self.leads:
+                    accuracy = trainer.curve[-1]["test_accuracy_percent"] if trainer.curve else None
+                    self._progress_file.update(
+                        trainer.step, trainer.total_steps, trainer.steps_per_epoch, accuracy
+                    )
                 report(trainer)
             except Exception as error:
                 self._shows_progress = False

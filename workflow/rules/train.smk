@@ -1,32 +1,49 @@
-# One run, all of its workers in one process.
-rule train:
-    input:
-        data=GRID.of_cell(inputs.manifest),
-        method=GRID.of_cell(inputs.method_files),
-        model=GRID.of_cell(inputs.model_files),
-        prepared=GRID.of_cell(inputs.prepared),
-    output:
-        run=f"results/runs/{{suite}}/{{cell}}/{record.RUN}",
-        curve=f"results/runs/{{suite}}/{{cell}}/{record.CURVE}",
-        traffic=f"results/runs/{{suite}}/{{cell}}/{record.TRAFFIC}",
-    log:
-        "results/logs/train/{suite}/{cell}.txt",
-    wildcard_constraints:
-        suite=patterns.one_of(GRID.trained),
-    conda:
-        "../../envs/thinwire.yaml"
-    threads: 1
-    resources:
-        # On a cluster: all workers are on one GPU.
-        gres=GRID.of_cell(slurm_resources.gpus),
-        local_gpus=GRID.of_cell(gpus_of),
-    params:
-        thinwire=THINWIRE,
-        # When an option changes, so does this, and the run is made again.
-        fingerprint=GRID.of_cell(lambda cell: cell.fingerprint),
-        # A plug-in's file may change and keep its time.
-        sources=GRID.of_cell(inputs.digest_of_run),
-    shell:
-        # 1: the run failed, and its record says why.
-        "{params.thinwire} run {wildcards.suite:q} {wildcards.cell:q} --fingerprint {params.fingerprint} > {log:q} 2>&1"
-        " || {{ code=$?; [ $code = 1 ] && [ -e {output.run:q} ] || {{ cat {log:q} >&2; exit $code; }}; }}"
+# The runs of all methods in one cell of the grid: a rule for each suite, because its methods are part of what
+# the rule makes. A run that was made before is taken from results/store.
+for suite in GRID.suites:
+
+    rule:
+        name:
+            f"train_{flat(suite)}"
+        input:
+            data="results/data/{dataset}/manifest.json",
+            sources=GRID.of_block(suite, inputs.files_of_block),
+            prepared=GRID.of_block(suite, inputs.prepared_for_block),
+        output:
+            expand(
+                "results/runs/{suite}/{{dataset}}/{{model}}/{method}/{{size}}/{{seed}}/{file}",
+                suite=suite,
+                method=GRID.methods_of(suite),
+                file=[record.RUN, record.CURVE, record.TRAFFIC],
+            ),
+        log:
+            f"results/logs/train/{suite}/{{dataset}}/{{model}}/{{size}}/{{seed}}.txt",
+        conda:
+            "../../envs/thinwire.yaml"
+        # Of one machine; on a cluster each rank has `cpus_per_task`.
+        threads: GRID.of_block(suite, lambda block: cores.of_block(block, len(GRID.blocks), workflow.cores))
+        resources:
+            # The command runs once, on the first node, and starts the ranks on all of them by itself.
+            mpi=GRID.of_first(suite, slurm_resources.launcher),
+            nodes=GRID.of_first(suite, slurm_resources.nodes),
+            tasks=GRID.of_first(suite, slurm_resources.ranks),
+            cpus_per_task=GRID.of_first(suite, slurm_resources.cpus_per_rank),
+            # GPUs for each node; the tasks are counted above.
+            gres=GRID.of_first(suite, slurm_resources.gpus),
+            local_gpus=GRID.of_first(suite, gpus_of),
+            tasks_per_gpu=0,
+            # Runs at the same time.
+            runs_at_once=1 if suite in GRID.timed else lambda wildcards, threads: threads,
+            slurm_extra=GRID.of_first(suite, slurm_resources.more_options),
+        params:
+            thinwire=THINWIRE,
+            suite=suite,
+            # When an option changes, so does this, and the block is made again.
+            fingerprint=GRID.of_block(suite, block_fingerprint),
+            # A plug-in's file may change and keep its time.
+            sources=GRID.of_block(suite, inputs.digest_of_block),
+        shell:
+            "SRUN_CPUS_PER_TASK={resources.cpus_per_task}"
+            " {params.thinwire} train {params.suite:q} {wildcards.dataset:q}/{wildcards.model:q}/{wildcards.size}/{wildcards.seed}"
+            " --fingerprint {params.fingerprint} --jobs {resources.runs_at_once} >> {log:q} 2>&1"
+            " || {{ code=$?; tail -n 30 {log:q} >&2; exit $code; }}"

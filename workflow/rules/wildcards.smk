@@ -1,10 +1,9 @@
 # The names of suites come from the command line, the others from the paths of records.
 wildcard_constraints:
-    suite=patterns.one_of(CHOSEN.suites),
-    cell=patterns.CELL,
-    preparation=patterns.PREPARATION,
-    dataset=patterns.ANY,
-    model=patterns.ANY,
-    size=patterns.SIZE,
-    seed=patterns.SEED,
-    project=patterns.ANY,
+    suite=wildcard_patterns.one_of(CHOSEN.suites),
+    preparation=wildcard_patterns.PREPARATION,
+    dataset=wildcard_patterns.ANY,
+    model=wildcard_patterns.ANY,
+    size=wildcard_patterns.SIZE,
+    seed=wildcard_patterns.SEED,
+    project=wildcard_patterns.ANY,

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 SIZE = r"w\d+(n\d+)?"
 SEED = r"seed\d+"
 ANY = r"[^/]+"
-CELL = f"{ANY}/{ANY}/{ANY}/{SIZE}/{SEED}"
 PREPARATION = f"{ANY}/{ANY}/{ANY}/{SEED}"
 
 

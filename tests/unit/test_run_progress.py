@@ -1,0 +1,98 @@
+"""What a person reads about runs that are at work, and about those that have ended."""
+
+import pytest
+
+from thinwire import record
+from thinwire.config.expand_suite import cells
+from thinwire.pipeline.run_progress import Progress, duration
+from thinwire.train import progress_file
+from thinwire.train.progress_file import ProgressFile, RunProgress
+from thinwire.train.result_folders import partial_folder, record_folder
+
+FIRST, SECOND, *_ = cells("demo")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def publish(results, cell, status, reason=None):
+    folder = partial_folder(results, cell)
+    folder.mkdir(parents=True, exist_ok=True)
+    made = record.Record(
+        kind="inprocess",
+        status=status,
+        reason=reason,
+        cell=cell.identity(),
+        fingerprint=cell.fingerprint,
+        method_options={},
+        model_options={},
+        provenance={},
+    )
+    record.write(folder, record_folder(results, cell), made, [], [])
+
+
+def work(results, cell, step, steps, accuracy=None):
+    folder = partial_folder(results, cell)
+    folder.mkdir(parents=True, exist_ok=True)
+    ProgressFile(folder).update(step, steps, 10, accuracy)
+
+
+def test_a_run_that_is_at_work_has_a_line(tmp_path):
+    work(tmp_path, FIRST, 14, 100, accuracy=51.5)
+    progress = Progress([FIRST, SECOND], tmp_path)
+    assert progress.running() == [f"demo/{FIRST.path}: epoch 2 of 10, accuracy 51.50 %"]
+    assert progress.finished() == []
+
+
+def test_what_is_left_is_as_slow_as_what_is_done(tmp_path):
+    clock = Clock()
+    progress = Progress([FIRST, SECOND], tmp_path, clock)
+    assert progress.summary() == "0 of 2 runs"
+    work(tmp_path, FIRST, 50, 100)
+    clock.now = 100.0
+    assert progress.summary() == "0 of 2 runs, 25%, about 5 min left"
+
+
+def test_each_run_that_ends_is_told_once(tmp_path):
+    publish(tmp_path, FIRST, "skipped", "of an earlier call")
+    progress = Progress([FIRST, SECOND], tmp_path)
+    assert progress.finished() == []
+    publish(tmp_path, FIRST, "failed", "it needs two nodes")
+    log = tmp_path / "logs/train/demo" / f"{FIRST.path}.txt"
+    assert progress.finished() == [f"demo/{FIRST.path}: failed: it needs two nodes; log: {log}"]
+    assert progress.finished() == []
+    publish(tmp_path, SECOND, "skipped", "no")
+    progress.finished()
+    assert progress.summary() == "2 of 2 runs"
+
+
+def test_a_published_record_has_no_progress_file(tmp_path):
+    work(tmp_path, FIRST, 1, 2)
+    publish(tmp_path, FIRST, "skipped", "no")
+    assert sorted(p.name for p in record_folder(tmp_path, FIRST).iterdir()) == [
+        "curve.parquet",
+        "log.txt",
+        "run.json",
+        "traffic.parquet",
+    ]
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"epoch": 1, "more": 2}'])
+def test_half_a_progress_file_is_none(tmp_path, content):
+    (tmp_path / record.PROGRESS).write_text(content)
+    assert progress_file.read(tmp_path) is None
+
+
+def test_the_time_left_is_that_of_this_attempt():
+    resumed = RunProgress(9, 10, 80, 100, 10, 5.0, None)
+    assert resumed.seconds_left == 10.0
+    assert resumed._replace(steps_here=0).seconds_left is None
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59, "59 s"), (90, "2 min"), (5400, "1.5 h")])
+def test_durations(seconds, text):
+    assert duration(seconds) == text

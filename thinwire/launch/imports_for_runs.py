@@ -1,0 +1,19 @@
+"""Does once, in a parent, what each of its runs would do again."""
+
+import os
+
+from thinwire.provenance import packages
+
+
+def import_for_runs() -> None:
+    """Import what all runs need, before the forks begin; plug-ins are not imported."""
+    # With this, the search for GPUs does not initialise CUDA, which forks could not use afterwards.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+    import torch
+
+    torch.set_num_threads(1)
+    # Optimizers import it at their first step, and pyarrow imports pandas at its first table.
+    import pandas  # noqa: F401
+    import torch._dynamo
+
+    packages()

@@ -1,0 +1,69 @@
+"""How far a run is, in a small file that the pipeline shows. A record never depends on it."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from thinwire.record import PROGRESS
+
+# Seconds between two writes: often enough for a person, and nothing beside a run's steps.
+_EVERY_SECONDS = 0.5
+
+
+class RunProgress(NamedTuple):
+    """Where a run is."""
+
+    epoch: int  # from 1
+    epochs: int
+    step: int  # steps done
+    steps: int  # of the whole run
+    steps_here: int  # done by this attempt, which may have resumed
+    seconds_here: float  # of this attempt
+    accuracy_percent: float | None  # at the last evaluation
+
+    @property
+    def share(self) -> float:
+        return self.step / self.steps
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the speed of this attempt; None at its start."""
+        if not self.steps_here:
+            return None
+        return self.seconds_here / self.steps_here * (self.steps - self.step)
+
+
+class ProgressFile:
+    """Is written by the process that leads a run."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / PROGRESS
+        self._first: tuple[int, float] | None = None  # step and time
+        self._written = 0.0
+
+    def update(self, step: int, steps: int, steps_per_epoch: int, accuracy_percent: float | None) -> None:
+        """Write how far the run is, unless that was written just now."""
+        now = time.monotonic()
+        if self._first is None:
+            self._first = step, now
+        if now - self._written < _EVERY_SECONDS:
+            return
+        self._written = now
+        first_step, first_time = self._first
+        epoch = min(step, steps - 1) // steps_per_epoch + 1
+        epochs = -(-steps // steps_per_epoch)
+        here = step - first_step, now - first_time
+        content = RunProgress(epoch, epochs, step, steps, *here, accuracy_percent)._asdict()
+        scratch = self._path.with_suffix(".new")
+        scratch.write_text(json.dumps(content))
+        scratch.replace(self._path)
+
+
+def read(folder: Path) -> RunProgress | None:
+    """How far the run that works in this folder is; None if it has not said so."""
+    try:
+        content: dict[str, Any] = json.loads((folder / PROGRESS).read_text())
+        return RunProgress(**content)
+    except (OSError, ValueError, TypeError):
+        return None

@@ -1,0 +1,58 @@
+"""Whether a record that was made before is used again, or the run is made again.
+
+A record in the store has a key, which changes with everything that decides the record.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from thinwire import digests, record_store
+from thinwire.config.cell import Cell, digest
+from thinwire.config.cell_sources import prepares, sources
+from thinwire.data.read_arrays import MANIFEST
+from thinwire.errors import UserError
+from thinwire.train.preparation_record import PREPARED
+from thinwire.train.record_check import record_of
+from thinwire.train.result_folders import data_folder, prepared_folder, record_folder
+
+
+def keys(block: Sequence[Cell], results: Path) -> list[str]:
+    """The keys of the records of a block, in its order.
+
+    A timed run is compared with the others of its block, so its key depends on all of them.
+
+    Raises:
+        UserError: the data set is not laid out, or a preparation is missing.
+    """
+    own = [_made_from(cell, results) for cell in block]
+    if block[0].transport == "processes":
+        return [digest([own, place]) for place in range(len(own))]
+    return [digest(made_from) for made_from in own]
+
+
+def found(cell: Cell, key: str, results: Path) -> bool:
+    """Publish the record of a cell from the store, if it is there and sound."""
+    folder = record_folder(results, cell)
+    if not record_store.fetch(results, key, folder):
+        return False
+    try:
+        record_of(folder, cell)
+    except UserError:
+        record_store.forget(results, key)
+        return False
+    return True
+
+
+def keep(cell: Cell, key: str, results: Path) -> None:
+    """Store a published record. A failed run is not stored: it may have failed by accident."""
+    folder = record_folder(results, cell)
+    if record_of(folder, cell).status != "failed":
+        record_store.keep(results, key, folder)
+
+
+def _made_from(cell: Cell, results: Path) -> list[Any]:
+    """Options, code, data and preparation."""
+    data = digests.of_file(data_folder(results, cell.dataset) / MANIFEST)
+    prepared = digests.of_file(prepared_folder(results, cell) / PREPARED) if prepares(cell) else ""
+    return [cell.fingerprint, sources(cell), data, prepared]
