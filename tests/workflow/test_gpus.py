@@ -63,6 +63,9 @@ def test_jobs_run_side_by_side_on_gpus_of_their_own(project, monkeypatch):
         assert len(active) == len(set(active)), "two runs on one GPU"
         most = max(most, len(active))
     assert most == 2
-    logs = [path.read_text() for path in (project.folder / "results/logs/train/gpus").rglob("w*/seed0.txt")]
+    logs = [
+        path.read_text()
+        for path in (project.folder / "results/logs/train/gpus").glob("digits/cnn/w*/seed0.txt")
+    ]
     assert len(logs) == 3
     assert not any("waits for" in log for log in logs), "no job is started without a GPU for it"
