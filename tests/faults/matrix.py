@@ -30,7 +30,7 @@ PHASES = {
     "data": ("thinwire.train.run_setup:task_of", 1),
     "resume": ("thinwire.checkpoint:sound", 1),
     "step": ("thinwire.train.trainer:Trainer._train_step", 6),
-    "exchange": ("thinwire.train.worker:Worker.exchange", 16),
+    "exchange": ("thinwire.train.worker:Worker.exchange", 12),
     "evaluation": ("thinwire.train.evaluate:evaluate", 1),
     "checkpoint": ("thinwire.digests:write_json", 3),  # between the tensors and the tree
     "last evaluation": ("thinwire.train.evaluate:evaluate", 2),

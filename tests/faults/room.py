@@ -298,6 +298,9 @@ class Room:
         for folder in (runs / cell, partial / cell):
             if (folder / "log.txt").exists():
                 made.log = (folder / "log.txt").read_text(errors="replace")
+        # A block keeps what each of its runs prints.
+        for path in sorted((self._results / "logs").rglob("*.txt")):
+            made.out += path.read_text(errors="replace")
         made.checkpoints = len(list((partial / cell).rglob("tree.json")))
         if self._mounted:
             # Without mounts of our own others may be at work there.

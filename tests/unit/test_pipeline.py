@@ -244,5 +244,5 @@ def test_an_option_that_no_plug_in_has_is_one_sentence(tmp_path, monkeypatch):
         subprocess, "run", lambda command, **how: subprocess.CompletedProcess(command, 1, "", "no such\n")
     )
     for _ in range(2):
-        with pytest.raises(UserError, match="^no such$"):
+        with pytest.raises(UserError, match=r"^no such$"):
             check_options(["demo"], DEMO)

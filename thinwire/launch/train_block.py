@@ -9,7 +9,6 @@ Their order changes with the repetition. Runs that are not timed may run side by
 """
 
 import os
-import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -33,7 +32,6 @@ from thinwire.train.result_folders import lock_file, log_file, partial_folder, r
 from thinwire.train.run_cell import Attempt
 
 _BAD_INPUT = 2  # exit code: something outside the run must be fixed
-_SHOWN_LINES = 30  # of the log of a run that could not go on
 
 
 def train_block(
@@ -96,23 +94,29 @@ def train_block(
 def _train(cell: Cell, results: Path, train: Callable[[Attempt], int]) -> int:
     """In a fork: train a cell and publish its record; gives the exit code."""
     log = log_file(results, cell)
+    with open(os.dup(2), "w") as stderr_of_block:
+        try:
+            return _train_with_log(cell, results, train, log)
+        except UserError as error:
+            # The disk may be too full for the log.
+            print(f"thinwire: {error}", file=stderr_of_block)
+        except Exception:
+            traceback.print_exc(file=stderr_of_block)
+        return _BAD_INPUT
+
+
+def _train_with_log(cell: Cell, results: Path, train: Callable[[Attempt], int], log: Path) -> int:
+    """Train a cell, and write to its log what this process and its forks print."""
     with writing(log):
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("w") as file:
-            os.dup2(file.fileno(), sys.stdout.fileno())
-            os.dup2(file.fileno(), sys.stderr.fileno())
-    try:
-        with locked(lock_file(results, cell), f"{cell.suite}/{cell.path}"):
-            start = slurm_step.starter(cell, results) or local_processes.starter(cell, results, True, train)
-            code = until_it_ends(cell, results, start, True, _print)
-            if code in (0, 1):
-                record.put_in_place(partial_folder(results, cell), record_folder(results, cell))
-    except UserError as error:
-        print(f"thinwire: {error}", file=sys.stderr)
-        return _BAD_INPUT
-    except Exception:
-        traceback.print_exc()
-        return _BAD_INPUT
+            for stream in (1, 2):
+                os.dup2(file.fileno(), stream)
+    with locked(lock_file(results, cell), f"{cell.suite}/{cell.path}"):
+        start = slurm_step.starter(cell, results) or local_processes.starter(cell, results, True, train)
+        code = until_it_ends(cell, results, start, True, _print)
+        if code in (0, 1):
+            record.put_in_place(partial_folder(results, cell), record_folder(results, cell))
     return code
 
 
@@ -121,13 +125,11 @@ def _print(line: str) -> None:
 
 
 def _outcome(cell: Cell, results: Path, code: int) -> str:
-    """How a run ended, and for a problem outside it the last lines of its log."""
+    """How a run ended."""
     log = log_file(results, cell)
     if code in (0, 1):
         made = record_of(record_folder(results, cell), cell)
         return made.status if made.reason is None else f"{made.status} ({made.reason}; {log})"
     if code - 128 in STOPS:
         return "interrupted"
-    with suppress(OSError):
-        print(*log.read_text(errors="replace").splitlines()[-_SHOWN_LINES:], sep="\n", file=sys.stderr)
     return f"it could not go on, exit code {code} ({log})"
