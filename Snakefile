@@ -1,8 +1,7 @@
 # thinwire: from raw data to tables and figures.
 #
 #   snakemake                             the demo
-#   snakemake --config suites=laptop      another suite of config/ (several: suites=demo,laptop)
-#   snakemake --config suites=demo methods=ssgd,dgc repetitions=1    some of its cells; see docs/running.md
+#   snakemake --config suites=laptop      another suite of config/, or a part of one; see docs/running.md
 #   snakemake --config tune=demo          tune its methods; see docs/tuning.md
 #   snakemake -n                          what would be run, and which records are there
 #   snakemake --profile slurm --config suites=paper    on a cluster; see docs/cluster.md
@@ -15,7 +14,7 @@ sys.path.insert(0, workflow.basedir)
 from thinwire import record
 from thinwire.config.block import block_fingerprint
 from thinwire.label import flat
-from thinwire.pipeline import cores, inputs, job_grid, outputs
+from thinwire.pipeline import cores, inputs, job_grid, local_gpus, outputs
 from thinwire.pipeline import slurm_resources, wildcard_patterns
 from thinwire.pipeline.console import DISPLAY
 from thinwire.pipeline.engine_command import engine_command
@@ -29,6 +28,7 @@ with exit_on_error():
     GRID = job_grid.read(CHOSEN.suites, workflow.is_main_process, CHOSEN.subset)
     if workflow.output_settings.dryrun:
         print_overview([*GRID.cells.values()])
+local_gpus.limit(workflow, GRID)
 THINWIRE = engine_command(workflow.deployment_settings)
 
 

@@ -39,6 +39,7 @@ BYTES = (
     "wire_received_bytes",
     "between_nodes_bytes",
     "wire_sent_max_bytes",
+    "wire_received_max_bytes",
 )
 CURVE_COLUMNS = pa.schema(
     [("step", pa.int64()), ("epoch", pa.int64()), ("samples", pa.int64())]
@@ -63,7 +64,7 @@ Version = Annotated[int, Field(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
 
 
 class Traffic(Schema):
-    """Bytes: means over the workers, except `wire_sent_max_bytes`, which is the maximum over the workers."""
+    """Bytes: means over the workers; those whose name has `max` are of the worker with the most."""
 
     payload_push_bytes: float = Field(ge=0)
     payload_pull_bytes: float = Field(ge=0)
@@ -71,6 +72,7 @@ class Traffic(Schema):
     wire_received_bytes: float = Field(ge=0)
     between_nodes_bytes: float = Field(ge=0)
     wire_sent_max_bytes: float = Field(ge=0)
+    wire_received_max_bytes: float | None = Field(default=None, ge=0)  # None in records of earlier versions
 
     @classmethod
     def sum(cls, parts: Sequence[Mapping[str, float]]) -> "Traffic":
@@ -117,6 +119,9 @@ class Record(Schema):
     fingerprint: str
     method_options: dict[str, Any]
     model_options: dict[str, Any]
+    # Of the data set, and of the images on which accuracy is measured; None in records of earlier versions.
+    classes: int | None = Field(default=None, ge=1)
+    evaluated_images: int | None = Field(default=None, ge=1)
     parameters: int | None = Field(default=None, ge=1)
     total_steps: int | None = Field(default=None, ge=1)
     steps_per_epoch: int | None = Field(default=None, ge=1)

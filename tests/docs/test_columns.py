@@ -1,77 +1,84 @@
-"""docs/columns.md explains every column that the code writes, and no other."""
+"""docs/columns.md explains every column of the files that are made, says when it is empty, and no other."""
 
 import re
 
 import pandas as pd
 import pytest
 
-from tests.unit import test_tables
+from tests.tracking import records
 from thinwire import record
 from thinwire.config.expand_suite import cells
 from thinwire.plugins import ROOT
 from thinwire.report import collect, tables
+from thinwire.train.result_folders import record_folder
 
 TEXT = (ROOT / "docs/columns.md").read_text()
+SUMMARY, CURVES = "results/summary.csv", "results/curves.parquet"
+CURVE, TRAFFIC, TABLE = "curve.parquet", "traffic.parquet", "results/tables/SUITE/summary.csv"
+METHODS_OWN = "method/*"
 
 
-def explained(heading):
-    """The columns in the table below a heading."""
-    (section,) = re.findall(rf"^## `{re.escape(heading)}`.*?(?=^## |\Z)", TEXT, re.DOTALL | re.MULTILINE)
-    rows = [line.split("|")[1:4] for line in section.splitlines() if line.startswith("| `")]
-    assert all(meaning.strip() for _, _, meaning in rows)
-    return [name for names, _, _ in rows for name in re.findall(r"`([^`]+)`", names)]
+def explained(file):
+    """The columns in the table of a file, with the words that say when each is empty."""
+    (section,) = re.findall(rf"^## `{re.escape(file)}`.*?(?=^## |\Z)", TEXT, re.DOTALL | re.MULTILINE)
+    rows = [re.split(r" ?\| ?", line)[1:5] for line in section.splitlines() if line.startswith("| `")]
+    assert all(meaning and empty for _, _, meaning, empty in rows)
+    return {name: empty for names, _, _, empty in rows for name in re.findall(r"`([^`]+)`", names)}
 
 
-def of_a_run():
-    """The columns of a run that has everything: a preparation, a result, a time and a number of its own."""
-    traffic = record.Traffic.sum([])
-    made = record.Record(
-        kind="measured",
-        status="done",
-        cell={},
-        fingerprint="",
-        method_options={},
-        model_options={},
-        preparation=record.Cost(seconds=1.0, traffic=traffic),
-        result=record.Result(
-            steps=1,
-            test_accuracy_percent=1.0,
-            test_loss=1.0,
-            best_test_accuracy_percent=1.0,
-            metrics={"*": 1.0},
-            traffic=traffic,
-            seconds=record.Seconds(train=1.0, eval=1.0, harness=1.0),
-        ),
-        provenance={},
-    )
-    return collect._columns([collect._names(cells("demo")[0]) | collect._row(made)])
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Every file, made from a run that has everything, one that was skipped, and one whose process died."""
+    results = tmp_path_factory.mktemp("results")
+    timed, skipped, died = grid = cells("demo")[:3]
+    rows = records.curve(timed, 2)
+    traffic = [{**rows[-1], "channel": "world", "verb": "mean", "kind": "values", "messages": 1.0}]
+    cost = record.Cost(seconds=1.0, traffic=record.Traffic.sum(rows))
+    everything = {"kind": "measured", "preparation": cost, "classes": 10, "evaluated_images": 539}
+    records.publish(results, timed, epochs=2, traffic=traffic, **everything)
+    nothing = {"epochs": 0, "result": None}
+    records.publish(results, skipped, status="skipped", reason="it needs more", **nothing)
+    unknown = {"parameters": None, "total_steps": None}
+    records.publish(results, died, status="failed", reason="it died", **nothing, **unknown)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(collect, "cells", lambda suite: grid)
+        collect.collect(["demo"], results)
+    table = tables.summarise(collect.read_summary(results, "demo"), "ssgd")
+    tables.write(table, tables.About("Title", "test", "ssgd"), results / "tables")
+    folder = record_folder(results, timed)
+    return {
+        SUMMARY: pd.read_csv(results / "summary.csv"),
+        TABLE: pd.read_csv(results / "tables/summary.csv"),
+        CURVES: pd.read_parquet(results / "curves.parquet"),
+        CURVE: pd.read_parquet(folder / "curve.parquet"),
+        TRAFFIC: pd.read_parquet(folder / "traffic.parquet"),
+    }
 
 
-def test_the_summary():
-    assert explained("results/summary.csv") == of_a_run()
+def of_file(frame):
+    """Its columns, with the pattern of the method's own in the place of the first of them."""
+    return list(dict.fromkeys(re.sub("^method/.*", METHODS_OWN, name) for name in frame))
 
 
-def test_the_curve_of_a_run():
-    assert explained("curve.parquet") == [*record.CURVE_COLUMNS.names, "method/*"]
+@pytest.mark.parametrize("file", [SUMMARY, CURVE, TRAFFIC, TABLE])
+def test_every_column_is_explained_in_its_place(made, file):
+    assert list(explained(file)) == of_file(made[file])
 
 
-def test_the_curves_of_all_runs():
-    """As `collect` assigns them to the curve of each run."""
-    added = explained("results/curves.parquet")
-    names = list(collect._names(cells("demo")[0]))
-    assert sorted(added) == sorted([*names, "kind", "status", "preparation_payload_bytes"])
+def test_the_curves_of_all_runs_have_the_columns_of_a_curve_and_some_more(made):
+    assert [*explained(CURVE), *explained(CURVES)] == of_file(made[CURVES])
 
 
-def test_the_traffic_of_a_run():
-    assert explained("traffic.parquet") == record.TRAFFIC_COLUMNS.names
-
-
-def test_the_table_of_a_suite():
-    frame = tables.summarise(pd.DataFrame([test_tables.run("ssgd", 0)]), "ssgd")
-    assert sorted(explained("results/tables/SUITE/summary.csv")) == sorted(frame.columns)
+@pytest.mark.parametrize("file", [SUMMARY, CURVE, CURVES, TRAFFIC, TABLE])
+def test_a_column_that_is_never_empty_has_no_empty_value(made, file):
+    frame = made[file]
+    assert len(frame)
+    for name, empty in explained(file).items():
+        if empty == "never":
+            assert frame[name].notna().all(), name
 
 
 @pytest.mark.parametrize("name", ["demo", "mp2_digits"])
 def test_the_reference_tables_have_these_columns(name):
     header = (ROOT / "results/reference" / f"{name}.csv").read_text().splitlines()[0]
-    assert sorted(explained("results/tables/SUITE/summary.csv")) == sorted(header.split(","))
+    assert list(explained(TABLE)) == header.split(",")

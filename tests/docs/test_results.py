@@ -13,7 +13,7 @@ from thinwire.report import tables
 README_COLUMNS = {
     "payload, MB": ("total_bytes", 1e-6),
     "payload saved, %": ("total_reduction_percent", 1),
-    "wire saved, %": ("wire_reduction_percent", 1),
+    "busiest link saved, %": ("busiest_link_reduction_percent", 1),
     "between nodes saved, %": ("between_nodes_reduction_percent", 1),
 }
 

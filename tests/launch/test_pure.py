@@ -256,8 +256,8 @@ def test_half_an_entry_is_ignored():
     assert not exit_report.is_left(recorder)
 
 
-def about(host, cores, device="cpu"):
-    return {"host": host, "cores": cores, "device": device}
+def about(host, cores, device="cpu", **more):
+    return {"host": host, "cores": cores, "device": device, **more}
 
 
 @pytest.mark.parametrize(
@@ -269,6 +269,13 @@ def about(host, cores, device="cpu"):
         ([about("a", [0, 1])] * 2, 2, "its 2 nodes were 1 machine"),
         ([about("a", [0], "gpu-1"), about("a", [0], "gpu-2")], 1, None),
         ([about("a", [0], "gpu-1"), about("a", [0], "gpu-1")], 1, "2 workers shared 1 GPU of a"),
+        ([about("a", [0], "gpu-1", other_processes=0)], 1, None),
+        ([about("a", [0], "gpu-1", other_processes=1)], 1, "1 other process used a GPU of a"),
+        (
+            [about("a", [0], "gpu-1", other_processes=0), about("b", [0], "gpu-1", other_processes=2)],
+            2,
+            "2 other processes used a GPU of b",
+        ),
     ],
 )
 def test_times_of_crowded_machines_are_not_valid(ranks, nodes, diagnosis):

@@ -1,5 +1,6 @@
 """Invented records of a suite. Each cell has different numbers, so that no two can be confused."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,12 +53,14 @@ def made(cell: Cell, rows: list[dict[str, Any]], **changes: Any) -> record.Recor
     return record.Record(**(content | changes))
 
 
-def publish(results: Path, cell: Cell, epochs: int = 3, **changes: Any) -> Path:
+def publish(
+    results: Path, cell: Cell, epochs: int = 3, traffic: Sequence[dict[str, Any]] = (), **changes: Any
+) -> Path:
     """Publish a record of the cell, and return its folder."""
     rows = curve(cell, epochs)
     scratch = partial_folder(results, cell)
     scratch.mkdir(parents=True, exist_ok=True)
-    record.write(scratch, record_folder(results, cell), made(cell, rows, **changes), rows, [])
+    record.write(scratch, record_folder(results, cell), made(cell, rows, **changes), rows, traffic)
     return record_folder(results, cell)
 
 

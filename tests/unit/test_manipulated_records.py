@@ -281,7 +281,7 @@ def test_a_report_needs_the_collected_files_unchanged(results, name):
 def test_a_collected_file_of_an_earlier_call_is_refused(results, monkeypatch):
     collects(results)
     earlier = (results / collect.CURVES).read_bytes()
-    publish(results, CELL)
+    shutil.rmtree(record_folder(results, OTHER))
     monkeypatch.setattr(collect, "cells", lambda suite: GRID[:1])
     collects(results)
     (results / collect.CURVES).write_bytes(earlier)

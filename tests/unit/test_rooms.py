@@ -10,7 +10,7 @@ from thinwire.plugins import ROOT
 # From the ground up.
 ROOMS = (
     ("errors", "rules_version", "seeds", "cluster", "label", "stop_signals"),
-    ("files", "digests", "options", "resource_shortage", "suggested_command"),
+    ("files", "digests", "options", "resource_shortage", "suggested_command", "nvidia_smi"),
     ("traffic",),
     ("parameter_server", "group", "call"),
     ("transport",),

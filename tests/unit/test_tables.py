@@ -14,6 +14,7 @@ from thinwire.report.baselines import baselines
 
 ABOUT = tables.About("Title", "test", "ssgd")
 BYTES = ("payload_push_bytes", "payload_pull_bytes", "wire_sent_bytes", "between_nodes_bytes")
+OTHER_BYTES = ("wire_received_bytes", "wire_sent_max_bytes", "wire_received_max_bytes")
 
 
 def run(method, repetition, status="done", accuracy=90.0, bytes_=(100, 100, 150, 50), **more):
@@ -28,7 +29,10 @@ def run(method, repetition, status="done", accuracy=90.0, bytes_=(100, 100, 150,
         "status": status,
         "reason": None,
         "test_accuracy_percent": accuracy,
+        "classes": 10,
+        "evaluated_images": 539,
         **dict(zip(BYTES, bytes_)),
+        **dict.fromkeys(OTHER_BYTES, bytes_[2]),
         "preparation_payload_push_bytes": math.nan,
         "preparation_payload_pull_bytes": math.nan,
         "preparation_seconds": math.nan,
@@ -64,6 +68,39 @@ def test_reductions_are_of_mean_bytes_against_the_baseline_of_the_same_cell():
     other = run("thin", 0, bytes_=(20, 100, 40, 0), workers=8)
     table = rows_of(run("ssgd", 0), other)
     assert math.isnan(table.push_reduction_percent["thin"])
+
+
+def test_the_busiest_link_is_compared_beside_the_mean():
+    """A parameter server sends and receives for all workers; the mean over the workers hides that."""
+    baseline = run("ssgd", 0, wire_sent_max_bytes=150, wire_received_max_bytes=150)
+    sends = run("sends", 0, bytes_=(10, 10, 15, 0), wire_sent_max_bytes=300, wire_received_max_bytes=30)
+    receives = run("receives", 0, bytes_=(10, 10, 15, 0), wire_sent_max_bytes=30, wire_received_max_bytes=600)
+    early = run("early", 0, wire_received_max_bytes=math.nan)
+    table = rows_of(baseline, sends, receives, early)
+    assert list(table.wire_reduction_percent[:3]) == [0, 90, 90]
+    assert list(table.busiest_link_reduction_percent[:3]) == [0, -100, -300]
+    assert math.isnan(table.busiest_link_bytes["early"]), "half of what is needed is no answer"
+    text = tables.markdown(table.reset_index(), ABOUT)
+    assert "| busiest link less, % " in text
+    assert "| -300.0 " in text
+    assert "Busiest link is the most that one worker sends, or receives" in text
+
+
+def test_a_run_at_chance_level_is_marked():
+    """Of 539 images in ten classes, guessing gets 10 % right, with a standard deviation of 1.29 points."""
+    table = rows_of(
+        run("ssgd", 0, accuracy=13.9), run("thin", 0, accuracy=13.8), run("thin", 1, accuracy=90.0)
+    )
+    assert list(table.at_chance_level) == [0, 1]
+    text = tables.markdown(table.reset_index(), ABOUT)
+    assert "51.90 ± 53.88 (2), 1 at chance level" in text
+    assert "At chance level: the accuracy is at most 1/classes plus" in text
+    assert text.count("at chance level") == 1
+    known = tables.markdown(rows_of(run("ssgd", 0)).reset_index(), ABOUT)
+    unknown = rows_of(run("ssgd", 0, accuracy=1.0, classes=math.nan)).reset_index()
+    assert math.isnan(unknown.at_chance_level[0])
+    for text in (known, tables.markdown(unknown, ABOUT)):
+        assert "chance" not in text
 
 
 def test_a_run_that_is_not_done_is_counted_and_never_averaged():

@@ -1,5 +1,6 @@
 """`thinwire collect SUITE ...`."""
 
+import sys
 from argparse import Namespace
 
 from thinwire.config import grid_subset
@@ -8,5 +9,7 @@ from thinwire.report.collect import collect
 
 def main(arguments: Namespace) -> int:
     """Collect the records of runs into tidy files."""
-    collect(arguments.suites, arguments.results, grid_subset.of_words(arguments.only))
+    subset = grid_subset.of_words(arguments.only)
+    for sentence in collect(arguments.suites, arguments.results, subset):
+        print(sentence, file=sys.stderr)
     return 0

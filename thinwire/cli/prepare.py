@@ -6,6 +6,7 @@ from argparse import Namespace
 from thinwire.config.expand_suite import preparation, require_as_planned, require_valid
 from thinwire.config.suite import load
 from thinwire.launch import preparation_process
+from thinwire.launch.gpu_claims import gpus_claimed, gpus_of_preparation
 from thinwire.train.make_again import prepare_command
 from thinwire.train.result_folders import prepared_folder
 from thinwire.train.run_cell import Interrupted
@@ -19,7 +20,8 @@ def main(arguments: Namespace) -> int:
     # A method may change the working directory.
     results = arguments.results.absolute()
     try:
-        made = preparation_process.run(cell, results, load(arguments.suite).checkpoint_every_seconds)
+        with gpus_claimed(gpus_of_preparation(cell)):
+            made = preparation_process.run(cell, results, load(arguments.suite).checkpoint_every_seconds)
     except Interrupted as error:
         print(f"{error}; {prepare_command(cell, results)} goes on from here", file=sys.stderr)
         return 128 + error.number

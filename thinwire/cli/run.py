@@ -20,6 +20,7 @@ from thinwire.config.suite import load, path_of
 from thinwire.errors import UserError
 from thinwire.files import locked
 from thinwire.launch import launcher_environment, local_processes, rank, secret
+from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
 from thinwire.launch.retry import until_it_ends
 from thinwire.plugins import show
 from thinwire.tracking.live import Live
@@ -46,7 +47,7 @@ def main(arguments: Namespace) -> int:
             launcher_environment.require_match(
                 Cluster(wanted.workers, wanted.nodes), arguments.workers, "--workers"
             )
-    with locked(lock_file(results, wanted), f"{wanted.suite}/{wanted.path}"):
+    with locked(lock_file(results, wanted), f"{wanted.suite}/{wanted.path}"), gpus_claimed(gpus_of(wanted)):
         if not arguments.hold and (code := settled(wanted, results, arguments.again)) is not None:
             return code
         key = None if arguments.hold else reuse_record.key_alone(wanted, results)

@@ -42,7 +42,7 @@ def load(name: str) -> Suite:
 def _named(name: str) -> Suite:
     """The suite of this name, as its file has it."""
     path = path_of(name)
-    there = [p.relative_to(ROOT / "config").with_suffix("").as_posix() for p in suite_files()]
+    there = suite_names()
     for other in there:
         if other != name and other.casefold() == name.casefold():
             raise UserError(
@@ -65,6 +65,11 @@ def read(path: Path) -> Suite:
         return Suite.model_validate(content)
     except ValidationError as error:
         raise Problems(show(path), problems(error)) from None
+
+
+def suite_names() -> list[str]:
+    """The names of all suites."""
+    return [p.relative_to(ROOT / "config").with_suffix("").as_posix() for p in suite_files()]
 
 
 def suite_files() -> list[Path]:

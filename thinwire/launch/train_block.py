@@ -22,6 +22,7 @@ from thinwire.errors import UserError
 from thinwire.files import locked, writing
 from thinwire.launch import local_processes, slurm_step
 from thinwire.launch.fork import fork
+from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
 from thinwire.launch.imports_for_runs import import_for_runs
 from thinwire.launch.retry import until_it_ends
 from thinwire.stop_signals import STOPS, heeding_stops, stops_held_back
@@ -73,7 +74,7 @@ def train_block(
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    with heeding_stops(forward_signal):
+    with gpus_claimed(gpus_of(block[0])), heeding_stops(forward_signal):
         while running or (waiting and not (exit_code or asked_to_stop)):
             while waiting and len(running) < jobs and not (exit_code or asked_to_stop):
                 cell, key = waiting.pop(0)

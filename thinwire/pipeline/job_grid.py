@@ -13,6 +13,8 @@ from thinwire.config.expand_suite import cells
 from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.errors import UserError
 from thinwire.label import clash
+from thinwire.launch.gpu_claims import gpus_of
+from thinwire.nvidia_smi import visible_gpus
 from thinwire.pipeline.check_options import check_options
 from thinwire.tracking.wandb_names import project
 
@@ -41,6 +43,10 @@ class Grid:
     def methods_of(self, suite: str) -> list[str]:
         """The labels of a suite's methods."""
         return _unique([cell.method.label for cell in self.cells.values() if cell.suite == suite])
+
+    def gpus_here(self) -> int:
+        """How many GPUs this machine has, if any cell needs one."""
+        return len(visible_gpus()) if any(map(gpus_of, self.cells.values())) else 0
 
     def records(self, *names: str, suite: str | None = None) -> list[str]:
         """The files with these names of every record, or of every record of one suite."""

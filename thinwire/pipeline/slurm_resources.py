@@ -1,6 +1,7 @@
 """The nodes, ranks, cores and GPUs that a job asks of Slurm; slurm/config.yaml sets its time and memory."""
 
 from thinwire.config.cell import Cell
+from thinwire.launch.gpu_claims import gpus_of
 
 # How long before a job's time limit its ranks are told to save their state.
 SAVING_SECONDS = 120
@@ -18,7 +19,7 @@ def ranks(cell: Cell) -> int:
 
 def gpus(cell: Cell) -> str:
     """The GPUs of a node, as Slurm counts them: one for each rank."""
-    return f"gpu:{ranks(cell) // nodes(cell)}" if cell.device == "cuda" else ""
+    return f"gpu:{gpus_of(cell)}" if cell.device == "cuda" else ""
 
 
 def cpus_per_rank(cell: Cell) -> int:

@@ -1,4 +1,4 @@
-"""All runs of some suites in two tidy tables: one row for each run, and one row for each evaluation."""
+"""All runs in two tidy tables: one row for each run, and one row for each evaluation."""
 
 import math
 from collections.abc import Iterable
@@ -15,6 +15,7 @@ from thinwire.errors import UserError
 from thinwire.files import aside, write_text
 from thinwire.optim.tunable import SECTIONS, values_of
 from thinwire.record import Record
+from thinwire.report.other_records import other_records
 from thinwire.suggested_command import suggested_command
 from thinwire.train.make_again import advice
 from thinwire.train.record_check import record_of
@@ -25,8 +26,13 @@ SUMMARY, CURVES = "summary.csv", "curves.parquet"
 COLLECTED = "collected.json"
 
 
-def collect(suites: Iterable[str], results: Path, subset: Subset = WHOLE) -> None:
-    """Write `summary.csv` and `curves.parquet` from the records of these suites, and their digests.
+def collect(suites: Iterable[str], results: Path, subset: Subset = WHOLE) -> list[str]:
+    """Write `summary.csv` and `curves.parquet`, and their digests.
+
+    They have the wanted runs of these suites, and those of other suites whose records are sound and current.
+
+    Returns:
+        Sentences about the records of other suites that are left out.
 
     Args:
         suites: their names.
@@ -34,15 +40,17 @@ def collect(suites: Iterable[str], results: Path, subset: Subset = WHOLE) -> Non
         subset: the cells that are wanted; records of others are not read.
 
     Raises:
-        UserError: a record is missing, damaged or changed, or belongs to another state of its suite.
+        UserError: a record of these suites is missing, damaged or changed, or belongs to another state of its
+            suite.
     """
     runs, curves = [], []
-    for cell in subset.keep([cell for suite in suites for cell in cells(suite)]):
-        folder = record_folder(results, cell)
-        run = record_of(folder, cell, advice(cell, results))
+    grid = [cell for suite in suites for cell in cells(suite)]
+    wanted = [(c, record_of(record_folder(results, c), c, advice(c, results))) for c in subset.keep(grid)]
+    others, left_out = other_records(results, grid)
+    for cell, run in [*wanted, *others]:
         names = _names(cell)
         runs.append(names | _row(run))
-        curve = pd.read_parquet(folder / record.CURVE)
+        curve = pd.read_parquet(record_folder(results, cell) / record.CURVE)
         if not _seconds(run):
             # This run says nothing about time, so its seconds stay in the record.
             curve = curve.drop(columns=[c for c in curve.columns if c.endswith("_seconds")])
@@ -57,13 +65,15 @@ def collect(suites: Iterable[str], results: Path, subset: Subset = WHOLE) -> Non
         pd.concat(curves, ignore_index=True).to_parquet(scratch)
     content = {"files": digests.of_files(results, (SUMMARY, CURVES))}
     digests.write_json(results / COLLECTED, content)
+    return left_out
 
 
 def read_summary(results: Path, suite: str) -> pd.DataFrame:
     """The rows of a suite in `summary.csv`. Labels are read as text, even those that look like numbers.
 
     Raises:
-        UserError: the file is missing, was changed since it was collected, or has no row of the suite.
+        UserError: the file is missing, was changed since it was collected, has no row of the suite, or was
+            collected by an earlier version.
     """
     path = results / SUMMARY
     _require_as_collected(path, suite)
@@ -74,6 +84,11 @@ def read_summary(results: Path, suite: str) -> pd.DataFrame:
     runs = runs[runs.suite == suite]
     if runs.empty:
         raise UserError(f"{path} has no run of suite {suite}: run {_collect(suite, results)} first")
+    if missing := [name for name in (*record.BYTES, "classes", "evaluated_images") if name not in runs]:
+        raise UserError(
+            f"{path} has no column {missing[0]}, because an earlier version of thinwire wrote it: run "
+            f"{_collect(suite, results)} first"
+        )
     return runs
 
 
@@ -140,6 +155,8 @@ def _row(run: Record) -> dict[str, Any]:
         "status": run.status,
         "reason": run.reason,
         "no_time_because": run.no_time_because,
+        "classes": run.classes,
+        "evaluated_images": run.evaluated_images,
         "parameters": run.parameters,
         "total_steps": run.total_steps,
     }

@@ -8,8 +8,10 @@ import pandas as pd
 CELL = ["dataset", "model", "workers", "nodes"]
 # The payload of a run together with that of its preparation, which several runs may share.
 WITH_PREPARATION = "total with prepared"
+# The bytes of the one worker, in the one direction, that carries most of them.
+BUSIEST_LINK = "busiest link"
 # What is compared, each under the name that its columns begin with.
-TRAFFIC = ("push", "pull", "total", "wire", "between nodes", WITH_PREPARATION)
+TRAFFIC = ("push", "pull", "total", "wire", BUSIEST_LINK, "between nodes", WITH_PREPARATION)
 
 
 def bytes_column(name: str) -> str:

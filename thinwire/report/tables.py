@@ -10,8 +10,10 @@ import pandas as pd
 
 from thinwire.config.suite_schema import Suite
 from thinwire.files import write_text
+from thinwire.report.chance_level import at_chance_level
 from thinwire.report.own_recipes import note, own_recipes
 from thinwire.report.savings import (
+    BUSIEST_LINK,
     CELL,
     TRAFFIC,
     WITH_PREPARATION,
@@ -27,6 +29,7 @@ _COLLECTED = {
     "pull": "payload_pull_bytes",
     "total": "payload_total_bytes",
     "wire": "wire_sent_bytes",
+    BUSIEST_LINK: "wire_max_bytes",
     "between nodes": "between_nodes_bytes",
 }
 _NOTES = (
@@ -34,9 +37,10 @@ _NOTES = (
     "runs that are done). Payload: what a worker pushes and pulls in the whole run, as encoded, in 10^6 "
     "bytes; mean over the workers. Less: the reduction of bytes against {baseline}, with the same data set, "
     "model and workers. Push, pull and total are payload. Wire is what a worker sends over the network, by "
-    "the formula for a ring, a chain or a server. Between nodes is the part of it that leaves the worker's "
-    "node. How: in-process runs have exact accuracy and traffic, and no time; measured runs have a process "
-    "for each worker."
+    "the formula for a ring, a chain or a server; mean over the workers. Busiest link is the most that one "
+    "worker sends, or receives; a parameter server's link carries the traffic of all workers. Between nodes "
+    "is the part of wire that leaves the worker's node. How: in-process runs have exact accuracy and "
+    "traffic, and no time; measured runs have a process for each worker."
 )
 _PREPARED = (
     "Prepared: the bytes that the method's preparation sent before its runs, and the seconds that it took in "
@@ -52,6 +56,10 @@ _EPOCHS = (
     "Epochs: the number that was trained. A method that forecasts weights skips epochs; its row also has "
     "the number that the trained epochs stand for."
 )
+_AT_CHANCE = (
+    "At chance level: the accuracy is at most 1/classes plus three standard deviations, which guessing "
+    "reaches too."
+)
 # The metric of methods that jump over epochs: how many epochs the trained ones stand for.
 _VIRTUAL = "method/virtual_epochs"
 _STATUSES = ("done", "diverged", "timeout", "failed", "skipped")
@@ -60,8 +68,9 @@ _STATUSES = ("done", "diverged", "timeout", "failed", "skipped")
 def summarise(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """One row for each cell and method, over its runs that are done.
 
-    Payload and wire bytes are means over the workers; `wire` is what a worker sends. The bytes of a method's
-    preparation have columns of their own, and one reduction of their own (see `savings`).
+    Payload and wire bytes are means over the workers; `wire` is what a worker sends. `busiest link` is the
+    most that one worker sends, or receives. The bytes of a method's preparation have columns of their own,
+    and one reduction of their own (see `savings`).
 
     Args:
         runs: one row for each run.
@@ -71,7 +80,11 @@ def summarise(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
         runs = runs.assign(train_seconds=math.nan)
     prepared = runs.preparation_payload_push_bytes + runs.preparation_payload_pull_bytes
     runs = runs.assign(
-        payload_total_bytes=runs.payload_push_bytes + runs.payload_pull_bytes, prepared_bytes=prepared
+        payload_total_bytes=runs.payload_push_bytes + runs.payload_pull_bytes,
+        # Records of earlier versions do not say what was received, so their busiest link is not known.
+        wire_max_bytes=runs[["wire_sent_max_bytes", "wire_received_max_bytes"]].max(axis=1, skipna=False),
+        prepared_bytes=prepared,
+        at_chance_level=at_chance_level(runs),
     )
     with_prepared = runs.payload_total_bytes + runs.prepared_bytes.fillna(0)
     order = list(dict.fromkeys(runs.method))
@@ -86,6 +99,7 @@ def summarise(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
                 "epochs": group.epochs.iloc[0],
                 "virtual_epochs": done[_VIRTUAL].mean() if _VIRTUAL in runs else math.nan,
                 **{status: int(counts.get(status, 0)) for status in _STATUSES},
+                "at_chance_level": done.at_chance_level.sum(skipna=False),
                 "accuracy_mean_percent": done.test_accuracy_percent.mean(),
                 "accuracy_sd_percent": done.test_accuracy_percent.std(ddof=1),
                 **{bytes_column(name): done[c].mean() for name, c in _COLLECTED.items()},
@@ -163,6 +177,7 @@ def markdown(table: pd.DataFrame, about: About) -> str:
         }
     )
     reasons = zip(table.model, table.workers, table.method, table.reason)
+    guessing = bool((table.at_chance_level > 0).any())
     untimed = dict.fromkeys(why for why in table.no_time_because if why)
     notes = [f"{model}, {w} workers, {method}: {reason}." for model, w, method, reason in reasons if reason]
     return "\n".join(
@@ -173,6 +188,7 @@ def markdown(table: pd.DataFrame, about: About) -> str:
             shown.to_markdown(index=False, disable_numparse=True),
             "",
             _NOTES.format(baseline=about.baseline),
+            *([_AT_CHANCE] if guessing else []),
             *([_EPOCHS] if epochs else []),
             *([about.recipes_note] if about.recipes_note else []),
             *([_PREPARED.format(column=f"{WITH_PREPARATION} less, %")] if prepared else []),
@@ -195,6 +211,8 @@ def _accuracy(row: object) -> str:
     rest = [f"{count} {status}" for status, count in counts.items() if count and status != "done"]
     if not counts["done"]:
         return ", ".join(rest)
+    if row.at_chance_level > 0:  # type: ignore[attr-defined]
+        rest.insert(0, f"{row.at_chance_level:g} at chance level")  # type: ignore[attr-defined]
     mean, sd = row.accuracy_mean_percent, row.accuracy_sd_percent  # type: ignore[attr-defined]
     spread = f" ± {sd:.2f}" if counts["done"] > 1 else ""
     return f"{mean:.2f}{spread} ({counts['done']})" + "".join(f", {part}" for part in rest)
@@ -216,4 +234,5 @@ def _megabytes(value: float) -> str:
 
 def _percent(value: float) -> str:
     # 99.96 % must not be rounded to 100 %.
-    return "" if pd.isna(value) else f"{value:.2f}" if 99 < value < 100 else f"{value:.1f}"
+    text = f"{value:.2f}" if 99 < value < 100 else f"{value:.1f}"
+    return "" if pd.isna(value) else "0.0" if text == "-0.0" else text

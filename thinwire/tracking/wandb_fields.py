@@ -104,7 +104,8 @@ def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
 
 def _traffic(row: Mapping[str, float]) -> dict[str, float]:
     total = row["payload_push_bytes"] + row["payload_pull_bytes"]
-    return {_PAYLOAD: total} | {_bytes(name): row[name] for name in BYTES}
+    # Records of earlier versions lack some of these.
+    return {_PAYLOAD: total} | {_bytes(name): row[name] for name in BYTES if row.get(name) is not None}
 
 
 def _bytes(name: str) -> str:

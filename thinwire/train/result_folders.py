@@ -5,9 +5,14 @@ from pathlib import Path
 from thinwire.config.cell import Cell
 
 
+def runs_folder(results: Path) -> Path:
+    """The published records of all suites."""
+    return results / "runs"
+
+
 def record_folder(results: Path, cell: Cell) -> Path:
     """The published record of a run."""
-    return _of_runs(results, cell) / "runs" / cell.suite / cell.path
+    return runs_folder(_of_runs(results, cell)) / cell.suite / cell.path
 
 
 def set_aside_folder(results: Path, cell: Cell) -> Path:

@@ -167,6 +167,7 @@ class Attempt:
         # The first signal asks for a stop after a step, the second one stops at once.
         with heeding_stops(request_stop, once=True):
             trainer.train(after_step=after_step)
+        self._setup.look_at_gpus_again()
         return "done", None
 
     def _show_progress(self, report: Report, trainer: Trainer) -> None:

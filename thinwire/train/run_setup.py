@@ -58,6 +58,8 @@ class RunSetup:
         self.record_fields["model_options"] = as_dict(resolve(model, cell.model.options))
         task = task_of(cell, self._results, device)
         self.provenance["data_sha256"] = task.data.checksums
+        self.record_fields["classes"] = task.data.classes
+        self.record_fields["evaluated_images"] = len(task.data.test_images)
         self.trainer = trainer = Trainer(task, method, config, self._transport)
         params = trainer.workers[0].run.params
         self.record_fields["parameters"] = sum(param.tensor.numel() for param in params)
@@ -70,12 +72,29 @@ class RunSetup:
 
     def note_ranks(self) -> None:
         """Record where each worker runs, and whether the times of the run are valid; after `load`."""
-        if self._transport.kind == "inprocess":
-            return
         assert self.trainer is not None
-        self.provenance["ranks"] = self._transport.share([about_this_process(self.trainer.task.device)])
+        device = self.trainer.task.device
+        if self._transport.kind == "inprocess":
+            if device.type == "cuda":
+                self._note([about_this_process(device)])
+            return
+        ranks = self._note(self._transport.share([about_this_process(device)]))
         cluster = Cluster(self._cell.workers, self._cell.nodes)
-        self.no_time_because = no_time_because(self.provenance["ranks"], cluster)
+        self.no_time_because = no_time_because(ranks, cluster)
+
+    def look_at_gpus_again(self) -> None:
+        """Record the other processes that have come to the GPUs since; after training."""
+        assert self.trainer is not None
+        if self.trainer.task.device.type == "cuda":
+            self.note_ranks()
+
+    def _note(self, ranks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Record what the ranks say; of the other processes, the most that each of them has seen."""
+        for rank, before in zip(ranks, self.provenance.get("ranks", [])):
+            if "other_processes" in rank:
+                rank["other_processes"] = max(rank["other_processes"], before["other_processes"])
+        self.provenance["ranks"] = ranks
+        return ranks
 
     def identity(self) -> dict[str, str]:
         """What the checkpoints of this process depend on: options, data and code; after `load`."""

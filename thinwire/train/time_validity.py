@@ -8,17 +8,26 @@ from typing import Any
 import torch
 
 from thinwire.cluster import Cluster
+from thinwire.nvidia_smi import processes_on
 
 
 def about_this_process(device: torch.device) -> dict[str, Any]:
-    """Where this rank runs: its host, its Slurm node, the cores that it may use, and its device."""
-    cuda = device.type == "cuda"
-    return {
+    """Where this rank runs: its host, its Slurm node, the cores that it may use, and its device.
+
+    On a GPU, also the number of other processes that compute on it.
+    """
+    about: dict[str, Any] = {
         "host": socket.gethostname(),
         "node": os.environ.get("SLURMD_NODENAME", socket.gethostname()),
         "cores": sorted(os.sched_getaffinity(0)),
-        "device": str(torch.cuda.get_device_properties(device).uuid) if cuda else "cpu",
+        "device": "cpu",
     }
+    if device.type == "cuda":
+        uuid = str(torch.cuda.get_device_properties(device).uuid).removeprefix("GPU-")
+        # One of the processes is this one. Its own id does not tell which: containers have other ids.
+        others = max(0, processes_on(f"GPU-{uuid}") - 1)
+        about |= {"device": uuid, "other_processes": others}
+    return about
 
 
 def no_time_because(ranks: Sequence[dict[str, Any]], cluster: Cluster) -> str | None:
@@ -39,4 +48,6 @@ def no_time_because(ranks: Sequence[dict[str, Any]], cluster: Cluster) -> str | 
             return f"{len(here)} workers shared {len(gpus)} GPU of {host}"
         if not gpus and len(cores) < len(here):
             return f"{len(here)} workers shared {len(cores)} cores of {host}"
+        if others := max(rank.get("other_processes", 0) for rank in here):
+            return f"{others} other {'process' if others == 1 else 'processes'} used a GPU of {host}"
     return None

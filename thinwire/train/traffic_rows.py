@@ -8,10 +8,12 @@ from thinwire.traffic.ledger import Bytes, Ledger
 from thinwire.transport.transport import Transport
 
 _COLUMNS = ("payload_push", "payload_pull", "wire_sent", "wire_received", "between_nodes")
+# Also as the maximum over the workers.
+_OF_THE_BUSIEST = ("wire_sent", "wire_received")
 
 
 def totals(ledgers: Sequence[Ledger], transport: Transport) -> dict[str, float]:
-    """The traffic so far, in bytes: means over the workers, and what the busiest worker has sent.
+    """The traffic so far, in bytes: means over the workers, and the most that one of them sent and received.
 
     Args:
         ledgers: of the workers of this process.
@@ -36,4 +38,5 @@ def rows(ledgers: Sequence[Ledger], transport: Transport) -> list[dict[str, Any]
 def _columns(workers: list[Bytes]) -> dict[str, float]:
     each = [asdict(worker) for worker in workers]
     means = {f"{c}_bytes": sum(worker[c] for worker in each) / len(each) for c in _COLUMNS}
-    return means | {"wire_sent_max_bytes": float(max(worker["wire_sent"] for worker in each))}
+    largest = {f"{c}_max_bytes": float(max(worker[c] for worker in each)) for c in _OF_THE_BUSIEST}
+    return means | largest

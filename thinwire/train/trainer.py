@@ -163,7 +163,7 @@ class Trainer:
         return shipped
 
     def sent(self) -> dict[str, float]:
-        """The traffic so far, in bytes: means over the workers, and what the busiest worker has sent."""
+        """The traffic so far, in bytes; see `traffic_rows.totals`."""
         return traffic_rows.totals(self._ledgers, self.transport)
 
     def _evaluate(self, epochs: int) -> None:

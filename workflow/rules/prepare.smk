@@ -16,6 +16,7 @@ rule prepare:
     resources:
         # On a cluster: all workers are on one GPU.
         gres=GRID.of_preparation(slurm_resources.gpus),
+        local_gpus=GRID.of_preparation(local_gpus.of_preparation),
     params:
         thinwire=THINWIRE,
         # When an option changes, so does this, and it is prepared again.

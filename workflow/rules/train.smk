@@ -34,6 +34,7 @@ for suite in GRID.suites:
             cpus_per_task=GRID.of_first(suite, slurm_resources.cpus_per_rank),
             # GPUs for each node; the tasks are counted above.
             gres=GRID.of_first(suite, slurm_resources.gpus),
+            local_gpus=GRID.of_first(suite, local_gpus.of_cell),
             tasks_per_gpu=0,
             # Runs at the same time.
             runs_at_once=GRID.of_block(

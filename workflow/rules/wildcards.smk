@@ -1,3 +1,8 @@
+# GPUs are counted for each machine.
+resource_scopes:
+    local_gpus="local",
+
+
 # The names of suites come from the command line, the others from the paths of records.
 wildcard_constraints:
     suite=wildcard_patterns.one_of(CHOSEN.suites),

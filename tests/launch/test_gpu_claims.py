@@ -1,0 +1,147 @@
+"""Each job on a workstation has GPUs of its own. A program on PATH stands in for nvidia-smi."""
+
+import os
+import signal
+import tempfile
+import time
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from thinwire import nvidia_smi
+from thinwire.config.expand_suite import cells
+from thinwire.errors import UserError
+from thinwire.launch import gpu_claims
+from thinwire.launch.gpu_claims import claim, gpus_claimed, gpus_of, gpus_of_preparation
+from thinwire.train.time_validity import about_this_process
+
+CELL = cells("demo")[0]
+NVIDIA_SMI = """#!/bin/sh
+case "$1" in
+  --query-gpu=index,uuid) printf '0, GPU-aa\\n1, GPU-bb\\n2, GPU-cc\\n' ;;
+  --query-compute-apps=gpu_uuid,pid) printf 'GPU-bb, 17\\nGPU-bb, 18\\nGPU-bb, 19\\nGPU-cc, 20\\n' ;;
+  *) exit 1 ;;
+esac
+"""
+
+
+def install(folder, text=NVIDIA_SMI):
+    program = folder / "nvidia-smi"
+    program.write_text(text)
+    program.chmod(0o755)
+
+
+@pytest.fixture(autouse=True)
+def machine(tmp_path, monkeypatch):
+    """A machine with three GPUs, and no lock on any of them."""
+    install(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("visible", "found"),
+    [
+        (None, ["GPU-aa", "GPU-bb", "GPU-cc"]),
+        ("2,0", ["GPU-cc", "GPU-aa"]),
+        ("GPU-b", ["GPU-bb"]),
+        ("", []),
+        ("-1", []),
+    ],
+)
+def test_the_gpus_are_those_that_the_user_lets_commands_see(monkeypatch, visible, found):
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert nvidia_smi.visible_gpus() == found
+
+
+def test_without_nvidia_smi_or_its_driver_no_gpu_is_known(machine, monkeypatch):
+    install(machine, "#!/bin/sh\necho 'NVIDIA-SMI has failed'; exit 9\n")
+    assert nvidia_smi.visible_gpus() == []
+    monkeypatch.setenv("PATH", "/nonexistent")
+    assert nvidia_smi.visible_gpus() == []
+    with gpus_claimed(1):
+        assert "CUDA_VISIBLE_DEVICES" not in os.environ
+
+
+def test_a_cell_needs_a_gpu_for_each_process_of_a_node():
+    cell = replace(CELL, workers=8, nodes=2, device="cuda", transport="processes")
+    assert (gpus_of(cell), gpus_of_preparation(cell)) == (4, 1)
+    assert gpus_of(replace(cell, transport="inprocess")) == 1
+    assert (gpus_of(CELL), gpus_of_preparation(CELL)) == (0, 0)
+
+
+def test_a_job_sees_its_own_gpus_and_afterwards_those_of_before(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,1")
+    with gpus_claimed(1):
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-cc"
+    with gpus_claimed(3):
+        assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-cc,GPU-bb", "no more than there are"
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "2,1"
+
+
+def test_nothing_is_claimed_on_cpus_and_in_jobs_of_slurm(machine, monkeypatch):
+    with gpus_claimed(0):
+        assert "CUDA_VISIBLE_DEVICES" not in os.environ
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    with gpus_claimed(1):
+        assert "CUDA_VISIBLE_DEVICES" not in os.environ
+    assert not list(machine.glob("thinwire-gpus-*"))
+
+
+def test_no_two_jobs_share_a_gpu_and_one_that_finds_too_few_waits(monkeypatch, capsys):
+    gpus = nvidia_smi.visible_gpus()
+    first = claim(gpus, 2)
+    assert first.__enter__() == ["GPU-aa", "GPU-bb"]
+
+    def wait(seconds):
+        """While a job waits for two, it does not keep the one that is free."""
+        with claim(gpus, 1) as own:
+            assert own == ["GPU-cc"]
+        first.__exit__(None, None, None)
+
+    monkeypatch.setattr(gpu_claims.time, "sleep", wait)
+    with claim(gpus, 2) as own:
+        assert own == ["GPU-aa", "GPU-bb"]
+    assert capsys.readouterr().out == "waits for 2 of 3 GPUs: other runs have claimed them\n"
+
+
+def test_a_gpu_is_free_when_the_last_process_of_its_job_has_ended(monkeypatch):
+    """Ranks may outlive the process that started them, and then they still use its GPU."""
+    claimed = claim(["GPU-aa"], 1)
+    claimed.__enter__()
+    rank = os.fork()
+    if not rank:
+        signal.pause()
+    claimed.__exit__(None, None, None)
+
+    def wait(seconds):
+        os.kill(rank, signal.SIGKILL)
+        os.waitpid(rank, 0)
+
+    waited = []
+    monkeypatch.setattr(time, "sleep", lambda seconds: waited.append(wait(seconds)))
+    with claim(["GPU-aa"], 1) as own:
+        assert own == ["GPU-aa"]
+    assert len(waited) == 1
+
+
+def test_a_folder_of_locks_that_is_not_the_users_own_is_refused(machine):
+    (machine / "elsewhere").mkdir()
+    (machine / f"thinwire-gpus-{os.geteuid()}").symlink_to(machine / "elsewhere")
+    with pytest.raises(UserError, match="is no folder of yours: remove it"), claim(["GPU-aa"], 1):
+        pass
+
+
+@pytest.mark.parametrize(("uuid", "others"), [("aa", 0), ("bb", 2), ("cc", 0)])
+def test_a_rank_counts_the_other_processes_on_its_gpu(monkeypatch, uuid, others):
+    properties = SimpleNamespace(uuid=uuid)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
+    about = about_this_process(torch.device("cuda", 0))
+    assert (about["device"], about["other_processes"]) == (uuid, others)
+    assert "other_processes" not in about_this_process(torch.device("cpu"))
