@@ -12,8 +12,8 @@ from thinwire.config.cell import Cell, digest
 from thinwire.config.cell_sources import prepares, sources
 from thinwire.data.read_arrays import MANIFEST
 from thinwire.errors import UserError
+from thinwire.train import preparation_record
 from thinwire.train.make_again import is_timed
-from thinwire.train.preparation_record import PREPARED
 from thinwire.train.record_check import record_of
 from thinwire.train.result_folders import data_folder, prepared_folder, record_folder
 
@@ -24,7 +24,7 @@ def keys(block: Sequence[Cell], results: Path) -> list[str]:
     A timed run is compared with the others of its block, so its key depends on all of them.
 
     Raises:
-        UserError: the data set is not laid out, or a preparation is missing.
+        UserError: the data set is not laid out, or a preparation is missing or out of date.
     """
     own = [_made_from(cell, results) for cell in block]
     if block[0].transport == "processes":
@@ -68,5 +68,11 @@ def keep(cell: Cell, key: str, results: Path) -> None:
 def _made_from(cell: Cell, results: Path) -> list[Any]:
     """Options, code, data and preparation."""
     data = digests.of_file(data_folder(results, cell.dataset) / MANIFEST)
-    prepared = digests.of_file(prepared_folder(results, cell) / PREPARED) if prepares(cell) else ""
-    return [cell.fingerprint, sources(cell), data, prepared]
+    return [cell.fingerprint, sources(cell), data, _prepared(cell, results) if prepares(cell) else ""]
+
+
+def _prepared(cell: Cell, results: Path) -> str:
+    """The digest of the preparation, which must be one of the method, the models and the data as they are."""
+    folder = prepared_folder(results, cell)
+    preparation_record.read(folder, preparation_record.identity_of(cell, results))
+    return digests.of_file(folder / preparation_record.PREPARED)
