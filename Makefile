@@ -41,5 +41,5 @@ setup:
 
 clean:
 	rm -rf .venv .snakemake site results/runs results/partial results/logs results/tables results/figures \
-	  results/store results/data results/download results/prepared results/preparing results/wandb wandb \
+	  results/store results/by_hand results/set_aside results/data results/download results/prepared results/preparing results/wandb wandb \
 	  results/summary.csv results/curves.parquet results/collected.json

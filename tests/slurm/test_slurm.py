@@ -245,7 +245,7 @@ def test_a_job_that_reaches_its_time_limit_continues_with_more_time(pipelines, w
     limited.until_log("interrupted after step")
     limited.gate.open()
     limited.until_published()
-    assert re.search("interrupted by SIGUSR1; `thinwire train .*` goes on from here", limited.failed_jobs)
+    assert re.search("interrupted by SIGUSR1 .*; `thinwire train .*` goes on from here", limited.failed_jobs)
     assert "goes on after step" in limited.log_of("held")
     assert limited.record("held").interruptions >= 1
     pd.testing.assert_frame_equal(limited.curve("held"), whole, check_exact=True)

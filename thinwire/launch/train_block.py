@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from signal import Signals
 
 from thinwire import record
 from thinwire.config.cell import Cell
@@ -27,6 +28,7 @@ from thinwire.launch.imports_for_runs import import_for_runs
 from thinwire.launch.retry import until_it_ends
 from thinwire.stop_signals import STOPS, heeding_stops, stops_held_back
 from thinwire.train import reuse_record
+from thinwire.train.make_again import block_command
 from thinwire.train.record_check import record_of
 from thinwire.train.result_folders import lock_file, log_file, partial_folder, record_folder
 from thinwire.train.run_cell import Attempt
@@ -83,9 +85,11 @@ def train_block(
             pid, status = os.wait()
             cell, key, began = running.pop(pid)
             code = os.waitstatus_to_exitcode(status)
-            log(f"{cell.path}: {_outcome(cell, results, code)} after {time.monotonic() - began:.0f} s")
+            log(f"{cell.path}: {_outcome(cell, results, code, time.monotonic() - began)}")
             if code in (0, 1):
-                reuse_record.keep(cell, key, results)
+                # The store only saves time, so a full disk is no reason to stop.
+                with suppress(UserError):
+                    reuse_record.keep(cell, key, results)
             else:
                 exit_code = exit_code or (code if code > 0 else 128 - code)
     if asked_to_stop:
@@ -128,12 +132,14 @@ def _print(line: str) -> None:
     print(line, flush=True)
 
 
-def _outcome(cell: Cell, results: Path, code: int) -> str:
-    """How a run ended."""
+def _outcome(cell: Cell, results: Path, code: int, seconds: float) -> str:
+    """How a run ended, and where a person finds more or goes on."""
     log = log_file(results, cell)
     if code in (0, 1):
         made = record_of(record_folder(results, cell), cell)
-        return made.status if made.reason is None else f"{made.status} ({made.reason}; {log})"
+        ended = f"{made.status} after {seconds:.0f} s"
+        return ended if made.reason is None else f"{ended}: {made.reason}; log: {log}"
     if code - 128 in STOPS:
-        return "interrupted"
-    return f"it could not go on, exit code {code} ({log})"
+        command = block_command(cell, results)
+        return f"interrupted by {Signals(code - 128).name} after {seconds:.0f} s; {command} goes on from here"
+    return f"could not go on, exit code {code} after {seconds:.0f} s; log: {log}"
