@@ -15,8 +15,9 @@ from thinwire.config.cell import Cell
 from thinwire.pipeline.run_progress import Progress
 
 _EVERY_SECONDS = 1.0
-# Lines of Snakemake that name jobs by number.
+# Lines of Snakemake that name jobs by number, and others that repeat a job's whole command.
 _ABOUT_JOBS = ("job_started", "job_finished", "progress")
+_ABOUT_COMMANDS = ("Select jobs to execute...", "RuleException:\nCalledProcessError")
 
 
 class RunDisplay:
@@ -77,4 +78,4 @@ def _hide_lines_about_jobs() -> None:
 
 def _is_for_a_person(line: Any) -> bool:
     event = str(getattr(line, "event", None) or "").rpartition(".")[2].lower()
-    return event not in _ABOUT_JOBS and line.getMessage() != "Select jobs to execute..."
+    return event not in _ABOUT_JOBS and not line.getMessage().startswith(_ABOUT_COMMANDS)

@@ -56,4 +56,5 @@ for suite in GRID.suites:
             "SRUN_CPUS_PER_TASK={resources.cpus_per_task}"
             " {params.thinwire} train {params.suite:q} {wildcards.dataset:q}/{wildcards.model:q}/{wildcards.size}/{wildcards.seed}"
             " {params.only:q} --fingerprint {params.fingerprint} --jobs {resources.runs_at_once} >> {log:q} 2>&1"
-            " || {{ code=$?; tail -n 30 {log:q} >&2; exit $code; }}"
+            # 130: a person pressed Ctrl-C, and needs no log.
+            " || {{ code=$?; [ $code = 130 ] || {{ tail -n 30 {log:q}; echo log: {log:q}; }} >&2; exit $code; }}"
