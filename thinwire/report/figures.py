@@ -92,6 +92,9 @@ def _draw(
     for axes in grid.axes.flat:
         style.ticks(axes, log)
         style.lower_thick_lines(axes)
+        # A band of a standard deviation may leave what an accuracy can be.
+        low, high = axes.get_ylim()
+        axes.set_ylim(max(low, -1), min(high, 102))
     grid.set_titles("{row_name}\n{col_name}")
     (evaluated_on,) = set(curves.evaluated_on)
     grid.set_axis_labels(label, f"{evaluated_on.replace('_', '-')} accuracy, %")
