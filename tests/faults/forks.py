@@ -18,6 +18,7 @@ from typing import Any, Never
 
 from benchmarks.limited_link import INTERFACE, LimitedLink
 from tests.faults import sandbox
+from thinwire.launch.fork import fork as launch_fork
 
 # Fast enough for anything that a tiny run sends.
 MBIT_PER_SECOND = 1000
@@ -50,6 +51,22 @@ def fork(call: Callable[[], None]) -> int:
     if child == 0:
         raise Become(call)
     return child
+
+
+def fork_of_a_block(work: Callable[[], int]) -> int:
+    """What `thinwire.launch.fork.fork` does, for work that forks what it would start with `Popen`."""
+
+    def call() -> int:
+        try:
+            return work()
+        except Become as become:
+            try:
+                follow(become.call)
+            except SystemExit as ended:
+                return int(ended.code or 0)
+            return 0
+
+    return launch_fork(call)
 
 
 def thinwire(arguments: list[str], keep: tuple[int, ...] = ()) -> Never:

@@ -85,6 +85,8 @@ def test_list_names_every_module_with_its_first_line(name):
 
 
 def test_cells_names_every_run_of_a_suite():
-    cells = thinwire("cells", "demo").stdout.splitlines()
+    *lines, counts = thinwire("cells", "demo").stdout.splitlines()
+    cells = [line.split()[0] for line in lines]
     assert "digits/cnn/ssgd/w8n2/seed2" in cells
     assert len(cells) == len(set(cells))
+    assert counts.startswith(f"{len(cells)} cells: ")
