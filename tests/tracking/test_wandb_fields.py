@@ -45,7 +45,7 @@ def test_names_that_are_cut_stay_different():
 def test_options_are_flat_and_resolved():
     run = made(CELL, curve(CELL, 2))
     config = wandb_fields.about(CELL, "inprocess")["config"] | wandb_fields.config(run)
-    assert config["recipe.optimizer.lr"] == 0.1
+    assert config["recipe.optimizer.lr"] == CELL.recipe.optimizer.lr
     assert config["method.options.density"] == 0.25
     assert (config["workers"], config["nodes"], config["kind"]) == (8, 2, "inprocess")
     assert config["fingerprint"] == CELL.fingerprint

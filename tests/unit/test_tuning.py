@@ -14,7 +14,7 @@ from tests.bad_input.test_bad_input import GOOD, changed, message
 from tests.docs import pages
 from thinwire import digests, plugins, record
 from thinwire.cli import tuned as tuned_command
-from thinwire.config import expand_suite, suite, tuned, tuning_space
+from thinwire.config import expand_suite, suite, tuned, tuning_space, yaml_file
 from thinwire.config.ranges import LINEAR, LOG_OF_STEPS, Range
 from thinwire.optim.tunable import values_of
 from thinwire.plugins import ROOT
@@ -416,3 +416,9 @@ def test_runs_with_different_rates_do_not_share_a_preparation(files):
     files({"methods": methods, "leave_out": []})
     preparers = {cell.method.label: cell.preparer for cell in expand_suite.cells("base")}
     assert preparers == {"ssgd": "ssgd", "wnn": "wnn", "wnn_half": "wnn", "faster": "faster"}
+
+
+def test_a_digest_that_looks_like_a_number_stays_text(tmp_path):
+    content = {"digests": ["51e2ee3e1a40d15c", "1234e567", "12345", "1e-2"], "lr": 0.00001}
+    (tmp_path / "some.yaml").write_text(yaml_file.text_of(content))
+    assert yaml_file.read(tmp_path / "some.yaml") == content

@@ -96,7 +96,7 @@ class _Loader(yaml.SafeLoader):
 
 # YAML 1.1 reads 1e-2 as text, because it has no decimal point.
 _Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+"), list("-+0123456789")
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
 )
 
 
@@ -157,3 +157,14 @@ def parse(text: str, where: str) -> Any:
 def _require_short(length: int, where: str) -> None:
     if length > MOST_BYTES:
         raise UserError(f"{where}: it has more than {MOST_BYTES:,} bytes, and thinwire reads no more")
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes every text that `_Loader` would read as something else, such as the digest 12e4."""
+
+    yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers
+
+
+def text_of(content: Any) -> str:
+    """The YAML of some content, which `read` reads back as it is."""
+    return yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=110)

@@ -4,11 +4,10 @@ import math
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from thinwire import digests
 from thinwire.config import suite as suites
-from thinwire.config import tuned, tuning_space
+from thinwire.config import tuned, tuning_space, yaml_file
 from thinwire.config.ranges import Range
 from thinwire.config.suite_methods import entries_of
 from thinwire.config.suite_schema import Entry
@@ -50,7 +49,7 @@ def write_tuned(name: str, runs: pd.DataFrame) -> Tuned:
     )
     head = _HEAD.format(command=tuned.command(name), trials=trials_path.name)
     content = _content(made) | {"digest": made.digest}
-    write_text(tuned.path_of(name), head + yaml.safe_dump(content, sort_keys=False, width=110))
+    write_text(tuned.path_of(name), head + yaml_file.text_of(content))
     return made
 
 
