@@ -21,15 +21,16 @@ def prepared_from(cell: Cell) -> list[Plugin]:
 
 def sources(cell: Cell) -> dict[str, str]:
     """The SHA-256 of the method, the model and the data set, as their files are now."""
-    return _digests(cell, _digest)
+    return sources_by(cell, _digest)
 
 
 def sources_of_many() -> Callable[[Cell], dict[str, str]]:
     """A function like `sources` that reads each plug-in once, for many cells of one moment."""
-    return partial(_digests, digest_of=cache(_digest))
+    return partial(sources_by, digest_of=cache(_digest))
 
 
-def _digests(cell: Cell, digest_of: Callable[[str, str], str]) -> dict[str, str]:
+def sources_by(cell: Cell, digest_of: Callable[[str, str], str]) -> dict[str, str]:
+    """What `sources` gives, from a function of the kind and the name of a plug-in."""
     used = {"method": cell.method.use, "model": cell.model.use, "dataset": cell.data.use}
     return {kind: digest_of(kind, name) for kind, name in used.items()}
 

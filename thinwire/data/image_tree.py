@@ -1,7 +1,8 @@
 """Trees of images, {train,val}/CLASS/*.JPEG, in a folder, a zip or a tar.
 
-An archive is read member by member, and nothing of it is unpacked onto the disk. An archive is refused as a
-whole, before any image is read, if it has a link, a member of absurd size, or a path that leads out of it.
+An archive is read member by member, and nothing of it is unpacked onto the disk. An archive may
+have no link, no member of absurd size, and no path that leads out of it. Otherwise it is refused as a whole,
+before any image is read.
 Damage is found where the form has checksums. A zip has one for each member, and a gzip one for the whole. A
 plain tar has them for its headers only.
 """

@@ -10,7 +10,7 @@ from functools import cache
 
 from thinwire import plugins
 from thinwire.config.cell import Cell, Module, digest
-from thinwire.config.cell_sources import prepared_from
+from thinwire.config.cell_sources import prepared_from, sources_by
 
 
 @cache
@@ -83,14 +83,10 @@ def prepared_for_block(together: Sequence[Cell]) -> list[str]:
 
 def digest_of_block(together: Sequence[Cell]) -> str:
     """Changes when a file of a method, of the model or of the data set does."""
-    return digest([_digests(cell) for cell in together])
+    return digest([sources_by(cell, plugin_digest) for cell in together])
 
 
 def digest_of_preparation(cell: Cell) -> str:
     """Changes when a file of the method, of one of its models or of the data set does."""
-    return digest([_digests(cell), *(plugin_digest("model", model.name) for model in prepared_from(cell))])
-
-
-def _digests(cell: Cell) -> list[str]:
-    used = {"method": cell.method.use, "model": cell.model.use, "dataset": cell.data.use}
-    return [plugin_digest(kind, name) for kind, name in used.items()]
+    others = [plugin_digest("model", model.name) for model in prepared_from(cell)]
+    return digest([sources_by(cell, plugin_digest), *others])

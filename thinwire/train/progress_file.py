@@ -55,9 +55,8 @@ class ProgressFile:
         epochs = -(-steps // steps_per_epoch)
         here = step - first_step, now - first_time
         content = RunProgress(epoch, epochs, step, steps, *here, accuracy_percent)._asdict()
-        scratch = self._path.with_suffix(".new")
-        scratch.write_text(json.dumps(content))
-        scratch.replace(self._path)
+        # Who reads half of it reads it again a moment later.
+        self._path.write_text(json.dumps(content))
 
 
 def read(folder: Path) -> RunProgress | None:
