@@ -10,8 +10,9 @@ that the records have for training and evaluation. So a quiet machine is needed.
   the training (target <= 0.15 times `import torch`);
 - the processor seconds of `snakemake -n` of the suite `paper`, for each 1,000 cells (target <= 4). It is
   planned with one and with three times its repetitions;
-- the most memory that planning takes (target <= 300 MB). The first time it takes longer, because it checks the
-  options against the plug-ins.
+- the most memory that planning takes (target <= 300 MB).
+
+Planning takes longer the first time, because it checks the options against the plug-ins.
 
 The target for a run is relative: 0.4 s on a machine on which `import torch` takes 2.7 s. Exits with 0 only if
 all targets are met.
