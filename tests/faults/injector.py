@@ -116,7 +116,7 @@ class Injector:
             most = int(pages) * resource.getpagesize() + _LITTLE
             resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
         elif fault == "no partial folder":
-            of_runs = folder_of_runs(self._results, self._case.start)
+            of_runs = folder_of_runs(self._results, self._case.suite, self._case.start)
             shutil.rmtree(of_runs / "partial" / self._case.suite / self._case.cell)
         else:
             self._ask()

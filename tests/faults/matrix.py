@@ -23,9 +23,9 @@ RANKS = {ALONE: 1, NODE: 3, NODES: 4, BLOCK: 4, CLUSTER: 4}
 SIZE = {ALONE: "w3", NODE: "w3", NODES: "w4n2", BLOCK: "w4n2", CLUSTER: "w4n2"}
 
 
-def folder_of_runs(results: Path, start: str) -> Path:
+def folder_of_runs(results: Path, suite: str, start: str) -> Path:
     """Where a run is: apart if it is on processes and its suite is not."""
-    return results / "by_hand" if start in (NODE, NODES) else results
+    return results / "by_hand" if start in (NODE, NODES) and not suites.on_processes(suite) else results
 
 
 # The phases: the function of the engine at whose call the fault comes, and at which call of that process.

@@ -288,7 +288,7 @@ class Room:
 
     def _look(self, made: Call, suite: str, cell: str, start: str) -> None:
         made.struck = self._marker.exists()
-        of_runs = folder_of_runs(self._results, start)
+        of_runs = folder_of_runs(self._results, suite, start)
         runs, partial = of_runs / "runs" / suite, of_runs / "partial" / suite
         for path in sorted(runs.rglob("run.json")):
             record = json.loads(path.read_text())

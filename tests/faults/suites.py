@@ -71,6 +71,11 @@ def faulty(how: str, hook: str) -> str:
     return f"{how.replace(' ', '_')}_in_{hook}"
 
 
+def on_processes(suite: str) -> bool:
+    """Whether the runs of a suite are on processes, as those of a block are."""
+    return suite.endswith(BLOCK)
+
+
 def write(project: Project) -> None:
     """Put suites and plug-in into a copy of the project."""
     project.write("methods/faulty.py", FAULTY)
