@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 from thinwire.group import Group
 from thinwire.parameter_server import Server
+from thinwire.trace.recorder import NO_CALL, SERVER, WAIT, Activity, recorded
 from thinwire.traffic import payload as payloads
-from thinwire.traffic.payload import Payload
+from thinwire.traffic.payload import Payload, bytes_by_kind, nbytes
 
 T = TypeVar("T")
 # Is a server's `update` running? Servers may make no calls.
@@ -21,11 +23,6 @@ _serving = ContextVar("serving", default=False)
 
 # In the description of a call, at most this many tensors are listed one by one.
 _DESCRIBED = 4
-
-
-def nbytes(tensors: list[Tensor]) -> int:
-    """Bytes of the tensors' elements."""
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 @dataclass(slots=True)
@@ -55,6 +52,10 @@ class Call:
             about.append(f"rank {self.partner}")
         return f"{self.verb}({', '.join(filter(None, about))})"
 
+    def sent_bytes(self) -> dict[str, int]:
+        """The bytes that the worker hands over, by kind."""
+        return {self.kind: nbytes(self.tensors)} if self.tensors else bytes_by_kind(self.payload, self.ragged)
+
     def serve(self, pushes: list[Payload]) -> Payload:
         """Return the server's answer to all pushes; it may share memory with the server's state.
 
@@ -64,11 +65,16 @@ class Call:
         assert self.server is not None
         token = _serving.set(True)
         try:
-            with torch.no_grad():
-                answer = self.server.update(pushes)
+            answer = _update(self.server, pushes)
         finally:
             _serving.reset(token)
         return payloads.flat(answer, f"the workers by {type(self.server).__name__}.update")
+
+
+@recorded(SERVER)
+@torch.no_grad()
+def _update(server: Server, pushes: list[Payload]) -> Payload:
+    return server.update(pushes)
 
 
 def serving() -> bool:
@@ -79,12 +85,13 @@ def serving() -> bool:
 class Pending(Generic[T]):
     """An answer that may still be on its way."""
 
-    __slots__ = ("_result", "_wait", "call", "done", "group")
+    __slots__ = ("_result", "_wait", "call", "done", "group", "number")
 
     def __init__(self, group: Group, call: Call, wait: Callable[[Pending[T]], None]) -> None:
         self.group = group
         self.call = call
         self.done = False
+        self.number = NO_CALL  # among the recorded calls of the worker, if it is traced
         self._wait = wait  # given by the transport; returns when the answer is there
         self._result: T | None = None
 
@@ -96,6 +103,35 @@ class Pending(Generic[T]):
     def wait(self) -> T:
         """Wait for the answer and return it."""
         self.group.unclaimed.discard(self)
+        if self.number != NO_CALL:
+            return self._wait_recorded()
         if not self.done:
             self._wait(self)
         return self._result  # type: ignore[return-value]
+
+    def _wait_recorded(self) -> T:
+        """Wait, and record for how long, and how large the answer is."""
+        recorder = self.group.recorder
+        assert recorder is not None
+        before = recorder.switch(Activity(WAIT, self.call.verb, self.number))
+        if not self.done:
+            self._wait(self)
+        recorder.switch(before)
+        recorder.calls[self.number].received_bytes = self._received_bytes()
+        return self._result  # type: ignore[return-value]
+
+    def _received_bytes(self) -> dict[str, int]:
+        """The size of the answer by kind; of a gather, without this worker's own part."""
+        answer: Any = self._result
+        match self.call.verb:
+            case "mean" | "broadcast":
+                return {self.call.kind: nbytes(self.call.tensors)}
+            case "gather":
+                others = [payload for rank, payload in enumerate(answer) if rank != self.group.rank]
+                received: Counter[str] = Counter()
+                for payload in others:
+                    received.update(bytes_by_kind(payload, self.call.ragged))
+                return dict(received)
+            case "push_pull" | "receive":
+                return bytes_by_kind(answer, self.call.ragged)
+        return {}

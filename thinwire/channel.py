@@ -19,6 +19,8 @@ A method may make calls from the first step on, in the hooks that belong to trai
 `thinwire.method.Method`.
 """
 
+from collections.abc import Callable
+from time import perf_counter_ns
 from typing import Any
 
 from torch import Tensor
@@ -27,6 +29,7 @@ from thinwire.call import Call, Pending, serving
 from thinwire.errors import MethodError
 from thinwire.group import Group
 from thinwire.parameter_server import Server, owner
+from thinwire.trace.recorder import TRANSPORT, Activity, RecordedCall, Recorder
 from thinwire.traffic import payload as payloads
 from thinwire.traffic.ledger import Ledger
 from thinwire.traffic.payload import Payload
@@ -113,18 +116,44 @@ class Channel(Group):
         """
         payload = payloads.flat(payload, f"run.{self.name}.send")
         call = Call("send", payload=payload, partner=to, ragged=ragged)
-        self._require_open(call)
-        return self._claim(self._transport.send(self, call))
+        return self._hand_over(self._transport.send, call)
 
     def receive(self, source: int) -> Pending[Payload]:
         """Receive the next message from the worker with rank `source`; it must be sent in the same step."""
-        call = Call("receive", partner=source)
-        self._require_open(call)
-        return self._claim(self._transport.receive(self, call))
+        return self._hand_over(self._transport.receive, Call("receive", partner=source))
 
     def _post(self, call: Call) -> Pending[Any]:
+        return self._hand_over(self._transport.post, call)
+
+    def _hand_over(self, carry: Callable[[Group, Call], Pending[Any]], call: Call) -> Pending[Any]:
+        """Hand a call over to the transport."""
         self._require_open(call)
-        return self._claim(self._transport.post(self, call))
+        recorder = self.recorder
+        pending = carry(self, call) if recorder is None else self._record(recorder, carry, call)
+        self.unclaimed.add(pending)
+        return pending
+
+    def _record(
+        self, recorder: Recorder, carry: Callable[[Group, Call], Pending[Any]], call: Call
+    ) -> Pending[Any]:
+        """Hand a call over, and record it and the time that this takes."""
+        made = RecordedCall(
+            step=recorder.step,
+            channel=self.name,
+            members=self.members,
+            verb=call.verb,
+            key=call.key,
+            partner=call.partner,
+            ragged=call.ragged,
+            sent_bytes=call.sent_bytes(),
+            issued_ns=perf_counter_ns(),
+        )
+        number = recorder.call(made)
+        before = recorder.switch(Activity(TRANSPORT, call.verb, number))
+        pending = carry(self, call)
+        recorder.switch(before)
+        pending.number = number
+        return pending
 
     def _require_open(self, call: Call) -> None:
         """Check that calls are allowed now.
@@ -135,7 +164,3 @@ class Channel(Group):
         when = "in a server's update: a server answers what was pushed" if serving() else self.shut
         if when:
             raise MethodError(f"run.{self.name}.{call.verb} was called {when}")
-
-    def _claim(self, pending: Pending[Any]) -> Pending[Any]:
-        self.unclaimed.add(pending)
-        return pending

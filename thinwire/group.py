@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from thinwire.trace.recorder import Recorder
 from thinwire.traffic.ledger import Ledger
 from thinwire.traffic.wire_bytes import Wire
 
@@ -22,12 +23,14 @@ class Group:
             ledger: the ledger of that member.
         """
         self.name = name
+        self.members = members
         self.nodes = nodes
         self.size = len(members)
         self.rank = members.index(worker)
         self.key = (name, members[0])
         self.calls = 0  # how many collective calls this member has made
         self.unclaimed: set[Any] = set()  # pending answers that nobody has waited for yet
+        self.recorder: Recorder | None = None  # of that member, if it is traced
         self._ledger = ledger
 
     def meter(self, verb: str, kind: str, push: int, pull: int, passed: Wire) -> None:

@@ -11,7 +11,7 @@ from thinwire.plugins import ROOT
 ROOMS = (
     ("errors", "rules_version", "seeds", "cluster", "label", "stop_signals"),
     ("files", "digests", "options", "resource_shortage", "suggested_command", "nvidia_smi"),
-    ("traffic",),
+    ("traffic", "trace"),
     ("parameter_server", "group", "call"),
     ("transport",),
     ("channel", "unmetered_channel", "messages_in_flight"),
@@ -26,6 +26,7 @@ ROOMS = (
     ("provenance", "record", "record_store"),
     ("config",),
     ("train",),
+    ("schedule",),
     ("launch",),
     ("report",),
     ("tuning",),

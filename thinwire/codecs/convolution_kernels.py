@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 from thinwire.codecs import indices
+from thinwire.trace.recorder import DECODE, ENCODE, recorded
 from thinwire.traffic.payload import Payload
 
 Importance = Literal["l1", "l2"]
 
 
+@recorded(ENCODE)
 def take(tensor: Tensor, count: int, importance: Importance) -> Payload:
     """Move the `count` kernels with the largest norms into a payload; zeros take their place in the tensor.
 
@@ -35,6 +37,7 @@ def take(tensor: Tensor, count: int, importance: Importance) -> Payload:
     return payload
 
 
+@recorded(DECODE)
 def give(payload: Payload, like: Tensor) -> Tensor:
     """Return a tensor of the shape of `like`: the payload's kernels at their positions, zeros elsewhere."""
     if "indices" not in payload:

@@ -5,10 +5,13 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from thinwire.trace.recorder import ENCODE, recorded
+
 Precision = Literal["full", "bfloat16", "float16"]
 _DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
+@recorded(ENCODE)
 def cast(tensors: list[Tensor], precision: Precision) -> list[Tensor]:
     """Return copies in this precision; for `full`, return the tensors themselves."""
     if precision == "full":

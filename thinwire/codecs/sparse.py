@@ -11,15 +11,18 @@ from torch import Tensor
 from thinwire.codecs import indices
 from thinwire.codecs.indices import Encoding
 from thinwire.codecs.select import Select, count
+from thinwire.trace.recorder import DECODE, ENCODE, recorded
 from thinwire.traffic.payload import Payload
 
 
+@recorded(ENCODE)
 def choose(tensors: list[Tensor], density: float, select: Select, generator: torch.Generator) -> list[Tensor]:
     """Choose the share `density` of the entries of each tensor; return positions in the tensor as a row."""
     rows = [tensor.view(-1) for tensor in tensors]
     return [select(row, count(density, row.numel()), generator) for row in rows]
 
 
+@recorded(ENCODE)
 def take(tensors: list[Tensor], chosen: list[Tensor], encoding: Encoding) -> Payload:
     """Move the chosen entries into a payload; zeros take their place in the tensors."""
     values = torch.cat([tensor.view(-1)[positions] for tensor, positions in zip(tensors, chosen)])
@@ -40,12 +43,14 @@ def varies(selection: str, encoding: Encoding) -> bool:
     return selection == "sampled" or encoding == "run_length"
 
 
+@recorded(ENCODE)
 def erase(tensors: list[Tensor], chosen: list[Tensor]) -> None:
     """Set the chosen entries to zero."""
     for tensor, positions in zip(tensors, chosen):
         tensor.view(-1)[positions] = 0
 
 
+@recorded(DECODE)
 def mean(payloads: list[Payload], like: list[Tensor], encoding: Encoding) -> list[Tensor]:
     """Return the mean of the workers' payloads, dense, in the shapes of `like`.
 

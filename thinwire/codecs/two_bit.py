@@ -8,9 +8,12 @@ are padded to words of four, so n entries take 4 ceil(n / 16) bytes.
 import torch
 from torch import Tensor
 
+from thinwire.trace.recorder import DECODE, ENCODE, recorded
+
 _SHIFTS = (6, 4, 2, 0)
 
 
+@recorded(ENCODE)
 def quantise(values: Tensor, threshold: Tensor) -> Tensor:
     """Return a code (int8) for each entry, of the shape of `values`.
 
@@ -21,6 +24,7 @@ def quantise(values: Tensor, threshold: Tensor) -> Tensor:
     return codes * (threshold > 0)
 
 
+@recorded(ENCODE)
 def pack(codes: Tensor) -> Tensor:
     """Return the bytes (uint8) of the codes 1, -1 and 0."""
     flat = codes.flatten()
@@ -30,6 +34,7 @@ def pack(codes: Tensor) -> Tensor:
     return (padded.view(-1, 4) << shifts).sum(1, dtype=torch.uint8)
 
 
+@recorded(DECODE)
 def unpack(packed: Tensor, numel: int) -> Tensor:
     """Return the codes 1, -1 and 0 (int8) of `numel` entries; the unused bit pattern 01 also gives 0."""
     shifts = torch.tensor(_SHIFTS, dtype=torch.uint8, device=packed.device)

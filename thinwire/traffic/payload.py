@@ -28,6 +28,8 @@ DTYPES = (
     torch.uint8,
     torch.bool,
 )
+# Bytes of the size that is sent with each tensor of a ragged payload.
+SIZE_BYTES = 8
 _PLAIN = (Tensor, nn.Parameter)
 _KIND = {kind: kind for kind in KINDS}
 
@@ -92,6 +94,19 @@ def copy(payload: Payload) -> Payload:
 def _copy(tensor: Tensor) -> Tensor:
     # Not clone(): a tensor of one element would keep its old stride, which is information.
     return torch.empty(len(tensor), dtype=tensor.dtype, device=tensor.device).copy_(tensor.detach())
+
+
+def nbytes(tensors: list[Tensor]) -> int:
+    """Bytes of the tensors' elements."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def bytes_by_kind(payload: Payload, ragged: bool) -> dict[str, int]:
+    """Return the bytes of a payload by kind; for a ragged payload they include its sizes."""
+    own = {kind: nbytes([tensor]) for kind, tensor in payload.items()}
+    if ragged:
+        own["sizes"] = own.get("sizes", 0) + SIZE_BYTES * len(payload)
+    return own
 
 
 def describe(payload: Payload, ragged: bool) -> list[str]:

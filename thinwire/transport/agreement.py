@@ -6,8 +6,7 @@ from zlib import crc32
 
 from thinwire.call import Call
 from thinwire.errors import MethodError
-from thinwire.traffic.payload import Payload, describe
-from thinwire.transport import payload_bytes
+from thinwire.traffic.payload import Payload, bytes_by_kind, describe
 
 # How many of the last calls are kept in words, to describe them if the workers do not agree.
 REMEMBERED = 200
@@ -28,7 +27,7 @@ def agreed(payloads: list[Payload], ragged: bool) -> dict[str, list[int]]:
                 f"rank 0 hands over {_listed(first)}, and rank {rank} {_listed(other)}: hand over the same "
                 "kinds in the same order and of the same types, and an empty tensor where there is nothing"
             )
-    each = [payload_bytes.sizes(payload, ragged) for payload in payloads]
+    each = [bytes_by_kind(payload, ragged) for payload in payloads]
     by_kind = {kind: [sizes[kind] for sizes in each] for kind in each[0]}
     for kind, sizes in by_kind.items():
         if len(set(sizes)) > 1 and not ragged:

@@ -12,7 +12,7 @@ from thinwire.call import Call, Pending
 from thinwire.cluster import Cluster
 from thinwire.errors import MethodError
 from thinwire.group import Group
-from thinwire.traffic.payload import Payload, copy
+from thinwire.traffic.payload import Payload, bytes_by_kind, copy
 from thinwire.transport import flatten, inprocess, payload_bytes
 from thinwire.transport.agreement import CallLog, Summary
 from thinwire.transport.connection_errors import translated_errors
@@ -89,7 +89,7 @@ class Endpoint:
             self._to_itself[self._sent[to]] = copy(call.payload)
         else:
             self._messages.send(call.payload, [to], self._sent[to], call.ragged)
-        payload_bytes.send(group, payload_bytes.sizes(call.payload, call.ragged), to)
+        payload_bytes.send(group, bytes_by_kind(call.payload, call.ragged), to)
 
     def receive(self, group: Group, call: Call) -> Finish:
         """Begin to receive the next message from a member; return the function that finishes it."""
@@ -102,7 +102,7 @@ class Endpoint:
 
         def finish() -> Payload:
             ((payload, ragged),) = received.result()
-            payload_bytes.receive(group, payload_bytes.sizes(payload, ragged), source)
+            payload_bytes.receive(group, bytes_by_kind(payload, ragged), source)
             return payload
 
         return finish

@@ -13,10 +13,10 @@ import torch
 from greenlet import getcurrent, greenlet
 from torch import Tensor
 
-from thinwire.call import Call, Pending, nbytes
+from thinwire.call import Call, Pending
 from thinwire.errors import MethodError
 from thinwire.group import Group
-from thinwire.traffic.payload import Payload, copy
+from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
 from thinwire.transport import flatten, payload_bytes
 from thinwire.transport.agreement import agreed
 from thinwire.transport.transport import Outcome
@@ -101,7 +101,7 @@ class InProcess:
         """Deliver a message to its receiver, or keep it until the receiver asks for it."""
         pending: Pending[None] = Pending(group, call, self.wait)
         route = (group.key, group.rank, call.partner)
-        payload_bytes.send(group, payload_bytes.sizes(call.payload, call.ragged), call.partner)
+        payload_bytes.send(group, bytes_by_kind(call.payload, call.ragged), call.partner)
         call.payload = copy(call.payload)
         pending.complete(None)
         expected = self._expected.get(route)
@@ -257,7 +257,7 @@ def _push_pull(members: list[Pending[Any]]) -> None:
     pushed = _agreed_sizes(members)
     pushes = [copy(member.call.payload) for member in members]
     answer = copy(members[call.partner].call.serve(pushes))
-    pulled = payload_bytes.sizes(answer, call.ragged)
+    pulled = bytes_by_kind(answer, call.ragged)
     for member in members:
         if len(members) > 1:
             payload_bytes.push(member.group, pushed, call.partner)
@@ -266,7 +266,7 @@ def _push_pull(members: list[Pending[Any]]) -> None:
 
 
 def _deliver(pending: Pending[Any], message: Call) -> None:
-    size = payload_bytes.sizes(message.payload, message.ragged)
+    size = bytes_by_kind(message.payload, message.ragged)
     payload_bytes.receive(pending.group, size, pending.call.partner)
     pending.complete(message.payload)
 

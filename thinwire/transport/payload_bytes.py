@@ -1,20 +1,7 @@
 """The entries in the ledgers for each verb, the same for all transports."""
 
-from thinwire.call import nbytes
 from thinwire.group import Group
 from thinwire.traffic import wire_bytes
-from thinwire.traffic.payload import Payload
-
-# Bytes of the size that is sent with each tensor of a ragged payload.
-SIZE_BYTES = 8
-
-
-def sizes(payload: Payload, ragged: bool) -> dict[str, int]:
-    """Return the bytes of a payload by kind; for a ragged payload they include its sizes."""
-    own = {kind: nbytes([tensor]) for kind, tensor in payload.items()}
-    if ragged:
-        own["sizes"] = own.get("sizes", 0) + SIZE_BYTES * len(payload)
-    return own
 
 
 def mean(group: Group, kind: str, size: int) -> None:

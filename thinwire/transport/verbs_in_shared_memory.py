@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from thinwire.call import Call, nbytes
+from thinwire.call import Call
 from thinwire.group import Group
-from thinwire.traffic.payload import Payload
+from thinwire.traffic.payload import Payload, bytes_by_kind, nbytes
 from thinwire.transport import flatten, payload_bytes
 from thinwire.transport.agreement import agreed
 from thinwire.transport.shared_memory import SharedMemory
@@ -77,7 +77,7 @@ class InSharedMemory:
         def finish() -> Payload:
             pushed, answer = wait()
             payload_bytes.push(group, pushed, call.partner)
-            payload_bytes.pull(group, payload_bytes.sizes(answer, call.ragged), call.partner)
+            payload_bytes.pull(group, bytes_by_kind(answer, call.ragged), call.partner)
             return answer
 
         return finish

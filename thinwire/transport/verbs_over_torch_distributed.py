@@ -12,9 +12,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from thinwire.call import Call, nbytes
+from thinwire.call import Call
 from thinwire.group import Group
-from thinwire.traffic.payload import Payload, copy
+from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
 from thinwire.transport import flatten, payload_bytes, payload_format
 from thinwire.transport.agreement import agreed
 from thinwire.transport.connection_errors import translated_errors
@@ -106,7 +106,7 @@ class Distributed:
             work = (
                 dist.all_gather(bodies, body, group=self._process_group, async_op=True) if len(body) else None
             )
-        size = payload_bytes.sizes(call.payload, ragged=False)
+        size = bytes_by_kind(call.payload, ragged=False)
         payload_bytes.gather(group, {kind: [own] * group.size for kind, own in size.items()})
 
         def finish() -> list[Payload]:
@@ -141,11 +141,11 @@ class Distributed:
 
             def pulled() -> Payload:
                 (message,) = received.result()
-                own = payload_bytes.sizes(call.payload, call.ragged)
+                own = bytes_by_kind(call.payload, call.ragged)
                 payload_bytes.push(
                     group, {kind: [size] * group.size for kind, size in own.items()}, call.partner
                 )
-                payload_bytes.pull(group, payload_bytes.sizes(message.payload, call.ragged), call.partner)
+                payload_bytes.pull(group, bytes_by_kind(message.payload, call.ragged), call.partner)
                 return message.payload
 
             return pulled
@@ -166,7 +166,7 @@ class Distributed:
         def answered() -> Payload:
             sizes, answer = served.result()
             payload_bytes.push(group, sizes, call.partner)
-            payload_bytes.pull(group, payload_bytes.sizes(answer, call.ragged), call.partner)
+            payload_bytes.pull(group, bytes_by_kind(answer, call.ragged), call.partner)
             return answer
 
         return answered

@@ -1,0 +1,1 @@
+"""Traces: what each worker computes, sends and waits for, and when."""

@@ -1,0 +1,108 @@
+"""Lets the workers of a run record what they do; see `thinwire.trace.recorder`.
+
+Everything is attached from outside: hooks on the model and on its parameters, and wrappers around methods of
+one worker. So a run that is not traced has none of this.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from thinwire.trace.recorder import (
+    BACKWARD,
+    FORWARD,
+    METHOD,
+    OPTIMIZER,
+    Activity,
+    Recorder,
+    recording,
+)
+from thinwire.train.trainer import Trainer
+from thinwire.train.worker import Worker
+
+# The hooks of a method that belong to training.
+_HOOKS = ("forward_ready", "grad_ready", "step", "epoch_end", "finish")
+
+
+def record_spans(trainer: Trainer) -> list[Recorder]:
+    """Give each worker of this process a recorder; call after `Trainer.setup`.
+
+    Forward spans have the names of layers, backward spans those of parameters. A layer that has no parameters
+    counts to the next one that has some.
+    """
+    return [_record(worker, Recorder(rank)) for rank, worker in zip(trainer.transport.ranks, trainer.workers)]
+
+
+def _record(worker: Worker, recorder: Recorder) -> Recorder:
+    for channel in worker.channels.values():
+        channel.recorder = recorder
+    _of_model(worker.model, recorder)
+    for param in worker.run.params:
+        # This hook comes before those that announce the gradient to the method.
+        param.tensor.register_hook(_cut(recorder, BACKWARD, param.name))
+    for name in _HOOKS:
+        _wrap(worker.method, name, recorder, Activity(METHOD, name))
+    _of_optimizer(worker.run.optimizer, recorder)
+    _wrap(worker, "compute_gradients", recorder, Activity(FORWARD))
+    begin = worker.begin
+
+    def begin_step(step: int, *more: Any) -> None:
+        recorder.step = step
+        begin(step, *more)
+
+    worker.begin = begin_step  # type: ignore[method-assign, assignment]
+    return recorder
+
+
+def _wrap(owner: Any, name: str, recorder: Recorder, activity: Activity) -> None:
+    """Make a method of one object record an activity; the worker's context then has its recorder."""
+    function: Callable[..., Any] = getattr(owner, name)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        token = recording.set(recorder)
+        before = recorder.switch(activity)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            recorder.switch(before)
+            recording.reset(token)
+
+    setattr(owner, name, call)
+
+
+def _of_model(model: nn.Module, recorder: Recorder) -> None:
+    """Cut the forward pass into layers; at its end the backward pass begins."""
+    for name, module in model.named_modules():
+        if module is not model and any(True for _ in module.parameters(recurse=False)):
+            module.register_forward_hook(_cut(recorder, FORWARD, name))
+
+    def end(module: nn.Module, inputs: Any, output: Tensor) -> None:
+        if recorder.current.kind == FORWARD:
+            recorder.switch(Activity(BACKWARD))
+
+    model.register_forward_hook(end)
+
+
+def _cut(recorder: Recorder, kind: str, name: str) -> Callable[..., None]:
+    """A hook that ends a span of this kind under this name; it does nothing during evaluations."""
+
+    def hook(*ignored: Any) -> None:
+        if recorder.current.kind == kind:
+            recorder.cut(name)
+
+    return hook
+
+
+def _of_optimizer(optimizer: torch.optim.Optimizer, recorder: Recorder) -> None:
+    before: list[Activity] = []
+
+    def begin(*ignored: Any) -> None:
+        before.append(recorder.switch(Activity(OPTIMIZER, "step")))
+
+    def end(*ignored: Any) -> None:
+        recorder.switch(before.pop())
+
+    optimizer.register_step_pre_hook(begin)
+    optimizer.register_step_post_hook(end)
