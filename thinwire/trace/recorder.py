@@ -54,7 +54,7 @@ class RecordedCall:
     ragged: bool  # may the payloads of the workers differ in size?
     sent_bytes: dict[str, int]  # what this worker hands over, by kind
     issued_ns: int  # when it is handed over
-    received_bytes: dict[str, int] = field(default_factory=dict)  # the answer, by kind; set when waited for
+    received_bytes: dict[str, int] = field(default_factory=dict)  # the answer, by kind; set when it is there
     begun_ns: int = 0  # when its first byte could leave; 0: the transport does not know
     ended_ns: int = 0  # when the answer was there; 0: the transport does not know
 
