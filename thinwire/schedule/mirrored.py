@@ -1,7 +1,7 @@
 """The schedule of a cell, from a few steps of one of its workers; see `thinwire.transport.mirror`.
 
-It runs on the CPU of this machine, with any number of workers. The sizes of ragged payloads, and decisions that
-follow from the loss, are those of a worker that trains alone on its part of the data.
+It runs on the CPU of this machine, with any number of workers. The sizes of ragged payloads, and decisions
+that follow from the loss, are those of a worker that trains alone on its part of the data.
 """
 
 from dataclasses import dataclass, replace
@@ -74,7 +74,9 @@ class MirroredCell:
             UserError: the data or the preparation are missing, or the method cannot run on this cluster.
         """
         if cluster.workers > MOST_WORKERS:
-            raise UserError(f"{cluster.workers:,} workers are too many: at most {MOST_WORKERS:,} are mirrored")
+            raise UserError(
+                f"{cluster.workers:,} workers are too many: at most {MOST_WORKERS:,} are mirrored"
+            )
         self.cell, self.cluster = cell, cluster
         self._method = plugins.get("method", cell.method.use).load()
         self._config = resolve(self._method, cell.method.options)
@@ -131,7 +133,8 @@ class MirroredCell:
         return MirroredTrainer(self._task, self._method, self._config, worker)
 
     def _where(self) -> str:
-        return f"{self.cluster.workers} workers on {self.cluster.nodes} nodes"
+        nodes = self.cluster.nodes
+        return f"{self.cluster.workers:,} workers on {nodes} node{'s' if nodes > 1 else ''}"
 
 
 def mirrored_steps(cell: Cell, results: Path, cluster: Cluster, steps: int, worker: int) -> list[Step]:

@@ -1,10 +1,10 @@
 """Which workers of a cluster behave alike, so that one of each role stands for all of them.
 
-Workers may differ by their place: the first worker of all, the first worker of a node, every other one. They may
-also differ because a call names them as its partner: the source of a broadcast, the worker of a server, or the
-other end of a message. Who is a partner follows from the calls. A worker that is a partner in the same steps as
-another one is taken to behave like it. So servers that are spread over many workers do not make as many roles:
-the calls of one worker say which worker serves what.
+Workers may differ by their place: the first worker of all, the first worker of a node, every other one. They
+may also differ because a call names them as its partner: the source of a broadcast, the worker of a server,
+or the other end of a message. Who is a partner follows from the calls. A worker that is a partner in the same
+steps as another one is taken to behave like it. So servers that are spread over many workers do not make as
+many roles: the calls of one worker say which worker serves what.
 
 A worker that becomes a partner only after the last recorded step is not told apart.
 """
@@ -110,8 +110,8 @@ def _merged(groups: list[tuple[int, ...]], mirrored: dict[int, Calls]) -> list[R
 def alike(worker: int, calls: Calls, other: int, others: Calls) -> bool:
     """Do two workers make the same calls in the same steps?
 
-    The partners of their messages are compared as ranks, and as distances from each worker: one of the two must
-    agree. Sizes may differ a little, and those of ragged payloads by any amount.
+    The partners of their messages are compared as ranks, and as distances from each worker: one of the two
+    must agree. Sizes may differ a little, and those of ragged payloads by any amount.
     """
     if len(calls) != len(others) or not all(map(_same, calls, others)):
         return False
@@ -130,7 +130,7 @@ def _same(call: RecordedCall, other: RecordedCall) -> bool:
 
 
 def _from(worker: int, call: RecordedCall) -> int:
-    """The partner of a call; of a message, by how many ranks it comes after the worker, around the channel."""
+    """The partner of a call; of a message, by how many ranks it comes after the worker, around the ring."""
     if call.verb not in _MESSAGES:
         return call.partner
     return (call.partner - call.members.index(worker)) % len(call.members)

@@ -96,7 +96,10 @@ recording: ContextVar[Recorder | None] = ContextVar("recording", default=None)
 
 
 def recorded(kind: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorate a function: while a traced worker runs it, the worker's activity is of this kind."""
+    """Decorate a function: while a traced worker runs it, the worker's activity is of this kind.
+
+    What a server calls is the server's.
+    """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         activity = Activity(kind, function.__name__)
@@ -104,7 +107,7 @@ def recorded(kind: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             recorder = recording.get()
-            if recorder is None:
+            if recorder is None or recorder.current.kind == SERVER:
                 return function(*args, **kwargs)
             before = recorder.switch(activity)
             try:
