@@ -117,11 +117,12 @@ class Pending(Generic[T]):
         if not self.done:
             self._wait(self)
         recorder.switch(before)
-        recorder.calls[self.number].received_bytes = self._received_bytes()
+        made = recorder.calls[self.number]
+        made.received_bytes = made.received_bytes or self.received_bytes()
         return self._result  # type: ignore[return-value]
 
-    def _received_bytes(self) -> dict[str, int]:
-        """The size of the answer by kind; of a gather, without this worker's own part."""
+    def received_bytes(self) -> dict[str, int]:
+        """The size of the answer, which is there, by kind; of a gather, without this worker's own part."""
         answer: Any = self._result
         match self.call.verb:
             case "mean" | "broadcast":

@@ -153,6 +153,9 @@ class Channel(Group):
         pending = carry(self, call)
         recorder.switch(before)
         pending.number = number
+        if pending.done:
+            # The worker may wait for it only after the last step that is recorded.
+            made.received_bytes = pending.received_bytes()
         return pending
 
     def _require_open(self, call: Call) -> None:

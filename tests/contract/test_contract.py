@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from dataclasses import asdict, replace
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -23,8 +24,12 @@ from thinwire.call import Pending, nbytes
 from thinwire.cluster import Cluster
 from thinwire.in_the_limit import InTheLimit
 from thinwire.messages_in_flight import Flight
+from thinwire.schedule.mirrored import MirroredTrainer
+from thinwire.schedule.roles import roles
+from thinwire.trace.recorder import RecordedCall
 from thinwire.traffic.payload import describe
 from thinwire.train.divergence import Diverged
+from thinwire.train.record_spans import record_spans
 from thinwire.train.trainer import Trainer
 from thinwire.transport.inprocess import InProcess
 from thinwire.transport.processes import Processes
@@ -310,6 +315,73 @@ def test_some_worker_holds_what_is_shipped_at_the_end(subject):
     held = [list_ for w in run.workers for list_ in (w.run.weights, *lists(w.method.memory))]
     found = run.transport.share([any(map(are_shipped, held))] * len(run.workers))
     assert any(found), "no worker holds the weights that are shipped: average in finish()"
+
+
+def test_a_mirrored_worker_sends_what_it_sends_among_all_workers(subject):
+    """One worker of each role, whose mates are taken to do what it does, has the ledger of the whole run.
+
+    `thinwire schedule` and simulations rest on this. Sizes of ragged payloads are compared with their mean. What
+    depends on learning is not compared.
+    """
+    learned = []
+    for cluster in subject.clusters():
+        run = subject.trainer(cluster)
+        run.train()
+        ledgers = run.transport.share([worker.ledger.state() for worker in run.workers])
+        mirrored = {}
+
+        def calls_of(rank, cluster=cluster, mirrored=mirrored, prepared=run.workers[0].method.prepared):
+            mirrored[rank] = mirror(subject, cluster, rank, prepared)
+            return mirrored[rank].calls
+
+        for role in roles(cluster, calls_of):
+            ragged = any(call.ragged for call in mirrored[role.worker].calls)
+            for rank in mirrored.keys() & role.workers:
+                own, all_workers = mirrored[rank].ledger, [ledgers[mate] for mate in role.workers]
+                if own == ledgers[rank] or (ragged and is_near_the_mean(own, all_workers)):
+                    continue
+                assert depends_on_the_images(subject, cluster, ledgers), (
+                    f"worker {rank} of {cluster.workers} on {cluster.nodes} nodes sends {ledgers[rank]} among "
+                    f"all workers, and {own} if its mates do what it does: what it sends depends on theirs"
+                )
+                learned.append(f"{cluster.workers} workers on {cluster.nodes} nodes")
+    if learned:
+        pytest.skip(f"what it sends depends on what it learns ({', '.join(dict.fromkeys(learned))})")
+
+
+class Mirrored(NamedTuple):
+    ledger: dict[str, list[int]]
+    calls: list[RecordedCall]
+
+
+def mirror(subject, cluster, rank, prepared):
+    """The ledger and the calls of a worker in a whole run, without its mates."""
+    config = options.resolve(subject.method, subject.method.short)
+    trainer = MirroredTrainer(subject.task(cluster), subject.method, config, rank)
+    trainer.setup(prepared)
+    (recorder,) = record_spans(trainer)
+    trainer.train()
+    return Mirrored(trainer.workers[0].ledger.state(), recorder.calls)
+
+
+def is_near_the_mean(own, ledgers):
+    """Are the messages as many, and the bytes within 2 % of the mean over the workers of a role?"""
+    if any(ledger.keys() != own.keys() for ledger in ledgers):
+        return False
+    sums = [[sum(column) for column in zip(*ledger.values())] for ledger in (own, *ledgers)]
+    mine, *others = sums
+    means = [sum(column) / len(others) for column in zip(*others)]
+    return mine[0] == means[0] and all(abs(a - b) <= 0.02 * b for a, b in zip(mine[1:], means[1:]))
+
+
+def depends_on_the_images(subject, cluster, ledgers):
+    """Do the workers send something else if they learn from other images?"""
+    for other in (small.digits(pad=1).train_images.flip(0), small.digits(pad=1).train_images.flip(3)):
+        run = subject.trainer(cluster, data=replace(small.digits(pad=1), train_images=other))
+        run.train()
+        if run.transport.share([worker.ledger.state() for worker in run.workers]) != ledgers:
+            return True
+    return False
 
 
 FORBIDDEN = (

@@ -102,6 +102,19 @@ def _parser() -> argparse.ArgumentParser:
     _add_only(train)
     _add_fingerprint(train)
 
+    schedule = commands.add_parser(
+        "schedule", parents=[results], help="show what the workers of a cell compute, send and wait for"
+    )
+    schedule.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
+    schedule.add_argument("cell", metavar="CELL", help="as `thinwire cells SUITE` lists it")
+    schedule.add_argument(
+        "--workers", type=int, metavar="W", help="the number of workers; default: that of the cell"
+    )
+    schedule.add_argument("--nodes", type=int, metavar="N", help="the number of nodes; default: the cell's")
+    schedule.add_argument(
+        "--steps", type=int, default=16, metavar="K", help="the number of steps from the first; default: 16"
+    )
+
     collect = commands.add_parser(
         "collect", parents=[results], help="collect records of runs in summary.csv and curves.parquet"
     )

@@ -54,7 +54,7 @@ class RecordedCall:
     ragged: bool  # may the payloads of the workers differ in size?
     sent_bytes: dict[str, int]  # what this worker hands over, by kind
     issued_ns: int  # when it is handed over
-    received_bytes: dict[str, int] = field(default_factory=dict)  # the answer, by kind; set when waited for
+    received_bytes: dict[str, int] = field(default_factory=dict)  # the answer, by kind; set when it is there
     begun_ns: int = 0  # when its first byte could leave; 0: the transport does not know
     ended_ns: int = 0  # when the answer was there; 0: the transport does not know
 
@@ -96,7 +96,10 @@ recording: ContextVar[Recorder | None] = ContextVar("recording", default=None)
 
 
 def recorded(kind: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorate a function: while a traced worker runs it, the worker's activity is of this kind."""
+    """Decorate a function: while a traced worker runs it, the worker's activity is of this kind.
+
+    What a server calls is the server's.
+    """
 
     def decorate(function: Callable[P, T]) -> Callable[P, T]:
         activity = Activity(kind, function.__name__)
@@ -104,7 +107,7 @@ def recorded(kind: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             recorder = recording.get()
-            if recorder is None:
+            if recorder is None or recorder.current.kind == SERVER:
                 return function(*args, **kwargs)
             before = recorder.switch(activity)
             try:

@@ -66,6 +66,10 @@ class Attempt:
         self.results = results
         self._hold = hold
         self.transport: Transport = InProcess(cell.workers) if transport is None else transport
+        kind = self.transport.kind
+        if kind == "mirrored":
+            raise ValueError("one worker without its mates is no run of the cell, and has no record")
+        self._kind = kind
         self.rank = self.transport.ranks[0]
         self.leads = self.rank == 0
         self.outcome: Outcome | None = None  # how the run ends, once that is known
@@ -193,7 +197,7 @@ class Attempt:
         setup, trainer = self._setup, self._setup.trainer
         curve = trainer.curve if trainer else []
         made = Record(
-            kind=self.transport.kind,
+            kind=self._kind,
             no_time_because=setup.no_time_because,
             status=status,
             reason=reason,

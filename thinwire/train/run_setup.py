@@ -6,17 +6,14 @@ from typing import Any
 from thinwire import plugins
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
-from thinwire.config.cell_sources import prepares, sources
-from thinwire.errors import MethodError
+from thinwire.config.cell_sources import sources
 from thinwire.files import sha256
 from thinwire.options import as_dict, resolve
 from thinwire.provenance import now, provenance
 from thinwire.train.cell_task import device_of, task_of
 from thinwire.train.deterministic import deterministic
-from thinwire.train.make_again import prepare_command
-from thinwire.train.preparation_record import PREPARED, identity_of
-from thinwire.train.preparation_record import read as read_prepared
-from thinwire.train.result_folders import prepared_folder
+from thinwire.train.preparation_of_cell import preparation_of
+from thinwire.train.preparation_record import PREPARED
 from thinwire.train.time_validity import about_this_process, no_time_because
 from thinwire.train.trainer import Trainer
 from thinwire.transport.transport import Transport
@@ -110,12 +107,9 @@ class RunSetup:
         return [kind for kind, digest in sources(self._cell).items() if digest != self._sources[kind]]
 
     def _prepared(self) -> Path | None:
-        if not prepares(self._cell):
+        found = preparation_of(self._cell, self._results)
+        if found is None:
             return None
-        folder = prepared_folder(self._results, self._cell)
-        command = prepare_command(self._cell, self._results)
-        made = read_prepared(folder, identity_of(self._cell, self._results), command)
-        if made.status == "failed":
-            raise MethodError(f"its preparation failed: {made.reason}")
+        folder, made = found
         self.record_fields["preparation"] = made.cost
         return folder

@@ -7,7 +7,7 @@ are greenlets of one thread. A switch takes microseconds, and no two workers run
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import torch
 from greenlet import getcurrent, greenlet
@@ -19,7 +19,7 @@ from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
 from thinwire.transport import flatten, payload_bytes
 from thinwire.transport.agreement import agreed
-from thinwire.transport.transport import Outcome
+from thinwire.transport.transport import Kind, Outcome
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 class InProcess:
     """The transport of W workers in this process."""
 
-    kind: Literal["inprocess", "measured"] = "inprocess"
+    kind: Kind = "inprocess"
     overlaps = False
 
     def __init__(self, workers: int) -> None:

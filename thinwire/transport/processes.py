@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from threading import Thread
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -26,7 +26,7 @@ from thinwire.transport.agreement import disagreeing, first_difference, require_
 from thinwire.transport.connection_errors import ConnectionLost, translated_errors
 from thinwire.transport.endpoint import Endpoint, Finish
 from thinwire.transport.rendezvous import open_group
-from thinwire.transport.transport import Ended, Outcome
+from thinwire.transport.transport import Ended, Kind, Outcome
 
 T = TypeVar("T")
 # How long a rank that has failed waits until it can report that to the others.
@@ -36,7 +36,7 @@ REPORTING_SECONDS = 3.0
 class Processes:
     """The transport of one worker, while all others run in other processes; first call `rendezvous.join`."""
 
-    kind: Literal["inprocess", "measured"] = "measured"
+    kind: Kind = "measured"
     overlaps = True
 
     def __init__(

@@ -7,6 +7,8 @@ from thinwire.call import Call, Pending
 from thinwire.group import Group
 
 T = TypeVar("T")
+# How workers are connected: all of them in one process, each in its own, or one of them without the others.
+Kind = Literal["inprocess", "measured", "mirrored"]
 Outcome = tuple[str, str | None]  # status of a run, and the reason
 
 
@@ -21,7 +23,7 @@ class Ended(Exception):
 class Transport(Protocol):
     """Carries the calls of the workers in this process to all other workers."""
 
-    kind: Literal["inprocess", "measured"]  # the kind of results over this transport, for the record
+    kind: Kind  # of the results over this transport, for the record; `mirrored` ones have none
     ranks: Sequence[int]  # the workers of this process
     overlaps: bool  # are gradients sent while the backward pass still runs?
 

@@ -1,0 +1,154 @@
+"""The schedule of a cell, from a few steps of one of its workers; see `thinwire.transport.mirror`.
+
+It runs on the CPU of this machine, with any number of workers. The sizes of ragged payloads, and decisions
+that follow from the loss, are those of a worker that trains alone on its part of the data.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from thinwire import plugins
+from thinwire.cluster import Cluster
+from thinwire.config.cell import Cell
+from thinwire.errors import UserError
+from thinwire.method import Method
+from thinwire.optim.recipe import Recipe
+from thinwire.options import resolve
+from thinwire.schedule.operations import Step, steps_of
+from thinwire.schedule.repeated_data import repeated
+from thinwire.task import Task
+from thinwire.trace.recorder import Recorder
+from thinwire.traffic.ledger import Ledger
+from thinwire.train.cell_task import task_of
+from thinwire.train.deterministic import deterministic
+from thinwire.train.divergence import Diverged
+from thinwire.train.preparation_of_cell import preparation_of
+from thinwire.train.record_spans import record_spans
+from thinwire.train.trainer import Trainer
+from thinwire.transport.mirror import Mirror
+
+MOST_WORKERS = 4096
+# Where the data set is too small for so many workers, it is repeated until an epoch has this many steps.
+FEWEST_STEPS_AN_EPOCH = 4
+_CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class MirroredRun:
+    """The first steps of one worker, whose mates were taken to do what it does."""
+
+    worker: int
+    steps: list[Step]
+    recorder: Recorder
+    ledger: Ledger
+    parameters: int  # trainable numbers of the model
+    steps_per_epoch: int
+    total_steps: int  # of the whole run
+
+
+class MirroredTrainer(Trainer):
+    """Trains one worker without its mates; there is nothing to evaluate."""
+
+    def __init__(self, task: Task, method: type[Method], config: Any, worker: int) -> None:
+        super().__init__(task, method, config, Mirror(task.cluster.workers, worker))
+
+    def _evaluate(self, epochs: int) -> None:
+        pass
+
+
+class MirroredCell:
+    """A cell on a cluster of any size. Its task is loaded once, for any number of its workers."""
+
+    def __init__(self, cell: Cell, results: Path, cluster: Cluster) -> None:
+        """Load the cell.
+
+        Args:
+            cell: its own numbers of workers and nodes are not used.
+            results: the folder with its data and its method's preparation.
+            cluster: on which it is mirrored.
+
+        Raises:
+            UserError: the data or the preparation are missing, or the method cannot run on this cluster.
+        """
+        if cluster.workers > MOST_WORKERS:
+            raise UserError(
+                f"{cluster.workers:,} workers are too many: at most {MOST_WORKERS:,} are mirrored"
+            )
+        self.cell, self.cluster = cell, cluster
+        self._method = plugins.get("method", cell.method.use).load()
+        self._config = resolve(self._method, cell.method.options)
+        self._task, self.repeated = self._load(results)
+        trainer = self._trainer(0)
+        if reason := trainer.skip():
+            raise UserError(f"{cell.method.label} cannot run on {self._where()}: {reason}")
+        preparation = preparation_of(cell, results)
+        self._prepared = None if preparation is None else preparation[0]
+
+    def _load(self, results: Path) -> tuple[Task, int]:
+        """The task, and how many times its data set is repeated."""
+        recipe, workers = self.cell.recipe, self.cluster.workers
+        try:
+            images = workers * recipe.batch_per_worker(workers)
+        except ValueError as error:
+            raise UserError(
+                f"{self.cell.path}: {error}: choose a number of workers that divides it, or a suite whose "
+                "batch is one of each worker (`batch_per: worker`)"
+            ) from None
+        deterministic(_CPU)
+        task = task_of(self.cell, results, _CPU)
+        there = len(task.data.train_images)
+        enough = there >= images * FEWEST_STEPS_AN_EPOCH
+        data = task.data if enough else repeated(task.data, images * FEWEST_STEPS_AN_EPOCH)
+        made = replace(task, data=data, recipe=_for_one_worker(recipe, workers), cluster=self.cluster)
+        return made, len(data.train_images) // there
+
+    def run(self, worker: int, steps: int) -> MirroredRun:
+        """Run the first steps of a worker; fewer if the whole run has fewer.
+
+        Raises:
+            UserError: the method broke the contract, or the worker, which trains alone, diverges.
+        """
+        trainer = self._trainer(worker)
+        trainer.setup(self._prepared)
+        (recorder,) = record_spans(trainer)
+        try:
+            trainer.train(until=steps)
+        except Diverged as error:
+            raise UserError(f"{self.cell.path}: worker {worker}, which trains alone here: {error}") from None
+        (own,) = trainer.workers
+        return MirroredRun(
+            worker=worker,
+            steps=steps_of(recorder)[:steps],
+            recorder=recorder,
+            ledger=own.ledger,
+            parameters=sum(param.tensor.numel() for param in own.run.params),
+            steps_per_epoch=trainer.steps_per_epoch,
+            total_steps=trainer.total_steps,
+        )
+
+    def _trainer(self, worker: int) -> MirroredTrainer:
+        return MirroredTrainer(self._task, self._method, self._config, worker)
+
+    def _where(self) -> str:
+        nodes = self.cluster.nodes
+        return f"{self.cluster.workers:,} workers on {nodes} node{'s' if nodes > 1 else ''}"
+
+
+def mirrored_steps(cell: Cell, results: Path, cluster: Cluster, steps: int, worker: int) -> list[Step]:
+    """The first steps of one worker of a cell on a cluster; see `MirroredCell`."""
+    return MirroredCell(cell, results, cluster).run(worker, steps).steps
+
+
+def _for_one_worker(recipe: Recipe, workers: int) -> Recipe:
+    """The recipe, with the learning rate of the batch of one worker.
+
+    The mates add nothing to what this worker learns, so with a rate for the batch of all it would diverge.
+    """
+    reference = recipe.optimizer.lr_reference_batch
+    if reference is None:
+        return recipe
+    optimizer = recipe.optimizer.model_copy(update={"lr_reference_batch": reference * workers})
+    return recipe.model_copy(update={"optimizer": optimizer})

@@ -1,0 +1,180 @@
+"""One worker of a cluster runs for real, and its mates are taken to do what it does.
+
+A method is symmetric: its workers run the same code, and differ in their data and their ranks. So the calls
+of one worker tell what its mates call, and the schedule of any number of workers follows from the method's
+own code. Every answer is what the mates would give if they had handed over the same:
+
+- a mean or a broadcast gives the worker's own tensors back;
+- a gather gives its own payload, as often as the channel has members;
+- a server answers as many pushes like the worker's own, wherever its worker sits;
+- a message that is received is one that the worker has sent itself, see `Mirror.receive`.
+
+The ledger has the same bytes as in a run of all workers, except for what depends on learning: the sizes of
+ragged payloads, and decisions that follow from the loss, are those of a worker that trains alone.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from thinwire.call import Call, Pending
+from thinwire.errors import UserError
+from thinwire.group import Group
+from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
+from thinwire.transport import inprocess, payload_bytes
+from thinwire.transport.transport import Kind, Outcome
+
+T = TypeVar("T")
+
+
+class CannotMirror(UserError):
+    """What a worker does depends on a message of a worker that does something else."""
+
+
+@dataclass
+class _Sent:
+    """A message that this worker has sent in this step."""
+
+    places: int  # how many ranks further the receiver sits, around the channel
+    call: Call
+
+
+class Mirror:
+    """The transport of one worker of a cluster, without the others."""
+
+    kind: Kind = "mirrored"
+    overlaps = True
+
+    def __init__(self, workers: int, rank: int) -> None:
+        """Mirror the worker `rank` of a cluster of `workers` workers."""
+        self.ranks: Sequence[int] = [rank]
+        self._workers = workers
+        # Of this step, by channel: the messages that were sent and not yet taken, and the receivers that
+        # were not answered.
+        self._sent: dict[tuple[str, int], list[_Sent]] = {}
+        self._expected: list[Pending[Any]] = []
+        self._last: dict[tuple[str, int], Call] = {}  # the last message that was sent, by channel
+
+    def together(self, turns: Sequence[Callable[[], T]]) -> list[T]:
+        """Run the function of the one worker."""
+        return [turn() for turn in turns]
+
+    def post(self, group: Group, call: Call) -> Pending[Any]:
+        """Complete a collective call at once."""
+        pending: Pending[Any] = Pending(group, call, self.wait)
+        group.calls += 1
+        if group.size == 1:
+            inprocess.complete([pending])
+        else:
+            pending.complete(_VERBS[call.verb](group, call))
+        return pending
+
+    def send(self, group: Group, call: Call) -> Pending[None]:
+        """Keep a message for the receivers of this step."""
+        pending: Pending[None] = Pending(group, call, self.wait)
+        payload_bytes.send(group, bytes_by_kind(call.payload, call.ragged), call.partner)
+        call.payload = copy(call.payload)
+        places = (call.partner - group.rank) % group.size
+        self._sent.setdefault(group.key, []).append(_Sent(places, call))
+        self._last[group.key] = call
+        pending.complete(None)
+        return pending
+
+    def receive(self, group: Group, call: Call) -> Pending[Payload]:
+        """Receive a message from a mate, which is answered when it is waited for.
+
+        What the mate sends to this worker is like what this worker sends equally many ranks further: on a
+        ring, what goes to the right also comes from the left. Without such a message it is like what this
+        worker sends to the mate, as in a swap; otherwise like the next message that nobody has received, or
+        like the last one.
+        """
+        pending: Pending[Payload] = Pending(group, call, self.wait)
+        self._expected.append(pending)
+        return pending
+
+    def wait(self, pending: Pending[Any]) -> None:
+        """Answer a message that is received; every other call is complete already.
+
+        Raises:
+            CannotMirror: this worker has not sent any message to be taken for the mate's.
+        """
+        group, call = pending.group, pending.call
+        message = self._like_that_of(group, call.partner)
+        if message is None:
+            raise CannotMirror(
+                f"worker {group.members[group.rank]} waits on run.{group.name} for a message from worker "
+                f"{group.members[call.partner]} before it sends one itself: what its mates send does not "
+                "follow from what it does"
+            )
+        self._expected.remove(pending)
+        size = bytes_by_kind(message.payload, message.ragged)
+        payload_bytes.receive(group, size, call.partner)
+        pending.complete(message.payload)
+
+    def _like_that_of(self, group: Group, source: int) -> Call | None:
+        """This worker's message that is taken for the one from `source`; None if it has sent none."""
+        sent = self._sent.get(group.key, [])
+        to_here, to_source = (group.rank - source) % group.size, (source - group.rank) % group.size
+        for places in (to_here, to_source):
+            for number, message in enumerate(sent):
+                if message.places == places:
+                    return sent.pop(number).call
+        return sent.pop(0).call if sent else self._last.get(group.key)
+
+    def arrive(self) -> None:
+        """Do nothing: all calls are complete."""
+
+    def check_settled(self) -> None:
+        """Answer the messages of the step that nobody has waited for, and forget those that were sent."""
+        for pending in list(self._expected):
+            self.wait(pending)
+        self._sent.clear()
+
+    def share(self, own: list[T]) -> list[T]:
+        """Return this worker's value, once for every worker."""
+        return own * self._workers
+
+    def end_together(self, outcome: Outcome) -> Outcome:
+        """Return `outcome`: there is no other process."""
+        return outcome
+
+    def check_agreement(self) -> None:
+        """Do nothing: there is no other worker to agree with."""
+
+
+def _mean(group: Group, call: Call) -> Any:
+    if call.fresh:
+        return [tensor.clone() for tensor in call.tensors]
+    payload_bytes.mean(group, call.kind, nbytes(call.tensors))
+    return call.tensors
+
+
+def _gather(group: Group, call: Call) -> Any:
+    payload_bytes.gather(group, _of_every_member(group, call))
+    return [copy(call.payload)] * group.size
+
+
+def _broadcast(group: Group, call: Call) -> Any:
+    payload_bytes.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
+    return call.tensors
+
+
+def _push_pull(group: Group, call: Call) -> Any:
+    answer = copy(call.serve([copy(call.payload)] * group.size))
+    payload_bytes.push(group, _of_every_member(group, call), call.partner)
+    payload_bytes.pull(group, bytes_by_kind(answer, call.ragged), call.partner)
+    return answer
+
+
+def _of_every_member(group: Group, call: Call) -> dict[str, list[int]]:
+    """The bytes that each member hands over, by kind."""
+    own = bytes_by_kind(call.payload, call.ragged)
+    return {kind: [size] * group.size for kind, size in own.items()}
+
+
+_VERBS: dict[str, Callable[[Group, Call], Any]] = {
+    "mean": _mean,
+    "gather": _gather,
+    "broadcast": _broadcast,
+    "push_pull": _push_pull,
+}
