@@ -62,18 +62,15 @@ def program_of(steps: Sequence[Step], seconds: Seconds, first: int = 0, length: 
     posts = [operation.call for step in period for operation in step if isinstance(operation, Post)]
     # A call that was handed over before the first repeated step is waited for in the round before.
     place = {call: number for number, call in enumerate(posts)}
-    before = sorted({o.call for step in period for o in step if isinstance(o, Wait)} - place.keys())
-    after = [call for call in posts if not _is_awaited(call, period)]
+    awaited = {operation.call for step in period for operation in step if isinstance(operation, Wait)}
+    before = sorted(awaited - place.keys())
+    after = [call for call in posts if call not in awaited]
     place |= {old: place[new] - len(posts) for old, new in zip(before[::-1], after[::-1])}
     program: Program = []
     for number in range(len(period) if length is None else length):
         turn, index = divmod(number, len(period))
         program.append(_step(period[index], seconds, place, turn * len(posts)))
     return program
-
-
-def _is_awaited(call: int, period: Sequence[Step]) -> bool:
-    return any(isinstance(o, Wait) and o.call == call for step in period for o in step)
 
 
 def _step(step: Step, seconds: Seconds, place: dict[int, int], earlier: int) -> list[Operation]:
