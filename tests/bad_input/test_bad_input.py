@@ -192,6 +192,32 @@ def test_run_without_data(project, tmp_path):
     refused(project, "run", "demo", cell, "--results", tmp_path, words=("no data set", command))
 
 
+@pytest.mark.parametrize(
+    ("cell", "options", "words"),
+    [
+        ("no/such/cell", (), ("demo", "no cell 'no/such/cell'", "nearest")),
+        ("digits/cnn/ssgd/w8n2/seed0", ("--steps", 0), ("--steps 0", "at least 1")),
+        ("digits/cnn/ssgd/w8n2/seed0", ("--workers", 0), ("0 workers", "at least 1")),
+        ("digits/cnn/ssgd/w8n2/seed0", ("--nodes", 3), ("8 workers", "evenly over 3 nodes")),
+        ("digits/cnn/ssgd/w8n2/seed0", ("--workers", 8192), ("8,192 workers", "at most 4,096")),
+        ("digits/cnn/ssgd/w8n2/seed0", ("--workers", 128), ("batch of 64", "128 workers", "batch_per")),
+        ("digits/cnn/daso/w8n2/seed0", ("--nodes", 1), ("daso cannot run", "at least 2 nodes")),
+        ("digits/lenet/mp2/w4/seed0", (), ("is missing", "`thinwire prepare claims/mp2_digits")),
+    ],
+)
+def test_a_schedule_that_cannot_be_made(project, laid_out, cell, options, words):
+    suite = "claims/mp2_digits" if "mp2" in cell else "demo"
+    refused(project, "schedule", suite, cell, *options, "--results", laid_out, words=words)
+
+
+@pytest.fixture(scope="module")
+def laid_out(project, tmp_path_factory):
+    """A folder of results with the digits."""
+    folder = tmp_path_factory.mktemp("results")
+    assert call(project, "data", "digits", "--results", folder).returncode == 0
+    return folder
+
+
 @pytest.mark.parametrize("below", ["", "x"])
 def test_results_folder_that_is_a_file(project, tmp_path, below):
     file = tmp_path / "file"

@@ -32,6 +32,7 @@ from thinwire.train.divergence import Diverged
 from thinwire.train.record_spans import record_spans
 from thinwire.train.trainer import Trainer
 from thinwire.transport.inprocess import InProcess
+from thinwire.transport.mirror import CannotMirror
 from thinwire.transport.processes import Processes
 from thinwire.unmetered_channel import QuietChannel
 
@@ -320,8 +321,8 @@ def test_some_worker_holds_what_is_shipped_at_the_end(subject):
 def test_a_mirrored_worker_sends_what_it_sends_among_all_workers(subject):
     """One worker of each role, whose mates are taken to do what it does, has the ledger of the whole run.
 
-    `thinwire schedule` and simulations rest on this. Sizes of ragged payloads are compared with their mean. What
-    depends on learning is not compared.
+    `thinwire schedule` and simulations rest on this. Sizes of ragged payloads are compared with their mean.
+    What depends on learning is not compared.
     """
     learned = []
     for cluster in subject.clusters():
@@ -334,17 +335,22 @@ def test_a_mirrored_worker_sends_what_it_sends_among_all_workers(subject):
             mirrored[rank] = mirror(subject, cluster, rank, prepared)
             return mirrored[rank].calls
 
-        for role in roles(cluster, calls_of):
+        try:
+            found = roles(cluster, calls_of)
+        except CannotMirror as error:
+            pytest.skip(str(error))
+        for role in found:
             ragged = any(call.ragged for call in mirrored[role.worker].calls)
             for rank in mirrored.keys() & role.workers:
                 own, all_workers = mirrored[rank].ledger, [ledgers[mate] for mate in role.workers]
                 if own == ledgers[rank] or (ragged and is_near_the_mean(own, all_workers)):
                     continue
+                where = f"{cluster.workers} workers on {cluster.nodes} nodes"
                 assert depends_on_the_images(subject, cluster, ledgers), (
-                    f"worker {rank} of {cluster.workers} on {cluster.nodes} nodes sends {ledgers[rank]} among "
-                    f"all workers, and {own} if its mates do what it does: what it sends depends on theirs"
+                    f"{where}: worker {rank} sends {ledgers[rank]} among all workers, and {own} if its mates "
+                    "do what it does: what it sends depends on who they are"
                 )
-                learned.append(f"{cluster.workers} workers on {cluster.nodes} nodes")
+                learned.append(where)
     if learned:
         pytest.skip(f"what it sends depends on what it learns ({', '.join(dict.fromkeys(learned))})")
 

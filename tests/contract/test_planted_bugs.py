@@ -266,6 +266,16 @@ BUGS = {
             world.receive((world.rank - 1) % world.size).wait()
         """,
     ),
+    "a leader, whom the workers elect": (
+        contract.test_a_mirrored_worker_sends_what_it_sends_among_all_workers,
+        """
+        def sync_gradients(self):
+            world = self.run.world
+            ranks = world.gather({"control": torch.tensor([world.rank])}).wait()
+            leader = max(int(rank["control"]) for rank in ranks)
+            world.broadcast(self.run.gradients, source=leader).wait()
+        """,
+    ),
     "letters on a shared answer": (
         contract.test_does_not_change_the_answers_it_receives,
         """

@@ -4,6 +4,7 @@ It runs on the CPU of this machine, with any number of workers. The sizes of rag
 that follow from the loss, are those of a worker that trains alone on its part of the data.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from thinwire import plugins
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
+from thinwire.data.batches import Batches
 from thinwire.errors import UserError
 from thinwire.method import Method
 from thinwire.optim.recipe import Recipe
@@ -50,10 +52,17 @@ class MirroredRun:
 
 
 class MirroredTrainer(Trainer):
-    """Trains one worker without its mates; there is nothing to evaluate."""
+    """Trains one worker without its mates; there is nothing to evaluate.
+
+    Whichever worker it is, it sees the images of worker 0. So decisions that follow from the loss are alike
+    for all roles, as they are among all workers.
+    """
 
     def __init__(self, task: Task, method: type[Method], config: Any, worker: int) -> None:
         super().__init__(task, method, config, Mirror(task.cluster.workers, worker))
+
+    def _batches_of(self, ranks: Sequence[int]) -> Batches:
+        return super()._batches_of([0])
 
     def _evaluate(self, epochs: int) -> None:
         pass

@@ -6,7 +6,7 @@ after any step and resumes to the same bits.
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,17 +40,7 @@ class Trainer:
         transport = InProcess(task.cluster.workers) if transport is None else transport
         self.transport: Transport = transport
         recipe, cluster = task.recipe, task.cluster
-        self.batches = Batches(
-            task.data,
-            cluster.workers,
-            recipe.batch_per_worker(cluster.workers),
-            task.seed,
-            task.device,
-            task.dtype,
-            recipe.mixup,
-            recipe.reading,
-            transport.ranks,
-        )
+        self.batches = self._batches_of(transport.ranks)
         self.steps_per_epoch = self.batches.steps_per_epoch
         self.total_steps = self.steps_per_epoch * recipe.epochs
         self.step = 0
@@ -75,6 +65,21 @@ class Trainer:
         self.status = StatusExchange(self.workers, transport)
         self.status_is_new = False  # did the last step end with an exchange of status?
         self._uses_forward_ready = method.forward_ready is not Method.forward_ready
+
+    def _batches_of(self, ranks: Sequence[int]) -> Batches:
+        """The batches of some workers."""
+        task, workers = self.task, self.task.cluster.workers
+        return Batches(
+            task.data,
+            workers,
+            task.recipe.batch_per_worker(workers),
+            task.seed,
+            task.device,
+            task.dtype,
+            task.recipe.mixup,
+            task.recipe.reading,
+            ranks,
+        )
 
     def skip(self) -> str | None:
         """Why this method cannot run here, or None."""

@@ -1,0 +1,147 @@
+"""One worker without its mates, which are taken to do what it does."""
+
+import pytest
+import torch
+
+import thinwire
+from tests import small
+from thinwire.config import expand_suite
+from thinwire.options import resolve
+from thinwire.schedule.mirrored import MirroredTrainer
+from thinwire.schedule.operations import Post, steps_of
+from thinwire.trace.recorder import SERVER
+from thinwire.train.record_spans import record_spans
+from thinwire.train.run_cell import Attempt
+from thinwire.transport.mirror import CannotMirror, Mirror
+
+
+def mirrored(task, method, rank, **options):
+    """A whole run of one worker."""
+    trainer = MirroredTrainer(task, method, resolve(method, options), rank)
+    trainer.setup()
+    (recorder,) = record_spans(trainer)
+    trainer.train()
+    return trainer, recorder
+
+
+def same_ledgers(method):
+    """The ranks whose ledgers are those of a run of all workers."""
+    task = small.task(4, 2)
+    together = small.trainer(task, method)
+    together.train()
+    return [
+        rank
+        for rank, worker in enumerate(together.workers)
+        if mirrored(task, method, rank)[0].workers[0].ledger.state() == worker.ledger.state()
+    ]
+
+
+class Exchange(thinwire.Method):
+    """Each worker sends a message of its own size to each mate that it names."""
+
+    def sizes(self, world):
+        """By receiver."""
+        raise NotImplementedError
+
+    def sources(self, world):
+        raise NotImplementedError
+
+    def sync_gradients(self):
+        world = self.run.world
+        coming = [world.receive(source) for source in self.sources(world)]
+        for to, size in self.sizes(world).items():
+            world.send({"values": torch.zeros(size)}, to=to).wait()
+        for message in coming:
+            message.wait()
+
+
+class BothWays(Exchange):
+    """On a ring, much to the right and little to the left; the receivers are there first."""
+
+    def sizes(self, world):
+        return {(world.rank + 1) % 4: 70, (world.rank - 1) % 4: 3}
+
+    def sources(self, world):
+        return [(world.rank + 1) % 4, (world.rank - 1) % 4]
+
+
+class Swap(Exchange):
+    """Neighbours swap messages, and each sends itself another one."""
+
+    def sizes(self, world):
+        return {world.rank ^ 1: 5, world.rank: 8}
+
+    def sources(self, world):
+        return [world.rank ^ 1, world.rank]
+
+
+@pytest.mark.parametrize("method", [BothWays, Swap])
+def test_a_message_is_like_what_the_worker_sends_as_far_or_to_the_same_mate(method):
+    assert same_ledgers(method) == [0, 1, 2, 3]
+
+
+class Line(Exchange):
+    def sizes(self, world):
+        return {world.rank + 1: 5} if world.rank < 3 else {}
+
+    def sources(self, world):
+        return [world.rank - 1] if world.rank else []
+
+
+def test_a_message_that_does_not_follow_from_what_the_worker_does_is_refused():
+    with pytest.raises(CannotMirror) as caught:
+        mirrored(small.task(4), Line, 3)
+    assert str(caught.value).startswith(
+        "worker 3 waits on run.world for a message from worker 2 before it sends one itself"
+    )
+
+
+class Counting(thinwire.Server):
+    def update(self, pushes):
+        self.memory["pushes"] = [push["values"].sum().item() for push in pushes]
+        return {"values": torch.zeros(7)}
+
+
+class Asking(thinwire.Method):
+    def setup(self):
+        self.server = Counting(self.memory)
+
+    def sync_gradients(self):
+        ones = torch.ones(3, dtype=torch.float32)
+        self.gathered = self.run.world.gather({"values": ones}).wait()
+        self.answer = self.run.world.push_pull(2, {"values": ones}, self.server).wait()
+
+
+def test_everybody_hands_over_what_the_worker_does():
+    trainer, recorder = mirrored(small.task(4), Asking, 0)
+    method = trainer.workers[0].method
+    assert [payload["values"].tolist() for payload in method.gathered] == [[1.0] * 3] * 4
+    assert method.memory["pushes"] == [3.0] * 4
+    assert len(method.answer["values"]) == 7
+    gather, push_pull = (op for op in steps_of(recorder)[0] if isinstance(op, Post))
+    assert (gather.sent_bytes, gather.received_bytes) == (12, 36)
+    assert (push_pull.partner, push_pull.sent_bytes, push_pull.received_bytes) == (2, 12, 28)
+    assert push_pull.server_seconds > 0
+    assert any(activity.kind == SERVER for _, activity, _, _ in recorder.spans)
+
+
+def test_what_is_still_in_flight_after_the_last_step_has_its_size():
+    class Late(thinwire.Method):
+        def sync_gradients(self):
+            pending = self.run.world.gather({"values": torch.ones(5, dtype=torch.float32)})
+            self.flight.launch(pending, self.run.step + 10**6)
+
+        def finish(self):
+            list(self.flight.landed(10**9))
+
+    trainer = MirroredTrainer(small.task(3, batch=24), Late, Late.Config(), 1)
+    trainer.setup()
+    (recorder,) = record_spans(trainer)
+    trainer.train(until=1)
+    assert recorder.calls[0].received_bytes == {"values": 40}
+
+
+def test_it_has_no_record(tmp_path):
+    (cell, *_) = expand_suite.cells("demo")
+    with pytest.raises(ValueError, match="no record"):
+        Attempt(cell, tmp_path, 60.0, transport=Mirror(cell.workers, 0))
