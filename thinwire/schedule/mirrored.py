@@ -39,6 +39,10 @@ FEWEST_STEPS_AN_EPOCH = 4
 _CPU = torch.device("cpu")
 
 
+class CannotRun(UserError):
+    """The method cannot run on this cluster."""
+
+
 @dataclass(frozen=True)
 class MirroredRun:
     """The first steps of one worker, whose mates were taken to do what it does."""
@@ -95,7 +99,7 @@ class MirroredCell:
         self._controls: list[Tensor] = []
         trainer = MirroredTrainer(self.task, self._method, self._config, Mirror(cluster.workers, 0))
         if reason := trainer.skip():
-            raise UserError(f"{cell.method.label} cannot run on {self._where()}: {reason}")
+            raise CannotRun(f"{cell.method.label} cannot run on {self._where()}: {reason}")
         preparation = preparation_of(cell, results)
         self._prepared = None if preparation is None else preparation[0]
 
