@@ -6,7 +6,8 @@ one. So its spans follow one another without gaps, and their lengths add up to t
 Without a recorder, nothing is recorded: then each call and each codec only looks whether there is one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
@@ -56,7 +57,10 @@ class RecordedCall:
     issued_ns: int  # when it is handed over
     received_bytes: dict[str, int] = field(default_factory=dict)  # the answer, by kind; set when waited for
     begun_ns: int = 0  # when its first byte could leave; 0: the transport does not know
-    ended_ns: int = 0  # when the answer was there; 0: the transport does not know
+    ended_ns: int = 0  # when the answer was there, or the message had left; 0: the transport does not know
+    number: int = NO_CALL  # among the calls of this worker
+    # What the server did for this call, if it runs in a thread of its own; the fields of a `Span` each.
+    server_spans: list[tuple[int, Activity, int, int]] = field(default_factory=list)
 
 
 class Recorder:
@@ -87,12 +91,26 @@ class Recorder:
 
     def call(self, call: RecordedCall) -> int:
         """Add a call; returns its number."""
+        call.number = len(self.calls)
         self.calls.append(call)
-        return len(self.calls) - 1
+        return call.number
 
 
 # The recorder of the worker that runs now in this thread; None: it is not traced.
 recording: ContextVar[Recorder | None] = ContextVar("recording", default=None)
+
+
+@contextmanager
+def on_server_track(call: RecordedCall) -> Iterator[None]:
+    """Record what this thread does for a call, apart from what the worker itself does meanwhile."""
+    aside = Recorder(call.members[call.partner])
+    aside.step = call.step
+    token = recording.set(aside)
+    try:
+        yield
+    finally:
+        recording.reset(token)
+        call.server_spans += [span for span in aside.spans if span[1].kind != HARNESS]
 
 
 def recorded(kind: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
