@@ -46,7 +46,8 @@ class Call:
     partner: int = 0  # rank of a broadcast's source, of a server's worker, or of a message's other end
     key: str = ""
     server: Server | None = None
-    ragged: bool = False  # may the payloads of the workers differ in size?
+    # May the payloads of the workers differ in size? The message tells the receiver.
+    ragged: bool = False
     fresh: bool = False  # is the mean written into new tensors instead of the given ones?
     recorded: RecordedCall | None = None  # where the transport notes its times, if the worker is traced
 

@@ -105,8 +105,8 @@ class Endpoint:
         received = self._waiting.submit(call_times.timed(call, take))
 
         def finish() -> Payload:
-            ((payload, ragged),) = received.result()
-            payload_bytes.receive(group, bytes_by_kind(payload, ragged), source)
+            ((payload, call.ragged),) = received.result()
+            payload_bytes.receive(group, bytes_by_kind(payload, call.ragged), source)
             return payload
 
         return finish
