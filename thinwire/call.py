@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
@@ -13,7 +14,16 @@ from torch import Tensor
 
 from thinwire.group import Group
 from thinwire.parameter_server import Server
-from thinwire.trace.recorder import NO_CALL, SERVER, WAIT, Activity, recorded
+from thinwire.trace.recorder import (
+    NO_CALL,
+    SERVER,
+    WAIT,
+    Activity,
+    RecordedCall,
+    on_server_track,
+    recorded,
+    recording,
+)
 from thinwire.traffic import payload as payloads
 from thinwire.traffic.payload import Payload, bytes_by_kind, nbytes
 
@@ -36,8 +46,10 @@ class Call:
     partner: int = 0  # rank of a broadcast's source, of a server's worker, or of a message's other end
     key: str = ""
     server: Server | None = None
-    ragged: bool = False  # may the payloads of the workers differ in size?
+    # May the payloads of the workers differ in size? The message tells the receiver.
+    ragged: bool = False
     fresh: bool = False  # is the mean written into new tensors instead of the given ones?
+    recorded: RecordedCall | None = None  # where the transport notes its times, if the worker is traced
 
     def describe(self) -> str:
         """Describe the call in words; all members must make calls with the same description."""
@@ -64,8 +76,11 @@ class Call:
         """
         assert self.server is not None
         token = _serving.set(True)
+        # A thread of the transport has no recorder: it may not write between the spans of the worker.
+        aside = self.recorded if recording.get() is None else None
         try:
-            answer = _update(self.server, pushes)
+            with nullcontext() if aside is None else on_server_track(aside):
+                answer = _update(self.server, pushes)
         finally:
             _serving.reset(token)
         return payloads.flat(answer, f"the workers by {type(self.server).__name__}.update")
@@ -114,9 +129,11 @@ class Pending(Generic[T]):
         recorder = self.group.recorder
         assert recorder is not None
         before = recorder.switch(Activity(WAIT, self.call.verb, self.number))
-        if not self.done:
-            self._wait(self)
-        recorder.switch(before)
+        try:
+            if not self.done:
+                self._wait(self)
+        finally:
+            recorder.switch(before)
         made = recorder.calls[self.number]
         made.received_bytes = made.received_bytes or self.received_bytes()
         return self._result  # type: ignore[return-value]

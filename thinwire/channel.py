@@ -148,10 +148,13 @@ class Channel(Group):
             sent_bytes=call.sent_bytes(),
             issued_ns=perf_counter_ns(),
         )
+        call.recorded = made
         number = recorder.call(made)
         before = recorder.switch(Activity(TRANSPORT, call.verb, number))
-        pending = carry(self, call)
-        recorder.switch(before)
+        try:
+            pending = carry(self, call)
+        finally:
+            recorder.switch(before)
         pending.number = number
         if pending.done:
             # The worker may wait for it only after the last step that is recorded.

@@ -5,16 +5,19 @@ import re
 import pandas as pd
 import pytest
 
+from tests.traced import trace_of
 from tests.tracking import records
 from thinwire import record
 from thinwire.config.expand_suite import cells
 from thinwire.plugins import ROOT
 from thinwire.report import collect, tables
+from thinwire.trace import trace_file
 from thinwire.train.result_folders import record_folder
 
 TEXT = (ROOT / "docs/columns.md").read_text()
 SUMMARY, CURVES = "results/summary.csv", "results/curves.parquet"
 CURVE, TRAFFIC, TABLE = "curve.parquet", "traffic.parquet", "results/tables/SUITE/summary.csv"
+SPANS, CALLS = trace_file.SPANS, trace_file.CALLS
 METHODS_OWN = "method/*"
 
 
@@ -46,12 +49,15 @@ def made(tmp_path_factory):
     table = tables.summarise(collect.read_summary(results, "demo"), "ssgd")
     tables.write(table, tables.About("Title", "test", "ssgd"), results / "tables")
     folder = record_folder(results, timed)
+    trace = trace_of("ps_sgd")
     return {
         SUMMARY: pd.read_csv(results / "summary.csv"),
         TABLE: pd.read_csv(results / "tables/summary.csv"),
         CURVES: pd.read_parquet(results / "curves.parquet"),
         CURVE: pd.read_parquet(folder / "curve.parquet"),
         TRAFFIC: pd.read_parquet(folder / "traffic.parquet"),
+        SPANS: trace.spans.to_pandas(),
+        CALLS: trace.calls.to_pandas(),
     }
 
 
@@ -60,7 +66,7 @@ def of_file(frame):
     return list(dict.fromkeys(re.sub("^method/.*", METHODS_OWN, name) for name in frame))
 
 
-@pytest.mark.parametrize("file", [SUMMARY, CURVE, TRAFFIC, TABLE])
+@pytest.mark.parametrize("file", [SUMMARY, CURVE, TRAFFIC, TABLE, SPANS, CALLS])
 def test_every_column_is_explained_in_its_place(made, file):
     assert list(explained(file)) == of_file(made[file])
 
@@ -69,7 +75,7 @@ def test_the_curves_of_all_runs_have_the_columns_of_a_curve_and_some_more(made):
     assert [*explained(CURVE), *explained(CURVES)] == of_file(made[CURVES])
 
 
-@pytest.mark.parametrize("file", [SUMMARY, CURVE, CURVES, TRAFFIC, TABLE])
+@pytest.mark.parametrize("file", [SUMMARY, CURVE, CURVES, TRAFFIC, TABLE, SPANS, CALLS])
 def test_a_column_that_is_never_empty_has_no_empty_value(made, file):
     frame = made[file]
     assert len(frame)

@@ -141,6 +141,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_only(simulate)
 
+    trace = commands.add_parser(
+        "trace", parents=[results], help="record what the workers of a cell do in its first steps"
+    )
+    trace.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
+    trace.add_argument("cell", metavar="CELL", help="as `thinwire cells SUITE` lists it")
+    trace.add_argument("--steps", type=int, default=20, metavar="K", help="how many steps; default: 20")
+    trace.add_argument(
+        "--transport",
+        choices=("inprocess", "processes"),
+        help="all workers in one process, or a process for each; default: as the suite says",
+    )
+
     collect = commands.add_parser(
         "collect", parents=[results], help="collect records of runs in summary.csv and curves.parquet"
     )

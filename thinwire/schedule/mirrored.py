@@ -7,6 +7,7 @@ that follow from the loss, are those of a worker that trains alone on its part o
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from time import thread_time_ns
 from typing import Any
 
 import torch
@@ -130,7 +131,8 @@ class MirroredCell:
         mirror = Mirror(self.cluster.workers, worker, self._controls)
         trainer = MirroredTrainer(self.task, self._method, self._config, mirror)
         trainer.setup(self._prepared)
-        (recorder,) = record_spans(trainer)
+        # The time of this thread on its core: other processes may have taken the core in between.
+        (recorder,) = record_spans(trainer, thread_time_ns)
         try:
             trainer.train(until=steps)
         except Diverged as error:

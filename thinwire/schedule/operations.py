@@ -76,7 +76,7 @@ def _post(recorder: Recorder, number: int, server_seconds: float) -> Post:
         call.ragged,
         sum(call.sent_bytes.values()),
         sum(call.received_bytes.values()),
-        server_seconds,
+        server_seconds + sum(end - begin for _, _, begin, end in call.server_spans) * NS,
     )
 
 

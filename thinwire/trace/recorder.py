@@ -6,7 +6,8 @@ one. So its spans follow one another without gaps, and their lengths add up to t
 Without a recorder, nothing is recorded: then each call and each codec only looks whether there is one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
@@ -56,43 +57,67 @@ class RecordedCall:
     issued_ns: int  # when it is handed over
     received_bytes: dict[str, int] = field(default_factory=dict)  # the answer, by kind; set when it is there
     begun_ns: int = 0  # when its first byte could leave; 0: the transport does not know
-    ended_ns: int = 0  # when the answer was there; 0: the transport does not know
+    ended_ns: int = 0  # when the answer was there, or the message had left; 0: the transport does not know
+    number: int = NO_CALL  # among the calls of this worker
+    # What the server did for this call, if it runs in a thread of its own; the fields of a `Span` each.
+    server_spans: list[tuple[int, Activity, int, int]] = field(default_factory=list)
 
 
 class Recorder:
     """The spans and calls of one worker."""
 
-    __slots__ = ("_since", "calls", "current", "spans", "step", "worker")
+    __slots__ = ("_now", "_since", "calls", "current", "spans", "step", "worker")
 
-    def __init__(self, worker: int) -> None:
+    def __init__(self, worker: int, now: Callable[[], int] = perf_counter_ns) -> None:
+        """Begin to record.
+
+        Args:
+            worker: whose activities these are.
+            now: the clock, in nanoseconds.
+        """
         self.worker = worker
         self.step = -1
         self.spans: list[tuple[int, Activity, int, int]] = []  # the fields of a `Span`
         self.calls: list[RecordedCall] = []
         self.current = Activity(HARNESS)
-        self._since = perf_counter_ns()
+        self._now = now
+        self._since = now()
 
     def switch(self, activity: Activity) -> Activity:
         """Begin another activity; returns the one that ends, so that the caller can switch back to it."""
-        now, before = perf_counter_ns(), self.current
+        now, before = self._now(), self.current
         self.spans.append((self.step, before, self._since, now))
         self.current, self._since = activity, now
         return before
 
     def cut(self, name: str) -> None:
         """End the current span under this name, and go on with the same kind of activity."""
-        now, kind = perf_counter_ns(), self.current.kind
+        now, kind = self._now(), self.current.kind
         self.spans.append((self.step, Activity(kind, name), self._since, now))
         self.current, self._since = Activity(kind), now
 
     def call(self, call: RecordedCall) -> int:
         """Add a call; returns its number."""
+        call.number = len(self.calls)
         self.calls.append(call)
-        return len(self.calls) - 1
+        return call.number
 
 
 # The recorder of the worker that runs now in this thread; None: it is not traced.
 recording: ContextVar[Recorder | None] = ContextVar("recording", default=None)
+
+
+@contextmanager
+def on_server_track(call: RecordedCall) -> Iterator[None]:
+    """Record what this thread does for a call, apart from what the worker itself does meanwhile."""
+    aside = Recorder(call.members[call.partner])
+    aside.step = call.step
+    token = recording.set(aside)
+    try:
+        yield
+    finally:
+        recording.reset(token)
+        call.server_spans += [span for span in aside.spans if span[1].kind != HARNESS]
 
 
 def recorded(kind: str) -> Callable[[Callable[P, T]], Callable[P, T]]:

@@ -5,11 +5,13 @@ one worker. So a run that is not traced has none of this.
 """
 
 from collections.abc import Callable
+from time import perf_counter_ns
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from thinwire.method import Method
 from thinwire.trace.recorder import (
     BACKWARD,
     FORWARD,
@@ -26,13 +28,30 @@ from thinwire.train.worker import Worker
 _HOOKS = ("forward_ready", "grad_ready", "step", "epoch_end", "finish")
 
 
-def record_spans(trainer: Trainer) -> list[Recorder]:
+def record_spans(trainer: Trainer, now: Callable[[], int] = perf_counter_ns) -> list[Recorder]:
     """Give each worker of this process a recorder; call after `Trainer.setup`.
 
     Forward spans have the names of layers, backward spans those of parameters. A layer that has no parameters
     counts to the next one that has some.
+
+    Args:
+        trainer: whose workers are recorded.
+        now: the clock, in nanoseconds.
     """
-    return [_record(worker, Recorder(rank)) for rank, worker in zip(trainer.transport.ranks, trainer.workers)]
+    recorders = [
+        _record(worker, Recorder(rank, now)) for rank, worker in zip(trainer.transport.ranks, trainer.workers)
+    ]
+    train_step = trainer._train_step
+
+    def begin_and_train() -> None:
+        for recorder in recorders:
+            # Evaluations and whatever else follows a step count to that step.
+            recorder.cut("")
+            recorder.step = trainer.step
+        train_step()
+
+    trainer._train_step = begin_and_train  # type: ignore[method-assign]
+    return recorders
 
 
 def _record(worker: Worker, recorder: Recorder) -> Recorder:
@@ -43,16 +62,11 @@ def _record(worker: Worker, recorder: Recorder) -> Recorder:
         # This hook comes before those that announce the gradient to the method.
         param.tensor.register_hook(_cut(recorder, BACKWARD, param.name))
     for name in _HOOKS:
-        _wrap(worker.method, name, recorder, Activity(METHOD, name))
+        # One that the method leaves as it is does nothing, except `step`, which calls other hooks.
+        if name == "step" or getattr(type(worker.method), name) is not getattr(Method, name):
+            _wrap(worker.method, name, recorder, Activity(METHOD, name))
     _of_optimizer(worker.run.optimizer, recorder)
     _wrap(worker, "compute_gradients", recorder, Activity(FORWARD))
-    begin = worker.begin
-
-    def begin_step(step: int, *more: Any) -> None:
-        recorder.step = step
-        begin(step, *more)
-
-    worker.begin = begin_step  # type: ignore[method-assign, assignment]
     return recorder
 
 

@@ -55,6 +55,16 @@ def preparing_folder(results: Path, cell: Cell) -> Path:
     return results / "preparing" / cell.suite / cell.preparation
 
 
+def trace_folder(results: Path, cell: Cell) -> Path:
+    """What `thinwire trace` makes of a cell."""
+    return results / "traces" / cell.suite / cell.path
+
+
+def tracing_folder(results: Path) -> Path:
+    """Stands for the folder of results while cells are traced, so that their runs leave nothing in it."""
+    return results / "tracing"
+
+
 def _of_runs(results: Path, cell: Cell) -> Path:
     """The folder of all runs like this one.
 

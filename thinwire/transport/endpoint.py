@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from thinwire.cluster import Cluster
 from thinwire.errors import MethodError
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy
-from thinwire.transport import flatten, inprocess, payload_bytes
+from thinwire.transport import call_times, flatten, inprocess, payload_bytes
 from thinwire.transport.agreement import CallLog, Summary
 from thinwire.transport.connection_errors import translated_errors
 from thinwire.transport.point_to_point import FIRST_TAG_OF_MESSAGES, PointToPoint
@@ -88,7 +89,9 @@ class Endpoint:
         if to == self._place:
             self._to_itself[self._sent[to]] = copy(call.payload)
         else:
-            self._messages.send(call.payload, [to], self._sent[to], call.ragged)
+            call_times.begins(call)
+            left = partial(call_times.ends, call)
+            self._messages.send(call.payload, [to], self._sent[to], call.ragged, left)
         payload_bytes.send(group, bytes_by_kind(call.payload, call.ragged), to)
 
     def receive(self, group: Group, call: Call) -> Finish:
@@ -98,11 +101,12 @@ class Endpoint:
         number = self._received[source]
         if source == self._place:
             return lambda: self._take_own(number)
-        received = self._waiting.submit(self._messages.receive, [source], number)
+        take = partial(self._messages.receive, [source], number)
+        received = self._waiting.submit(call_times.timed(call, take))
 
         def finish() -> Payload:
-            ((payload, ragged),) = received.result()
-            payload_bytes.receive(group, bytes_by_kind(payload, ragged), source)
+            ((payload, call.ragged),) = received.result()
+            payload_bytes.receive(group, bytes_by_kind(payload, call.ragged), source)
             return payload
 
         return finish

@@ -267,6 +267,7 @@ def _push_pull(members: list[Pending[Any]]) -> None:
 
 def _deliver(pending: Pending[Any], message: Call) -> None:
     size = bytes_by_kind(message.payload, message.ragged)
+    pending.call.ragged = message.ragged
     payload_bytes.receive(pending.group, size, pending.call.partner)
     pending.complete(message.payload)
 

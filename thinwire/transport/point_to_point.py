@@ -4,7 +4,7 @@ Tags identify messages, so a receiver may ask for them in any order. Payloads go
 host, even if they come from a GPU, because parameter servers run on the host.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Queue
 from threading import Thread
@@ -40,18 +40,33 @@ class PointToPoint:
         self._device = device
         self._first_tag = first_tag
         # Sent, but perhaps not yet received: until then the tensors must be kept, and only `wait` tells.
-        self._sent: Queue[tuple[dist.Work, Tensor] | None] = Queue()
+        self._sent: Queue[tuple[dist.Work, Tensor, Callable[[], None]] | None] = Queue()
         self._keeper = Thread(target=self._keep_until_received, daemon=True)
         self._keeper.start()
 
-    def send(self, payload: Payload, to: Sequence[int], tag: int, ragged: bool = False) -> None:
-        """Send a payload to members of the channel without waiting for them."""
+    def send(
+        self,
+        payload: Payload,
+        to: Sequence[int],
+        tag: int,
+        ragged: bool = False,
+        left: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Send a payload to members of the channel without waiting for them.
+
+        Args:
+            payload: flat tensors by kind.
+            to: the ranks of the receivers.
+            tag: of the message.
+            ragged: are its sizes unknown to the receivers?
+            left: called in a thread whenever a part of the message has left.
+        """
         header, body = payload_format.pack(payload, ragged)
         for part_number, part in enumerate((header, body.cpu())):
             for member in to if len(part) else ():
                 with translated_errors():
                     work = self._group.send([part], member, self._tag(tag, part_number))
-                self._sent.put((work, part))
+                self._sent.put((work, part, left))
 
     def receive(self, sources: Sequence[int], tag: int) -> list[Received]:
         """Wait for a payload from each of the members."""
@@ -82,8 +97,10 @@ class PointToPoint:
     def _keep_until_received(self) -> None:
         while (sent := self._sent.get()) is not None:
             # If this fails, the receiver has ended; so will the run.
+            work, _, left = sent
             with suppress(RuntimeError):
-                sent[0].wait()
+                work.wait()
+                left()
 
     def _tag(self, tag: int, part_number: int) -> int:
         return self._first_tag + (2 * tag + part_number) % _TAGS

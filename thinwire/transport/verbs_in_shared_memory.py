@@ -15,7 +15,7 @@ from torch import Tensor
 from thinwire.call import Call
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, nbytes
-from thinwire.transport import flatten, payload_bytes
+from thinwire.transport import call_times, flatten, payload_bytes
 from thinwire.transport.agreement import agreed
 from thinwire.transport.shared_memory import SharedMemory
 
@@ -91,4 +91,4 @@ class InSharedMemory:
             self._memory.begin(description)
             return exchange()
 
-        return self._in_order.submit(carry_out).result
+        return self._in_order.submit(call_times.timed(call, carry_out)).result

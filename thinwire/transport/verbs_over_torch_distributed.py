@@ -6,6 +6,7 @@ waits for the answer; it finishes the communication and returns the answer.
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 from thinwire.call import Call
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
-from thinwire.transport import flatten, payload_bytes, payload_format
+from thinwire.transport import call_times, flatten, payload_bytes, payload_format
 from thinwire.transport.agreement import agreed
 from thinwire.transport.connection_errors import translated_errors
 from thinwire.transport.point_to_point import FIRST_TAG_OF_CALLS, PointToPoint
@@ -56,9 +57,9 @@ class Distributed:
             if row.element_size() == 2:
                 row /= group.size
             with translated_errors():
-                under_way.append(
-                    (same_type, row, dist.all_reduce(row, group=self._process_group, async_op=True))
-                )
+                work = dist.all_reduce(row, group=self._process_group, async_op=True)
+            call_times.follow(call, work, row.is_cpu)
+            under_way.append((same_type, row, work))
 
         def finish() -> list[Tensor]:
             for same_type, row, work in under_way:
@@ -82,6 +83,7 @@ class Distributed:
                 flatten.fill(row, same_type)
             with translated_errors():
                 work = dist.broadcast(row, group_src=call.partner, group=self._process_group, async_op=True)
+            call_times.follow(call, work, row.is_cpu)
             under_way.append((same_type, row, work))
 
         def finish() -> list[Tensor]:
@@ -106,6 +108,8 @@ class Distributed:
             work = (
                 dist.all_gather(bodies, body, group=self._process_group, async_op=True) if len(body) else None
             )
+        if work is not None:
+            call_times.follow(call, work, body.is_cpu)
         size = bytes_by_kind(call.payload, ragged=False)
         payload_bytes.gather(group, {kind: [own] * group.size for kind, own in size.items()})
 
@@ -119,9 +123,11 @@ class Distributed:
 
     def _gather_ragged(self, group: Group, call: Call, number: int) -> Finish:
         others = [member for member in range(group.size) if member != group.rank]
+        call_times.begins(call)
         self._messages.send(call.payload, others, 2 * number, ragged=True)
         own = copy(call.payload)
-        received = self._waiting.submit(self._messages.receive, others, 2 * number)
+        receive = partial(self._messages.receive, others, 2 * number)
+        received = self._waiting.submit(call_times.timed(call, receive))
 
         def finish() -> list[Payload]:
             payloads = [message.payload for message in received.result()]
@@ -136,8 +142,10 @@ class Distributed:
         pushing, pulling = 2 * number, 2 * number + 1
         others = [member for member in range(group.size) if member != group.rank]
         if group.rank != call.partner:
+            call_times.begins(call)
             self._messages.send(call.payload, [call.partner], pushing, call.ragged)
-            received = self._waiting.submit(self._messages.receive, [call.partner], pulling)
+            receive = partial(self._messages.receive, [call.partner], pulling)
+            received = self._waiting.submit(call_times.timed(call, receive))
 
             def pulled() -> Payload:
                 (message,) = received.result()
@@ -161,7 +169,7 @@ class Distributed:
             self._messages.send(answer, others, pulling, call.ragged)
             return sizes, answer
 
-        served = self._serving.submit(serve)
+        served = self._serving.submit(call_times.timed(call, serve))
 
         def answered() -> Payload:
             sizes, answer = served.result()

@@ -1,0 +1,142 @@
+"""The recorder of one worker, by itself."""
+
+import threading
+from itertools import pairwise
+
+import pytest
+import torch
+from greenlet import greenlet
+
+from thinwire.call import Call
+from thinwire.parameter_server import Server
+from thinwire.trace.recorder import (
+    BACKWARD,
+    DECODE,
+    ENCODE,
+    HARNESS,
+    METHOD,
+    SERVER,
+    Activity,
+    RecordedCall,
+    Recorder,
+    Span,
+    recorded,
+    recording,
+)
+
+
+def kinds(recorder):
+    return [Span(*span).activity.kind for span in recorder.spans]
+
+
+def require_gapless(recorder):
+    spans = [Span(*span) for span in recorder.spans]
+    assert spans
+    for span, following in pairwise(spans):
+        assert span.begin_ns <= span.end_ns == following.begin_ns
+
+
+@pytest.fixture
+def recorder():
+    made = Recorder(3)
+    token = recording.set(made)
+    yield made
+    recording.reset(token)
+
+
+@recorded(ENCODE)
+def encode(tensor, fail=False):
+    if fail:
+        raise ValueError("no")
+    return decode(tensor)
+
+
+@recorded(DECODE)
+def decode(tensor):
+    return tensor + 1
+
+
+def test_spans_follow_one_another_without_gaps(recorder):
+    recorder.step = 0
+    before = recorder.switch(Activity(METHOD, "step"))
+    encode(1)
+    recorder.cut("first part")
+    recorder.switch(before)
+    recorder.cut("")
+    require_gapless(recorder)
+    assert kinds(recorder) == [HARNESS, METHOD, ENCODE, DECODE, ENCODE, METHOD, METHOD, HARNESS]
+
+
+def test_a_cut_names_the_part_that_ends(recorder):
+    recorder.switch(Activity(BACKWARD))
+    recorder.cut("weight")
+    recorder.switch(Activity(HARNESS))
+    assert [Span(*s).activity.name for s in recorder.spans[1:]] == ["weight", ""]
+
+
+def test_an_error_restores_the_activity_before(recorder):
+    recorder.switch(Activity(METHOD, "step"))
+    with pytest.raises(ValueError, match="no"):
+        encode(1, fail=True)
+    assert recorder.current == Activity(METHOD, "step")
+
+
+def test_nothing_is_recorded_without_a_recorder():
+    assert recording.get() is None
+    assert encode(1) == 2
+
+
+def test_workers_that_run_in_turns_do_not_mix():
+    made = [Recorder(0), Recorder(1)]
+
+    @recorded(ENCODE)
+    def pause():
+        greenlet.getcurrent().parent.switch()
+        decode(1)
+
+    def work(recorder):
+        recording.set(recorder)
+        pause()
+
+    workers = [greenlet(lambda r=r: work(r)) for r in made]
+    for _ in range(2):
+        for worker in workers:
+            worker.switch()
+    for recorder in made:
+        require_gapless(recorder)
+        assert kinds(recorder) == [HARNESS, ENCODE, DECODE, ENCODE]
+    assert recording.get() is None
+
+
+class Answers(Server):
+    def update(self, pushes):
+        return {"values": decode(pushes[0]["values"])}
+
+
+def call_of(recorder):
+    about = {"channel": "world", "members": (0, 3), "verb": "push_pull", "key": "0", "partner": 1}
+    made = RecordedCall(step=7, ragged=False, sent_bytes={"values": 8}, issued_ns=1, **about)
+    recorder.call(made)
+    return Call("push_pull", server=Answers({}), recorded=made)
+
+
+def test_a_server_in_a_thread_has_spans_of_its_own():
+    recorder = Recorder(3)
+    call = call_of(recorder)
+    thread = threading.Thread(target=call.serve, args=([{"values": torch.zeros(2)}],))
+    thread.start()
+    thread.join()
+    assert not recorder.spans
+    spans = [Span(*span) for span in call.recorded.server_spans]
+    assert [(span.step, span.activity.kind) for span in spans] == [(7, SERVER), (7, DECODE), (7, SERVER)]
+
+
+def test_a_server_in_the_turn_of_a_worker_is_among_its_spans(recorder):
+    call = call_of(recorder)
+    call.serve([{"values": torch.zeros(2)}])
+    assert kinds(recorder) == [HARNESS, SERVER, DECODE, SERVER]
+    assert not call.recorded.server_spans
+
+
+def test_calls_are_numbered(recorder):
+    assert [call_of(recorder).recorded.number for _ in range(3)] == [0, 1, 2]

@@ -1,0 +1,116 @@
+"""`thinwire trace`: it writes a trace of a cell, and leaves records and checkpoints as they are."""
+
+import json
+import re
+
+import pytest
+
+from thinwire.trace import trace_file
+
+FAILS = """import thinwire
+
+
+class Method(thinwire.Method):
+    def step(self):
+        if self.run.step == 1:
+            raise ValueError("no")
+"""
+SKIPS = """import thinwire
+
+
+class Method(thinwire.Method):
+    def skip(self):
+        return "it never runs"
+"""
+
+
+@pytest.fixture(scope="module")
+def ready(project):
+    project.write("methods/fails.py", FAILS)
+    project.write("methods/skips.py", SKIPS)
+    project.suite("tiny", "{ssgd: , ps_sgd: , fails: , skips: }")
+    answer = project.python("thinwire", "data", "digits")
+    assert answer.returncode == 0, answer.stderr
+    return project
+
+
+def cell(method):
+    return f"digits/cnn/{method}/w2/seed0"
+
+
+def trace(project, method, *options):
+    return project.python("thinwire", "trace", "tiny", cell(method), *options)
+
+
+def files_of_runs(project):
+    """All files in the folder of results except traces, data and locks."""
+    results = project.folder / "results"
+    found = (path.relative_to(results) for path in results.rglob("*") if path.is_file())
+    return sorted(str(p) for p in found if p.parts[0] not in ("traces", "data") and p.suffix != ".lock")
+
+
+@pytest.mark.parametrize("transport", ["inprocess", "processes"])
+def test_a_trace_leaves_nothing_else(ready, transport):
+    before = files_of_runs(ready)
+    answer = trace(ready, "ps_sgd", "--steps", "3", "--transport", transport)
+    assert answer.returncode == 0, answer.stderr
+    folder = ready.folder / "results/traces/tiny" / cell("ps_sgd")
+    names = sorted(path.name for path in folder.iterdir())
+    expected = ["calls.parquet", "chakra.0.et", "chakra.1.et", "chakra.groups.json", "spans.parquet"]
+    assert names == [*expected, "trace.perfetto.json"]
+    found = trace_file.read(folder)
+    assert set(found.spans["worker"].to_pylist()) == {0, 1}
+    assert set(found.spans["step"].to_pylist()) == {-1, 0, 1, 2}
+    measured = found.calls["ended_seconds"].null_count == 0
+    assert measured == (transport == "processes")
+    assert json.loads((folder / "trace.perfetto.json").read_text())["traceEvents"]
+    assert files_of_runs(ready) == before
+
+    lines = answer.stdout.splitlines()
+    assert lines[0] == "seconds a step by activity, mean over the workers, median over the steps"
+    seconds = dict(re.findall(r"^  (\w+) +(\d+\.\d{6})$", answer.stdout, re.MULTILINE))
+    assert {"harness", "forward", "backward", "method", "wait", "together"} <= seconds.keys()
+    assert lines[-len(names) :] == [str(folder / name) for name in names]
+
+
+def test_a_later_trace_replaces_an_earlier_one(ready):
+    for steps in (3, 2):
+        assert trace(ready, "ssgd", "--steps", str(steps)).returncode == 0
+    found = trace_file.read(ready.folder / "results/traces/tiny" / cell("ssgd"))
+    assert set(found.spans["step"].to_pylist()) == {-1, 0, 1}
+
+
+def test_more_steps_than_the_run_has_are_the_whole_run(ready):
+    answer = trace(ready, "ssgd", "--steps", "1000")
+    assert answer.returncode == 0, answer.stderr
+    found = trace_file.read(ready.folder / "results/traces/tiny" / cell("ssgd"))
+    assert len(set(found.spans["step"].to_pylist())) < 1000
+
+
+@pytest.mark.parametrize("transport", ["inprocess", "processes"])
+def test_a_method_that_fails_is_one_sentence(ready, transport):
+    answer = trace(ready, "fails", "--transport", transport)
+    assert answer.returncode == 2
+    said = f"{cell('fails')} cannot be traced, because it fails: ValueError: no (methods/fails.py, line 7)"
+    assert answer.stderr.splitlines()[-1].endswith(said)
+    assert "Traceback" not in answer.stderr
+    assert not (ready.folder / "results/traces/tiny" / cell("fails")).exists()
+
+
+@pytest.mark.parametrize("transport", ["inprocess", "processes"])
+def test_a_cell_that_is_skipped_is_one_sentence(ready, transport):
+    answer = trace(ready, "skips", "--transport", transport)
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.endswith(f"{cell('skips')} cannot be traced, because it is skipped: it never runs\n")
+
+
+def test_bad_input_is_one_sentence(ready):
+    answer = trace(ready, "ssgd", "--steps", "0")
+    assert (answer.returncode, answer.stderr) == (2, "thinwire: --steps 0: it must be at least 1\n")
+    answer = trace(ready, "sgd")
+    assert answer.returncode == 2
+    assert "the nearest is" in answer.stderr
+    answer = trace(ready, "ssgd", "--results", "elsewhere")
+    assert answer.returncode == 2
+    assert "thinwire data digits" in answer.stderr
+    assert not (ready.folder / "elsewhere/traces").exists()

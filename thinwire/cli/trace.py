@@ -1,0 +1,120 @@
+"""`thinwire trace SUITE CELL`."""
+
+import shutil
+import time
+from argparse import Namespace
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from signal import Signals
+
+from thinwire.config.cell import Cell
+from thinwire.config.expand_suite import cell, require_valid
+from thinwire.config.suite import load
+from thinwire.errors import UserError
+from thinwire.files import locked, publish, stamp, writing
+from thinwire.launch import launcher_environment, local_processes, rank, secret
+from thinwire.launch.diagnosis import diagnose
+from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
+from thinwire.launch.retry import require_no_trouble
+from thinwire.trace import chakra, perfetto, trace_file
+from thinwire.trace.summary import step_seconds
+from thinwire.trace.trace_file import Trace
+from thinwire.train.result_folders import lock_file, partial_folder, trace_folder, tracing_folder
+from thinwire.train.run_cell import Attempt
+from thinwire.train.trace_run import trace_run, whole_trace
+
+PERFETTO = "trace.perfetto.json"
+
+
+def main(arguments: Namespace) -> int:
+    """Train the first steps of a cell, write what its workers do, and print where the time went."""
+    if arguments.steps < 1:
+        raise UserError(f"--steps {arguments.steps}: it must be at least 1")
+    require_valid(arguments.suite)
+    traced = cell(arguments.suite, arguments.cell)
+    if arguments.transport is not None:
+        traced = replace(traced, transport=arguments.transport)
+    # A method may change the working directory.
+    results = arguments.results.absolute()
+    scratch = tracing_folder(results)
+
+    def work(attempt: Attempt) -> int:
+        return _trace(traced, results, arguments.steps, attempt)
+
+    if traced.transport == "processes":
+        started = launcher_environment.from_environment(partial(secret.of_run, results, traced))
+        if started is not None:
+            suite, began = load(traced.suite), time.monotonic()
+            return rank.run(traced, scratch, suite, started, (), began, False, work)
+    partial_ = partial_folder(scratch, traced)
+    with locked(lock_file(scratch, traced), f"the trace of {traced.path}"), gpus_claimed(gpus_of(traced)):
+        with writing(partial_):
+            partial_.mkdir(parents=True, exist_ok=True)
+        try:
+            return _start(traced, results, work)
+        finally:
+            shutil.rmtree(partial_, ignore_errors=True)
+
+
+def _start(traced: Cell, results: Path, work: Callable[[Attempt], int]) -> int:
+    """Start the processes here, and wait for them; gives the exit code.
+
+    Raises:
+        UserError: they have made no trace.
+    """
+    made = trace_folder(results, traced) / trace_file.SPANS
+    before = stamp(made)
+    start = local_processes.starter(traced, tracing_folder(results), False, work)
+    reports, asked_to_stop, _ = start(lambda: stamp(made) != before)
+    if stamp(made) != before:
+        return 0
+    if asked_to_stop:
+        print(f"interrupted by {Signals(asked_to_stop).name}: there is no trace")
+        return 128 + asked_to_stop
+    require_no_trouble(reports)
+    diagnosis = diagnose(reports)
+    why = "no process came up, see the output above" if diagnosis is None else diagnosis.reason
+    raise UserError(f"{traced.path} was not traced: {why}")
+
+
+def _trace(traced: Cell, results: Path, steps: int, attempt: Attempt) -> int:
+    """Trace the workers of this process; the first process writes the files for all."""
+    partial_ = partial_folder(tracing_folder(results), traced)
+    machines = trace_run(traced, results, steps, attempt.transport, partial_ / "parts")
+    if attempt.leads:
+        trace, target = whole_trace(traced, partial_ / "parts"), trace_folder(results, traced)
+        write(partial_ / "made", trace, traced.device == "cpu")
+        publish(partial_ / "made", target)
+        _show(traced, trace, machines, target)
+    return 0
+
+
+def write(folder: Path, trace: Trace, cpu: bool) -> None:
+    """Write a trace in all forms.
+
+    Args:
+        folder: of the files.
+        trace: of all workers.
+        cpu: did they compute on a CPU?
+    """
+    trace_file.write(folder, trace)
+    perfetto.write(folder / PERFETTO, trace)
+    chakra.write(folder, trace, cpu)
+
+
+def _show(traced: Cell, trace: Trace, machines: int, folder: Path) -> None:
+    seconds = step_seconds(trace)
+    print("seconds a step by activity, mean over the workers, median over the steps")
+    for activity, each in seconds.items():
+        print(f"  {activity:9}  {each:.6f}")
+    print(f"  {'together':9}  {sum(seconds.values()):.6f}")
+    if traced.transport == "inprocess":
+        print("workers of one process run in turns, so each waits while the others compute")
+    if machines > 1:
+        print(
+            f"the clocks of {machines} machines were compared at barriers: times between them are estimates"
+        )
+    for path in sorted(folder.iterdir()):
+        print(path)

@@ -1,0 +1,135 @@
+"""A trace as Chrome JSON trace events, which ui.perfetto.dev and chrome://tracing open.
+
+Each worker is a process. Its threads are tracks: `compute`, one for the communication of each channel, and
+`server`. An arrow leads from each hand-over of a call to the wait for its answer. The form is described in
+"Trace Event Format", https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from thinwire.files import aside
+from thinwire.trace.recorder import NO_CALL, TRANSPORT, WAIT
+from thinwire.trace.trace_file import COMPUTE, SERVER_TRACK, Trace
+
+Event = dict[str, Any]
+Row = dict[str, Any]  # of a table of a trace
+
+
+def write(path: Path, trace: Trace) -> None:
+    """Write a trace as Chrome JSON.
+
+    Raises:
+        CannotWrite: the disk is full, or writing is not permitted.
+    """
+    with aside(path) as scratch, scratch.open("w", encoding="utf-8") as file:
+        json.dump({"traceEvents": list(events(trace)), "displayTimeUnit": "ms"}, file)
+
+
+def events(trace: Trace) -> Iterator[Event]:
+    """The events of all workers; `ts` and `dur` are in microseconds from the first span."""
+    spans, calls = trace.spans.to_pylist(), trace.calls.to_pylist()
+    first = min((span["begin_seconds"] for span in spans), default=0.0)
+    spans_of, calls_of = _by_worker(spans), _by_worker(calls)
+    arrows = count(1)
+    for worker in sorted(spans_of):
+        yield _metadata(worker, 0, "process_name", name=f"worker {worker}")
+        yield _metadata(worker, 0, "process_sort_index", sort_index=worker)
+        yield from _of_worker(worker, spans_of[worker], calls_of[worker], first, arrows)
+
+
+def _by_worker(rows: Iterable[Row]) -> dict[int, list[Row]]:
+    found: dict[int, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row["worker"]].append(row)
+    return found
+
+
+def _of_worker(
+    worker: int, spans: list[Row], calls: list[Row], first: float, arrows: Iterator[int]
+) -> Iterator[Event]:
+    own = [span for span in spans if span["track"] == COMPUTE]
+    waited = {span["call"]: span for span in own if span["activity"] == WAIT}
+    tracks = {COMPUTE: [_of_span(span, first) for span in own]}
+    for call in calls:
+        if slice_ := _of_call(call, waited.get(call["number"]), first):
+            tracks.setdefault(f"communication {call['channel']}", []).append(slice_)
+    served = [_of_span(span, first) for span in spans if span["track"] == SERVER_TRACK]
+    if served:
+        tracks[SERVER_TRACK] = served
+    threads = count()
+    for name, slices in tracks.items():
+        for number, lane in enumerate(_lanes(slices), 1):
+            thread = next(threads)
+            yield _metadata(worker, thread, "thread_name", name=name if number == 1 else f"{name} {number}")
+            yield _metadata(worker, thread, "thread_sort_index", sort_index=thread)
+            yield from ({**slice_, "pid": worker, "tid": thread} for slice_ in lane)
+    # The compute track is thread 0, because one worker's own spans never overlap.
+    yield from _arrows(worker, tracks[COMPUTE], arrows)
+
+
+def _metadata(worker: int, thread: int, what: str, **args: Any) -> Event:
+    return {"ph": "M", "ts": 0, "pid": worker, "tid": thread, "name": what, "args": args}
+
+
+def _slice(name: str, category: str, begin: float, end: float, **args: Any) -> Event:
+    """A complete event, without its track; rounded to nanoseconds, so that neighbours do not overlap."""
+    begin_ns, end_ns = round(begin * 1e9), round(end * 1e9)
+    times = {"ts": begin_ns / 1e3, "dur": (end_ns - begin_ns) / 1e3}
+    return {"ph": "X", "name": name, "cat": category, **times, "args": args}
+
+
+def _of_span(span: Row, first: float) -> Event:
+    kind, name = span["activity"], span["name"]
+    call = NO_CALL if span["call"] is None else span["call"]
+    begin, end = span["begin_seconds"] - first, span["end_seconds"] - first
+    return _slice(f"{kind} {name}".strip(), kind, begin, end, step=span["step"], call=call)
+
+
+def _of_call(call: Row, wait: Row | None, first: float) -> Event | None:
+    """A call on its way: until its answer was there, or else until the worker had it; None if it had none."""
+    begin = call["issued_seconds"] if call["begun_seconds"] is None else call["begun_seconds"]
+    end = call["ended_seconds"]
+    if end is None:
+        if wait is None:
+            return None
+        end = wait["end_seconds"]
+    about = {name: call[name] for name in ("step", "members", "sent_bytes", "received_bytes")}
+    name = f"{call['verb']} {call['key']}".strip()
+    begin, end = begin - first, end - first
+    return _slice(name, "communication", begin, max(begin, end), call=call["number"], **about)
+
+
+def _lanes(slices: list[Event]) -> list[list[Event]]:
+    """Spread slices over as few threads as possible, because those of one thread may not overlap."""
+    lanes: list[list[Event]] = []
+    for slice_ in sorted(slices, key=lambda slice_: slice_["ts"]):
+        for lane in lanes:
+            if _end_ns(lane[-1]) <= round(slice_["ts"] * 1e3):
+                lane.append(slice_)
+                break
+        else:
+            lanes.append([slice_])
+    return lanes
+
+
+def _end_ns(slice_: Event) -> int:
+    return round((slice_["ts"] + slice_["dur"]) * 1e3)
+
+
+def _arrows(worker: int, slices: list[Event], numbers: Iterator[int]) -> Iterator[Event]:
+    """From the first span of each hand-over to the first wait for it."""
+    begins: dict[int, Event] = {}
+    ends: dict[int, Event] = {}
+    for slice_ in slices:
+        found = {TRANSPORT: begins, WAIT: ends}.get(slice_["cat"])
+        if found is not None:
+            found.setdefault(slice_["args"]["call"], slice_)
+    for call in [call for call in begins if call in ends]:
+        common = {"name": "call", "cat": "call", "id": next(numbers), "pid": worker, "tid": 0}
+        yield {"ph": "s", "ts": begins[call]["ts"], **common}
+        yield {"ph": "f", "bp": "e", "ts": ends[call]["ts"], **common}
