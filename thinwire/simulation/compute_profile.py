@@ -20,6 +20,8 @@ from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS
 
 HERE = "here"
 _COPIED_BYTES, _COPIES = 2**26, 5
+# The first steps of a run are slower than all others.
+_WARM_UP_STEPS = 3
 # A backward pass computes a gradient of the inputs and one of the weights.
 _BACKWARD_OVER_FORWARD = 2
 
@@ -50,7 +52,7 @@ class MeasuredHere:
     def __init__(self, steps: Sequence[Step]) -> None:
         """Take the distribution of steps from a schedule whose times are typical; see `typical`."""
         alike: dict[tuple[object, ...], list[float]] = defaultdict(list)
-        for step in steps:
+        for step in steps[_WARM_UP_STEPS:]:
             alike[_structure(step)].append(_computing(step))
         factors = [s / median(all_) for all_ in alike.values() if len(all_) > 2 for s in all_ if s > 0]
         self._factors = np.array(factors or [1.0])
@@ -111,8 +113,7 @@ def typical(steps: Sequence[Step]) -> list[Step]:
         places[_structure(step)].append(number)
     made = [list(step) for step in steps]
     for numbers in places.values():
-        # The first step of a run is slower than all others.
-        counted = [number for number in numbers if number > 0] or numbers
+        counted = [number for number in numbers if number >= _WARM_UP_STEPS] or numbers
         for place, operation in enumerate(steps[numbers[0]]):
             if isinstance(operation, Compute):
                 taken = median(steps[number][place].seconds for number in counted)  # type: ignore[union-attr]
