@@ -28,6 +28,7 @@ from thinwire.schedule.repeated_data import repeated
 from thinwire.task import Task
 from thinwire.train.deterministic import deterministic
 from thinwire.train.record_spans import record_spans
+from thinwire.transport.mirror import Mirror
 
 SIZES = (1024, 4096)
 WORKERS_PER_NODE = 8
@@ -64,7 +65,7 @@ def a_task(data: Data, workers: int) -> Task:
 
 def step_seconds(task: Task, method: type[Method]) -> float:
     """The median time of a step of worker 0, with the method's options for short runs."""
-    trainer = MirroredTrainer(task, method, resolve(method, method.short), worker=0)
+    trainer = MirroredTrainer(task, method, resolve(method, method.short), Mirror(task.cluster.workers, 0))
     trainer.setup()
     record_spans(trainer)
     times = []

@@ -27,6 +27,7 @@ ROOMS = (
     ("config",),
     ("train",),
     ("schedule",),
+    ("simulation",),
     ("launch",),
     ("report",),
     ("tuning",),

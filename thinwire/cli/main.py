@@ -115,6 +115,32 @@ def _parser() -> argparse.ArgumentParser:
         "--steps", type=int, default=16, metavar="K", help="the number of steps from the first; default: 16"
     )
 
+    simulate = commands.add_parser(
+        "simulate", parents=[results], help="simulate the time of a suite's cells on described clusters"
+    )
+    simulate.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
+    simulate.add_argument(
+        "--cluster",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="files in config/clusters/, without .yaml; default: those of the suite",
+    )
+    simulate.add_argument(
+        "--profile",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="files in config/profiles/, or here; default: those of the suite",
+    )
+    simulate.add_argument(
+        "--workers", type=int, nargs="+", default=[], metavar="W", help="default: those of the suite"
+    )
+    simulate.add_argument(
+        "--steps", type=int, metavar="K", help="of a run, the first K steps; default: as the suite says"
+    )
+    _add_only(simulate)
+
     collect = commands.add_parser(
         "collect", parents=[results], help="collect records of runs in summary.csv and curves.parquet"
     )

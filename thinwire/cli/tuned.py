@@ -5,11 +5,11 @@ from argparse import Namespace
 
 from thinwire.config import suite as suites
 from thinwire.config import tuned
+from thinwire.config.baselines import baselines
 from thinwire.config.expand_suite import require_valid
 from thinwire.config.tuned import Choice
 from thinwire.config.tuning_suite import PREFIX
 from thinwire.plugins import show
-from thinwire.report.baselines import baselines
 from thinwire.tuning import choose, figure
 from thinwire.tuning.trials import runs_of_trials
 from thinwire.tuning.write_tuned import write_tuned

@@ -122,6 +122,21 @@ Entries = Annotated[
 ]
 
 
+class Simulate(Strict):
+    """The clusters on which the time of a suite's cells is simulated."""
+
+    clusters: Labels = Field(min_length=1, description="files in config/clusters/")
+    profiles: Labels = Field(
+        default=["here"],
+        min_length=1,
+        description="how fast workers compute: files in config/profiles/, or `here` for this machine",
+    )
+    workers: Annotated[list[Annotated[int, Field(ge=1, le=4096)]], AfterValidator(_once)] = Field(
+        default=[], description="numbers of workers; default: those of the suite"
+    )
+    steps: int = Field(default=200, ge=1, description="of a run, the first so many")
+
+
 class Suite(Strict):
     """A comparison of methods. config/README.md explains every key."""
 
@@ -156,6 +171,9 @@ class Suite(Strict):
     )
     backend: Literal["gloo", "nccl"] | None = Field(
         default=None, description="of processes: carries the collectives; default: nccl on GPUs, gloo on CPUs"
+    )
+    simulate: Simulate | None = Field(
+        default=None, description="simulate the time of every method on described clusters"
     )
     checkpoint_every_seconds: float = Field(
         default=60.0, ge=0, le=MOST_SECONDS, description="the most training that an interruption may cost"

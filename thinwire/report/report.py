@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from thinwire.config.baselines import baselines
 from thinwire.config.expand_suite import cells
 from thinwire.config.suite import load
 from thinwire.report import figures, tables
-from thinwire.report.baselines import baselines
 from thinwire.report.collect import read_curves, read_summary
 from thinwire.report.subset_note import subset_note
 

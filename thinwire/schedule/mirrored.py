@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from thinwire import plugins
 from thinwire.cluster import Cluster
@@ -39,6 +40,10 @@ FEWEST_STEPS_AN_EPOCH = 4
 _CPU = torch.device("cpu")
 
 
+class CannotRun(UserError):
+    """The method cannot run on this cluster."""
+
+
 @dataclass(frozen=True)
 class MirroredRun:
     """The first steps of one worker, whose mates were taken to do what it does."""
@@ -55,12 +60,11 @@ class MirroredRun:
 class MirroredTrainer(Trainer):
     """Trains one worker without its mates; there is nothing to evaluate.
 
-    Whichever worker it is, it sees the images of worker 0. So decisions that follow from the loss are alike
-    for all roles, as they are among all workers.
+    Whichever worker it is, it sees the images of worker 0.
     """
 
-    def __init__(self, task: Task, method: type[Method], config: Any, worker: int) -> None:
-        super().__init__(task, method, config, Mirror(task.cluster.workers, worker))
+    def __init__(self, task: Task, method: type[Method], config: Any, mirror: Mirror) -> None:
+        super().__init__(task, method, config, mirror)
 
     def _batches_of(self, ranks: Sequence[int]) -> Batches:
         return super()._batches_of([0])
@@ -90,10 +94,13 @@ class MirroredCell:
         self.cell, self.cluster = cell, cluster
         self._method = plugins.get("method", cell.method.use).load()
         self._config = resolve(self._method, cell.method.options)
-        self._task, self.repeated = self._load(results)
-        trainer = self._trainer(0)
+        self.task, self.repeated = self._load(results)
+        # What the first worker that runs has learnt of the loss. All others get the same, so that decisions
+        # that follow from it are the same, as they are among all workers.
+        self._controls: list[Tensor] = []
+        trainer = MirroredTrainer(self.task, self._method, self._config, Mirror(cluster.workers, 0))
         if reason := trainer.skip():
-            raise UserError(f"{cell.method.label} cannot run on {self._where()}: {reason}")
+            raise CannotRun(f"{cell.method.label} cannot run on {self._where()}: {reason}")
         preparation = preparation_of(cell, results)
         self._prepared = None if preparation is None else preparation[0]
 
@@ -121,13 +128,16 @@ class MirroredCell:
         Raises:
             UserError: the method broke the contract, or the worker, which trains alone, diverges.
         """
-        trainer = self._trainer(worker)
+        mirror = Mirror(self.cluster.workers, worker, self._controls)
+        trainer = MirroredTrainer(self.task, self._method, self._config, mirror)
         trainer.setup(self._prepared)
         (recorder,) = record_spans(trainer)
         try:
             trainer.train(until=steps)
         except Diverged as error:
             raise UserError(f"{self.cell.path}: worker {worker}, which trains alone here: {error}") from None
+        if len(mirror.controls) > len(self._controls):
+            self._controls = mirror.controls
         (own,) = trainer.workers
         return MirroredRun(
             worker=worker,
@@ -152,9 +162,6 @@ class MirroredCell:
             return runs[worker].recorder.calls
 
         return [(role, runs[role.worker]) for role in roles(self.cluster, calls_of)]
-
-    def _trainer(self, worker: int) -> MirroredTrainer:
-        return MirroredTrainer(self._task, self._method, self._config, worker)
 
     def _where(self) -> str:
         nodes = self.cluster.nodes

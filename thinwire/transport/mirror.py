@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from torch import Tensor
+
 from thinwire.call import Call, Pending
 from thinwire.errors import UserError
 from thinwire.group import Group
@@ -45,9 +47,18 @@ class Mirror:
     kind: Kind = "mirrored"
     overlaps = True
 
-    def __init__(self, workers: int, rank: int) -> None:
-        """Mirror the worker `rank` of a cluster of `workers` workers."""
+    def __init__(self, workers: int, rank: int, controls: Sequence[Tensor] = ()) -> None:
+        """Mirror a worker.
+
+        Args:
+            workers: of the cluster.
+            rank: of this worker.
+            controls: the means of kind `control` that another worker of the cluster got, in their order. This
+                worker gets the same, so that it decides the same.
+        """
         self.ranks: Sequence[int] = [rank]
+        self.controls: list[Tensor] = []  # that this worker has got
+        self._given_controls = list(controls)
         self._workers = workers
         # Of this step, by channel: the messages that were sent and not yet taken, and the receivers that
         # were not answered.
@@ -67,7 +78,16 @@ class Mirror:
             inprocess.complete([pending])
         else:
             pending.complete(_VERBS[call.verb](group, call))
+        if (call.verb, call.kind) == ("mean", "control"):
+            self._control(call)
         return pending
+
+    def _control(self, call: Call) -> None:
+        """Give the numbers that another worker has got, or keep those that this one gets."""
+        for tensor in call.tensors:
+            if len(self.controls) < len(self._given_controls):
+                tensor.copy_(self._given_controls[len(self.controls)])
+            self.controls.append(tensor.clone())
 
     def send(self, group: Group, call: Call) -> Pending[None]:
         """Keep a message for the receivers of this step."""

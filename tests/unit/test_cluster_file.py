@@ -1,0 +1,81 @@
+"""Descriptions of clusters, and what is refused in them."""
+
+import pytest
+import yaml
+
+from thinwire.config import cluster_file
+from thinwire.errors import UserError
+
+SOUND = {
+    "title": "two nodes",
+    "nodes": 2,
+    "workers_per_node": 1,
+    "link": {"rate_mbit_per_second": 100, "latency_seconds": 0},
+    "memory_bus_gigabytes_per_second": 5,
+    "call_latency_seconds": 0,
+}
+
+
+def read(tmp_path, content):
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return cluster_file.read(path)
+
+
+def refusal(tmp_path, content):
+    with pytest.raises(UserError) as error:
+        read(tmp_path, content)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("name", cluster_file.cluster_names())
+def test_every_cluster_is_valid_and_says_where_its_numbers_come_from(name):
+    cluster = cluster_file.load(name)
+    assert cluster.name == name
+    text = (cluster_file.FOLDER / f"{name}.yaml").read_text()
+    assert text.startswith("# ")
+    assert len(text.partition("\ntitle")[0].splitlines()) >= 3
+
+
+def test_clusters_for_emulation_are_among_them():
+    assert {"emulated_100m", "emulated_1g"} <= set(cluster_file.cluster_names())
+
+
+@pytest.mark.parametrize(
+    ("unit", "rate", "bits"), [("mbit", 100, 1e8), ("gbit", 25, 25e9), ("gbit", 0.5, 5e8)]
+)
+def test_rates_are_in_bits_and_bytes_per_second(tmp_path, unit, rate, bits):
+    link = {f"rate_{unit}_per_second": rate, "latency_seconds": 1e-3}
+    made = read(tmp_path, SOUND | {"link": link}).link
+    assert made.rate_bits_per_second == bits
+    assert made.rate_bytes_per_second == bits / 8
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"node": 2}, "node: there is no such key; the nearest is nodes"),
+        ({"latency": 2}, "latency: there is no such key; the nearest is link.latency_seconds"),
+        ({"name": "other"}, "name: it is that of the file; leave it out"),
+        ({"nodes": 0}, "nodes: input should be greater than or equal to 1, not 0"),
+        ({"algorithms": {"all_reduce": "rings"}}, "'ring', 'tree' or 'hierarchical', not 'rings'"),
+        (
+            {"link": {"rate_mbit_per_second": 0, "latency_seconds": 0}},
+            "link.rate_mbit_per_second: input should be greater than 0, not 0",
+        ),
+        (
+            {"link": {"rate_mbits_per_second": 1, "latency_seconds": 0}},
+            "link.rate_mbits_per_second: there is no such key; the nearest is link.rate_mbit_per_second",
+        ),
+        ({"link": {"latency_seconds": 0}}, "give either rate_gbit_per_second or rate_mbit_per_second"),
+        ({"link": {"rate_mbit_per_second": 1}}, "link.latency_seconds: it is missing"),
+        ({"link": {"rate_mbit_per_second": 1, "latency_seconds": -1}}, "greater than or equal to 0, not -1"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(tmp_path, change, sentence):
+    assert sentence in refusal(tmp_path, SOUND | change)
+
+
+def test_an_unknown_name_is_answered_with_the_nearest():
+    with pytest.raises(UserError, match=r"there is no cluster 'ethernet_1gb'.*the nearest is ethernet_1g$"):
+        cluster_file.load("ethernet_1gb")

@@ -1,0 +1,254 @@
+"""The simulation: both of its ways agree, and its times are possible."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from thinwire.cluster import Cluster
+from thinwire.config.cluster_file import ClusterDescription
+from thinwire.errors import UserError
+from thinwire.schedule.operations import Compute, Post, Wait
+from thinwire.simulation import event_loop, recurrence
+from thinwire.simulation.loads import Loads
+from thinwire.simulation.program import Await, HandOver, Work, program_of
+from thinwire.traffic import wire_bytes
+
+STEPS, CALLS, BYTES = 6, 4, 4_000_000
+VERBS = ("mean", "gather", "ragged gather", "broadcast", "push_pull")
+CLUSTERS = [Cluster(1), Cluster(6), Cluster(8, 2), Cluster(12, 12), Cluster(16, 4)]
+
+
+def described(rate=1.0, latency=10e-6, call=50e-6, bus=20.0, **more):
+    link = {"rate_gbit_per_second": rate, "latency_seconds": latency, **more.pop("link", {})}
+    return ClusterDescription.model_validate(
+        {
+            "name": "made_up",
+            "title": "Made up",
+            "nodes": 2,
+            "workers_per_node": 2,
+            "link": link,
+            "memory_bus_gigabytes_per_second": bus,
+            "call_latency_seconds": call,
+            **more,
+        }
+    )
+
+
+def call(verb="mean", channel="world", partner=0, size=BYTES):
+    pull = size // 2 if verb == "push_pull" else 0
+    return HandOver(channel, verb.removeprefix("ragged "), partner, "ragged" in verb, size, pull, 2e-3)
+
+
+def program(*calls, compute=0.01):
+    """Steps in which each call is handed over after some computation; all are waited for at the end."""
+    steps = []
+    for step in range(STEPS):
+        made = [one for made in calls for one in (Work(compute), made)]
+        waits = [Await(step * len(calls) + number) for number in range(len(calls))]
+        steps.append([*made, *waits, Work(compute / 2)])
+    return steps
+
+
+def paces(cluster, variation=0.0, seed=0):
+    return np.random.default_rng(seed).lognormal(0, variation, (STEPS, cluster.workers))
+
+
+def simulated(made, cluster, on, variation=0.0, stolen=0.0):
+    programs = [made] * cluster.workers
+    return event_loop.simulate(programs, cluster, Loads(on, cluster), paces(cluster, variation), stolen)
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS, ids=str)
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("channel", ["world", "node", "across"])
+@pytest.mark.parametrize("stolen", [0.0, 2e-9])
+def test_both_ways_agree(cluster, verb, channel, stolen):
+    size = len(cluster.groups(0)[channel])
+    made = program(*(call(verb, channel, number % size) for number in range(CALLS)))
+    if not recurrence.applies([made] * cluster.workers, cluster):
+        assert verb == "push_pull" or channel == "across"
+        return
+    on, pace = described(), paces(cluster, 0.3)
+    by_events = event_loop.simulate([made] * cluster.workers, cluster, Loads(on, cluster), pace, stolen)
+    at_once = recurrence.simulate(made, cluster, Loads(on, cluster), pace, stolen)
+    for part in ("end", "compute", "others", "server", "communication"):
+        name = f"{part}_seconds"
+        np.testing.assert_allclose(getattr(at_once, name), getattr(by_events, name), rtol=1e-12, atol=1e-12)
+    assert at_once.sent_bytes == by_events.sent_bytes
+    assert at_once.between_nodes_bytes == by_events.between_nodes_bytes
+    assert at_once.operations == by_events.operations
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("cluster", CLUSTERS, ids=str)
+def test_the_parts_of_a_step_add_up(cluster, verb):
+    made = simulated(program(*[call(verb)] * CALLS), cluster, described(), 0.3, 1e-9)
+    waits = made.others_seconds + made.server_seconds + made.communication_seconds
+    spent = (made.compute_seconds + waits).cumsum(axis=0)
+    np.testing.assert_allclose(spent, made.end_seconds, rtol=1e-12)
+    assert made.step_seconds.sum() == pytest.approx(made.seconds)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("cluster", CLUSTERS, ids=str)
+def test_it_is_never_faster_than_computing_or_sending_alone(cluster, verb):
+    on = described()
+    made = simulated(program(*[call(verb)] * CALLS), cluster, on, 0.3)
+    computing = (paces(cluster, 0.3) * 0.01 * (CALLS + 0.5)).sum(axis=0).max()
+    assert made.seconds >= computing
+    rate = on.link.rate_bytes_per_second * cluster.nodes
+    assert made.seconds >= made.between_nodes_bytes / rate
+
+
+def test_one_worker_has_no_communication():
+    made = simulated(program(*[call(verb) for verb in VERBS]), Cluster(1), described(), 0.3)
+    assert made.sent_bytes == 0
+    np.testing.assert_allclose(made.end_seconds, made.compute_seconds.cumsum(axis=0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("cluster", CLUSTERS[1:], ids=str)
+def test_more_bandwidth_is_never_slower(cluster, verb):
+    made = program(*[call(verb)] * CALLS)
+    seconds = [simulated(made, cluster, described(rate=rate), 0.3).seconds for rate in (0.1, 1, 10, 100)]
+    assert seconds == sorted(seconds, reverse=True)
+    assert cluster.nodes == 1 or seconds[0] > seconds[-1]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_twice_all_rates_is_half_the_time_without_latency(verb):
+    slow = described(latency=0, call=0)
+    fast = described(rate=2, bus=40, latency=0, call=0)
+    of_slow = program(replace(call(verb), server_seconds=2e-3))
+    of_fast = program(replace(call(verb), server_seconds=1e-3), compute=0.005)
+    cluster = Cluster(8, 2)
+    once, twice = simulated(of_slow, cluster, slow, 0.3), simulated(of_fast, cluster, fast, 0.3)
+    np.testing.assert_allclose(once.end_seconds, 2 * twice.end_seconds, rtol=1e-12)
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS, ids=str)
+@pytest.mark.parametrize("channel", ["world", "node", "across"])
+def test_its_bytes_are_those_of_the_ledgers(cluster, channel):
+    for partner in range(min(3, len(cluster.groups(0)[channel]))):
+        for verb in VERBS:
+            made = simulated(program(call(verb, channel, partner)), cluster, described())
+            sent = between = 0
+            for worker in range(cluster.workers):
+                members = cluster.groups(worker)[channel]
+                nodes = tuple(cluster.node_of(member) for member in members)
+                for wire in wires(verb, members.index(worker), nodes, partner):
+                    sent += wire.sent
+                    between += wire.between_nodes
+            assert made.sent_bytes == STEPS * sent, verb
+            if verb != "ragged gather":
+                assert made.between_nodes_bytes == STEPS * between, verb
+
+
+def wires(verb, rank, nodes, partner):
+    """What the ledger of one member enters for a call."""
+    if len(nodes) == 1:
+        return []
+    each = [BYTES] * len(nodes)
+    match verb:
+        case "mean":
+            return [wire_bytes.all_reduce(rank, nodes, BYTES)]
+        case "broadcast":
+            return [wire_bytes.broadcast(rank, nodes, BYTES, partner)]
+        case "push_pull":
+            pulled = wire_bytes.pull(rank, nodes, BYTES // 2, partner)
+            return [wire_bytes.push(rank, nodes, each, partner), pulled]
+    return [wire_bytes.all_gather(rank, nodes, each)]
+
+
+def test_a_mean_takes_its_bytes_over_the_rate_and_the_latency_of_every_hop():
+    """By hand: a ring of 4 nodes sends 3/2 of the bytes over each link, in 6 hops."""
+    made = simulated(program(call()), Cluster(4, 4), described())
+    expected = 1.5 * BYTES / 125e6 + 6 * 10e-6 + 50e-6
+    assert made.communication_seconds[0, 0] == pytest.approx(expected)
+
+
+def test_a_tree_has_fewer_hops_and_a_hierarchy_fewer_bytes_between_nodes():
+    cluster = Cluster(64, 16)
+    ring, tree, hierarchical = (
+        simulated(program(call()), cluster, described(latency=1e-3, algorithms={"all_reduce": name}))
+        for name in ("ring", "tree", "hierarchical")
+    )
+    assert tree.seconds < ring.seconds
+    assert tree.sent_bytes == ring.sent_bytes
+    assert hierarchical.between_nodes_bytes < ring.between_nodes_bytes
+    assert hierarchical.seconds < ring.seconds
+
+
+def test_a_server_answers_one_push_after_the_other():
+    """By hand: all pushes arrive at once at a server that needs 2 ms for each key."""
+    free = described(rate=1e5, latency=0, call=0)
+    made = simulated(program(*[call("push_pull", partner=1, size=8)] * CALLS, compute=0), Cluster(4, 4), free)
+    assert made.seconds == pytest.approx(STEPS * CALLS * 2e-3, rel=1e-3)
+    assert made.server_seconds.sum() == pytest.approx(4 * STEPS * CALLS * 2e-3, rel=1e-3)
+
+
+def test_an_incast_to_one_server_is_slower_than_spread_servers():
+    cluster, on = Cluster(8, 8), described()
+    one = simulated(program(*[call("push_pull", partner=0)] * 8), cluster, on)
+    spread = simulated(program(*[call("push_pull", partner=rank) for rank in range(8)]), cluster, on)
+    assert one.seconds > 2 * spread.seconds
+
+
+def test_everybody_waits_for_the_slowest():
+    pace = np.ones((STEPS, 4))
+    pace[:, 2] = 3.0
+    made = program(call())
+    timeline = event_loop.simulate([made] * 4, Cluster(4, 4), Loads(described(), Cluster(4, 4)), pace, 0.0)
+    assert timeline.others_seconds[1:, [0, 1, 3]].min() == pytest.approx(0.02 + 0.01)
+    assert timeline.others_seconds[:, 2].max() == 0
+
+
+def test_the_transport_takes_its_share_of_the_core_only_from_computation():
+    """By hand: of 4 MB, each byte takes 1 ns, which the computation after the call pays."""
+    hidden = [[Work(0.01), call(), Work(1.0), Await(0)]] * 1
+    exposed = [[Work(0.01), call(), Await(0), Work(1.0)]] * 1
+    cluster, pace = Cluster(2, 2), np.ones((1, 2))
+    on = Loads(described(), cluster)
+    paid, spared = (
+        event_loop.simulate([made] * 2, cluster, on, pace, 1e-9).compute_seconds[0, 0]
+        for made in (hidden, exposed)
+    )
+    assert paid == pytest.approx(1.01 + BYTES * 1e-9)
+    assert spared == pytest.approx(1.01)
+
+
+def test_programs_that_do_not_match_are_one_sentence():
+    with pytest.raises(UserError, match="wait for each other for ever"):
+        event_loop.simulate(
+            [program(call()), [[Work(0.1)]] * STEPS],
+            Cluster(2),
+            Loads(described(), Cluster(2)),
+            np.ones((STEPS, 2)),
+            0.0,
+        )
+
+
+def post(number, step_bytes=100):
+    return Post(number, "world", (0, 1), "mean", 0, False, step_bytes, step_bytes, 0.0)
+
+
+def test_a_program_repeats_steps_with_calls_that_are_awaited_a_step_later():
+    """Three recorded steps, in each of which the call of the step before is waited for."""
+    steps = [
+        [Compute("harness", "", 5.0), Compute("forward", "a", 1.0), Compute("backward", "a", 2.0), post(0)],
+        [Wait(0), Compute("forward", "a", 1.5), post(1)],
+        [Wait(1), Compute("forward", "a", 1.75), post(2)],
+    ]
+    made = program_of(steps, lambda compute: compute.seconds, first=1, length=5)
+    assert [[type(o).__name__ for o in step] for step in made[:2]] == [
+        ["Work", "HandOver"],
+        ["Await", "Work", "HandOver"],
+    ]
+    assert [o.call for step in made for o in step if isinstance(o, Await)] == [0, 1, 2, 3]
+    assert [o.seconds for step in made for o in step if isinstance(o, Work)] == [1.5, 1.75, 1.5, 1.75, 1.5]
+
+
+def test_no_steps_are_one_sentence():
+    with pytest.raises(UserError, match="record more steps"):
+        program_of([], lambda compute: compute.seconds)

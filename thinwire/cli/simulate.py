@@ -1,0 +1,54 @@
+"""`thinwire simulate SUITE`."""
+
+from argparse import Namespace
+from typing import Any
+
+from pydantic import ValidationError
+
+from thinwire.config import grid_subset
+from thinwire.config.expand_suite import require_valid
+from thinwire.config.suite import load
+from thinwire.config.suite_schema import Simulate
+from thinwire.errors import UserError
+from thinwire.options import problems
+from thinwire.simulation.suite_times import described, simulate_suite, write
+
+
+def main(arguments: Namespace) -> int:
+    """Simulate every method of a suite, and write and print its times."""
+    require_valid(arguments.suite)
+    settings = _settings(arguments)
+    subset = grid_subset.of_words(arguments.only)
+    rows = simulate_suite(arguments.suite, arguments.results.absolute(), settings, subset, print_line)
+    path = write(rows, arguments.results, arguments.suite)
+    print("\n".join(described(rows)))
+    print(path)
+    return 0
+
+
+def print_line(line: str) -> None:
+    """Print a line about the progress, without a delay."""
+    print(line, flush=True)
+
+
+def _settings(arguments: Namespace) -> Simulate:
+    """What to simulate: as the suite says, unless the arguments say something else.
+
+    Raises:
+        UserError: neither names a cluster, or a number is impossible.
+    """
+    suite = load(arguments.suite)
+    given: dict[str, Any] = {} if suite.simulate is None else suite.simulate.model_dump()
+    chosen = {"clusters": arguments.cluster, "profiles": arguments.profile, "workers": arguments.workers}
+    given |= {name: value for name, value in chosen.items() if value}
+    if arguments.steps is not None:
+        given["steps"] = arguments.steps
+    if not given.get("clusters"):
+        raise UserError(
+            f"config/{arguments.suite}.yaml has no `simulate:`: name a cluster of config/clusters/ with "
+            "--cluster NAME"
+        )
+    try:
+        return Simulate.model_validate(given)
+    except ValidationError as error:
+        raise UserError("; ".join(problems(error))) from None

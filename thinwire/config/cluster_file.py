@@ -1,0 +1,162 @@
+"""A cluster: one file in `config/clusters/` that describes its nodes and the links between them.
+
+The emulation builds such a cluster, and the simulation computes with it. Both read it here.
+"""
+
+import difflib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from thinwire.config import yaml_file
+from thinwire.config.suite_schema import MOST_WORKERS, Title
+from thinwire.errors import Problems, UserError
+from thinwire.label import require_label
+from thinwire.optim.recipe import Strict
+from thinwire.options import problems
+from thinwire.plugins import ROOT, show
+
+FOLDER = ROOT / "config" / "clusters"
+# Far beyond any network. With these limits a typo gives an error message and no endless simulation.
+_MOST_GBIT_PER_SECOND, _MOST_SECONDS = 1e5, 60.0
+
+Name = Annotated[str, AfterValidator(require_label)]
+Seconds = Annotated[float, Field(ge=0, le=_MOST_SECONDS)]
+
+
+class Link(Strict):
+    """What joins a node to the others: a cable to a switch that is never the bottleneck itself."""
+
+    rate_gbit_per_second: float | None = Field(
+        default=None, gt=0, le=_MOST_GBIT_PER_SECOND, description="in each direction, headers included"
+    )
+    rate_mbit_per_second: float | None = Field(
+        default=None, gt=0, le=_MOST_GBIT_PER_SECOND * 1e3, description="the same; give one of the two"
+    )
+    latency_seconds: Seconds = Field(
+        description="from a node to another one, one way, beyond what the rate and the software take"
+    )
+    shared_by_workers: bool = Field(
+        default=True, description="do all workers of a node share one link? false: each has its own"
+    )
+    full_duplex: bool = Field(
+        default=True, description="has each direction the whole rate? false: both share it"
+    )
+
+    @model_validator(mode="after")
+    def _one_rate(self) -> "Link":
+        if (self.rate_gbit_per_second is None) == (self.rate_mbit_per_second is None):
+            raise ValueError("give either rate_gbit_per_second or rate_mbit_per_second")
+        return self
+
+    @property
+    def rate_bits_per_second(self) -> float:
+        """Of one direction, headers included."""
+        if self.rate_gbit_per_second is not None:
+            return self.rate_gbit_per_second * 1e9
+        assert self.rate_mbit_per_second is not None
+        return self.rate_mbit_per_second * 1e6
+
+    @property
+    def rate_bytes_per_second(self) -> float:
+        """Of one direction, headers included."""
+        return self.rate_bits_per_second / 8
+
+
+class Algorithms(Strict):
+    """How the workers carry out a call together."""
+
+    all_reduce: Literal["ring", "tree", "hierarchical"] = Field(
+        default="ring", description="hierarchical: inside each node, then between the nodes, then back"
+    )
+
+
+class Stragglers(Strict):
+    """How much the time that workers compute varies, beyond what a compute profile has measured."""
+
+    coefficient_of_variation: float = Field(
+        default=0.0, ge=0, le=10, description="standard deviation of a step's computation over its mean"
+    )
+
+
+class ClusterDescription(Strict):
+    """Nodes, and what joins their workers. docs/emulation.md explains every key."""
+
+    name: Name = Field(description="of the file, without .yaml")
+    title: Title = Field(description="one line: what this cluster is")
+    nodes: int = Field(ge=1, le=MOST_WORKERS, description="unless a run asks for another number")
+    workers_per_node: int = Field(ge=1, le=MOST_WORKERS, description="unless a run asks for another number")
+    link: Link = Field(description="of each node")
+    memory_bus_gigabytes_per_second: float = Field(
+        gt=0, le=1e6, description="that the workers of a node pass to one another, all together"
+    )
+    call_latency_seconds: Seconds = Field(
+        description="of software: what each call takes beyond its bytes and the latency of the link"
+    )
+    algorithms: Algorithms = Algorithms()
+    stragglers: Stragglers = Stragglers()
+
+    @property
+    def memory_bus_bytes_per_second(self) -> float:
+        """That the workers of a node pass to one another, all together."""
+        return self.memory_bus_gigabytes_per_second * 1e9
+
+
+def load(name: str) -> ClusterDescription:
+    """Read and validate the cluster of this name.
+
+    Raises:
+        UserError: there is no such cluster, or its file has errors; one message lists all of them.
+    """
+    require_label(name)
+    names = cluster_names()
+    if name not in names:
+        raise UserError(
+            f"there is no cluster {name!r}: config/clusters/ has {', '.join(names)}; the nearest is "
+            f"{_nearest(name, names)}"
+        )
+    return read(FOLDER / f"{name}.yaml")
+
+
+def read(path: Path) -> ClusterDescription:
+    """Read and validate the file of a cluster; its name is that of the file."""
+    content = yaml_file.read(path)
+    if not isinstance(content, dict):
+        raise UserError(f"{show(path)}: a cluster is a mapping; docs/emulation.md shows its keys")
+    if "name" in content:
+        raise Problems(show(path), ["name: it is that of the file; leave it out"])
+    try:
+        return ClusterDescription.model_validate({"name": path.stem, **content})
+    except ValidationError as error:
+        raise Problems(show(path), _problems(error)) from None
+
+
+def cluster_names() -> list[str]:
+    """The names of all clusters."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def _problems(error: ValidationError) -> list[str]:
+    """The problems, one sentence each; for an unknown key with the nearest one."""
+    keys = dict(_keys(ClusterDescription))
+    found = []
+    for problem, sentence in zip(error.errors(), problems(error)):
+        if problem["type"] == "extra_forbidden":
+            sentence += f"; the nearest is {keys[_nearest(str(problem['loc'][-1]), keys)]}"
+        found.append(sentence)
+    return found
+
+
+def _nearest(name: str, names: Iterable[str]) -> str:
+    return difflib.get_close_matches(name, names, n=1, cutoff=0.0)[0]
+
+
+def _keys(schema: type[Strict], section: str = "") -> Iterator[tuple[str, str]]:
+    """All keys of a file, each with its path: a key that is in the wrong section is found, too."""
+    for key, field in schema.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Strict):
+            yield from _keys(field.annotation, f"{section}{key}.")
+        elif key != "name":
+            yield key, section + key

@@ -1,0 +1,1 @@
+"""Simulates the time of a schedule on a described cluster."""

@@ -1,0 +1,155 @@
+"""How long the computations of a schedule take: as measured here, or on a device that a file describes."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from time import perf_counter
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from thinwire.config.profile_file import Device
+from thinwire.errors import UserError
+from thinwire.schedule.operations import Compute, Step, Wait
+from thinwire.simulation.timeline import Floats
+from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS
+
+HERE = "here"
+_COPIED_BYTES, _COPIES = 2**26, 5
+# A backward pass computes a gradient of the inputs and one of the weights.
+_BACKWARD_OVER_FORWARD = 2
+
+
+class Profile(Protocol):
+    """Gives the seconds of computations."""
+
+    @property
+    def name(self) -> str:
+        """`here`, or the name of its file."""
+
+    def seconds(self, computed: Compute) -> float:
+        """How long a computation takes.
+
+        Raises:
+            UserError: the profile has no such layer.
+        """
+
+    def pace(self, steps: int, workers: int, seed: int) -> Floats:
+        """[steps, workers]: factors of the seconds, because no two steps take the same time."""
+
+
+class MeasuredHere:
+    """One worker, alone, on a core of this machine: what the schedule has recorded."""
+
+    name = HERE
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        """Take the distribution of steps from a schedule whose times are typical; see `typical`."""
+        alike: dict[tuple[object, ...], list[float]] = defaultdict(list)
+        for step in steps:
+            alike[_structure(step)].append(_computing(step))
+        factors = [s / median(all_) for all_ in alike.values() if len(all_) > 2 for s in all_ if s > 0]
+        self._factors = np.array(factors or [1.0])
+
+    def seconds(self, computed: Compute) -> float:
+        return computed.seconds
+
+    def pace(self, steps: int, workers: int, seed: int) -> Floats:
+        return np.random.default_rng(seed).choice(self._factors, (steps, workers))
+
+
+@dataclass(frozen=True)
+class Described:
+    """A device that a file describes.
+
+    Layers take their floating-point operations over the rate of the device. Everything else is taken to be
+    limited by memory: it takes the seconds measured here times the ratio of the memories. Every computation
+    takes at least the time of a launch.
+    """
+
+    name: str
+    device: Device
+    forward_flops: dict[str, int]  # of one batch, by layer
+    bytes_per_second_here: float
+    variation: float  # standard deviation of a step over its mean
+
+    def seconds(self, computed: Compute) -> float:
+        if not computed.name:
+            return 0.0
+        if computed.kind == FORWARD:
+            busy = self._layer(computed.name) / self.device.flops_per_second
+        elif computed.kind == BACKWARD:
+            layer, _, parameter = computed.name.rpartition(".")
+            flops = _BACKWARD_OVER_FORWARD * self._layer(layer) if parameter == "weight" else 0
+            busy = flops / self.device.flops_per_second
+        else:
+            slower = self.bytes_per_second_here / (self.device.memory_gigabytes_per_second * 1e9)
+            busy = computed.seconds * slower
+        return max(busy, self.device.launch_seconds)
+
+    def _layer(self, name: str) -> int:
+        if name not in self.forward_flops:
+            raise UserError(f"the compute profile {self.name} has no layer {name!r} of this model")
+        return self.forward_flops[name]
+
+    def pace(self, steps: int, workers: int, seed: int) -> Floats:
+        if not self.variation:
+            return np.ones((steps, workers))
+        # A gamma distribution of mean 1.
+        shape = 1 / self.variation**2
+        return np.random.default_rng(seed).gamma(shape, 1 / shape, (steps, workers))
+
+
+def typical(steps: Sequence[Step]) -> list[Step]:
+    """The steps with typical times: medians over all steps that have the same operations."""
+    places: dict[tuple[object, ...], list[int]] = defaultdict(list)
+    for number, step in enumerate(steps):
+        places[_structure(step)].append(number)
+    made = [list(step) for step in steps]
+    for numbers in places.values():
+        # The first step of a run is slower than all others.
+        counted = [number for number in numbers if number > 0] or numbers
+        for place, operation in enumerate(steps[numbers[0]]):
+            if isinstance(operation, Compute):
+                taken = median(steps[number][place].seconds for number in counted)  # type: ignore[union-attr]
+                for number in numbers:
+                    made[number][place] = replace(operation, seconds=taken)
+    return made
+
+
+def forward_flops(model: nn.Module, images: Tensor) -> dict[str, int]:
+    """The floating-point operations of a forward pass, by layer; a layer without any has 0."""
+    counter = FlopCounterMode(display=False)
+    with torch.no_grad(), counter:
+        model(images)
+    counts = counter.get_flop_counts()
+    root = type(model).__name__
+    return {name: sum(counts.get(f"{root}.{name}", {}).values()) for name, _ in model.named_modules() if name}
+
+
+def bytes_per_second_here() -> float:
+    """How many bytes this machine copies in a second, read and written bytes counted."""
+    source = torch.ones(_COPIED_BYTES // 4)
+    target = torch.empty_like(source)
+    times = []
+    for _ in range(_COPIES):
+        began = perf_counter()
+        target.copy_(source)
+        times.append(perf_counter() - began)
+    return 2 * _COPIED_BYTES / median(times)
+
+
+def _computing(step: Step) -> float:
+    return sum(o.seconds for o in step if isinstance(o, Compute) and o.kind != HARNESS)
+
+
+def _structure(step: Step) -> tuple[object, ...]:
+    """What two steps have in common if they have the same operations."""
+    return tuple(
+        (o.kind, o.name) if isinstance(o, Compute) else "wait" if isinstance(o, Wait) else (o.channel, o.verb)
+        for o in step
+    )

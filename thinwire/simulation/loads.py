@@ -1,0 +1,207 @@
+"""What a call puts on the links and memory buses of a cluster, and how long it takes beyond its bytes.
+
+The bytes are those of `thinwire.traffic.wire_bytes`, except for two algorithms of the mean that the ledgers
+do not have: see `_mean`. A load has one or two *phases*. The second phase of a `push_pull` begins when the
+server has answered.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, log2
+
+import numpy as np
+from numpy.typing import NDArray
+
+from thinwire.cluster import Cluster
+from thinwire.config.cluster_file import ClusterDescription
+from thinwire.simulation.program import HandOver
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Phase:
+    """Transfers that go on at the same time."""
+
+    out_seconds: Floats  # [links]: how long each link is busy with sending
+    in_seconds: Floats  # [links]: and with receiving
+    bus_seconds: Floats  # [nodes]: how long each memory bus is busy
+    latency_seconds: float  # until the last byte has arrived, beyond the above
+
+    @cached_property
+    def busy(self) -> tuple[list[tuple[int, float]], ...]:
+        """The same without those that are not busy: sending links, receiving links, buses, with seconds."""
+        arrays = (self.out_seconds, self.in_seconds, self.bus_seconds)
+        return tuple([(int(i), float(array[i])) for i in np.flatnonzero(array)] for array in arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class Load:
+    """What one call puts on the cluster."""
+
+    phases: tuple[Phase, ...]
+    sent_bytes: int  # by all members together, on links and buses
+    between_nodes_bytes: int  # of these, on links
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the load of a call depends on, for all members alike."""
+
+    verb: str
+    members: tuple[int, ...]  # the workers of the channel, in the order of their ranks
+    partner: int  # the rank of a broadcast's source or of a server's worker
+    ragged: bool
+    push_bytes: int  # that each member hands over
+    pull_bytes: int  # of a server's answer
+
+
+def shape_of(call: HandOver, members: tuple[int, ...]) -> Shape:
+    """What the load of a call in a program depends on."""
+    return Shape(call.verb, members, call.partner, call.ragged, call.push_bytes, call.pull_bytes)
+
+
+class Loads:
+    """The loads of calls on one cluster."""
+
+    def __init__(self, described: ClusterDescription, cluster: Cluster) -> None:
+        """Prepare.
+
+        Args:
+            described: its links, buses and algorithms.
+            cluster: its workers and nodes.
+        """
+        self._described, self._cluster = described, cluster
+        per_node = cluster.workers_per_node
+        shared = described.link.shared_by_workers
+        self.links = cluster.nodes if shared else cluster.workers
+        self._link_of = np.arange(cluster.workers) // (per_node if shared else 1)
+        self._node_of = np.arange(cluster.workers) // per_node
+
+    def of(self, shape: Shape) -> Load:
+        """The load of a call."""
+        if len(shape.members) == 1:
+            return Load((), 0, 0)
+        transfers = _TRANSFERS[shape.verb](self, shape)
+        phases = tuple(self._phase(sent, received, hops) for sent, received, hops in transfers)
+        every = [sent for sent, _, _ in transfers]
+        return Load(
+            phases,
+            round(sum(float(sent.sum()) for pair in every for sent in pair)),
+            round(sum(float(between.sum()) for between, _ in every)),
+        )
+
+    def _phase(self, sent: tuple[Floats, Floats], received: Floats, hops: float) -> Phase:
+        """Give a phase, from bytes of all workers.
+
+        Args:
+            sent: that each worker sends to other nodes, and to its own node.
+            received: that each worker receives from other nodes.
+            hops: that follow one another until the last byte has arrived.
+        """
+        between, inside = sent
+        link, described = self._described.link, self._described
+        rate = link.rate_bytes_per_second
+        out = np.bincount(self._link_of, between, self.links) / rate
+        into = np.bincount(self._link_of, received, self.links) / rate
+        if not link.full_duplex:
+            out = into = out + into
+        bus = np.bincount(self._node_of, inside, self._cluster.nodes) / described.memory_bus_bytes_per_second
+        latency = described.call_latency_seconds
+        if between.any():
+            latency += hops * link.latency_seconds
+        return Phase(out, into, bus, latency)
+
+    def _zeros(self) -> Floats:
+        return np.zeros(self._cluster.workers)
+
+    def _ring(self, members: Sequence[int], each_sends: Floats) -> tuple[tuple[Floats, Floats], Floats]:
+        """Every member sends so many bytes to the next one."""
+        own = np.asarray(members)
+        following = np.roll(own, -1)
+        away = self._node_of[own] != self._node_of[following]
+        between, inside, received = self._zeros(), self._zeros(), self._zeros()
+        between[own[away]] = each_sends[away]
+        inside[own[~away]] = each_sends[~away]
+        received[following[away]] = each_sends[away]
+        return (between, inside), received
+
+    def _star(self, shape: Shape, each: int) -> tuple[tuple[Floats, Floats], Floats]:
+        """Every member but one sends so many bytes to that one."""
+        own = np.asarray(shape.members)
+        server = own[shape.partner]
+        others = own[own != server]
+        away = self._node_of[others] != self._node_of[server]
+        between, inside, received = self._zeros(), self._zeros(), self._zeros()
+        between[others[away]] = each
+        inside[others[~away]] = each
+        received[server] = each * away.sum()
+        return (between, inside), received
+
+
+Transfers = list[tuple[tuple[Floats, Floats], Floats, float]]
+
+
+def _mean(loads: Loads, shape: Shape) -> Transfers:
+    """An all-reduce.
+
+    ring: 2 (n-1) steps, and each member sends 2 (n-1)/n of the bytes to the next one. tree: recursive halving
+    and doubling, with as many bytes in 2 log2(n) steps. hierarchical: a ring on each node, whose memory it
+    uses, and one ring between the nodes for each place on a node, each with its part of the bytes.
+    """
+    size, count = shape.push_bytes, len(shape.members)
+    nodes = len(set(loads._node_of[np.asarray(shape.members)].tolist()))
+    algorithm = loads._described.algorithms.all_reduce
+    if algorithm == "hierarchical" and 1 < nodes < count:
+        own, per_node = np.asarray(shape.members), count // nodes
+        between, inside, received = loads._zeros(), loads._zeros(), loads._zeros()
+        between[own] = received[own] = 2 * (nodes - 1) / nodes * size / per_node
+        inside[own] = 2 * (per_node - 1) / per_node * size
+        return [((between, inside), received, 2.0 * (nodes - 1))]
+    sent, received = loads._ring(shape.members, np.full(count, 2 * (count - 1) / count * size))
+    hops = 2 * ceil(log2(count)) if algorithm == "tree" else 2 * (count - 1)
+    return [(sent, received, float(hops))]
+
+
+def _gather(loads: Loads, shape: Shape) -> Transfers:
+    """Equal payloads pass round a ring; ragged ones go from every member to every other."""
+    count, each = len(shape.members), shape.push_bytes
+    if not shape.ragged:
+        sent, received = loads._ring(shape.members, np.full(count, float((count - 1) * each)))
+        return [(sent, received, float(count - 1))]
+    own = np.asarray(shape.members)
+    on_node = np.bincount(loads._node_of[own], minlength=loads._cluster.nodes)[loads._node_of[own]]
+    between, inside, received = loads._zeros(), loads._zeros(), loads._zeros()
+    between[own] = received[own] = (count - on_node) * float(each)
+    inside[own] = (on_node - 1) * float(each)
+    return [((between, inside), received, 1.0)]
+
+
+def _broadcast(loads: Loads, shape: Shape) -> Transfers:
+    """A chain from the source, which enters each other node once; all its parts are under way at once."""
+    own = np.roll(np.asarray(shape.members), -shape.partner)
+    nodes = loads._node_of[own]
+    order = np.argsort((nodes - nodes[0]) % (nodes.max() + 1), kind="stable")
+    chain, each = own[order], float(shape.push_bytes)
+    senders, receivers = chain[:-1], chain[1:]
+    away = loads._node_of[senders] != loads._node_of[receivers]
+    between, inside, received = loads._zeros(), loads._zeros(), loads._zeros()
+    between[senders[away]] = each
+    inside[senders[~away]] = each
+    received[receivers[away]] = each
+    return [((between, inside), received, float(len(chain) - 1))]
+
+
+def _push_pull(loads: Loads, shape: Shape) -> Transfers:
+    """All members push to the server's worker; its answer goes to all of them."""
+    pushes, pushed = loads._star(shape, shape.push_bytes)
+    (away, near), _ = loads._star(shape, shape.pull_bytes)
+    # The answer takes the same ways back.
+    server = np.asarray(shape.members)[shape.partner]
+    between, inside = loads._zeros(), loads._zeros()
+    between[server], inside[server] = away.sum(), near.sum()
+    return [(pushes, pushed, 1.0), ((between, inside), away, 1.0)]
+
+
+_TRANSFERS = {"mean": _mean, "gather": _gather, "broadcast": _broadcast, "push_pull": _push_pull}

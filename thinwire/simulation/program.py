@@ -1,0 +1,103 @@
+"""A program: the operations of one role, step by step, in the form that the simulation computes with."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from thinwire.errors import UserError
+from thinwire.schedule.operations import Compute, Post, Step, Wait
+from thinwire.trace.recorder import HARNESS
+
+Seconds = Callable[[Compute], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The worker computes."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class HandOver:
+    """The worker hands over its next call on a channel, and goes on."""
+
+    channel: str
+    verb: str
+    partner: int
+    ragged: bool
+    push_bytes: int
+    pull_bytes: int
+    server_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Await:
+    """The worker waits for one of its calls, which are counted from 0 through the whole program."""
+
+    call: int
+
+
+Operation = Work | HandOver | Await
+Program = list[list[Operation]]
+
+
+def program_of(steps: Sequence[Step], seconds: Seconds, first: int = 0, length: int | None = None) -> Program:
+    """Turn the steps of a schedule into a program of any length.
+
+    The steps from `first` on are repeated in turn. What the harness does between steps is left out: batches,
+    evaluations and records are no part of a step's time.
+
+    Args:
+        steps: of the schedule.
+        seconds: how long a computation takes.
+        first: the first of the steps that are repeated.
+        length: the number of steps; the default is one round.
+
+    Raises:
+        UserError: there is nothing to repeat.
+    """
+    period = list(steps[first:])
+    if not period:
+        raise UserError(f"a schedule of {len(steps)} steps has none from step {first} on: record more steps")
+    posts = [operation.call for step in period for operation in step if isinstance(operation, Post)]
+    # A call that was handed over before the first repeated step is waited for in the round before.
+    place = {call: number for number, call in enumerate(posts)}
+    awaited = {operation.call for step in period for operation in step if isinstance(operation, Wait)}
+    before = sorted(awaited - place.keys())
+    after = [call for call in posts if call not in awaited]
+    place |= {old: place[new] - len(posts) for old, new in zip(before[::-1], after[::-1])}
+    program: Program = []
+    for number in range(len(period) if length is None else length):
+        turn, index = divmod(number, len(period))
+        program.append(_step(period[index], seconds, place, turn * len(posts)))
+    return program
+
+
+def _step(step: Step, seconds: Seconds, place: dict[int, int], earlier: int) -> list[Operation]:
+    made: list[Operation] = []
+    for operation in step:
+        if isinstance(operation, Compute):
+            if operation.kind == HARNESS:
+                continue
+            more = seconds(operation)
+            if made and isinstance(made[-1], Work):
+                more += made.pop().seconds  # type: ignore[union-attr]
+            made.append(Work(more))
+        elif isinstance(operation, Post):
+            made.append(
+                HandOver(
+                    operation.channel,
+                    operation.verb,
+                    operation.partner,
+                    operation.ragged,
+                    operation.sent_bytes,
+                    operation.received_bytes if operation.verb == "push_pull" else 0,
+                    operation.server_seconds,
+                )
+            )
+        else:
+            call = place.get(operation.call)
+            # In the first round, there is nothing to wait for.
+            if call is not None and call + earlier >= 0:
+                made.append(Await(call + earlier))
+    return made

@@ -1,0 +1,134 @@
+"""Simulates workers that all have the same program, as a recurrence over arrays of all workers.
+
+It computes what `event_loop` computes, operation by operation for all workers at once. It carries calls in
+the order of the program, and `event_loop` in the order in which they begin. These are the same unless one
+group of workers can overtake another group that uses the same links: see `applies`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from thinwire.cluster import Cluster
+from thinwire.simulation.loads import Load, Loads, shape_of
+from thinwire.simulation.program import Await, HandOver, Program, Work
+from thinwire.simulation.timeline import Floats, Timeline
+
+# So few links are faster one by one than as an array.
+_FEW = 16
+
+
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """A call of every worker, on its own channel of that name."""
+
+    begin: Floats  # [workers]
+    end: Floats
+
+
+def applies(programs: Sequence[Program], cluster: Cluster) -> bool:
+    """Can these programs be simulated here?
+
+    All need to be one. There may be no servers, whose answers could come after later calls, and no groups
+    that share the links of nodes.
+    """
+    if any(program is not programs[0] for program in programs):
+        return False
+    calls = [operation for step in programs[0] for operation in step if isinstance(operation, HandOver)]
+    if any(call.verb == "push_pull" for call in calls):
+        return False
+    share_links = cluster.workers_per_node > 1 and cluster.nodes > 1
+    return not share_links or all(call.channel != "across" for call in calls)
+
+
+def simulate(
+    program: Program, cluster: Cluster, loads: Loads, pace: Floats, stolen_seconds_per_byte: float
+) -> Timeline:
+    """Simulate; the arguments are those of `event_loop.simulate`, with one program for all."""
+    return _Recurrence(cluster, loads).run(program, pace, stolen_seconds_per_byte)
+
+
+class _Recurrence:
+    def __init__(self, cluster: Cluster, loads: Loads) -> None:
+        self._cluster, self._loads = cluster, loads
+        # When the links have sent and received all before, and when the buses have passed it.
+        self._free = (np.zeros(loads.links), np.zeros(loads.links), np.zeros(cluster.nodes))
+        # The groups of each channel: of a node, the workers with one place on their nodes, all workers.
+        workers = np.arange(cluster.workers).reshape(cluster.nodes, -1)
+        self._groups = {"node": [*workers], "across": [*workers.T], "world": [workers.flatten()]}
+        self._known: dict[tuple[HandOver, int], Load] = {}
+        self._sent = self._between = 0
+
+    def run(self, program: Program, pace: Floats, stolen: float) -> Timeline:
+        now, debt = np.zeros(self._cluster.workers), np.zeros(self._cluster.workers)
+        calls: list[_Call] = []
+        parts = np.zeros((5, len(program), self._cluster.workers))
+        ends, computed, others, served, communicated = parts  # no server: see `applies`
+        operations = 0
+        for number, step in enumerate(program):
+            for operation in step:
+                match operation:
+                    case Work(seconds):
+                        spent = seconds * pace[number]
+                        if stolen:
+                            taken = np.minimum(debt, spent)
+                            debt -= taken
+                            spent = spent + taken
+                        now = now + spent
+                        computed[number] += spent
+                    case HandOver():
+                        calls.append(self._carry(operation, now))
+                        debt += stolen * (operation.push_bytes + operation.pull_bytes)
+                    case Await(call):
+                        made = calls[call]
+                        idle = np.maximum(made.end - now, 0.0)
+                        for_others = np.minimum(np.maximum(made.begin - now, 0.0), idle)
+                        others[number] += for_others
+                        communicated[number] += idle - for_others
+                        debt = np.maximum(debt - idle, 0.0)
+                        now = now + idle
+            operations += len(step) + 1
+            ends[number] = now
+        total = operations * self._cluster.workers
+        return Timeline(ends, computed, others, served, communicated, total, self._sent, self._between)
+
+    def _carry(self, what: HandOver, now: Floats) -> _Call:
+        """Carry the calls of all groups on a channel; the group that begins first is the first."""
+        begin, end = now.copy(), now.copy()
+        groups = self._groups[what.channel]
+        begins = np.array([now[members].max() for members in groups])
+        for index in np.argsort(begins, kind="stable"):
+            members = groups[index]
+            load = self._load(what, int(index))
+            begin[members] = begins[index]
+            end[members] = self._carry_one(load, begins[index])
+            self._sent += load.sent_bytes
+            self._between += load.between_nodes_bytes
+        return _Call(begin, end)
+
+    def _load(self, what: HandOver, index: int) -> Load:
+        """Of a call of the group with this index; calls of one kind share it."""
+        load = self._known.get((what, index))
+        if load is None:
+            members = tuple(self._groups[what.channel][index].tolist())
+            load = self._known[(what, index)] = self._loads.of(shape_of(what, members))
+        return load
+
+    def _carry_one(self, load: Load, begin: float) -> float:
+        """When the call of one group ends."""
+        if not load.phases:
+            return begin
+        (phase,) = load.phases
+        last = begin
+        arrays = (phase.out_seconds, phase.in_seconds, phase.bus_seconds)
+        for free, seconds, busy in zip(self._free, arrays, phase.busy):
+            if len(busy) < _FEW:
+                for place, more in busy:
+                    free[place] = max(free[place], begin) + more
+                    last = max(last, free[place])
+            else:
+                ends = np.maximum(free, begin) + seconds
+                np.copyto(free, ends, where=seconds > 0)
+                last = max(last, ends[seconds > 0].max())
+        return last + phase.latency_seconds

@@ -1,0 +1,122 @@
+"""Simulates a cell on a described cluster: schedule x compute profile x cluster."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from thinwire.cluster import Cluster
+from thinwire.config import profile_file
+from thinwire.config.cell import Cell
+from thinwire.config.cluster_file import ClusterDescription
+from thinwire.schedule.mirrored import MirroredCell, MirroredRun
+from thinwire.schedule.operations import Step
+from thinwire.schedule.roles import Role, roles
+from thinwire.simulation import event_loop, recurrence
+from thinwire.simulation.compute_profile import (
+    HERE,
+    Described,
+    MeasuredHere,
+    Profile,
+    bytes_per_second_here,
+    forward_flops,
+    typical,
+)
+from thinwire.simulation.loads import Loads
+from thinwire.simulation.program import program_of
+from thinwire.simulation.timeline import Timeline
+from thinwire.trace.recorder import RecordedCall
+
+# So many steps of a run are simulated unless a person wants more.
+STEPS = 200
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """The time of a cell on a cluster; seconds are means over the steps and the workers."""
+
+    cell: Cell
+    cluster: ClusterDescription
+    workers: int
+    nodes: int
+    profile: str
+    steps: int
+    total_steps: int  # of the whole run
+    timeline: Timeline
+
+    @property
+    def step_seconds(self) -> float:
+        return self.timeline.seconds / self.steps
+
+
+class SimulatedCell:
+    """A cell whose schedule is known, for any clusters with so many workers and nodes."""
+
+    def __init__(self, cell: Cell, results: Path, cluster: Cluster, steps: int = STEPS) -> None:
+        """Mirror one worker of each role.
+
+        Args:
+            cell: its own numbers of workers and nodes are not used.
+            results: the folder with its data and its method's preparation.
+            cluster: its workers and nodes.
+            steps: how many of the first steps of the run.
+
+        Raises:
+            UserError: the data or the preparation are missing, or the method cannot run on this cluster.
+        """
+        self._mirrored = MirroredCell(cell, results, cluster)
+        self.cell, self.cluster = cell, cluster
+        runs: dict[int, MirroredRun] = {}
+
+        def calls_of(worker: int) -> list[RecordedCall]:
+            runs[worker] = self._mirrored.run(worker, steps)
+            return runs[worker].recorder.calls
+
+        self.roles: list[Role] = roles(cluster, calls_of)
+        self._steps: dict[int, list[Step]] = {
+            role.worker: typical(runs[role.worker].steps) for role in self.roles
+        }
+        self._measured = runs[self.roles[0].worker]
+        self.total_steps = self._measured.total_steps
+
+    def profile(self, name: str, described: ClusterDescription) -> Profile:
+        """A compute profile: `here`, or the name of a file in config/profiles/."""
+        if name == HERE:
+            return MeasuredHere(self._measured.steps)
+        task = self._mirrored.task
+        images = (
+            task.data.train_images[:1]
+            .to(task.dtype)
+            .repeat(task.recipe.batch_per_worker(self.cluster.workers), 1, 1, 1)
+        )
+        return Described(
+            name,
+            profile_file.load(name),
+            forward_flops(task.build_model().to(task.dtype), images),
+            bytes_per_second_here(),
+            described.stragglers.coefficient_of_variation,
+        )
+
+    def on(self, described: ClusterDescription, profile: Profile, seed: int = 0) -> Simulated:
+        """Simulate it on a cluster."""
+        loads = Loads(described, self.cluster)
+        of_role = {worker: program_of(steps, profile.seconds) for worker, steps in self._steps.items()}
+        programs = [of_role[role.worker] for role in self._role_of_each()]
+        pace = profile.pace(len(programs[0]), self.cluster.workers, seed)
+        if recurrence.applies(programs, self.cluster):
+            timeline = recurrence.simulate(programs[0], self.cluster, loads, pace, 0.0)
+        else:
+            timeline = event_loop.simulate(programs, self.cluster, loads, pace, 0.0)
+        return Simulated(
+            self.cell,
+            described,
+            self.cluster.workers,
+            self.cluster.nodes,
+            profile.name,
+            len(programs[0]),
+            self.total_steps,
+            timeline,
+        )
+
+    def _role_of_each(self) -> Sequence[Role]:
+        by_worker = {worker: role for role in self.roles for worker in role.workers}
+        return [by_worker[worker] for worker in range(self.cluster.workers)]
