@@ -202,7 +202,7 @@ def test_run_without_data(project, tmp_path):
         ("digits/cnn/ssgd/w8n2/seed0", ("--workers", 8192), ("8,192 workers", "at most 4,096")),
         ("digits/cnn/ssgd/w8n2/seed0", ("--workers", 128), ("batch of 64", "128 workers", "batch_per")),
         ("digits/cnn/daso/w8n2/seed0", ("--nodes", 1), ("daso cannot run", "at least 2 nodes")),
-        ("digits/lenet/mp2/w4/seed0", (), ("is missing", "`thinwire prepare claims/mp2_digits")),
+        ("digits/lenet/mp2/w8/seed0", (), ("is missing", "`thinwire prepare claims/mp2_digits")),
     ],
 )
 def test_a_schedule_that_cannot_be_made(project, laid_out, cell, options, words):

@@ -32,7 +32,7 @@ from thinwire.train.divergence import Diverged
 from thinwire.train.record_spans import record_spans
 from thinwire.train.trainer import Trainer
 from thinwire.transport.inprocess import InProcess
-from thinwire.transport.mirror import CannotMirror
+from thinwire.transport.mirror import CannotMirror, Mirror
 from thinwire.transport.processes import Processes
 from thinwire.unmetered_channel import QuietChannel
 
@@ -363,7 +363,7 @@ class Mirrored(NamedTuple):
 def mirror(subject, cluster, rank, prepared):
     """The ledger and the calls of a worker in a whole run, without its mates."""
     config = options.resolve(subject.method, subject.method.short)
-    trainer = MirroredTrainer(subject.task(cluster), subject.method, config, rank)
+    trainer = MirroredTrainer(subject.task(cluster), subject.method, config, Mirror(cluster.workers, rank))
     trainer.setup(prepared)
     (recorder,) = record_spans(trainer)
     trainer.train()

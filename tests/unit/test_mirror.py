@@ -17,7 +17,7 @@ from thinwire.transport.mirror import CannotMirror, Mirror
 
 def mirrored(task, method, rank, **options):
     """A whole run of one worker."""
-    trainer = MirroredTrainer(task, method, resolve(method, options), rank)
+    trainer = MirroredTrainer(task, method, resolve(method, options), Mirror(task.cluster.workers, rank))
     trainer.setup()
     (recorder,) = record_spans(trainer)
     trainer.train()
@@ -134,7 +134,7 @@ def test_what_is_still_in_flight_after_the_last_step_has_its_size():
         def finish(self):
             list(self.flight.landed(10**9))
 
-    trainer = MirroredTrainer(small.task(3, batch=24), Late, Late.Config(), 1)
+    trainer = MirroredTrainer(small.task(3, batch=24), Late, Late.Config(), Mirror(3, 1))
     trainer.setup()
     (recorder,) = record_spans(trainer)
     trainer.train(until=1)
@@ -145,3 +145,29 @@ def test_it_has_no_record(tmp_path):
     (cell, *_) = expand_suite.cells("demo")
     with pytest.raises(ValueError, match="no record"):
         Attempt(cell, tmp_path, 60.0, transport=Mirror(cell.workers, 0))
+
+
+class Deciding(thinwire.Method):
+    """Calls as often as a loss says, which differs between workers that train alone."""
+
+    def sync_gradients(self):
+        told = torch.tensor([float(self.run.cluster.workers + self.own)])
+        self.run.world.mean([told], kind="control").wait()
+        self.told = told.item()
+
+    own = 0
+
+
+def test_a_worker_gets_the_controls_of_another_one():
+    task = small.task(3)
+    told = []
+    controls = []
+    for rank, own in ((0, 1), (2, 5)):
+        mirror = Mirror(3, rank, controls)
+        trainer = MirroredTrainer(task, Deciding, Deciding.Config(), mirror)
+        trainer.setup()
+        trainer.workers[0].method.own = own
+        trainer.train(until=2)
+        told.append(trainer.workers[0].method.told)
+        controls = mirror.controls
+    assert told == [4.0, 4.0]

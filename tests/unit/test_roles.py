@@ -11,6 +11,7 @@ from thinwire.schedule.mirrored import MirroredTrainer
 from thinwire.schedule.roles import Role, alike, roles
 from thinwire.trace.recorder import RecordedCall
 from thinwire.train.record_spans import record_spans
+from thinwire.transport.mirror import Mirror
 
 # Without decisions that follow from the loss, which is another one among all workers.
 FIXED = {"multi_step_delay": {"min_interval": 3, "max_interval": 3}}
@@ -32,7 +33,7 @@ def test_every_worker_calls_what_the_worker_of_its_role_calls(name):
         found = {}
 
         def calls_of(worker, task=task, prepared=prepared, found=found):
-            trainer = MirroredTrainer(task, method, config, worker)
+            trainer = MirroredTrainer(task, method, config, Mirror(task.cluster.workers, worker))
             trainer.setup(prepared)
             (recorder,) = record_spans(trainer)
             trainer.train()

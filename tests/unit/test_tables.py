@@ -6,11 +6,11 @@ import pandas as pd
 import pytest
 
 from thinwire import digests
+from thinwire.config.baselines import baselines
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Entry
 from thinwire.optim.tunable import tunable
 from thinwire.report import collect, figures, tables
-from thinwire.config.baselines import baselines
 
 ABOUT = tables.About("Title", "test", "ssgd")
 BYTES = ("payload_push_bytes", "payload_pull_bytes", "wire_sent_bytes", "between_nodes_bytes")

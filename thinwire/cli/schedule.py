@@ -10,8 +10,7 @@ from thinwire.errors import UserError
 from thinwire.schedule.describe_steps import describe, ranges
 from thinwire.schedule.kinds_of_steps import kinds_of_steps
 from thinwire.schedule.mirrored import MirroredCell, MirroredRun
-from thinwire.schedule.roles import Role, roles
-from thinwire.trace.recorder import RecordedCall
+from thinwire.schedule.roles import Role
 
 
 def main(arguments: Namespace) -> int:
@@ -23,18 +22,12 @@ def main(arguments: Namespace) -> int:
     workers = wanted.workers if arguments.workers is None else arguments.workers
     nodes = wanted.nodes if arguments.nodes is None else arguments.nodes
     mirrored = MirroredCell(wanted, arguments.results.absolute(), Cluster(workers, nodes))
-    runs: dict[int, MirroredRun] = {}
-
-    def calls_of(worker: int) -> list[RecordedCall]:
-        runs[worker] = mirrored.run(worker, arguments.steps)
-        return runs[worker].recorder.calls
-
-    found = roles(mirrored.cluster, calls_of)
-    for line in _heading(mirrored, runs[found[0].worker]):
+    found = mirrored.roles(arguments.steps)
+    for line in _heading(mirrored, found[0][1]):
         print(line)
-    for role in found:
+    for role, run in found:
         print()
-        for line in _role(role, runs[role.worker], mirrored.cluster):
+        for line in _role(role, run, mirrored.cluster):
             print(line)
     return 0
 

@@ -23,8 +23,9 @@ from thinwire.optim.recipe import Recipe
 from thinwire.options import resolve
 from thinwire.schedule.operations import Step, steps_of
 from thinwire.schedule.repeated_data import repeated
+from thinwire.schedule.roles import Role, roles
 from thinwire.task import Task
-from thinwire.trace.recorder import Recorder
+from thinwire.trace.recorder import RecordedCall, Recorder
 from thinwire.traffic.ledger import Ledger
 from thinwire.train.cell_task import task_of
 from thinwire.train.deterministic import deterministic
@@ -149,6 +150,20 @@ class MirroredCell:
             steps_per_epoch=trainer.steps_per_epoch,
             total_steps=trainer.total_steps,
         )
+
+    def roles(self, steps: int) -> list[tuple[Role, MirroredRun]]:
+        """The roles of the cluster in the first steps, each with the run of one of its workers.
+
+        Raises:
+            UserError: as `run`; or too many workers differ from each other.
+        """
+        runs: dict[int, MirroredRun] = {}
+
+        def calls_of(worker: int) -> list[RecordedCall]:
+            runs[worker] = self.run(worker, steps)
+            return runs[worker].recorder.calls
+
+        return [(role, runs[role.worker]) for role in roles(self.cluster, calls_of)]
 
     def _where(self) -> str:
         nodes = self.cluster.nodes

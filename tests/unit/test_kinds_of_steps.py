@@ -1,0 +1,113 @@
+"""What a person reads of a schedule."""
+
+from thinwire.schedule.describe_steps import describe, ranges
+from thinwire.schedule.kinds_of_steps import kinds_of_steps, repeats
+from thinwire.schedule.operations import Compute, Post, Wait
+from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS, METHOD, OPTIMIZER
+
+
+def post(call, verb="mean", sent=100, received=100, partner=0, ragged=False):
+    return Post(call, "world", (0, 1, 2, 3), verb, partner, ragged, sent, received, 0.0)
+
+
+def compute(kind, name="x"):
+    return Compute(kind, name, 0.5)
+
+
+def lines(*steps):
+    return [(kind.numbers, list(describe(kind))) for kind in kinds_of_steps(list(steps))]
+
+
+def test_consecutive_spans_are_one_line_and_the_harness_has_none():
+    step = [
+        compute(HARNESS),
+        *(compute(FORWARD, name) for name in ("a", "b", "c")),
+        compute(BACKWARD, "c"),
+        compute(METHOD, "grad_ready"),
+        compute(BACKWARD, "b"),
+        compute(BACKWARD, ""),
+        compute(OPTIMIZER, "step"),
+    ]
+    assert lines(step) == [((0,), ["forward     a ... c (3)", "backward    c, b", "optimizer   step"])]
+
+
+def test_steps_with_other_calls_are_other_kinds():
+    alone, average = [compute(FORWARD)], [compute(FORWARD), post(0), Wait(0)]
+    assert lines(alone, alone, average, alone) == [
+        ((0, 1, 3), ["forward     x"]),
+        ((2,), ["forward     x", "call 1      mean on world of 4: 100 bytes", "wait        for call 1"]),
+    ]
+
+
+def test_steps_of_one_kind_may_have_other_partners():
+    ((numbers, (line,)),) = lines(*([post(step, "broadcast", partner=step % 3)] for step in range(6)))
+    assert numbers == (0, 1, 2, 3, 4, 5)
+    assert line == "call 1      broadcast on world of 4: 100 bytes from ranks 0-2"
+
+
+def test_sizes_of_ragged_payloads_may_differ_and_those_of_a_warm_up_are_another_kind():
+    sizes = (1000, 990, 40, 42)
+    steps = [[post(n, "gather", size, 3 * size, ragged=True)] for n, size in enumerate(sizes)]
+    assert lines(*steps) == [
+        (
+            (0, 1),
+            [
+                "call 1      ragged gather on world of 4: 990 to 1,000 bytes to all others, "
+                "2,970 to 3,000 bytes from them"
+            ],
+        ),
+        (
+            (2, 3),
+            [
+                "call 1      ragged gather on world of 4: 40 to 42 bytes to all others, 120 to 126 bytes "
+                "from them"
+            ],
+        ),
+    ]
+    assert len(lines(*([post(n, sent=size)] for n, size in enumerate(sizes)))) == 4
+
+
+def test_calls_that_follow_each_other_are_one_line_with_the_sum():
+    step = [*(post(n, "push_pull", 10 * n, 7, partner=n % 3) for n in range(5)), *map(Wait, range(5))]
+    assert lines(step) == [
+        (
+            (0,),
+            [
+                "calls 1-5   push_pull on world of 4: 100 bytes to ranks 0-2, 35 bytes back",
+                "wait        for calls 1-5",
+            ],
+        )
+    ]
+
+
+def test_a_pattern_that_repeats_is_printed_once():
+    step = [op for n in range(3) for op in (compute(FORWARD, f"layer{n}"), post(n))]
+    assert lines(step) == [
+        (
+            (0,),
+            [
+                "3 times:",
+                "  forward     layer0 ... layer2 (3)",
+                "  calls 1-3   mean on world of 4: 300 bytes",
+            ],
+        )
+    ]
+
+
+def test_a_wait_says_of_which_step_the_call_is():
+    steps = [[post(0)], [post(1), Wait(0)], [post(2), Wait(1)], [Wait(2), Wait(0)]]
+    assert [found[-1] for _, found in lines(*steps)] == [
+        "call 1      mean on world of 4: 100 bytes",
+        "wait        for call 1 of the step before",
+        "wait        for call 1 of 3 steps before",
+    ]
+
+
+def test_a_sequence_is_divided_into_repeated_patterns():
+    assert list(repeats(list("xababaacc"), 4)) == [(0, 1, 1), (1, 2, 2), (5, 1, 2), (7, 1, 2)]
+    assert list(repeats([], 4)) == []
+
+
+def test_ranges_of_many_numbers_have_dots():
+    assert ranges([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7-8"
+    assert ranges(range(0, 40, 2)) == "0, 2, 4, 6, 8, ..., 38"
