@@ -20,7 +20,7 @@ from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
 from thinwire.launch.retry import require_no_trouble
 from thinwire.trace import chakra, perfetto, trace_file
 from thinwire.trace.summary import step_seconds
-from thinwire.trace.trace_file import Trace
+from thinwire.trace.trace_file import SERVER_TRACK, Trace
 from thinwire.train.result_folders import lock_file, partial_folder, trace_folder, tracing_folder
 from thinwire.train.run_cell import Attempt
 from thinwire.train.trace_run import trace_run, whole_trace
@@ -48,14 +48,14 @@ def main(arguments: Namespace) -> int:
         if started is not None:
             suite, began = load(traced.suite), time.monotonic()
             return rank.run(traced, scratch, suite, started, (), began, False, work)
-    partial_ = partial_folder(scratch, traced)
+    folder = partial_folder(scratch, traced)
     with locked(lock_file(scratch, traced), f"the trace of {traced.path}"), gpus_claimed(gpus_of(traced)):
-        with writing(partial_):
-            partial_.mkdir(parents=True, exist_ok=True)
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
         try:
             return _start(traced, results, work)
         finally:
-            shutil.rmtree(partial_, ignore_errors=True)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _start(traced: Cell, results: Path, work: Callable[[Attempt], int]) -> int:
@@ -81,12 +81,14 @@ def _start(traced: Cell, results: Path, work: Callable[[Attempt], int]) -> int:
 
 def _trace(traced: Cell, results: Path, steps: int, attempt: Attempt) -> int:
     """Trace the workers of this process; the first process writes the files for all."""
-    partial_ = partial_folder(tracing_folder(results), traced)
-    machines = trace_run(traced, results, steps, attempt.transport, partial_ / "parts")
+    folder = partial_folder(tracing_folder(results), traced)
+    parts, made, target = folder / "parts", folder / "made", trace_folder(results, traced)
+    machines = trace_run(traced, results, steps, attempt.transport, parts)
     if attempt.leads:
-        trace, target = whole_trace(traced, partial_ / "parts"), trace_folder(results, traced)
-        write(partial_ / "made", trace, traced.device == "cpu")
-        publish(partial_ / "made", target)
+        trace = whole_trace(traced, parts)
+        shutil.rmtree(parts, ignore_errors=True)
+        write(made, trace, traced.device == "cpu")
+        publish(made, target)
         _show(traced, trace, machines, target)
     return 0
 
@@ -110,6 +112,8 @@ def _show(traced: Cell, trace: Trace, machines: int, folder: Path) -> None:
     for activity, each in seconds.items():
         print(f"  {activity:9}  {each:.6f}")
     print(f"  {'together':9}  {sum(seconds.values()):.6f}")
+    for activity, each in step_seconds(trace, SERVER_TRACK).items():
+        print(f"  {activity:9}  {each:.6f} in threads of servers, meanwhile")
     if traced.transport == "inprocess":
         print("workers of one process run in turns, so each waits while the others compute")
     if machines > 1:
