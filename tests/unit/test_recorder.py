@@ -128,13 +128,13 @@ def test_a_server_in_a_thread_has_spans_of_its_own():
     thread.join()
     assert not recorder.spans
     spans = [Span(*span) for span in call.recorded.server_spans]
-    assert [(span.step, span.activity.kind) for span in spans] == [(7, SERVER), (7, DECODE), (7, SERVER)]
+    assert [(span.step, span.activity.kind) for span in spans] == [(7, SERVER)]
 
 
 def test_a_server_in_the_turn_of_a_worker_is_among_its_spans(recorder):
     call = call_of(recorder)
     call.serve([{"values": torch.zeros(2)}])
-    assert kinds(recorder) == [HARNESS, SERVER, DECODE, SERVER]
+    assert kinds(recorder) == [HARNESS, SERVER]
     assert not call.recorded.server_spans
 
 

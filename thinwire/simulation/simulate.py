@@ -8,9 +8,9 @@ from thinwire.cluster import Cluster
 from thinwire.config import profile_file
 from thinwire.config.cell import Cell
 from thinwire.config.cluster_file import ClusterDescription
-from thinwire.schedule.mirrored import MirroredCell, MirroredRun
+from thinwire.schedule.mirrored import MirroredCell
 from thinwire.schedule.operations import Step
-from thinwire.schedule.roles import Role, roles
+from thinwire.schedule.roles import Role
 from thinwire.simulation import event_loop, recurrence
 from thinwire.simulation.compute_profile import (
     HERE,
@@ -24,7 +24,6 @@ from thinwire.simulation.compute_profile import (
 from thinwire.simulation.loads import Loads
 from thinwire.simulation.program import program_of
 from thinwire.simulation.timeline import Timeline
-from thinwire.trace.recorder import RecordedCall
 
 # So many steps of a run are simulated unless a person wants more.
 STEPS = 200
@@ -65,17 +64,10 @@ class SimulatedCell:
         """
         self._mirrored = MirroredCell(cell, results, cluster)
         self.cell, self.cluster = cell, cluster
-        runs: dict[int, MirroredRun] = {}
-
-        def calls_of(worker: int) -> list[RecordedCall]:
-            runs[worker] = self._mirrored.run(worker, steps)
-            return runs[worker].recorder.calls
-
-        self.roles: list[Role] = roles(cluster, calls_of)
-        self._steps: dict[int, list[Step]] = {
-            role.worker: typical(runs[role.worker].steps) for role in self.roles
-        }
-        self._measured = runs[self.roles[0].worker]
+        found = self._mirrored.roles(steps)
+        self.roles: list[Role] = [role for role, _ in found]
+        self._steps: dict[int, list[Step]] = {role.worker: typical(run.steps) for role, run in found}
+        self._measured = found[0][1]
         self.total_steps = self._measured.total_steps
 
     def profile(self, name: str, described: ClusterDescription) -> Profile:
