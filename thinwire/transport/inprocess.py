@@ -27,7 +27,7 @@ T = TypeVar("T")
 class InProcess:
     """The transport of W workers in this process."""
 
-    kind: Literal["inprocess", "measured"] = "inprocess"
+    kind: Literal["inprocess", "measured", "emulated"] = "inprocess"
     overlaps = False
 
     def __init__(self, workers: int) -> None:

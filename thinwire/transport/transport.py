@@ -21,7 +21,9 @@ class Ended(Exception):
 class Transport(Protocol):
     """Carries the calls of the workers in this process to all other workers."""
 
-    kind: Literal["inprocess", "measured"]  # the kind of results over this transport, for the record
+    kind: Literal[
+        "inprocess", "measured", "emulated"
+    ]  # the kind of results over this transport, for the record
     ranks: Sequence[int]  # the workers of this process
     overlaps: bool  # are gradients sent while the backward pass still runs?
 
