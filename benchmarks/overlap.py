@@ -15,11 +15,10 @@ medians of the blocks.
 
 Targets: the weights of both ways stay equal, bit for bit; the sum of two numbers does not depend on their
 order. On the limited link, the engine's step takes at most 1.03 times as long as DistributedDataParallel's,
-with all bucket sizes. The limited link needs root; without root the benchmark reports that, and fails.
+with all bucket sizes. Where no network can be emulated, the benchmark reports that, and fails.
 """
 
 import argparse
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -30,7 +29,6 @@ import ranks
 import record
 import torch
 import torch.distributed as dist
-from limited_link import INTERFACE, LimitedLink
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
@@ -41,6 +39,8 @@ from thinwire.cluster import Cluster
 from thinwire.data.augment import Augment
 from thinwire.data.batches import Batches
 from thinwire.data.read_arrays import Data
+from thinwire.emulation.network import INTERFACE, Network
+from thinwire.errors import UserError
 from thinwire.optim.optimizer import make_optimizer
 from thinwire.optim.recipe import Recipe
 from thinwire.options import resolve
@@ -189,9 +189,9 @@ def main(arguments: argparse.Namespace) -> int:
     """Measure, and report whether the targets are met."""
     show("loopback", ranks.run(times, RANKS)[0])
     try:
-        link = LimitedLink(MBIT_PER_SECOND)
-    except (OSError, subprocess.CalledProcessError) as error:
-        print(f"the limited link is skipped: it needs root, `ip`, `tc` and network namespaces ({error})")
+        link = Network(RANKS, MBIT_PER_SECOND * 1e6)
+    except UserError as error:
+        print(f"the limited link is skipped: {error}")
         return 1
     step = ranks.run(times, RANKS, host=link.host, interface=INTERFACE, enter=link.enter)[0]
     link.close()

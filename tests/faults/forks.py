@@ -16,12 +16,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Never
 
-from benchmarks.limited_link import INTERFACE, LimitedLink
 from tests.faults import sandbox
+from thinwire.emulation.network import INTERFACE, Network
 from thinwire.launch.fork import fork as launch_fork
 
 # Fast enough for anything that a tiny run sends.
-MBIT_PER_SECOND = 1000
+BITS_PER_SECOND = 1e9
 # Seconds after which Slurm ends a step whose first task has ended.
 _WAIT_SECONDS = 30.0
 
@@ -96,7 +96,7 @@ class Forking(subprocess.Popen):
     """A `Popen` that forks where it would begin a Python process."""
 
     keep: tuple[int, ...] = ()
-    link: LimitedLink | None = None
+    link: Network | None = None
 
     def _execute_child(self, *arguments: Any, **named: Any) -> None:
         given = inspect.signature(super()._execute_child).bind(*arguments, **named).arguments
@@ -122,7 +122,7 @@ class Forking(subprocess.Popen):
                 os.close(given[key])
 
 
-def _srun(command: list[str], arguments: list[str], keep: tuple[int, ...], link: LimitedLink | None) -> None:
+def _srun(command: list[str], arguments: list[str], keep: tuple[int, ...], link: Network | None) -> None:
     """Run ranks on two nodes, each at its end of the link, which is up. Exits with the highest code."""
     assert link is not None
     tasks = int(next(word.split("=")[1] for word in command if word.startswith("--ntasks=")))

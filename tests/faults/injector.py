@@ -18,10 +18,10 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from benchmarks.limited_link import INTERFACE
 from tests.faults import sandbox, suites
 from tests.faults.matrix import BETWEEN, NUMBER, PHASES, SIGNALS, Case, folder_of_runs
 from thinwire.config.cell import Cell
+from thinwire.emulation.network import INTERFACE
 from thinwire.train import status_exchange
 from thinwire.transport.rendezvous import Placement
 

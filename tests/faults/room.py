@@ -16,10 +16,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from benchmarks.limited_link import LimitedLink
 from tests.faults import forks, sandbox, suites
 from tests.faults.injector import Injector, settle
 from tests.faults.matrix import ALONE, BETWEEN, BLOCK, CLUSTER, PHASES, Case, folder_of_runs
+from thinwire.emulation.network import Network
 from thinwire.launch import train_block
 
 # A run that has not ended after so many seconds never will, even on a busy machine.
@@ -74,7 +74,7 @@ class Room:
         (self._results / "data").symlink_to(data)
         before = _open_files()
         cluster = case is not None and case.start == CLUSTER
-        self._link = LimitedLink(forks.MBIT_PER_SECOND) if cluster else None
+        self._link = Network(2, forks.BITS_PER_SECOND) if cluster else None
         self._of_link = _open_files() - before
 
     def try_case(self) -> list[dict[str, Any]]:

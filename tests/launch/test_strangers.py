@@ -20,11 +20,11 @@ import pytest
 import torch.distributed as dist
 from torch._C._distributed_c10d import TCPStore
 
-from benchmarks.limited_link import INTERFACE, LimitedLink
 from tests import processes
 from tests.launch import listening_sockets, nonsense
 from tests.workflow.conftest import Project
 from thinwire.config.expand_suite import cell
+from thinwire.emulation.network import INTERFACE, Network
 from thinwire.errors import UserError
 from thinwire.launch import secret
 from thinwire.launch.heartbeat import ALARM
@@ -431,9 +431,9 @@ CELL = "digits/cnn/gated/w4n2/seed0"
 def link():
     """Two networks: the run is in the first, and a stranger in the second."""
     try:
-        made = LimitedLink(1000)
-    except (OSError, subprocess.CalledProcessError) as error:
-        yield f"no network namespaces here ({error})"
+        made = Network(2, 1e9)
+    except UserError as error:
+        yield str(error)
     else:
         yield made
         made.close()

@@ -25,6 +25,7 @@ ROOMS = (
     ("plugins",),
     ("provenance", "record", "record_store"),
     ("config",),
+    ("emulation",),
     ("train",),
     ("schedule",),
     ("simulation",),

@@ -236,8 +236,14 @@ def post(number, step_bytes=100):
 def test_a_program_repeats_steps_with_calls_that_are_awaited_a_step_later():
     """Three recorded steps, in each of which the call of the step before is waited for."""
     steps = [
-        [Compute("harness", "", 5.0), Compute("forward", "a", 1.0), Compute("backward", "a", 2.0), post(0)],
-        [Wait(0), Compute("forward", "a", 1.5), post(1)],
+        [Compute("forward", "a", 1.0), Compute("backward", "a", 2.0), post(0)],
+        [
+            Wait(0),
+            Compute("harness", "", 0.25),
+            Compute("forward", "a", 1.25),
+            Compute("harness", "", 9.0),
+            post(1),
+        ],
         [Wait(1), Compute("forward", "a", 1.75), post(2)],
     ]
     made = program_of(steps, lambda compute: compute.seconds, first=1, length=5)

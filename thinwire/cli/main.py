@@ -84,7 +84,21 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="leave the record unpublished; only for `thinwire train`, which publishes it",
     )
+    run.set_defaults(cluster=None)
     _add_fingerprint(run)
+
+    emulate = commands.add_parser(
+        "emulate", parents=[results], help="train one cell of a suite on an emulated cluster"
+    )
+    emulate.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
+    emulate.add_argument("cell", metavar="CELL", help="as `thinwire cells SUITE` lists it")
+    emulate.add_argument(
+        "--cluster", required=True, metavar="NAME", help="a file in config/clusters/, without .yaml"
+    )
+    emulate.add_argument(
+        "--again", action="store_true", help="train the cell again even if it has its record"
+    )
+    emulate.set_defaults(transport="emulated", workers=None, hold=False, fingerprint=None)
 
     train = commands.add_parser(
         "train", parents=[results], help="train all methods of a block in one allocation"

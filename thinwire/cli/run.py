@@ -15,8 +15,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from thinwire.cli.earlier_record import settled
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
+from thinwire.config.cluster_file import load as load_cluster
 from thinwire.config.expand_suite import cell, require_as_planned, require_valid
 from thinwire.config.suite import load, path_of
+from thinwire.emulation.require_emulable import require_emulable
 from thinwire.errors import UserError
 from thinwire.files import locked
 from thinwire.launch import launcher_environment, local_processes, rank, secret
@@ -65,9 +67,16 @@ def main(arguments: Namespace) -> int:
 def _cell(arguments: Namespace) -> Cell:
     """The cell that the arguments ask for."""
     planned = cell(arguments.suite, arguments.cell)
-    if arguments.transport in (None, planned.transport):
+    transport = arguments.transport or planned.transport
+    cluster = planned.cluster if transport == planned.transport else None
+    if arguments.cluster is not None:
+        cluster = load_cluster(arguments.cluster)
+    if (transport, cluster) == (planned.transport, planned.cluster):
         return planned
-    return replace(planned, transport=arguments.transport, deviates=True)
+    made = replace(planned, transport=transport, cluster=cluster, deviates=True)
+    if cluster is not None:
+        require_emulable(made)
+    return made
 
 
 def _say_if_edited(arguments: Namespace, trained: Cell) -> None:

@@ -16,7 +16,7 @@ def main(arguments: Namespace) -> int:
     require_as_planned(cells[0], arguments.fingerprint, block_fingerprint(cells))
     if arguments.jobs < 1:
         raise UserError(f"--jobs {arguments.jobs}: it must be at least 1")
-    if arguments.jobs > 1 and cells[0].transport == "processes":
+    if arguments.jobs > 1 and cells[0].has_ranks:
         raise UserError(
             f"--jobs {arguments.jobs}: the runs of {arguments.suite} are timed, one after the other"
         )

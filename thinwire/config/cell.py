@@ -4,9 +4,10 @@ import hashlib
 import json
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from thinwire import seeds
+from thinwire.config.cluster_file import ClusterDescription
 from thinwire.optim.recipe import Recipe
 from thinwire.rules_version import RULES_VERSION
 
@@ -43,6 +44,8 @@ class Cell:
     preparer_recipe: Recipe
     # Does it differ from its suite, by an option on the command line? Then its record has a place of its own.
     deviates: bool = False
+    # What is emulated; None for the other transports.
+    cluster: ClusterDescription | None = None
 
     @property
     def dataset(self) -> str:
@@ -68,6 +71,18 @@ class Cell:
         return "/".join((self.dataset, self.model.label, self.size_label, f"seed{self.repetition}"))
 
     @property
+    def has_ranks(self) -> bool:
+        """Has each worker a process of its own? Only such runs are timed."""
+        return self.transport != "inprocess"
+
+    @property
+    def kind(self) -> Literal["inprocess", "measured", "emulated"]:
+        """The kind of its results, for the record."""
+        if self.transport == "processes":
+            return "measured"
+        return "emulated" if self.transport == "emulated" else "inprocess"
+
+    @property
     def seed(self) -> int:
         """The seed. It fixes initial weights and data order, alike for all methods and numbers of workers."""
         return seeds.derive(self.suite_seed, self.dataset, self.model.label, self.repetition)
@@ -81,6 +96,10 @@ class Cell:
             "rules": RULES_VERSION,
         }
         del identity["deviates"]  # only of the place of its record
+        # Cells without a cluster keep the identity that they had before there were clusters.
+        del identity["cluster"]
+        if self.cluster is not None:
+            identity["cluster"] = self.cluster.model_dump(mode="json")
         return _as_json(identity)
 
     @property

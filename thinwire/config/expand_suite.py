@@ -6,6 +6,7 @@ from math import prod
 from thinwire import plugins
 from thinwire.config.cell import Cell, Module
 from thinwire.config.cell_sources import prepares
+from thinwire.config.cluster_file import load as load_cluster
 from thinwire.config.suite import load, path_of
 from thinwire.config.suite_methods import entries_of
 from thinwire.config.suite_schema import EVERY, Entry, Suite
@@ -29,6 +30,7 @@ def cells(name: str) -> list[Cell]:
     datasets, models, methods = _modules(suite.datasets), _modules(suite.models), _modules(entries_of(suite))
     _require_none(name, _problems_of(suite, datasets, models, methods))
     recipes = {method.label: suite.recipe_of(method.label) for method in methods}
+    cluster = None if suite.cluster is None else load_cluster(suite.cluster)
     preparer = {method.label: _preparer_of(method, methods, recipes).label for method in methods}
     return [
         Cell(
@@ -48,6 +50,7 @@ def cells(name: str) -> list[Cell]:
             device=suite.device,
             transport=suite.transport,
             backend=suite.backend,
+            cluster=cluster,
         )
         for repetition in range(suite.repetitions)
         for dataset in datasets

@@ -95,7 +95,7 @@ class Subset:
         """
         chosen = {(cell.suite, cell.block) for cell in every if self.has(cell)}
         for cell in every:
-            if cell.transport == "processes" and (cell.suite, cell.block) in chosen and not self.has(cell):
+            if cell.has_ranks and (cell.suite, cell.block) in chosen and not self.has(cell):
                 raise UserError(
                     f"{self} leaves out methods of {cell.suite}, which measures time with all methods of a "
                     "block side by side: choose data sets, models, workers or repetitions"

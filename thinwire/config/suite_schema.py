@@ -165,9 +165,13 @@ class Suite(Strict):
         description="held_out: a tenth of the training set replaces the test set, for tuning",
     )
     device: Literal["cpu", "cuda"] = Field(default="cpu", description="where the workers compute")
-    transport: Literal["inprocess", "processes"] = Field(
+    transport: Literal["inprocess", "processes", "emulated"] = Field(
         default="inprocess",
-        description="all workers in one process, or one process for each; only the latter is timed",
+        description="all workers in one process, or one process for each, also on an emulated cluster; only "
+        "processes are timed",
+    )
+    cluster: Label | None = Field(
+        default=None, description="of emulated: a file in config/clusters/, without .yaml"
     )
     backend: Literal["gloo", "nccl"] | None = Field(
         default=None, description="of processes: carries the collectives; default: nccl on GPUs, gloo on CPUs"
@@ -199,6 +203,12 @@ class Suite(Strict):
             self.recipe_of(label)
         if self.backend is not None and self.transport == "inprocess":
             raise ValueError("backend: workers in one process need none; it goes with transport: processes")
+        if (self.cluster is not None) != (self.transport == "emulated"):
+            raise ValueError("cluster: it belongs to transport: emulated, which needs it")
+        if self.cluster is not None and (self.device != "cpu" or min(s.nodes for s in self.workers) < 2):
+            raise ValueError(
+                "transport: emulated links join several nodes of CPUs: set device and workers so"
+            )
         if self.backend == "nccl" and self.device == "cpu":
             raise ValueError("backend: nccl carries nothing between CPUs; take gloo, or device: cuda")
         return self

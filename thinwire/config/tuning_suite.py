@@ -52,7 +52,7 @@ def suite_of_trials(name: str, suite: Suite, tuning: Tuning) -> Suite:
     }
     if EVERY in suite.methods:
         methods[EVERY] = Entry()  # so that `leave_out` is checked as ever; no module is left for it
-    kept = suite.model_dump(exclude_unset=True, exclude={"tuned", "transport", "backend"})
+    kept = suite.model_dump(exclude_unset=True, exclude={"tuned", "transport", "backend", "cluster"})
     content = kept | {
         "title": tuning.title,
         "seed": seeds.derive(suite.seed, "tuning"),

@@ -1,7 +1,7 @@
 """Publishes the record of a failed run whose processes could not do so themselves; needs no torch."""
 
 from pathlib import Path
-from typing import Literal, cast
+from typing import cast
 
 from thinwire import record
 from thinwire.config.cell import Cell
@@ -15,9 +15,8 @@ from thinwire.train.result_folders import partial_folder, record_folder
 def publish(cell: Cell, results: Path, status: str, reason: str, hold: bool) -> Record:
     """Publish how a run ended; with `hold` its record stays unpublished, for the caller."""
     partial = partial_folder(results, cell)
-    kind: Literal["inprocess", "measured"] = "measured" if cell.transport == "processes" else "inprocess"
     made = Record(
-        kind=kind,
+        kind=cell.kind,
         status=cast(Status, status),
         reason=reason,
         cell=cell.identity(),

@@ -5,17 +5,17 @@ forwards signals, and ends ranks that stay behind when others have left. Its for
 """
 
 import os
-import secrets
 import signal
-import socket
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from thinwire import plugins
 from thinwire.config.cell import Cell
 from thinwire.config.suite import load
+from thinwire.emulation.network import Network
 from thinwire.errors import UserError
 from thinwire.launch import exit_report, flight_recorder, rank
 from thinwire.launch.exit_report import RUNNING, ExitReport
@@ -23,16 +23,20 @@ from thinwire.launch.flight_recorder import FlightRecorder
 from thinwire.launch.fork import fork
 from thinwire.launch.heartbeat import ALARM
 from thinwire.launch.imports_for_runs import import_for_runs
+from thinwire.launch.rank_placements import emulated, placements
 from thinwire.launch.retry import AttemptEnd, Start
 from thinwire.launch.time_limits import GRACE_SECONDS
 from thinwire.resource_shortage import trouble
 from thinwire.stop_signals import heeding_stops, stops_held_back
 from thinwire.train.cell_task import device_of
 from thinwire.train.run_cell import Attempt, Interrupted
-from thinwire.transport import listening
 from thinwire.transport.rendezvous import Placement, store_of
 
 _POLL_SECONDS = 0.02
+
+
+def _here(do: Callable[[], None]) -> None:
+    do()
 
 
 def warm_up(cell: Cell) -> None:
@@ -64,8 +68,12 @@ def starter(cell: Cell, results: Path, hold: bool, train: Callable[[Attempt], in
     def in_one_process() -> None:
         train(Attempt(cell, results, suite.checkpoint_every_seconds, hold))
 
-    def run_rank(placement: Placement, recorders: Sequence[FlightRecorder], began: float) -> int:
+    def run_rank(
+        placement: Placement, recorders: Sequence[FlightRecorder], began: float, network: Network | None
+    ) -> int:
         try:
+            if network is not None:
+                network.enter(placement.rank // (cell.workers // cell.nodes))
             return rank.run(cell, results, suite, placement, recorders, began, hold, train)
         except (UserError, Interrupted):
             # The exit report has the reason already.
@@ -81,7 +89,13 @@ def starter(cell: Cell, results: Path, hold: bool, train: Callable[[Attempt], in
         if cell.transport == "inprocess":
             return alone(in_one_process, published)
         began = time.monotonic()
-        return ranks(_placements(cell), lambda here, all_: run_rank(here, all_, began), published)
+        with emulated(cell) as network:
+            return ranks(
+                placements(cell, network),
+                lambda here, all_: run_rank(here, all_, began, network),
+                published,
+                _here if network is None else partial(network.on_node, 0),
+            )
 
     return start
 
@@ -90,6 +104,7 @@ def ranks(
     placements: Sequence[Placement],
     work: Callable[[Placement, Sequence[FlightRecorder]], int],
     published: Callable[[], bool],
+    beside_rank_0: Callable[[Callable[[], None]], None] = _here,
 ) -> AttemptEnd:
     """Start a rank at each placement, and wait for all of them.
 
@@ -97,6 +112,7 @@ def ranks(
         placements: of the ranks.
         work: is done by each rank, with the recorders of all ranks; gives its exit code.
         published: says whether the run has published its record.
+        beside_rank_0: does something where rank 0 can be reached.
     """
     recorders = flight_recorder.in_memory(len(placements))
     works = [lambda here=placement: work(here, recorders) for placement in placements]
@@ -107,7 +123,7 @@ def ranks(
             if placement.listener is not None:
                 # Only rank 0 listens from now on, so that the port closes when it ends.
                 placement.listener.close()
-        _wait(alive, placements, recorders, published)
+        _wait(alive, placements, recorders, published, beside_rank_0)
 
     asked = _supervise(works, alive, wait)
     return AttemptEnd(exit_report.read(recorders), asked)
@@ -187,6 +203,7 @@ def _wait(
     placements: Sequence[Placement],
     recorders: Sequence[FlightRecorder],
     published: Callable[[], bool],
+    beside_rank_0: Callable[[Callable[[], None]], None],
 ) -> None:
     """Wait for all ranks; report those that ended without a report, and end the others soon after."""
     deadline, killed = None, False
@@ -201,7 +218,7 @@ def _wait(
             if not exit_report.is_left(recorders[place]):
                 known = ExitReport(rank=place, host=placements[place].node)
                 exit_report.write(recorders[place], _unreported(known, code))
-                _raise_alarm(placements[place])
+                beside_rank_0(partial(_raise_alarm, placements[place]))
         if deadline is not None and time.monotonic() > deadline:
             killed = True
             for pid in alive:
@@ -224,14 +241,3 @@ def _raise_alarm(ended: Placement) -> None:
     """Tell the other ranks to end, through the store in which they have joined."""
     with suppress(UserError, RuntimeError):
         store_of(ended, timeout_seconds=1).set(ALARM, "")
-
-
-def _placements(cell: Cell) -> list[Placement]:
-    """The placement of each worker of a cell, all on this machine."""
-    here, secret, listener = socket.gethostname(), secrets.token_bytes(), listening.on_loopback()
-    host, port, *_ = listener.getsockname()
-    per_node = cell.workers // cell.nodes
-    return [
-        Placement(rank, cell.workers, rank % per_node, here, host, port, "fork", secret, listener)
-        for rank in range(cell.workers)
-    ]

@@ -9,6 +9,7 @@ from thinwire import record
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
 from thinwire.config.suite_schema import Suite
+from thinwire.emulation.emulated_run import EmulatedRun
 from thinwire.errors import ResourceError, UserError
 from thinwire.files import locked
 from thinwire.launch import exit_report
@@ -72,13 +73,17 @@ def run(
             heartbeat.phase("opens its channels")
             device = device_of(cell, placement.place)
             backend = backend_of(device, cell.backend)
-            transport = Processes(cluster, device, backend, heartbeat.doing, heartbeat.called)
+            transport = Processes(cluster, device, backend, heartbeat.doing, heartbeat.called, cell.kind)
             transport.nodes = transport.share([placement.node])
             common = True
             if placement.launcher != "fork":
                 require_places(cluster, transport.nodes)
+            emulated = None
+            if cell.cluster is not None:
+                heartbeat.phase("measures the emulated links")
+                emulated = EmulatedRun(cell, transport)
             heartbeat.phase(RUNNING)
-            attempt = Attempt(cell, results, suite.checkpoint_every_seconds, hold, transport)
+            attempt = Attempt(cell, results, suite.checkpoint_every_seconds, hold, transport, emulated)
             attempt.notes.append(f"{cell.workers} ranks are ready after {time.monotonic() - began:.2f} s")
             code = train(attempt)
         except Interrupted as error:

@@ -13,12 +13,12 @@ def of_block(block: Sequence[Cell], blocks: int, cores: int | None) -> int:
         blocks: of the whole grid.
         cores: of this machine; None on a cluster.
     """
-    timed = block[0].transport == "processes"
+    timed = block[0].has_ranks
     return block[0].workers if timed else runs_at_once(block, blocks, cores)
 
 
 def runs_at_once(block: Sequence[Cell], blocks: int, cores: int | None) -> int:
     """The runs of a block at the same time; timed runs have their machines for themselves."""
-    if block[0].transport == "processes" or block[0].device == "cuda" or cores is None:
+    if block[0].has_ranks or block[0].device == "cuda" or cores is None:
         return 1
     return max(1, min(len(block), cores // blocks))

@@ -38,7 +38,7 @@ class Grid:
         self.projects = {project(cell.suite): cell.suite for cell in every}
         self.suites = _unique([cell.suite for cell in every])
         # Suites whose workers are processes; no two of their runs share a machine.
-        self.timed = {cell.suite for cell in every if cell.transport == "processes"}
+        self.timed = {cell.suite for cell in every if cell.has_ranks}
 
     def methods_of(self, suite: str) -> list[str]:
         """The labels of a suite's methods."""

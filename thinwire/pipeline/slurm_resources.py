@@ -23,7 +23,9 @@ def gpus(cell: Cell) -> str:
 
 
 def cpus_per_rank(cell: Cell) -> int:
-    """More with a GPU, which processors have to feed."""
+    """More with a GPU, which processors have to feed; emulated nodes are all in one task."""
+    if cell.transport == "emulated":
+        return cell.workers
     return 4 if cell.device == "cuda" else 1
 
 

@@ -44,8 +44,8 @@ Program = list[list[Operation]]
 def program_of(steps: Sequence[Step], seconds: Seconds, first: int = 0, length: int | None = None) -> Program:
     """Turn the steps of a schedule into a program of any length.
 
-    The steps from `first` on are repeated in turn. What the harness does between steps is left out: batches,
-    evaluations and records are no part of a step's time.
+    The steps from `first` on are repeated in turn. Of what the harness does, only the beginning of a step is
+    counted, where it makes a batch. Evaluations and records are no part of a step's time.
 
     Args:
         steps: of the schedule.
@@ -75,10 +75,12 @@ def program_of(steps: Sequence[Step], seconds: Seconds, first: int = 0, length: 
 
 def _step(step: Step, seconds: Seconds, place: dict[int, int], earlier: int) -> list[Operation]:
     made: list[Operation] = []
+    begun = False
     for operation in step:
         if isinstance(operation, Compute):
-            if operation.kind == HARNESS:
+            if operation.kind == HARNESS and begun:
                 continue
+            begun = begun or operation.kind != HARNESS
             more = seconds(operation)
             if made and isinstance(made[-1], Work):
                 more += made.pop().seconds  # type: ignore[union-attr]

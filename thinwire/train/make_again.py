@@ -9,11 +9,14 @@ from thinwire.suggested_command import suggested_command
 
 def is_timed(cell: Cell) -> bool:
     """Is the cell timed, side by side with the other methods of its block?"""
-    return cell.transport == "processes" and not cell.deviates
+    return cell.has_ranks and not cell.deviates
 
 
 def run_command(cell: Cell, results: Path, *options: str) -> str:
     """The command that trains a cell by hand, or goes on with it."""
+    if cell.deviates and cell.cluster is not None:
+        on = ("--cluster", cell.cluster.name)
+        return suggested_command("emulate", cell.suite, cell.path, *on, *options, results=results)
     how = ("--transport", cell.transport) if cell.deviates else ()
     return suggested_command("run", cell.suite, cell.path, *how, *options, results=results)
 

@@ -70,4 +70,7 @@ def _of_runs(results: Path, cell: Cell) -> Path:
 
     The pipeline reads and writes the runs of suites. A run that deviates from its suite is apart from them.
     """
-    return results / "by_hand" if cell.deviates else results
+    if not cell.deviates:
+        return results
+    # A cell may be emulated by hand on several clusters.
+    return results / "by_hand" if cell.cluster is None else results / "emulated" / cell.cluster.name

@@ -27,7 +27,7 @@ def keys(block: Sequence[Cell], results: Path) -> list[str]:
         UserError: the data set is not laid out, or a preparation is missing or out of date.
     """
     own = [_made_from(cell, results) for cell in block]
-    if block[0].transport == "processes":
+    if block[0].has_ranks:
         return [digest([own, place]) for place in range(len(own))]
     return [digest(made_from) for made_from in own]
 

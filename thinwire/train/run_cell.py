@@ -9,12 +9,14 @@ data, a full disk, too little memory. It is raised, and the next attempt resumes
 
 import signal
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
 from thinwire import plugins, record
 from thinwire.config.cell import Cell
+from thinwire.emulation.emulated_run import EmulatedRun
 from thinwire.errors import MethodError, UserError
 from thinwire.files import writing
 from thinwire.provenance import now
@@ -52,6 +54,7 @@ class Attempt:
         checkpoint_every_seconds: float,
         hold: bool = False,
         transport: Transport | None = None,
+        emulated: EmulatedRun | None = None,
     ) -> None:
         """Prepare an attempt.
 
@@ -61,6 +64,7 @@ class Attempt:
             checkpoint_every_seconds: of training.
             hold: leave the finished record unpublished, for the caller.
             transport: between the workers; None if all of them live in this process.
+            emulated: measures the emulated cluster; None if the workers are not on one.
         """
         self.cell = cell
         self.results = results
@@ -81,6 +85,7 @@ class Attempt:
         self._checkpoint_every = checkpoint_every_seconds
         self._checkpoints: RunCheckpoints | None = None  # until the run begins or goes on
         self._setup = RunSetup(cell, results, self.transport)
+        self._emulated = emulated
         self._shows_progress = True
         self._progress_file = ProgressFile(self.partial)
 
@@ -169,10 +174,22 @@ class Attempt:
             trainer.status.asked_to_stop = number
 
         # The first signal asks for a stop after a step, the second one stops at once.
-        with heeding_stops(request_stop, once=True):
+        with heeding_stops(request_stop, once=True), self._measured(trainer):
             trainer.train(after_step=after_step)
         self._setup.look_at_gpus_again()
         return "done", None
+
+    @contextmanager
+    def _measured(self, trainer: Trainer) -> Iterator[None]:
+        """On an emulated cluster, record what it does while this is trained."""
+        if self._emulated is None:
+            yield
+            return
+        self._setup.note_emulation(self._emulated)
+        with self._emulated.counting([worker.ledger for worker in trainer.workers]) as pause:
+            trainer.around_evaluation = pause
+            yield
+        self._setup.note_emulation(self._emulated)
 
     def _show_progress(self, report: Report, trainer: Trainer) -> None:
         """Report the progress. An error in the report never changes the result."""

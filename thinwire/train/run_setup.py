@@ -7,6 +7,7 @@ from thinwire import plugins
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import sources
+from thinwire.emulation.emulated_run import EmulatedRun
 from thinwire.files import sha256
 from thinwire.options import as_dict, resolve
 from thinwire.provenance import now, provenance
@@ -76,8 +77,14 @@ class RunSetup:
                 self._note([about_this_process(device)])
             return
         ranks = self._note(self._transport.share([about_this_process(device)]))
-        cluster = Cluster(self._cell.workers, self._cell.nodes)
-        self.no_time_because = no_time_because(ranks, cluster)
+        if self._transport.kind == "measured":
+            cluster = Cluster(self._cell.workers, self._cell.nodes)
+            self.no_time_because = no_time_because(ranks, cluster)
+
+    def note_emulation(self, emulated: EmulatedRun) -> None:
+        """Record what was measured of the emulated cluster, and whether the times of the run are valid."""
+        self.provenance["emulation"] = emulated.provenance
+        self.no_time_because = emulated.no_time_because
 
     def look_at_gpus_again(self) -> None:
         """Record the other processes that have come to the GPUs since; after training."""

@@ -7,6 +7,7 @@ after any step and resumes to the same bits.
 
 import copy
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,7 @@ class Trainer:
         self.curve: list[dict[str, Any]] = []
         self.traffic: list[dict[str, Any]] = []
         self.clock = Clock(task.device)
+        self.around_evaluation: Callable[[], AbstractContextManager[None]] = nullcontext
         first = initial_model(task)
         self.workers = [
             Worker(
@@ -158,7 +160,11 @@ class Trainer:
             if any(len(worker.method.flight) for worker in self.workers):
                 raise MethodError("training is over and messages are still in flight: land them in finish()")
         if last or epochs % self.task.recipe.evaluate_every_epochs == 0:
-            self._evaluate(epochs)
+            # Waiting for messages that are still on their way counts as training, as it does in a step.
+            self.transport.arrive()
+            self.clock.switch("eval")
+            with self.around_evaluation():
+                self._evaluate(epochs)
 
     @torch.no_grad()
     def shipped(self) -> tuple[list[Tensor], list[Tensor]]:
@@ -173,9 +179,6 @@ class Trainer:
 
     def _evaluate(self, epochs: int) -> None:
         """Score the weights that would be shipped now, and add a row to the curve."""
-        # Waiting for messages that are still on their way counts as training, as it does in a step.
-        self.transport.arrive()
-        self.clock.switch("eval")
         weights, buffers = self.shipped()
         require_finite_weights(self.step, weights)
         score = evaluate(

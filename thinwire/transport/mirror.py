@@ -127,6 +127,7 @@ class Mirror:
                 "follow from what it does"
             )
         self._expected.remove(pending)
+        call.ragged = message.ragged
         size = bytes_by_kind(message.payload, message.ragged)
         payload_bytes.receive(group, size, call.partner)
         pending.complete(message.payload)

@@ -26,7 +26,7 @@ from thinwire.transport.agreement import disagreeing, first_difference, require_
 from thinwire.transport.connection_errors import ConnectionLost, translated_errors
 from thinwire.transport.endpoint import Endpoint, Finish
 from thinwire.transport.rendezvous import open_group
-from thinwire.transport.transport import Ended, Kind, Outcome
+from thinwire.transport.transport import Ended, Outcome
 
 T = TypeVar("T")
 # How long a rank that has failed waits until it can report that to the others.
@@ -36,7 +36,6 @@ REPORTING_SECONDS = 3.0
 class Processes:
     """The transport of one worker, while all others run in other processes; first call `rendezvous.join`."""
 
-    kind: Kind = "measured"
     overlaps = True
 
     def __init__(
@@ -46,6 +45,7 @@ class Processes:
         backend: str = "gloo",
         doing: Callable[[str], None] = lambda what: None,
         called: Callable[[str, int, str], None] = lambda channel, number, call: None,
+        kind: Kind = "measured",
     ) -> None:
         """Open the channels of a cluster with as many workers as there are processes.
 
@@ -55,12 +55,14 @@ class Processes:
             backend: of torch.distributed, see `transport.backend`.
             doing: called with a description of what the worker is doing, whenever that changes.
             called: called for every call, with its channel, its number there and its description.
+            kind: of the results over this transport, for the record.
 
         Raises:
             ConnectionLost: another process has ended.
             ResourceError: the machine is short of something.
         """
         rank = dist.get_rank()
+        self.kind = kind
         self.ranks: Sequence[int] = [rank]
         self.nodes: list[str] = []  # names of the nodes of all ranks; empty if unknown
         self._doing, self._called = doing, called

@@ -8,7 +8,7 @@ from thinwire.group import Group
 
 T = TypeVar("T")
 # How workers are connected: all of them in one process, each in its own, or one of them without the others.
-Kind = Literal["inprocess", "measured", "mirrored"]
+Kind = Literal["inprocess", "measured", "emulated", "mirrored"]
 Outcome = tuple[str, str | None]  # status of a run, and the reason
 
 

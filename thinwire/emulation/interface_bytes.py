@@ -1,0 +1,17 @@
+"""Bytes that a node has sent over its link, as the kernel has counted them."""
+
+import json
+import subprocess
+
+from thinwire.emulation.build_network import INTERFACE
+
+
+def sent() -> int:
+    """Bytes that the node of this process has sent so far, with the headers of all frames.
+
+    The limit of the link has counted them. The interface itself has not: where the kernel passes on several
+    frames as one, it counts their headers once.
+    """
+    command = ["tc", "-s", "-j", "qdisc", "show", "dev", INTERFACE, "root"]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True)
+    return int(next(limit["bytes"] for limit in json.loads(answer.stdout) if limit["kind"] == "tbf"))
