@@ -1,8 +1,8 @@
 """What a call puts on the links and memory buses of a cluster, and how long it takes beyond its bytes.
 
 The bytes are those of `thinwire.traffic.wire_bytes`, except for two algorithms of the mean that the ledgers
-do not have: see `_mean`. The headers of frames take their share of a link's rate. A load has one or two *phases*. The second phase of a `push_pull` begins when the
-server has answered.
+do not have: see `_mean`. The headers of frames take their share of a link's rate. A load has one or two
+*phases*. The second phase of a `push_pull` begins when the server has answered.
 """
 
 from collections.abc import Sequence
