@@ -1,4 +1,4 @@
-"""How far simulated steps are from those of emulated runs that the calibration has not seen, and how fast it is.
+"""How far simulated steps are from emulated ones that the calibration has not seen, and how fast it is.
 
     python benchmarks/simulator.py [--record]
 
@@ -24,6 +24,7 @@ import argparse
 import contextlib
 import io
 import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -93,8 +94,11 @@ def main(arguments: argparse.Namespace) -> int:
 
 def validated(results: Path) -> Iterator[dict[str, object]]:
     """Real and simulated seconds of a step, for each method, number of workers and rate."""
-    with contextlib.redirect_stdout(io.StringIO()):
-        os.system(f"{sys.executable} -m thinwire data digits --results {results} > /dev/null")
+    subprocess.run(
+        [sys.executable, "-m", "thinwire", "data", "digits", "--results", results],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     known: dict[str, SimulatedCell] = {}
 
     def simulated(cell: Cell) -> SimulatedCell:
