@@ -60,9 +60,7 @@ def of_runs(project: Path) -> list[bool]:
     whole, runs = beyond_training(project, first)
     start, _ = beyond_training(project, first, "--only", "methods=ssgd")
     ratio, extra = all_of_it / training, (whole - start) / (runs - len(first))
-    print(
-        f"{len(first)} blocks: {whole:.1f} s beyond the training of {runs} runs, {start:.1f} s with one run each"
-    )
+    print(f"{len(first)} blocks: {whole:.1f} s beyond the training of {runs} runs, {start:.1f} s of one each")
     limit = TARGET_IMPORTS * importing
     print(f"overhead of a run: {extra:.2f} s (target <= {limit:.2f}, which is {TARGET_IMPORTS:.2f} imports)")
     print(f"pipeline: {all_of_it:.1f} s for {training:.1f} s, ratio {ratio:.2f} (target <= {TARGET_RATIO})")
