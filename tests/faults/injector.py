@@ -23,7 +23,7 @@ from tests.faults import sandbox, suites
 from tests.faults.matrix import BETWEEN, NUMBER, PHASES, SIGNALS, Case, folder_of_runs
 from thinwire.config.cell import Cell
 from thinwire.train import status_exchange
-from thinwire.transport.rendezvous import Placement
+from thinwire.transport.placement import Placement
 
 # How long a process waits until a signal that was sent to another process reaches it, too.
 _HANDED_ON_SECONDS = 5.0
