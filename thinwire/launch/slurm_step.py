@@ -1,8 +1,8 @@
 """Runs whose ranks Slurm starts, in a step of this job's allocation.
 
 One step serves all runs of a block, so that its tasks import torch only once. srun gives what it reads from
-stdin to all of them: which run comes next. Each task forks a rank for it, and says on stdout that this rank has
-ended. A step that has lost a task, or in which a rank stays behind, is ended. The next attempt begins another.
+stdin to all of them: which run comes next. Each task forks a rank for it, and says on stdout when that has
+ended. A step that has lost a task, or in which a rank stays behind, is ended; the next attempt begins one.
 """
 
 import json
