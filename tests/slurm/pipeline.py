@@ -63,7 +63,7 @@ class Pipeline(Project):
             self.process = subprocess.Popen(
                 command,
                 cwd=self.folder,
-                env=self.environment(),
+                env=self.warm_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

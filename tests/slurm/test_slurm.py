@@ -324,9 +324,9 @@ def test_a_rank_that_hangs_is_ended_and_tried_again(failing):
     assert "rank 1 on node1 has not been heard of for 15 s" in failing.log
 
 
-def srun(project, *arguments, suite="grid", method="ssgd", script="", **variables):
+def srun(project, *arguments, suite="grid", method="ssgd", size="w4n2", script="", **variables):
     """Start the ranks of a cell by hand, with their own results folder. Returns the process."""
-    cell = (suite, f"digits/cnn/{method}/w4n2/seed0")
+    cell = (suite, f"digits/cnn/{method}/{size}/seed0")
     run = [sys.executable, "-m", "thinwire", "run", *cell, "--results", "by_hand"]
     return subprocess.Popen(
         [
@@ -351,8 +351,10 @@ def srun(project, *arguments, suite="grid", method="ssgd", script="", **variable
 def test_one_cell_started_by_hand_and_its_errors_are_one_sentence(grid):
     assert grid.python("thinwire", "data", "digits", "--results", "by_hand").returncode == 0
     suite = (grid.folder / "config/grid.yaml").read_text()
-    grid.write("config/impatient.yaml", suite.replace("hang_seconds: 3600", "hang_seconds: 5"))
+    pair = suite.replace("{workers: 4, nodes: 2}", "{workers: 2, nodes: 2}")
+    grid.write("config/pair.yaml", pair.replace("hang_seconds: 3600", "hang_seconds: 5"))
     layout = ("--ntasks=4", "--ntasks-per-node=2")
+    of_pair = {"suite": "pair", "size": "w2n2"}
     with socket.create_server(("", 0)) as taken, socket.socket() as silent:
         port = taken.getsockname()[1]
         # Nobody listens there, and nobody else can take it.
@@ -361,20 +363,20 @@ def test_one_cell_started_by_hand_and_its_errors_are_one_sentence(grid):
         right = srun(grid, *layout)
         three = srun(grid, "--ntasks=3")
         cyclic = srun(grid, *layout, "--distribution=cyclic", method="top_k")
-        no_port = srun(grid, *layout, "--wait=1", method="hsgd", MASTER_PORT=str(port))
+        no_port = srun(grid, "--ntasks=2", "--wait=1", method="hsgd", MASTER_PORT=str(port), **of_pair)
         no_host = srun(
             grid,
-            *layout,
-            suite="impatient",
+            "--ntasks=2",
             script="[ $SLURM_PROCID != 0 ] || exit 0;",
             MASTER_ADDR="127.0.0.1",
             MASTER_PORT=str(nobody),
+            **of_pair,
         )
         for process, sentence in (
             (three, "srun: there are 3 ranks, but the cell has 4 workers on 2 nodes: srun --nodes=2 "),
             (cyclic, "but the ranks are on node0, node1, node0, node1: srun --nodes=2 "),
             (no_port, f"port {port} is taken on {socket.gethostname()}: set MASTER_PORT to one that is free"),
-            (no_host, f"rank 1 on node0 could not reach rank 0 at 127.0.0.1:{nobody} within 5 s: see that "),
+            (no_host, f"rank 1 on node1 could not reach rank 0 at 127.0.0.1:{nobody} within 5 s: see that "),
         ):
             _, errors = process.communicate(timeout=SECONDS)
             assert process.returncode != 0
