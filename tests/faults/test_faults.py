@@ -13,7 +13,7 @@ from tests.faults.room import Call
 _DESCRIPTIONS = {
     # Slurm's ranks have no common parent that sees it at once.
     "KILL": "was killed by SIGKILL|is gone|has not been heard of",
-    "KILL task": "is gone",
+    "KILL task": "is gone|has not been heard of",
     "SEGV": "was killed by SIGSEGV|is gone",
     "STOP": "has not been heard of|did not come|is gone",
 }

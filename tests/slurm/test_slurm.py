@@ -53,7 +53,7 @@ def pipelines(slurm, tmp_path_factory):
     folder = tmp_path_factory.mktemp
 
     grid = Pipeline(folder("grid"), *METHODS, size="{workers: 4, nodes: 2}", repetitions=2)
-    failing = Pipeline(folder("failing"), *BROKEN, "ssgd")
+    failing = Pipeline(folder("failing"), *BROKEN, "ssgd", size="{workers: 2, nodes: 2}, 1")
     for name, text in BROKEN.items():
         failing.write(f"methods/{name}.py", text)
     limited = Pipeline(folder("limited"), "held", epochs=HELD_EPOCHS)
@@ -64,7 +64,6 @@ def pipelines(slurm, tmp_path_factory):
     preempted.edit("slurm/config.yaml", "slurm_partition: gpu", "slurm_partition: low")
     preempted.edit("slurm/config.yaml", "mem_mb: 1000", f"mem_mb: {MUCH_MEMORY}")
     cancelled = Pipeline(folder("cancelled"), "ssgd", "held", epochs=HELD_EPOCHS)
-    single = Pipeline(folder("single"), "ssgd", size="1")
     crashed = Pipeline(folder("crashed"), "held", epochs=HELD_EPOCHS)
     made = {
         "grid": grid,
@@ -73,7 +72,6 @@ def pipelines(slurm, tmp_path_factory):
         "preempted": preempted,
         "cancelled": cancelled,
         "crashed": crashed,
-        "single": single,
     }
     slurm("scontrol", "update", "nodename=node1", "state=drain", "reason=test")
     try:
@@ -290,15 +288,16 @@ def test_a_measured_cell_learns_and_sends_the_same_as_in_process(grid, method):
     pd.testing.assert_frame_equal(grid.curve(method), alone, check_exact=False, rtol=1e-3, atol=0.3)
 
 
-def test_a_run_of_one_worker_is_a_job_of_one_task(pipelines):
-    pipelines["single"].until_published()
-    assert pipelines["single"].record("ssgd").status == "done"
-
-
 @pytest.fixture(scope="module")
 def failing(pipelines):
     pipelines["failing"].until_published()
     return pipelines["failing"]
+
+
+def test_runs_of_one_worker_are_a_job_of_one_task(failing):
+    alone = [failing.record(method, size="w1") for method in (*BROKEN, "ssgd")]
+    assert {made.status for made in alone} == {"done"}
+    assert {job_of(made) for made in alone} != {job_of(failing.record("ssgd"))}
 
 
 def test_what_a_rank_raises_is_the_reason_of_its_run_and_the_others_go_on(failing):
