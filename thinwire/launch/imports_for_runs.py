@@ -3,18 +3,20 @@
 import os
 
 from thinwire.provenance import packages
+from thinwire.stop_signals import interrupts_ending_at_once
 
 
 def import_for_runs() -> None:
     """Import what all runs need, before the forks begin; plug-ins are not imported."""
     # With this, the search for GPUs does not initialise CUDA, which forks could not use afterwards.
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
-    import pyarrow
-    import pyarrow.parquet
-    import torch
+    with interrupts_ending_at_once():
+        import pyarrow
+        import pyarrow.parquet
+        import torch
 
-    # Optimizers import it at their first step.
-    import torch._dynamo
+        # Optimizers import it at their first step.
+        import torch._dynamo
 
     torch.set_num_threads(1)
     # With its first table, pyarrow imports pandas and more.
