@@ -13,7 +13,6 @@ from thinwire.schedule.operations import Step
 from thinwire.schedule.roles import Role
 from thinwire.simulation import event_loop, recurrence
 from thinwire.simulation.compute_profile import (
-    HERE,
     Described,
     MeasuredHere,
     Profile,
@@ -72,7 +71,7 @@ class SimulatedCell:
 
     def profile(self, name: str, described: ClusterDescription) -> Profile:
         """A compute profile: `here`, or the name of a file in config/profiles/."""
-        if name == HERE:
+        if name == profile_file.HERE:
             return MeasuredHere(self._measured.steps)
         task = self._mirrored.task
         images = (

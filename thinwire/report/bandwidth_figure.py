@@ -1,0 +1,81 @@
+"""The figure `bandwidth`: at which rates of the links a method is faster than the better baseline."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+
+from thinwire.report import style
+from thinwire.report.break_even import break_even
+from thinwire.report.simulated_panels import finish, grid, name_methods, panel, task_of, unique
+
+NAME = "bandwidth"
+# The lightness of this map grows with its value, so it can be read in grey.
+_COLOURS, _SCALE = "cividis", LogNorm(1 / 8, 8)
+
+
+def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
+    """Draw a table of speed-ups for each cluster and task: a row for each method, a column for each rate."""
+    rows = rows.assign(task=task_of(rows))
+    places = unique(rows[["cluster", "workers"]])
+    tasks, methods, rates = unique(rows.task), unique(rows.method), sorted(set(rows.rate_gbit_per_second))
+    inches = (style.COLUMN_INCHES, 0.65 + 0.16 * len(methods))
+    figure, all_axes = grid(len(places), len(tasks), inches, sharey=True)
+    for axes_of_place, (cluster, workers) in zip(all_axes, places):
+        for axes, task in zip(axes_of_place, tasks):
+            here = panel(rows, task=task, cluster=cluster, workers=workers)
+            _table(axes, here, methods, rates, baselines)
+            name_methods(axes, methods, baselines)
+            axes.set_title(f"{task}\n{workers} workers, latency of {cluster}", fontsize=7)
+    for axes in all_axes[-1]:
+        axes.set_xlabel("rate of each link, Gbit/s")
+    note = (
+        f"simulated; speed-up over the better of {', '.join(baselines)}; bold: faster; bar and right column: the "
+        "rate up to which a method is faster"
+    )
+    finish(figure, folder / NAME, note)
+
+
+def _table(
+    axes: Axes, rows: pd.DataFrame, methods: Sequence[str], rates: Sequence[float], baselines: Sequence[str]
+) -> None:
+    table = rows.pivot_table(index="method", columns="rate_gbit_per_second", values="speed_up")
+    table = table.reindex(index=methods, columns=rates)
+    axes.imshow(table, aspect="auto", cmap=_COLOURS, norm=_SCALE)
+    axes.set_xticks(range(len(rates)), [f"{rate:g}" for rate in rates])
+    axes.grid(False)
+    for place, (method, row) in enumerate(table.iterrows()):
+        known = row.dropna()
+        for column, speed_up in enumerate(row):
+            if not np.isnan(speed_up):
+                axes.text(
+                    column,
+                    place,
+                    f"{speed_up:.2g}" if speed_up < 99.5 else f"{speed_up:.0f}",
+                    ha="center",
+                    va="center",
+                    fontsize=5.5,
+                    fontweight="bold" if speed_up > 1 else "normal",
+                    color="white" if speed_up < 1.2 else "black",
+                )
+        if method in baselines or known.empty:
+            continue
+        rate = break_even(list(known.index), list(known))
+        axes.text(len(rates) - 0.4, place, _described(rate, max(known.index)), va="center", fontsize=5.5)
+        if 0 < rate < math.inf:
+            # Between the columns of two rates, on a logarithmic scale.
+            at = float(np.interp(math.log(rate), np.log(rates), range(len(rates))))
+            axes.plot(
+                [at, at], [place - 0.5, place + 0.5], color="white", linewidth=2.2, solid_capstyle="butt"
+            )
+            axes.plot([at, at], [place - 0.5, place + 0.5], color="black", linewidth=1, solid_capstyle="butt")
+
+
+def _described(rate: float, highest: float) -> str:
+    if rate == 0:
+        return "never"
+    return f"> {highest:g}" if math.isinf(rate) else f"{rate:.2g}"
