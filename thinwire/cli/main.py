@@ -161,10 +161,14 @@ def _parser() -> argparse.ArgumentParser:
     trace.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
     trace.add_argument("cell", metavar="CELL", help="as `thinwire cells SUITE` lists it")
     trace.add_argument("--steps", type=int, default=20, metavar="K", help="how many steps; default: 20")
-    trace.add_argument(
+    how = trace.add_mutually_exclusive_group()
+    how.add_argument(
         "--transport",
         choices=("inprocess", "processes"),
         help="all workers in one process, or a process for each; default: as the suite says",
+    )
+    how.add_argument(
+        "--cluster", metavar="NAME", help="on an emulated cluster: a file in config/clusters/, without .yaml"
     )
 
     collect = commands.add_parser(

@@ -37,7 +37,7 @@ from thinwire.transport.rendezvous import Placement
 def main(arguments: Namespace) -> int:
     """Train one cell, show its progress, and publish its record."""
     require_valid(arguments.suite)
-    wanted = _cell(arguments)
+    wanted = chosen_cell(arguments)
     require_as_planned(wanted, arguments.fingerprint, wanted.fingerprint)
     # A method may change the working directory.
     results = arguments.results.absolute()
@@ -64,7 +64,7 @@ def main(arguments: Namespace) -> int:
     return code
 
 
-def _cell(arguments: Namespace) -> Cell:
+def chosen_cell(arguments: Namespace) -> Cell:
     """The cell that the arguments ask for."""
     planned = cell(arguments.suite, arguments.cell)
     transport = arguments.transport or planned.transport
@@ -82,7 +82,7 @@ def _cell(arguments: Namespace) -> Cell:
 def _say_if_edited(arguments: Namespace, trained: Cell) -> None:
     """Say that the record is of the suite as it was, if the suite was edited while the cell was trained."""
     try:
-        same = _cell(arguments).fingerprint == trained.fingerprint
+        same = chosen_cell(arguments).fingerprint == trained.fingerprint
     except UserError:
         same = False
     if not same:

@@ -4,13 +4,13 @@ import shutil
 import time
 from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from signal import Signals
 
+from thinwire.cli.run import chosen_cell
 from thinwire.config.cell import Cell
-from thinwire.config.expand_suite import cell, require_valid
+from thinwire.config.expand_suite import require_valid
 from thinwire.config.suite import load
 from thinwire.errors import UserError
 from thinwire.files import locked, publish, stamp, writing
@@ -33,15 +33,22 @@ def main(arguments: Namespace) -> int:
     if arguments.steps < 1:
         raise UserError(f"--steps {arguments.steps}: it must be at least 1")
     require_valid(arguments.suite)
-    traced = cell(arguments.suite, arguments.cell)
-    if arguments.transport is not None:
-        traced = replace(traced, transport=arguments.transport)
+    if arguments.cluster is not None:
+        arguments.transport = "emulated"
     # A method may change the working directory.
-    results = arguments.results.absolute()
+    return trace_cell(chosen_cell(arguments), arguments.results.absolute(), arguments.steps)
+
+
+def trace_cell(traced: Cell, results: Path, steps: int) -> int:
+    """Trace the first steps of a cell; gives the exit code.
+
+    Raises:
+        UserError: something is missing, or the run fails.
+    """
     scratch = tracing_folder(results)
 
     def work(attempt: Attempt) -> int:
-        return _trace(traced, results, arguments.steps, attempt)
+        return _trace(traced, results, steps, attempt)
 
     if traced.transport == "processes":
         started = launcher_environment.from_environment(partial(secret.of_run, results, traced))

@@ -41,7 +41,7 @@ class Calibration(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     message_bytes: int
-    payload_bytes_per_second: list[float]  # one way, of messages of so many bytes
+    payload_bytes_per_second: list[float]  # one way, of messages of so many bytes, until their answer is back
     round_trip_seconds: list[float]  # of messages of four bytes
     all_reduce: list[AllReduce]
 
@@ -75,7 +75,7 @@ def calibrate(cluster: Cluster, transport: Transport, rate_bytes_per_second: flo
             if rank == here:
                 trip = _seconds(_SMALL_TIMES, lambda to=there: _send(small, to, group))  # type: ignore[misc]
                 whole = _seconds(_LARGE_TIMES, lambda to=there: _send(large, to, group))  # type: ignore[misc]
-                ways.append((size / (whole - trip / 2), trip))
+                ways.append((size / whole, trip))
             elif rank == there:
                 for buffer, times in ((small, _SMALL_TIMES), (large, _LARGE_TIMES)):
                     _seconds(times, lambda b=buffer, source=here: _answer(b, source, group))  # type: ignore[misc]

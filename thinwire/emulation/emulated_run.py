@@ -50,7 +50,7 @@ class EmulatedRun:
         if shorter is not None and shorter > MOST_CROWDING:
             return (
                 f"{ranks} workers shared {self._cores} core{'s' * (self._cores > 1)}, and without that "
-                f"training could have been up to {shorter:.0%} shorter"
+                f"training could have been up to {shorter * 100:.1f} % shorter"
             )
         return None
 

@@ -78,7 +78,8 @@ def read_summary(results: Path, suite: str) -> pd.DataFrame:
     path = results / SUMMARY
     _require_as_collected(path, suite)
     texts = dict.fromkeys(
-        ("suite", "dataset", "model", "method", "kind", "status", "reason", "no_time_because"), "string"
+        ("suite", "dataset", "model", "method", "kind", "cluster", "status", "reason", "no_time_because"),
+        "string",
     )
     runs = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
     runs = runs[runs.suite == suite]
@@ -152,6 +153,7 @@ def _row(run: Record) -> dict[str, Any]:
     """What came out of a run."""
     row: dict[str, Any] = {
         "kind": run.kind,
+        "cluster": run.cell.get("cluster", {}).get("name"),
         "status": run.status,
         "reason": run.reason,
         "no_time_because": run.no_time_because,

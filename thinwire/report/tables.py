@@ -42,6 +42,10 @@ _NOTES = (
     "is the part of wire that leaves the worker's node. How: in-process runs have exact accuracy and "
     "traffic, and no time; measured runs have a process for each worker."
 )
+_EMULATED = (
+    "Emulated runs have a process for each worker, too, on nodes that one machine emulates: the cluster "
+    "{cluster}. Their seconds say what methods take on its links, with the processors of that machine."
+)
 _PREPARED = (
     "Prepared: the bytes that the method's preparation sent before its runs, and the seconds that it took in "
     "one process. A preparation is made once for each model, data set and seed. Only the column `{column}` "
@@ -126,12 +130,14 @@ class About(NamedTuple):
     baseline: str
     recipes: Mapping[str, str] = MappingProxyType({})  # by label: where it is not that of the suite
     recipes_note: str = ""
+    cluster: str | None = None  # of emulated runs
     subset: str | None = None  # says which part of the suite is shown, if it is not the whole
 
     @classmethod
     def of(cls, suite: Suite, subset: str | None = None) -> "About":
         """What the table of this suite says."""
-        return cls(suite.title, suite.evaluate_on, suite.baseline, own_recipes(suite), note(suite), subset)
+        recipes = own_recipes(suite), note(suite)
+        return cls(suite.title, suite.evaluate_on, suite.baseline, *recipes, suite.cluster, subset)
 
 
 def markdown(table: pd.DataFrame, about: About) -> str:
@@ -188,6 +194,7 @@ def markdown(table: pd.DataFrame, about: About) -> str:
             shown.to_markdown(index=False, disable_numparse=True),
             "",
             _NOTES.format(baseline=about.baseline),
+            *([_EMULATED.format(cluster=about.cluster)] if about.cluster else []),
             *([_AT_CHANCE] if guessing else []),
             *([_EPOCHS] if epochs else []),
             *([about.recipes_note] if about.recipes_note else []),

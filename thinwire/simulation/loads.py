@@ -1,8 +1,8 @@
 """What a call puts on the links and memory buses of a cluster, and how long it takes beyond its bytes.
 
 The bytes are those of `thinwire.traffic.wire_bytes`, except for two algorithms of the mean that the ledgers
-do not have: see `_mean`. A load has one or two *phases*. The second phase of a `push_pull` begins when the
-server has answered.
+do not have: see `_mean`. The headers of frames take their share of a link's rate. A load has one or two
+*phases*. The second phase of a `push_pull` begins when the server has answered.
 """
 
 from collections.abc import Sequence
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from thinwire.cluster import Cluster
 from thinwire.config.cluster_file import ClusterDescription
+from thinwire.emulation.frames import payload_rate
 from thinwire.simulation.program import HandOver
 
 Floats = NDArray[np.float64]
@@ -102,7 +103,7 @@ class Loads:
         """
         between, inside = sent
         link, described = self._described.link, self._described
-        rate = link.rate_bytes_per_second
+        rate = payload_rate(link.rate_bytes_per_second)
         out = np.bincount(self._link_of, between, self.links) / rate
         into = np.bincount(self._link_of, received, self.links) / rate
         if not link.full_duplex:

@@ -8,6 +8,7 @@ from thinwire.schedule.operations import Compute, Post, Step, Wait
 from thinwire.trace.recorder import HARNESS
 
 Seconds = Callable[[Compute], float]
+HandOverSeconds = Callable[[Post], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,13 @@ Operation = Work | HandOver | Await
 Program = list[list[Operation]]
 
 
-def program_of(steps: Sequence[Step], seconds: Seconds, first: int = 0, length: int | None = None) -> Program:
+def program_of(
+    steps: Sequence[Step],
+    seconds: Seconds,
+    hand_over_seconds: HandOverSeconds = lambda post: 0.0,
+    first: int = 0,
+    length: int | None = None,
+) -> Program:
     """Turn the steps of a schedule into a program of any length.
 
     The steps from `first` on are repeated in turn. Of what the harness does, only the beginning of a step is
@@ -50,6 +57,7 @@ def program_of(steps: Sequence[Step], seconds: Seconds, first: int = 0, length: 
     Args:
         steps: of the schedule.
         seconds: how long a computation takes.
+        hand_over_seconds: how long it takes to hand a call over.
         first: the first of the steps that are repeated.
         length: the number of steps; the default is one round.
 
@@ -69,11 +77,13 @@ def program_of(steps: Sequence[Step], seconds: Seconds, first: int = 0, length: 
     program: Program = []
     for number in range(len(period) if length is None else length):
         turn, index = divmod(number, len(period))
-        program.append(_step(period[index], seconds, place, turn * len(posts)))
+        program.append(_step(period[index], seconds, hand_over_seconds, place, turn * len(posts)))
     return program
 
 
-def _step(step: Step, seconds: Seconds, place: dict[int, int], earlier: int) -> list[Operation]:
+def _step(
+    step: Step, seconds: Seconds, hand_over_seconds: HandOverSeconds, place: dict[int, int], earlier: int
+) -> list[Operation]:
     made: list[Operation] = []
     begun = False
     for operation in step:
@@ -81,11 +91,9 @@ def _step(step: Step, seconds: Seconds, place: dict[int, int], earlier: int) -> 
             if operation.kind == HARNESS and begun:
                 continue
             begun = begun or operation.kind != HARNESS
-            more = seconds(operation)
-            if made and isinstance(made[-1], Work):
-                more += made.pop().seconds  # type: ignore[union-attr]
-            made.append(Work(more))
+            _add_work(made, seconds(operation))
         elif isinstance(operation, Post):
+            _add_work(made, hand_over_seconds(operation))
             made.append(
                 HandOver(
                     operation.channel,
@@ -103,3 +111,11 @@ def _step(step: Step, seconds: Seconds, place: dict[int, int], earlier: int) -> 
             if call is not None and call + earlier >= 0:
                 made.append(Await(call + earlier))
     return made
+
+
+def _add_work(made: list[Operation], seconds: float) -> None:
+    """Add work, as one operation with the work just before it."""
+    if made and isinstance(made[-1], Work):
+        seconds += made.pop().seconds  # type: ignore[union-attr]
+    if seconds:
+        made.append(Work(seconds))

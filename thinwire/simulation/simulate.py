@@ -12,6 +12,7 @@ from thinwire.schedule.mirrored import MirroredCell
 from thinwire.schedule.operations import Step
 from thinwire.schedule.roles import Role
 from thinwire.simulation import event_loop, recurrence
+from thinwire.simulation.calibration import Calibration
 from thinwire.simulation.compute_profile import (
     Described,
     MeasuredHere,
@@ -65,7 +66,7 @@ class SimulatedCell:
         self.cell, self.cluster = cell, cluster
         found = self._mirrored.roles(steps)
         self.roles: list[Role] = [role for role, _ in found]
-        self._steps: dict[int, list[Step]] = {role.worker: typical(run.steps) for role, run in found}
+        self.steps: dict[int, list[Step]] = {role.worker: typical(run.steps) for role, run in found}
         self._measured = found[0][1]
         self.total_steps = self._measured.total_steps
 
@@ -87,10 +88,30 @@ class SimulatedCell:
             described.stragglers.coefficient_of_variation,
         )
 
-    def on(self, described: ClusterDescription, profile: Profile, seed: int = 0) -> Simulated:
-        """Simulate it on a cluster."""
+    def on(
+        self,
+        described: ClusterDescription,
+        profile: Profile,
+        calibration: Calibration | None = None,
+        seed: int = 0,
+    ) -> Simulated:
+        """Simulate it on a cluster.
+
+        Args:
+            described: the cluster.
+            profile: how fast workers compute.
+            calibration: what the machine and the software add; None: nothing is known about that.
+            seed: of what differs from step to step.
+        """
+        known = Calibration() if calibration is None else calibration
+        if known.call_latency_seconds is not None:
+            changed = {"call_latency_seconds": known.call_latency_seconds}
+            described = described.model_copy(update=changed)
         loads = Loads(described, self.cluster)
-        of_role = {worker: program_of(steps, profile.seconds) for worker, steps in self._steps.items()}
+        of_role = {
+            worker: program_of(steps, lambda c: known.compute * profile.seconds(c), known.hand_over_seconds)
+            for worker, steps in self.steps.items()
+        }
         programs = [of_role[role.worker] for role in self._role_of_each()]
         pace = profile.pace(len(programs[0]), self.cluster.workers, seed)
         if recurrence.applies(programs, self.cluster):

@@ -19,7 +19,7 @@ _PAYLOAD = "bytes/payload_total"
 # Not shown of what decides the result: the recipe of the preparation is nearly always the run's own.
 _LEFT_OUT = ("preparer_recipe",)
 # Shown of the provenance. When a run began and ended is not, because that would tell how long it took.
-_ORIGIN = ("thinwire", "git", "python", "torch_build", "hardware")
+_ORIGIN = ("thinwire", "git", "python", "torch_build", "hardware", "emulation")
 
 
 def axes(kind: str) -> list[str]:

@@ -38,10 +38,9 @@ class Trainer:
         self, task: Task, method: type[Method], config: Any, transport: Transport | None = None
     ) -> None:
         self.task = task
-        transport = InProcess(task.cluster.workers) if transport is None else transport
-        self.transport: Transport = transport
+        self.transport: Transport = transport or InProcess(task.cluster.workers)
         recipe, cluster = task.recipe, task.cluster
-        self.batches = self._batches_of(transport.ranks)
+        self.batches = self._batches_of(self.transport.ranks)
         self.steps_per_epoch = self.batches.steps_per_epoch
         self.total_steps = self.steps_per_epoch * recipe.epochs
         self.step = 0
@@ -53,18 +52,18 @@ class Trainer:
         self.workers = [
             Worker(
                 rank,
-                first if rank == transport.ranks[0] else copy.deepcopy(first),
+                first if rank == self.transport.ranks[0] else copy.deepcopy(first),
                 method,
                 config,
                 recipe,
                 cluster,
                 self.steps_per_epoch,
                 task.seed,
-                transport,
+                self.transport,
             )
-            for rank in transport.ranks
+            for rank in self.transport.ranks
         ]
-        self.status = StatusExchange(self.workers, transport)
+        self.status = StatusExchange(self.workers, self.transport)
         self.status_is_new = False  # did the last step end with an exchange of status?
         self._uses_forward_ready = method.forward_ready is not Method.forward_ready
 

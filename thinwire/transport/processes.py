@@ -26,7 +26,7 @@ from thinwire.transport.agreement import disagreeing, first_difference, require_
 from thinwire.transport.connection_errors import ConnectionLost, translated_errors
 from thinwire.transport.endpoint import Endpoint, Finish
 from thinwire.transport.rendezvous import open_group
-from thinwire.transport.transport import Ended, Outcome
+from thinwire.transport.transport import Ended, Kind, Outcome
 
 T = TypeVar("T")
 # How long a rank that has failed waits until it can report that to the others.

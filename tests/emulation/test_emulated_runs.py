@@ -1,0 +1,151 @@
+"""Real runs on emulated clusters: the same results as on processes, and the bytes that the ledgers have."""
+
+import os
+import re
+from contextlib import suppress
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from tests import waiting
+from tests.workflow.conftest import HELD, HELD_EPOCHS, Project
+from thinwire import record
+from thinwire.emulation.frames import bytes_on_links
+
+# A gradient of 2.3 MB, in one message.
+LARGE = """
+title: Large messages
+seed: 1
+repetitions: 1
+datasets: [digits]
+models: {vgg: {options: {width: 16, batch_norm: false, dropout: 0.0}}}
+methods: {ssgd: {options: {bucket_mb: 100.0}}}
+workers: [{workers: 2, nodes: 2}]
+recipe: {epochs: 2, batch: 128, batch_per: run, optimizer: {lr: 0.1}}
+transport: emulated
+cluster: emulated_1g
+"""
+CELL = "digits/vgg/ssgd/w2n2/seed0"
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory, emulable):
+    made = Project(tmp_path_factory.mktemp("emulated") / "project")
+    made.write("config/large.yaml", LARGE)
+    assert made.python("thinwire", "data", "digits").returncode == 0
+    return made
+
+
+@pytest.fixture(scope="module")
+def folder(project):
+    run = project.python("thinwire", "run", "large", CELL)
+    assert run.returncode == 0, run.stderr
+    return project.folder / "results/runs/large" / CELL
+
+
+def test_the_curve_and_the_traffic_are_those_of_a_run_on_processes(project, folder):
+    assert project.python("thinwire", "run", "large", CELL, "--transport", "processes").returncode == 0
+    other = project.folder / "results/by_hand/runs/large" / CELL
+    assert record.read(other / record.RUN).kind == "measured"
+    for name in (record.CURVE, record.TRAFFIC):
+        mine, theirs = (pd.read_parquet(place / name) for place in (folder, other))
+        seconds = [column for column in mine if column.endswith("_seconds")]
+        pd.testing.assert_frame_equal(
+            mine.drop(columns=seconds), theirs.drop(columns=seconds), check_exact=True
+        )
+
+
+def test_the_links_carry_the_bytes_of_the_ledgers_and_headers(folder):
+    made = record.read(folder / record.RUN)
+    counted = made.provenance["emulation"]["training"]
+    assert sum(counted["ledger_bytes"]) == made.result.traffic.between_nodes_bytes * 2
+    fewest, most = bytes_on_links(sum(counted["ledger_bytes"]))
+    # The status that the workers exchange is not in the ledgers.
+    assert fewest <= sum(counted["interface_bytes"]) <= most * 1.002
+
+
+def test_the_record_says_that_it_is_emulated_and_on_which_links(folder):
+    made = record.read(folder / record.RUN)
+    assert made.kind == "emulated"
+    assert made.cell["cluster"]["name"] == "emulated_1g"
+    emulation = made.provenance["emulation"]
+    assert len(emulation["calibration"]["payload_bytes_per_second"]) == 2
+    assert [sum_["size_bytes"] for sum_ in emulation["calibration"]["all_reduce"]] == [65_536, 12_500_000]
+    assert emulation["crowding"]["ranks_per_core"] == 2 / len(os.sched_getaffinity(0))
+
+
+def test_another_description_of_the_cluster_is_another_cell(project, folder):
+    path = project.folder / "config/clusters/emulated_1g.yaml"
+    text = path.read_text()
+    path.write_text(text.replace("1000", "900"))
+    said = project.python("thinwire", "cells", "large").stdout
+    path.write_text(text)
+    assert "out of date: made with" in said
+    assert "done" in project.python("thinwire", "cells", "large").stdout
+
+
+def test_a_cell_of_another_suite_is_emulated_apart_from_its_records(project):
+    project.suite("tiny_nodes", "{ssgd: }", epochs=1, workers="[2, {workers: 2, nodes: 2}]")
+    command = (
+        "thinwire",
+        "emulate",
+        "tiny_nodes",
+        "digits/cnn/ssgd/w2n2/seed0",
+        "--cluster",
+        "emulated_100m",
+    )
+    run = project.python(*command)
+    assert run.returncode == 0, run.stderr
+    made = project.folder / "results/emulated/emulated_100m/runs/tiny_nodes/digits/cnn/ssgd/w2n2/seed0"
+    assert record.read(made / record.RUN).kind == "emulated"
+    again = project.python(*command).stdout
+    assert "finished before" in again
+    assert f"`{' '.join(command)} --again`" in again
+
+
+@pytest.mark.parametrize(
+    ("cell", "cluster", "sentence"),
+    [
+        ("digits/cnn/ssgd/w2/seed0", "emulated_1g", "its 2 workers are on one node and use no link"),
+        ("digits/cnn/ssgd/w2n2/seed0", "emulated", "there is no cluster 'emulated'"),
+        ("digits/cnn/ssgd/w2n2/seed0", "half", "emulated links have both directions at once"),
+    ],
+)
+def test_what_cannot_be_emulated_is_refused_in_a_sentence(project, cell, cluster, sentence):
+    project.suite("refused", "{ssgd: }", epochs=1, workers="[2, {workers: 2, nodes: 2}]")
+    text = (project.folder / "config/clusters/emulated_1g.yaml").read_text()
+    project.write("config/clusters/half.yaml", text.replace("link:", "link:\n  full_duplex: false"))
+    run = project.python("thinwire", "emulate", "refused", cell, "--cluster", cluster)
+    assert run.returncode == 2
+    assert sentence in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def networks(pid):
+    """The network namespaces that a process and its children are in or hold."""
+    found = set()
+    with suppress(OSError):
+        for link in (Path(f"/proc/{pid}/ns/net"), *Path(f"/proc/{pid}/fd").iterdir()):
+            with suppress(OSError):
+                found |= set(re.findall(r"^net:\[\d+\]$", os.readlink(link)))
+        for children in Path(f"/proc/{pid}/task").glob("*/children"):
+            found |= {net for child in children.read_text().split() for net in networks(child)}
+    return found
+
+
+def all_networks():
+    return {net for path in Path("/proc").glob("[0-9]*") for net in networks(path.name)}
+
+
+def test_nothing_is_left_of_a_run_that_is_killed(project):
+    project.write("methods/held.py", HELD)
+    project.suite("held", "{held: , ssgd: }", epochs=HELD_EPOCHS, workers="[{workers: 4, nodes: 2}]")
+    interfaces = os.listdir("/sys/class/net")
+    cell = "digits/cnn/held/w4n2/seed0"
+    with project.held("thinwire", "emulate", "held", cell, "--cluster", "emulated_1g") as process:
+        own = networks(process.pid) - {os.readlink("/proc/self/ns/net")}
+        assert len(own) == 3  # two nodes and the bridge
+    # At the end of the block the process was killed by SIGKILL, and nobody is left.
+    waiting.until("the namespaces are gone", lambda: not own & all_networks())
+    assert os.listdir("/sys/class/net") == interfaces

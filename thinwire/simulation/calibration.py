@@ -1,0 +1,118 @@
+"""Calibrates the simulation with traces of emulated runs.
+
+A compute profile measures one worker alone. Beside others, computing takes longer, because the workers and
+the kernel's network share the machine. Handing a call over takes time, too: tensors are copied and threads
+are woken. And each call has a latency that does not follow from its bytes. These numbers belong to a machine
+and to the software, and not to a method. So the traces of a few methods calibrate the simulation of all.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from thinwire.schedule.operations import Compute, Post, Step
+from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS, OPTIMIZER, SERVER, TRANSPORT
+from thinwire.trace.trace_file import COMPUTE, Trace
+
+# The activities that are the same alone and beside others.
+_COMPUTING = (FORWARD, BACKWARD, OPTIMIZER)
+_MOST_LATENCY_SECONDS, _HALVINGS = 0.02, 20
+# The first steps of a run are slower than all others.
+WARM_UP_STEPS = 3
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What the machine and the software add."""
+
+    compute: float = 1.0  # seconds of computing beside others, over those alone
+    seconds_of_a_call: float = 0.0  # for handing a call over
+    seconds_of_a_byte: float = 0.0  # in addition, for each byte that is handed over
+    call_latency_seconds: float | None = None  # None: as the cluster says
+
+    def hand_over_seconds(self, post: Post) -> float:
+        """How long it takes to hand a call over."""
+        alone = len(post.members) == 1
+        return 0.0 if alone else self.seconds_of_a_call + self.seconds_of_a_byte * post.sent_bytes
+
+
+@dataclass(frozen=True)
+class Sample:
+    """An emulated run, and the schedule of its first worker."""
+
+    trace: Trace
+    steps: Sequence[Step]
+    simulate: Callable[[Calibration], float]  # gives the simulated seconds of a step
+
+
+def calibrate(samples: Sequence[Sample]) -> Calibration:
+    """Find the numbers with which the simulated steps of these runs take as long as the real ones."""
+    beside = sum(_computing(sample.trace) for sample in samples)
+    alone = sum(_computing_alone(sample.steps) for sample in samples)
+    calls = [_hand_overs(sample.trace) for sample in samples]
+    a_call, a_byte = _line(np.concatenate([c[0] for c in calls]), np.concatenate([c[1] for c in calls]))
+    known = Calibration(beside / alone, a_call, a_byte)
+    measured = sum(step_seconds(sample.trace) for sample in samples)
+
+    def error(latency: float) -> float:
+        tried = Calibration(known.compute, a_call, a_byte, latency)
+        return sum(sample.simulate(tried) for sample in samples) - measured
+
+    low, high = 0.0, _MOST_LATENCY_SECONDS
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if error(middle) > 0 else (middle, high)
+    return Calibration(known.compute, a_call, a_byte, (low + high) / 2)
+
+
+def step_seconds(trace: Trace) -> float:
+    """The mean seconds of a step, without evaluations and records: over workers and steps after the first."""
+    spans = _of_steps(trace)
+    return float(spans.seconds.sum() / (spans.worker.nunique() * spans.step.nunique()))
+
+
+def _of_steps(trace: Trace) -> pd.DataFrame:
+    """What the workers do in their steps; of the harness only the beginning, where it makes a batch."""
+    spans = trace.spans.to_pandas()
+    spans = spans[(spans.track == COMPUTE) & (spans.step >= WARM_UP_STEPS)]
+    spans = spans.assign(seconds=spans.end_seconds - spans.begin_seconds)
+    place = ["worker", "step"]
+    begin = spans[spans.activity != HARNESS].groupby(place).begin_seconds.min().rename("first").reset_index()
+    spans = spans.merge(begin, on=place)
+    return spans[(spans.activity != HARNESS) | (spans.begin_seconds < spans["first"])]
+
+
+def _computing(trace: Trace) -> float:
+    """Seconds a step and worker of computing beside others."""
+    spans = _of_steps(trace)
+    chosen = spans[spans.activity.isin(_COMPUTING)]
+    return float(chosen.seconds.sum() / (spans.worker.nunique() * spans.step.nunique()))
+
+
+def _computing_alone(steps: Sequence[Step]) -> float:
+    counted = steps[WARM_UP_STEPS:]
+    every = [o for step in counted for o in step if isinstance(o, Compute) and o.kind in _COMPUTING]
+    return sum(o.seconds for o in every) / len(counted)
+
+
+def _hand_overs(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
+    """Bytes and seconds of each call that was handed over; a server that answers at once is left out."""
+    spans = _of_steps(trace)
+    busy = spans[spans.activity == TRANSPORT].groupby(["worker", "call"]).seconds.sum().rename("busy")
+    served = spans[spans.activity == SERVER].call
+    calls = trace.calls.to_pandas().set_index(["worker", "number"])
+    both = calls.join(busy.rename_axis(["worker", "number"]), how="inner")
+    both = both[~both.index.get_level_values("number").isin(served)]
+    return both.sent_bytes.to_numpy(float), both.busy.to_numpy(float)
+
+
+def _line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+    """The line through points, none of whose numbers is negative: its height at 0, and its slope."""
+    slope, height = np.polyfit(x, y, 1) if len(set(x.tolist())) > 1 else (0.0, float(y.mean()))
+    if slope < 0:
+        return float(y.mean()), 0.0
+    if height < 0:
+        return 0.0, float((x * y).sum() / (x * x).sum())
+    return float(height), float(slope)
