@@ -34,14 +34,14 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
     for axes in all_axes[-1]:
         axes.set_xlabel("rate of each link, Gbit/s")
     note = (
-        f"simulated; speed-up over the better of {', '.join(baselines)}; bold: faster; bar and right column: the "
-        "rate up to which a method is faster"
+        f"simulated; speed-up over the better of {', '.join(baselines)}; bold: faster; bar and right column: "
+        "the rate up to which a method is faster"
     )
     finish(figure, folder / NAME, note)
 
 
 def _table(
-    axes: Axes, rows: pd.DataFrame, methods: Sequence[str], rates: Sequence[float], baselines: Sequence[str]
+    axes: Axes, rows: pd.DataFrame, methods: list[str], rates: list[float], baselines: Sequence[str]
 ) -> None:
     table = rows.pivot_table(index="method", columns="rate_gbit_per_second", values="speed_up")
     table = table.reindex(index=methods, columns=rates)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 def break_even(rates: Sequence[float], speed_ups: Sequence[float]) -> float:
     """The rate at which the speed-up falls to 1, interpolated on logarithmic axes.
 
-    It is 0 if the method is not faster at the highest of the rates below it, and infinite if it is still faster
-    at the highest rate. If it falls to 1 several times, the last time counts.
+    It is 0 if the method is faster at no rate, and infinite if it is faster at the highest rate. If the
+    speed-up falls to 1 several times, the last time counts.
 
     Args:
         rates: in ascending order.

@@ -35,7 +35,7 @@ def _report_times(
     settings = load(suite)
     against = baselines(settings)
     to_target = steps_to_target(curves, settings.baseline)
-    table = times.times(simulated, runs, against, to_target, settings.cluster)
+    table = times.times(simulated, runs, against, to_target)
     times.write(table, settings.title, against, results / "tables" / suite)
     asked = settings.simulate
     simulated_figures.write(

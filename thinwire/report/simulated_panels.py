@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from thinwire.report import style
 
 # Points that no run has measured are hollow.
-HOLLOW = {"markerfacecolor": "white", "markeredgewidth": 0.9}
+HOLLOW: dict[str, Any] = {"markerfacecolor": "white", "markeredgewidth": 0.9}
 _NOTE_CHARACTERS_AN_INCH = 23
 _NOTE_INCHES = 0.1
 

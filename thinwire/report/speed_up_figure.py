@@ -1,7 +1,8 @@
-"""The figure `speed_up_simulated`: how much faster a step of each method is than one of the better baseline."""
+"""The figure `speed_up_simulated`: how fast a step of each method is beside the better baseline."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -28,7 +29,7 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
     lines = -(-len(tasks) // columns) or 1
     inches = (style.COLUMN_INCHES, 0.7 + 0.17 * len(methods))
     figure, all_axes = grid(lines, columns, inches, sharey=True, sharex=True)
-    looks = {
+    looks: dict[str, dict[str, Any]] = {
         place: {"marker": _MARKERS[i % len(_MARKERS)], "color": _COLOURS[i % len(_COLOURS)]}
         for i, place in enumerate(places)
     }

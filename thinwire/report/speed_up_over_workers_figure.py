@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from matplotlib.axes import Axes
@@ -39,8 +40,8 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
     figure.legend(handles, labels, loc="outside right center", frameon=False)
     few, many = VALIDATED_WORKERS
     note = (
-        f"simulated; speed-up: images a second over those of the better of {', '.join(baselines)} on the fewest "
-        f"workers; shaded: {few} to {many} workers, which validation covers"
+        f"simulated; speed-up: images a second over those of the better of {', '.join(baselines)} on the "
+        f"fewest workers; shaded: {few} to {many} workers, which validation covers"
     )
     if left_out := len(unique(rows.method)) - len(shown):
         note += f"; the {left_out} slowest methods are left out"
@@ -57,7 +58,7 @@ def _shown(rows: pd.DataFrame, baselines: Sequence[str]) -> list[str]:
 
 
 def _lines(
-    axes: Axes, rows: pd.DataFrame, shown: Sequence[str], baselines: Sequence[str], looks: dict[str, dict]
+    axes: Axes, rows: pd.DataFrame, shown: Sequence[str], baselines: Sequence[str], looks: dict[str, Any]
 ) -> None:
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)

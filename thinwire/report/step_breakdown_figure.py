@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
+from matplotlib.axes import Axes
 
 from thinwire.report import style
 from thinwire.report.simulated_panels import finish, grid, name_methods, panel, task_of, unique
@@ -37,7 +38,7 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
     finish(figure, folder / NAME, "simulated; means over the steps and the workers; scales differ")
 
 
-def _bars(axes, rows: pd.DataFrame, methods: Sequence[str]) -> None:  # type: ignore[no-untyped-def]
+def _bars(axes: Axes, rows: pd.DataFrame, methods: list[str]) -> None:
     by_method = rows.set_index("method").reindex(methods)
     left = pd.Series(0.0, index=by_method.index)
     for column, (label, colour, hatch) in _PARTS.items():

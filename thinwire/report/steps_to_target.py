@@ -3,7 +3,7 @@
 The target is a share of the baseline's mean accuracy at the end, on the same data set, model and workers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
@@ -18,15 +18,15 @@ StepsToTarget = Callable[[tuple[str, str, int, int], str], tuple[float, float]]
 def steps_to_target(curves: pd.DataFrame, baseline: str) -> StepsToTarget:
     """Make a function that looks up the target in percent and the steps to it.
 
-    It takes a place (data set, model, workers, nodes) and a method. Where no run has as many nodes, those with
-    as many workers count. The steps are a median over the repetitions. A run that never reaches the target has
-    infinitely many. Both numbers are missing (NaN) where the baseline or the method has no run.
+    It takes a place (data set, model, workers, nodes) and a method. Where no run has as many nodes, those
+    with as many workers count. The steps are a median over the repetitions. A run that never reaches the
+    target has infinitely many. Both numbers are missing (NaN) where the baseline or the method has no run.
 
     Args:
         curves: one row for each evaluation of each run.
         baseline: label of the method whose accuracy sets the target.
     """
-    every = {place: group for place, group in curves.groupby(_PLACE)}
+    every = dict(iter(curves.groupby(_PLACE)))
 
     def look_up(place: tuple[str, str, int, int], method: str) -> tuple[float, float]:
         there = every.get(place)
@@ -52,5 +52,4 @@ def _last(curves: pd.DataFrame) -> pd.Series:
 
 def _steps(run: pd.DataFrame, target: float) -> float:
     """The step of the first evaluation that reaches the target."""
-    reached: Sequence[float] = run.step[run.test_accuracy_percent >= target]
-    return float(min(reached, default=np.inf))
+    return float(min(run.step[run.test_accuracy_percent >= target], default=np.inf))

@@ -39,9 +39,9 @@ _NOTES = (
     "`here` is a core of the machine that simulated. Exposed: communication, servers included, that a worker "
     "waits for in a step. Hidden: the time of a step in which a link between nodes sends and no worker waits "
     "for that. Speed-up: over the faster of the baselines ({baselines}) in the same place. To the target: "
-    "{percent:g} % of the mean accuracy of {baseline} at the end, by the seconds of a step times the steps of "
-    "the learning runs until the first evaluation that reaches it (median over the repetitions); empty where "
-    "no run has as many workers. Simulated times are predictions: docs/simulation.md has their limits."
+    "{percent:g} % of the mean accuracy of {baseline} at the end, by the seconds of a step times the steps "
+    "of the learning runs until the first evaluation that reaches it (median over the repetitions); empty "
+    "where no run has as many workers. Simulated times are predictions: docs/simulation.md has their limits."
 )
 
 
@@ -50,7 +50,6 @@ def times(
     runs: pd.DataFrame,
     baselines: Sequence[str],
     to_target: StepsToTarget,
-    cluster: str | None = None,
 ) -> pd.DataFrame:
     """One row for each method, place and compute profile, with all columns of the simulated rows.
 
@@ -59,11 +58,10 @@ def times(
         runs: one row for each run; those without times are left out.
         baselines: labels of the methods of which the faster is compared with.
         to_target: gives the target and the steps to it, see `steps_to_target`.
-        cluster: on which the runs were emulated, if they were.
     """
     exposed = simulated.communication_seconds + simulated.server_seconds
     table = simulated.assign(exposed_seconds=exposed).drop(columns=["baseline", "speed_up"])
-    timed = _of_runs(runs, cluster)
+    timed = _of_runs(runs)
     table = pd.concat([table, timed], ignore_index=True) if len(timed) else table
     table = _with_speed_up(table, baselines)
     place = zip(table.dataset, table.model, table.workers, table.nodes)
@@ -75,15 +73,15 @@ def times(
     )
 
 
-def _of_runs(runs: pd.DataFrame, cluster: str | None) -> pd.DataFrame:
+def _of_runs(runs: pd.DataFrame) -> pd.DataFrame:
     """The mean times of the runs that have any; runs whose workers shared cores have none."""
     if "train_seconds" not in runs:
         return pd.DataFrame()
     done = runs[(runs.status == "done") & runs.train_seconds.notna()]
-    done = done.assign(step_seconds=done.train_seconds / done.steps)
-    keys = ["dataset", "model", "workers", "nodes", "kind", "method"]
+    done = done.assign(step_seconds=done.train_seconds / done.steps, cluster=done.cluster.fillna(""))
+    keys = ["dataset", "model", "workers", "nodes", "cluster", "kind", "method"]
     means = done.groupby(keys, sort=False).step_seconds.mean().reset_index()
-    return means.assign(cluster=cluster or "", own_rate=True, profile="")
+    return means.assign(own_rate=True, profile="")
 
 
 def _with_speed_up(table: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
