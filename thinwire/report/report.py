@@ -36,7 +36,8 @@ def _report_times(
     against = baselines(settings)
     to_target = steps_to_target(curves, settings.baseline)
     table = times.times(simulated, runs, against, to_target)
-    times.write(table, settings.title, against, results / "tables" / suite)
+    untimed = runs.no_time_because[runs.status == "done"].dropna().unique()
+    times.write(table, settings.title, against, results / "tables" / suite, list(untimed))
     asked = settings.simulate
     simulated_figures.write(
         table,

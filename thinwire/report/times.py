@@ -106,8 +106,15 @@ def headline(table: pd.DataFrame) -> pd.DataFrame:
     return own[own.workers == most]
 
 
-def markdown(table: pd.DataFrame, title: str, baselines: Sequence[str]) -> str:
-    """The headline rows in Markdown, with the meaning of the columns."""
+def markdown(table: pd.DataFrame, title: str, baselines: Sequence[str], untimed: Sequence[str] = ()) -> str:
+    """The headline rows in Markdown, with the meaning of the columns.
+
+    Args:
+        table: of times.
+        title: of the suite.
+        baselines: as in `times`.
+        untimed: why runs with a process for each worker have no time.
+    """
     rows = headline(table)
     several = rows[["dataset", "model"]].drop_duplicates().shape[0] > 1
     (baseline, *_) = baselines
@@ -130,14 +137,17 @@ def markdown(table: pd.DataFrame, title: str, baselines: Sequence[str]) -> str:
     left_out = len(table) - len(rows)
     if left_out:
         notes += f" {left_out} rows with other numbers of workers or rates of links are in times.csv."
+    notes += "".join(f" Runs without a time: {why}." for why in untimed)
     text = shown.to_markdown(index=False, disable_numparse=True)
     return "\n".join([f"# Times. {title}", "", text, "", notes, ""])
 
 
-def write(table: pd.DataFrame, title: str, baselines: Sequence[str], folder: Path) -> None:
+def write(
+    table: pd.DataFrame, title: str, baselines: Sequence[str], folder: Path, untimed: Sequence[str] = ()
+) -> None:
     """Write `times.csv` and `times.md`."""
     write_text(folder / "times.csv", table[COLUMNS].to_csv(index=False, float_format="%.6g"))
-    write_text(folder / "times.md", markdown(table, title, baselines))
+    write_text(folder / "times.md", markdown(table, title, baselines, untimed))
 
 
 def _milliseconds(seconds: float) -> str:
