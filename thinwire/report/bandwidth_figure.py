@@ -14,8 +14,10 @@ from thinwire.report.break_even import break_even
 from thinwire.report.simulated_panels import finish, grid, name_methods, panel, task_of, unique
 
 NAME = "bandwidth"
-# The lightness of this map grows with its value, so it can be read in grey.
-_COLOURS, _SCALE = "cividis", LogNorm(1 / 8, 8)
+# The darker, the faster, so it can be read in grey.
+_COLOURS, _SCALE = "YlGnBu", LogNorm(1 / 4, 16)
+_FASTER = 1.005  # would not be printed as 1.00
+_BRIGHT_BELOW = 3.0  # here black text is easier to read than white text
 
 
 def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
@@ -34,8 +36,8 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
     for axes in all_axes[-1]:
         axes.set_xlabel("rate of each link, Gbit/s")
     note = (
-        f"simulated; speed-up over the better of {', '.join(baselines)}; bold: faster; bar and right column: "
-        "the rate up to which a method is faster"
+        f"simulated; speed-up over the better of {', '.join(baselines)}; bold: faster; right column: "
+        "break-even, the rate in Gbit/s up to which a method is faster"
     )
     finish(figure, folder / NAME, note)
 
@@ -55,24 +57,17 @@ def _table(
                 axes.text(
                     column,
                     place,
-                    f"{speed_up:.2g}" if speed_up < 99.5 else f"{speed_up:.0f}",
+                    f"{speed_up:.2f}" if speed_up < 9.995 else f"{speed_up:.0f}",
                     ha="center",
                     va="center",
                     fontsize=5.5,
-                    fontweight="bold" if speed_up > 1 else "normal",
-                    color="white" if speed_up < 1.2 else "black",
+                    fontweight="bold" if speed_up > _FASTER else "normal",
+                    color="black" if speed_up < _BRIGHT_BELOW else "white",
                 )
         if method in baselines or known.empty:
             continue
         rate = break_even(list(known.index), list(known))
         axes.text(len(rates) - 0.4, place, _described(rate, max(known.index)), va="center", fontsize=5.5)
-        if 0 < rate < math.inf:
-            # Between the columns of two rates, on a logarithmic scale.
-            at = float(np.interp(math.log(rate), np.log(rates), range(len(rates))))
-            axes.plot(
-                [at, at], [place - 0.5, place + 0.5], color="white", linewidth=2.2, solid_capstyle="butt"
-            )
-            axes.plot([at, at], [place - 0.5, place + 0.5], color="black", linewidth=1, solid_capstyle="butt")
 
 
 def _described(rate: float, highest: float) -> str:

@@ -36,8 +36,17 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
         axes_of_task[0].set_ylabel("speed-up")
     for axes in all_axes[-1]:
         axes.set_xlabel("workers")
-    handles, labels = all_axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center", frameon=False)
+    entries = {
+        label: handle for axes in all_axes.flat for handle, label in zip(*axes.get_legend_handles_labels())
+    }
+    figure.legend(
+        [entries[name] for name in ("ideal", *shown)],
+        ["ideal", *shown],
+        loc="outside upper center",
+        ncols=5,
+        frameon=False,
+        handlelength=3.5,
+    )
     few, many = VALIDATED_WORKERS
     note = (
         f"simulated; speed-up: images a second over those of the better of {', '.join(baselines)} on the "
