@@ -15,7 +15,7 @@ from thinwire import record
 from thinwire.config.block import block_fingerprint
 from thinwire.label import flat
 from thinwire.pipeline import cores, inputs, job_grid, local_gpus, outputs
-from thinwire.pipeline import slurm_resources, wildcard_patterns
+from thinwire.pipeline import simulation_inputs, slurm_resources, wildcard_patterns
 from thinwire.pipeline.console import DISPLAY
 from thinwire.pipeline.engine_command import engine_command
 from thinwire.pipeline.slurm_preflight import require_ready
@@ -32,7 +32,7 @@ local_gpus.limit(workflow, GRID)
 THINWIRE = engine_command(workflow.deployment_settings)
 
 
-for part in "wildcards data prepare train collect report track tune".split():
+for part in "wildcards data prepare train simulate collect report track tune".split():
 
     include: f"workflow/rules/{part}.smk"
 
@@ -57,4 +57,4 @@ rule all:
     input:
         # Asked for by themselves, so that one that was deleted is made again.
         GRID.records(record.RUN),
-        outputs.made_from_records(CHOSEN, GRID),
+        outputs.made_from_records(CHOSEN, GRID, SIMULATED),

@@ -388,6 +388,16 @@ def test_the_good_suite_is_good(write_suite):
         ),
         ({"models.cnn": {"recipe": {}}}, ("models.cnn: a recipe belongs to a method",)),
         ({"tuned": "a b"}, ("tuned:", "'a b' cannot be the name of a suite")),
+        ({"simulate": {}}, ("simulate.clusters: it is missing",)),
+        ({"simulate": {"clusters": []}}, ("simulate.clusters:",)),
+        (
+            {"simulate": {"clusters": ["wan_100m"], "rates_gbit_per_second": [0]}},
+            ("simulate.rates_gbit_per_second.0:", "not 0"),
+        ),
+        (
+            {"simulate": {"clusters": ["wan_100m"], "workers": [2, 3]}, "recipe.batch_per": "run"},
+            ("simulate.workers: a batch of 8", "3 workers"),
+        ),
         ({"leave_out": ["dgc", "dgc"]}, ("leave_out:", "dgc is listed twice")),
         (
             {"colour": 1, "seed": "one", "recipe.epochs": 0, "workers": [{"workers": 3, "nodes": 2}]},

@@ -18,6 +18,7 @@ from thinwire.pipeline.check_options import check_options
 from thinwire.pipeline.command_line_choices import Chosen, chosen
 from thinwire.pipeline.exit_on_error import exit_on_error
 from thinwire.pipeline.job_grid import Grid, read
+from thinwire.pipeline.simulation_inputs import simulations
 
 DEMO = cells("demo")
 PAPER = cells("paper")
@@ -214,10 +215,30 @@ def test_jobs_that_an_earlier_snakemake_has_left_here_are_named(monkeypatch, tmp
 
 
 def test_a_suite_has_a_table_and_two_figures_in_two_forms_each():
-    assert outputs.tables("a", "b/c") == [
-        f"results/tables/{suite}/summary.{end}" for suite in ("a", "b/c") for end in ("csv", "md")
-    ]
-    assert len(outputs.figures("a")) == 4
+    made = outputs.report("b/c", None)
+    assert made[:2] == [f"results/tables/b/c/summary.{end}" for end in ("csv", "md")]
+    assert len(made) == 6
+
+
+def test_a_suite_that_is_simulated_has_a_table_of_times_and_figures():
+    (demo,) = simulations(Grid(DEMO)).values()
+    more = set(outputs.report("demo", demo)) - set(outputs.report("demo", None))
+    names = {path.rsplit("/", 1)[1].partition(".")[0] for path in more}
+    assert names == {"times", "step_breakdown", "speed_up_simulated", "bandwidth"}
+    assert len(more) == 8
+    assert not simulations(Grid(PAPER))
+
+
+def test_a_simulation_depends_on_its_cells_its_settings_and_the_descriptions(monkeypatch):
+    (demo,) = simulations(Grid(DEMO)).values()
+    assert {cell.repetition for cell in demo.cells} == {0}
+    assert str(demo.described[0]) == "config/clusters/ethernet_1g.yaml"
+    assert str(demo.described[-1]) == "config/profiles/a100_tf32.yaml"
+    fewer = replace(demo, settings=demo.settings.model_copy(update={"steps": 5}))
+    assert len({demo.fingerprint, fewer.fingerprint, replace(demo, cells=demo.cells[1:]).fingerprint}) == 3
+    before = demo.fingerprint
+    monkeypatch.setattr(inputs, "plugin_digest", lambda kind, name: "another")
+    assert demo.fingerprint != before
 
 
 def test_a_tuning_has_a_choice_with_its_record_and_a_figure_in_two_forms():

@@ -1,8 +1,11 @@
 """The suites that come with the project."""
 
+import re
+
 import pytest
 
 from thinwire.config import expand_suite, suite
+from thinwire.config.simulate_problems import simulate_problems
 from thinwire.plugins import ROOT
 
 NAMES = [p.relative_to(ROOT / "config").with_suffix("").as_posix() for p in suite.suite_files()]
@@ -24,3 +27,25 @@ def test_every_suite_is_valid_and_has_the_strong_baseline(name):
 def test_every_publication_has_a_suite_with_ten_repetitions(claim):
     assert claim in {cell.method.use for cell in expand_suite.cells(f"claims/{claim}")}
     assert suite.load(f"claims/{claim}").repetitions == 10
+
+
+def test_folders_with_files_of_other_kinds_hold_no_suites():
+    assert not {name.split("/")[0] for name in NAMES} & {"clusters", "profiles", "tuned", "tuning"}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"clusters": ["ethernet_1gb"]}, r"simulate.clusters: there is no cluster .*nearest is ethernet_1g$"),
+        ({"profiles": ["a100"]}, r"simulate.profiles: there is no compute profile .*nearest is a100_tf32$"),
+        (
+            {"clusters": ["infiniband_100g_4gpus"], "workers": [6]},
+            "6 workers cannot be spread over nodes of infiniband_100g_4gpus, which have 4 each",
+        ),
+    ],
+)
+def test_what_cannot_be_simulated_is_a_sentence(change, words):
+    demo = suite.load("demo")
+    asked = demo.model_copy(update={"simulate": demo.simulate.model_copy(update=change)})
+    (sentence,) = simulate_problems(asked)
+    assert re.search(words, sentence)

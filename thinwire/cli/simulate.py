@@ -11,7 +11,8 @@ from thinwire.config.suite import load
 from thinwire.config.suite_schema import Simulate
 from thinwire.errors import UserError
 from thinwire.options import problems
-from thinwire.simulation.suite_times import described, simulate_suite, write
+from thinwire.simulation.simulated_file import write
+from thinwire.simulation.suite_times import described, simulate_suite
 
 
 def main(arguments: Namespace) -> int:

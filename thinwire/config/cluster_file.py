@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from thinwire.cluster import Cluster
 from thinwire.config import yaml_file
-from thinwire.config.suite_schema import MOST_WORKERS, Title
+from thinwire.config.suite_schema import MOST_GBIT_PER_SECOND, MOST_WORKERS, Title
 from thinwire.errors import Problems, UserError
 from thinwire.label import require_label
 from thinwire.optim.recipe import Strict
@@ -19,8 +20,8 @@ from thinwire.options import problems
 from thinwire.plugins import ROOT, show
 
 FOLDER = ROOT / "config" / "clusters"
-# Far beyond any network. With these limits a typo gives an error message and no endless simulation.
-_MOST_GBIT_PER_SECOND, _MOST_SECONDS = 1e5, 60.0
+# Far beyond any network. With this limit a typo gives an error message and no endless simulation.
+_MOST_SECONDS = 60.0
 
 Name = Annotated[str, AfterValidator(require_label)]
 Seconds = Annotated[float, Field(ge=0, le=_MOST_SECONDS)]
@@ -30,10 +31,10 @@ class Link(Strict):
     """What joins a node to the others: a cable to a switch that is never the bottleneck itself."""
 
     rate_gbit_per_second: float | None = Field(
-        default=None, gt=0, le=_MOST_GBIT_PER_SECOND, description="in each direction, headers included"
+        default=None, gt=0, le=MOST_GBIT_PER_SECOND, description="in each direction, headers included"
     )
     rate_mbit_per_second: float | None = Field(
-        default=None, gt=0, le=_MOST_GBIT_PER_SECOND * 1e3, description="the same; give one of the two"
+        default=None, gt=0, le=MOST_GBIT_PER_SECOND * 1e3, description="the same; give one of the two"
     )
     latency_seconds: Seconds = Field(
         description="from a node to another one, one way, beyond what the rate and the software take"
@@ -102,6 +103,29 @@ class ClusterDescription(Strict):
     def memory_bus_bytes_per_second(self) -> float:
         """That the workers of a node pass to one another, all together."""
         return self.memory_bus_gigabytes_per_second * 1e9
+
+    def at_rates(self, gbits_per_second: Iterable[float]) -> list["ClusterDescription"]:
+        """The same cluster with links of each of these rates, except its own."""
+        others = [rate for rate in gbits_per_second if rate * 1e9 != self.link.rate_bits_per_second]
+        links = [
+            self.link.model_copy(update={"rate_gbit_per_second": rate, "rate_mbit_per_second": None})
+            for rate in others
+        ]
+        return [self.model_copy(update={"link": link}) for link in links]
+
+    def spread(self, workers: int) -> Cluster:
+        """So many workers on as few nodes as this cluster has room for.
+
+        Raises:
+            UserError: the workers of the nodes would not be equally many.
+        """
+        each = min(workers, self.workers_per_node)
+        if workers % each:
+            raise UserError(
+                f"{workers} workers cannot be spread over nodes of {self.name}, which have "
+                f"{self.workers_per_node} each"
+            )
+        return Cluster(workers, workers // each)
 
 
 def load(name: str) -> ClusterDescription:

@@ -7,6 +7,7 @@ from thinwire import plugins
 from thinwire.config.cell import Cell, Module
 from thinwire.config.cell_sources import prepares
 from thinwire.config.cluster_file import load as load_cluster
+from thinwire.config.simulate_problems import simulate_problems
 from thinwire.config.suite import load, path_of
 from thinwire.config.suite_methods import entries_of
 from thinwire.config.suite_schema import EVERY, Entry, Suite
@@ -174,6 +175,7 @@ def _problems_of(
     star = suite.methods.get(EVERY)
     if suite.leave_out and star is None:
         found.append("leave_out: there is no '*' among the methods to leave anything out of")
+    found += simulate_problems(suite)
     there = plugins.find("method")
     found += [
         f"leave_out: there is no method {use!r}; there are {', '.join(there)}"

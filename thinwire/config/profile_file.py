@@ -14,6 +14,8 @@ from thinwire.options import problems
 from thinwire.plugins import ROOT, show
 
 FOLDER = ROOT / "config" / "profiles"
+# The profile that is measured on this machine; it has no file.
+HERE = "here"
 
 
 class Device(Strict):

@@ -15,7 +15,7 @@ from thinwire.options import problems
 from thinwire.plugins import ROOT, show
 
 # Folders in config/ with files of other kinds.
-_NO_SUITES = {"clusters", "tuning", "tuned"}
+_NO_SUITES = {"clusters", "profiles", "tuning", "tuned"}
 
 
 def path_of(name: str) -> Path:

@@ -15,6 +15,7 @@ EVERY = "*"
 MOST_WORKERS = 100_000
 MOST_LABELS = 1_000  # of data sets, models or methods
 MOST_SECONDS = 366 * 24 * 3600.0
+MOST_GBIT_PER_SECOND = 1e5  # of a link
 
 
 def _label(text: str) -> str:
@@ -134,6 +135,9 @@ class Simulate(Strict):
     workers: Annotated[list[Annotated[int, Field(ge=1, le=4096)]], AfterValidator(_once)] = Field(
         default=[], description="numbers of workers; default: those of the suite"
     )
+    rates_gbit_per_second: Annotated[
+        list[Annotated[float, Field(gt=0, le=MOST_GBIT_PER_SECOND)]], AfterValidator(_once)
+    ] = Field(default=[], description="rates that the link of each cluster has in addition to its own")
     steps: int = Field(default=200, ge=1, description="of a run, the first so many")
 
 
@@ -193,6 +197,11 @@ class Suite(Strict):
     def _belongs_together(self) -> "Suite":
         for size in self.workers:
             self.recipe.batch_per_worker(size.workers)
+        for workers in self.simulate.workers if self.simulate else []:
+            try:
+                self.recipe.batch_per_worker(workers)
+            except ValueError as error:
+                raise ValueError(f"simulate.workers: {error}") from None
         for kind, entries in (("models", self.models), ("datasets", self.datasets)):
             for label, entry in entries.items():
                 if entry.epochs is not None:

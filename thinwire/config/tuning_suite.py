@@ -52,7 +52,9 @@ def suite_of_trials(name: str, suite: Suite, tuning: Tuning) -> Suite:
     }
     if EVERY in suite.methods:
         methods[EVERY] = Entry()  # so that `leave_out` is checked as ever; no module is left for it
-    kept = suite.model_dump(exclude_unset=True, exclude={"tuned", "transport", "backend", "cluster"})
+    kept = suite.model_dump(
+        exclude_unset=True, exclude={"tuned", "transport", "backend", "cluster", "simulate"}
+    )
     content = kept | {
         "title": tuning.title,
         "seed": seeds.derive(suite.seed, "tuning"),

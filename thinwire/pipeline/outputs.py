@@ -1,31 +1,45 @@
 """What the pipeline makes from records: tables, figures and W&B runs of suites, or the choices of tunings."""
 
+from collections.abc import Mapping
+from pathlib import Path
+
 from thinwire.pipeline.command_line_choices import Chosen
 from thinwire.pipeline.job_grid import Grid
+from thinwire.pipeline.simulation_inputs import Simulation
 from thinwire.report.collect import CURVES, SUMMARY
+from thinwire.simulation import simulated_file
 from thinwire.tracking.replay import NOTE
 
 FIGURES = ("accuracy_over_epochs", "accuracy_against_bytes")
 
 
-def made_from_records(chosen: Chosen, grid: Grid) -> list[str]:
+def made_from_records(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simulation]) -> list[str]:
     """All that is made of the suites or tunings that a person chose."""
     if chosen.tuned:
         return [*choices(*chosen.tuned), *best_so_far(*chosen.tuned)]
     collected = [f"results/{name}" for name in (SUMMARY, CURVES)]
     notes = [f"results/wandb/{project}/{NOTE}" for project in grid.projects]
-    return [*collected, *tables(*chosen.suites), *figures(*chosen.suites), *notes]
+    reports = [path for suite in chosen.suites for path in report(suite, simulated.get(suite))]
+    return [*collected, *reports, *notes]
 
 
-def tables(*suites: str) -> list[str]:
-    """The paths of the tables of these suites."""
-    return [f"results/tables/{suite}/summary.{end}" for suite in suites for end in ("csv", "md")]
+def report(suite: str, simulation: Simulation | None) -> list[str]:
+    """The paths of the tables and figures of a suite."""
+    tables, figures = ["summary"], [*FIGURES]
+    if simulation is not None:
+        tables.append("times")
+        figures += ["step_breakdown", "speed_up_simulated"]
+        figures += ["speed_up_over_workers"] if simulation.over_workers else []
+        figures += ["bandwidth"] if simulation.settings.rates_gbit_per_second else []
+    return [
+        *(f"results/tables/{suite}/{name}.{end}" for name in tables for end in ("csv", "md")),
+        *(f"results/figures/{suite}/{name}.{end}" for name in figures for end in ("pdf", "png")),
+    ]
 
 
-def figures(*suites: str) -> list[str]:
-    """The paths of the figures of these suites."""
-    names = [f"{name}.{end}" for name in FIGURES for end in ("pdf", "png")]
-    return [f"results/figures/{suite}/{name}" for suite in suites for name in names]
+def times(suite: str) -> str:
+    """The path of the simulated times of a suite."""
+    return str(simulated_file.path_of(Path("results"), suite))
 
 
 def choices(*suites: str) -> list[str]:

@@ -12,13 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from thinwire.config.profile_file import Device
+from thinwire.config.profile_file import HERE, Device
 from thinwire.errors import UserError
 from thinwire.schedule.operations import Compute, Step, Wait
 from thinwire.simulation.timeline import Floats
 from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS
 
-HERE = "here"
 _COPIED_BYTES, _COPIES = 2**26, 5
 # The first steps of a run are slower than all others.
 _WARM_UP_STEPS = 3

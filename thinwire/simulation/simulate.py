@@ -14,7 +14,6 @@ from thinwire.schedule.roles import Role
 from thinwire.simulation import event_loop, recurrence
 from thinwire.simulation.calibration import Calibration
 from thinwire.simulation.compute_profile import (
-    HERE,
     Described,
     MeasuredHere,
     Profile,
@@ -73,7 +72,7 @@ class SimulatedCell:
 
     def profile(self, name: str, described: ClusterDescription) -> Profile:
         """A compute profile: `here`, or the name of a file in config/profiles/."""
-        if name == HERE:
+        if name == profile_file.HERE:
             return MeasuredHere(self._measured.steps)
         task = self._mirrored.task
         images = (

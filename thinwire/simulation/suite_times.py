@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from thinwire.cluster import Cluster
 from thinwire.config import cluster_file
 from thinwire.config.baselines import baselines
 from thinwire.config.cell import Cell
@@ -18,25 +17,18 @@ from thinwire.config.expand_suite import cells
 from thinwire.config.grid_subset import Subset
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Simulate
-from thinwire.errors import UserError
-from thinwire.files import writing
-from thinwire.schedule.mirrored import CannotRun
+from thinwire.errors import ResourceError, UserError
 from thinwire.simulation.simulate import Simulated, SimulatedCell
 
 Row = dict[str, object]
 # What the rows that are compared with each other have in common.
-_PLACE = ["dataset", "model", "workers", "cluster", "profile"]
-
-
-def path_of(results: Path, suite: str) -> Path:
-    """Where the simulated times of a suite are."""
-    return results / "simulated" / f"{suite}.csv"
+_PLACE = ["dataset", "model", "workers", "cluster", "rate_gbit_per_second", "profile"]
 
 
 def simulate_suite(
     suite: str, results: Path, settings: Simulate, subset: Subset, log: Callable[[str], None]
 ) -> pd.DataFrame:
-    """Simulate; gives one row for each method, model, data set, number of workers, cluster and profile.
+    """Simulate; gives one row for each method, model, data set, number of workers, cluster, rate and profile.
 
     Raises:
         UserError: a cluster, a profile, the data or a preparation is missing, or workers cannot be spread.
@@ -45,32 +37,32 @@ def simulate_suite(
     planned = [cell for cell in subset.keep(cells(suite)) if cell.repetition == 0]
     workers = settings.workers or sorted({cell.workers for cell in planned})
     rows: list[Row] = []
+    reasons: list[str] = []
     for cell in _one_of_each(planned):
         for number in workers:
-            rows += _rows(cell, number, described_clusters, settings, results, log)
+            rows += _rows(cell, number, described_clusters, settings, results, log, reasons)
     if not rows:
-        raise UserError(f"no method of {suite} can run with {' or '.join(map(str, workers))} workers there")
+        raise UserError(f"no method of {suite} could be simulated; the first: {reasons[0]}")
     return _with_speed_up(pd.DataFrame(rows), baselines(load(suite)))
 
 
-def write(rows: pd.DataFrame, results: Path, suite: str) -> Path:
-    """Write the rows; returns the path."""
-    path = path_of(results, suite)
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        rows.to_csv(path, index=False)
-    return path
-
-
 def described(rows: pd.DataFrame) -> Iterator[str]:
-    """The rows as a person reads them: for each cluster and profile, the methods from the fastest on."""
-    for (dataset, model, workers, cluster, profile), group in rows.groupby(_PLACE, sort=False):
+    """The rows as a person reads them: for each cluster and profile, the methods from the fastest on.
+
+    Of each cluster, only its own rate is shown.
+    """
+    for (dataset, model, workers, cluster, _, profile), group in rows[rows.own_rate].groupby(
+        _PLACE, sort=False
+    ):
         yield f"{dataset}, {model}, {workers} workers on {cluster}, computing as {profile} (simulated)"
         for row in group.sort_values("step_seconds").to_dict("records"):
             exposed = row["communication_seconds"] + row["server_seconds"]
+            than = (
+                f"; {row['speed_up']:.2f} times as fast as {row['baseline']}" if row["speed_up"] > 0 else ""
+            )
             yield (
                 f"  {row['method']:24}{row['step_seconds'] * 1e3:9.3f} ms a step; {exposed * 1e3:.3f} ms of "
-                f"communication is not hidden; {row['speed_up']:.2f} times as fast as {row['baseline']}"
+                f"communication is not hidden{than}"
             )
 
 
@@ -86,38 +78,39 @@ def _rows(
     settings: Simulate,
     results: Path,
     log: Callable[[str], None],
+    reasons: list[str],
 ) -> list[Row]:
-    """The rows of a cell with so many workers."""
+    """The rows of a cell with so many workers; what is left out is added to the reasons."""
     known: dict[int, SimulatedCell] = {}
     rows = []
     for cluster in clusters:
-        spread = _spread(workers, cluster)
+        spread = cluster.spread(workers)
         try:
             if spread.nodes not in known:
                 known[spread.nodes] = SimulatedCell(cell, results, spread, settings.steps)
-        except CannotRun as reason:
-            log(f"{cell.method.label} on {cluster.name}: skipped, because {reason}")
+        except ResourceError:
+            raise
+        except Exception as error:
+            # As in runs, what a method cannot do is no reason to leave out the others.
+            reasons.append(f"{cell.method.label} on {cluster.name}: left out, because {error or repr(error)}")
+            log(reasons[-1])
             continue
-        for name in settings.profiles:
-            of_cell = known[spread.nodes]
-            rows.append(_row(of_cell.on(cluster, of_cell.profile(name, cluster))))
+        of_cell = known[spread.nodes]
+        for profile in [of_cell.profile(name, cluster) for name in settings.profiles]:
+            rows += [
+                _row(of_cell.on(linked, profile), own_rate=linked is cluster)
+                for linked in (cluster, *cluster.at_rates(settings.rates_gbit_per_second))
+            ]
     log(f"{cell.dataset}/{cell.model.label}/{cell.method.label} with {workers} workers is simulated")
     return rows
 
 
-def _spread(workers: int, cluster: ClusterDescription) -> Cluster:
-    """The workers on the nodes of a cluster."""
-    each = min(workers, cluster.workers_per_node)
-    if workers % each:
-        raise UserError(
-            f"{workers} workers cannot be spread over nodes of {cluster.name}, which have "
-            f"{cluster.workers_per_node} each"
-        )
-    return Cluster(workers, workers // each)
-
-
-def _row(made: Simulated) -> Row:
-    timeline = made.timeline
+def _row(made: Simulated, own_rate: bool) -> Row:
+    timeline, link = made.timeline, made.cluster.link
+    communication = timeline.communication_seconds.mean()
+    on_link = (
+        timeline.between_nodes_bytes / made.steps / (made.nodes if link.shared_by_workers else made.workers)
+    )
     return {
         "suite": made.cell.suite,
         "dataset": made.cell.dataset,
@@ -127,14 +120,19 @@ def _row(made: Simulated) -> Row:
         "nodes": made.nodes,
         "kind": "simulated",
         "cluster": made.cluster.name,
+        "rate_gbit_per_second": link.rate_bits_per_second / 1e9,
+        "own_rate": own_rate,
         "profile": made.profile,
         "steps": made.steps,
         "total_steps": made.total_steps,
+        "batch_images": made.workers * made.cell.recipe.batch_per_worker(made.workers),
         "step_seconds": made.step_seconds,
         "compute_seconds": timeline.compute_seconds.mean(),
         "others_seconds": timeline.others_seconds.mean(),
         "server_seconds": timeline.server_seconds.mean(),
-        "communication_seconds": timeline.communication_seconds.mean(),
+        "communication_seconds": communication,
+        # While a link sends and its workers do not wait for that, they compute or wait for something else.
+        "hidden_seconds": max(0.0, on_link / link.rate_bytes_per_second - communication),
         "wire_sent_bytes": timeline.sent_bytes / made.steps / made.workers,
         "between_nodes_bytes": timeline.between_nodes_bytes / made.steps / made.workers,
     }

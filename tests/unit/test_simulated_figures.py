@@ -1,0 +1,126 @@
+"""The figures of simulated times: hollow points, thick baselines, and the same bytes every time."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from tests.simulated import row, rows
+from thinwire.report import simulated_figures, style, times
+
+BASELINES = ["ssgd", "ssgd_bf16"]
+METHODS = [*BASELINES, *(f"m{i}" for i in range(9))]
+ALWAYS = ["speed_up_simulated", "step_breakdown"]
+
+
+def table_of(workers=(8,), rates=(), runs=(), methods=METHODS):
+    made = [
+        row(method, 10 + place, workers=w, rate_gbit_per_second=rate or 1.0, own_rate=not rate)
+        for w in workers
+        for rate in (0, *rates)
+        for place, method in enumerate(methods)
+    ]
+    runs = pd.DataFrame(runs) if runs else pd.DataFrame({"status": []})
+    return times.times(rows(*made), runs, BASELINES, lambda place, method: (math.nan, math.nan))
+
+
+def drawn(monkeypatch, tmp_path, table, **options):
+    """The figures by name, before they are closed."""
+    figures = {}
+    monkeypatch.setattr(style, "save", lambda figure, stem: figures.update({stem.name: figure}))
+    simulated_figures.write(table, tmp_path, BASELINES, **options)
+    return figures
+
+
+def texts(figure):
+    return " ".join(text.get_text() for text in figure.texts)
+
+
+@pytest.mark.parametrize(
+    ("options", "more"),
+    [
+        ({}, []),
+        ({"workers": (2, 8)}, ["speed_up_over_workers"]),
+        ({"rates": (0.1, 10)}, ["bandwidth"]),
+    ],
+)
+def test_the_rows_decide_which_figures_there_are(monkeypatch, tmp_path, options, more):
+    assert sorted(drawn(monkeypatch, tmp_path, table_of(**options))) == sorted([*ALWAYS, *more])
+
+
+def test_figures_that_a_suite_asks_for_are_there_in_any_case(monkeypatch, tmp_path):
+    asked = {"over_workers": True, "over_rates": True}
+    assert len(drawn(monkeypatch, tmp_path, table_of(), **asked)) == 4
+
+
+def test_every_figure_says_simulated(monkeypatch, tmp_path):
+    for name, figure in drawn(monkeypatch, tmp_path, table_of((2, 8), (0.1, 10))).items():
+        assert "simulated" in texts(figure), name
+
+
+def test_simulated_points_are_hollow_and_measured_ones_are_full_and_apart(monkeypatch, tmp_path):
+    run = {"dataset": "digits", "model": "cnn", "workers": 8, "nodes": 2, "cluster": None, "status": "done"}
+    runs = [
+        {**run, "method": m, "kind": "measured", "steps": 10, "train_seconds": s}
+        for m, s in (("ssgd", 4.0), ("m0", 2.0))
+    ]
+    figure = drawn(monkeypatch, tmp_path, table_of(runs=runs))["speed_up_simulated"]
+    fills = {}
+    for axes in figure.axes:
+        for line in axes.get_lines():
+            if line.get_marker() != "None" and len(line.get_xdata()):
+                fills.setdefault(axes.get_title(), set()).add(line.get_markerfacecolor() == "white")
+                assert line.get_linestyle() == "None"
+    assert fills == {
+        "digits, cnn, computing as here, 8 workers": {True},
+        "digits, cnn, measured, 8 workers": {False},
+    }
+
+
+def test_at_most_eight_lines_with_both_baselines_thick(monkeypatch, tmp_path):
+    figure = drawn(monkeypatch, tmp_path, table_of((2, 8)))["speed_up_over_workers"]
+    (axes,) = figure.axes
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    assert list(lines) == ["ideal", *METHODS[:8]]
+    assert {name for name, line in lines.items() if line.get_linewidth() > 2} == set(BASELINES)
+    assert "the 3 slowest methods are left out" in texts(figure)
+
+
+def test_the_speed_up_over_workers_is_in_images_over_those_of_the_fewest_workers(monkeypatch, tmp_path):
+    """By hand: 4 times the batch in twice the time is twice as fast."""
+    made = [row("ssgd", 10, workers=2, batch_images=64), row("ssgd", 20, workers=8, batch_images=256)]
+    runs = pd.DataFrame({"status": []})
+    table = times.times(rows(*made), runs, ["ssgd"], lambda place, method: (math.nan, math.nan))
+    figure = drawn(monkeypatch, tmp_path, table)["speed_up_over_workers"]
+    ideal, ssgd = figure.axes[0].get_lines()
+    assert list(ssgd.get_ydata()) == [1, 2]
+    assert list(ideal.get_ydata()) == [1, 4]
+
+
+def test_the_table_of_rates_has_speed_ups_and_break_even_rates(monkeypatch, tmp_path):
+    made = [
+        row(method, ms, rate_gbit_per_second=rate, own_rate=rate == 1)
+        for rate, speeds in ((1.0, (10, 5, 40)), (100.0, (10, 20, 40)))
+        for method, ms in zip(("ssgd", "thin", "slow"), speeds)
+    ]
+    runs = pd.DataFrame({"status": []})
+    table = times.times(rows(*made), runs, ["ssgd"], lambda place, method: (math.nan, math.nan))
+    figure = drawn(monkeypatch, tmp_path, table)["bandwidth"]
+    shown = [text.get_text() for text in figure.axes[0].texts]
+    assert shown == ["1.00", "1.00", "2.00", "0.50", "10", "0.25", "0.25", "never"]
+
+
+def test_a_step_is_made_of_its_parts(monkeypatch, tmp_path):
+    figure = drawn(monkeypatch, tmp_path, table_of(methods=["ssgd"]))["step_breakdown"]
+    (axes,) = figure.axes
+    assert [patch.get_width() for patch in axes.patches] == pytest.approx([6, 1, 1, 2])
+
+
+def test_the_same_rows_give_the_same_bytes(tmp_path):
+    table = table_of((2, 8), (0.1, 10))
+    for folder in ("a", "b"):
+        simulated_figures.write(table, tmp_path / folder, BASELINES)
+    written = sorted(path.name for path in (tmp_path / "a").iterdir())
+    assert len(written) == 8
+    for name in written:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name

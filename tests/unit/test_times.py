@@ -1,0 +1,197 @@
+"""The table of times: speed-ups over the better baseline, and seconds to the target."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tests.simulated import row, rows
+from thinwire.errors import UserError
+from thinwire.report import times
+from thinwire.report.break_even import break_even
+from thinwire.report.steps_to_target import steps_to_target
+from thinwire.simulation import simulated_file
+
+BASELINES = ["ssgd", "ssgd_bf16"]
+NO_RUNS = pd.DataFrame({"status": []})
+
+
+def never(place, method):
+    return math.nan, math.nan
+
+
+def table_of(*made, runs=NO_RUNS, to_target=never):
+    return times.times(rows(*made), runs, BASELINES, to_target)
+
+
+def curve(method, repetition, *accuracies, workers=8, nodes=2, status="done"):
+    """An evaluation every 10 steps."""
+    place = {"dataset": "digits", "model": "cnn", "workers": workers, "nodes": nodes}
+    about = {"method": method, "repetition": repetition, "status": status, **place}
+    return [{**about, "step": 10 * (i + 1), "test_accuracy_percent": a} for i, a in enumerate(accuracies)]
+
+
+def target_of(*curves, method="thin", workers=8, nodes=2):
+    frame = pd.DataFrame([line for lines in curves for line in lines])
+    return steps_to_target(frame, "ssgd")(("digits", "cnn", workers, nodes), method)
+
+
+def run(method, seconds, **more):
+    row = {
+        "dataset": "digits",
+        "model": "cnn",
+        "workers": 8,
+        "nodes": 2,
+        "method": method,
+        "kind": "measured",
+        "cluster": None,
+        "status": "done",
+        "steps": 100,
+        "train_seconds": seconds,
+    }
+    return row | more
+
+
+def test_the_speed_up_is_over_the_faster_baseline_of_the_same_place():
+    table = table_of(
+        row("ssgd", 10),
+        row("ssgd_bf16", 8),
+        row("thin", 4),
+        row("ssgd", 2, profile="a100"),
+        row("ssgd_bf16", 3, profile="a100"),
+        row("thin", 4, profile="a100"),
+        row("thin", 4, cluster="lonely"),
+    )
+    assert list(table.speed_up[:6]) == pytest.approx([0.8, 1, 2, 1, 2 / 3, 0.5])
+    assert list(table.baseline[:6]) == ["ssgd_bf16"] * 3 + ["ssgd"] * 3
+    assert math.isnan(table.speed_up[6]), "no baseline is there"
+
+
+def test_exposed_communication_includes_the_wait_for_servers():
+    assert table_of(row("ssgd", 10)).exposed_seconds[0] == pytest.approx(3e-3)
+
+
+def test_measured_runs_have_rows_of_their_own_and_are_compared_with_each_other_only():
+    runs = pd.DataFrame([run("ssgd", 5.0), run("ssgd", 7.0), run("thin", 3.0), run("crowded", math.nan)])
+    table = table_of(row("ssgd", 10), row("thin", 1), runs=runs)
+    measured = table[table.kind == "measured"].set_index("method")
+    assert list(measured.index) == ["ssgd", "thin"], "a run without a time is no row"
+    assert measured.step_seconds["ssgd"] == pytest.approx(0.06)
+    assert measured.speed_up["thin"] == pytest.approx(2)
+    assert (measured.cluster + measured.profile == "").all()
+    assert list(table[table.kind == "simulated"].speed_up) == [1, 10]
+
+
+def test_emulated_runs_name_their_cluster():
+    runs = pd.DataFrame([run("ssgd", 5.0, kind="emulated", cluster="emulated_100m")])
+    table = table_of(row("ssgd"), runs=runs)
+    assert list(table.kind) == ["simulated", "emulated"]
+    assert table.cluster[1] == "emulated_100m"
+
+
+def test_steps_to_the_target_are_the_median_of_the_first_evaluation_that_reaches_it():
+    """By hand: 99 % of the mean of 90 and 92 is 90.09."""
+    baseline = curve("ssgd", 0, 99, 90), curve("ssgd", 1, 50, 92)
+    target, steps = target_of(
+        *baseline, curve("thin", 0, 91, 10), curve("thin", 1, 1, 1, 90.09), curve("thin", 2, 1, 95)
+    )
+    assert target == pytest.approx(90.09)
+    assert steps == 20
+    assert target_of(*baseline, method="ssgd")[1] == 15  # 10 and 20
+
+
+def test_a_miss_is_infinite_and_printed_as_not_reached():
+    baseline = curve("ssgd", 0, 100)
+    _, steps = target_of(baseline, curve("thin", 0, 98.9), curve("thin", 1, 99), curve("thin", 2, 3))
+    assert steps == math.inf
+    table = table_of(row("ssgd"), row("thin"), to_target=lambda place, method: (99.0, math.inf))
+    assert (table.seconds_to_target == math.inf).all()
+    assert times.markdown(table, "Title", BASELINES).count("| not reached ") == 2
+
+
+def test_a_baseline_that_diverged_sets_no_target_and_a_method_that_diverged_has_missed_it():
+    diverged = curve("ssgd", 0, 99, 5, status="diverged")
+    assert all(np.isnan(target_of(diverged, curve("thin", 0, 99))))
+    target, steps = target_of(curve("ssgd", 0, 90), curve("thin", 0, 5, status="diverged"))
+    assert (target, steps) == (pytest.approx(89.1), math.inf)
+
+
+def test_other_numbers_of_workers_have_no_target_and_other_nodes_have():
+    learned = curve("ssgd", 0, 90), curve("thin", 0, 1, 90)
+    assert target_of(*learned, nodes=8)[1] == 20
+    assert all(np.isnan(target_of(*learned, workers=16)))
+    with_own_nodes = curve("ssgd", 0, 90, nodes=8), curve("thin", 0, 90, nodes=8)
+    assert target_of(*learned, *with_own_nodes, nodes=8)[1] == 10
+
+
+def test_seconds_to_the_target_are_steps_times_simulated_seconds():
+    table = table_of(row("ssgd", 20), to_target=lambda place, method: (89.0, 50.0))
+    assert table.seconds_to_target[0] == pytest.approx(1.0)
+    assert "| 1 " in times.markdown(table, "Title", BASELINES)
+
+
+def test_the_table_shows_own_rates_and_the_most_workers_that_have_learned():
+    made = [row("ssgd", 10, workers=w, own_rate=own) for w in (4, 8, 64) for own in (True, False)]
+    learned = table_of(*made, to_target=lambda place, m: (90.0, 1.0) if place[2] < 9 else (math.nan,) * 2)
+    assert list(times.headline(learned).workers) == [8]
+    assert times.headline(learned).own_rate.all()
+    assert list(times.headline(table_of(*made)).workers) == [64]
+    assert "5 rows with other numbers" in times.markdown(learned, "Title", BASELINES)
+
+
+def test_every_row_says_how_and_by_which_cluster_and_profile(tmp_path):
+    table = table_of(row("ssgd"), runs=pd.DataFrame([run("ssgd", 5.0)]))
+    times.write(table, "Title", BASELINES, tmp_path, ["4 workers shared 2 cores of a"])
+    written = pd.read_csv(tmp_path / "times.csv", keep_default_na=False)
+    assert list(written) == times.COLUMNS
+    assert list(zip(written.kind, written.cluster, written.profile)) == [
+        ("simulated", "ethernet_1g", "here"),
+        ("measured", "", ""),
+    ]
+    text = (tmp_path / "times.md").read_text()
+    assert "Runs without a time: 4 workers shared 2 cores of a." in text
+
+
+@pytest.mark.parametrize(
+    ("speed_ups", "rate"),
+    [
+        ((2, 0.5), 10),  # log-log: half way between 1 and 100
+        ((4, 0.5), 1 * 100 ** (2 / 3)),
+        ((2, 1.5), math.inf),
+        ((0.5, 0.5), 0),
+        ((0.5, 2), math.inf),
+        ((2, 1), 100),
+    ],
+)
+def test_the_break_even_is_where_the_speed_up_falls_to_1(speed_ups, rate):
+    assert break_even([1, 100], speed_ups) == pytest.approx(rate)
+
+
+def test_the_last_break_even_counts():
+    assert break_even([1, 10, 100, 1000], [2, 0.5, 2, 0.5]) == pytest.approx(100 * 10**0.5)
+
+
+def test_a_file_is_read_as_it_was_written(tmp_path):
+    made = rows(row("ssgd"), row("12e4", own_rate=False, baseline="007"))
+    simulated_file.write(made, tmp_path, "a/b")
+    pd.testing.assert_frame_equal(simulated_file.read(tmp_path, "a/b"), made, check_dtype=False)
+    assert simulated_file.read(tmp_path, "other") is None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda text: text.replace("step_seconds", "seconds"),
+            "has no column step_seconds: run `thinwire simul",
+        ),
+        (lambda text: text.splitlines()[0] + "\n", "has no rows: run `thinwire simulate demo "),
+        (lambda text: "", "cannot be read"),
+    ],
+)
+def test_a_file_that_lacks_something_is_one_sentence(tmp_path, change, words):
+    path = simulated_file.write(rows(row("ssgd")), tmp_path, "demo")
+    path.write_text(change(path.read_text()))
+    with pytest.raises(UserError, match=words):
+        simulated_file.read(tmp_path, "demo")

@@ -1,0 +1,61 @@
+"""The figure `step_breakdown`: what a step of each method consists of, on each cluster."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from thinwire.report import style
+from thinwire.report.simulated_panels import finish, grid, name_methods, panel, task_of, unique
+
+NAME = "step_breakdown"
+# From left to right, with looks that differ in grey, too.
+_PARTS = {
+    "compute_seconds": ("computing", "0.3", ""),
+    "others_seconds": ("waiting for others", "0.65", ""),
+    "server_seconds": ("waiting for a server", "0.92", "...."),
+    "communication_seconds": ("exposed communication", "#f0b050", "/////"),
+}
+
+
+def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
+    """Draw stacked bars: a column of panels for each cluster, a row for each data set, model and profile."""
+    rows = rows.assign(task=task_of(rows))
+    tasks, clusters, methods = unique(rows.task), unique(rows.cluster), unique(rows.method)
+    inches = (2 * style.COLUMN_INCHES / max(2, len(clusters)), 0.6 + 0.15 * len(methods))
+    figure, all_axes = grid(len(tasks), len(clusters), inches, sharey=True)
+    for axes_of_task, task in zip(all_axes, tasks):
+        for axes, cluster in zip(axes_of_task, clusters):
+            _bars(axes, panel(rows, task=task, cluster=cluster), methods)
+            name_methods(axes, methods, baselines)
+            workers = "/".join(map(str, unique(panel(rows, task=task).workers)))
+            axes.set_title(f"{task}\n{workers} workers on {cluster}", fontsize=7)
+    for axes in all_axes[-1]:
+        axes.set_xlabel("ms a step")
+    handles, labels = all_axes[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(_PARTS), frameon=False)
+    finish(figure, folder / NAME, "simulated; means over the steps and the workers; scales differ")
+
+
+def _bars(axes: Axes, rows: pd.DataFrame, methods: list[str]) -> None:
+    by_method = rows.set_index("method").reindex(methods)
+    left = pd.Series(0.0, index=by_method.index)
+    for column, (label, colour, hatch) in _PARTS.items():
+        milliseconds = by_method[column] * 1e3
+        axes.barh(
+            range(len(methods)),
+            milliseconds,
+            left=left,
+            height=0.72,
+            label=label,
+            color=colour,
+            hatch=hatch,
+            edgecolor="0.2",
+            linewidth=0.3,
+        )
+        left = left + milliseconds.fillna(0)
+    axes.grid(False, axis="y")
+    for place, missing in enumerate(by_method.compute_seconds.isna()):
+        if missing:
+            axes.text(0, place, " cannot run here", va="center", fontsize=6, color="0.4")

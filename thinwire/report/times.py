@@ -1,0 +1,160 @@
+"""The table of times: of simulated, emulated and measured steps, against the better of the baselines."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from thinwire.files import write_text
+from thinwire.report.steps_to_target import TARGET_OF_BASELINE, StepsToTarget
+
+# What rows that are compared with each other have in common.
+PLACE = [
+    "dataset",
+    "model",
+    "workers",
+    "nodes",
+    "cluster",
+    "rate_gbit_per_second",
+    "own_rate",
+    "profile",
+    "kind",
+]
+_SECONDS = ["step_seconds", "exposed_seconds", "hidden_seconds"]
+# What times.csv has; figures show more.
+COLUMNS = [
+    *PLACE,
+    "method",
+    *_SECONDS,
+    "baseline",
+    "speed_up",
+    "target_accuracy_percent",
+    "steps_to_target",
+    "seconds_to_target",
+]
+_NOTES = (
+    "How: simulated rows follow from a schedule, a compute profile and a described cluster; measured and "
+    "emulated rows are mean times of runs with a process for each worker. Profile: how fast workers compute; "
+    "`here` is a core of the machine that simulated. Exposed: communication, servers included, that a worker "
+    "waits for in a step. Hidden: the time of a step in which a link between nodes sends and no worker waits "
+    "for that. Speed-up: over the faster of the baselines ({baselines}) in the same place. To the target: "
+    "{percent:g} % of the mean accuracy of {baseline} at the end, by the seconds of a step times the steps "
+    "of the learning runs until the first evaluation that reaches it (median over the repetitions); empty "
+    "where no run has as many workers. Simulated times are predictions: docs/simulation.md has their limits."
+)
+
+
+def times(
+    simulated: pd.DataFrame,
+    runs: pd.DataFrame,
+    baselines: Sequence[str],
+    to_target: StepsToTarget,
+) -> pd.DataFrame:
+    """One row for each method, place and compute profile, with all columns of the simulated rows.
+
+    Args:
+        simulated: the rows of `thinwire simulate`.
+        runs: one row for each run; those without times are left out.
+        baselines: labels of the methods of which the faster is compared with.
+        to_target: gives the target and the steps to it, see `steps_to_target`.
+    """
+    exposed = simulated.communication_seconds + simulated.server_seconds
+    table = simulated.assign(exposed_seconds=exposed).drop(columns=["baseline", "speed_up"])
+    timed = _of_runs(runs)
+    table = pd.concat([table, timed], ignore_index=True) if len(timed) else table
+    table = _with_speed_up(table, baselines)
+    place = zip(table.dataset, table.model, table.workers, table.nodes)
+    found = [to_target(where, method) for where, method in zip(place, table.method)]
+    return table.assign(
+        target_accuracy_percent=[target for target, _ in found],
+        steps_to_target=[steps for _, steps in found],
+        seconds_to_target=[steps * s for (_, steps), s in zip(found, table.step_seconds)],
+    )
+
+
+def _of_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """The mean times of the runs that have any; runs whose workers shared cores have none."""
+    if "train_seconds" not in runs:
+        return pd.DataFrame()
+    done = runs[(runs.status == "done") & runs.train_seconds.notna()]
+    done = done.assign(step_seconds=done.train_seconds / done.steps, cluster=done.cluster.fillna(""))
+    keys = ["dataset", "model", "workers", "nodes", "cluster", "kind", "method"]
+    means = done.groupby(keys, sort=False).step_seconds.mean().reset_index()
+    return means.assign(own_rate=True, profile="")
+
+
+def _with_speed_up(table: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
+    """Add `speed_up` over the fastest of the baselines in the same place, and its label as `baseline`."""
+    of_baselines = table[table.method.isin(baselines)].sort_values("step_seconds")
+    fastest = of_baselines.drop_duplicates(PLACE)[[*PLACE, "method", "step_seconds"]]
+    fastest = fastest.rename(columns={"method": "baseline", "step_seconds": "fastest_seconds"})
+    both = table.merge(fastest, on=PLACE, how="left")
+    return both.assign(speed_up=both.fastest_seconds / both.step_seconds).drop(columns="fastest_seconds")
+
+
+def headline(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows that are shown first: links at their own rates, and one number of workers.
+
+    For each data set and model it is the largest number with which the baseline has learned, or else the
+    largest at all.
+    """
+    own = table[table.own_rate]
+    learned = own.workers.where(own.target_accuracy_percent.notna())
+    by = [own.dataset, own.model]
+    most = learned.groupby(by).transform("max").fillna(own.workers.groupby(by).transform("max"))
+    return own[own.workers == most]
+
+
+def markdown(table: pd.DataFrame, title: str, baselines: Sequence[str], untimed: Sequence[str] = ()) -> str:
+    """The headline rows in Markdown, with the meaning of the columns.
+
+    Args:
+        table: of times.
+        title: of the suite.
+        baselines: as in `times`.
+        untimed: why runs with a process for each worker have no time.
+    """
+    rows = headline(table)
+    several = rows[["dataset", "model"]].drop_duplicates().shape[0] > 1
+    (baseline, *_) = baselines
+    shown = pd.DataFrame(
+        {
+            **({"data set": rows.dataset, "model": rows.model} if several else {}),
+            "workers": [f"{w} on {n} nodes" if n > 1 else str(w) for w, n in zip(rows.workers, rows.nodes)],
+            "cluster": rows.cluster,
+            "profile": rows.profile,
+            "method": rows.method,
+            "ms a step": [_milliseconds(s) for s in rows.step_seconds],
+            "exposed, ms": [_milliseconds(s) for s in rows.exposed_seconds],
+            "hidden, ms": [_milliseconds(s) for s in rows.hidden_seconds],
+            "speed-up": ["" if pd.isna(s) else f"{s:.2f}" for s in rows.speed_up],
+            "to the target, s": [_to_target(s) for s in rows.seconds_to_target],
+            "how": rows.kind,
+        }
+    )
+    notes = _NOTES.format(baselines=", ".join(baselines), baseline=baseline, percent=100 * TARGET_OF_BASELINE)
+    left_out = len(table) - len(rows)
+    if left_out:
+        notes += f" {left_out} rows with other numbers of workers or rates of links are in times.csv."
+    notes += "".join(f" Runs without a time: {why}." for why in untimed)
+    text = shown.to_markdown(index=False, disable_numparse=True)
+    return "\n".join([f"# Times. {title}", "", text, "", notes, ""])
+
+
+def write(
+    table: pd.DataFrame, title: str, baselines: Sequence[str], folder: Path, untimed: Sequence[str] = ()
+) -> None:
+    """Write `times.csv` and `times.md`."""
+    write_text(folder / "times.csv", table[COLUMNS].to_csv(index=False, float_format="%.6g"))
+    write_text(folder / "times.md", markdown(table, title, baselines, untimed))
+
+
+def _milliseconds(seconds: float) -> str:
+    return "" if pd.isna(seconds) else f"{seconds * 1e3:.3f}"
+
+
+def _to_target(seconds: float) -> str:
+    if math.isinf(seconds):
+        return "not reached"
+    return "" if pd.isna(seconds) else f"{seconds:.3g}"

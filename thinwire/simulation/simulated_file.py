@@ -1,0 +1,74 @@
+"""The file with the simulated times of a suite: a row for each method, place and compute profile."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from thinwire.errors import UserError
+from thinwire.files import aside
+from thinwire.suggested_command import suggested_command
+
+# docs/columns.md explains them.
+COLUMNS = (
+    "suite",
+    "dataset",
+    "model",
+    "method",
+    "workers",
+    "nodes",
+    "kind",
+    "cluster",
+    "rate_gbit_per_second",
+    "own_rate",
+    "profile",
+    "steps",
+    "total_steps",
+    "batch_images",
+    "step_seconds",
+    "compute_seconds",
+    "others_seconds",
+    "server_seconds",
+    "communication_seconds",
+    "hidden_seconds",
+    "wire_sent_bytes",
+    "between_nodes_bytes",
+    "baseline",
+    "speed_up",
+)
+
+
+def path_of(results: Path, suite: str) -> Path:
+    """Where the simulated times of a suite are."""
+    return results / "simulated" / f"{suite}.csv"
+
+
+def write(rows: pd.DataFrame, results: Path, suite: str) -> Path:
+    """Write the rows; returns the path."""
+    path = path_of(results, suite)
+    with aside(path) as scratch:
+        rows[list(COLUMNS)].to_csv(scratch, index=False)
+    return path
+
+
+def read(results: Path, suite: str) -> pd.DataFrame | None:
+    """The rows; None if the suite has not been simulated. Labels are read as text.
+
+    Raises:
+        UserError: the file is empty, or lacks a column.
+    """
+    path = path_of(results, suite)
+    if not path.exists():
+        return None
+    texts = dict.fromkeys(
+        ("suite", "dataset", "model", "method", "kind", "cluster", "profile", "baseline"), str
+    )
+    again = suggested_command("simulate", suite, results=results)
+    try:
+        rows = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
+    except ValueError as error:
+        raise UserError(f"{path} cannot be read ({error}): run {again} again") from None
+    if missing := [name for name in COLUMNS if name not in rows]:
+        raise UserError(f"{path} has no column {missing[0]}: run {again} again")
+    if rows.empty:
+        raise UserError(f"{path} has no rows: run {again} again")
+    return rows
