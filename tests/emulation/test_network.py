@@ -54,6 +54,7 @@ def answers(made):
             try:
                 made.enter(1)
                 with socket.create_server((address(1), 5000)) as listener:
+                    listener.settimeout(60)  # whoever should ask may have failed
                     os.write(there, b".")
                     connection, (peer, _) = listener.accept()
                     connection.sendall(peer.encode())
