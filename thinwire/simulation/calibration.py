@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from thinwire.schedule.operations import Compute, Post, Step
+from thinwire.simulation.replay import measured_end_seconds
 from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS, OPTIMIZER, SERVER, TRANSPORT
 from thinwire.trace.trace_file import COMPUTE, Trace
 
@@ -68,9 +69,9 @@ def calibrate(samples: Sequence[Sample]) -> Calibration:
 
 
 def step_seconds(trace: Trace) -> float:
-    """The mean seconds of a step, without evaluations and records: over workers and steps after the first."""
-    spans = _of_steps(trace)
-    return float(spans.seconds.sum() / (spans.worker.nunique() * spans.step.nunique()))
+    """The mean seconds of a step after the first ones, without evaluations and records."""
+    ends = measured_end_seconds(trace).max(axis=1)
+    return float(np.diff(ends[WARM_UP_STEPS - 1 :]).mean())
 
 
 def _of_steps(trace: Trace) -> pd.DataFrame:
