@@ -14,6 +14,7 @@ import torch._dynamo  # optimizers import it at their first step; here it is imp
 import torch.distributed as dist
 
 from thinwire.transport import rendezvous
+from thinwire.transport.placement import Placement
 
 SECONDS_TO_JOIN = 60
 _FORK = multiprocessing.get_context("fork")
@@ -47,7 +48,7 @@ def run(
     processes = []
     for rank in range(ranks):
         here, there = _FORK.Pipe(duplex=False)
-        placement = rendezvous.Placement(rank, ranks, rank, f"rank {rank}", host, port, "fork", secret)
+        placement = Placement(rank, ranks, rank, f"rank {rank}", host, port, "fork", secret)
         process = _FORK.Process(
             target=_rank, args=(placement, interface, enter, there, function, args), daemon=True
         )
@@ -82,7 +83,7 @@ def slowest(seconds: float) -> float:
 
 
 def _rank(
-    placement: rendezvous.Placement,
+    placement: Placement,
     interface: str,
     enter: Callable[[int], None],
     pipe: Connection,

@@ -17,7 +17,8 @@ import torch.distributed as dist
 from thinwire.cluster import Cluster
 from thinwire.train.deterministic import deterministic
 from thinwire.transport import rendezvous
-from thinwire.transport.agreement import first_difference
+from thinwire.transport.call_difference import first_difference
+from thinwire.transport.placement import Placement
 from thinwire.transport.processes import Processes
 
 T = TypeVar("T")
@@ -238,7 +239,7 @@ def _rank(
 
     threading.Thread(target=answer, daemon=True).start()
     try:
-        placement = rendezvous.Placement(rank, workers, rank, "here", "127.0.0.1", port, "test", SECRET)
+        placement = Placement(rank, workers, rank, "here", "127.0.0.1", port, "test", SECRET)
         rendezvous.join(placement, MEETING)
         say(True, None)
         for function in functions:

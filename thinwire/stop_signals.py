@@ -1,5 +1,6 @@
 """Stop signals: signals that ask this process to stop."""
 
+import os
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -40,6 +41,23 @@ def heeding_stops(react: Callable[[int], None], once: bool = False) -> Iterator[
         yield
     finally:
         restore()
+
+
+@contextmanager
+def interrupts_ending_at_once() -> Iterator[None]:
+    """During imports: let Ctrl-C end this process. An exception in an import would be a page of frames."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        os.write(2, b"thinwire: interrupted\n")
+        os._exit(128 + number)
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager

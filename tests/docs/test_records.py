@@ -32,6 +32,7 @@ def test_every_benchmark_records_and_is_quoted():
         "mirror",
         "overlap",
         "pipeline",
+        "simulator",
         "trace",
         "transport",
     ]

@@ -7,6 +7,7 @@ put into a network namespace for each node.
 
 import inspect
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -18,7 +19,6 @@ from typing import Any, Never
 
 from tests.faults import sandbox
 from thinwire.emulation.network import INTERFACE, Network
-from thinwire.launch.fork import fork as launch_fork
 
 # Fast enough for anything that a tiny run sends.
 BITS_PER_SECOND = 1e9
@@ -51,22 +51,6 @@ def fork(call: Callable[[], None]) -> int:
     if child == 0:
         raise Become(call)
     return child
-
-
-def fork_of_a_block(work: Callable[[], int]) -> int:
-    """What `thinwire.launch.fork.fork` does, for work that forks what it would start with `Popen`."""
-
-    def call() -> int:
-        try:
-            return work()
-        except Become as become:
-            try:
-                follow(become.call)
-            except SystemExit as ended:
-                return int(ended.code or 0)
-            return 0
-
-    return launch_fork(call)
 
 
 def thinwire(arguments: list[str], keep: tuple[int, ...] = ()) -> Never:
@@ -107,7 +91,19 @@ class Forking(subprocess.Popen):
             return
         own = command[command.index("thinwire") + 1 :]
 
+        # Copies, because frames that a fork leaves may close what they have opened.
+        streams = [
+            os.dup(number if given[name] == -1 else given[name])
+            for number, name in enumerate(("p2cread", "c2pwrite", "errwrite"))
+        ]
+        ends_of_parent = [given[name] for name in ("p2cwrite", "c2pread", "errread")]
+
         def call() -> None:
+            for number, stream in enumerate(streams):
+                os.dup2(stream, number)
+            for end in ends_of_parent:
+                with suppress(OSError):
+                    os.close(end)
             if given["start_new_session"]:
                 os.setsid()
             if command[0] == "srun":
@@ -116,23 +112,28 @@ class Forking(subprocess.Popen):
 
         self.pid = fork(call)
         self._child_created = True
-        # These are the child's ends of its pipes.
-        for key in ("p2cread", "c2pwrite", "errwrite"):
-            if given[key] != -1:
-                os.close(given[key])
+        for stream in streams:
+            os.close(stream)
+        pipes = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+        self._close_pipe_fds(*(given[name] for name in pipes))
 
 
 def _srun(command: list[str], arguments: list[str], keep: tuple[int, ...], link: Network | None) -> None:
-    """Run ranks on two nodes, each at its end of the link, which is up. Exits with the highest code."""
+    """Run tasks on two nodes, each at its end of the link, which is up. Exits with the highest code."""
     assert link is not None
     tasks = int(next(word.split("=")[1] for word in command if word.startswith("--ntasks=")))
     for node in range(2):
         link.enter(node)
         sandbox.set_link(INTERFACE, up=True)
+    inputs = [os.pipe() for _ in range(tasks)]
 
     def task(rank: int) -> Callable[[], None]:
         def call() -> None:
             sandbox.die_with_parent()
+            os.dup2(inputs[rank][0], 0)
+            for pipe in inputs:
+                for end in pipe:
+                    os.close(end)
             node = rank * 2 // tasks
             link.enter(node)
             os.environ |= {
@@ -150,7 +151,19 @@ def _srun(command: list[str], arguments: list[str], keep: tuple[int, ...], link:
         return call
 
     alive, worst, deadline = {fork(task(rank)) for rank in range(tasks)}, 0, None
+    for here, _ in inputs:
+        os.close(here)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, frame: [os.kill(pid, signal.SIGKILL) for pid in alive])
+    more = True
     while alive:
+        if more and select.select([0], [], [], 0)[0]:
+            more = os.read(0, 2**16)
+            for _, there in inputs:
+                with suppress(BrokenPipeError):
+                    os.write(there, more)
+                if not more:
+                    os.close(there)
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid:
             alive.discard(pid)

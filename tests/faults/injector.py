@@ -22,8 +22,9 @@ from tests.faults import sandbox, suites
 from tests.faults.matrix import BETWEEN, NUMBER, PHASES, SIGNALS, Case, folder_of_runs
 from thinwire.config.cell import Cell
 from thinwire.emulation.network import INTERFACE
+from thinwire.launch import slurm_step
 from thinwire.train import status_exchange
-from thinwire.transport.rendezvous import Placement
+from thinwire.transport.placement import Placement
 
 # How long a process waits until a signal that was sent to another process reaches it, too.
 _HANDED_ON_SECONDS = 5.0
@@ -94,6 +95,10 @@ class Injector:
         elif fault == "KILL parent":
             os.kill(self._main, signal.SIGKILL)
             time.sleep(60)
+        elif fault == "KILL task":
+            # The task of Slurm that has forked this rank.
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(60)
         elif first in ("KILL", "SEGV") and fault != "KILL all":
             os.kill(os.getpid(), NUMBER[first])
         elif fault == "STOP":
@@ -141,6 +146,8 @@ def settle(hasty: bool) -> None:
     status_exchange.MOST_STEPS_BETWEEN = suites.STEPS_BETWEEN_LOOKS
     if hasty:
         hang = {"hang_seconds": suites.HASTY_SECONDS}
+        # Longer than the others take to notice, as it is outside the tests.
+        slurm_step.WAIT_SECONDS = 2 * suites.HASTY_SECONDS
         _replace("thinwire.config.suite:load", lambda load: lambda name: load(name).model_copy(update=hang))
 
 

@@ -124,6 +124,7 @@ _FAULTS = {
     "KILL": _Fault(AGAIN, (*_PROCESSES, CLUSTER)),
     "SEGV": _Fault(AGAIN, (NODE, NODES), ("rendezvous", *_FEW, "evaluation")),
     "STOP": _Fault(AGAIN, _PROCESSES, hasty=True),
+    "KILL task": _Fault(AGAIN, (CLUSTER,), ("rendezvous", *_FEW), needs_mounts=True, hasty=True),
     "lost link": _Fault(AGAIN, (CLUSTER,), needs_mounts=True, hasty=True),
     "KILL every time": _Fault(FAILED, _PROCESSES, ("rendezvous", "channels", "evaluation", *_FEW)),
     # Everything is lost.

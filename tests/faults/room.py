@@ -20,7 +20,6 @@ from tests.faults import forks, sandbox, suites
 from tests.faults.injector import Injector, settle
 from tests.faults.matrix import ALONE, BETWEEN, BLOCK, CLUSTER, PHASES, Case, folder_of_runs
 from thinwire.emulation.network import Network
-from thinwire.launch import train_block
 
 # A run that has not ended after so many seconds never will, even on a busy machine.
 _ENDLESS_SECONDS = 120.0
@@ -145,7 +144,6 @@ class Room:
                 Injector(case, self._results, self._marker, self._wait_for_the_room).install()
             forks.Forking.keep, forks.Forking.link = keep, self._link
             subprocess.Popen = forks.Forking  # type: ignore[misc]
-            train_block.fork = forks.fork_of_a_block
             if start == CLUSTER:
                 forks.allocation()
             command = ["train"] if start in (BLOCK, CLUSTER) else ["run"]

@@ -20,7 +20,9 @@ import torch
 import torch._dynamo  # which optimizers import at their first step
 
 import thinwire.cli.run
+import thinwire.cli.slurm_task
 import thinwire.cli.train
+import thinwire.launch.local_processes
 import thinwire.provenance
 from tests.faults import forks
 from tests.faults.matrix import Case

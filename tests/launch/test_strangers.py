@@ -40,6 +40,7 @@ from thinwire.transport import (
     store_server,
 )
 from thinwire.transport.connection_errors import ConnectionLost
+from thinwire.transport.placement import Placement
 from thinwire.transport.store_client import NotThisRun, RunStore
 from thinwire.transport.store_server import StoreServer
 
@@ -231,7 +232,7 @@ def test_rank_0_ending_during_the_rendezvous_is_one_sentence():
 
 
 def placement(rank, host, port, known=SECRET):
-    return rendezvous.Placement(rank, 2, rank, f"n{rank}", host, port, "test", known)
+    return Placement(rank, 2, rank, f"n{rank}", host, port, "test", known)
 
 
 def test_a_placement_does_not_show_its_secret():

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+import yaml
 
 from tests.slurm.cluster import Slurm
 from tests.waiting import SECONDS, until
@@ -48,7 +49,7 @@ class Pipeline(Project):
         more += f"baseline: {methods[0]}\n"
         self.suite("grid", f"{{{': , '.join(methods)}: }}", epochs, f"[{size}]", more)
         self.edit("config/grid.yaml", "repetitions: 1", f"repetitions: {repetitions}")
-        self.runs = len(methods) * repetitions
+        self.runs = len(methods) * repetitions * len(yaml.safe_load(f"[{size}]"))
 
     def edit(self, path: str, before: str, after: str) -> None:
         """Replace a text that occurs exactly once in a file."""
@@ -63,7 +64,7 @@ class Pipeline(Project):
             self.process = subprocess.Popen(
                 command,
                 cwd=self.folder,
-                env=self.environment(),
+                env=self.warm_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -106,8 +107,8 @@ class Pipeline(Project):
         logs = [*self.folder.glob(f"results/*/grid/*/*/{method}/*/*/{record.LOG}")]
         return "\n".join(path.read_text() for path in logs)
 
-    def record(self, method: str, seed: int = 0, results: str = "results") -> record.Record:
-        return record.read(self._folder(method, seed, results) / record.RUN)
+    def record(self, method: str, seed: int = 0, size: str = "w*n2") -> record.Record:
+        return record.read(self._folder(method, seed, "results", size) / record.RUN)
 
     def curve(self, method: str, seed: int = 0, results: str = "results") -> pd.DataFrame:
         """Without its clocks."""
@@ -117,8 +118,8 @@ class Pipeline(Project):
     def traffic(self, method: str, seed: int = 0, results: str = "results") -> pd.DataFrame:
         return pd.read_parquet(self._folder(method, seed, results) / record.TRAFFIC)
 
-    def _folder(self, method: str, seed: int, results: str) -> Path:
-        (found,) = (self.folder / results / "runs/grid").glob(f"*/*/{method}/*/seed{seed}")
+    def _folder(self, method: str, seed: int, results: str, size: str = "w*n2") -> Path:
+        (found,) = (self.folder / results / "runs/grid").glob(f"*/*/{method}/{size}/seed{seed}")
         return found
 
     def alone(self, cell: str, results: str, *options: str) -> None:

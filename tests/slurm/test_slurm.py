@@ -53,7 +53,7 @@ def pipelines(slurm, tmp_path_factory):
     folder = tmp_path_factory.mktemp
 
     grid = Pipeline(folder("grid"), *METHODS, size="{workers: 4, nodes: 2}", repetitions=2)
-    failing = Pipeline(folder("failing"), *BROKEN, "ssgd")
+    failing = Pipeline(folder("failing"), *BROKEN, "ssgd", size="{workers: 2, nodes: 2}, 1")
     for name, text in BROKEN.items():
         failing.write(f"methods/{name}.py", text)
     limited = Pipeline(folder("limited"), "held", epochs=HELD_EPOCHS)
@@ -64,7 +64,6 @@ def pipelines(slurm, tmp_path_factory):
     preempted.edit("slurm/config.yaml", "slurm_partition: gpu", "slurm_partition: low")
     preempted.edit("slurm/config.yaml", "mem_mb: 1000", f"mem_mb: {MUCH_MEMORY}")
     cancelled = Pipeline(folder("cancelled"), "ssgd", "held", epochs=HELD_EPOCHS)
-    single = Pipeline(folder("single"), "ssgd", size="1")
     crashed = Pipeline(folder("crashed"), "held", epochs=HELD_EPOCHS)
     made = {
         "grid": grid,
@@ -73,7 +72,6 @@ def pipelines(slurm, tmp_path_factory):
         "preempted": preempted,
         "cancelled": cancelled,
         "crashed": crashed,
-        "single": single,
     }
     slurm("scontrol", "update", "nodename=node1", "state=drain", "reason=test")
     try:
@@ -290,15 +288,16 @@ def test_a_measured_cell_learns_and_sends_the_same_as_in_process(grid, method):
     pd.testing.assert_frame_equal(grid.curve(method), alone, check_exact=False, rtol=1e-3, atol=0.3)
 
 
-def test_a_run_of_one_worker_is_a_job_of_one_task(pipelines):
-    pipelines["single"].until_published()
-    assert pipelines["single"].record("ssgd").status == "done"
-
-
 @pytest.fixture(scope="module")
 def failing(pipelines):
     pipelines["failing"].until_published()
     return pipelines["failing"]
+
+
+def test_runs_of_one_worker_are_a_job_of_one_task(failing):
+    alone = [failing.record(method, size="w1") for method in (*BROKEN, "ssgd")]
+    assert {made.status for made in alone} == {"done"}
+    assert {job_of(made) for made in alone} != {job_of(failing.record("ssgd"))}
 
 
 def test_what_a_rank_raises_is_the_reason_of_its_run_and_the_others_go_on(failing):
@@ -324,9 +323,9 @@ def test_a_rank_that_hangs_is_ended_and_tried_again(failing):
     assert "rank 1 on node1 has not been heard of for 15 s" in failing.log
 
 
-def srun(project, *arguments, suite="grid", method="ssgd", script="", **variables):
+def srun(project, *arguments, suite="grid", method="ssgd", size="w4n2", script="", **variables):
     """Start the ranks of a cell by hand, with their own results folder. Returns the process."""
-    cell = (suite, f"digits/cnn/{method}/w4n2/seed0")
+    cell = (suite, f"digits/cnn/{method}/{size}/seed0")
     run = [sys.executable, "-m", "thinwire", "run", *cell, "--results", "by_hand"]
     return subprocess.Popen(
         [
@@ -351,8 +350,10 @@ def srun(project, *arguments, suite="grid", method="ssgd", script="", **variable
 def test_one_cell_started_by_hand_and_its_errors_are_one_sentence(grid):
     assert grid.python("thinwire", "data", "digits", "--results", "by_hand").returncode == 0
     suite = (grid.folder / "config/grid.yaml").read_text()
-    grid.write("config/impatient.yaml", suite.replace("hang_seconds: 3600", "hang_seconds: 5"))
+    pair = suite.replace("{workers: 4, nodes: 2}", "{workers: 2, nodes: 2}")
+    grid.write("config/pair.yaml", pair.replace("hang_seconds: 3600", "hang_seconds: 5"))
     layout = ("--ntasks=4", "--ntasks-per-node=2")
+    of_pair = {"suite": "pair", "size": "w2n2"}
     with socket.create_server(("", 0)) as taken, socket.socket() as silent:
         port = taken.getsockname()[1]
         # Nobody listens there, and nobody else can take it.
@@ -361,20 +362,20 @@ def test_one_cell_started_by_hand_and_its_errors_are_one_sentence(grid):
         right = srun(grid, *layout)
         three = srun(grid, "--ntasks=3")
         cyclic = srun(grid, *layout, "--distribution=cyclic", method="top_k")
-        no_port = srun(grid, *layout, "--wait=1", method="hsgd", MASTER_PORT=str(port))
+        no_port = srun(grid, "--ntasks=2", "--wait=1", method="hsgd", MASTER_PORT=str(port), **of_pair)
         no_host = srun(
             grid,
-            *layout,
-            suite="impatient",
+            "--ntasks=2",
             script="[ $SLURM_PROCID != 0 ] || exit 0;",
             MASTER_ADDR="127.0.0.1",
             MASTER_PORT=str(nobody),
+            **of_pair,
         )
         for process, sentence in (
             (three, "srun: there are 3 ranks, but the cell has 4 workers on 2 nodes: srun --nodes=2 "),
             (cyclic, "but the ranks are on node0, node1, node0, node1: srun --nodes=2 "),
             (no_port, f"port {port} is taken on {socket.gethostname()}: set MASTER_PORT to one that is free"),
-            (no_host, f"rank 1 on node0 could not reach rank 0 at 127.0.0.1:{nobody} within 5 s: see that "),
+            (no_host, f"rank 1 on node1 could not reach rank 0 at 127.0.0.1:{nobody} within 5 s: see that "),
         ):
             _, errors = process.communicate(timeout=SECONDS)
             assert process.returncode != 0

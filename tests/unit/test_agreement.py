@@ -6,7 +6,8 @@ import torch
 from thinwire.call import Call
 from thinwire.errors import MethodError
 from thinwire.transport import agreement
-from thinwire.transport.agreement import CallLog, agreed, disagreeing, first_difference, require_received
+from thinwire.transport.agreement import CallLog, agreed, disagreeing, require_received
+from thinwire.transport.call_difference import first_difference
 
 
 def log(*calls):

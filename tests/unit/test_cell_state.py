@@ -162,10 +162,10 @@ def test_the_overview_counts_and_names_the_first_of_each_reason(results):
     ]
 
 
-def test_a_list_of_cells_needs_no_torch(results):
-    command = (
-        "import sys, thinwire.cli.cells, thinwire.pipeline.dry_run_overview; print('torch' in sys.modules)"
-    )
+# The first list cells. The others refuse bad input, and `train` waits for the ranks of Slurm.
+@pytest.mark.parametrize("module", ["cli.cells", "pipeline.dry_run_overview", "cli.run", "cli.train"])
+def test_what_need_not_train_needs_no_torch(module):
+    command = f"import sys, thinwire.{module}; print('torch' in sys.modules)"
     answer = subprocess.run(
         [sys.executable, "-c", command],
         cwd=plugins.ROOT,

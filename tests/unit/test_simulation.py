@@ -162,7 +162,7 @@ def wires(verb, rank, nodes, partner):
 
 
 def test_a_mean_takes_its_bytes_over_the_rate_and_the_latency_of_every_hop():
-    """By hand: a ring of 4 nodes sends 3/2 of the bytes over each link, in 6 hops; 1,448 of 1,514 are payload."""
+    """By hand: a ring of 4 nodes sends 3/2 of the bytes in 6 hops; 1,448 of 1,514 bytes are payload."""
     made = simulated(program(call()), Cluster(4, 4), described())
     expected = 1.5 * BYTES / (125e6 * 1448 / 1514) + 6 * 10e-6 + 50e-6
     assert made.communication_seconds[0, 0] == pytest.approx(expected)

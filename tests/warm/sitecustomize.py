@@ -1,6 +1,7 @@
 """Makes `python -m thinwire` and `python -m snakemake` clients of the server.
 
-Python imports this module before anything else where its folder is in PYTHONPATH.
+Python imports this module before anything else where its folder is in PYTHONPATH. In jobs of Slurm, which
+inherit that, commands begin as they do for a user: only there are they processes of the job.
 """
 
 import os
@@ -46,5 +47,10 @@ def _main() -> None:
     os._exit(code)
 
 
-if _ADDRESS and sys.orig_argv[1:2] == ["-m"] and sys.orig_argv[2] in _WARM:
+if (
+    _ADDRESS
+    and "SLURM_JOB_ID" not in os.environ
+    and sys.orig_argv[1:2] == ["-m"]
+    and sys.orig_argv[2] in _WARM
+):
     _main()

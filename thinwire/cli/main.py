@@ -20,6 +20,7 @@ from typing import Never
 from thinwire.cli.output import ignore_lost_output
 from thinwire.errors import UserError
 from thinwire.resource_shortage import shortage
+from thinwire.stop_signals import interrupts_ending_at_once
 from thinwire.suggested_command import DEFAULT_RESULTS
 
 
@@ -79,11 +80,6 @@ def _parser() -> argparse.ArgumentParser:
         "--workers", type=int, metavar="N", help="refuse to start if the cell has another number of workers"
     )
     run.add_argument("--again", action="store_true", help="train the cell again even if it has its record")
-    run.add_argument(
-        "--hold",
-        action="store_true",
-        help="leave the record unpublished; only for `thinwire train`, which publishes it",
-    )
     run.set_defaults(cluster=None)
     _add_fingerprint(run)
 
@@ -98,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     emulate.add_argument(
         "--again", action="store_true", help="train the cell again even if it has its record"
     )
-    emulate.set_defaults(transport="emulated", workers=None, hold=False, fingerprint=None)
+    emulate.set_defaults(transport="emulated", workers=None, fingerprint=None)
 
     train = commands.add_parser(
         "train", parents=[results], help="train all methods of a block in one allocation"
@@ -171,6 +167,10 @@ def _parser() -> argparse.ArgumentParser:
         "--cluster", metavar="NAME", help="on an emulated cluster: a file in config/clusters/, without .yaml"
     )
 
+    # `thinwire train` starts it on a cluster; it is no command for people, so that --help does not list it.
+    slurm_task = commands.add_parser("slurm_task", parents=[results])
+    slurm_task.add_argument("suite")
+
     collect = commands.add_parser(
         "collect", parents=[results], help="collect records of runs in summary.csv and curves.parquet"
     )
@@ -230,14 +230,13 @@ def _add_fingerprint(command: argparse.ArgumentParser) -> None:
 def main() -> Never:
     """Run the command that was given, and exit."""
     ignore_lost_output()
-    arguments = _parser().parse_args()
     # For an error of a socket torch prints a page with its stack. thinwire prints one sentence.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
     try:
+        arguments = _parser().parse_args()
         # Imported only when it is needed, because importing torch takes seconds.
-        command = import_module(f"thinwire.cli.{arguments.command}")
-        if callable(signal.getsignal(signal.SIGINT)):
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        with interrupts_ending_at_once():
+            command = import_module(f"thinwire.cli.{arguments.command}")
         sys.exit(command.main(arguments))
     except UserError as error:
         print(f"thinwire: {error}", file=sys.stderr)

@@ -1,4 +1,7 @@
-"""`thinwire run SUITE CELL`."""
+"""`thinwire run SUITE CELL`.
+
+Importing torch takes seconds, so bad input is reported before.
+"""
 
 import sys
 import time
@@ -8,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -21,17 +25,20 @@ from thinwire.config.suite import load, path_of
 from thinwire.emulation.require_emulable import require_emulable
 from thinwire.errors import UserError
 from thinwire.files import locked
-from thinwire.launch import launcher_environment, local_processes, rank, secret
+from thinwire.launch import launcher_environment, secret
 from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
 from thinwire.launch.retry import until_it_ends
 from thinwire.plugins import show
+from thinwire.stop_signals import interrupts_ending_at_once
 from thinwire.tracking.live import Live
 from thinwire.train import reuse_record
-from thinwire.train.make_again import resume_command
+from thinwire.train.make_again import run_command
 from thinwire.train.result_folders import lock_file
-from thinwire.train.run_cell import Attempt, Interrupted, Report
-from thinwire.train.trainer import Trainer
-from thinwire.transport.rendezvous import Placement
+from thinwire.transport.placement import Placement
+
+if TYPE_CHECKING:
+    from thinwire.train.run_cell import Attempt, Report
+    from thinwire.train.trainer import Trainer
 
 
 def main(arguments: Namespace) -> int:
@@ -43,23 +50,26 @@ def main(arguments: Namespace) -> int:
     results = arguments.results.absolute()
     if wanted.transport == "processes":
         started = launcher_environment.from_environment(partial(secret.of_run, results, wanted))
+        cluster = Cluster(wanted.workers, wanted.nodes)
         if started is not None:
+            launcher_environment.require_match(cluster, started.workers, started.launcher)
             return _as_rank(wanted, results, started, arguments)
         if arguments.workers is not None:
-            launcher_environment.require_match(
-                Cluster(wanted.workers, wanted.nodes), arguments.workers, "--workers"
-            )
+            launcher_environment.require_match(cluster, arguments.workers, "--workers")
     with locked(lock_file(results, wanted), f"{wanted.suite}/{wanted.path}"), gpus_claimed(gpus_of(wanted)):
-        if not arguments.hold and (code := settled(wanted, results, arguments.again)) is not None:
+        if (code := settled(wanted, results, arguments.again)) is not None:
             return code
-        key = None if arguments.hold else reuse_record.key_alone(wanted, results)
-        start = local_processes.starter(wanted, results, arguments.hold, train)
-        code = until_it_ends(wanted, results, start, arguments.hold, print_line)
+        key = reuse_record.key_alone(wanted, results)
+        with interrupts_ending_at_once():
+            from thinwire.launch import local_processes
+
+        start = local_processes.starter(wanted, results, False, train)
+        code = until_it_ends(wanted, results, start, False, print_line)
         if code == 0 and key is not None:
             # The store only saves time, so that a full disk is no reason to fail now.
             with suppress(UserError):
                 reuse_record.keep(wanted, key, results)
-    if code in (0, 1) and not arguments.hold:
+    if code in (0, 1):
         _say_if_edited(arguments, wanted)
     return code
 
@@ -99,23 +109,24 @@ def print_line(line: str) -> None:
 
 def _as_rank(wanted: Cell, results: Path, started: Placement, arguments: Namespace) -> int:
     """Run this process as the rank that srun or torchrun has assigned to it."""
-    if not arguments.hold:
-        code = settled(wanted, results, arguments.again, leads=started.rank == 0)
-        if code is not None:
-            return code
+    code = settled(wanted, results, arguments.again, leads=started.rank == 0)
+    if code is not None:
+        return code
+    with interrupts_ending_at_once():
+        from thinwire.launch import rank
+        from thinwire.train.run_cell import Interrupted
     try:
         suite = load(wanted.suite)
-        code = rank.run(wanted, results, suite, started, (), time.monotonic(), arguments.hold, train)
+        code = rank.run(wanted, results, suite, started, (), time.monotonic(), False, train)
     except Interrupted as error:
-        command = resume_command(wanted, results, arguments.hold)
-        print(f"{error}; {command} goes on from here", file=sys.stderr)
+        print(f"{error}; {run_command(wanted, results)} goes on from here", file=sys.stderr)
         return 128 + error.number
-    if started.rank == 0 and not arguments.hold:
+    if started.rank == 0:
         _say_if_edited(arguments, wanted)
     return code
 
 
-def train(attempt: Attempt) -> int:
+def train(attempt: "Attempt") -> int:
     """Run an attempt and give the exit code. Of several ranks, the first one shows the progress."""
     if not attempt.leads:
         return int(attempt.run(lambda trainer: None).status == "failed")
@@ -124,7 +135,7 @@ def train(attempt: Attempt) -> int:
         Live(attempt.cell, attempt.transport.kind, attempt.results) as live,
     ):
 
-        def report(trainer: Trainer) -> None:
+        def report(trainer: "Trainer") -> None:
             show(trainer)
             live.log(trainer.curve)
 
@@ -142,7 +153,7 @@ def train(attempt: Attempt) -> int:
 
 
 @contextmanager
-def _progress(evaluated_on: str) -> Iterator[Report]:
+def _progress(evaluated_on: str) -> Iterator["Report"]:
     """Gives a function that shows the progress: a line for each evaluation, and a bar in a terminal."""
     console = Console(highlight=False)
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn("steps"), TimeRemainingColumn())
@@ -150,7 +161,7 @@ def _progress(evaluated_on: str) -> Iterator[Report]:
         task = bar.add_task("train", total=None)
         seen = 0
 
-        def report(trainer: Trainer) -> None:
+        def report(trainer: "Trainer") -> None:
             nonlocal seen
             if console.is_terminal:
                 bar.update(task, total=trainer.total_steps, completed=trainer.step)

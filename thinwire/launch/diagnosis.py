@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from thinwire.launch.exit_report import ExitReport
-from thinwire.transport.agreement import first_difference
+from thinwire.transport.call_difference import first_difference
 
 
 class Diagnosis(NamedTuple):

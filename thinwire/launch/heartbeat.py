@@ -23,7 +23,8 @@ from thinwire.launch.exit_report import ExitReport
 from thinwire.launch.flight_recorder import FlightRecorder
 from thinwire.launch.hang_detection import Beat, HangDetector
 from thinwire.launch.time_limits import BEAT_SECONDS, GRACE_SECONDS, PAUSED_SECONDS, SILENT_SECONDS
-from thinwire.transport.rendezvous import Placement, store_of
+from thinwire.transport.placement import Placement
+from thinwire.transport.rendezvous import store_of
 
 ALARM = "alarm"
 # The exit code of a rank that cannot go on.

@@ -3,17 +3,22 @@
 import os
 
 from thinwire.provenance import packages
+from thinwire.stop_signals import interrupts_ending_at_once
 
 
 def import_for_runs() -> None:
     """Import what all runs need, before the forks begin; plug-ins are not imported."""
     # With this, the search for GPUs does not initialise CUDA, which forks could not use afterwards.
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
-    import torch
+    with interrupts_ending_at_once():
+        import pyarrow
+        import pyarrow.parquet
+        import torch
+
+        # Optimizers import it at their first step.
+        import torch._dynamo
 
     torch.set_num_threads(1)
-    # Optimizers import it at their first step, and pyarrow imports pandas at its first table.
-    import pandas  # noqa: F401
-    import torch._dynamo
-
+    # With its first table, pyarrow imports pandas and more.
+    pyarrow.parquet.write_table(pyarrow.table({"number": [0]}), pyarrow.BufferOutputStream())
     packages()

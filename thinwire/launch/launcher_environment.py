@@ -6,19 +6,26 @@ from collections.abc import Callable, Mapping
 
 from thinwire.cluster import Cluster
 from thinwire.errors import UserError
-from thinwire.launch.rendezvous_address import LOOPBACK, address_of, first_host, port_of_step
-from thinwire.transport.rendezvous import Placement
+from thinwire.launch.rendezvous_address import LOOPBACK, address_of, first_host, port_of_launch
+from thinwire.transport.placement import Placement
 
 # After a rank ends, the others have this time to notice and to write their reports. Then srun ends them.
-_WAIT_SECONDS = 30
+WAIT_SECONDS = 30
 
 
 # Gives the secret of a run, from the name that its launcher has for the launch.
 SecretOf = Callable[[str], bytes]
 
 
-def from_environment(secret_of: SecretOf, variables: Mapping[str, str] = os.environ) -> Placement | None:
+def from_environment(
+    secret_of: SecretOf, variables: Mapping[str, str] = os.environ, launch: int = 0
+) -> Placement | None:
     """The placement that srun or torchrun gave this process; None if it was started by hand.
+
+    Args:
+        secret_of: gives the secret of a launch, from its name.
+        variables: of the environment.
+        launch: the number of the launch, among those of one step of Slurm.
 
     Raises:
         UserError: variables are missing or make no sense.
@@ -27,7 +34,7 @@ def from_environment(secret_of: SecretOf, variables: Mapping[str, str] = os.envi
         return _torchrun(secret_of, variables)
     # The batch script itself runs in no step. A step of one task starts its ranks itself.
     if "SLURM_STEP_ID" in variables and _number(variables, "SLURM_STEP_NUM_TASKS", "srun") > 1:
-        return _slurm(secret_of, variables)
+        return _slurm(secret_of, variables, launch)
     return None
 
 
@@ -54,7 +61,7 @@ def srun(workers: int, nodes: int) -> list[str]:
         f"--ntasks-per-node={workers // nodes}",
         "--distribution=block",
         "--kill-on-bad-exit=0",
-        f"--wait={_WAIT_SECONDS}",
+        f"--wait={WAIT_SECONDS}",
     ]
 
 
@@ -93,7 +100,7 @@ def _torchrun(secret_of: SecretOf, variables: Mapping[str, str]) -> Placement:
     )
 
 
-def _slurm(secret_of: SecretOf, variables: Mapping[str, str]) -> Placement:
+def _slurm(secret_of: SecretOf, variables: Mapping[str, str], launch: int) -> Placement:
     job, step = _number(variables, "SLURM_JOB_ID", "srun"), _number(variables, "SLURM_STEP_ID", "srun")
     on_one_host = variables.get("SLURM_STEP_NUM_NODES") == "1"
     given = "MASTER_PORT" in variables
@@ -105,9 +112,9 @@ def _slurm(secret_of: SecretOf, variables: Mapping[str, str]) -> Placement:
         host=variables.get("MASTER_ADDR")
         or (LOOPBACK if on_one_host else None)
         or address_of(first_host(_text(variables, "SLURM_STEP_NODELIST", "srun"))),
-        port=_number(variables, "MASTER_PORT", "srun") if given else port_of_step(job, step),
+        port=_number(variables, "MASTER_PORT", "srun") if given else port_of_launch(job, step, launch),
         launcher="srun",
-        secret=secret_of(f"srun {job}.{step}"),
+        secret=secret_of(f"srun {job}.{step}.{launch}"),
     )
 
 

@@ -30,7 +30,8 @@ from thinwire.resource_shortage import trouble
 from thinwire.stop_signals import heeding_stops, stops_held_back
 from thinwire.train.cell_task import device_of
 from thinwire.train.run_cell import Attempt, Interrupted
-from thinwire.transport.rendezvous import Placement, store_of
+from thinwire.transport.placement import Placement
+from thinwire.transport.rendezvous import store_of
 
 _POLL_SECONDS = 0.02
 

@@ -16,7 +16,7 @@ from thinwire.launch import exit_report
 from thinwire.launch.exit_report import RUNNING, ExitReport
 from thinwire.launch.flight_recorder import FlightRecorder, in_files, make_files
 from thinwire.launch.heartbeat import Heartbeat
-from thinwire.launch.launcher_environment import require_match, require_places
+from thinwire.launch.launcher_environment import require_places
 from thinwire.launch.time_limits import RENDEZVOUS_SECONDS
 from thinwire.resource_shortage import trouble
 from thinwire.train.cell_task import device_of
@@ -24,8 +24,9 @@ from thinwire.train.result_folders import lock_file, partial_folder
 from thinwire.train.run_cell import Attempt, Interrupted
 from thinwire.transport.backend import backend_of
 from thinwire.transport.connection_errors import ConnectionLost
+from thinwire.transport.placement import Placement
 from thinwire.transport.processes import Processes
-from thinwire.transport.rendezvous import Placement, Refused, join
+from thinwire.transport.rendezvous import Refused, join
 
 BAD_INPUT = 2
 
@@ -59,7 +60,6 @@ def run(
         Interrupted: in the first rank, after a signal asked for a stop; all ranks have saved their states.
     """
     cluster = Cluster(cell.workers, cell.nodes)
-    require_match(cluster, placement.workers, placement.launcher)
     with ExitStack() as held:
         try:
             heartbeat = _join(cell, results, suite, placement, recorders, hold, held)

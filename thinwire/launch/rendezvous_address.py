@@ -15,9 +15,9 @@ LOOPBACK = "127.0.0.1"
 _FIRST_PORT, _PORTS = 20000, 20000
 
 
-def port_of_step(job: int, step: int) -> int:
-    """A port that the ranks of a Slurm step can tell without asking each other."""
-    return _FIRST_PORT + (job * 97 + step) % _PORTS
+def port_of_launch(job: int, step: int, launch: int) -> int:
+    """A port that the ranks of a launch in a Slurm step can tell without asking each other."""
+    return _FIRST_PORT + (job * 97 + step + launch) % _PORTS
 
 
 def first_host(nodes: str) -> str:

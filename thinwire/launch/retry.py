@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from thinwire import digests, record
 from thinwire.config.cell import Cell
-from thinwire.data.read_arrays import MANIFEST
+from thinwire.data.manifest import MANIFEST
 from thinwire.errors import ResourceError, UserError
 from thinwire.files import stamp, writing
 from thinwire.launch import failure_record

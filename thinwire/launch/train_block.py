@@ -1,7 +1,8 @@
-"""Trains a block: the runs that differ only in their method, each in a fork of this process.
+"""Trains a block: the runs that differ only in their method.
 
-This process imports torch once, so that a run begins in milliseconds. It never imports a plug-in: each run
-imports its own, and no method changes anything for another.
+Each run is a fork of this process, which imports torch once, so that a run begins in milliseconds. If Slurm
+starts the ranks, they are forks of the tasks of one step, and this process needs no torch. Neither this
+process nor a task imports a plug-in: each run imports its own, and no method changes anything for another.
 
 A run that was made before, from the same options, code, data and preparation, is taken from the store. Timed
 runs follow one another in one allocation, so that a method and its baseline are timed on the same machines.
@@ -9,29 +10,33 @@ Their order changes with the repetition. Runs that are not timed may run side by
 """
 
 import os
+import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from signal import Signals
+from typing import TYPE_CHECKING
 
 from thinwire import record
 from thinwire.config.cell import Cell
 from thinwire.errors import UserError
 from thinwire.files import locked, writing
-from thinwire.launch import local_processes, slurm_step
+from thinwire.launch import slurm_step
 from thinwire.launch.fork import fork
 from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
 from thinwire.launch.imports_for_runs import import_for_runs
-from thinwire.launch.retry import until_it_ends
-from thinwire.stop_signals import STOPS, heeding_stops, stops_held_back
+from thinwire.launch.retry import Start, until_it_ends
+from thinwire.stop_signals import STOPS, heeding_stops, interrupts_ending_at_once, stops_held_back
 from thinwire.train import reuse_record
 from thinwire.train.make_again import block_command
 from thinwire.train.record_check import record_of
 from thinwire.train.result_folders import lock_file, log_file, partial_folder, record_folder
-from thinwire.train.run_cell import Attempt
+
+if TYPE_CHECKING:
+    from thinwire.train.run_cell import Attempt
 
 _BAD_INPUT = 2  # exit code: something outside the run must be fixed
 
@@ -40,7 +45,7 @@ def train_block(
     block: Sequence[Cell],
     results: Path,
     jobs: int,
-    train: Callable[[Attempt], int],
+    train: "Callable[[Attempt], int]",
     log: Callable[[str], None],
     again: bool = False,
 ) -> int:
@@ -64,8 +69,6 @@ def train_block(
     log(f"{len(block) - len(waiting)} of {len(block)} runs were made before")
     if not waiting:
         return 0
-    if slurm_step.starter(block[0], results) is None:
-        import_for_runs()
     running: dict[int, tuple[Cell, str, float]] = {}
     asked_to_stop = exit_code = 0
 
@@ -76,22 +79,31 @@ def train_block(
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    with gpus_claimed(gpus_of(block[0])), heeding_stops(forward_signal):
-        while running or (waiting and not (exit_code or asked_to_stop)):
-            while waiting and len(running) < jobs and not (exit_code or asked_to_stop):
-                cell, key = waiting.pop(0)
-                with stops_held_back():
-                    running[fork(partial(_train, cell, results, train))] = cell, key, time.monotonic()
-            pid, status = os.wait()
-            cell, key, began = running.pop(pid)
-            code = os.waitstatus_to_exitcode(status)
-            log(f"{cell.path}: {_outcome(cell, results, code, time.monotonic() - began)}")
-            if code in (0, 1):
-                # The store only saves time, so a full disk is no reason to stop.
-                with suppress(UserError):
-                    reuse_record.keep(cell, key, results)
-            else:
-                exit_code = exit_code or (code if code > 0 else 128 - code)
+    def end(cell: Cell, key: str, began: float, code: int) -> None:
+        nonlocal exit_code
+        log(f"{cell.path}: {_outcome(cell, results, code, time.monotonic() - began)}")
+        if code in (0, 1):
+            # The store only saves time, so a full disk is no reason to stop.
+            with suppress(UserError):
+                reuse_record.keep(cell, key, results)
+        else:
+            exit_code = exit_code or (code if code > 0 else 128 - code)
+
+    with slurm_step.step_for(block[0], results) as step:
+        starter = step.starter if step else _local_starter(results, train)
+        with gpus_claimed(gpus_of(block[0])), heeding_stops(forward_signal):
+            while running or (waiting and not (exit_code or asked_to_stop)):
+                while waiting and len(running) < jobs and not (exit_code or asked_to_stop):
+                    cell, key = waiting.pop(0)
+                    run, began = partial(_train, cell, results, starter), time.monotonic()
+                    if step:
+                        end(cell, key, began, run())
+                        continue
+                    with stops_held_back():
+                        running[fork(run)] = cell, key, began
+                if running:
+                    pid, status = os.wait()
+                    end(*running.pop(pid), os.waitstatus_to_exitcode(status))
     if asked_to_stop:
         exit_code = 128 + asked_to_stop
     if exit_code:
@@ -99,33 +111,52 @@ def train_block(
     return exit_code
 
 
-def _train(cell: Cell, results: Path, train: Callable[[Attempt], int]) -> int:
-    """In a fork: train a cell and publish its record; gives the exit code."""
-    log = log_file(results, cell)
-    with open(os.dup(2), "w") as stderr_of_block:
-        try:
-            return _train_with_log(cell, results, train, log)
-        except UserError as error:
-            # The disk may be too full for the log.
-            print(f"thinwire: {error}", file=stderr_of_block)
-        except Exception:
-            traceback.print_exc(file=stderr_of_block)
-        return _BAD_INPUT
+def _local_starter(results: Path, train: "Callable[[Attempt], int]") -> Callable[[Cell], Start]:
+    """Give a function that gives the function that starts the processes of a run on this machine."""
+    import_for_runs()
+    with interrupts_ending_at_once():
+        from thinwire.launch import local_processes
+    return lambda cell: local_processes.starter(cell, results, True, train)
 
 
-def _train_with_log(cell: Cell, results: Path, train: Callable[[Attempt], int], log: Path) -> int:
-    """Train a cell, and write to its log what this process and its forks print."""
+def _train(cell: Cell, results: Path, starter: Callable[[Cell], Start]) -> int:
+    """Train a cell and publish its record; gives the exit code."""
+    try:
+        with (
+            _printing_to(log_file(results, cell)),
+            locked(lock_file(results, cell), f"{cell.suite}/{cell.path}"),
+        ):
+            code = until_it_ends(cell, results, starter(cell), True, _print)
+            if code in (0, 1):
+                record.put_in_place(partial_folder(results, cell), record_folder(results, cell))
+            return code
+    except UserError as error:
+        # The disk may be too full for the log.
+        print(f"thinwire: {error}", file=sys.stderr)
+    except Exception:
+        traceback.print_exc()
+    return _BAD_INPUT
+
+
+@contextmanager
+def _printing_to(log: Path) -> Iterator[None]:
+    """Let this process and its forks print to a file, as ranks of Slurm do."""
     with writing(log):
         log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("w") as file:
-            for stream in (1, 2):
+        log.write_bytes(b"")
+        file = log.open("a")
+    before = {stream: os.dup(stream) for stream in (1, 2)}
+    try:
+        with file:
+            for stream in before:
                 os.dup2(file.fileno(), stream)
-    with locked(lock_file(results, cell), f"{cell.suite}/{cell.path}"):
-        start = slurm_step.starter(cell, results) or local_processes.starter(cell, results, True, train)
-        code = until_it_ends(cell, results, start, True, _print)
-        if code in (0, 1):
-            record.put_in_place(partial_folder(results, cell), record_folder(results, cell))
-    return code
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for stream, copy in before.items():
+            os.dup2(copy, stream)
+            os.close(copy)
 
 
 def _print(line: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from thinwire import digests, record_store
 from thinwire.config.cell import Cell, digest
 from thinwire.config.cell_sources import prepares, sources
-from thinwire.data.read_arrays import MANIFEST
+from thinwire.data.manifest import MANIFEST
 from thinwire.errors import UserError
 from thinwire.train import preparation_record
 from thinwire.train.make_again import is_timed

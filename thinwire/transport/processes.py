@@ -22,7 +22,8 @@ from thinwire.cluster import Cluster
 from thinwire.errors import MethodError
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload
-from thinwire.transport.agreement import disagreeing, first_difference, require_received
+from thinwire.transport.agreement import disagreeing, require_received
+from thinwire.transport.call_difference import first_difference
 from thinwire.transport.connection_errors import ConnectionLost, translated_errors
 from thinwire.transport.endpoint import Endpoint, Finish
 from thinwire.transport.rendezvous import open_group

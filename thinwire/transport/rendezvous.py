@@ -2,11 +2,10 @@
 
 import os
 import secrets
-import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -17,32 +16,12 @@ from thinwire.errors import UserError
 from thinwire.resource_shortage import shortage
 from thinwire.transport import closed_listeners, handshake, listening, network_interface, peer_proof
 from thinwire.transport.connection_errors import translated_errors
+from thinwire.transport.placement import Placement
 from thinwire.transport.store_client import NotThisRun, RunStore
 from thinwire.transport.store_server import StoreServer
 
 # If rank 0 refuses to begin, how long it waits until the others have received the reason.
 _REFUSAL_SECONDS = 10.0
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Which worker this process is, and where to reach rank 0."""
-
-    rank: int
-    workers: int
-    place: int  # number among the workers of this node, from 0
-    node: str  # the name of this node
-    host: str  # of rank 0
-    port: int  # of rank 0
-    launcher: str  # the program that has started this process
-    # The secret of the run: processes that do not know it are refused.
-    secret: bytes = field(repr=False)
-    # The socket on which rank 0 listens, if it is already open; otherwise rank 0 opens host and port itself.
-    listener: socket.socket | None = field(default=None, repr=False)
-
-    def describe(self) -> str:
-        """Name the rank and its node, for messages."""
-        return f"rank {self.rank} on {self.node}"
 
 
 class Refused(UserError):

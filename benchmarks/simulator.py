@@ -1,0 +1,281 @@
+"""How far simulated steps are from emulated ones that the calibration has not seen, and how fast it is.
+
+    python benchmarks/simulator.py [--record]
+
+Trains every method of the suite `validation` on 2, 3 and 4 workers in emulated clusters with links of several
+rates, and simulates the same. It takes about 6 minutes, needs a quiet machine and the right to make network
+namespaces. Two methods on 2 workers at one rate calibrate the simulation: what they tell is how much longer
+computing takes beside others, and what a call costs. No run that is compared has that rate, and most have
+another method or another number of workers. Prints:
+
+- the error of the mean seconds of a step, for each class of methods, and over all (targets: median <= 5 %,
+  95th percentile <= 10 %);
+- of all pairs of methods on one cluster whose steps differ by more than the noise, how often the simulation
+  names the faster one (target >= 95 %). The noise is how much longer the second half of a run takes than the
+  first, in the 95th percentile;
+- operations a second of the event loop (target >= 0.8 million), and how long 4,096 workers with 200 steps of
+  20 buckets take (target <= 2 s).
+
+With `--record` it also draws docs/validation.png, from the points in benchmarks/records/validation.csv.
+Exits with 0 only if all targets are met.
+"""
+
+import argparse
+import contextlib
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import record
+import seaborn as sns
+
+from thinwire.cli.trace import trace_cell
+from thinwire.cluster import Cluster
+from thinwire.config import cluster_file
+from thinwire.config.cell import Cell
+from thinwire.config.cluster_file import ClusterDescription
+from thinwire.config.expand_suite import cells
+from thinwire.plugins import ROOT
+from thinwire.report import style
+from thinwire.simulation import event_loop, recurrence
+from thinwire.simulation.calibration import WARM_UP_STEPS, Calibration, Sample, calibrate, step_seconds
+from thinwire.simulation.compute_profile import HERE
+from thinwire.simulation.loads import Loads
+from thinwire.simulation.program import Await, HandOver, Program, Work
+from thinwire.simulation.simulate import SimulatedCell
+from thinwire.trace import trace_file
+from thinwire.trace.trace_file import Trace
+from thinwire.train.result_folders import trace_folder
+
+SUITE, STEPS = "validation", 30
+POINTS, FIGURE = Path(__file__).parent / "records" / "validation.csv", ROOT / "docs" / "validation"
+# Rates of the links in Mbit/s, by the number of workers. More workers than cores crowd them: their links are
+# slow, so that computing matters less.
+RATES = {2: (50, 100, 300), 3: (50, 100), 4: (50, 100)}
+CALIBRATED_WITH, CALIBRATED_AT = ("ssgd", "ps_sgd"), (2, 150)
+CLASSES = {
+    "ssgd": "all-reduce",
+    "ssgd_bf16": "all-reduce",
+    "top_k": "all-gather",
+    "dgc": "all-gather",
+    "ps_sgd": "server",
+    "hylo": "server",
+    "hsgd": "hierarchical",
+    "local_sgd": "local",
+    "daso": "delayed",
+    "multi_step_delay": "delayed",
+}
+MOST_MEDIAN, MOST_P95, LEAST_RIGHT = 0.05, 0.10, 0.95
+LEAST_OPERATIONS, MOST_SECONDS = 0.8e6, 2.0
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Validate, and report whether the targets are met."""
+    style.use()
+    with tempfile.TemporaryDirectory() as folder:
+        points = pd.DataFrame(validated(Path(folder)))
+    met = [*report_errors(points), report_pairs(points), *report_speed()]
+    if arguments.record:
+        points.round(6).to_csv(POINTS, index=False)
+        draw(points)
+    print(f"{sum(met)} of {len(met)} targets are met")
+    return int(not all(met))
+
+
+def validated(results: Path) -> Iterator[dict[str, object]]:
+    """Real and simulated seconds of a step, for each method, number of workers and rate."""
+    subprocess.run(
+        [sys.executable, "-m", "thinwire", "data", "digits", "--results", results],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    known: dict[str, SimulatedCell] = {}
+
+    def simulated(cell: Cell) -> SimulatedCell:
+        if cell.path not in known:
+            known[cell.path] = SimulatedCell(cell, results, Cluster(cell.workers, cell.nodes), STEPS)
+        return known[cell.path]
+
+    every = {(cell.method.label, cell.workers): cell for cell in cells(SUITE)}
+    workers, rate = CALIBRATED_AT
+    of_two = calibrate(
+        [
+            Sample(
+                emulated(every[method, workers], rate, results),
+                simulated(every[method, workers]).steps[0],
+                simulation(simulated(every[method, workers]), rate),
+            )
+            for method in CALIBRATED_WITH
+        ]
+    )
+    print(
+        f"calibrated at {rate} Mbit/s with {' and '.join(CALIBRATED_WITH)}: computing takes "
+        f"{of_two.compute:.2f} times as long as alone, a call {of_two.seconds_of_a_call * 1e3:.2f} ms and "
+        f"{of_two.seconds_of_a_byte * 1e9:.2f} ns a byte, its latency is "
+        f"{(of_two.call_latency_seconds or 0) * 1e3:.2f} ms"
+    )
+    for (method, workers), cell in every.items():
+        # Workers that share a core take turns.
+        turns = max(1.0, workers / len(os.sched_getaffinity(0)))
+        calibration = replace(of_two, compute=of_two.compute * turns)
+        for rate in RATES[workers]:
+            trace = emulated(cell, rate, results)
+            real = step_seconds(trace)
+            made = simulation(simulated(cell), rate)(calibration)
+            print(
+                f"{method:17} {workers} workers, {rate:3} Mbit/s: {real * 1e3:7.1f} ms, simulated "
+                f"{made * 1e3:7.1f} ms, {100 * (made / real - 1):+5.1f} %",
+                flush=True,
+            )
+            yield {
+                "method": method,
+                "kind": CLASSES[method],
+                "workers": workers,
+                "rate_mbit_per_second": rate,
+                "emulated_seconds": real,
+                "simulated_seconds": made,
+                "drift": abs(halves(trace) - 1),
+            }
+
+
+def emulated(cell: Cell, rate: float, results: Path) -> Trace:
+    """The trace of a run in an emulated cluster."""
+    traced = replace(cell, transport="emulated", cluster=cluster(rate), deviates=True)
+    with contextlib.redirect_stdout(io.StringIO()):
+        if trace_cell(traced, results, STEPS):
+            raise SystemExit(f"{cell.path} could not be traced")
+    return trace_file.read(trace_folder(results, traced))
+
+
+def cluster(rate: float) -> ClusterDescription:
+    """An emulated cluster with links of so many Mbit/s."""
+    described = cluster_file.load("emulated_100m")
+    link = described.link.model_copy(update={"rate_mbit_per_second": float(rate)})
+    return described.model_copy(update={"link": link})
+
+
+def simulation(cell: SimulatedCell, rate: float) -> Callable[[Calibration], float]:
+    """Gives the mean seconds of a step after the first ones."""
+    described = cluster(rate)
+    profile = cell.profile(HERE, described)
+
+    def simulate(calibration: Calibration) -> float:
+        timeline = cell.on(described, profile, calibration).timeline
+        return float(timeline.step_seconds[WARM_UP_STEPS:].mean())
+
+    return simulate
+
+
+def halves(trace: Trace) -> float:
+    """The mean step of the second half of a run over that of the first; steps come in rounds of four."""
+    spans = trace.spans.to_pandas()
+    steps = np.sort(spans.step.unique())
+    steps = steps[steps >= WARM_UP_STEPS]
+    half = len(steps) // 8 * 4
+    first, second = (
+        step_seconds(trace._replace(spans=trace.spans.filter(_within(trace, low, high))))
+        for low, high in ((steps[0], steps[half - 1]), (steps[half], steps[2 * half - 1]))
+    )
+    return second / first
+
+
+def _within(trace: Trace, low: int, high: int) -> "pd.api.extensions.ExtensionArray":
+    steps = trace.spans["step"].to_numpy()
+    return (steps >= low) & (steps <= high)
+
+
+def report_errors(points: pd.DataFrame) -> list[bool]:
+    """The errors by class of method, and over all."""
+    errors = (points.simulated_seconds / points.emulated_seconds - 1).abs()
+    for kind, of_kind in errors.groupby(points.kind):
+        print(
+            f"{kind:13} {len(of_kind):3} cells: median {of_kind.median() * 100:4.1f} %, 95th percentile "
+            f"{of_kind.quantile(0.95) * 100:4.1f} %"
+        )
+    median, high = errors.median(), errors.quantile(0.95)
+    print(
+        f"error of a step over {len(points)} cells: median {median * 100:.1f} % (target <= 5), 95th "
+        f"percentile {high * 100:.1f} % (target <= 10)"
+    )
+    return [bool(median <= MOST_MEDIAN), bool(high <= MOST_P95)]
+
+
+def report_pairs(points: pd.DataFrame) -> bool:
+    """How often the simulation names the faster of two methods."""
+    noise = points.drift.quantile(0.95)
+    right = pairs = 0
+    for _, group in points.groupby(["workers", "rate_mbit_per_second"]):
+        for one, other in combinations(group.itertuples(), 2):
+            real = one.emulated_seconds / other.emulated_seconds
+            if abs(np.log(real)) > np.log1p(noise):
+                pairs += 1
+                right += (one.simulated_seconds < other.simulated_seconds) == (real < 1)
+    share = right / pairs
+    print(f"noise: {noise * 100:.1f} %")
+    print(
+        f"the faster of two methods is named in {right} of {pairs} pairs, {share * 100:.1f} % (target >= 95)"
+    )
+    return share >= LEAST_RIGHT
+
+
+def report_speed() -> list[bool]:
+    """The speed of both ways to simulate."""
+    described = cluster_file.load("infiniband_100g_4gpus")
+    small, large = Cluster(64, 16), Cluster(4096, 1024)
+    program = buckets(200, 20)
+    began = time.process_time()
+    made = event_loop.simulate([program] * 64, small, Loads(described, small), np.ones((200, 64)), 0.0)
+    rate = made.operations / (time.process_time() - began)
+    print(f"event loop: {rate / 1e6:.2f} million operations a second (target >= 0.8)")
+    began = time.process_time()
+    recurrence.simulate(program, large, Loads(described, large), np.ones((200, 4096)), 0.0)
+    seconds = time.process_time() - began
+    print(f"4,096 workers, 200 steps of 20 buckets: {seconds:.2f} s (target <= 2)")
+    return [rate >= LEAST_OPERATIONS, seconds <= MOST_SECONDS]
+
+
+def buckets(steps: int, number: int) -> Program:
+    """Steps in which buckets leave during the backward pass."""
+    sent = HandOver("world", "mean", 0, False, 4_000_000, 0, 0.0)
+    return [
+        [
+            Work(0.01),
+            *(operation for _ in range(number) for operation in (Work(0.001), sent)),
+            *(Await(step * number + call) for call in range(number)),
+            Work(0.002),
+        ]
+        for step in range(steps)
+    ]
+
+
+def draw(points: pd.DataFrame) -> None:
+    """Simulated over emulated seconds, with the line on which they are equal and the lines 10 % away."""
+    figure, axes = plt.subplots(figsize=(style.COLUMN_INCHES, style.COLUMN_INCHES))
+    ends = np.array([points.emulated_seconds.min() * 0.8, points.emulated_seconds.max() * 1.25]) * 1e3
+    axes.plot(ends, ends, color="black", linewidth=1)
+    axes.fill_between(ends, ends * 0.9, ends * 1.1, color="black", alpha=0.1, linewidth=0)
+    sns.scatterplot(
+        x=points.emulated_seconds * 1e3,
+        y=points.simulated_seconds * 1e3,
+        hue=points.kind,
+        style=points.kind,
+        ax=axes,
+    )
+    axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
+    axes.set(xlabel="emulated step (ms)", ylabel="simulated step (ms)")
+    axes.legend(title=None)
+    style.save(figure, FIGURE)
+
+
+if __name__ == "__main__":
+    sys.exit(record.run(main))

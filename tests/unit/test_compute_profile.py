@@ -1,0 +1,118 @@
+"""Compute profiles: what is typical of measured steps, and what a described device would take."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from thinwire.config import profile_file
+from thinwire.config.profile_file import Device
+from thinwire.errors import UserError
+from thinwire.schedule.operations import Compute, Post, Wait
+from thinwire.simulation.compute_profile import Described, MeasuredHere, forward_flops, typical
+
+SENT = Post(0, "world", (0, 1), "mean", 0, False, 8, 8, 0.0)
+
+
+def step(seconds, *more):
+    return [Compute("forward", "a", seconds), Compute("backward", "a.weight", 2 * seconds), *more]
+
+
+def test_typical_steps_have_medians_over_steps_with_the_same_operations():
+    """By hand: steps 3 to 7, of two kinds; the first three are slow and do not count."""
+    plain = [9.0, 9.0, 9.0, 1.0, 0, 3.0, 0, 5.0]
+    steps = [step(s) if s else step(10.0 + n, SENT, Wait(0)) for n, s in enumerate(plain)]
+    made = typical(steps)
+    assert [one[0].seconds for one in made] == [3.0, 3.0, 3.0, 3.0, 15.0, 3.0, 15.0, 3.0]
+    assert made[3][1].seconds == 6.0
+    assert made[4][2:] == [SENT, Wait(0)]
+    assert steps[0][0].seconds == 9.0  # unchanged
+
+
+def test_the_pace_here_is_drawn_from_the_steps_that_were_measured():
+    steps = [step(s) for s in (50.0, 50.0, 50.0, 1.0, 2.0, 3.0)]
+    profile = MeasuredHere(steps)
+    pace = profile.pace(200, 3, seed=1)
+    assert set(np.unique(pace)) == {0.5, 1.0, 1.5}
+    np.testing.assert_array_equal(pace, profile.pace(200, 3, seed=1))
+    assert (pace != profile.pace(200, 3, seed=2)).any()
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(2, 3, 3, padding=1)
+        self.norm = nn.BatchNorm2d(3)
+        self.linear = nn.Linear(48, 10)
+
+    def forward(self, images):
+        return self.linear(self.norm(self.conv(images)).flatten(1))
+
+
+def test_floating_point_operations_of_layers_by_hand():
+    """Two for each multiply and add: 3 x 2 x 9 weights at 16 places, and 48 x 10 weights, for 5 images."""
+    counted = forward_flops(Model(), torch.ones(5, 2, 4, 4))
+    assert counted["conv"] == 2 * 5 * 16 * 54
+    assert counted["linear"] == 2 * 5 * 480
+    assert counted["norm"] == 0
+
+
+@pytest.fixture
+def described():
+    device = Device(
+        title="made up",
+        flops_per_second=1e9,
+        memory_gigabytes_per_second=100,
+        launch_seconds=1e-6,
+        error="of no importance",
+    )
+    return Described("made_up", device, {"conv": 4_000_000, "norm": 0}, 10e9, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("computed", "expected"),
+    [
+        (Compute("forward", "conv", 7.0), 4e-3),
+        (Compute("backward", "conv.weight", 7.0), 8e-3),
+        (Compute("backward", "conv.bias", 7.0), 1e-6),
+        (Compute("forward", "norm", 7.0), 1e-6),
+        (Compute("encode", "take", 7.0), 0.7),  # its memory is ten times as fast
+        (Compute("encode", "take", 0.0), 1e-6),
+        (Compute("forward", "", 7.0), 0.0),
+    ],
+)
+def test_a_described_device(described, computed, expected):
+    assert described.seconds(computed) == pytest.approx(expected)
+
+
+def test_a_layer_that_the_profile_lacks_is_one_sentence(described):
+    with pytest.raises(UserError, match="the compute profile made_up has no layer 'stem'"):
+        described.seconds(Compute("forward", "stem", 1.0))
+
+
+def test_the_pace_of_a_described_device_has_its_variation(described):
+    assert (described.pace(10, 4, 0) == 1).all()
+    varied = Described("made_up", described.device, {}, 1.0, 0.2).pace(2000, 50, 0)
+    assert varied.mean() == pytest.approx(1, abs=0.01)
+    assert varied.std() == pytest.approx(0.2, abs=0.01)
+
+
+def test_profiles_that_ship_are_valid_and_say_how_wrong_they_are():
+    names = profile_file.profile_names()
+    assert {"a100_tf32", "v100_fp32"} <= set(names)
+    for name in names:
+        assert profile_file.load(name).error
+
+
+def test_an_unknown_profile_is_answered_with_the_nearest():
+    with pytest.raises(UserError, match=r"no compute profile 'a100'.*the nearest is a100_tf32"):
+        profile_file.load("a100")
+
+
+def test_a_rate_of_zero_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(profile_file, "FOLDER", tmp_path)
+    (tmp_path / "broken.yaml").write_text(
+        "title: x\nflops_per_second: 0\nmemory_gigabytes_per_second: 1\nlaunch_seconds: 0\nerror: x\n"
+    )
+    with pytest.raises(UserError, match=r"flops_per_second.*greater than 0"):
+        profile_file.load("broken")

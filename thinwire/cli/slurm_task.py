@@ -1,0 +1,86 @@
+"""`thinwire slurm_task SUITE`: a task of a step of Slurm, which `thinwire train` starts.
+
+It imports torch once. For each order on stdin it forks a rank, so that no plug-in changes anything for
+another run. Its own stdout says which ranks have ended. A rank prints to the log of its run.
+"""
+
+import os
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from thinwire.cli.run import train
+from thinwire.config.expand_suite import cell, require_as_planned, require_valid
+from thinwire.config.suite import load
+from thinwire.errors import UserError
+from thinwire.files import writing
+from thinwire.launch import launcher_environment, rank, secret
+from thinwire.launch.fork import fork
+from thinwire.launch.imports_for_runs import import_for_runs
+from thinwire.launch.slurm_step import Order, RankEnd, of_line, to_line
+from thinwire.resource_shortage import shortage
+from thinwire.stop_signals import heeding_stops, stops_held_back
+from thinwire.train.result_folders import log_file
+from thinwire.train.run_cell import Interrupted
+
+
+def main(arguments: Namespace) -> int:
+    """Run a rank for each order, until stdin ends or a signal asks for a stop."""
+    results = arguments.results.absolute()
+    import_for_runs()
+    # Only this process may write to the other end of stdout.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        if (order := of_line(line, Order)) is None:
+            continue
+        stopped = _fork_rank(partial(_run_rank, arguments.suite, results, order, time.monotonic()))
+        end = RankEnd(order.launch, int(os.environ["SLURM_PROCID"]), stopped)
+        print(to_line(end), end="", file=answers, flush=True)
+        if stopped:
+            return 128 + stopped
+    return 0
+
+
+def _fork_rank(run: Callable[[], int]) -> int:
+    """Run a rank in a fork, and wait for it; gives the signal that asked for a stop meanwhile, or 0."""
+    stopped = 0
+
+    def forward_signal(number: int) -> None:
+        nonlocal stopped
+        stopped = number
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+    with heeding_stops(forward_signal):
+        with stops_held_back():
+            pid = fork(run)
+        os.waitpid(pid, 0)
+    return stopped
+
+
+def _run_rank(suite: str, results: Path, order: Order, began: float) -> int:
+    """In a fork: run the rank of this task; gives the exit code."""
+    try:
+        require_valid(suite)
+        wanted = cell(suite, order.cell)
+        with writing(log := log_file(results, wanted)), open(os.devnull) as nothing, log.open("a") as output:
+            for stream, file in enumerate((nothing, output, output)):
+                os.dup2(file.fileno(), stream)
+        require_as_planned(wanted, order.fingerprint, wanted.fingerprint)
+        secret_of = partial(secret.of_run, results, wanted)
+        placement = launcher_environment.from_environment(secret_of, launch=order.launch)
+        assert placement is not None
+        return rank.run(wanted, results, load(suite), placement, (), began, True, train)
+    except Interrupted as error:
+        return 128 + error.number
+    except Exception as error:
+        sentence = str(error) if isinstance(error, UserError) else shortage(error)
+        if sentence is None:
+            raise
+        print(f"thinwire: {sentence}", file=sys.stderr)
+        return rank.BAD_INPUT

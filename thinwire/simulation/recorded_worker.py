@@ -1,0 +1,121 @@
+"""What one worker has recorded in its steps, as a program, and in a time that leaves out the harness."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate, dropwhile
+from typing import Any
+
+from thinwire.errors import UserError
+from thinwire.simulation.program import Await, HandOver, Operation, Program, Work
+from thinwire.trace.recorder import HARNESS, TRANSPORT, WAIT
+
+Row = dict[str, Any]  # of a table of a trace
+
+
+class RecordedWorker:
+    """A worker of a trace."""
+
+    def __init__(self, spans: Sequence[Row], calls: Sequence[Row]) -> None:
+        """Read what a worker has recorded.
+
+        Args:
+            spans: what the worker itself does in its steps, in the order of time.
+            calls: of this worker.
+        """
+        self.begin: float = spans[0]["begin_seconds"]
+        self._steps: list[list[Row]] = [[] for _ in range(spans[-1]["step"] + 1)]
+        for span in spans:
+            self._steps[span["step"]].append(span)
+        # By the numbers of calls, in the order in which they are handed over.
+        self._issued: dict[int, float] = {}
+        self._answered: dict[int, float] = {}
+        for span in spans:
+            if span["activity"] == TRANSPORT:
+                self._issued.setdefault(span["call"], span["begin_seconds"])
+            elif span["activity"] == WAIT:
+                self._answered.setdefault(span["call"], span["end_seconds"])
+        rows = {call["number"]: call for call in calls}
+        self.calls = [rows[number] for number in self._issued]
+        self.leave_out(0.0, [])
+
+    @property
+    def harness_spans(self) -> list[list[Row]]:
+        """The spans of each step in which the harness does not make a batch; the last one comes first."""
+        return [
+            [span for span in dropwhile(_is_harness, step) if _is_harness(span)][::-1] for step in self._steps
+        ]
+
+    def leave_out(self, zero: float, pieces: Sequence[tuple[float, float]]) -> None:
+        """Count time from a moment on, without these pieces: the end and the seconds of each, in order."""
+        self._zero, self._pieces = zero, list(pieces)
+        self._piece_ends = [end for end, _ in pieces]
+        self._before = list(accumulate((seconds for _, seconds in pieces), initial=0.0))
+
+    @property
+    def ends(self) -> list[float]:
+        """When each step ends."""
+        return [self._counted(step[-1]["end_seconds"]) for step in self._steps]
+
+    def issued(self, call: Row) -> float:
+        """When this worker has handed a call over."""
+        return self._counted(self._issued[call["number"]])
+
+    def ended(self, call: Row) -> float:
+        """When the answer was there.
+
+        The transport may note that only after the worker has got the answer.
+
+        Raises:
+            UserError: the trace does not say it.
+        """
+        number = call["number"]
+        if len(call["members"]) == 1:
+            return self.issued(call)
+        if call["ended_seconds"] is None:
+            raise UserError(
+                f"call {number} of worker {call['worker']} has no end, so the trace cannot be replayed: "
+                "trace the cell with --transport processes, on CPUs"
+            )
+        return self._counted(min(call["ended_seconds"], self._answered.get(number, float("inf"))))
+
+    def program(self) -> Program:
+        """All that the worker does but waiting; what it does in a wait after the call has ended is work."""
+        place = {number: index for index, number in enumerate(self._issued)}
+        rows = {call["number"]: call for call in self.calls}
+        posted: set[int] = set()
+        program: Program = []
+        since = 0.0  # all until then is in the program
+        for step, end in zip(self._steps, self.ends):
+            made: list[Operation] = []
+            for span in step:
+                number, begin = span["call"], self._counted(span["begin_seconds"])
+                if span["activity"] == TRANSPORT and number not in posted:
+                    posted.add(number)
+                    made += [Work(begin - since), _hand_over(rows[number])]
+                    since = begin
+                elif span["activity"] == WAIT and number in place:
+                    made += [Work(begin - since), Await(place[number])]
+                    since = min(max(self.ended(rows[number]), begin), self._counted(span["end_seconds"]))
+            program.append([*made, Work(end - since)])
+            since = end
+        return program
+
+    def _counted(self, moment: float) -> float:
+        """The time of a moment."""
+        piece = bisect_right(self._piece_ends, moment)
+        counted = moment - self._zero - self._before[piece]
+        if piece < len(self._pieces):
+            end, seconds = self._pieces[piece]
+            counted -= max(0.0, moment - (end - seconds))
+        return counted
+
+
+def _is_harness(span: Row) -> bool:
+    return bool(span["activity"] == HARNESS)
+
+
+def _hand_over(call: Row) -> HandOver:
+    pull = call["received_bytes"] if call["verb"] == "push_pull" else 0
+    return HandOver(
+        call["channel"], call["verb"], call["partner"], call["ragged"], call["sent_bytes"], pull, 0.0
+    )

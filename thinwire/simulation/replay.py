@@ -1,0 +1,98 @@
+"""Replays a trace: its workers compute as they did, and its calls take as long as they did.
+
+When a worker waits and ends its steps is found again. So a replay checks the event loop and the schedule of a
+trace, without any model of a network.
+
+Evaluations, status and records do not count, as in a simulated program. But a worker that takes longer for
+them keeps the others waiting, and workers that exchange their status wait for the last one. So only as much
+is left out as all workers spend there.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from thinwire.errors import UserError
+from thinwire.simulation import event_loop
+from thinwire.simulation.measured_calls import MeasuredCall, MeasuredCalls
+from thinwire.simulation.recorded_worker import RecordedWorker, Row
+from thinwire.simulation.timeline import Floats, Timeline
+from thinwire.trace.matched_calls import MatchedCalls
+from thinwire.trace.trace_file import COMPUTE, Trace
+
+
+def replayed(trace: Trace) -> Timeline:
+    """Replay a trace of workers in processes of their own; bytes are not counted.
+
+    Raises:
+        UserError: the trace has no step, or does not say when a call has ended.
+    """
+    workers = _workers(trace)
+    programs = [worker.program() for worker in workers]
+    pace = np.ones((len(programs[0]), len(workers)))
+    return event_loop.run(programs, MeasuredCalls(_measured_calls(trace, workers)), pace, 0.0)
+
+
+def measured_end_seconds(trace: Trace) -> Floats:
+    """When each worker has ended each step, to compare with a replay: [steps, workers].
+
+    Raises:
+        UserError: the trace has no step.
+    """
+    return np.array([worker.ends for worker in _workers(trace)]).T
+
+
+def _workers(trace: Trace) -> list[RecordedWorker]:
+    spans: defaultdict[int, list[Row]] = defaultdict(list)
+    for span in trace.spans.to_pylist():
+        if span["track"] == COMPUTE and span["step"] >= 0:
+            spans[span["worker"]].append(span)
+    if not spans:
+        raise UserError("this trace has no step, so it cannot be replayed: trace a cell for some steps")
+    calls = trace.calls.to_pylist()
+    workers = [
+        RecordedWorker(spans[number], [call for call in calls if call["worker"] == number])
+        for number in sorted(spans)
+    ]
+    zero = min(worker.begin for worker in workers)
+    pieces = [_pieces(of_step) for of_step in zip(*(w.harness_spans for w in workers), strict=True)]
+    for index, worker in enumerate(workers):
+        worker.leave_out(zero, [piece for of_step in pieces for piece in of_step[index]])
+    return workers
+
+
+def _pieces(harness_spans: Sequence[Sequence[Row]]) -> list[list[tuple[float, float]]]:
+    """What to leave out of a step: of each worker, the end and the seconds of each piece, in order.
+
+    Args:
+        harness_spans: of each worker, the last one first. Workers of several roles may have more or fewer.
+    """
+    together = [(spans, min(map(_seconds, spans))) for spans in zip(*harness_spans)][::-1]
+    return [
+        [(spans[index]["end_seconds"], shortest) for spans, shortest in together]
+        for index in range(len(harness_spans))
+    ]
+
+
+def _seconds(span: Row) -> float:
+    seconds: float = span["end_seconds"] - span["begin_seconds"]
+    return seconds
+
+
+def _measured_calls(trace: Trace, workers: Sequence[RecordedWorker]) -> list[list[MeasuredCall]]:
+    """The calls of each worker, in the order in which it makes them."""
+    matched = MatchedCalls(trace.spans.to_pylist(), trace.calls.to_pylist())
+    issued: defaultdict[int, list[float]] = defaultdict(list)
+    for worker in workers:
+        for call in worker.calls:
+            issued[matched.tag(call)].append(worker.issued(call))
+
+    def measured(worker: RecordedWorker, call: Row) -> MeasuredCall:
+        tag, ended = matched.tag(call), worker.ended(call)
+        last = max(issued[tag])
+        alone = ended < last
+        seconds = ended - (worker.issued(call) if alone else last)
+        return MeasuredCall(tag, len(issued[tag]), alone, seconds, matched.server_seconds(call))
+
+    return [[measured(worker, call) for call in worker.calls] for worker in workers]
