@@ -12,10 +12,13 @@ demo: setup
 	@echo
 	@cat results/tables/demo/summary.md
 	@echo
+	@cat results/tables/demo/times.md
+	@echo
 	@cat results/tables/claims/mp2_digits/summary.md
 	@echo
 	@echo "open: results/figures/demo/accuracy_over_epochs.png"
 	@echo "      results/figures/demo/accuracy_against_bytes.png"
+	@echo "      results/figures/demo/speed_up_simulated.png"
 	@echo "      results/figures/claims/mp2_digits/accuracy_against_bytes.png"
 	@echo "      results/summary.csv (one row for each run)  results/runs (the runs)"
 
@@ -41,5 +44,5 @@ setup:
 
 clean:
 	rm -rf .venv .snakemake site results/runs results/partial results/logs results/tables results/figures \
-	  results/store results/by_hand results/set_aside results/data results/download results/prepared results/preparing results/wandb wandb \
+	  results/store results/by_hand results/set_aside results/data results/download results/prepared results/preparing results/wandb results/simulated wandb \
 	  results/summary.csv results/curves.parquet results/collected.json

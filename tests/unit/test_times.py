@@ -9,7 +9,7 @@ import pytest
 from tests.simulated import row, rows
 from thinwire.errors import UserError
 from thinwire.report import times
-from thinwire.report.break_even import break_even
+from thinwire.report.break_even import faster_between
 from thinwire.report.steps_to_target import steps_to_target
 from thinwire.simulation import simulated_file
 
@@ -66,6 +66,18 @@ def test_the_speed_up_is_over_the_faster_baseline_of_the_same_place():
     assert list(table.speed_up[:6]) == pytest.approx([0.8, 1, 2, 1, 2 / 3, 0.5])
     assert list(table.baseline[:6]) == ["ssgd_bf16"] * 3 + ["ssgd"] * 3
     assert math.isnan(table.speed_up[6]), "no baseline is there"
+
+
+def test_rows_that_are_compared_stand_together_in_the_order_of_the_methods():
+    made = [row(method, cluster=c, profile="p") for method in ("ssgd", "a") for c in ("z", "b")]
+    table = table_of(*made, runs=pd.DataFrame([run("ssgd", 1.0)]))
+    assert list(zip(table.cluster, table.method)) == [
+        ("z", "ssgd"),
+        ("z", "a"),
+        ("b", "ssgd"),
+        ("b", "a"),
+        ("", "ssgd"),
+    ]
 
 
 def test_exposed_communication_includes_the_wait_for_servers():
@@ -154,22 +166,26 @@ def test_every_row_says_how_and_by_which_cluster_and_profile(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("speed_ups", "rate"),
+    ("speed_ups", "faster"),
     [
-        ((2, 0.5), 10),  # log-log: half way between 1 and 100
-        ((4, 0.5), 1 * 100 ** (2 / 3)),
-        ((2, 1.5), math.inf),
-        ((0.5, 0.5), 0),
-        ((0.5, 2), math.inf),
-        ((2, 1), 100),
+        ((2, 0.5), (0, 10)),  # log-log: half way between 1 and 100
+        ((4, 0.5), (0, 100 ** (2 / 3))),
+        ((0.5, 2), (10, math.inf)),
+        ((2, 1.5), (0, math.inf)),
+        ((2, 1), (0, 100)),
+        ((0.5, 0.5), None),
+        ((1, 1), None),
     ],
 )
-def test_the_break_even_is_where_the_speed_up_falls_to_1(speed_ups, rate):
-    assert break_even([1, 100], speed_ups) == pytest.approx(rate)
+def test_the_break_even_is_where_the_speed_up_passes_1(speed_ups, faster):
+    found = faster_between([1, 100], speed_ups)
+    assert found == (None if faster is None else pytest.approx(faster))
 
 
-def test_the_last_break_even_counts():
-    assert break_even([1, 10, 100, 1000], [2, 0.5, 2, 0.5]) == pytest.approx(100 * 10**0.5)
+def test_the_range_with_the_highest_rates_counts():
+    rates = [1, 10, 100, 1000]
+    assert faster_between(rates, [0.5, 2, 2, 0.5]) == pytest.approx((10**0.5, 100 * 10**0.5))
+    assert faster_between(rates, [2, 0.5, 2, 2]) == pytest.approx((10 * 10**0.5, math.inf))
 
 
 def test_a_file_is_read_as_it_was_written(tmp_path):

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 
 from thinwire.report import style
-from thinwire.report.break_even import break_even
+from thinwire.report.break_even import faster_between
 from thinwire.report.simulated_panels import finish, grid, name_methods, panel, task_of, unique
 
 NAME = "bandwidth"
@@ -37,7 +37,7 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
         axes.set_xlabel("rate of each link, Gbit/s")
     note = (
         f"simulated; speed-up over the better of {', '.join(baselines)}; bold: faster; right column: "
-        "break-even, the rate in Gbit/s up to which a method is faster"
+        "the rates in Gbit/s at which a method is faster, with its break-even"
     )
     finish(figure, folder / NAME, note)
 
@@ -66,11 +66,14 @@ def _table(
                 )
         if method in baselines or known.empty:
             continue
-        rate = break_even(list(known.index), list(known))
-        axes.text(len(rates) - 0.4, place, _described(rate, max(known.index)), va="center", fontsize=5.5)
+        text = _described(faster_between(list(known.index), list(known)))
+        axes.text(len(rates) - 0.4, place, text, va="center", fontsize=5.5)
 
 
-def _described(rate: float, highest: float) -> str:
-    if rate == 0:
+def _described(faster: tuple[float, float] | None) -> str:
+    if faster is None:
         return "never"
-    return f"> {highest:g}" if math.isinf(rate) else f"{rate:.2g}"
+    low, high = faster
+    if math.isinf(high):
+        return f"> {low:.2g}" if low else "always"
+    return f"{low:.2g} to {high:.2g}" if low else f"< {high:.2g}"

@@ -1,24 +1,32 @@
-"""Up to which rate of the links a method is faster than the better baseline."""
+"""Between which rates of the links a method is faster than the better baseline."""
 
 import math
 from collections.abc import Sequence
 
 
-def break_even(rates: Sequence[float], speed_ups: Sequence[float]) -> float:
-    """The rate at which the speed-up falls to 1, interpolated on logarithmic axes.
+def faster_between(rates: Sequence[float], speed_ups: Sequence[float]) -> tuple[float, float] | None:
+    """The rates between which the speed-up is above 1; None if it never is.
 
-    It is 0 if the method is faster at no rate, and infinite if it is faster at the highest rate. If the
-    speed-up falls to 1 several times, the last time counts.
+    Where the speed-up passes 1, the *break-even* rate is interpolated on logarithmic axes. The lower end is 0
+    if the method is faster at the lowest rate, and the upper end is infinite if it is faster at the highest.
+    If there are several such ranges, the one with the highest rates counts.
 
     Args:
         rates: in ascending order.
         speed_ups: at these rates, above 0.
     """
-    if speed_ups[-1] > 1:
-        return math.inf
-    faster = [place for place, speed_up in enumerate(speed_ups) if speed_up > 1]
-    if not faster:
-        return 0.0
-    last = faster[-1]
-    (low, high), (above, below) = rates[last : last + 2], map(math.log, speed_ups[last : last + 2])
-    return low * (high / low) ** (above / (above - below))
+    faster = [speed_up > 1 for speed_up in speed_ups]
+    if not any(faster):
+        return None
+    last = first = len(faster) - 1 - faster[::-1].index(True)
+    while first and faster[first - 1]:
+        first -= 1
+    low = _crossing(rates, speed_ups, first - 1) if first else 0.0
+    high = _crossing(rates, speed_ups, last) if last + 1 < len(rates) else math.inf
+    return low, high
+
+
+def _crossing(rates: Sequence[float], speed_ups: Sequence[float], place: int) -> float:
+    """The rate between this one and the next at which the speed-up is 1."""
+    (low, high), (before, after) = rates[place : place + 2], map(math.log, speed_ups[place : place + 2])
+    return float(low * (high / low) ** (before / (before - after)))

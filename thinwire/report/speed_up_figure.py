@@ -14,6 +14,7 @@ from thinwire.report.simulated_panels import HOLLOW, finish, grid, name_methods,
 
 NAME = "speed_up_simulated"
 _MARKERS = "osD^vP"
+_APART = 0.6  # of the distance between two methods
 _COLOURS = ("#0173b2", "#de8f05", "#029e73", "#cc78bc", "#ca9161", "#56b4e9")
 
 
@@ -38,10 +39,12 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
     for axes, task in zip(all_axes.flat, tasks):
         of_task = panel(rows, task=task)
         axes.axvline(1, color="0.1", linewidth=2)
-        for place, look in looks.items():
+        for number, (place, look) in enumerate(looks.items()):
             points = panel(of_task, place=place)
             hollow = HOLLOW if (points.kind == "simulated").all() else {}
-            at = [methods.index(method) for method in points.method]
+            # Points of one method lie below each other, so that none hides another.
+            beside = _APART * (number - (len(looks) - 1) / 2) / len(looks)
+            at = [methods.index(method) + beside for method in points.method]
             axes.plot(points.speed_up, at, linestyle="", markersize=5, **look, **hollow)
         _scale(axes)
         name_methods(axes, methods, baselines)

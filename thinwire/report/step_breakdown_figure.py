@@ -56,6 +56,7 @@ def _bars(axes: Axes, rows: pd.DataFrame, methods: list[str]) -> None:
         )
         left = left + milliseconds.fillna(0)
     axes.grid(False, axis="y")
+    axes.set_xlim(0, 1.05 * left.max())
     for place, missing in enumerate(by_method.compute_seconds.isna()):
         if missing:
             axes.text(0, place, " cannot run here", va="center", fontsize=6, color="0.4")

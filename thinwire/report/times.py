@@ -64,6 +64,9 @@ def times(
     timed = _of_runs(runs)
     table = pd.concat([table, timed], ignore_index=True) if len(timed) else table
     table = _with_speed_up(table, baselines)
+    # Rows that are compared stand together, all in the order of their first.
+    table = table.iloc[table.groupby(PLACE, sort=False, dropna=False).ngroup().argsort(kind="stable")]
+    table = table.reset_index(drop=True)
     place = zip(table.dataset, table.model, table.workers, table.nodes)
     found = [to_target(where, method) for where, method in zip(place, table.method)]
     return table.assign(
