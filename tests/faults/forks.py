@@ -119,12 +119,12 @@ class Forking(subprocess.Popen):
 
 
 def _srun(command: list[str], arguments: list[str], keep: tuple[int, ...], link: Network | None) -> None:
-    """Run tasks on two nodes, each at its end of the link, which is up. Exits with the highest code."""
+    """Run tasks on two nodes, each at its end of the link. Exits with the highest code.
+
+    For each line of stdin, which begins a run, the link is up again.
+    """
     assert link is not None
     tasks = int(next(word.split("=")[1] for word in command if word.startswith("--ntasks=")))
-    for node in range(2):
-        link.enter(node)
-        sandbox.set_link(INTERFACE, up=True)
     inputs = [os.pipe() for _ in range(tasks)]
 
     def task(rank: int) -> Callable[[], None]:
@@ -155,10 +155,13 @@ def _srun(command: list[str], arguments: list[str], keep: tuple[int, ...], link:
         os.close(here)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda number, frame: [os.kill(pid, signal.SIGKILL) for pid in alive])
-    more = True
+    more = b"?"
     while alive:
         if more and select.select([0], [], [], 0)[0]:
             more = os.read(0, 2**16)
+            for node in range(2):
+                link.enter(node)
+                sandbox.set_link(INTERFACE, up=True)
             for _, there in inputs:
                 with suppress(BrokenPipeError):
                     os.write(there, more)

@@ -124,7 +124,6 @@ _FAULTS = {
     "KILL": _Fault(AGAIN, (*_PROCESSES, CLUSTER)),
     "SEGV": _Fault(AGAIN, (NODE, NODES), ("rendezvous", *_FEW, "evaluation")),
     "STOP": _Fault(AGAIN, _PROCESSES, hasty=True),
-    "KILL task": _Fault(AGAIN, (CLUSTER,), ("rendezvous", *_FEW), needs_mounts=True, hasty=True),
     "lost link": _Fault(AGAIN, (CLUSTER,), needs_mounts=True, hasty=True),
     "KILL every time": _Fault(FAILED, _PROCESSES, ("rendezvous", "channels", "evaluation", *_FEW)),
     # Everything is lost.
@@ -152,6 +151,8 @@ _FAULTS = {
     "closed output": _Fault(UNMOVED, (ALONE, NODE), ("data", "step", "evaluation", "renaming")),
     "full stdout": _Fault(UNMOVED, (ALONE, NODE), ("data", "step", "evaluation", "renaming")),
     "frozen": _Fault(UNMOVED, _PROCESSES, hasty=True),
+    # Slurm loses the task that has forked a rank.
+    "KILL task": _Fault(AGAIN, (CLUSTER,), ("rendezvous", *_FEW), needs_mounts=True, hasty=True),
 }
 # What is written into the newest `tree.json` before a run goes on.
 TREES = ("no JSON", "deep JSON", "another tree", "a list", "no text", "empty", "digit flipped")
