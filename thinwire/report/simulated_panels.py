@@ -51,7 +51,7 @@ def panel(rows: pd.DataFrame, **wanted: Any) -> pd.DataFrame:
 def name_methods(axes: Axes, methods: Sequence[str], baselines: Sequence[str]) -> None:
     """Write the methods along the vertical axis, from the top; baselines are bold."""
     axes.set_yticks(range(len(methods)), methods)
-    axes.set_ylim(len(methods) - 0.5, -0.5)
+    axes.set_ylim(len(methods) - 0.4, -0.6)
     for label, method in zip(axes.get_yticklabels(), methods):
         label.set_fontweight("bold" if method in baselines else "normal")
 

@@ -28,7 +28,7 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
     tasks, places, methods = unique(rows.task), unique(rows.place), unique(rows.method)
     columns = min(2, max(1, len(tasks)))
     lines = -(-len(tasks) // columns) or 1
-    inches = (style.COLUMN_INCHES, 0.7 + 0.17 * len(methods))
+    inches = (style.COLUMN_INCHES, 0.7 + 0.2 * len(methods))
     figure, all_axes = grid(lines, columns, inches, sharey=True, sharex=True)
     looks: dict[str, dict[str, Any]] = {
         place: {"marker": _MARKERS[i % len(_MARKERS)], "color": _COLOURS[i % len(_COLOURS)]}

@@ -4,7 +4,9 @@ It runs on the CPU of this machine, with any number of workers. The sizes of rag
 that follow from the loss, are those of a worker that trains alone on its part of the data.
 """
 
-from collections.abc import Sequence
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import thread_time_ns
@@ -135,7 +137,8 @@ class MirroredCell:
         # The time of this thread on its core: other processes may have taken the core in between.
         (recorder,) = record_spans(trainer, thread_time_ns)
         try:
-            trainer.train(until=steps)
+            with _no_garbage_collection():
+                trainer.train(until=steps)
         except Diverged as error:
             raise UserError(f"{self.cell.path}: worker {worker}, which trains alone here: {error}") from None
         if len(mirror.controls) > len(self._controls):
@@ -168,6 +171,17 @@ class MirroredCell:
     def _where(self) -> str:
         nodes = self.cluster.nodes
         return f"{self.cluster.workers:,} workers on {nodes} node{'s' if nodes > 1 else ''}"
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """A full collection takes as long as a hundred small steps, and would be in the time of one of them."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def mirrored_steps(cell: Cell, results: Path, cluster: Cluster, steps: int, worker: int) -> list[Step]:
