@@ -14,12 +14,14 @@ import pandas as pd
 
 from thinwire.schedule.operations import Compute, Post, Step
 from thinwire.simulation.replay import measured_end_seconds
+from thinwire.simulation.timeline import Floats
 from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS, OPTIMIZER, SERVER, TRANSPORT
 from thinwire.trace.trace_file import COMPUTE, Trace
 
 # The activities that are the same alone and beside others.
 _COMPUTING = (FORWARD, BACKWARD, OPTIMIZER)
 _MOST_LATENCY_SECONDS, _HALVINGS = 0.02, 20
+_ROUND = 4  # steps
 # The first steps of a run are slower than all others.
 WARM_UP_STEPS = 3
 
@@ -69,9 +71,21 @@ def calibrate(samples: Sequence[Sample]) -> Calibration:
 
 
 def step_seconds(trace: Trace) -> float:
-    """The mean seconds of a step after the first ones, without evaluations and records."""
-    ends = measured_end_seconds(trace).max(axis=1)
-    return float(np.diff(ends[WARM_UP_STEPS - 1 :]).mean())
+    """The typical seconds of a step, without evaluations and records; see `typical_seconds`."""
+    return typical_seconds(np.diff(measured_end_seconds(trace).max(axis=1)[WARM_UP_STEPS - 1 :]))
+
+
+def typical_seconds(steps: Floats) -> float:
+    """The typical seconds of a step: the median over rounds of four steps, of the mean of a round.
+
+    Methods that do something else in every second or fourth step have it in every round. A median, because
+    now and then something else takes the machine for a moment.
+
+    Args:
+        steps: the seconds of steps that follow one another, at least four.
+    """
+    rounds = len(steps) // _ROUND
+    return float(np.median(steps[: rounds * _ROUND].reshape(rounds, _ROUND).mean(axis=1)))
 
 
 def _of_steps(trace: Trace) -> pd.DataFrame:
@@ -86,10 +100,10 @@ def _of_steps(trace: Trace) -> pd.DataFrame:
 
 
 def _computing(trace: Trace) -> float:
-    """Seconds a step and worker of computing beside others."""
+    """Typical seconds of computing in a step, beside others."""
     spans = _of_steps(trace)
     chosen = spans[spans.activity.isin(_COMPUTING)]
-    return float(chosen.seconds.sum() / (spans.worker.nunique() * spans.step.nunique()))
+    return float(chosen.groupby(["worker", "step"]).seconds.sum().median())
 
 
 def _computing_alone(steps: Sequence[Step]) -> float:
@@ -110,7 +124,9 @@ def _hand_overs(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """The line through points, none of whose numbers is negative: its height at 0, and its slope."""
+    """The line through the medians of points with the same x: its height at 0, and its slope."""
+    medians = pd.Series(y).groupby(x).median()
+    x, y = medians.index.to_numpy(), medians.to_numpy()
     slope, height = np.polyfit(x, y, 1) if len(set(x.tolist())) > 1 else (0.0, float(y.mean()))
     if slope < 0:
         return float(y.mean()), 0.0
