@@ -40,6 +40,7 @@ import numpy as np
 import pandas as pd
 import record
 import seaborn as sns
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from thinwire.cli.trace import trace_cell
 from thinwire.cluster import Cluster
@@ -69,7 +70,7 @@ from thinwire.trace.trace_file import Trace
 from thinwire.train.result_folders import trace_folder
 
 SUITE, STEPS = "validation", 35
-POINTS, FIGURE = Path(__file__).parent / "records" / "validation.csv", ROOT / "docs" / "validation"
+POINTS, FIGURE = Path(__file__).parent / "records" / "validation.csv", ROOT / "docs" / "validation.png"
 # Rates of the links in Mbit/s, by the number of workers. More workers than cores crowd them: their links are
 # slow, so that computing matters less.
 RATES = {2: (50, 100, 300), 3: (50, 100), 4: (50, 100)}
@@ -278,8 +279,12 @@ def draw(points: pd.DataFrame) -> None:
     )
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
     axes.set(xlabel="emulated step (ms)", ylabel="simulated step (ms)")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_locator(NullLocator())
     axes.legend(title=None)
-    style.save(figure, FIGURE)
+    figure.savefig(FIGURE, bbox_inches="tight", dpi=200, metadata={"Software": None})
 
 
 if __name__ == "__main__":
