@@ -44,7 +44,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from thinwire.cli.trace import trace_cell
 from thinwire.cluster import Cluster
-from thinwire.config import cluster_file
+from thinwire.config import cluster_file, profile_file
 from thinwire.config.cell import Cell
 from thinwire.config.cluster_file import ClusterDescription
 from thinwire.config.expand_suite import cells
@@ -52,14 +52,13 @@ from thinwire.plugins import ROOT
 from thinwire.report import style
 from thinwire.simulation import event_loop, recurrence
 from thinwire.simulation.calibration import (
-    WARM_UP_STEPS,
     Calibration,
     Sample,
     calibrate,
     step_seconds,
     typical_seconds,
 )
-from thinwire.simulation.compute_profile import HERE
+from thinwire.simulation.compute_profile import WARM_UP_STEPS
 from thinwire.simulation.loads import Loads
 from thinwire.simulation.program import Await, HandOver, Program, Work
 from thinwire.simulation.replay import measured_end_seconds, replayed
@@ -182,7 +181,7 @@ def cluster(rate: float) -> ClusterDescription:
 def simulation(cell: SimulatedCell, rate: float) -> Callable[[Calibration], float]:
     """Gives the typical seconds of a step after the first ones."""
     described = cluster(rate)
-    profile = cell.profile(HERE, described)
+    profile = cell.profile(profile_file.HERE, described)
 
     def simulate(calibration: Calibration) -> float:
         timeline = cell.on(described, profile, calibration).timeline

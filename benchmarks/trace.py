@@ -2,19 +2,19 @@
 
     python benchmarks/trace.py [--record]
 
-- The cost of a span: in a loop that switches the activity, which appends a span each time; and in steps of a
-  traced run, compared with the same steps when the recorder does nothing. Torch also takes time to call the
-  hooks, which steps of a run without them show.
-- The cost where nothing is traced: each call and each codec looks whether there is a recorder. Steps with
-  these looks and steps in which they are patched out alternate in one run. Two kinds of blocks have the
-  looks, so that the ratio between these shows the noise. Where the noise is larger than the cost, the number
-  of looks and the time of the most expensive kind say more.
+- The cost of a span in a loop: each turn switches the activity, which appends a span.
+- The cost of a span in steps of a traced run, compared with the same steps when the recorder does nothing.
+  Torch also takes time to call the hooks. Steps of a run without hooks show how much.
+- The cost where nothing is traced: each call and each codec checks whether there is a recorder. Steps with
+  these checks and steps in which they are patched out alternate in one run. Two kinds of blocks have the
+  checks, so that the ratio between these shows the noise. Where the noise is larger than the cost, the number
+  of checks and the time of the most expensive kind say more.
 
 The runs are in one process: digits, 8 workers, and a model so small that the engine is most of a step. So the
 ratios are worse than in any real run. Times are CPU time of this process, because other processes disturb the
 clock on the wall. Prints each figure with its target, the worst ratio last. Exits with 0 only if a span costs
-at most 1 us in the loop, and the looks at most 0.5 % of a step: as measured or within the noise, and as
-computed from their number.
+at most 1 us in the loop, and the checks at most 0.5 % of a step. This holds for the measured cost, or the
+cost is within the noise; and it holds for the cost computed from the number of checks.
 """
 
 import argparse

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from thinwire.cluster import Cluster
-from thinwire.config import yaml_file
+from thinwire.config import schema_file
 from thinwire.config.suite_schema import MOST_GBIT_PER_SECOND, MOST_WORKERS, Title
 from thinwire.errors import Problems, UserError
 from thinwire.label import require_label
@@ -134,21 +134,12 @@ def load(name: str) -> ClusterDescription:
     Raises:
         UserError: there is no such cluster, or its file has errors; one message lists all of them.
     """
-    require_label(name)
-    names = cluster_names()
-    if name not in names:
-        raise UserError(
-            f"there is no cluster {name!r}: config/clusters/ has {', '.join(names)}; the nearest is "
-            f"{_nearest(name, names)}"
-        )
-    return read(FOLDER / f"{name}.yaml")
+    return read(schema_file.named(FOLDER, name, "cluster"))
 
 
 def read(path: Path) -> ClusterDescription:
     """Read and validate the file of a cluster; its name is that of the file."""
-    content = yaml_file.read(path)
-    if not isinstance(content, dict):
-        raise UserError(f"{show(path)}: a cluster is a mapping; docs/emulation.md shows its keys")
+    content = schema_file.mapping(path, "a cluster", "docs/emulation.md")
     if "name" in content:
         raise Problems(show(path), ["name: it is that of the file; leave it out"])
     try:
@@ -159,7 +150,7 @@ def read(path: Path) -> ClusterDescription:
 
 def cluster_names() -> list[str]:
     """The names of all clusters."""
-    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+    return schema_file.names(FOLDER)
 
 
 def _problems(error: ValidationError) -> list[str]:

@@ -1,17 +1,11 @@
 """A compute profile: one file in `config/profiles/` that describes how fast a device computes."""
 
-import difflib
-from pathlib import Path
+from pydantic import Field
 
-from pydantic import Field, ValidationError
-
-from thinwire.config import yaml_file
+from thinwire.config import schema_file
 from thinwire.config.suite_schema import Title
-from thinwire.errors import Problems, UserError
-from thinwire.label import require_label
 from thinwire.optim.recipe import Strict
-from thinwire.options import problems
-from thinwire.plugins import ROOT, show
+from thinwire.plugins import ROOT
 
 FOLDER = ROOT / "config" / "profiles"
 # The profile that is measured on this machine; it has no file.
@@ -34,24 +28,10 @@ def load(name: str) -> Device:
     Raises:
         UserError: there is no such profile, or its file has errors; one message lists all of them.
     """
-    require_label(name)
-    names = profile_names()
-    if name not in names:
-        nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.0)[0]
-        raise UserError(
-            f"there is no compute profile {name!r}: config/profiles/ has {', '.join(names)}; the nearest is "
-            f"{nearest}"
-        )
-    path = FOLDER / f"{name}.yaml"
-    content = yaml_file.read(path)
-    if not isinstance(content, dict):
-        raise UserError(f"{show(path)}: a compute profile is a mapping; docs/simulation.md shows its keys")
-    try:
-        return Device.model_validate(content)
-    except ValidationError as error:
-        raise Problems(show(path), problems(error)) from None
+    path = schema_file.named(FOLDER, name, "compute profile")
+    return schema_file.read(path, Device, "a compute profile", "docs/simulation.md")
 
 
 def profile_names() -> list[str]:
     """The names of all compute profiles."""
-    return sorted(path.stem for path in Path(FOLDER).glob("*.yaml"))
+    return schema_file.names(FOLDER)

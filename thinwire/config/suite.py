@@ -3,16 +3,13 @@
 import os
 from pathlib import Path
 
-from pydantic import ValidationError
-
-from thinwire.config import tuning_space, yaml_file
+from thinwire.config import schema_file, tuning_space
 from thinwire.config.suite_schema import Suite
 from thinwire.config.tuned import with_tuned
 from thinwire.config.tuning_suite import PREFIX, suite_of_trials
-from thinwire.errors import Problems, UserError
+from thinwire.errors import UserError
 from thinwire.label import require_suite_name
-from thinwire.options import problems
-from thinwire.plugins import ROOT, show
+from thinwire.plugins import ROOT
 
 # Folders in config/ with files of other kinds.
 _NO_SUITES = {"clusters", "profiles", "tuning", "tuned"}
@@ -58,13 +55,7 @@ def _named(name: str) -> Suite:
 
 def read(path: Path) -> Suite:
     """Read and validate the file of a suite."""
-    content = yaml_file.read(path)
-    if not isinstance(content, dict):
-        raise UserError(f"{show(path)}: a suite is a mapping; config/README.md shows its keys")
-    try:
-        return Suite.model_validate(content)
-    except ValidationError as error:
-        raise Problems(show(path), problems(error)) from None
+    return schema_file.read(path, Suite, "a suite", "config/README.md")
 
 
 def suite_names() -> list[str]:

@@ -3,16 +3,15 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from thinwire.config import yaml_file
+from thinwire.config import schema_file
 from thinwire.config.cell import digest
 from thinwire.config.ranges import LINEAR, LOG, LOG_OF_STEPS, Range
 from thinwire.config.suite_schema import Labels, Sizes, Title
-from thinwire.errors import Problems, UserError
+from thinwire.errors import UserError
 from thinwire.optim.recipe import Strict
-from thinwire.options import problems
-from thinwire.plugins import ROOT, show
+from thinwire.plugins import ROOT
 
 # A label ends with the number of its trial in two digits.
 MOST_TRIALS = 100
@@ -95,13 +94,7 @@ def read(suite: str) -> Tuning:
             f"there is no tuning of suite {suite!r}: config/tuning/ {listed}; docs/tuning.md says how to "
             "write one"
         )
-    content = yaml_file.read(path)
-    if not isinstance(content, dict):
-        raise UserError(f"{show(path)}: a tuning is a mapping; docs/tuning.md shows its keys")
-    try:
-        return Tuning.model_validate(content)
-    except ValidationError as error:
-        raise Problems(show(path), problems(error)) from None
+    return schema_file.read(path, Tuning, "a tuning", "docs/tuning.md")
 
 
 def tuning_files() -> list[Path]:

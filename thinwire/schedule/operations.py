@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass
 
-from thinwire.trace.recorder import NO_CALL, SERVER, TRANSPORT, WAIT, Recorder, Span
-
-NS = 1e-9
+from thinwire.trace.recorder import NO_CALL, NS, SERVER, TRANSPORT, WAIT, Recorder, Span
 
 
 @dataclass(frozen=True, slots=True)

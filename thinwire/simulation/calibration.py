@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from thinwire.schedule.operations import Compute, Post, Step
+from thinwire.simulation.compute_profile import WARM_UP_STEPS
 from thinwire.simulation.replay import measured_end_seconds
 from thinwire.simulation.timeline import Floats
 from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS, OPTIMIZER, SERVER, TRANSPORT
@@ -22,8 +23,6 @@ from thinwire.trace.trace_file import COMPUTE, Trace
 _COMPUTING = (FORWARD, BACKWARD, OPTIMIZER)
 _MOST_LATENCY_SECONDS, _HALVINGS = 0.02, 20
 _ROUND = 4  # steps
-# The first steps of a run are slower than all others.
-WARM_UP_STEPS = 3
 
 
 @dataclass(frozen=True)

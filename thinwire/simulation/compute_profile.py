@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from statistics import median
 from time import perf_counter
 from typing import Protocol
@@ -20,7 +21,7 @@ from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS
 
 _COPIED_BYTES, _COPIES = 2**26, 5
 # The first steps of a run are slower than all others.
-_WARM_UP_STEPS = 3
+WARM_UP_STEPS = 3
 # A backward pass computes a gradient of the inputs and one of the weights.
 _BACKWARD_OVER_FORWARD = 2
 
@@ -51,7 +52,7 @@ class MeasuredHere:
     def __init__(self, steps: Sequence[Step]) -> None:
         """Take the distribution of steps from a schedule whose times are typical; see `typical`."""
         alike: dict[tuple[object, ...], list[float]] = defaultdict(list)
-        for step in steps[_WARM_UP_STEPS:]:
+        for step in steps[WARM_UP_STEPS:]:
             alike[_structure(step)].append(_computing(step))
         factors = [s / median(all_) for all_ in alike.values() if len(all_) > 2 for s in all_ if s > 0]
         self._factors = np.array(factors or [1.0])
@@ -112,7 +113,7 @@ def typical(steps: Sequence[Step]) -> list[Step]:
         places[_structure(step)].append(number)
     made = [list(step) for step in steps]
     for numbers in places.values():
-        counted = [number for number in numbers if number >= _WARM_UP_STEPS] or numbers
+        counted = [number for number in numbers if number >= WARM_UP_STEPS] or numbers
         for place, operation in enumerate(steps[numbers[0]]):
             if isinstance(operation, Compute):
                 taken = median(steps[number][place].seconds for number in counted)  # type: ignore[union-attr]
@@ -131,8 +132,9 @@ def forward_flops(model: nn.Module, images: Tensor) -> dict[str, int]:
     return {name: sum(counts.get(f"{root}.{name}", {}).values()) for name, _ in model.named_modules() if name}
 
 
+@cache
 def bytes_per_second_here() -> float:
-    """How many bytes this machine copies in a second, read and written bytes counted."""
+    """How many bytes this machine copies in a second, read and written bytes counted; measured once."""
     source = torch.ones(_COPIED_BYTES // 4)
     target = torch.empty_like(source)
     times = []

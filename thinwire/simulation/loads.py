@@ -147,9 +147,10 @@ Transfers = list[tuple[tuple[Floats, Floats], Floats, float]]
 def _mean(loads: Loads, shape: Shape) -> Transfers:
     """An all-reduce.
 
-    ring: 2 (n-1) steps, and each member sends 2 (n-1)/n of the bytes to the next one. tree: recursive halving
-    and doubling, with as many bytes in 2 log2(n) steps. hierarchical: a ring on each node, whose memory it
-    uses, and one ring between the nodes for each place on a node, each with its part of the bytes.
+    - ring: 2 (n-1) steps. Each member sends 2 (n-1)/n of the bytes to the next one.
+    - tree: recursive halving and doubling. It has as many bytes in 2 log2(n) steps.
+    - hierarchical: a ring on each node, in its memory. Between the nodes, each place on a node has a ring of
+      its own, with its part of the bytes.
     """
     size, count = shape.push_bytes, len(shape.members)
     nodes = len(set(loads._node_of[np.asarray(shape.members)].tolist()))

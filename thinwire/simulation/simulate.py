@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from thinwire.cluster import Cluster
@@ -74,19 +75,21 @@ class SimulatedCell:
         """A compute profile: `here`, or the name of a file in config/profiles/."""
         if name == profile_file.HERE:
             return MeasuredHere(self._measured.steps)
-        task = self._mirrored.task
-        images = (
-            task.data.train_images[:1]
-            .to(task.dtype)
-            .repeat(task.recipe.batch_per_worker(self.cluster.workers), 1, 1, 1)
-        )
         return Described(
             name,
             profile_file.load(name),
-            forward_flops(task.build_model().to(task.dtype), images),
+            self._forward_flops,
             bytes_per_second_here(),
             described.stragglers.coefficient_of_variation,
         )
+
+    @cached_property
+    def _forward_flops(self) -> dict[str, int]:
+        """Of the batch of one worker, by layer."""
+        task = self._mirrored.task
+        batch = task.recipe.batch_per_worker(self.cluster.workers)
+        images = task.data.train_images[:1].to(task.dtype).repeat(batch, 1, 1, 1)
+        return forward_flops(task.build_model().to(task.dtype), images)
 
     def on(
         self,

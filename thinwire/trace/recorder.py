@@ -23,6 +23,7 @@ ENCODE, DECODE, SERVER, OPTIMIZER = "encode", "decode", "server", "optimizer"
 TRANSPORT, WAIT = "transport", "wait"
 KINDS = (HARNESS, FORWARD, BACKWARD, METHOD, ENCODE, DECODE, SERVER, OPTIMIZER, TRANSPORT, WAIT)
 NO_CALL = -1
+NS = 1e-9  # seconds in a nanosecond
 
 
 class Activity(NamedTuple):

@@ -12,12 +12,11 @@ import pyarrow.parquet as pq
 
 from thinwire.errors import UserError
 from thinwire.files import aside
-from thinwire.trace.recorder import NO_CALL, RecordedCall, Recorder, Span
+from thinwire.trace.recorder import NO_CALL, NS, RecordedCall, Recorder, Span
 
 SPANS, CALLS = "spans.parquet", "calls.parquet"
 # The tracks: what the worker itself does, and what the server that it hosts does in a thread of its own.
 COMPUTE, SERVER_TRACK = "compute", "server"
-NS = 1e-9
 
 _NAME = pa.dictionary(pa.int32(), pa.string())
 SPAN_COLUMNS = pa.schema(

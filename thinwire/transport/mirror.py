@@ -9,7 +9,7 @@ own code. Every answer is what the mates would give if they had handed over the 
 - a server answers as many pushes like the worker's own, wherever its worker sits;
 - a message that is received is one that the worker has sent itself, see `Mirror.receive`.
 
-The ledger has the same bytes as in a run of all workers, except for what depends on learning: the sizes of
+The ledger has the same bytes as in a run of all workers, except for what depends on learning. The sizes of
 ragged payloads, and decisions that follow from the loss, are those of a worker that trains alone.
 """
 
