@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from statsmodels.stats.weightstats import ttost_paired
 
 from thinwire.statistics.paired import compare, detectable_in_sd
 
@@ -23,14 +24,16 @@ def test_a_comparison_by_hand():
     assert found.detectable == pytest.approx(3.264, abs=1e-3)
 
 
-def test_equivalence_is_the_larger_of_two_one_sided_tests():
-    differences = np.array([0.1, 0.0, -0.1, 0.2, 0.05])
-    found = compare(pd.Series(90 + differences), pd.Series([90.0] * 5))
-    above = stats.ttest_1samp(differences, -0.3, alternative="greater").pvalue
-    below = stats.ttest_1samp(differences, 0.3, alternative="less").pvalue
-    assert found.p_same == pytest.approx(max(above, below))
-    assert found.p_not_inferior == pytest.approx(above)
-    wider = compare(pd.Series(90 + differences), pd.Series([90.0] * 5), margin=0.5)
+def test_the_tests_are_those_of_scipy_and_statsmodels():
+    theirs = pd.Series([90.0, 91.5, 92, 88, 90.5])
+    ours = theirs + np.array([0.1, 0.0, -0.1, 0.2, 0.05])
+    found = compare(ours, theirs)
+    test = stats.ttest_rel(ours, theirs)
+    assert found.p_different == pytest.approx(test.pvalue)
+    assert (found.low, found.high) == pytest.approx(tuple(test.confidence_interval(0.95)))
+    p_same, (_, p_above, _), _ = ttost_paired(ours.to_numpy(), theirs.to_numpy(), -0.3, 0.3)
+    assert (found.p_same, found.p_not_inferior) == pytest.approx((p_same, p_above))
+    wider = compare(ours, theirs, margin=0.5)
     assert wider.p_same < found.p_same
     assert wider.p_different == found.p_different
 

@@ -3,12 +3,13 @@
 import math
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy import stats
 from statsmodels.stats.power import TTestPower
-from statsmodels.stats.weightstats import ttost_paired
 
 # Accuracies that differ by less than this are called equal, in percentage points.
 MARGIN_POINTS = 0.3
@@ -57,23 +58,42 @@ def compare(ours: pd.Series, theirs: pd.Series, margin: float = MARGIN_POINTS) -
         return Comparison(n, mean, _NAN, _NAN, _NAN, margin, _NAN, _NAN, _NAN, _NAN)
     if np.ptp(differences) <= _ROUNDING:
         return _of_equal_differences(n, float(differences[0]), margin)
-    test = stats.ttest_rel(pairs.ours, pairs.theirs)
+    tests = t_tests(differences, margin)
+    found = {name: float(value) for name, value in tests._asdict().items()}
+    return Comparison(n=n, margin=margin, detectable=detectable_in_sd(n) * found["sd"], **found)
+
+
+class Tests(NamedTuple):
+    """What t tests say, as arrays of one number for each sample; the names are those of `Comparison`."""
+
+    mean: NDArray[np.float64]
+    sd: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    p_different: NDArray[np.float64]
+    p_same: NDArray[np.float64]
+    p_not_inferior: NDArray[np.float64]
+
+
+def t_tests(differences: NDArray[np.float64], margin: float) -> Tests:
+    """The tests of `compare`, of many samples at once.
+
+    Args:
+        differences: of shape [..., n], n >= 2, not all equal in a sample.
+        margin: as in `compare`.
+    """
+    test = stats.ttest_1samp(differences, 0.0, axis=-1)
     interval = test.confidence_interval(1 - LEVEL)
-    p_same, (_, p_not_inferior, _), _ = ttost_paired(
-        pairs.ours.to_numpy(), pairs.theirs.to_numpy(), -margin, margin
-    )
-    sd = float(differences.std(ddof=1))
-    return Comparison(
-        n=n,
-        mean=float(differences.mean()),
-        sd=sd,
-        low=float(interval.low),
-        high=float(interval.high),
-        margin=margin,
-        p_different=float(test.pvalue),
-        p_same=float(p_same),
-        p_not_inferior=float(p_not_inferior),
-        detectable=detectable_in_sd(n) * sd,
+    above = stats.ttest_1samp(differences, -margin, axis=-1, alternative="greater").pvalue
+    below = stats.ttest_1samp(differences, margin, axis=-1, alternative="less").pvalue
+    return Tests(
+        mean=differences.mean(axis=-1),
+        sd=differences.std(axis=-1, ddof=1),
+        low=interval.low,
+        high=interval.high,
+        p_different=test.pvalue,
+        p_same=np.maximum(above, below),
+        p_not_inferior=above,
     )
 
 
