@@ -11,7 +11,7 @@ from tests.tracking import records
 from thinwire import record
 from thinwire.config.expand_suite import cells
 from thinwire.plugins import ROOT
-from thinwire.report import collect, comparisons, speed_ups, tables, times, to_target
+from thinwire.report import collect, comparisons, profiles, speed_ups, tables, times, to_target
 from thinwire.report.steps_to_target import steps_to_target
 from thinwire.trace import trace_file
 from thinwire.train.result_folders import record_folder
@@ -23,8 +23,22 @@ SIMULATED, TIMES = "results/simulated/SUITE.csv", "results/tables/SUITE/times.cs
 COMPARISONS = "results/tables/SUITE/comparisons.csv"
 TO_TARGET = "results/tables/SUITE/to_target.csv"
 SPEED_UPS = "results/tables/SUITE/speed_ups.csv"
+PROFILES = "results/tables/SUITE/profiles.csv"
 SPANS, CALLS = trace_file.SPANS, trace_file.CALLS
-IN_ORDER = (SUMMARY, CURVE, TRAFFIC, TABLE, SIMULATED, TIMES, COMPARISONS, TO_TARGET, SPEED_UPS, SPANS, CALLS)
+IN_ORDER = (
+    SUMMARY,
+    CURVE,
+    TRAFFIC,
+    TABLE,
+    SIMULATED,
+    TIMES,
+    COMPARISONS,
+    TO_TARGET,
+    SPEED_UPS,
+    PROFILES,
+    SPANS,
+    CALLS,
+)
 METHODS_OWN = "method/*"
 
 
@@ -60,7 +74,9 @@ def made(tmp_path_factory):
     simulated = simulated_times.rows(simulated_times.row("ssgd", workers=timed.workers))
     curves = collect.read_curves(results, "demo")
     comparisons.write(comparisons.comparisons(runs, "ssgd"), results / "tables")
-    to_target.write(to_target.to_target(runs, curves, "ssgd"), results / "tables")
+    needed = to_target.to_target(runs, curves, "ssgd")
+    to_target.write(needed, results / "tables")
+    profiles.write(profiles.profiles(needed), results / "tables")
     of_two = pd.concat([runs, runs.assign(method="thin")])
     speed_ups.write(speed_ups.speed_ups(of_two, ["ssgd"]), results / "tables")
     times_table = times.times(simulated, runs, ["ssgd"], steps_to_target(curves, "ssgd"))
@@ -72,6 +88,7 @@ def made(tmp_path_factory):
         SIMULATED: simulated,
         COMPARISONS: pd.read_csv(results / "tables/comparisons.csv"),
         TO_TARGET: pd.read_csv(results / "tables/to_target.csv"),
+        PROFILES: pd.read_csv(results / "tables/profiles.csv"),
         SPEED_UPS: pd.read_csv(results / "tables/speed_ups.csv"),
         TIMES: pd.read_csv(results / "tables/times.csv"),
         CURVES: pd.read_parquet(results / "curves.parquet"),

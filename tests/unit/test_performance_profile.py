@@ -13,7 +13,7 @@ INF = math.inf
 
 
 def test_ratios_profiles_and_scores_by_hand():
-    costs = pd.DataFrame({"thin": [10, 50, INF, math.nan], "ssgd": [20, 10, 5, INF]})
+    costs = pd.DataFrame({"thin": [10, 50, INF, INF], "ssgd": [20, 10, 5, INF]})
     found = ratios(costs)
     assert list(found.thin) == [1, 5, INF, INF]
     assert list(found.ssgd) == [2, 1, 1, INF]
@@ -35,6 +35,13 @@ def test_methods_that_need_nothing_are_the_best():
     found = ratios(pd.DataFrame({"a": [0.0, 0], "b": [0.0, 7]}))
     assert list(found.a) == [1, 1]
     assert list(found.b) == [1, INF]
+
+
+def test_a_cell_without_runs_of_a_method_is_not_in_its_profile():
+    found = ratios(pd.DataFrame({"a": [4.0, 4], "b": [2.0, math.nan]}))
+    assert list(found.a) == [2, 1]
+    assert list(profile(found, [1, 2]).b) == [1, 1]
+    assert score(found).b == 1
 
 
 def test_the_interquartile_mean_is_that_of_the_middle_half_of_the_pairs():

@@ -11,7 +11,7 @@ from thinwire.simulation import simulated_file
 from thinwire.tracking.replay import NOTE
 
 # Tables for programs only.
-COMPARED = ("comparisons", "to_target", "speed_ups")
+COMPARED = ("comparisons", "to_target", "speed_ups", "profiles")
 FIGURES = ("accuracy_over_epochs", "accuracy_against_bytes")
 
 

@@ -16,12 +16,11 @@ def ratios(costs: pd.DataFrame) -> pd.DataFrame:
 
     Args:
         costs: one row for each cell and one column for each method, such as the bytes to a target. They are 0
-            or more; a miss is infinite or NaN.
+            or more; a miss is infinite. NaN: the method has no run there; its profile leaves the cell out.
     """
-    costs = costs.fillna(np.inf)
     best = costs.min(axis=1)
-    of_best = costs.div(best.where((best > 0) & (best < np.inf)), axis=0)
-    return of_best.where(costs.ne(best, axis=0), 1.0).where(costs < np.inf, np.inf).fillna(np.inf)
+    of_best = costs.div(best.where(best > 0), axis=0).where(np.isfinite(costs), np.inf)
+    return of_best.fillna(np.inf).mask(costs.eq(best, axis=0) & np.isfinite(costs), 1.0).where(costs.notna())
 
 
 def profile(ratios: pd.DataFrame, factors: Sequence[float]) -> pd.DataFrame:
@@ -29,7 +28,7 @@ def profile(ratios: pd.DataFrame, factors: Sequence[float]) -> pd.DataFrame:
 
     Factors are rows, and methods are columns.
     """
-    shares = {factor: (ratios <= factor).mean() for factor in factors}
+    shares = {factor: (ratios <= factor).astype(float).where(ratios.notna()).mean() for factor in factors}
     return pd.DataFrame(shares).T.rename_axis("factor")
 
 
