@@ -117,6 +117,8 @@ class Claim(Strict):
         if self.margin is None and (self.direction in ("same", "not_less") or self.scope == "number"):
             why = "scope number" if self.scope == "number" else f"direction {self.direction}"
             raise ValueError(f"margin: {why} needs one")
+        if self.margin is not None and self.direction == "more":
+            raise ValueError("margin: direction more takes none")
         if self.margin is not None and self.margin.unit != self.unit:
             raise ValueError(f"margin.unit: that of {self.metric} is {self.unit}")
         if self.expected is not None and self.expected[0] > self.expected[1]:

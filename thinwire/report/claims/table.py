@@ -1,0 +1,128 @@
+"""The table of claims over all suites: `claims.csv` for programs, and `claims.md` for people."""
+
+import math
+from pathlib import Path
+
+import pandas as pd
+
+from thinwire.config import suite as suites
+from thinwire.config import untested_claims
+from thinwire.config.claim_schema import SECONDS
+from thinwire.config.suite_schema import Suite
+from thinwire.errors import UserError
+from thinwire.files import write_text
+from thinwire.report.claims.of_suite import Row, rows_of, rows_without_runs
+from thinwire.report.claims.verdict import Verdict
+from thinwire.report.collect import SUMMARY, read_curves, read_summary
+from thinwire.simulation import simulated_file
+
+CSV, MARKDOWN = "claims.csv", "claims.md"
+# docs/columns.md explains them.
+COLUMNS = (
+    *("id", "suite", "publication", "claim", "method", "reconstructed", "against", "metric", "direction"),
+    *("margin", "statistic", "scope", "kind", "dataset", "model", "workers", "nodes", "cluster", "n"),
+    *("estimate", "low", "high", "unit", "verdict", "reason", "says"),
+)
+_NOTES = (
+    "Claims: sentences of ours about five publications, written before the runs. Estimate: for accuracy, the "
+    "method minus what it is compared with, in percentage points, with the 95 % t interval over pairs of the "
+    "same repetition (n); for bytes, the reduction in percent, counted in each repetition, from the smallest to "
+    "the largest. Scope: *mechanism* is about the direction alone; *number* is about the published figure. "
+    "Reconstructed: a part of the publication was not available, so the verdict is about our reconstruction. "
+    "docs/claims.md explains the verdicts."
+)
+
+
+def table(results: Path) -> tuple[pd.DataFrame, list[str]]:
+    """One row for each claim and cell, by id and suite; and a sentence for each suite that cannot be read.
+
+    Args:
+        results: the folder of results; suites without collected runs have a row for each claim.
+
+    Raises:
+        UserError: a collected file is missing, or was changed since it was collected.
+    """
+    rows: list[Row] = []
+    sentences = []
+    collected = _collected(results)
+    for name in suites.suite_names():
+        try:
+            suite = suites.load(name)
+        except UserError as error:
+            sentences.append(f"left out of {CSV}: {error}")
+            continue
+        rows += _rows_of(name, suite, results) if name in collected else rows_without_runs(name, suite)
+    rows += [_untested(claim) for claim in untested_claims.read()]
+    made = pd.DataFrame(rows, columns=list(COLUMNS))
+    return made.sort_values(["id", "suite"], kind="stable", ignore_index=True), sentences
+
+
+def write(made: pd.DataFrame, results: Path) -> None:
+    """Write `claims.csv` and `claims.md`."""
+    write_text(results / CSV, made.to_csv(index=False, float_format="%.6g"))
+    write_text(results / MARKDOWN, markdown(made))
+
+
+def markdown(made: pd.DataFrame) -> str:
+    """The table for people, with the notes, and what may be said about each claim."""
+    shown = short(made).assign(reason=made.reason)
+    said = [f"- {row.id}: {row.says}" for row in made.itertuples() if row.verdict != Verdict.NOT_TESTABLE]
+    text = shown.to_markdown(index=False, disable_numparse=True)
+    return "\n".join(["# Claims", "", text, "", _NOTES, "", "## What may be said", "", *said, ""])
+
+
+def short(made: pd.DataFrame) -> pd.DataFrame:
+    """What is printed: the claim, where it was tested, the estimate and the verdict."""
+    return pd.DataFrame(
+        {
+            "id": made.id,
+            "claim": made.claim,
+            "suite": made.suite,
+            "where": [_where(row) for row in made.to_dict("records")],
+            "n": ["" if pd.isna(n) else str(n) for n in made.n],
+            "estimate": [_estimate(row) for row in made.to_dict("records")],
+            "scope": made.scope,
+            "verdict": [f"{v} (reconstructed)" if r else v for v, r in zip(made.verdict, made.reconstructed)],
+        }
+    )
+
+
+def _collected(results: Path) -> set[str]:
+    """The suites with collected runs."""
+    path = results / SUMMARY
+    return set(pd.read_csv(path, usecols=["suite"], dtype=str).suite) if path.exists() else set()
+
+
+def _rows_of(name: str, suite: Suite, results: Path) -> list[Row]:
+    if not suite.claim:
+        return []
+    timed = any(claim.metric in SECONDS for claim in suite.claim)
+    simulated = simulated_file.read(results, name) if timed else None
+    curves = read_curves(results, name) if timed else pd.DataFrame()
+    return list(rows_of(name, suite, read_summary(results, name), curves, simulated))
+
+
+def _untested(claim: untested_claims.Untested) -> Row:
+    nothing = {name: math.nan if name in ("margin", "estimate", "low", "high") else "" for name in COLUMNS}
+    return (
+        nothing
+        | claim.model_dump()
+        | {
+            "reconstructed": False,
+            "n": 0,
+            "verdict": str(Verdict.NOT_TESTABLE),
+            "says": f"Not testable here: {claim.reason}.",
+        }
+    )
+
+
+def _where(row: Row) -> str:
+    parts = [row["dataset"], row["model"], f"{row['workers']} on {row['nodes']}" if row["workers"] else ""]
+    return ", ".join(part for part in (*parts, row["kind"], row["cluster"]) if part)
+
+
+def _estimate(row: Row) -> str:
+    if math.isnan(row["estimate"]):
+        return ""
+    interval = "" if math.isnan(row["low"]) else f" ({row['low']:.2f} to {row['high']:.2f})"
+    return f"{row['estimate']:.2f}{interval} {'%' if row['unit'] == 'percent' else row['unit']}"
