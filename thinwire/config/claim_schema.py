@@ -97,7 +97,7 @@ class Claim(Strict):
         description="mechanism: the direction alone; number: the published figure, which is the margin"
     )
     expected: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
-        default=None, description="where the estimate should lie, written before the runs, in the unit"
+        default=None, description="where the estimate should lie, in its unit"
     )
     may_say: Template = Field(description="the sentence if the claim is held, with fields such as {estimate}")
     may_not_say: list[Template] = Field(

@@ -34,9 +34,8 @@ def metric_values(metric: Metric, runs: pd.DataFrame, curves: pd.DataFrame, base
         baseline: label of the method whose accuracy sets the target.
     """
     if metric == "seconds_of_a_step":
-        values = (
-            runs.train_seconds / runs.steps if "train_seconds" in runs else pd.Series(math.nan, runs.index)
-        )
+        timed = "train_seconds" in runs
+        values = runs.train_seconds / runs.steps if timed else pd.Series(math.nan, runs.index)
     elif metric == "seconds_to_target":
         values = _seconds_to_target(runs, curves, baseline)
     else:

@@ -20,10 +20,8 @@ _NOWHERE = dict.fromkeys(CELL, "")
 
 def rows_without_runs(name: str, suite: Suite) -> Iterator[Row]:
     """A row for each claim of a suite that has not been run."""
-    for claim in suite.claim:
-        yield _row(
-            name, suite, claim, claim.against, Outcome(Verdict.CANNOT_BE_TOLD, "no runs yet"), _NOWHERE
-        )
+    nothing = Outcome(Verdict.CANNOT_BE_TOLD, "no runs yet")
+    yield from (_row(name, suite, claim, claim.against, nothing, _NOWHERE) for claim in suite.claim)
 
 
 def rows_of(
@@ -64,9 +62,8 @@ def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite) -> tuple[list[str],
     """With what the method is compared in this cell, and the verdict."""
     ours = runs[runs.method == claim.method]
     if (ours.status == "skipped").all():
-        return claim.against, Outcome(
-            Verdict.NOT_TESTABLE, f"{claim.method} was skipped: {ours.reason.iloc[0]}"
-        )
+        why = f"{claim.method} was skipped: {ours.reason.iloc[0]}"
+        return claim.against, Outcome(Verdict.NOT_TESTABLE, why)
     if claim.metric in SECONDS and runs.value.isna().all():
         return claim.against, Outcome(Verdict.NOT_TESTABLE, "no run has measured or emulated times")
     known = runs[runs.value.notna()]

@@ -1,4 +1,4 @@
-"""Which methods are reconstructed: a part of the publication was not available, and our choice replaces it."""
+"""Which methods are reconstructed: where a part of the publication was not available, the choice is ours."""
 
 import ast
 

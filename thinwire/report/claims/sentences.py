@@ -39,12 +39,9 @@ def says(claim: Claim, outcome: Outcome, named: dict[str, str], reconstructed: b
         return _sentence(f"It cannot be told yet whether this holds: {claim.claim} Reason: {outcome.reason}")
     else:
         verdict = "contradicted" if outcome.verdict is Verdict.CONTRADICTED else "not decided"
-        interval = f"{named['estimate']} {named['unit']} ({named['low']} to {named['high']})"
-        if math.isnan(outcome.low):
-            interval = f"{named['estimate']} {named['unit']}"
         said = _sentence(
-            f'The claim "{claim.claim}" is {verdict} by `{named["method"]}` against `{named["against"]}`: '
-            f"{interval}; {outcome.reason}"
+            f'the claim "{claim.claim}" is {verdict} by `{named["method"]}` against `{named["against"]}`: '
+            f"{estimate(outcome, claim.unit)}; {outcome.reason}"
         )
     own = f" `{claim.method}` is reconstructed." if reconstructed else ""
     return f"{_where(named)}: {said}{own}"
@@ -53,9 +50,14 @@ def says(claim: Claim, outcome: Outcome, named: dict[str, str], reconstructed: b
 def simulated(claim: Claim, named: dict[str, str], estimate: float) -> str:
     """What a simulation may say: its own numbers, and no verdict."""
     change = f"{abs(estimate):.1f} % {'fewer' if estimate >= 0 else 'more'} seconds a step"
-    return (
-        f"Our simulation gives {change} for `{claim.method}` than for `{named['against']}` ({_where(named)})."
-    )
+    where = _where(named)
+    return f"Our simulation gives {change} for `{claim.method}` than for `{named['against']}` ({where})."
+
+
+def estimate(outcome: Outcome, unit: str) -> str:
+    """The estimate with its interval, if it has one that is no single number."""
+    interval = f" ({outcome.low:.2f} to {outcome.high:.2f})" if outcome.low < outcome.high else ""
+    return f"{outcome.estimate:.2f}{interval} {'%' if unit == 'percent' else unit}"
 
 
 def _where(named: dict[str, str]) -> str:

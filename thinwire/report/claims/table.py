@@ -1,7 +1,9 @@
 """The table of claims over all suites: `claims.csv` for programs, and `claims.md` for people."""
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -11,8 +13,9 @@ from thinwire.config.claim_schema import SECONDS
 from thinwire.config.suite_schema import Suite
 from thinwire.errors import UserError
 from thinwire.files import write_text
+from thinwire.report.claims import sentences
 from thinwire.report.claims.of_suite import Row, rows_of, rows_without_runs
-from thinwire.report.claims.verdict import Verdict
+from thinwire.report.claims.verdict import Outcome, Verdict
 from thinwire.report.collect import SUMMARY, read_curves, read_summary
 from thinwire.simulation import simulated_file
 
@@ -24,10 +27,9 @@ COLUMNS = (
     *("estimate", "low", "high", "unit", "verdict", "reason", "says"),
 )
 _NOTES = (
-    "Claims: sentences of ours about five publications, written before the runs. Estimate: for accuracy, the "
-    "method minus what it is compared with, in percentage points, with the 95 % t interval over pairs of the "
-    "same repetition (n); for bytes, the reduction in percent, counted in each repetition, from the smallest to "
-    "the largest. Scope: *mechanism* is about the direction alone; *number* is about the published figure. "
+    "Claims: what five publications claim, in our words. Estimate: for accuracy, the method minus what it is "
+    "compared with, in percentage points, with the 95 % t interval over pairs of the same repetition; for "
+    "bytes, the reduction in percent, from the smallest to the largest of all repetitions. Scope: *mechanism* is about the direction alone; *number* is about the published figure. "
     "Reconstructed: a part of the publication was not available, so the verdict is about our reconstruction. "
     "docs/claims.md explains the verdicts."
 )
@@ -43,18 +45,18 @@ def table(results: Path) -> tuple[pd.DataFrame, list[str]]:
         UserError: a collected file is missing, or was changed since it was collected.
     """
     rows: list[Row] = []
-    sentences = []
+    left_out = []
     collected = _collected(results)
     for name in suites.suite_names():
         try:
             suite = suites.load(name)
         except UserError as error:
-            sentences.append(f"left out of {CSV}: {error}")
+            left_out.append(f"left out of {CSV}: {error}")
             continue
         rows += _rows_of(name, suite, results) if name in collected else rows_without_runs(name, suite)
     rows += [_untested(claim) for claim in untested_claims.read()]
     made = pd.DataFrame(rows, columns=list(COLUMNS))
-    return made.sort_values(["id", "suite"], kind="stable", ignore_index=True), sentences
+    return made.sort_values(["id", "suite"], kind="stable", ignore_index=True), left_out
 
 
 def write(made: pd.DataFrame, results: Path) -> None:
@@ -65,23 +67,22 @@ def write(made: pd.DataFrame, results: Path) -> None:
 
 def markdown(made: pd.DataFrame) -> str:
     """The table for people, with the notes, and what may be said about each claim."""
-    shown = short(made).assign(reason=made.reason)
+    shown = short(made)
+    shown.insert(1, "claim", made.claim)
+    shown = shown.assign(scope=made.scope, reason=made.reason)
     said = [f"- {row.id}: {row.says}" for row in made.itertuples() if row.verdict != Verdict.NOT_TESTABLE]
     text = shown.to_markdown(index=False, disable_numparse=True)
     return "\n".join(["# Claims", "", text, "", _NOTES, "", "## What may be said", "", *said, ""])
 
 
 def short(made: pd.DataFrame) -> pd.DataFrame:
-    """What is printed: the claim, where it was tested, the estimate and the verdict."""
+    """What is printed: where each claim was tested, the estimate and the verdict."""
     return pd.DataFrame(
         {
             "id": made.id,
-            "claim": made.claim,
             "suite": made.suite,
             "where": [_where(row) for row in made.to_dict("records")],
-            "n": ["" if pd.isna(n) else str(n) for n in made.n],
             "estimate": [_estimate(row) for row in made.to_dict("records")],
-            "scope": made.scope,
             "verdict": [f"{v} (reconstructed)" if r else v for v, r in zip(made.verdict, made.reconstructed)],
         }
     )
@@ -103,26 +104,22 @@ def _rows_of(name: str, suite: Suite, results: Path) -> list[Row]:
 
 
 def _untested(claim: untested_claims.Untested) -> Row:
-    nothing = {name: math.nan if name in ("margin", "estimate", "low", "high") else "" for name in COLUMNS}
-    return (
-        nothing
-        | claim.model_dump()
-        | {
-            "reconstructed": False,
-            "n": 0,
-            "verdict": str(Verdict.NOT_TESTABLE),
-            "says": f"Not testable here: {claim.reason}.",
-        }
-    )
+    numbers = dict.fromkeys(("margin", "estimate", "low", "high"), math.nan)
+    verdict = {"reconstructed": False, "n": 0, "verdict": str(Verdict.NOT_TESTABLE)}
+    said = {"says": f"Not testable here: {claim.reason}."}
+    return dict.fromkeys(COLUMNS, "") | numbers | claim.model_dump() | verdict | said
 
 
-def _where(row: Row) -> str:
-    parts = [row["dataset"], row["model"], f"{row['workers']} on {row['nodes']}" if row["workers"] else ""]
-    return ", ".join(part for part in (*parts, row["kind"], row["cluster"]) if part)
+def _where(row: Mapping[Any, Any]) -> str:
+    if not row["dataset"]:
+        return ""
+    nodes = f" on {row['nodes']} nodes" if row["nodes"] > 1 else ""
+    parts = row["dataset"], row["model"], f"{row['workers']} workers{nodes}", row["kind"], row["cluster"]
+    return ", ".join(part for part in parts if part)
 
 
-def _estimate(row: Row) -> str:
+def _estimate(row: Mapping[Any, Any]) -> str:
     if math.isnan(row["estimate"]):
         return ""
-    interval = "" if math.isnan(row["low"]) else f" ({row['low']:.2f} to {row['high']:.2f})"
-    return f"{row['estimate']:.2f}{interval} {'%' if row['unit'] == 'percent' else row['unit']}"
+    found = Outcome(row["verdict"], row["reason"], row["n"], row["estimate"], row["low"], row["high"])
+    return sentences.estimate(found, row["unit"])

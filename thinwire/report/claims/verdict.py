@@ -82,7 +82,8 @@ def _of_accuracy(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
     sure = made.p_different < LEVEL or made.mean == 0
     outside = sure and (made.high <= lowest or made.low >= highest)
     one_sided = claim.statistic == "non_inferiority"
-    reason = words.of_loss(made) if one_sided else words.of_accuracy(judged)
+    phrase = words.of_loss(made) if one_sided else words.of_accuracy(judged)
+    reason = phrase.removeprefix("cannot be told: ")
     if outside and one_sided:
         reason = f"a loss of more than {made.margin:g} points"
     return Outcome(_judge(made, held, outside), reason, made.n, made.mean, made.low, made.high)
