@@ -79,8 +79,9 @@ def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite) -> tuple[list[str],
     lost = runs[runs.method.isin([claim.method, best]) & runs.value.isna()]
     if len(lost) and claim.statistic != "exact_bytes":
         # The runs that are left may be those that went well.
-        which = ", ".join(f"{m} {s}" for m, s in lost[["method", "status"]].drop_duplicates().to_numpy())
-        why = f"{len(lost)} runs have no value ({which}), and the others may be a choice"
+        states = lost[["method", "status"]].drop_duplicates().to_numpy()
+        which = ", ".join(f"{m} {'without times' if s == 'done' else s}" for m, s in states)
+        why = f"runs have no value ({which}), and those that are left may be the good ones"
         outcome = outcome._replace(verdict=Verdict.CANNOT_BE_TOLD, reason=why)
     if suite.device == "cpu" and claim.scope == "number" and outcome.low != outcome.high:
         why = "on CPUs a number must follow from shapes, and these bytes differ between repetitions"

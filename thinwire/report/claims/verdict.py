@@ -55,7 +55,7 @@ def of_pairs(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
 def _of_bytes(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
     if (theirs == 0).any():
         return Outcome(Verdict.NOT_TESTABLE, "the method compared with sends nothing there", len(theirs))
-    saved = 100 * (1 - ours / theirs)
+    saved = 100 * (theirs - ours) / theirs
     low, high, margin = float(saved.min()), float(saved.max()), _margin(claim)
     counted = "counted, and equal in every repetition" if low == high else "counted"
     if low > margin:
@@ -82,11 +82,12 @@ def _of_accuracy(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
     sure = made.p_different < LEVEL or made.mean == 0
     outside = sure and (made.high <= lowest or made.low >= highest)
     one_sided = claim.statistic == "non_inferiority"
+    verdict = _judge(made, held, outside)
     phrase = words.of_loss(made) if one_sided else words.of_accuracy(judged)
+    if one_sided and verdict is Verdict.CONTRADICTED:
+        phrase = f"a loss of more than {made.margin:g} points"
     reason = phrase.removeprefix("cannot be told: ")
-    if outside and one_sided:
-        reason = f"a loss of more than {made.margin:g} points"
-    return Outcome(_judge(made, held, outside), reason, made.n, made.mean, made.low, made.high)
+    return Outcome(verdict, reason, made.n, made.mean, made.low, made.high)
 
 
 def _of_seconds(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
