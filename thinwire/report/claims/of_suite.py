@@ -76,12 +76,12 @@ def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite) -> tuple[list[str],
     if pairs.empty:
         return [best], Outcome(Verdict.CANNOT_BE_TOLD, "no pair of runs is done")
     outcome = of_pairs(claim, pairs.iloc[:, 0], pairs.iloc[:, 1])
-    lost = runs[runs.method.isin([claim.method, best]) & runs.value.isna()]
-    if len(lost) and claim.statistic != "exact_bytes":
-        # The runs that are left may be those that went well.
+    if outcome.n < suite.repetitions and claim.statistic != "exact_bytes":
+        # The number was chosen before the runs; and those that are there may be the ones that went well.
+        lost = runs[runs.method.isin([claim.method, best]) & runs.value.isna()]
         states = lost[["method", "status"]].drop_duplicates().to_numpy()
-        which = ", ".join(f"{m} {'without times' if s == 'done' else s}" for m, s in states)
-        why = f"runs have no value ({which}), and those that are left may be the good ones"
+        which = "".join(f"; {m}: {'without times' if s == 'done' else s}" for m, s in states)
+        why = f"{outcome.n} of the suite's {suite.repetitions} pairs are complete{which}"
         outcome = outcome._replace(verdict=Verdict.CANNOT_BE_TOLD, reason=why)
     if suite.device == "cpu" and claim.scope == "number" and outcome.low != outcome.high:
         why = "on CPUs a number must follow from shapes, and these bytes differ between repetitions"
