@@ -20,6 +20,7 @@ demo: setup
 	@echo "      results/figures/demo/accuracy_against_bytes.png"
 	@echo "      results/figures/demo/speed_up_simulated.png"
 	@echo "      results/figures/claims/mp2_digits/accuracy_against_bytes.png"
+	@echo "      results/claims.md (verdicts on the claims of publications)"
 	@echo "      results/summary.csv (one row for each run)  results/runs (the runs)"
 
 test: setup

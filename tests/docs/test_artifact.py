@@ -1,7 +1,11 @@
 """docs/artifact.md is made from the suites, and has every claim."""
 
+import pandas as pd
+
 from benchmarks import update_docs
 from tests.docs import pages
+from thinwire.config.suite import load
+from thinwire.plugins import ROOT
 from thinwire.report.claims import artifact
 
 TEXT = update_docs.ARTIFACT.read_text()
@@ -24,3 +28,14 @@ def test_every_claim_of_the_publications_is_in_one_of_the_tables():
     ids = {row[0].partition(".")[0] for row in (*tested[1:], *untested[1:])}
     letters = {"000": "abcde", "001": "abde", "002": "abcde", "003": "abcd", "004": "abc"}
     assert ids == {f"{number}-{letter}" for number, several in letters.items() for letter in several}
+
+
+def test_what_is_expected_of_the_digits_is_what_the_reference_has():
+    reference = pd.read_csv(ROOT / "results/reference/mp2_digits.csv").set_index("method")
+    column = {"payload": "total", "payload_with_preparation": "total_with_prepared"}
+    expected = [claim for claim in load("claims/mp2_digits").claim if claim.expected]
+    assert len(expected) == 3
+    for claim in expected:
+        name = f"{column.get(claim.metric, claim.metric)}_reduction_percent"
+        low, high = claim.expected
+        assert low <= reference[name][claim.method] <= high, claim.id
