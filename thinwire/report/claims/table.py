@@ -67,13 +67,14 @@ def write(made: pd.DataFrame, results: Path) -> None:
 
 
 def markdown(made: pd.DataFrame) -> str:
-    """The table for people, with the notes, and what may be said about each claim."""
+    """The table for people, with the notes, and what may be said where there are runs."""
     shown = short(made)
     shown.insert(1, "claim", made.claim)
     shown = shown.assign(scope=made.scope, reason=made.reason)
-    said = [f"- {row.id}: {row.says}" for row in made.itertuples() if row.verdict != Verdict.NOT_TESTABLE]
     text = shown.to_markdown(index=False, disable_numparse=True)
-    return "\n".join(["# Claims", "", text, "", _NOTES, "", "## What may be said", "", *said, ""])
+    said = [f"- {row.id}: {row.says}" for row in made[made.estimate.notna()].itertuples()]
+    more = ["", "## What may be said", "", *said] if said else []
+    return "\n".join(["# Claims", "", text, "", _NOTES, *more, ""])
 
 
 def short(made: pd.DataFrame) -> pd.DataFrame:
@@ -84,7 +85,7 @@ def short(made: pd.DataFrame) -> pd.DataFrame:
             "suite": made.suite,
             "where": [_where(row) for row in made.to_dict("records")],
             "estimate": [_estimate(row) for row in made.to_dict("records")],
-            "verdict": [f"{v} (reconstructed)" if r else v for v, r in zip(made.verdict, made.reconstructed)],
+            "verdict": [_verdict(row) for row in made.to_dict("records")],
         }
     )
 
@@ -117,6 +118,11 @@ def _where(row: Mapping[Any, Any]) -> str:
     nodes = f" on {row['nodes']} nodes" if row["nodes"] > 1 else ""
     parts = row["dataset"], row["model"], f"{row['workers']} workers{nodes}", row["kind"], row["cluster"]
     return ", ".join(part for part in parts if part)
+
+
+def _verdict(row: Mapping[Any, Any]) -> str:
+    hint = f": {row['reason']}" if row["verdict"] == Verdict.CANNOT_BE_TOLD and not row["dataset"] else ""
+    return f"{row['verdict']}{hint}{' (reconstructed)' if row['reconstructed'] else ''}"
 
 
 def _estimate(row: Mapping[Any, Any]) -> str:
