@@ -1,4 +1,4 @@
-"""What the pipeline makes from records: tables, figures and W&B runs of suites, or the choices of tunings."""
+"""What the pipeline makes from records: tables, figures, verdicts and W&B runs, or the choices of tunings."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +22,12 @@ def made_from_records(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simula
     collected = [f"results/{name}" for name in (SUMMARY, CURVES)]
     notes = [f"results/wandb/{project}/{NOTE}" for project in grid.projects]
     reports = [path for suite in chosen.suites for path in report(suite, simulated.get(suite))]
-    return [*collected, *reports, *notes]
+    return [*collected, *reports, *claims(), *notes]
+
+
+def claims() -> list[str]:
+    """The paths of the table of claims, which is about all suites."""
+    return ["results/claims.csv", "results/claims.md"]
 
 
 def report(suite: str, simulation: Simulation | None) -> list[str]:
