@@ -54,16 +54,16 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str) -> pd.Dat
         final = mean_final_accuracy(pd.concat(_curves(own, every).values()))
         one_worker = _one_worker(ran, own, baseline)
         reference = own if one_worker.empty else one_worker
+        allowed = {share * final: _needs(_curves(reference, every), share * final) for share in SHARES}
         for method, group in here.groupby("method", sort=False):
-            for target in (share * final for share in SHARES):
+            for target, of_reference in allowed.items():
                 needs = _needs(_curves(group, every), target)
-                allowed = _needs(_curves(reference, every), target)
                 row = {**dict(zip(_PLACE, place)), "method": method, "target_accuracy_percent": target}
                 row |= _summary(needs) | {"reference_workers": reference.workers.iloc[0]}
                 row["convergence"] = (
                     Convergence.REFERENCE
                     if group.index.equals(reference.index)
-                    else convergence(needs.epochs, allowed.epochs, reference.epochs.max())
+                    else convergence(needs.epochs, of_reference.epochs, reference.epochs.max())
                 ).value
                 rows.append(row)
     return pd.DataFrame(rows, columns=list(COLUMNS))
