@@ -55,9 +55,9 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str) -> pd.Dat
         one_worker = _one_worker(ran, own, baseline)
         reference = own if one_worker.empty else one_worker
         of_reference = _curves(reference, every)
-        allowed = {target: _needs(reference, of_reference, target) for target in final * np.array(SHARES)}
+        allowed = [(t, _needs(reference, of_reference, t)) for t in final * np.array(SHARES)]
         for method, group in here.groupby("method", sort=False):
-            for target, reference_needs in allowed.items():
+            for target, reference_needs in allowed:
                 needs = _needs(group, _curves(group, every), target)
                 row = {**dict(zip(_PLACE, place)), "method": method, "target_accuracy_percent": target}
                 row |= _summary(needs) | {"reference_workers": reference.workers.iloc[0]}
