@@ -1,0 +1,33 @@
+// The forest: for each method the mean paired difference to the baseline, and its interval.
+"use strict";
+
+function showDifferences() {
+  const rows = rowsOf("comparisons").filter((row) => inCell(row));
+  const pairs = rows.filter((row) => row.difference_mean_points !== null).map((row) => ({ ...row, interval: intervalText(row) }));
+  const place = document.querySelector("#differences .chart");
+  place.hidden = !pairs.length;
+  const table = document.querySelector("#differences table");
+  table.hidden = !rows.length;
+  const note = document.getElementById("differences-note");
+  note.textContent = "";
+  if (!rows.length) return;
+  const [{ against, margin_points: margin }] = rows;
+  note.textContent = `Differences are to ${against}, in pairs of runs with the same seed. Lines are 95 % intervals. The band is ± ${margin} points: what lies inside counts as the same.`;
+  const points = (value) => (value === null ? "" : (value > 0 ? "+" : "") + value.toFixed(2).replace("-", "−"));
+  fillTable(table, [
+    { title: "method", key: (row) => row.method, text: (row) => methodLink(row.method) },
+    { title: "difference, points", key: (row) => row.difference_mean_points, text: (row) => points(row.difference_mean_points), number: true },
+    { title: "95 % interval", key: (row) => row.difference_low_points, text: intervalText },
+    { title: "pairs", key: (row) => row.n, number: true },
+    { title: "detectable, points", key: (row) => row.detectable_points, text: (row) => points(row.detectable_points).replace("+", ""), number: true },
+    { title: "verdict", key: (row) => row.words },
+  ], rows);
+  if (!pairs.length) return;
+  const description = `Differences in accuracy to ${against} on ${cellName()}. The table has the numbers.`;
+  draw(place, "differences", { pairs, band: [{ low: -margin, high: margin }] }, description);
+}
+
+function intervalText(row) {
+  const [low, high] = [row.difference_low_points, row.difference_high_points];
+  return low === null ? "" : `${low.toFixed(2)} to ${high.toFixed(2)}`.replaceAll("-", "−");
+}

@@ -1,0 +1,54 @@
+// Draws a chart of Vega-Lite with the colours of the page.
+"use strict";
+
+const DARK = window.matchMedia("(prefers-color-scheme: dark)");
+// More marks than this are drawn on a canvas, because elements of SVG become slow.
+const MOST_ELEMENTS = 3000;
+
+function styleOf(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+function themed() {
+  const [text, faint, line] = ["--text", "--muted", "--line"].map(styleOf);
+  return {
+    background: "transparent",
+    font: "system-ui, sans-serif",
+    view: { stroke: null },
+    axis: {
+      labelColor: text, titleColor: text, domainColor: faint, tickColor: faint, gridColor: line,
+      labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal", labelLimit: 140,
+    },
+    legend: {
+      labelColor: text, labelFontSize: 12, orient: "bottom", direction: "horizontal", title: null, symbolSize: 90,
+      symbolStrokeWidth: 2, columns: window.innerWidth < 700 ? 3 : 6,
+    },
+    line: { color: text }, point: { color: text }, rule: { color: text },
+  };
+}
+
+function colourOf(method) {
+  return chosen.suite.colours[method] ?? styleOf("--text");
+}
+
+// Scales that the specification leaves open are those of the methods.
+function withMethods(part, methods) {
+  if (Array.isArray(part)) return part.map((item) => withMethods(item, methods));
+  if (part === null || typeof part !== "object") return part;
+  const copy = Object.fromEntries(Object.entries(part).map(([name, item]) => [name, withMethods(item, methods)]));
+  if (Array.isArray(copy.domain) && !copy.domain.length) copy.domain = methods;
+  if (Array.isArray(copy.range) && !copy.range.length) copy.range = methods.map(colourOf);
+  return copy;
+}
+
+// `datasets` are rows by the names that the specification uses; `description` is read to those who do not see it.
+async function draw(place, name, datasets, description, methods = []) {
+  const spec = withMethods(CHARTS[name], methods);
+  spec.datasets = datasets;
+  spec.config = themed();
+  const many = Object.values(datasets).reduce((sum, rows) => sum + rows.length, 0) > MOST_ELEMENTS;
+  place.setAttribute("role", "img");
+  place.setAttribute("aria-label", description);
+  const shown = await vegaEmbed(place, spec, { actions: false, renderer: many ? "canvas" : "svg", ast: false });
+  return shown.view;
+}
