@@ -11,6 +11,12 @@ _NAMES = ("runs", "simulated", "cells", "chosen", "break_even", "pairs", "band")
 _RUNS, _SIMULATED, _CELLS, _CHOSEN, _BREAK_EVEN, _PAIRS, _BAND = (alt.NamedData(name) for name in _NAMES)
 _HEIGHT = 340
 _ROW_HEIGHT = 24
+# Of charts with a row for each method: as wide as there is room, and as high as they need.
+_ROWS: dict[str, Any] = {
+    "width": "container",
+    "height": alt.Step(_ROW_HEIGHT),
+    "autosize": alt.AutoSizeParams(type="fit-x", contains="padding"),
+}
 _ACCURACY = "accuracy_percent"
 # What the curves may be drawn over: the field, the title of the axis, and whether the axis is logarithmic.
 _OVER = {
@@ -37,7 +43,8 @@ def _curves(field: str, title: str, log: bool) -> Chart:
     """Thin lines are runs, thick ones the mean over the runs of a method; simulated points are hollow."""
     scale = alt.Scale(type="log") if log else alt.Scale(zero=False)
     x = alt.X(f"{field}:Q", title=title, scale=scale, axis=alt.Axis(tickCount=6, labelOverlap=True))
-    y = alt.Y(f"{_ACCURACY}:Q", title="accuracy, %", scale=alt.Scale(zero=False))
+    digits = alt.Axis(format=".4~g")
+    y = alt.Y(f"{_ACCURACY}:Q", title="accuracy, %", scale=alt.Scale(zero=False), axis=digits)
     runs = alt.Chart(_RUNS)
     each = runs.mark_line(strokeWidth=1, opacity=0.22).encode(x=x, y=y, color=_METHOD, detail="run:N")
     # An epoch needs no mean: it is what the means are taken at.
@@ -120,8 +127,9 @@ def _break_even() -> Chart:
         .mark_tick(thickness=3, size=_ROW_HEIGHT - 4, color="#b3005e", opacity=1)
         .encode(x=alt.X("rate:Q", scale=rate), y=y, tooltip=[alt.Tooltip("words:N", title="break-even")])
     )
-    chosen = alt.Chart(_CHOSEN).mark_rule(strokeWidth=2, strokeDash=[5, 3]).encode(x="rate:Q")
-    return alt.layer(boxes, numbers, even, chosen).properties(width="container", height=alt.Step(_ROW_HEIGHT))
+    chosen = alt.Chart(_CHOSEN).mark_rule(strokeWidth=2, strokeDash=[5, 3], color="#555")
+    chosen = chosen.encode(x=alt.X("rate:Q", scale=rate))
+    return alt.layer(boxes, chosen, even, numbers).properties(**_ROWS)
 
 
 def _differences() -> Chart:
@@ -137,15 +145,17 @@ def _differences() -> Chart:
     ]
     title = "accuracy minus that of the baseline, percentage points"
     band = alt.Chart(_BAND).mark_rect(opacity=0.18, color="#2f78b7")
-    band = band.encode(x=alt.X("low:Q", title=title), x2="high:Q")
+    # The page's scripts give the range, because one method may be so far off that the others are unreadable.
+    x = alt.X("low:Q", title=title, scale=alt.Scale(domain=[]))
+    band = band.encode(x=x, x2="high:Q")
     zero = alt.Chart(_BAND).mark_rule(strokeDash=[3, 3]).encode(x=alt.datum(0))
-    interval = pairs.mark_rule(strokeWidth=2).encode(
+    interval = pairs.mark_rule(strokeWidth=2, clip=True).encode(
         x="difference_low_points:Q", x2="difference_high_points:Q", y=y, tooltip=tooltip
     )
-    mean = pairs.mark_point(filled=True, size=80, opacity=1).encode(
+    mean = pairs.mark_point(filled=True, size=80, opacity=1, clip=True).encode(
         x="difference_mean_points:Q", y=y, tooltip=tooltip
     )
-    return alt.layer(band, zero, interval, mean).properties(width="container", height=alt.Step(_ROW_HEIGHT))
+    return alt.layer(band, zero, interval, mean).properties(**_ROWS)
 
 
 def _run() -> Chart:

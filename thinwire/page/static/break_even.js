@@ -57,8 +57,8 @@ function crossings(row) {
 function evenWords(row) {
   const [from, to] = [row.from_gbit_per_second, row.to_gbit_per_second];
   const gbit = (rate) => `${Number(rate.toPrecision(2))} Gbit/s`;
-  if (from === null) return "never faster";
-  if (to === Infinity) return from ? `faster above ${gbit(from)}` : "always faster";
+  if (from === null) return "faster at no rate shown";
+  if (to === Infinity) return from ? `faster above ${gbit(from)}` : "faster at all rates shown";
   return from ? `faster from ${gbit(from)} to ${gbit(to)}` : `faster below ${gbit(to)}`;
 }
 
@@ -93,7 +93,7 @@ function showRate() {
   const columns = [
     { title: "method", key: (row) => row.method, text: (row) => methodLink(row.method) },
     { title: "speed-up", key: (row) => row.ratio, text: ratio, number: true },
-    { title: "break-even", key: evenText },
+    { title: "break-even", key: evenText, words: true },
   ];
   fillTable(document.querySelector("#break-even table"), columns, at);
   moveRule();

@@ -46,7 +46,7 @@ function curvesNote(axis, drawn, simulated, rest) {
   const notes = [];
   if (drawn.length) notes.push("Thin lines are runs, thick ones the mean over the runs that are done. A click on a point opens its run.");
   if (axis === "seconds" && !drawn.length) notes.push("No run of this cell was timed, so there are no curves over seconds.");
-  if (simulated.length) notes.push(`Hollow points are simulated (${chosen.place}): the predicted seconds until a method reaches the target.`);
+  if (simulated.length) notes.push(`Hollow points are predictions, for ${chosen.place}: the seconds until a method reaches the target.`);
   if (axis === "bytes") notes.push("The bytes of preparations are counted.");
   if (rest) notes.push("Runs that are not done are left out.");
   return notes.join(" ");

@@ -1,6 +1,8 @@
 // The forest: for each method the mean paired difference to the baseline, and its interval.
 "use strict";
 
+const MOST_MARGINS = 20; // how far the chart reaches, in margins
+
 function showDifferences() {
   const rows = rowsOf("comparisons").filter((row) => inCell(row));
   const pairs = rows.filter((row) => row.difference_mean_points !== null).map((row) => ({ ...row, interval: intervalText(row) }));
@@ -20,11 +22,15 @@ function showDifferences() {
     { title: "95 % interval", key: (row) => row.difference_low_points, text: intervalText },
     { title: "pairs", key: (row) => row.n, number: true },
     { title: "detectable, points", key: (row) => row.detectable_points, text: (row) => points(row.detectable_points).replace("+", ""), number: true },
-    { title: "verdict", key: (row) => row.words },
+    { title: "verdict", key: (row) => row.words, words: true },
   ], rows);
   if (!pairs.length) return;
   const description = `Differences in accuracy to ${against} on ${cellName()}. The table has the numbers.`;
-  draw(place, "differences", { pairs, band: [{ low: -margin, high: margin }] }, description);
+  const ends = pairs.flatMap((row) => [row.difference_low_points, row.difference_high_points, row.difference_mean_points]);
+  const widest = MOST_MARGINS * margin;
+  const reach = Math.min(Math.max(margin, ...ends.map(Math.abs)), widest);
+  if (ends.some((end) => Math.abs(end) > widest)) note.textContent += ` What lies beyond ± ${widest} points is cut; the table has it.`;
+  draw(place, "differences", { pairs, band: [{ low: -margin, high: margin }] }, description, [-reach, reach]);
 }
 
 function intervalText(row) {

@@ -20,7 +20,7 @@ function themed() {
       labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal", labelLimit: 140,
     },
     legend: {
-      labelColor: text, labelFontSize: 12, orient: "bottom", direction: "horizontal", title: null, symbolSize: 90,
+      labelColor: text, labelFontSize: 12, orient: "bottom", direction: "horizontal", title: null, symbolSize: 90, symbolOpacity: 1,
       symbolStrokeWidth: 2, columns: window.innerWidth < 700 ? 3 : 6,
     },
     line: { color: text }, point: { color: text }, rule: { color: text },
@@ -31,19 +31,19 @@ function colourOf(method) {
   return chosen.suite.colours[method] ?? styleOf("--text");
 }
 
-// Scales that the specification leaves open are those of the methods.
-function withMethods(part, methods) {
-  if (Array.isArray(part)) return part.map((item) => withMethods(item, methods));
+// Scales that the specification leaves open get this domain, and the colours of the methods.
+function withDomain(part, domain) {
+  if (Array.isArray(part)) return part.map((item) => withDomain(item, domain));
   if (part === null || typeof part !== "object") return part;
-  const copy = Object.fromEntries(Object.entries(part).map(([name, item]) => [name, withMethods(item, methods)]));
-  if (Array.isArray(copy.domain) && !copy.domain.length) copy.domain = methods;
-  if (Array.isArray(copy.range) && !copy.range.length) copy.range = methods.map(colourOf);
+  const copy = Object.fromEntries(Object.entries(part).map(([name, item]) => [name, withDomain(item, domain)]));
+  if (Array.isArray(copy.domain) && !copy.domain.length) copy.domain = domain;
+  if (Array.isArray(copy.range) && !copy.range.length) copy.range = domain.map(colourOf);
   return copy;
 }
 
 // `datasets` are rows by the names that the specification uses; `description` is read to those who do not see it.
-async function draw(place, name, datasets, description, methods = []) {
-  const spec = withMethods(CHARTS[name], methods);
+async function draw(place, name, datasets, description, domain = []) {
+  const spec = withDomain(CHARTS[name], domain);
   spec.datasets = datasets;
   spec.config = themed();
   const many = Object.values(datasets).reduce((sum, rows) => sum + rows.length, 0) > MOST_ELEMENTS;

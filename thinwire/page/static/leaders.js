@@ -20,7 +20,7 @@ function showLeaders() {
       number: true,
     },
   ];
-  if (rows.some((row) => "words" in row)) columns.push({ title: "verdict", key: (row) => row.words });
+  if (rows.some((row) => "words" in row)) columns.push({ title: "verdict", key: (row) => row.words, words: true });
   if (rows.some((row) => "epochs_median" in row)) {
     const text = (row) => (row.epochs_median === Infinity ? "not reached" : row.epochs_median ?? "");
     columns.push({ title: "epochs to target", key: (row) => row.epochs_median, text, number: true });

@@ -1,8 +1,8 @@
 // Tables that can be sorted by each column: by the buttons in their headings.
 "use strict";
 
-// Fill a table. `columns` are {title, key, text, number}: `key` gives the value to sort by, `text` what is
-// shown (default: the value).
+// Fill a table. `columns` are {title, key, text, number, words}: `key` gives the value to sort by, and `text` what is
+// shown (default: the value). Columns of numbers are set right, those of words are wide.
 function fillTable(table, columns, rows) {
   const heading = element("tr");
   columns.forEach((column) => heading.append(element("th", { scope: "col" }, column.title)));
@@ -13,6 +13,7 @@ function fillTable(table, columns, rows) {
       const value = column.key(row);
       const cell = element(i ? "td" : "th", i ? {} : { scope: "row" });
       if (column.number) cell.className = "number";
+      if (column.words) cell.className = "words";
       if (value !== null && value !== undefined) cell.dataset.value = value;
       cell.append(column.text ? column.text(row) : value ?? "");
       line.append(cell);
