@@ -12,11 +12,7 @@ _RUNS, _SIMULATED, _CELLS, _CHOSEN, _BREAK_EVEN, _PAIRS, _BAND = (alt.NamedData(
 _HEIGHT = 340
 _ROW_HEIGHT = 24
 # Of charts with a row for each method: as wide as there is room, and as high as they need.
-_ROWS: dict[str, Any] = {
-    "width": "container",
-    "height": alt.Step(_ROW_HEIGHT),
-    "autosize": alt.AutoSizeParams(type="fit-x", contains="padding"),
-}
+_ROWS: dict[str, Any] = {"width": "container", "height": alt.Step(_ROW_HEIGHT)}
 _ACCURACY = "accuracy_percent"
 # What the curves may be drawn over: the field, the title of the axis, and whether the axis is logarithmic.
 _OVER = {

@@ -4,6 +4,8 @@
 const DARK = window.matchMedia("(prefers-color-scheme: dark)");
 // More marks than this are drawn on a canvas, because elements of SVG become slow.
 const MOST_ELEMENTS = 3000;
+// The rows of the charts that have one for each method.
+const ROWS_OF = { break_even: "cells", differences: "pairs" };
 
 function styleOf(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -46,6 +48,8 @@ async function draw(place, name, datasets, description, domain = []) {
   const spec = withDomain(CHARTS[name], domain);
   spec.datasets = datasets;
   spec.config = themed();
+  // Vega-Lite fits a width to its container only if the height is a number.
+  if (spec.height.step) spec.height = spec.height.step * unique(datasets[ROWS_OF[name]].map((row) => row.method)).length;
   const many = Object.values(datasets).reduce((sum, rows) => sum + rows.length, 0) > MOST_ELEMENTS;
   place.setAttribute("role", "img");
   place.setAttribute("aria-label", description);
