@@ -46,12 +46,14 @@ def _curves(field: str, title: str, log: bool) -> Chart:
     # An epoch needs no mean: it is what the means are taken at.
     averaged = [name for name in (field, _ACCURACY) if name != "epoch"]
     means = runs.transform_aggregate(
-        [_aggregated("mean", name) for name in averaged] + [_aggregated("max", "width")],
+        [_aggregated("mean", name) for name in averaged]
+        + [_aggregated("max", name) for name in ("width", "dashed")],
         groupby=["method", "epoch"],
     )
     width = alt.StrokeWidth("width:Q", legend=None, scale=None)
+    dash = alt.StrokeDash("dashed:N", legend=None, scale=alt.Scale(domain=[0, 1], range=[[1, 0], [7, 4]]))
     lines = means.mark_line().encode(
-        x=x, y=y, color=_METHOD, detail="method:N", order="epoch:Q", strokeWidth=width
+        x=x, y=y, color=_METHOD, detail="method:N", order="epoch:Q", strokeWidth=width, strokeDash=dash
     )
     points = means.mark_point(filled=True, size=28, opacity=1).encode(x=x, y=y, color=_METHOD, shape=_SHAPE)
     hover = runs.mark_point(filled=True, size=120, opacity=0, cursor="pointer").encode(
@@ -160,7 +162,7 @@ def _run() -> Chart:
         alt.Chart(_RUNS)
         .mark_line(point=True)
         .encode(
-            x=alt.X("epoch:Q", title="epochs"),
+            x=alt.X("epoch:Q", title="epochs", axis=alt.Axis(tickMinStep=1, format="d")),
             y=alt.Y(f"{_ACCURACY}:Q", title="accuracy, %", scale=alt.Scale(zero=False)),
             tooltip=[alt.Tooltip("epoch:Q"), alt.Tooltip(f"{_ACCURACY}:Q", format=".2f")],
         )

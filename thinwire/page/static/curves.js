@@ -30,8 +30,9 @@ async function showCurves() {
 }
 
 function withRun(row, run) {
-  const width = chosen.suite.baselines.includes(run.method) ? BASELINE_WIDTH : LINE_WIDTH;
-  return { ...row, method: run.method, id: run.id, label: `${run.method}, seed ${run.repetition}`, width };
+  const baseline = chosen.suite.baselines.indexOf(run.method);
+  const look = { width: baseline < 0 ? LINE_WIDTH : BASELINE_WIDTH, dashed: Number(baseline > 0) };
+  return { ...row, method: run.method, id: run.id, label: `${run.method}, seed${run.repetition}`, ...look };
 }
 
 // Predicted seconds until the target accuracy, in the chosen place. They are no curves.
@@ -44,7 +45,7 @@ function simulatedPoints(methods) {
 
 function curvesNote(axis, drawn, simulated, rest) {
   const notes = [];
-  if (drawn.length) notes.push("Thin lines are runs, thick ones the mean over the runs that are done. A click on a point opens its run.");
+  if (drawn.length) notes.push("Thin lines are runs, thick ones the mean over the runs that are done. The baselines are the thickest; the dashed one is a variant of the first. A click on a point opens its run.");
   if (axis === "seconds" && !drawn.length) notes.push("No run of this cell was timed, so there are no curves over seconds.");
   if (simulated.length) notes.push(`Hollow points are predictions, for ${chosen.place}: the seconds until a method reaches the target.`);
   if (axis === "bytes") notes.push("The bytes of preparations are counted.");

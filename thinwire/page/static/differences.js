@@ -14,7 +14,7 @@ function showDifferences() {
   note.textContent = "";
   if (!rows.length) return;
   const [{ against, margin_points: margin }] = rows;
-  note.textContent = `Differences are to ${against}, in pairs of runs with the same seed. Lines are 95 % intervals. The band is ± ${margin} points: what lies inside counts as the same.`;
+  note.textContent = `Differences are to ${against}, in pairs of runs with the same seed. Lines are 95 % intervals. The band is the margin of ± ${margin} points.`;
   const points = (value) => (value === null ? "" : (value > 0 ? "+" : "") + value.toFixed(2).replace("-", "−"));
   fillTable(table, [
     { title: "method", key: (row) => row.method, text: (row) => methodLink(row.method) },
