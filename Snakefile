@@ -14,7 +14,7 @@ sys.path.insert(0, workflow.basedir)
 from thinwire import record
 from thinwire.config.block import block_fingerprint
 from thinwire.label import flat
-from thinwire.pipeline import cores, inputs, job_grid, local_gpus, outputs
+from thinwire.pipeline import cores, inputs, job_grid, local_gpus, outputs, report_entries
 from thinwire.pipeline import simulation_inputs, slurm_resources, wildcard_patterns
 from thinwire.pipeline.console import DISPLAY
 from thinwire.pipeline.engine_command import engine_command
@@ -32,7 +32,7 @@ local_gpus.limit(workflow, GRID)
 THINWIRE = engine_command(workflow.deployment_settings)
 
 
-for part in "wildcards data prepare train simulate collect report track tune".split():
+for part in "wildcards data prepare train simulate collect report page track tune".split():
 
     include: f"workflow/rules/{part}.smk"
 
