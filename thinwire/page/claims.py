@@ -18,7 +18,6 @@ _TEXTS = [
     "scope",
     "kind",
     "verdict",
-    "reason",
     "says",
 ]
 _PLACE = ["dataset", "model", "workers", "nodes", "cluster"]
@@ -46,14 +45,15 @@ def _row(row: dict[Any, Any]) -> dict[str, Any]:
         size += f" on {row['nodes']:g} nodes"
     where = [row["dataset"], row["model"], size, row["cluster"]]
     estimate, low, high, unit = (row[name] for name in ("estimate", "low", "high", "unit"))
-    interval = "" if pd.isna(estimate) else f"{estimate:.4g}"
-    if interval and not pd.isna(low) and not pd.isna(high):
-        interval += f" ({low:.4g} to {high:.4g})"
-    if interval and not pd.isna(unit):
-        interval += f" {unit}"
+    interval = "" if pd.isna(low) or pd.isna(high) or low == high else f"{low:.4g} to {high:.4g}"
+    shown_estimate = "" if pd.isna(estimate) else f"{estimate:.4g} {'' if pd.isna(unit) else unit}".strip()
+    tested = " against ".join(filter(None, (shown["method"], shown["against"])))
     return shown | {
+        "tested": "; ".join(filter(None, (tested, shown["scope"]))),
+        "source": ", ".join(filter(None, (shown["suite"], shown["kind"]))),
         "where": ", ".join(str(part) for part in where if not pd.isna(part) and part),
+        "value": "" if pd.isna(estimate) else f"{estimate:g}",
+        "estimate": shown_estimate,
         "interval": interval,
-        "estimate": "" if pd.isna(estimate) else f"{estimate:g}",
         "n": "" if pd.isna(row["n"]) else f"{row['n']:g}",
     }
