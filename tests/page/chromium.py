@@ -31,6 +31,13 @@ def program() -> str | None:
     return next((path for name in PROGRAMS if (path := shutil.which(name))), None)
 
 
+def why_not() -> str | None:
+    """Why no page can be shown here, in one sentence; None where one can."""
+    if program() is None:
+        return f"there is no {PROGRAMS[0]} here; envs/chromium.sh installs it"
+    return None
+
+
 class Chromium:
     """A browser with one page. Everything that the page asks for, and every error of its scripts, is kept."""
 
@@ -98,10 +105,11 @@ class Chromium:
             assert time.monotonic() < end, f"never: {condition}"
             time.sleep(0.02)
 
-    def press(self, key: str, code: int) -> None:
-        """Press and release a key."""
-        for kind in ("rawKeyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+    def press(self, key: str, code: int, text: str = "") -> None:
+        """Press and release a key; `text` is what it types."""
+        about = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+        self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **about)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **about)
 
     def size(self, width: int, height: int = 900, dark: bool = False) -> None:
         """Set the size of the window in pixels, and the scheme of colours that the user prefers."""
