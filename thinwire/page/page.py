@@ -1,6 +1,7 @@
 """Writes `results/index.html`: all suites that have results, on one page."""
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,7 @@ def _suites(results: Path) -> list[str]:
     return list(dict.fromkeys(rows.suite))
 
 
+@cache
 def _vega() -> Markup:
     """The libraries that draw the charts, as one script."""
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")

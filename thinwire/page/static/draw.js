@@ -51,8 +51,9 @@ async function draw(place, name, datasets, description, domain = []) {
   // Vega-Lite fits a width to its container only if the height is a number.
   if (spec.height.step) spec.height = spec.height.step * unique(datasets[ROWS_OF[name]].map((row) => row.method)).length;
   const many = Object.values(datasets).reduce((sum, rows) => sum + rows.length, 0) > MOST_ELEMENTS;
+  const shown = await vegaEmbed(place, spec, { actions: false, renderer: many ? "canvas" : "svg", ast: false });
+  // Vega has given it another role, in which every mark would be read.
   place.setAttribute("role", "img");
   place.setAttribute("aria-label", description);
-  const shown = await vegaEmbed(place, spec, { actions: false, renderer: many ? "canvas" : "svg", ast: false });
   return shown.view;
 }
