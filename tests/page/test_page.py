@@ -95,6 +95,15 @@ def test_a_damaged_file_is_one_sentence(plain, tmp_path, file, damage, words):
         page.write(tmp_path / "results")
 
 
+def test_runs_that_the_suite_has_no_more_are_one_sentence(plain, monkeypatch):
+    fewer = [cell for cell in cells("demo") if cell.method.label != "top_k"]
+    monkeypatch.setattr("thinwire.page.runs.cells", lambda suite: fewer)
+    with pytest.raises(
+        UserError, match=r"has 6 runs that config/demo.yaml has no more: run `thinwire collect"
+    ):
+        page.write(plain)
+
+
 def test_columns_hold_each_text_once_and_say_what_is_missing():
     frame = simulated.rows(simulated.row("a", 10.0), simulated.row("b", float("inf"), baseline=None))
     made = columns(frame[["method", "baseline", "step_seconds", "own_rate", "workers"]])

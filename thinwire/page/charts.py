@@ -115,7 +115,7 @@ def _break_even() -> Chart:
         ],
     )
     numbers = cells.mark_text(fontSize=10).encode(
-        x=alt.X("middle:Q", scale=rate),
+        x=alt.X("rate:Q", scale=rate),
         text=alt.Text("shown:N"),
         color=alt.value("#111"),
         opacity=alt.value(1),

@@ -45,10 +45,11 @@ def _result(suite: str, row: dict[Any, Any]) -> dict[str, Any]:
 def _section(name: str) -> dict[str, Any]:
     about = about_method(name)
     title, _, text = about.docstring.partition("\n")
+    # It escapes text, and keeps indented formulas as they are.
+    markdown = MarkdownIt("commonmark", {"html": False})
     return {
         "about": about,
-        "title": title,
-        # Its text is escaped, and its indented formulas stay as they are.
-        "text": Markup(MarkdownIt("commonmark", {"html": False}).render(text)),
+        "title": Markup(markdown.renderInline(title)),
+        "text": Markup(markdown.render(text)),
         "reconstructed": "reconstruct" in about.docstring.lower(),
     }

@@ -9,7 +9,9 @@ import pandas as pd
 from thinwire import record
 from thinwire.config.cell import Cell
 from thinwire.config.expand_suite import cells
+from thinwire.errors import UserError
 from thinwire.record import Record
+from thinwire.report.collect import SUMMARY
 from thinwire.suggested_command import suggested_command
 from thinwire.train.result_folders import record_folder
 
@@ -37,7 +39,7 @@ def read_runs(results: Path, suite: str, collected: pd.DataFrame) -> Runs:
         collected: its rows of `summary.csv`.
 
     Raises:
-        UserError: a record is missing, or was changed since it was written.
+        UserError: a record is missing or was changed since it was written, or a run is not of the suite.
     """
     wanted = set(collected[_KEYS].itertuples(index=False, name=None))
     origins: list[dict[str, Any]] = []
@@ -54,6 +56,12 @@ def read_runs(results: Path, suite: str, collected: pd.DataFrame) -> Runs:
         about = {"origin": origins.index(origin), "folder": folder.relative_to(results).as_posix()}
         ledgers.append(_ledger(folder).assign(run=len(rows)))
         rows.append({**dict(zip(_KEYS, _key(cell))), "id": run_id(cell), **_facts(made), **about})
+    if len(rows) < len(wanted):
+        again = suggested_command("collect", suite, results=results)
+        raise UserError(
+            f"{results / SUMMARY} has {len(wanted) - len(rows)} runs that config/{suite}.yaml has no more: run "
+            f"{again} first"
+        )
     return Runs(pd.DataFrame(rows), pd.concat(ledgers, ignore_index=True), origins)
 
 

@@ -42,10 +42,12 @@ async function showSimulation() {
 function cellOfMap(row, rates) {
   const i = rates.indexOf(row.rate_gbit_per_second);
   const between = (a, b) => Math.sqrt(a * b);
-  const low = i ? between(rates[i - 1], rates[i]) : rates[0];
-  const high = i + 1 < rates.length ? between(rates[i], rates[i + 1]) : rates[i];
+  // The first and the last column are as wide to both sides.
+  const last = i + 1 === rates.length;
+  const low = i ? between(rates[i - 1], rates[i]) : rates[0] ** 2 / between(rates[0], rates[1]);
+  const high = last ? rates[i] ** 2 / low : between(rates[i], rates[i + 1]);
   const shown = row.speed_up < 9.995 ? row.speed_up.toFixed(2) : row.speed_up.toFixed(0);
-  return { method: row.method, rate: rates[i], low, high, middle: between(low, high), speed_up: row.speed_up, shown };
+  return { method: row.method, rate: rates[i], low, high, speed_up: row.speed_up, shown };
 }
 
 function crossings(row) {

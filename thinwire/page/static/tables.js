@@ -5,7 +5,9 @@
 // shown (default: the value). Columns of numbers are set right, those of words are wide.
 function fillTable(table, columns, rows) {
   const heading = element("tr");
-  columns.forEach((column) => heading.append(element("th", { scope: "col" }, column.title)));
+  columns.forEach((column) => {
+    heading.append(element("th", { scope: "col", class: column.number ? "number" : "" }, column.title));
+  });
   const body = element("tbody");
   for (const row of rows) {
     const line = element("tr");
