@@ -98,9 +98,7 @@ def test_a_damaged_file_is_one_sentence(plain, tmp_path, file, damage, words):
 def test_runs_that_the_suite_has_no_more_are_one_sentence(plain, monkeypatch):
     fewer = [cell for cell in cells("demo") if cell.method.label != "top_k"]
     monkeypatch.setattr("thinwire.page.runs.cells", lambda suite: fewer)
-    with pytest.raises(
-        UserError, match=r"has 6 runs that config/demo.yaml has no more: run `thinwire collect"
-    ):
+    with pytest.raises(UserError, match=r"6 runs that config/demo.yaml has no more: run `thinwire collect"):
         page.write(plain)
 
 

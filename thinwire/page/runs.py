@@ -59,8 +59,8 @@ def read_runs(results: Path, suite: str, collected: pd.DataFrame) -> Runs:
     if len(rows) < len(wanted):
         again = suggested_command("collect", suite, results=results)
         raise UserError(
-            f"{results / SUMMARY} has {len(wanted) - len(rows)} runs that config/{suite}.yaml has no more: run "
-            f"{again} first"
+            f"{results / SUMMARY} has {len(wanted) - len(rows)} runs that config/{suite}.yaml has no more: "
+            f"run {again} first"
         )
     return Runs(pd.DataFrame(rows), pd.concat(ledgers, ignore_index=True), origins)
 
