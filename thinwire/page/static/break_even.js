@@ -16,26 +16,35 @@ function offerSimulations() {
   offer(select("simulation"), names.map((name) => [name, name]));
   document.querySelector("#break-even .panel").hidden = !names.length;
   const other = rowsOf("speed_ups").length && !names.length;
-  document.getElementById("rates-note").textContent = other ? "This cell is not simulated at several rates: choose another number of workers." : "";
+  const words = "This cell is not simulated at several rates: choose another number of workers.";
+  document.getElementById("rates-note").textContent = other ? words : "";
   showSimulation();
 }
 
 // Another cluster or profile: another map, and the range of the slider.
 async function showSimulation() {
-  const rows = ratesOfCell().filter((row) => simulationName(row) === select("simulation").value);
+  const isChosen = (row) => simulationName(row) === select("simulation").value;
+  const rows = ratesOfCell().filter(isChosen);
   if (!rows.length) return;
   const rates = unique(rows.map((row) => row.rate_gbit_per_second)).sort((a, b) => a - b);
   const slider = document.getElementById("rate");
   slider.min = Math.log10(rates[0]);
   slider.max = Math.log10(rates.at(-1));
-  document.getElementById("rates").replaceChildren(...rates.map((rate) => element("option", { value: Math.log10(rate) })));
+  const marks = rates.map((rate) => element("option", { value: Math.log10(rate) }));
+  document.getElementById("rates").replaceChildren(...marks);
   const methods = unique(rows.map((row) => row.method));
-  const even = rowsOf("break_even").filter((row) => inCell(row, SIMULATED_CELL) && simulationName(row) === select("simulation").value);
+  const even = rowsOf("break_even").filter((row) => inCell(row, SIMULATED_CELL) && isChosen(row));
   showRate.state = { rows, rates, even };
   showRate();
-  const datasets = { cells: rows.map((row) => cellOfMap(row, rates)), break_even: even.flatMap(crossings), chosen: [{ rate: chosenRate() }] };
-  const description = `Speed-up of each method over the better baseline at ${rates.join(", ")} Gbit/s. The table has the numbers.`;
-  showRate.view = await draw(document.querySelector("#break-even .chart"), "break_even", datasets, description, methods);
+  const datasets = {
+    cells: rows.map((row) => cellOfMap(row, rates)),
+    break_even: even.flatMap(crossings),
+    chosen: [{ rate: chosenRate() }],
+  };
+  const description =
+    `Speed-up of each method over the better baseline at ${rates.join(", ")} Gbit/s. The table has the numbers.`;
+  const place = document.querySelector("#break-even .chart");
+  showRate.view = await draw(place, "break_even", datasets, description, methods);
   moveRule();
 }
 
@@ -53,7 +62,8 @@ function cellOfMap(row, rates) {
 function crossings(row) {
   const ends = [row.from_gbit_per_second, row.to_gbit_per_second];
   const words = `${row.method}: ${evenWords(row)}`;
-  return ends.filter((rate) => rate !== null && rate > 0 && rate !== Infinity).map((rate) => ({ method: row.method, rate, words }));
+  const crossed = ends.filter((rate) => rate !== null && rate > 0 && rate !== Infinity);
+  return crossed.map((rate) => ({ method: row.method, rate, words }));
 }
 
 function evenWords(row) {
@@ -73,7 +83,8 @@ function speedUpAt(rows, rate) {
   const i = rows.findIndex((row) => row.rate_gbit_per_second >= rate * (1 - 1e-9));
   if (i <= 0) return rows.at(i).speed_up;
   const [a, b] = [rows[i - 1], rows[i]];
-  const share = Math.log(rate / a.rate_gbit_per_second) / Math.log(b.rate_gbit_per_second / a.rate_gbit_per_second);
+  const [low, high] = [a.rate_gbit_per_second, b.rate_gbit_per_second];
+  const share = Math.log(rate / low) / Math.log(high / low);
   return a.speed_up * (b.speed_up / a.speed_up) ** Math.min(share, 1);
 }
 
@@ -84,9 +95,11 @@ function showRate() {
   const simulated = rates.some((known) => Math.abs(Math.log10(known / rate)) < 1e-3);
   const words = `${Number(rate.toPrecision(3))} Gbit/s`;
   document.getElementById("rate").setAttribute("aria-valuetext", words);
-  document.getElementById("rate-shown").textContent = `${words} (${simulated ? "simulated" : "interpolated"})`;
+  const how = simulated ? "simulated" : "interpolated";
+  document.getElementById("rate-shown").textContent = `${words} (${how})`;
   const at = unique(rows.map((row) => row.method)).map((method) => {
-    const own = rows.filter((row) => row.method === method).sort((a, b) => a.rate_gbit_per_second - b.rate_gbit_per_second);
+    const own = rows.filter((row) => row.method === method);
+    own.sort((a, b) => a.rate_gbit_per_second - b.rate_gbit_per_second);
     return { method, ratio: speedUpAt(own, rate), even: even.find((row) => row.method === method) };
   });
   const isBaseline = (row) => chosen.suite.baselines.includes(row.method);

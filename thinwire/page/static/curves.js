@@ -20,9 +20,11 @@ async function showCurves() {
   const nothing = !drawn.length && !simulated.length;
   const place = document.querySelector("#curves .chart");
   place.hidden = nothing;
-  document.getElementById("curves-note").textContent = curvesNote(axis, drawn, simulated, inThisCell.length - done.length);
+  const note = curvesNote(axis, drawn, simulated, inThisCell.length - done.length);
+  document.getElementById("curves-note").textContent = note;
   if (nothing) return;
-  const description = `Accuracy over ${axis} of ${methods.join(", ")} on ${cellName()}. The leader table has the numbers.`;
+  const description =
+    `Accuracy over ${axis} of ${methods.join(", ")} on ${cellName()}. The leader table has the numbers.`;
   const view = await draw(place, `curves_over_${axis}`, { runs: drawn, simulated }, description, methods);
   view.addEventListener("click", (_, item) => {
     if (item?.datum?.id) location.hash = item.datum.id;
@@ -38,16 +40,27 @@ function withRun(row, run) {
 // Predicted seconds until the target accuracy, in the chosen place. They are no curves.
 function simulatedPoints(methods) {
   return rowsOf("places")
-    .filter((row) => row.kind === "simulated" && inCell(row, SIMULATED_CELL) && placeName(row) === chosen.place)
+    .filter((row) => inCell(row, SIMULATED_CELL) && placeName(row) === chosen.place)
+    .filter((row) => row.kind === "simulated")
     .filter((row) => Number.isFinite(row.seconds_to_target) && methods.includes(row.method))
-    .map((row) => ({ method: row.method, seconds: row.seconds_to_target, accuracy_percent: row.target_accuracy_percent }));
+    .map((row) => {
+      return { method: row.method, seconds: row.seconds_to_target, accuracy_percent: row.target_accuracy_percent };
+    });
 }
 
 function curvesNote(axis, drawn, simulated, rest) {
   const notes = [];
-  if (drawn.length) notes.push("Thin lines are runs, thick ones the mean over the runs that are done. The baselines are the thickest; the dashed one is a variant of the first. A click on a point opens its run.");
-  if (axis === "seconds" && !drawn.length) notes.push("No run of this cell was timed, so there are no curves over seconds.");
-  if (simulated.length) notes.push(`Hollow points are predictions, for ${chosen.place}: the seconds until a method reaches the target.`);
+  if (drawn.length) {
+    notes.push("Thin lines are runs, thick ones the mean over the runs that are done.");
+    notes.push("The baselines are the thickest; the dashed one is a variant of the first.");
+    notes.push("A click on a point opens its run.");
+  }
+  if (axis === "seconds" && !drawn.length) {
+    notes.push("No run of this cell was timed, so there are no curves over seconds.");
+  }
+  if (simulated.length) {
+    notes.push(`Hollow points are predictions, for ${chosen.place}: the seconds until a method reaches the target.`);
+  }
   if (axis === "bytes") notes.push("The bytes of preparations are counted.");
   if (rest) notes.push("Runs that are not done are left out.");
   return notes.join(" ");

@@ -19,8 +19,10 @@ function decode(columns) {
   return Array.from({ length }, (_, i) => Object.fromEntries(lists.map(([name, list]) => [name, list[i]])));
 }
 
+const INFINITE = { inf: Infinity, "-inf": -Infinity };
+
 function valuesOf(column) {
-  if (Array.isArray(column)) return column.map((v) => (v === "inf" ? Infinity : v === "-inf" ? -Infinity : v));
+  if (Array.isArray(column)) return column.map((value) => INFINITE[value] ?? value);
   return column.codes.map((code) => (code < 0 ? null : column.words[code]));
 }
 

@@ -22,8 +22,8 @@ function themed() {
       labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal", labelLimit: 140,
     },
     legend: {
-      labelColor: text, labelFontSize: 12, orient: "bottom", direction: "horizontal", title: null, symbolSize: 90, symbolOpacity: 1,
-      symbolStrokeWidth: 2, columns: window.innerWidth < 700 ? 3 : 6,
+      labelColor: text, labelFontSize: 12, orient: "bottom", direction: "horizontal", title: null, symbolSize: 90,
+      symbolOpacity: 1, symbolStrokeWidth: 2, columns: window.innerWidth < 700 ? 3 : 6,
     },
     line: { color: text }, point: { color: text }, rule: { color: text },
   };
@@ -37,21 +37,27 @@ function colourOf(method) {
 function withDomain(part, domain) {
   if (Array.isArray(part)) return part.map((item) => withDomain(item, domain));
   if (part === null || typeof part !== "object") return part;
-  const copy = Object.fromEntries(Object.entries(part).map(([name, item]) => [name, withDomain(item, domain)]));
+  const items = Object.entries(part).map(([name, item]) => [name, withDomain(item, domain)]);
+  const copy = Object.fromEntries(items);
   if (Array.isArray(copy.domain) && !copy.domain.length) copy.domain = domain;
   if (Array.isArray(copy.range) && !copy.range.length) copy.range = domain.map(colourOf);
   return copy;
 }
 
-// `datasets` are rows by the names that the specification uses; `description` is read to those who do not see it.
+// `datasets` are rows by the names that the specification uses. `description` is read to those who do not see
+// the chart.
 async function draw(place, name, datasets, description, domain = []) {
   const spec = withDomain(CHARTS[name], domain);
   spec.datasets = datasets;
   spec.config = themed();
   // Vega-Lite fits a width to its container only if the height is a number.
-  if (spec.height.step) spec.height = spec.height.step * unique(datasets[ROWS_OF[name]].map((row) => row.method)).length;
+  if (spec.height.step) {
+    const rows = unique(datasets[ROWS_OF[name]].map((row) => row.method));
+    spec.height = spec.height.step * rows.length;
+  }
   const many = Object.values(datasets).reduce((sum, rows) => sum + rows.length, 0) > MOST_ELEMENTS;
-  const shown = await vegaEmbed(place, spec, { actions: false, renderer: many ? "canvas" : "svg", ast: false });
+  const renderer = many ? "canvas" : "svg";
+  const shown = await vegaEmbed(place, spec, { actions: false, renderer });
   // Vega has given it another role, in which every mark would be read.
   place.setAttribute("role", "img");
   place.setAttribute("aria-label", description);

@@ -1,6 +1,8 @@
 // The leader table of the chosen cell.
 "use strict";
 
+const KINDS = { inprocess: "in process" };
+
 function showLeaders() {
   const rows = rowsOf("leaders").filter((row) => inCell(row));
   const place = chosen.place;
@@ -12,15 +14,17 @@ function showLeaders() {
   const how = (row) => (timed(row) ? ` (${timed(row).kind})` : "");
   const columns = [
     { title: "method", key: (row) => row.method, text: (row) => methodLink(row.method) },
-    { title: "runs", key: (row) => row.kind, text: (row) => (row.kind === "inprocess" ? "in process" : row.kind) },
+    { title: "runs", key: (row) => row.kind, text: (row) => KINDS[row.kind] ?? row.kind },
     { title: "sent, MB", key: (row) => row.sent_bytes, text: sentText, number: true },
     { title: "saved, %", key: (row) => row.saved_percent, text: savedText, number: true },
     {
-      title: `accuracy on ${chosen.suite.evaluated_on}, %`, key: (row) => row.accuracy_percent, text: accuracyText,
-      number: true,
+      title: `accuracy on ${chosen.suite.evaluated_on}, %`, key: (row) => row.accuracy_percent,
+      text: accuracyText, number: true,
     },
   ];
-  if (rows.some((row) => "words" in row)) columns.push({ title: "verdict", key: (row) => row.words, words: true });
+  if (rows.some((row) => "words" in row)) {
+    columns.push({ title: "verdict", key: (row) => row.words, words: true });
+  }
   if (rows.some((row) => "epochs_median" in row)) {
     const text = (row) => (row.epochs_median === Infinity ? "not reached" : row.epochs_median ?? "");
     columns.push({ title: "epochs to target", key: (row) => row.epochs_median, text, number: true });

@@ -21,15 +21,19 @@ function fillRun(run) {
   const number = Number(run.dataset.run);
   const chart = element("div", { class: "chart" });
   const ledger = rowsOf("ledgers", suite).filter((entry) => entry.run === number);
-  run.append(resultOf(row), chart, element("h4", {}, "Ledgers"), ledgerTable(ledger), element("h4", {}, "Provenance"), provenanceOf(suite, row));
+  const heading = (text) => element("h4", {}, text);
+  run.append(resultOf(row), chart, heading("Ledgers"), ledgerTable(ledger));
+  run.append(heading("Provenance"), provenanceOf(suite, row));
   const rows = rowsOf("curves", suite).filter((entry) => entry.run === number);
-  if (rows.length) draw(chart, "run", { runs: rows }, `Accuracy over epochs of ${row.id.replace("run-", "")}.`);
+  const description = `Accuracy over epochs of ${row.id.replace("run-", "")}.`;
+  if (rows.length) draw(chart, "run", { runs: rows }, description);
 }
 
 function facts(pairs) {
   const list = element("dl");
   for (const [name, value] of pairs) {
-    if (value !== null && value !== undefined && value !== "") list.append(element("dt", {}, name), element("dd", {}, value));
+    if (value === null || value === undefined || value === "") continue;
+    list.append(element("dt", {}, name), element("dd", {}, value));
   }
   return list;
 }
@@ -37,7 +41,8 @@ function facts(pairs) {
 function resultOf(row) {
   return facts([
     ["status", row.status], ["reason", row.reason], ["no time, because", row.no_time_because],
-    ["accuracy at the end, %", row.accuracy_percent?.toFixed(2)], ["steps", row.steps], ["options", row.options],
+    ["accuracy at the end, %", row.accuracy_percent?.toFixed(2)], ["steps", row.steps],
+    ["options", row.options],
     ["interruptions", row.interruptions || null],
   ]);
 }
@@ -49,16 +54,20 @@ function provenanceOf(suite, row) {
   }
   const folder = element("a", { href: `${row.folder}/` }, row.folder);
   const origin = Object.entries(suite.origins[row.origin]).map(([name, value]) => [name, String(value)]);
-  return facts([["folder", folder], ["files", files], ["seed", row.seed], ["fingerprint", row.fingerprint], ...origin]);
+  const own = [["folder", folder], ["files", files], ["seed", row.seed], ["fingerprint", row.fingerprint]];
+  return facts([...own, ...origin]);
 }
 
 // Payload, wire and between-nodes bytes are never added up: they have columns of their own.
 function ledgerTable(ledger) {
   const table = element("table");
-  const bytes = (title, name) => ({ title, key: (row) => row[name], text: (row) => megabytes(row[name]), number: true });
+  const bytes = (title, name) => {
+    return { title, key: (row) => row[name], text: (row) => megabytes(row[name]), number: true };
+  };
   fillTable(table, [
     { title: "channel", key: (row) => row.channel }, { title: "verb", key: (row) => row.verb },
-    { title: "kind", key: (row) => row.kind }, { title: "messages", key: (row) => row.messages, number: true },
+    { title: "kind", key: (row) => row.kind },
+    { title: "messages", key: (row) => row.messages, number: true },
     bytes("payload pushed, MB", "payload_push_bytes"), bytes("payload pulled, MB", "payload_pull_bytes"),
     bytes("wire sent, MB", "wire_sent_bytes"), bytes("wire received, MB", "wire_received_bytes"),
     bytes("between nodes, MB", "between_nodes_bytes"), bytes("most sent, MB", "wire_sent_max_bytes"),

@@ -2,10 +2,12 @@
 "use strict";
 
 [showLeaders, showCurves, offerSimulations, showDifferences, showRuns].forEach(whenChosen);
-document.querySelectorAll("#curves input[name=over]").forEach((input) => input.addEventListener("change", showCurves));
+document.querySelector("#curves fieldset").addEventListener("change", showCurves);
 select("simulation").addEventListener("change", showSimulation);
 document.getElementById("rate").addEventListener("input", showRate);
-document.querySelectorAll("#runs details").forEach((run) => run.addEventListener("toggle", () => fillRun(run)));
+for (const run of document.querySelectorAll("#runs details")) {
+  run.addEventListener("toggle", () => fillRun(run));
+}
 document.querySelectorAll("table.fixed").forEach(makeSortable);
 window.addEventListener("hashchange", openNamed);
 startChoices();

@@ -1,8 +1,8 @@
 // Tables that can be sorted by each column: by the buttons in their headings.
 "use strict";
 
-// Fill a table. `columns` are {title, key, text, number, words}: `key` gives the value to sort by, and `text` what is
-// shown (default: the value). Columns of numbers are set right, those of words are wide.
+// Fill a table. `columns` are {title, key, text, number, words}: `key` gives the value to sort by, and `text`
+// what is shown (default: the value). Columns of numbers are set right, those of words are wide.
 function fillTable(table, columns, rows) {
   const heading = element("tr");
   columns.forEach((column) => {
