@@ -42,7 +42,8 @@ async function showSimulation() {
     chosen: [{ rate: chosenRate() }],
   };
   const description =
-    `Speed-up of each method over the better baseline at ${rates.join(", ")} Gbit/s. The table has the numbers.`;
+    `Speed-up of each method over the better baseline at ${rates.join(", ")} Gbit/s. ` +
+    "The table has the numbers.";
   const place = document.querySelector("#break-even .chart");
   showRate.view = await draw(place, "break_even", datasets, description, methods);
   moveRule();

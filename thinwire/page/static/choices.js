@@ -39,6 +39,7 @@ function choose() {
   chosen.place = select("place").value;
   document.querySelectorAll(".cell-name").forEach((place) => (place.textContent = cellName()));
   document.getElementById("suite-title").textContent = chosen.suite.title;
+  document.getElementById("baseline").textContent = chosen.suite.baselines[0];
   document.querySelectorAll("[data-absent]").forEach((place) => {
     place.textContent = chosen.suite.absent[place.dataset.absent] ?? "";
   });

@@ -43,9 +43,11 @@ function simulatedPoints(methods) {
     .filter((row) => inCell(row, SIMULATED_CELL) && placeName(row) === chosen.place)
     .filter((row) => row.kind === "simulated")
     .filter((row) => Number.isFinite(row.seconds_to_target) && methods.includes(row.method))
-    .map((row) => {
-      return { method: row.method, seconds: row.seconds_to_target, accuracy_percent: row.target_accuracy_percent };
-    });
+    .map((row) => ({
+      method: row.method,
+      seconds: row.seconds_to_target,
+      accuracy_percent: row.target_accuracy_percent,
+    }));
 }
 
 function curvesNote(axis, drawn, simulated, rest) {
@@ -59,7 +61,8 @@ function curvesNote(axis, drawn, simulated, rest) {
     notes.push("No run of this cell was timed, so there are no curves over seconds.");
   }
   if (simulated.length) {
-    notes.push(`Hollow points are predictions, for ${chosen.place}: the seconds until a method reaches the target.`);
+    notes.push(`Hollow points are predictions, for ${chosen.place}:`);
+    notes.push("the seconds until a method reaches the target.");
   }
   if (axis === "bytes") notes.push("The bytes of preparations are counted.");
   if (rest) notes.push("Runs that are not done are left out.");

@@ -22,8 +22,8 @@ function themed() {
       labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal", labelLimit: 140,
     },
     legend: {
-      labelColor: text, labelFontSize: 12, orient: "bottom", direction: "horizontal", title: null, symbolSize: 90,
-      symbolOpacity: 1, symbolStrokeWidth: 2, columns: window.innerWidth < 700 ? 3 : 6,
+      labelColor: text, labelFontSize: 12, orient: "bottom", direction: "horizontal", title: null,
+      symbolSize: 90, symbolOpacity: 1, symbolStrokeWidth: 2, columns: window.innerWidth < 700 ? 3 : 6,
     },
     line: { color: text }, point: { color: text }, rule: { color: text },
   };
