@@ -49,6 +49,18 @@ def test_the_leader_table_sorts_by_the_buttons_of_its_headings(page):
     assert seconds() == rising[::-1], "another choice keeps the order"
 
 
+def test_a_reconstructed_method_a_run_at_chance_level_and_other_recipes_are_marked(page):
+    page.run("DATA.reconstructed.push('top_k'); rowsOf('leaders').forEach(row => row.at_chance_level = 2)")
+    page.run("choose()")
+    text = page.run("document.querySelector('#leaders table').innerText")
+    assert text.count("reconstructed") == 1
+    assert "2 at chance level" in text
+    assert "momentum" in text
+    assert "with as many trials for each method" in page.run(
+        "document.getElementById('recipes-note').innerText"
+    )
+
+
 def test_verdicts_are_the_words_of_the_comparisons(page):
     assert [text for row in (column(page, "#leaders", i) for i in range(9)) for text in row].count(
         "three pairs say nothing"

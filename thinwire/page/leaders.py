@@ -15,6 +15,9 @@ SUMMARY = {
     "accuracy_mean_percent": "accuracy_percent",
     "accuracy_sd_percent": "accuracy_sd_percent",
     "done": "done",
+    "at_chance_level": "at_chance_level",
+    "epochs": "epochs",
+    "virtual_epochs": "virtual_epochs",
 }
 _NOT_DONE = ("diverged", "timeout", "failed", "skipped")
 SUMMARY_COLUMNS = [*ROW, *SUMMARY, *_NOT_DONE, "reason", "train_seconds", "speed_up"]

@@ -60,6 +60,8 @@ def write(results: Path) -> Path:
         UserError: there are no results, or a file is missing, damaged, or not as it was collected.
     """
     suites = [suite_data(name, results) for name in _suites(results)]
+    methods = method_sections(suites)
+    reconstructed = [method["about"].name for method in methods if method["reconstructed"]]
     environment = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
@@ -72,11 +74,11 @@ def write(results: Path) -> Path:
         choices=_CHOICES.items(),
         claims=claims(results),
         claims_command="`thinwire claims`",
-        methods=method_sections(suites),
+        methods=methods,
         runs=run_lines(suites),
         version=thinwire.__version__,
         style=_static("page.css"),
-        data=_json({"suites": [suite.content for suite in suites]}),
+        data=_json({"suites": [suite.content for suite in suites], "reconstructed": reconstructed}),
         charts=_json(charts()),
         vega=_vega(),
         script=Markup("\n").join(_static(f"{name}.js") for name in _SCRIPTS),

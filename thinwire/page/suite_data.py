@@ -15,6 +15,7 @@ from thinwire.page.columns import columns
 from thinwire.page.read_table import read_table
 from thinwire.page.runs import Runs, read_runs
 from thinwire.report.collect import read_curves, read_summary
+from thinwire.report.own_recipes import note, own_recipes
 from thinwire.report.style import looks
 from thinwire.simulation import simulated_file
 from thinwire.suggested_command import DEFAULT_RESULTS, suggested_command
@@ -59,6 +60,8 @@ def suite_data(suite: str, results: Path) -> SuiteData:
         "baselines": against,
         "colours": _colours(methods, against),
         "modules": modules,
+        "recipes": own_recipes(settings),
+        "recipes_note": note(settings),
         "cells": runs.rows[leaders.CELL].drop_duplicates().to_dict("records"),
         "tables": {name: columns(table) for name, table in tables.items()},
         "absent": absent,
