@@ -16,7 +16,8 @@ demo: setup
 	@echo
 	@cat results/tables/claims/mp2_digits/summary.md
 	@echo
-	@echo "open: results/figures/demo/accuracy_over_epochs.png"
+	@echo "open: results/index.html (all results on one page)"
+	@echo "      results/figures/demo/accuracy_over_epochs.png"
 	@echo "      results/figures/demo/accuracy_against_bytes.png"
 	@echo "      results/figures/demo/speed_up_simulated.png"
 	@echo "      results/figures/claims/mp2_digits/accuracy_against_bytes.png"
@@ -46,4 +47,4 @@ setup:
 clean:
 	rm -rf .venv .snakemake site results/runs results/partial results/logs results/tables results/figures \
 	  results/store results/by_hand results/set_aside results/data results/download results/prepared results/preparing results/wandb results/simulated wandb \
-	  results/summary.csv results/curves.parquet results/collected.json results/claims.csv results/claims.md
+	  results/summary.csv results/curves.parquet results/collected.json results/claims.csv results/claims.md results/index.html

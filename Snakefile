@@ -1,4 +1,4 @@
-# thinwire: from raw data to tables and figures.
+# thinwire: from raw data to tables, figures and a page.
 #
 #   snakemake                             the demo
 #   snakemake --config suites=laptop      another suite of config/, or a part of one; see docs/running.md
@@ -13,8 +13,8 @@ sys.path.insert(0, workflow.basedir)
 from thinwire import record
 from thinwire.config.block import block_fingerprint
 from thinwire.label import flat
-from thinwire.pipeline import cores, inputs, job_grid, local_gpus, outputs
-from thinwire.pipeline import simulation_inputs, slurm_resources, wildcard_patterns
+from thinwire.pipeline import cores, job_grid, local_gpus, outputs, wildcard_patterns
+from thinwire.pipeline import inputs, report_entries, simulation_inputs, slurm_resources
 from thinwire.pipeline.console import DISPLAY
 from thinwire.pipeline.engine_command import engine_command
 from thinwire.pipeline.slurm_preflight import require_ready
@@ -31,7 +31,7 @@ local_gpus.limit(workflow, GRID)
 THINWIRE = engine_command(workflow.deployment_settings)
 
 
-PARTS = "wildcards data prepare train simulate collect report claims track tune"
+PARTS = "wildcards data prepare train simulate collect report claims page track tune"
 for part in PARTS.split():
 
     include: f"workflow/rules/{part}.smk"

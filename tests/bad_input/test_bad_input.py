@@ -156,6 +156,7 @@ def test_check_of_a_file_without_a_method_is_one_sentence(project, put, tmp_path
 
 def test_report_of_what_was_not_collected(project, tmp_path):
     refused(project, "report", "demo", "--results", tmp_path, words=("summary.csv is missing", "collect"))
+    refused(project, "page", "--results", tmp_path, words=("summary.csv is missing", "run the pipeline"))
     (tmp_path / "summary.csv").write_text("suite,dataset\nlaptop,digits\n")
     digests.write_json(tmp_path / "collected.json", {"files": digests.of_files(tmp_path, ["summary.csv"])})
     refused(project, "report", "demo", "--results", tmp_path, words=("has no run of suite demo",))

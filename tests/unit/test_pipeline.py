@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +14,15 @@ from thinwire.config.block import blocks
 from thinwire.config.cell import Module
 from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
-from thinwire.pipeline import cores, inputs, outputs, slurm_preflight, slurm_resources, wildcard_patterns
+from thinwire.pipeline import (
+    cores,
+    inputs,
+    outputs,
+    report_entries,
+    slurm_preflight,
+    slurm_resources,
+    wildcard_patterns,
+)
 from thinwire.pipeline.check_options import check_options
 from thinwire.pipeline.command_line_choices import Chosen, chosen
 from thinwire.pipeline.exit_on_error import exit_on_error
@@ -228,6 +237,34 @@ def test_a_suite_that_is_simulated_has_a_table_of_times_and_figures():
     assert names == {"times", "step_breakdown", "speed_up_simulated", "bandwidth"}
     assert len(more) == 8
     assert not simulations(Grid(PAPER))
+
+
+def test_the_page_waits_for_every_table_of_the_chosen_suites():
+    grid = Grid(DEMO)
+    shown = outputs.shown_on_page(Chosen(["demo"]), grid, simulations(grid))
+    tables = {"results/tables/demo/summary.csv", "results/tables/demo/times.csv"}
+    assert tables | {"results/summary.csv", "results/curves.parquet"} <= set(shown)
+    assert outputs.PAGE in outputs.made_from_records(Chosen(["demo"]), grid, {})
+    assert outputs.PAGE not in shown
+
+
+def test_a_report_shows_each_figure_and_table_once_with_a_caption_that_is_there():
+    paths = [
+        "results/figures/a/b/bandwidth.png",
+        "results/figures/a/b/bandwidth.pdf",
+        "results/tables/a/new.csv",
+    ]
+    flags = [getattr(entry, "flags", {}).get("report") for entry in report_entries.entries(paths)]
+    assert flags[1] is None
+    assert [(flag.category, flag.subcategory) for flag in flags if flag] == [
+        ("Figures", "a/b"),
+        ("Tables", "a"),
+    ]
+    captions = [Path(flag.caption) for flag in flags if flag]
+    assert [caption.name for caption in captions] == ["bandwidth.rst", "tables.rst"]
+    assert all(caption.is_file() for caption in captions)
+    (page,) = report_entries.entries([outputs.PAGE])
+    assert Path(page.flags["report"].caption).is_file()
 
 
 def test_a_simulation_depends_on_its_cells_its_settings_and_the_descriptions(monkeypatch):

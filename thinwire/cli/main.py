@@ -186,6 +186,10 @@ def _parser() -> argparse.ArgumentParser:
         "claims", parents=[results], help="write and print the verdicts on the claims of all publications"
     )
 
+    commands.add_parser(
+        "page", parents=[results], help="make the page of all results from the records, tables and curves"
+    )
+
     track = commands.add_parser(
         "track", parents=[results], help="make offline runs of W&B from the records of runs"
     )

@@ -1,4 +1,4 @@
-"""What the pipeline makes from records: tables, figures, verdicts and W&B runs, or the choices of tunings."""
+"""What the pipeline makes from records: tables, figures, verdicts, a page and W&B runs; or choices of tunings."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +12,8 @@ from thinwire.tracking.replay import NOTE
 
 # Tables for programs only.
 COMPARED = ("comparisons", "to_target", "speed_ups", "profiles")
+# All suites that have results, on one page.
+PAGE = "results/index.html"
 FIGURES = ("accuracy_over_epochs", "accuracy_against_bytes")
 
 
@@ -22,12 +24,18 @@ def made_from_records(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simula
     collected = [f"results/{name}" for name in (SUMMARY, CURVES)]
     notes = [f"results/wandb/{project}/{NOTE}" for project in grid.projects]
     reports = [path for suite in chosen.suites for path in report(suite, simulated.get(suite))]
-    return [*collected, *reports, *claims(), *notes]
+    return [*collected, *reports, *claims(), PAGE, *notes]
 
 
 def claims() -> list[str]:
     """The paths of the table of claims, which is about all suites."""
     return ["results/claims.csv", "results/claims.md"]
+
+
+def shown_on_page(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simulation]) -> list[str]:
+    """The tables that the page shows. It also reads the records from which they are made."""
+    made = made_from_records(chosen, grid, simulated)
+    return [path for path in made if path.endswith((".csv", ".parquet"))]
 
 
 def report(suite: str, simulation: Simulation | None) -> list[str]:

@@ -11,7 +11,7 @@ for suite in GRID.suites:
             digests="results/collected.json",
             simulated=[outputs.times(suite)] if suite in SIMULATED else [],
         output:
-            outputs.report(suite, SIMULATED.get(suite)),
+            report_entries.entries(outputs.report(suite, SIMULATED.get(suite))),
         log:
             f"results/logs/report/{suite}.txt",
         # It takes seconds or needs the internet, so it runs where snakemake itself runs.

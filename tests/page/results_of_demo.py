@@ -1,0 +1,76 @@
+"""Invented results of the demo, with every table that the page shows."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from tests import simulated
+from tests.tracking import records
+from thinwire.config.expand_suite import cells
+from thinwire.report import collect, tables, times
+from thinwire.report.savings import CELL
+from thinwire.report.steps_to_target import steps_to_target
+from thinwire.simulation import simulated_file
+
+EPOCHS = 3
+RATES = (1.0, 10.0, 100.0)
+# Of each method the seconds of a step at these rates: `top_k` is faster than `ssgd` below about 10 Gbit/s.
+MILLISECONDS = {"ssgd": (100.0, 20.0, 10.0), "ssgd_bf16": (90.0, 30.0, 20.0), "top_k": (45.0, 20.0, 20.0)}
+METHODS = ("ssgd", "ssgd_bf16", "top_k")
+
+
+def publish(results: Path, patch: object) -> None:
+    """Publish records of three methods, and make their tables. One run has failed."""
+    grid = [cell for cell in cells("demo") if cell.method.label in METHODS]
+    patch.setattr(collect, "cells", lambda suite: grid)  # type: ignore[attr-defined]
+    traffic = [{"step": 19 * EPOCHS, "epoch": EPOCHS, "channel": "world", "verb": "mean", "kind": "values"}]
+    for cell in grid[:-1]:
+        sent = dict.fromkeys(records.record.BYTES, 2.5e6)
+        records.publish(results, cell, EPOCHS, [traffic[0] | {"messages": 57.0} | sent])
+    bad = {"status": "failed", "reason": "</script><b>it's <broken>", "result": None}
+    records.publish(results, grid[-1], epochs=0, **bad)
+    rows = simulated.rows(*_simulated())
+    simulated_file.write(rows, results, "demo")
+    collect.collect(["demo"], results)
+    runs = collect.read_summary(results, "demo")
+    folder = results / "tables" / "demo"
+    table = tables.summarise(runs, "ssgd")
+    folder.mkdir(parents=True)
+    table.to_csv(folder / "summary.csv", index=False)
+    to_target = steps_to_target(collect.read_curves(results, "demo"), "ssgd")
+    of_times = times.times(rows, runs, ["ssgd", "ssgd_bf16"], to_target)
+    of_times[times.COLUMNS].to_csv(folder / "times.csv", index=False)
+
+
+def _simulated() -> list[dict[str, object]]:
+    made = []
+    for method, steps in MILLISECONDS.items():
+        for rate, milliseconds, best in zip(RATES, steps, MILLISECONDS["ssgd"]):
+            better = min(best, MILLISECONDS["ssgd_bf16"][RATES.index(rate)])
+            more = {"rate_gbit_per_second": rate, "own_rate": rate == 1.0, "speed_up": better / milliseconds}
+            made.append(simulated.row(method, milliseconds, **more))
+    return made
+
+
+def compare(results: Path) -> None:
+    """Write `comparisons.csv` and `to_target.csv`, with words that no other table has."""
+    rows = pd.read_csv(results / "tables/demo/summary.csv")[[*CELL, "method", "kind"]]
+    others = rows[rows.method != "ssgd"]
+    numbers = {"difference_mean_points": -0.5, "difference_low_points": -1.0, "difference_high_points": 0.25}
+    about = {"against": "ssgd", "n": 3, "margin_points": 0.3, "detectable_points": 1.5}
+    words = {"verdict": "cannot_be_told", "words": "three pairs say nothing"}
+    others.assign(**numbers, **about, **words).to_csv(results / "tables/demo/comparisons.csv", index=False)
+    reached = {"target_accuracy_percent": 97.0, "epochs_median": 2.0, "train_seconds_median": None}
+    rows.assign(**reached).to_csv(results / "tables/demo/to_target.csv", index=False)
+
+
+def claim(results: Path) -> None:
+    """Write `claims.csv` with two claims."""
+    place = {"dataset": "digits", "model": "cnn", "workers": 8, "nodes": 2, "cluster": None}
+    row = {"id": "002-a", "suite": "demo", "publication": "MP2", "claim": "It sends less.", "method": "top_k"}
+    row |= {"against": "ssgd", "scope": "mechanism", "kind": "inprocess", **place, "n": 3, "estimate": 44.0}
+    row |= {"low": 40.0, "high": 48.0, "unit": "percent", "verdict": "held", "says": "It sends 44 % less."}
+    untested = row | dict.fromkeys(["n", "estimate", "low", "high", "workers", "kind"]) | {"id": "009-z"}
+    pd.DataFrame([untested | {"verdict": "not testable here"}, row]).to_csv(
+        results / "claims.csv", index=False
+    )

@@ -1,0 +1,127 @@
+"""What is written into the page, without a browser."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+from tests import simulated
+from thinwire import record
+from thinwire.config.expand_suite import cells
+from thinwire.errors import UserError
+from thinwire.page import page
+from thinwire.page.columns import columns
+from thinwire.page.rates import break_even, speed_ups
+
+
+@pytest.fixture(scope="module")
+def text(results):
+    return (results / page.FILE).read_text()
+
+
+def content(text, name="data"):
+    return json.loads(re.search(rf'id="{name}">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def test_the_page_has_the_same_bytes_on_a_rerun(results, text):
+    assert page.write(results).read_text() == text
+
+
+def test_the_demo_fits_into_five_megabytes_and_so_do_its_libraries(text):
+    assert 500_000 < len(text.encode()) < 5_000_000
+
+
+def test_every_run_has_its_anchor_and_links_to_files_that_are_there(results, text):
+    (suite,) = content(text)["suites"]
+    folder, ids = suite["tables"]["runs"]["folder"], suite["tables"]["runs"]["id"]
+    assert ids["words"][0] == "run-demo/digits/cnn/ssgd/w4/seed0"
+    assert len(ids["words"]) == len(ids["codes"]) == 18
+    for name, place in zip(ids["words"], folder["words"]):
+        assert text.count(f'id="{name}"') == 1
+        assert (results / place / record.RUN).is_file()
+    known = [f"run-demo/{cell.path}" for cell in cells("demo")]
+    assert set(ids["words"]) < set(known)
+
+
+def test_no_text_of_a_run_ends_the_script_that_holds_it(text):
+    (suite,) = content(text)["suites"]
+    assert "</script><b>it's <broken>" in suite["tables"]["runs"]["reason"]["words"]
+    assert "<b>it" not in text
+    assert "<broken>" not in text
+
+
+def test_a_method_is_shown_as_its_module_describes_it(text):
+    article = re.search(r'<details id="method-top_k">.*?</details>', text, re.DOTALL)[0]
+    assert "Top-k with error feedback" in article
+    assert "<code>density</code>" in article
+    assert "demo" in article
+    assert "reconstructed" not in article
+
+
+def test_tables_that_are_missing_are_one_sentence_with_the_command_that_makes_them(plain, tmp_path):
+    shutil.copytree(plain, tmp_path / "results")
+    shutil.rmtree(tmp_path / "results/tables")
+    (tmp_path / "results/simulated/demo.csv").unlink()
+    text = page.write(tmp_path / "results").read_text()
+    absent = content(text)["suites"][0]["absent"]
+    assert set(absent) == {"leaders", "comparisons", "speed_ups"}
+    assert "`thinwire report demo` makes it" in absent["leaders"]
+    assert "`thinwire claims` makes them" in text
+
+
+def test_there_is_nothing_to_show(tmp_path):
+    with pytest.raises(UserError, match=r"summary\.csv is missing: run the pipeline"):
+        page.write(tmp_path)
+    (tmp_path / "summary.csv").write_text("suite,dataset\n")
+    with pytest.raises(UserError, match=r"summary\.csv has no runs: run the pipeline"):
+        page.write(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "words"),
+    [
+        ("tables/demo/summary.csv", "dataset\ndigits\n", "summary.csv has no column model: delete it"),
+        ("tables/demo/times.csv", "", "times.csv cannot be read"),
+        ("claims.csv", "id\n1\n", "claims.csv has no column suite"),
+        ("summary.csv", "suite\ndemo\n", "summary.csv is not as it was collected"),
+        ("runs/demo/digits/cnn/ssgd/w4/seed0/run.json", "{}", "run `thinwire collect demo"),
+    ],
+)
+def test_a_damaged_file_is_one_sentence(plain, tmp_path, file, damage, words):
+    shutil.copytree(plain, tmp_path / "results")
+    (tmp_path / "results" / file).write_text(damage)
+    with pytest.raises(UserError, match=re.escape(words)):
+        page.write(tmp_path / "results")
+
+
+def test_runs_that_the_suite_has_no_more_are_one_sentence(plain, monkeypatch):
+    fewer = [cell for cell in cells("demo") if cell.method.label != "top_k"]
+    monkeypatch.setattr("thinwire.page.runs.cells", lambda suite: fewer)
+    with pytest.raises(UserError, match=r"6 runs that config/demo.yaml has no more: run `thinwire collect"):
+        page.write(plain)
+
+
+def test_columns_hold_each_text_once_and_say_what_is_missing():
+    frame = simulated.rows(simulated.row("a", 10.0), simulated.row("b", float("inf"), baseline=None))
+    made = columns(frame[["method", "baseline", "step_seconds", "own_rate", "workers"]])
+    assert made["method"] == {"words": ["a", "b"], "codes": [0, 1]}
+    assert made["baseline"] == {"words": ["ssgd"], "codes": [0, -1]}
+    assert made["step_seconds"] == [0.01, "inf"]
+    assert made["own_rate"] == [True, True]
+    assert json.dumps(made["workers"]) == "[8, 8]"
+
+
+def test_break_even_is_found_for_each_place_that_has_several_rates():
+    rows = [
+        simulated.row(method, rate_gbit_per_second=rate, speed_up=speed_up, cluster=cluster)
+        for cluster in ("near", "far")
+        for method, both in {"fast": (2.0, 0.5), "slow": (0.5, 0.4)}.items()
+        for rate, speed_up in zip((1.0, 100.0), both)
+        if cluster == "near" or rate == 1.0
+    ]
+    found = break_even(speed_ups(simulated.rows(*rows))).set_index(["cluster", "method"])
+    assert list(found.index) == [("near", "fast"), ("near", "slow")]
+    assert found.to_gbit_per_second["near", "fast"] == pytest.approx(10)
+    assert found.from_gbit_per_second.tolist()[0] == 0
+    assert found.from_gbit_per_second.isna().tolist() == [False, True]

@@ -1,0 +1,59 @@
+"""The rows of the table of claims."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from thinwire.page.read_table import read_table
+
+FILE = "claims.csv"
+_TEXTS = [
+    "id",
+    "suite",
+    "publication",
+    "claim",
+    "method",
+    "against",
+    "scope",
+    "kind",
+    "verdict",
+    "says",
+]
+_PLACE = ["dataset", "model", "workers", "nodes", "cluster"]
+_NUMBERS = ["n", "estimate", "low", "high", "unit"]
+
+
+def claims(results: Path) -> list[dict[str, Any]] | None:
+    """What the page shows of each row, as text; None if there is no such file.
+
+    Raises:
+        UserError: the file cannot be read, or lacks a column.
+    """
+    table = read_table(results / FILE, [*_TEXTS, *_PLACE, *_NUMBERS])
+    if table is None:
+        return None
+    repeated = table.id.duplicated()
+    rows = table.to_dict("records")
+    return [_row(row) | {"first": not again} for row, again in zip(rows, repeated)]
+
+
+def _row(row: dict[Any, Any]) -> dict[str, Any]:
+    shown = {name: "" if pd.isna(row[name]) else str(row[name]) for name in _TEXTS}
+    size = "" if pd.isna(row["workers"]) else f"{row['workers']:g} workers"
+    if not pd.isna(row["nodes"]) and row["nodes"] > 1:
+        size += f" on {row['nodes']:g} nodes"
+    where = [row["dataset"], row["model"], size, row["cluster"]]
+    estimate, low, high, unit = (row[name] for name in ("estimate", "low", "high", "unit"))
+    interval = "" if pd.isna(low) or pd.isna(high) or low == high else f"{low:.4g} to {high:.4g}"
+    shown_estimate = "" if pd.isna(estimate) else f"{estimate:.4g} {'' if pd.isna(unit) else unit}".strip()
+    tested = " against ".join(filter(None, (shown["method"], shown["against"])))
+    return shown | {
+        "tested": "; ".join(filter(None, (tested, shown["scope"]))),
+        "source": ", ".join(filter(None, (shown["suite"], shown["kind"]))),
+        "where": ", ".join(str(part) for part in where if not pd.isna(part) and part),
+        "value": "" if pd.isna(estimate) else f"{estimate:g}",
+        "estimate": shown_estimate,
+        "interval": interval,
+        "n": "" if pd.isna(row["n"]) else f"{row['n']:g}",
+    }
