@@ -1,4 +1,4 @@
-"""What the pipeline makes from records: tables, figures, verdicts, a page and W&B runs; or choices of tunings."""
+"""What the pipeline makes from records: tables, figures, verdicts, a page, W&B runs, choices of tunings."""
 
 from collections.abc import Mapping
 from pathlib import Path
