@@ -11,7 +11,7 @@ from matplotlib.colors import LogNorm
 
 from thinwire.report import style
 from thinwire.report.break_even import faster_between
-from thinwire.report.simulated_panels import finish, grid, name_methods, panel, task_of, unique
+from thinwire.report.panels import finish, grid, name_methods, panel, task_of, unique
 
 NAME = "bandwidth"
 # The darker, the faster, so it can be read in grey.

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from thinwire.report import style
-from thinwire.report.simulated_panels import HOLLOW, finish, grid, name_methods, panel, task_of, unique
+from thinwire.report.panels import HOLLOW, finish, grid, name_methods, panel, task_of, unique
 
 NAME = "speed_up_simulated"
 _MARKERS = "osD^vP"

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from thinwire.report import style
-from thinwire.report.simulated_panels import HOLLOW, finish, grid, panel, task_of, unique
+from thinwire.report.panels import HOLLOW, finish, grid, panel, task_of, unique
 from thinwire.simulation.validated_range import VALIDATED_WORKERS
 
 NAME = "speed_up_over_workers"

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thinwire.report import style
-from thinwire.report.simulated_panels import finish, grid, name_methods, panel, task_of, unique
+from thinwire.report.panels import finish, grid, name_methods, panel, task_of, unique
 
 NAME = "step_breakdown"
 # From left to right, with looks that differ in grey, too.

@@ -1,4 +1,4 @@
-"""What the figures of simulated times have in common: their panels and notes."""
+"""What the figures have in common: their panels and notes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,5 +61,13 @@ def finish(figure: Figure, stem: Path, note: str) -> None:
     width, height = figure.get_size_inches()
     text = fill(note, int(width * _NOTE_CHARACTERS_AN_INCH))
     figure.text(1, -_NOTE_INCHES / height, text, ha="right", va="top", fontsize=6, color="0.4")
+    style.save(figure, stem)
+    plt.close(figure)
+
+
+def say(sentence: str, stem: Path) -> None:
+    """Save a figure that has nothing to show and says why, because the pipeline expects a file."""
+    figure = plt.figure(figsize=(style.COLUMN_INCHES, 0.6))
+    figure.text(0.5, 0.5, fill(sentence, 60), ha="center", va="center", fontsize=7)
     style.save(figure, stem)
     plt.close(figure)

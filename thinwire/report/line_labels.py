@@ -1,0 +1,114 @@
+"""Labels at the ends of lines, in the place of a legend: moved apart so that none covers another."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.font_manager import FontProperties
+from matplotlib.text import Text
+from matplotlib.textpath import TextPath
+from scipy.optimize import isotonic_regression
+
+POINTS = 6.0  # size of the font
+_LINE = 1.3 * POINTS / 72  # inches from one label to the next
+_DEGREES = 45  # by which labels above the axes are turned
+_GAP = 0.12  # inches between the axes and the labels
+_LEADER = {"arrowstyle": "-", "linewidth": 0.4, "color": "0.6", "shrinkA": 0, "shrinkB": 1}
+
+
+class End(NamedTuple):
+    """The end of a line, in the units of its axes."""
+
+    label: str
+    x: float
+    y: float
+    colour: Any
+    bold: bool = False
+
+
+def length(labels: Sequence[str]) -> float:
+    """The length of the longest label in inches."""
+    bold = FontProperties(family="DejaVu Sans", weight="bold")
+    widths = [TextPath((0, 0), label, size=POINTS, prop=bold).get_extents().width for label in labels if label]
+    return max(widths, default=0.0) / 72
+
+
+def room_above(labels: Sequence[str]) -> tuple[float, float]:
+    """The inches that labels need above the axes, and to the right of them."""
+    turned = length(labels) * np.sin(np.radians(_DEGREES))
+    return turned + _GAP, turned
+
+
+def room_beside(labels: Sequence[str]) -> float:
+    """The inches that labels need to the right of the axes."""
+    return length(labels) + _GAP
+
+
+def fit_above(axes: Axes, number: int) -> bool:
+    """Do as many labels fit above the axes?"""
+    return (number - 1) * _pitch_above() <= _inches(axes)[0]
+
+
+def fit_beside(axes: Axes, number: int) -> bool:
+    """Do as many labels fit beside the axes?"""
+    return (number - 1) * _LINE <= _inches(axes)[1]
+
+
+def above(axes: Axes, ends: Sequence[End]) -> list[Text]:
+    """Write the labels above the axes, turned, as near to the ends of their lines as they fit."""
+    width, height = _inches(axes)
+    ends = sorted(ends, key=lambda end: (end.x, end.label))
+    wanted = [width * axes.transAxes.inverted().transform(axes.transData.transform(end[1:3]))[0] for end in ends]
+    places = apart(wanted, _pitch_above(), width)
+    how: dict[str, Any] = {"rotation": _DEGREES, "rotation_mode": "anchor", "ha": "left", "va": "center", "from_": (0, 0)}
+    return [_label(axes, end, (x / width, 1 + _GAP / height), **how) for end, x in zip(ends, places)]
+
+
+def beside(axes: Axes, ends: Sequence[End]) -> list[Text]:
+    """Write the labels to the right of the axes, as near to the ends of their lines as they fit."""
+    width, height = _inches(axes)
+    ends = sorted(ends, key=lambda end: (end.y, end.label))
+    wanted = [
+        height * axes.transAxes.inverted().transform(axes.transData.transform(end[1:3]))[1] for end in ends
+    ]
+    places = apart(wanted, _LINE, height)
+    how: dict[str, Any] = {"ha": "left", "va": "center", "from_": (0, 0.5)}
+    return [_label(axes, end, (1 + _GAP / width, y / height), **how) for end, y in zip(ends, places)]
+
+
+def apart(wanted: Sequence[float], distance: float, most: float) -> list[float]:
+    """The places next to those wanted (in ascending order) that keep a distance, from 0 to `most`.
+
+    The sum of the squared moves is least: this is an isotonic regression.
+    """
+    if not len(wanted):
+        return []
+    steps = distance * np.arange(len(wanted))
+    moved = isotonic_regression(np.asarray(wanted) - steps).x
+    return list(np.clip(moved, 0, max(0, most - steps[-1])) + steps)
+
+
+def _label(axes: Axes, end: End, place: tuple[float, float], from_: tuple[float, float], **how: Any) -> Text:
+    return axes.annotate(
+        end.label,
+        xy=(end.x, end.y),
+        xytext=place,
+        textcoords="axes fraction",
+        fontsize=POINTS,
+        fontweight="bold" if end.bold else "normal",
+        color=end.colour,
+        arrowprops={**_LEADER, "relpos": from_},
+        annotation_clip=False,
+        **how,
+    )
+
+
+def _inches(axes: Axes) -> tuple[float, float]:
+    figure = axes.figure
+    box = axes.get_position()
+    return box.width * figure.get_figwidth(), box.height * figure.get_figheight()  # type: ignore[union-attr]
+
+
+def _pitch_above() -> float:
+    return float(_LINE / np.sin(np.radians(_DEGREES)))
