@@ -153,12 +153,5 @@ def _label(
         )
         for method, row in ends.iterrows()
     ]
-    fit, write = (
-        (line_labels.fit_above, line_labels.above)
-        if axis.log
-        else (line_labels.fit_beside, line_labels.beside)
-    )
-    if fit(axes, len(made)):
-        write(axes, made)
-    else:
-        axes.legend(fontsize=5, ncols=3, loc="lower right")
+    write = line_labels.above if axis.log else line_labels.beside
+    write(axes, made)

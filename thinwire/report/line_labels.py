@@ -45,19 +45,14 @@ def room_beside(labels: Sequence[str]) -> float:
     return length(labels) + _GAP
 
 
-def fit_above(axes: Axes, number: int) -> bool:
-    """Do as many labels fit above the axes?"""
-    return (number - 1) * _pitch_above() <= _inches(axes)[0]
-
-
-def fit_beside(axes: Axes, number: int) -> bool:
-    """Do as many labels fit beside the axes?"""
-    return (number - 1) * _LINE <= _inches(axes)[1]
-
-
 def above(axes: Axes, ends: Sequence[End]) -> list[Text]:
-    """Write the labels above the axes, turned, as near to the ends of their lines as they fit."""
+    """Write the labels above the axes, turned, as near to the ends of their lines as they fit.
+
+    If they do not all fit, there is a legend instead, and no label.
+    """
     width, height = _inches(axes)
+    if (len(ends) - 1) * _pitch_above() > width:
+        return _legend(axes)
     ends = sorted(ends, key=lambda end: (end.x, end.label))
     wanted = [width * axes.transAxes.inverted().transform(axes.transData.transform(end[1:3]))[0] for end in ends]
     places = apart(wanted, _pitch_above(), width)
@@ -66,8 +61,13 @@ def above(axes: Axes, ends: Sequence[End]) -> list[Text]:
 
 
 def beside(axes: Axes, ends: Sequence[End]) -> list[Text]:
-    """Write the labels to the right of the axes, as near to the ends of their lines as they fit."""
+    """Write the labels to the right of the axes, as near to the ends of their lines as they fit.
+
+    If they do not all fit, there is a legend instead, and no label.
+    """
     width, height = _inches(axes)
+    if (len(ends) - 1) * _LINE > height:
+        return _legend(axes)
     ends = sorted(ends, key=lambda end: (end.y, end.label))
     wanted = [
         height * axes.transAxes.inverted().transform(axes.transData.transform(end[1:3]))[1] for end in ends
@@ -102,6 +102,11 @@ def _label(axes: Axes, end: End, place: tuple[float, float], from_: tuple[float,
         annotation_clip=False,
         **how,
     )
+
+
+def _legend(axes: Axes) -> list[Text]:
+    axes.legend(fontsize=POINTS - 1, ncols=3, loc="lower right")
+    return []
 
 
 def _inches(axes: Axes) -> tuple[float, float]:

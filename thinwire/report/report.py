@@ -9,24 +9,40 @@ from thinwire.config.expand_suite import cells
 from thinwire.config.simulate_problems import numbers_of_workers
 from thinwire.config.suite import load
 from thinwire.report import figures, simulated_figures, tables, times
-from thinwire.report.collect import read_curves, read_summary
+from thinwire.report.collect import read_curves, read_summary, read_traffic
 from thinwire.report.steps_to_target import steps_to_target
 from thinwire.report.subset_note import subset_note
 from thinwire.simulation import simulated_file
 
 
-def report(suite: str, results: Path) -> None:
-    """Write `results/tables/SUITE/` and `results/figures/SUITE/`; with times, if the suite was simulated."""
+def report(suite: str, results: Path) -> list[str]:
+    """Write `results/tables/SUITE/` and `results/figures/SUITE/`; with times, if the suite was simulated.
+
+    Returns:
+        Sentences about figures that are not drawn.
+    """
     settings = load(suite)
     runs = read_summary(results, suite)
     curves = read_curves(results, suite)
     table = tables.summarise(runs, settings.baseline)
     subset = subset_note(runs, cells(suite), settings.baseline)
-    tables.write(table, tables.About.of(settings, subset), results / "tables" / suite)
-    figures.write(curves, results / "figures" / suite, baselines(settings))
+    folder = results / "tables" / suite
+    tables.write(table, tables.About.of(settings, subset), folder)
+    compared, needed = _table(folder / "comparisons.csv"), _table(folder / "to_target.csv")
+    frames = figures.Frames(runs, curves, read_traffic(results, suite), compared, needed)
+    not_drawn = figures.write(frames, results / "figures" / suite, baselines(settings))
     simulated = simulated_file.read(results, suite)
     if simulated is not None:
         _report_times(suite, results, simulated, runs, curves)
+    return not_drawn
+
+
+def _table(path: Path) -> pd.DataFrame:
+    """A table of this suite; without rows, if there is none. Labels are text, whatever they look like."""
+    if not path.exists():
+        return pd.DataFrame()
+    labels = dict.fromkeys(("dataset", "model", "method", "kind", "against"), "string")
+    return pd.read_csv(path, dtype=labels, keep_default_na=False, na_values=[""])
 
 
 def _report_times(

@@ -1,0 +1,75 @@
+"""The figure `forest`: by how much each method's accuracy differs from the baseline's, in pairs of runs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from thinwire.report import style
+from thinwire.report.accuracy_points import PANEL, heading
+from thinwire.report.figure_names import FOREST
+from thinwire.report.panels import finish, grid, name_methods, say, unique
+
+# With markers that differ in grey, too.
+_VERDICTS: dict[str, dict[str, Any]] = {
+    "different": {"marker": "D", "color": "#a33b00", "markersize": 4},
+    "same": {"marker": "s", "color": "#0173b2", "markersize": 4},
+    "cannot_be_told": {"marker": "o", "color": "0.35", "markersize": 4, "markerfacecolor": "white"},
+}
+_COLUMNS = (1.04, 1.2)  # where n and the verdict stand, in widths of the axes
+_LEAST_RANGE = 2.0  # margins that are seen on each side
+
+
+def write(comparisons: pd.DataFrame, folder: Path, baselines: Sequence[str] = ()) -> None:
+    """Draw the mean difference and its 95 % interval for each method, over the band of equivalence.
+
+    Args:
+        comparisons: one row for each cell, method and kind; differences are in percentage points.
+        folder: for the figure.
+        baselines: labels of methods that are bold.
+    """
+    if comparisons.empty:
+        say("No method can be compared with the baseline in pairs of runs.", folder / FOREST)
+        return
+    of_panels = [panel for _, panel in comparisons.groupby(PANEL, sort=False)]
+    columns = min(2, len(of_panels))
+    most = max(len(panel) for panel in of_panels)
+    figure, all_axes = grid(-(-len(of_panels) // columns), columns, (style.COLUMN_INCHES, 0.65 + 0.15 * most))
+    for axes in all_axes.flat[len(of_panels) :]:
+        axes.set_visible(False)
+    for axes, panel in zip(all_axes.flat, of_panels):
+        _intervals(axes, panel)
+        name_methods(axes, list(panel.method), baselines)
+        axes.set_title(heading(panel), fontsize=7)
+        against = ", ".join(unique(panel.against))
+        axes.set_xlabel(f"accuracy minus that of {against}, points", fontsize=7)
+    margins = ", ".join(f"{margin:g}" for margin in unique(comparisons.margin_points))
+    note = (
+        f"mean of the paired differences with a 95 % t interval; shaded: ± {margins} points, within which "
+        "accuracies count as the same; n: pairs; diamond: different, square: the same, hollow: cannot be told"
+    )
+    finish(figure, folder / FOREST, note)
+
+
+def _intervals(axes: Axes, panel: pd.DataFrame) -> None:
+    margin = panel.margin_points.max()
+    axes.axvspan(-margin, margin, color="0.88", linewidth=0, zorder=0)
+    axes.axvline(0, color="0.1", linewidth=0.8)
+    axes.grid(False, axis="y")
+    axes.dataLim.update_from_data_x([-_LEAST_RANGE * margin, _LEAST_RANGE * margin])
+    side = axes.get_yaxis_transform()
+    for place, row in enumerate(panel.itertuples()):
+        mean, low, high = row.difference_mean_points, row.difference_low_points, row.difference_high_points
+        if np.isfinite(mean):
+            look = _VERDICTS[str(row.verdict)]
+            if np.isfinite([low, high]).all():
+                axes.plot([low, high], [place, place], color=look["color"], linewidth=1.2)
+            axes.plot([mean], [place], linestyle="", markeredgewidth=0.9, **look)
+        texts = (f"{row.n:.0f}", str(row.verdict).replace("_", " "))
+        for text, at in zip(texts, _COLUMNS):
+            axes.text(at, place, text, transform=side, va="center", fontsize=6, color="0.25")
+    for text, at in zip(("n", "verdict"), _COLUMNS):
+        axes.text(at, -0.75, text, transform=side, va="bottom", fontsize=6, style="italic", color="0.25")
