@@ -14,7 +14,13 @@ from thinwire.report.accuracy_points import heading, last, pareto, strong
 from thinwire.report.line_labels import End
 from thinwire.report.panels import finish, unique
 
-_LEFT, _RIGHT, _BOTTOM, _TOP, _HEIGHT = 0.48, 0.04, 0.42, 0.2, 1.75  # inches around and of the axes of a panel
+_LEFT, _RIGHT, _BOTTOM, _TOP, _HEIGHT = (
+    0.48,
+    0.04,
+    0.42,
+    0.2,
+    1.75,
+)  # inches around and of the axes of a panel
 _WEAK = {"color": "0.62", "linewidth": 0.7}
 _WEAK_LABEL = "0.4"
 _FRONT: dict[str, Any] = {"color": "0.1", "linewidth": 0.6, "linestyle": ":", "zorder": 3}
@@ -54,7 +60,9 @@ def draw(
         bands: draw bands of one standard deviation?
     """
     stand_out = [strong(panel, cost, baselines) for panel in panels]
-    looks = style.looks([m for m in unique(pd.concat(panels).method) if m in set().union(*stand_out)], baselines)
+    looks = style.looks(
+        [m for m in unique(pd.concat(panels).method) if m in set().union(*stand_out)], baselines
+    )
     figure, all_axes, extra = _layout(panels, axis)
     for axes, panel, shown in zip(all_axes, panels, stand_out):
         _lines(axes, panel, axis.column, shown, looks, baselines, bands)
@@ -74,7 +82,9 @@ def draw(
     crowded = any(len(shown) < panel.method.nunique() for shown, panel in zip(stand_out, panels))
     every = ["lines: means over the seeds"]
     every += ["bands: ± one standard deviation"] if bands else []
-    every += [f"grey: neither a baseline nor Pareto-optimal in {_COSTS[cost]} and accuracy"] if crowded else []
+    every += (
+        [f"grey: neither a baseline nor Pareto-optimal in {_COSTS[cost]} and accuracy"] if crowded else []
+    )
     finish(figure, stem, "; ".join([*every, "vertical axes do not begin at 0", *notes]))
 
 

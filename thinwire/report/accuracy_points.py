@@ -10,7 +10,7 @@ import pandas as pd
 MOST_LINES = 8
 # Lines of a panel have these in common. Runs of two kinds are never joined.
 PANEL = ["dataset", "model", "workers", "nodes", "kind"]
-_KINDS = {"inprocess": "in process"}
+KINDS = {"inprocess": "in process"}
 
 
 class Points(NamedTuple):
@@ -56,7 +56,7 @@ def heading(panel: pd.DataFrame) -> str:
     row = panel.iloc[0]
     workers = f"{row.workers} worker{'s' if row.workers > 1 else ''}"
     nodes = f" on {row.nodes} nodes" if row.nodes > 1 else ""
-    return f"{row.dataset}, {row.model}, {workers}{nodes}, {_KINDS.get(row.kind, row.kind)}"
+    return f"{row.dataset}, {row.model}, {workers}{nodes}, {KINDS.get(row.kind, row.kind)}"
 
 
 def last(panel: pd.DataFrame) -> pd.DataFrame:

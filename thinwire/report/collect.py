@@ -1,4 +1,4 @@
-"""All runs in three tidy tables: a row for each run, for each evaluation, and for each part of the traffic."""
+"""All runs in three tidy tables: rows are runs, evaluations, or parts of the traffic of a run."""
 
 import math
 from collections.abc import Iterable

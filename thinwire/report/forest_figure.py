@@ -43,7 +43,7 @@ def write(comparisons: pd.DataFrame, folder: Path, baselines: Sequence[str] = ()
     for axes, panel in zip(all_axes.flat, of_panels):
         _intervals(axes, panel)
         name_methods(axes, list(panel.method), baselines)
-        axes.set_title(heading(panel), fontsize=7)
+        axes.set_title(heading(panel), fontsize=7, pad=12)
         against = ", ".join(unique(panel.against))
         axes.set_xlabel(f"accuracy minus that of {against}, points", fontsize=7)
     margins = ", ".join(f"{margin:g}" for margin in unique(comparisons.margin_points))

@@ -30,7 +30,9 @@ class End(NamedTuple):
 def length(labels: Sequence[str]) -> float:
     """The length of the longest label in inches."""
     bold = FontProperties(family="DejaVu Sans", weight="bold")
-    widths = [TextPath((0, 0), label, size=POINTS, prop=bold).get_extents().width for label in labels if label]
+    widths = [
+        TextPath((0, 0), label, size=POINTS, prop=bold).get_extents().width for label in labels if label
+    ]
     return max(widths, default=0.0) / 72
 
 
@@ -54,9 +56,17 @@ def above(axes: Axes, ends: Sequence[End]) -> list[Text]:
     if (len(ends) - 1) * _pitch_above() > width:
         return _legend(axes)
     ends = sorted(ends, key=lambda end: (end.x, end.label))
-    wanted = [width * axes.transAxes.inverted().transform(axes.transData.transform(end[1:3]))[0] for end in ends]
+    wanted = [
+        width * axes.transAxes.inverted().transform(axes.transData.transform(end[1:3]))[0] for end in ends
+    ]
     places = apart(wanted, _pitch_above(), width)
-    how: dict[str, Any] = {"rotation": _DEGREES, "rotation_mode": "anchor", "ha": "left", "va": "center", "from_": (0, 0)}
+    how: dict[str, Any] = {
+        "rotation": _DEGREES,
+        "rotation_mode": "anchor",
+        "ha": "left",
+        "va": "center",
+        "from_": (0, 0),
+    }
     return [_label(axes, end, (x / width, 1 + _GAP / height), **how) for end, x in zip(ends, places)]
 
 

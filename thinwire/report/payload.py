@@ -4,7 +4,7 @@ import pandas as pd
 
 
 def with_megabytes(curves: pd.DataFrame) -> pd.DataFrame:
-    """Add `megabytes`: what a worker has pushed and pulled so far, its preparation included, in 10^6 bytes."""
+    """Add `megabytes`: what a worker has pushed and pulled so far, with its preparation, in 10^6 bytes."""
     pushed_and_pulled = curves.payload_push_bytes + curves.payload_pull_bytes
     return curves.assign(megabytes=(pushed_and_pulled + curves.preparation_payload_bytes) / 1e6)
 
@@ -12,4 +12,8 @@ def with_megabytes(curves: pd.DataFrame) -> pd.DataFrame:
 def preparation_note(curves: pd.DataFrame) -> list[str]:
     """Phrases that say which methods have a preparation."""
     prepared = dict.fromkeys(curves.method[curves.preparation_payload_bytes > 0])
-    return [f"the preparation of {', '.join(prepared)} is counted in bytes, but not in epochs"] if prepared else []
+    return (
+        [f"the preparation of {', '.join(prepared)} is counted in bytes, but not in epochs"]
+        if prepared
+        else []
+    )

@@ -13,7 +13,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thinwire.report import line_labels, style
-from thinwire.report.accuracy_points import MOST_LINES
+from thinwire.report.accuracy_points import KINDS, MOST_LINES
 from thinwire.report.figure_names import FEWEST_CELLS, PROFILE
 from thinwire.report.panels import finish, say, unique
 from thinwire.report.savings import CELL
@@ -34,7 +34,10 @@ def write(to_target: pd.DataFrame, folder: Path, baselines: Collection[str] = ()
     profiles = {kind: profile(to_target[to_target.kind == kind]) for kind in kinds}
     profiles = {kind: ratios for kind, ratios in profiles.items() if len(ratios) >= FEWEST_CELLS}
     if not profiles:
-        say(f"A performance profile needs {FEWEST_CELLS} cells in which the target is reached.", folder / PROFILE)
+        say(
+            f"A performance profile needs {FEWEST_CELLS} cells in which the target is reached.",
+            folder / PROFILE,
+        )
         return
     methods = unique(to_target.method)
     looks = style.looks(methods, baselines)
@@ -49,16 +52,17 @@ def write(to_target: pd.DataFrame, folder: Path, baselines: Collection[str] = ()
             (_LEFT / style.COLUMN_INCHES, bottom / total, width / style.COLUMN_INCHES, _HEIGHT / total)
         )
         _lines(axes, ratios, looks, baselines)
-        axes.set_title(f"{len(ratios)} cells, {kind}", fontsize=7, loc="left")
+        axes.set_title(f"{len(ratios)} cells, {KINDS.get(kind, kind)}", fontsize=7, loc="left")
     note = (
         "bytes: payload pushed and pulled until the first evaluation that reaches the highest target of the "
-        "cell, median over the runs; a miss needs infinitely many; cells in which nobody reaches it are left out"
+        "cell, median over the runs; a miss needs infinitely many; cells in which nobody reaches it are left "
+        "out"
     )
     finish(figure, folder / PROFILE, note)
 
 
 def profile(to_target: pd.DataFrame) -> pd.DataFrame:
-    """The ratio of each method's bytes to the fewest in the same cell: a row for each cell, a column a method.
+    """The ratio of each method's bytes to the fewest in the same cell: rows are cells, columns are methods.
 
     It is for the highest target of a cell, and infinite where the method misses it or has no run.
     """
@@ -69,7 +73,8 @@ def profile(to_target: pd.DataFrame) -> pd.DataFrame:
     )
     needed = needed.reindex(columns=unique(to_target.method)).dropna(how="all").fillna(np.inf)
     fewest = needed.min(axis=1)
-    return needed[np.isfinite(fewest) & (fewest > 0)].div(fewest, axis=0)
+    reached = np.isfinite(fewest) & (fewest > 0)
+    return needed[reached].div(fewest[reached], axis=0)
 
 
 def _lines(axes: Axes, ratios: pd.DataFrame, looks: dict[str, Any], baselines: Collection[str]) -> None:
@@ -82,7 +87,10 @@ def _lines(axes: Axes, ratios: pd.DataFrame, looks: dict[str, Any], baselines: C
     for method in ratios:
         reached = np.sort(ratios[method][np.isfinite(ratios[method])])
         shares = np.arange(1, len(reached) + 1) / len(ratios)
-        x, y = np.concatenate([[1], reached, [most]]), np.concatenate([[0], shares, [len(reached) / len(ratios)]])
+        x, y = (
+            np.concatenate([[1], reached, [most]]),
+            np.concatenate([[0], shares, [len(reached) / len(ratios)]]),
+        )
         how: dict[str, Any] = {"color": "0.62", "linewidth": 0.7}
         if method in strong:
             dashes = looks["dashes"][method] or (None, None)

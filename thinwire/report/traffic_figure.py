@@ -55,12 +55,15 @@ def write(traffic: pd.DataFrame, folder: Path, baselines: Sequence[str] = ()) ->
     shown = [kind for kind in _KINDS if kind in set(done.payload_kind)]
     handles = [Patch(**_look(kind), label=kind) for kind in shown]
     figure.legend(handles=handles, loc="outside upper center", ncols=min(4, len(handles)), frameon=False)
-    note = "means over the workers and the runs that are done, without preparations; right: push and pull together"
+    note = (
+        "means over the workers and the runs that are done, without preparations; "
+        "right: push and pull together"
+    )
     finish(figure, folder / TRAFFIC, note)
 
 
 def _megabytes(panel: pd.DataFrame) -> pd.DataFrame:
-    """The bytes of each method and kind of payload in 10^6; means over its runs, with a column a direction."""
+    """The bytes of each method and kind of payload in 10^6: means over its runs, a column a direction."""
     of_runs = panel.groupby(["method", "repetition", "payload_kind"], sort=False)[list(_DIRECTIONS)].sum()
     runs = panel.groupby("method").repetition.nunique()
     sums = of_runs.groupby(["method", "payload_kind"], sort=False).sum()
@@ -78,7 +81,8 @@ def _bars(axes: Axes, megabytes: pd.DataFrame, methods: Sequence[str]) -> None:
             end = end + widths
     axes.axvline(0, color="0.1", linewidth=0.8)
     axes.grid(False, axis="y")
-    axes.margins(x=0.03)
+    axes.use_sticky_edges = False
+    axes.margins(x=0.04)
     totals = megabytes.sum(axis=1).groupby(level="method").sum()
     for place, method in enumerate(methods):
         text = f"{totals[method]:.3g}" if method in totals else "no run"
