@@ -5,7 +5,6 @@ import itertools
 import matplotlib.pyplot as plt
 import pytest
 from matplotlib.path import Path
-from matplotlib.text import Text
 from matplotlib.transforms import Affine2D
 
 from thinwire.report import line_labels, style
@@ -21,12 +20,16 @@ def box(text):
     anchor = text.get_transform().transform(text.get_position())
     turned = text.get_rotation()
     text.set_rotation(0)
-    # That of an annotation would include its leader.
-    extent = Text.get_window_extent(text)
+    extent = text.get_window_extent()
     text.set_rotation(turned)
     rectangle = Path.unit_rectangle().transformed(Affine2D().scale(extent.width, extent.height))
     moved = rectangle.transformed(Affine2D().translate(extent.x0, extent.y0))
     return moved.transformed(Affine2D().rotate_deg_around(*anchor, turned))
+
+
+def labels(axes):
+    """The texts that axes show; leaders are annotations without a text."""
+    return [text for text in axes.texts if text.get_text()]
 
 
 def overlaps(texts):

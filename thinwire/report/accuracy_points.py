@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-# More lines cannot be told apart.
-MOST_LINES = 8
+from thinwire.report.line_panels import MOST_LINES
+
 # Lines of a panel have these in common. Runs of two kinds are never joined.
 PANEL = ["dataset", "model", "workers", "nodes", "kind"]
 KINDS = {"inprocess": "in process"}
@@ -38,10 +38,8 @@ def of_curves(curves: pd.DataFrame, *columns: str) -> Points:
     if lost := int((~finite).sum()):
         left_out.append(f"{lost} evaluations without a number are left out")
     groups = curves[finite].groupby([*PANEL, "method", "epoch", "evaluated_on"], sort=False)
-    means = groups[needed].mean()
-    means["sd"] = groups.test_accuracy_percent.std(ddof=1)
-    means = means.rename(columns={"test_accuracy_percent": "accuracy"}).reset_index()
-    return Points(means, left_out)
+    means = groups[needed].mean().assign(sd=groups.test_accuracy_percent.std(ddof=1)).reset_index()
+    return Points(means.rename(columns={"test_accuracy_percent": "accuracy"}), left_out)
 
 
 def panels(means: pd.DataFrame) -> list[pd.DataFrame]:
@@ -65,21 +63,22 @@ def last(panel: pd.DataFrame) -> pd.DataFrame:
 
 
 def pareto(ends: pd.DataFrame, cost: str) -> list[str]:
-    """The methods that no other surpasses: none costs at most as much and is at least as accurate.
+    """The methods that no other surpasses, in the order of their costs.
 
-    They are in the order of their costs. Methods with equal cost and accuracy surpass each other not.
+    A method surpasses another if it costs at most as much and is at least as accurate, but not equal in both.
 
     Args:
         ends: a row for each method, with `accuracy` and the column of the cost.
         cost: name of the column that should be small.
     """
-    ordered = ends.sort_values([cost, "accuracy"], ascending=[True, False], kind="stable")
-    before = ordered.accuracy.cummax().shift(fill_value=-np.inf)
-    same = (ordered[[cost, "accuracy"]] == ordered[[cost, "accuracy"]].shift()).all(axis=1)
-    optimal = ordered.accuracy > before
-    for place in np.flatnonzero(same):
-        optimal.iloc[place] = optimal.iloc[place - 1]
-    return list(ordered.index[optimal])
+    ordered = ends.sort_values(cost, kind="stable")
+    costs, accuracies = ordered[cost].to_numpy(), ordered.accuracy.to_numpy()
+
+    def surpassed(own: float, accuracy: float) -> bool:
+        as_good = (costs <= own) & (accuracies >= accuracy)
+        return bool((as_good & ((costs < own) | (accuracies > accuracy))).any())
+
+    return [str(m) for m, *own in zip(ordered.index, costs, accuracies) if not surpassed(*own)]
 
 
 def strong(panel: pd.DataFrame, cost: str, baselines: Collection[str]) -> Sequence[str]:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -69,9 +70,9 @@ def _table(
                 )
         if method in baselines or known.empty:
             continue
-        faster = (row > 1).to_numpy()
-        for column in np.flatnonzero(faster[1:] != faster[:-1]):
-            axes.plot([column + 0.5] * 2, [place - 0.5, place + 0.5], color="black", linewidth=1.8)
+        for edge, (left, right) in enumerate(pairwise(row), 1):
+            if min(left, right) <= 1 < max(left, right):  # False, if one is missing
+                axes.plot([edge - 0.5] * 2, [place - 0.5, place + 0.5], color="black", linewidth=1.8)
         text = _described(faster_between(list(known.index), list(known)))
         axes.text(len(rates) - 0.4, place, text, va="center", fontsize=5.5)
 

@@ -61,14 +61,14 @@ def _intervals(axes: Axes, panel: pd.DataFrame) -> None:
     axes.grid(False, axis="y")
     axes.dataLim.update_from_data_x([-_LEAST_RANGE * margin, _LEAST_RANGE * margin])
     side = axes.get_yaxis_transform()
-    for place, row in enumerate(panel.itertuples()):
-        mean, low, high = row.difference_mean_points, row.difference_low_points, row.difference_high_points
+    for place, row in enumerate(panel.to_dict("records")):
+        mean, *interval = (row[f"difference_{name}_points"] for name in ("mean", "low", "high"))
         if np.isfinite(mean):
-            look = _VERDICTS[str(row.verdict)]
-            if np.isfinite([low, high]).all():
-                axes.plot([low, high], [place, place], color=look["color"], linewidth=1.2)
+            look = _VERDICTS[row["verdict"]]
+            if np.isfinite(interval).all():
+                axes.plot(interval, [place, place], color=look["color"], linewidth=1.2)
             axes.plot([mean], [place], linestyle="", markeredgewidth=0.9, **look)
-        texts = (f"{row.n:.0f}", str(row.verdict).replace("_", " "))
+        texts = (f"{row['n']:.0f}", row["verdict"].replace("_", " "))
         for text, at in zip(texts, _COLUMNS):
             axes.text(at, place, text, transform=side, va="center", fontsize=6, color="0.25")
     for text, at in zip(("n", "verdict"), _COLUMNS):

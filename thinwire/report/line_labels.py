@@ -14,7 +14,8 @@ POINTS = 6.0  # size of the font
 _LINE = 1.3 * POINTS / 72  # inches from one label to the next
 _DEGREES = 45  # by which labels above the axes are turned
 _GAP = 0.12  # inches between the axes and the labels
-_LEADER = {"arrowstyle": "-", "linewidth": 0.4, "color": "0.6", "shrinkA": 0, "shrinkB": 1}
+_MARKER = 0.06  # inches from a marker to its label
+_LEADER: dict[str, Any] = {"arrowstyle": "-", "linewidth": 0.4, "color": "0.6", "shrinkA": 0, "shrinkB": 1}
 
 
 class End(NamedTuple):
@@ -25,6 +26,7 @@ class End(NamedTuple):
     y: float
     colour: Any
     bold: bool = False
+    marker: str | None = None  # stands before the label
 
 
 def length(labels: Sequence[str]) -> float:
@@ -39,12 +41,12 @@ def length(labels: Sequence[str]) -> float:
 def room_above(labels: Sequence[str]) -> tuple[float, float]:
     """The inches that labels need above the axes, and to the right of them."""
     turned = length(labels) * np.sin(np.radians(_DEGREES))
-    return turned + _GAP, turned
+    return turned + _GAP + _MARKER, turned + _MARKER
 
 
 def room_beside(labels: Sequence[str]) -> float:
     """The inches that labels need to the right of the axes."""
-    return length(labels) + _GAP
+    return length(labels) + _GAP + _MARKER
 
 
 def above(axes: Axes, ends: Sequence[End]) -> list[Text]:
@@ -56,18 +58,10 @@ def above(axes: Axes, ends: Sequence[End]) -> list[Text]:
     if (len(ends) - 1) * _pitch_above() > width:
         return _legend(axes)
     ends = sorted(ends, key=lambda end: (end.x, end.label))
-    wanted = [
-        width * axes.transAxes.inverted().transform(axes.transData.transform(end[1:3]))[0] for end in ends
-    ]
+    to_axes = axes.transData + axes.transAxes.inverted()
+    wanted = [width * to_axes.transform((end.x, end.y))[0] for end in ends]
     places = apart(wanted, _pitch_above(), width)
-    how: dict[str, Any] = {
-        "rotation": _DEGREES,
-        "rotation_mode": "anchor",
-        "ha": "left",
-        "va": "center",
-        "from_": (0, 0),
-    }
-    return [_label(axes, end, (x / width, 1 + _GAP / height), **how) for end, x in zip(ends, places)]
+    return [_label(axes, end, (x, height + _GAP), _DEGREES) for end, x in zip(ends, places)]
 
 
 def beside(axes: Axes, ends: Sequence[End]) -> list[Text]:
@@ -79,12 +73,10 @@ def beside(axes: Axes, ends: Sequence[End]) -> list[Text]:
     if (len(ends) - 1) * _LINE > height:
         return _legend(axes)
     ends = sorted(ends, key=lambda end: (end.y, end.label))
-    wanted = [
-        height * axes.transAxes.inverted().transform(axes.transData.transform(end[1:3]))[1] for end in ends
-    ]
+    to_axes = axes.transData + axes.transAxes.inverted()
+    wanted = [height * to_axes.transform((end.x, end.y))[1] for end in ends]
     places = apart(wanted, _LINE, height)
-    how: dict[str, Any] = {"ha": "left", "va": "center", "from_": (0, 0.5)}
-    return [_label(axes, end, (1 + _GAP / width, y / height), **how) for end, y in zip(ends, places)]
+    return [_label(axes, end, (width + _GAP, y), 0) for end, y in zip(ends, places)]
 
 
 def apart(wanted: Sequence[float], distance: float, most: float) -> list[float]:
@@ -99,18 +91,28 @@ def apart(wanted: Sequence[float], distance: float, most: float) -> list[float]:
     return list(np.clip(moved, 0, max(0, most - steps[-1])) + steps)
 
 
-def _label(axes: Axes, end: End, place: tuple[float, float], from_: tuple[float, float], **how: Any) -> Text:
-    return axes.annotate(
+def _label(axes: Axes, end: End, inches: tuple[float, float], degrees: float) -> Text:
+    """Write a label, a marker before it, and a leader from the marker to the end of the line."""
+    width, height = _inches(axes)
+    ahead = _MARKER * np.cos(np.radians(degrees)), _MARKER * np.sin(np.radians(degrees))
+    marker = inches[0] / width, inches[1] / height
+    axes.annotate(
+        "", (end.x, end.y), marker, textcoords="axes fraction", arrowprops=_LEADER, annotation_clip=False
+    )
+    look: dict[str, Any] = {"transform": axes.transAxes, "color": end.colour}
+    if end.marker:
+        axes.plot(*marker, marker=end.marker, markersize=3, clip_on=False, **look)
+    return axes.text(
+        marker[0] + ahead[0] / width,
+        marker[1] + ahead[1] / height,
         end.label,
-        xy=(end.x, end.y),
-        xytext=place,
-        textcoords="axes fraction",
         fontsize=POINTS,
         fontweight="bold" if end.bold else "normal",
-        color=end.colour,
-        arrowprops={**_LEADER, "relpos": from_},
-        annotation_clip=False,
-        **how,
+        rotation=degrees,
+        rotation_mode="anchor",
+        ha="left",
+        va="center",
+        **look,
     )
 
 

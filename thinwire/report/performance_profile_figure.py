@@ -7,19 +7,18 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from thinwire.report import line_labels, style
-from thinwire.report.accuracy_points import KINDS, MOST_LINES
+from thinwire.report.accuracy_points import KINDS
 from thinwire.report.figure_names import FEWEST_CELLS, PROFILE
+from thinwire.report.line_panels import MOST_LINES, end_of, layout, line_look
 from thinwire.report.panels import finish, say, unique
 from thinwire.report.savings import CELL
 
 _LEAST_AXIS = 4.0  # ratio up to which the axis reaches at least
-_LEFT, _BOTTOM, _TOP, _HEIGHT = 0.48, 0.42, 0.2, 1.75  # inches around and of the axes
 
 
 def write(to_target: pd.DataFrame, folder: Path, baselines: Collection[str] = ()) -> None:
@@ -41,18 +40,10 @@ def write(to_target: pd.DataFrame, folder: Path, baselines: Collection[str] = ()
         return
     methods = unique(to_target.method)
     looks = style.looks(methods, baselines)
-    height = _BOTTOM + _HEIGHT + _TOP
-    figure = plt.figure(figsize=(style.COLUMN_INCHES, len(profiles) * height))
-    right = line_labels.room_beside(methods) + 0.04
-    for number, (kind, ratios) in enumerate(profiles.items()):
-        bottom = (len(profiles) - number - 1) * height + _BOTTOM
-        width = style.COLUMN_INCHES - _LEFT - right
-        total = len(profiles) * height
-        axes = figure.add_axes(
-            (_LEFT / style.COLUMN_INCHES, bottom / total, width / style.COLUMN_INCHES, _HEIGHT / total)
-        )
+    titles = [f"{len(ratios)} cells, {KINDS.get(kind, kind)}" for kind, ratios in profiles.items()]
+    figure, all_axes = layout(titles, methods, above=False)
+    for axes, ratios in zip(all_axes, profiles.values()):
         _lines(axes, ratios, looks, baselines)
-        axes.set_title(f"{len(ratios)} cells, {KINDS.get(kind, kind)}", fontsize=7, loc="left")
     note = (
         "bytes: payload pushed and pulled until the first evaluation that reaches the highest target of the "
         "cell, median over the runs; a miss needs infinitely many; cells in which nobody reaches it are left "
@@ -80,24 +71,14 @@ def profile(to_target: pd.DataFrame) -> pd.DataFrame:
 def _lines(axes: Axes, ratios: pd.DataFrame, looks: dict[str, Any], baselines: Collection[str]) -> None:
     finite = ratios.to_numpy()[np.isfinite(ratios.to_numpy())]
     most = max(_LEAST_AXIS, finite.max()) * 1.1
-    areas = {method: _area(ratios[method], most) for method in ratios}
-    best = sorted((m for m in ratios if m not in baselines), key=lambda m: (-areas[m], m))
-    strong = {*baselines, *best[: MOST_LINES - len(baselines)]}
+    strong = _strong(ratios, most, baselines)
     ends = []
     for method in ratios:
         reached = np.sort(ratios[method][np.isfinite(ratios[method])])
-        shares = np.arange(1, len(reached) + 1) / len(ratios)
-        x, y = (
-            np.concatenate([[1], reached, [most]]),
-            np.concatenate([[0], shares, [len(reached) / len(ratios)]]),
-        )
-        how: dict[str, Any] = {"color": "0.62", "linewidth": 0.7}
-        if method in strong:
-            dashes = looks["dashes"][method] or (None, None)
-            how = {"color": looks["palette"][method], "linewidth": looks["sizes"][method], "dashes": dashes}
-        axes.step(x, 100 * y, where="post", zorder=1.5 if method in baselines else 2, label=method, **how)
-        colour = how["color"] if method in strong else "0.4"
-        ends.append(line_labels.End(method, most, 100 * y[-1], colour, method in baselines))
+        percent = 100 * np.arange(len(reached) + 1) / len(ratios)
+        look = line_look(str(method), looks, strong, baselines)
+        axes.step([1, *reached, most], [*percent, percent[-1]], where="post", **look)
+        ends.append(end_of(look, most, percent[-1], baselines))
     axes.set_xlim(1, most)
     axes.set_ylim(-2, 102)
     style.ticks(axes, log=True)
@@ -106,6 +87,9 @@ def _lines(axes: Axes, ratios: pd.DataFrame, looks: dict[str, Any], baselines: C
     line_labels.beside(axes, ends)
 
 
-def _area(ratios: pd.Series, most: float) -> float:
-    """The area under the line of a method, on the logarithmic axis."""
-    return float(np.log(most / ratios.clip(upper=most)).mean())
+def _strong(ratios: pd.DataFrame, most: float, baselines: Collection[str]) -> set[str]:
+    """The baselines, and the methods with the largest areas under their lines, on the logarithmic axis."""
+    areas = np.log(most / ratios.clip(upper=most)).mean().sort_values(ascending=False, kind="stable")
+    first = [method for method in areas.index if method in baselines]
+    others = [method for method in areas.index if method not in baselines]
+    return {*first, *others[: MOST_LINES - len(first)]}

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from thinwire.report import style
-from thinwire.report.accuracy_points import MOST_LINES
+from thinwire.report.line_panels import MOST_LINES
 from thinwire.report.panels import HOLLOW, finish, grid, panel, say, task_of, unique
 from thinwire.simulation.validated_range import VALIDATED_WORKERS
 

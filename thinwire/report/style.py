@@ -14,7 +14,7 @@ from thinwire.files import writing
 
 COLUMN_INCHES = 3.35  # width of a column in a two-column paper
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p", "h")
-_BASELINE_COLOUR = (0.1, 0.1, 0.1)
+_BASELINE_COLOUR = "#1a1a1a"
 # Colours that differ for the colour-blind, each dark enough for a label on white.
 _COLOURS = ("#0173b2", "#c46a00", "#00805c", "#a3479b", "#c03a2b", "#7a5a2f", "#4b5bb5", "#6f7400")
 _THICK, _THIN = 2.4, 1.0  # points

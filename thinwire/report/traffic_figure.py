@@ -35,7 +35,8 @@ def write(traffic: pd.DataFrame, folder: Path, baselines: Sequence[str] = ()) ->
         folder: for the figure.
         baselines: labels of methods that are bold.
     """
-    done = traffic[(traffic.status == "done") & np.isfinite(traffic[list(_DIRECTIONS)]).all(axis=1)]
+    finite = np.isfinite(traffic[list(_DIRECTIONS)].to_numpy()).all(axis=1)
+    done = traffic[(traffic.status == "done") & finite]
     if done.empty:
         say("No run that is done has sent anything: there is no traffic to show.", folder / TRAFFIC)
         return
@@ -73,7 +74,7 @@ def _megabytes(panel: pd.DataFrame) -> pd.DataFrame:
 def _bars(axes: Axes, megabytes: pd.DataFrame, methods: Sequence[str]) -> None:
     places = range(len(methods))
     for column, sign in _DIRECTIONS.items():
-        of_methods = megabytes[column].unstack(fill_value=0.0).reindex(methods).fillna(0.0)
+        of_methods = megabytes[column].unstack().reindex(list(methods)).fillna(0.0)
         end = np.zeros(len(methods))
         for kind in [kind for kind in _KINDS if kind in of_methods]:
             widths = sign * of_methods[kind].to_numpy()
