@@ -103,7 +103,7 @@ def test_in_a_crowded_panel_only_baselines_and_pareto_optimal_methods_have_colou
     figure = draw(BYTES, curves(METHODS))
     strong = [line.get_label() for line in figure.axes[0].get_lines() if line.get_color() != "0.62"]
     assert [name for name in strong if not name.startswith("_")] == METHODS[:MOST_LINES]
-    assert "grey: neither a baseline nor Pareto-optimal" in note(figure)
+    assert "not grey: baselines and Pareto-optimal methods (bytes, accuracy), 8 at most" in note(figure)
     assert "grey" not in note(draw(BYTES, curves(METHODS[:8])))
 
 
@@ -121,6 +121,12 @@ def test_lines_differ_without_colour(draw):
         (str(line._dash_pattern), line.get_marker()) for line in made if not line.get_label().startswith("_")
     }
     assert len(looks) == 8
+
+
+def test_a_panel_without_room_for_all_labels_says_so(draw):
+    figure = draw(EPOCHS, curves([f"method_{i}" for i in range(30)]))
+    assert len(labels(figure.axes[0])) == MOST_LINES
+    assert "up to 22 grey lines of a panel have no room for a label" in note(figure)
 
 
 def test_the_pareto_front_has_the_methods_that_none_surpasses():

@@ -27,8 +27,11 @@ def draw(monkeypatch, tmp_path):
 
 def points(axes):
     """The mean of each row, by its place."""
+    # An arrow where an interval is cut has a label.
     return {
-        line.get_ydata()[0]: line.get_xdata()[0] for line in axes.get_lines() if len(line.get_xdata()) == 1
+        line.get_ydata()[0]: line.get_xdata()[0]
+        for line in axes.get_lines()
+        if len(line.get_xdata()) == 1 and line.get_label() != "_cut"
     }
 
 
@@ -53,6 +56,17 @@ def test_the_band_is_the_margin_and_lies_within_the_axes(draw):
     narrow = draw(comparisons()[1:2]).axes[0].get_xlim()
     assert narrow[0] < -0.3
     assert narrow[1] > 0.3
+
+
+def test_one_wide_interval_is_cut_and_the_others_stay_readable(draw):
+    rows = [comparison(m, 0.1, 0.4, "cannot_be_told") for m in METHODS[:4]]
+    (axes,) = draw(pd.DataFrame([*rows, comparison("wide", -55.0, 100.0, "cannot_be_told")])).axes
+    low, high = axes.get_xlim()
+    assert low < -0.6 < 0.6 < high < 2
+    arrows = {line.get_marker() for line in axes.get_lines() if line.get_label() == "_cut"}
+    assert arrows == {"<", ">"}
+    assert points(axes)[4] == -55
+    assert "-55.0" in [text.get_text() for text in axes.texts]
 
 
 def test_verdicts_differ_without_colour(draw):

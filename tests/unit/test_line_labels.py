@@ -65,10 +65,12 @@ def test_the_test_for_overlaps_finds_one(axes):
 
 
 @pytest.mark.parametrize("write", [line_labels.above, line_labels.beside])
-def test_labels_that_do_not_fit_are_a_legend(axes, write):
-    axes.plot([0, 1], [0, 1], label="line")
-    assert write(axes, ends(40)) == []
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["line"]
+def test_if_labels_do_not_fit_only_lines_with_markers_have_one(axes, write):
+    strong = [End(f"strong_{i}", 0.5, 0.5, "black", marker="o") for i in range(8)]
+    texts = write(axes, [*ends(40), *strong])
+    axes.figure.draw_without_rendering()
+    assert [text.get_text() for text in texts] == [end.label for end in strong]
+    assert overlaps(texts) == []
 
 
 def test_labels_stand_in_the_order_of_their_lines(axes):

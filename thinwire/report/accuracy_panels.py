@@ -9,12 +9,13 @@ from matplotlib.axes import Axes
 
 from thinwire.report import line_labels, style
 from thinwire.report.accuracy_points import heading, last, pareto, strong
-from thinwire.report.line_panels import end_of, layout, line_look
+from thinwire.report.line_panels import MOST_LINES, end_of, layout, line_look
 from thinwire.report.panels import finish, unique
 
 _FRONT: dict[str, Any] = {"color": "0.1", "linewidth": 0.6, "linestyle": ":", "zorder": 3}
 _LEAST_POINTS = 5.0  # percentage points below the lowest end that a panel shows
 _WIDER = 1.15  # a logarithmic axis than its points, on each side
+_NOT_GREY = "not grey: baselines and Pareto-optimal methods ({cost}, accuracy), {most} at most"
 _COSTS = {"megabytes": "bytes", "train_seconds": "seconds"}
 
 
@@ -52,6 +53,7 @@ def draw(
     stand_out = [strong(panel, cost, baselines) for panel in panels]
     looks = style.looks([m for m in methods if any(m in shown for shown in stand_out)], baselines)
     figure, all_axes = layout([heading(panel) for panel in panels], methods, above=axis.log)
+    unlabelled = 0
     for axes, panel, shown in zip(all_axes, panels, stand_out):
         _limit(axes, panel, axis)
         style.ticks(axes, axis.log)
@@ -65,14 +67,17 @@ def draw(
             ends.append(end_of(look, line[axis.column].iloc[-1], line.accuracy.iloc[-1], baselines))
         if front:
             _front(axes, panel, axis.column)
-        (line_labels.above if axis.log else line_labels.beside)(axes, ends)
+        labels = (line_labels.above if axis.log else line_labels.beside)(axes, ends)
+        unlabelled = max(unlabelled, len(ends) - len(labels))
         (evaluated_on,) = set(panel.evaluated_on)
         axes.set_ylabel(f"{evaluated_on.replace('_', '-')} accuracy, %", fontsize=7)
         axes.set_xlabel(axis.label, fontsize=7)
     every = ["lines: means over the seeds"]
     every += ["bands: ± one standard deviation"] if bands else []
     if any(len(shown) < panel.method.nunique() for shown, panel in zip(stand_out, panels)):
-        every.append(f"grey: neither a baseline nor Pareto-optimal in {_COSTS[cost]} and accuracy")
+        every.append(_NOT_GREY.format(most=MOST_LINES, cost=_COSTS[cost]))
+    if unlabelled:
+        every.append(f"up to {unlabelled} grey lines of a panel have no room for a label")
     finish(figure, stem, "; ".join([*every, "vertical axes do not begin at 0", *notes]))
 
 
@@ -86,7 +91,9 @@ def _limit(axes: Axes, panel: pd.DataFrame, axis: Axis) -> None:
     """Show the accuracies at the end, and as much below them as tells how they were reached."""
     ends = last(panel).accuracy
     low = ends.min() - max(_LEAST_POINTS, ends.max() - ends.min())
-    low, high = max(low, panel.accuracy.min()), panel.accuracy.max()
+    # At least half of all points are seen.
+    low = max(min(low, panel.accuracy.median()), panel.accuracy.min())
+    high = panel.accuracy.max()
     axes.set_ylim(low - 0.05 * (high - low) - 0.1, high + 0.08 * (high - low) + 0.1)
     seen = panel[axis.column][panel.accuracy >= low]
     if axis.log:

@@ -19,8 +19,13 @@ _VERDICTS: dict[str, dict[str, Any]] = {
     "same": {"marker": "s", "color": "#0173b2", "markersize": 4},
     "cannot_be_told": {"marker": "o", "color": "0.35", "markersize": 4, "markerfacecolor": "white"},
 }
+_BESIDE: dict[str, Any] = {"va": "center", "fontsize": 6, "color": "0.25"}
+_OPAQUE = {"facecolor": "white", "linewidth": 0, "pad": 0.6}
 _COLUMNS = (1.04, 1.2)  # where n and the verdict stand, in widths of the axes
-_LEAST_RANGE = 2.0  # margins that are seen on each side
+_LEAST_MARGINS = 2.0  # that are seen on each side of 0
+_MOST_REACHES = (
+    3.0  # that are seen: a reach is how far an interval goes from 0, and this is the median of them
+)
 
 
 def write(comparisons: pd.DataFrame, folder: Path, baselines: Sequence[str] = ()) -> None:
@@ -49,7 +54,8 @@ def write(comparisons: pd.DataFrame, folder: Path, baselines: Sequence[str] = ()
     margins = ", ".join(f"{margin:g}" for margin in unique(comparisons.margin_points))
     note = (
         f"mean of the paired differences with a 95 % t interval; shaded: ± {margins} points, within which "
-        "accuracies count as the same; n: pairs; diamond: different, square: the same, hollow: cannot be told"
+        "accuracies count as the same; n: pairs; diamond: different, square: the same, hollow: cannot be "
+        "told; arrows: the interval goes on, and a number is its mean"
     )
     finish(figure, folder / FOREST, note)
 
@@ -59,7 +65,8 @@ def _intervals(axes: Axes, panel: pd.DataFrame) -> None:
     axes.axvspan(-margin, margin, color="0.88", linewidth=0, zorder=0)
     axes.axvline(0, color="0.1", linewidth=0.8)
     axes.grid(False, axis="y")
-    axes.dataLim.update_from_data_x([-_LEAST_RANGE * margin, _LEAST_RANGE * margin])
+    limit = _limit(panel, margin)
+    axes.set_xlim(-1.06 * limit, 1.06 * limit)
     side = axes.get_yaxis_transform()
     for place, row in enumerate(panel.to_dict("records")):
         mean, *interval = (row[f"difference_{name}_points"] for name in ("mean", "low", "high"))
@@ -67,9 +74,33 @@ def _intervals(axes: Axes, panel: pd.DataFrame) -> None:
             look = _VERDICTS[row["verdict"]]
             if np.isfinite(interval).all():
                 axes.plot(interval, [place, place], color=look["color"], linewidth=1.2)
+                _cut(axes, place, interval, limit, look["color"])
             axes.plot([mean], [place], linestyle="", markeredgewidth=0.9, **look)
+            if abs(mean) > limit:
+                at = np.sign(mean) * 0.9 * limit
+                axes.text(
+                    at, place, f"{mean:.1f}", ha="left" if mean < 0 else "right", bbox=_OPAQUE, **_BESIDE
+                )
         texts = (f"{row['n']:.0f}", row["verdict"].replace("_", " "))
         for text, at in zip(texts, _COLUMNS):
-            axes.text(at, place, text, transform=side, va="center", fontsize=6, color="0.25")
+            axes.text(at, place, text, transform=side, **_BESIDE)
     for text, at in zip(("n", "verdict"), _COLUMNS):
         axes.text(at, -0.75, text, transform=side, va="bottom", fontsize=6, style="italic", color="0.25")
+
+
+def _limit(panel: pd.DataFrame, margin: float) -> float:
+    """How far the axis goes on both sides, so that one wide interval does not hide what the others say."""
+    bounds = panel[["difference_mean_points", "difference_low_points", "difference_high_points"]].abs()
+    reaches = bounds.where(np.isfinite(bounds)).max(axis=1).dropna()
+    if reaches.empty:
+        return _LEAST_MARGINS * margin
+    return max(_LEAST_MARGINS * margin, min(reaches.max(), _MOST_REACHES * reaches.median()))
+
+
+def _cut(axes: Axes, place: int, interval: list[float], limit: float, colour: str) -> None:
+    """Draw an arrow at an end of the axis beyond which the interval goes on."""
+    for bound, marker in zip(interval, "<>"):
+        if abs(bound) > limit:
+            axes.plot(
+                [np.sign(bound) * limit], [place], marker=marker, markersize=4, color=colour, label="_cut"
+            )

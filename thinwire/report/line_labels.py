@@ -52,12 +52,10 @@ def room_beside(labels: Sequence[str]) -> float:
 def above(axes: Axes, ends: Sequence[End]) -> list[Text]:
     """Write the labels above the axes, turned, as near to the ends of their lines as they fit.
 
-    If they do not all fit, there is a legend instead, and no label.
+    If they do not all fit, only lines with markers have labels.
     """
     width, height = _inches(axes)
-    if (len(ends) - 1) * _pitch_above() > width:
-        return _legend(axes)
-    ends = sorted(ends, key=lambda end: (end.x, end.label))
+    ends = sorted(_fitting(ends, _pitch_above(), width), key=lambda end: (end.x, end.label))
     to_axes = axes.transData + axes.transAxes.inverted()
     wanted = [width * to_axes.transform((end.x, end.y))[0] for end in ends]
     places = apart(wanted, _pitch_above(), width)
@@ -67,12 +65,10 @@ def above(axes: Axes, ends: Sequence[End]) -> list[Text]:
 def beside(axes: Axes, ends: Sequence[End]) -> list[Text]:
     """Write the labels to the right of the axes, as near to the ends of their lines as they fit.
 
-    If they do not all fit, there is a legend instead, and no label.
+    If they do not all fit, only lines with markers have labels.
     """
     width, height = _inches(axes)
-    if (len(ends) - 1) * _LINE > height:
-        return _legend(axes)
-    ends = sorted(ends, key=lambda end: (end.y, end.label))
+    ends = sorted(_fitting(ends, _LINE, height), key=lambda end: (end.y, end.label))
     to_axes = axes.transData + axes.transAxes.inverted()
     wanted = [height * to_axes.transform((end.x, end.y))[1] for end in ends]
     places = apart(wanted, _LINE, height)
@@ -116,9 +112,9 @@ def _label(axes: Axes, end: End, inches: tuple[float, float], degrees: float) ->
     )
 
 
-def _legend(axes: Axes) -> list[Text]:
-    axes.legend(fontsize=POINTS - 1, ncols=3, loc="lower right")
-    return []
+def _fitting(ends: Sequence[End], distance: float, inches: float) -> Sequence[End]:
+    """All ends if their labels fit, or else those of the lines that stand out: they have markers."""
+    return ends if (len(ends) - 1) * distance <= inches else [end for end in ends if end.marker]
 
 
 def _inches(axes: Axes) -> tuple[float, float]:
