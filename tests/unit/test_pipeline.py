@@ -222,7 +222,7 @@ def test_a_suite_has_a_table_and_figures_in_three_forms_each():
     made = outputs.report("b/c", DEMO, None)
     assert made[:2] == [f"results/tables/b/c/summary.{end}" for end in ("csv", "md")]
     assert "results/figures/b/c/accuracy_over_epochs.svg" in made
-    figures = {"accuracy_over_epochs", "accuracy_against_bytes", "traffic", "forest"}
+    figures = {"accuracy_over_epochs", "accuracy_against_bytes", "traffic", "paired_differences"}
     assert names_of(made) == {"summary", *figures}
     assert len(made) == 2 + 3 * len(figures)
 

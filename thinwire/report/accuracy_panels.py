@@ -51,7 +51,7 @@ def draw(
     """
     methods = unique(pd.concat(panels).method)
     stand_out = [strong(panel, cost, baselines) for panel in panels]
-    looks = style.looks([m for m in methods if any(m in shown for shown in stand_out)], baselines)
+    looks = style.looks(methods, baselines)
     figure, all_axes = layout([heading(panel) for panel in panels], methods, above=axis.log)
     unlabelled = 0
     for axes, panel, shown in zip(all_axes, panels, stand_out):

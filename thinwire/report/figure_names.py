@@ -7,7 +7,7 @@ OVER_EPOCHS, AGAINST_BYTES, OVER_TIME = (
     "accuracy_against_bytes",
     "accuracy_over_time",
 )
-TRAFFIC, FOREST, PROFILE = "traffic", "forest", "performance_profile"
+TRAFFIC, PAIRED_DIFFERENCES, PROFILE = "traffic", "paired_differences", "performance_profile"
 # With fewer, the share of cells is a step or two, and says nothing.
 FEWEST_CELLS = 3
 
@@ -19,7 +19,7 @@ def of_runs(cells: int, timed: bool) -> list[str]:
         cells: how many combinations of data set, model, workers and nodes the suite has.
         timed: has the suite processes as workers? Only then can runs have times.
     """
-    names = [OVER_EPOCHS, AGAINST_BYTES, TRAFFIC, FOREST]
+    names = [OVER_EPOCHS, AGAINST_BYTES, TRAFFIC, PAIRED_DIFFERENCES]
     names += [OVER_TIME] if timed else []
     names += [PROFILE] if cells >= FEWEST_CELLS else []
     return names

@@ -11,7 +11,7 @@ from thinwire.report import (
     accuracy_over_epochs_figure,
     accuracy_over_time_figure,
     figure_names,
-    forest_figure,
+    paired_differences_figure,
     performance_profile_figure,
     style,
     traffic_figure,
@@ -45,7 +45,9 @@ def write(frames: Frames, folder: Path, baselines: Sequence[str] = ()) -> list[s
         ),
         figure_names.OVER_TIME: lambda: accuracy_over_time_figure.write(frames.curves, folder, baselines),
         figure_names.TRAFFIC: lambda: traffic_figure.write(frames.traffic, folder, baselines),
-        figure_names.FOREST: lambda: forest_figure.write(frames.comparisons, folder, baselines),
+        figure_names.PAIRED_DIFFERENCES: lambda: paired_differences_figure.write(
+            frames.comparisons, folder, baselines
+        ),
         figure_names.PROFILE: lambda: performance_profile_figure.write(frames.to_target, folder, baselines),
     }
     cells = len(frames.runs[CELL].drop_duplicates())

@@ -7,6 +7,7 @@ from typing import Any
 import matplotlib as mpl
 import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
@@ -14,9 +15,23 @@ from thinwire.files import writing
 
 COLUMN_INCHES = 3.35  # width of a column in a two-column paper
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p", "h")
-_BASELINE_COLOUR = "#1a1a1a"
+_BASELINE_COLOUR = (0.1, 0.1, 0.1)
 # Colours that differ for the colour-blind, each dark enough for a label on white.
-_COLOURS = ("#0173b2", "#c46a00", "#00805c", "#a3479b", "#c03a2b", "#7a5a2f", "#4b5bb5", "#6f7400")
+_COLOURS = tuple(
+    to_rgb(f"#{colour}")
+    for colour in (
+        "0173b2",
+        "c46a00",
+        "00805c",
+        "a3479b",
+        "c03a2b",
+        "7a5a2f",
+        "4b5bb5",
+        "6f7400",
+        "c2558c",
+        "2b8a9a",
+    )
+)
 _THICK, _THIN = 2.4, 1.0  # points
 _WRITTEN: dict[str, dict[str, Any]] = {
     "pdf": {"metadata": {"CreationDate": None, "Creator": None, "Producer": None}},

@@ -1,4 +1,4 @@
-"""The forest of paired differences: intervals, the band of equivalence, and the verdicts."""
+"""The forest plot of paired differences: intervals, the band of equivalence, and the verdicts."""
 
 import math
 
@@ -8,7 +8,7 @@ import pytest
 
 from tests.frames import METHODS, comparison, comparisons
 from tests.unit.test_line_labels import overlaps
-from thinwire.report import forest_figure, style
+from thinwire.report import paired_differences_figure, style
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def draw(monkeypatch, tmp_path):
         kept = []
         monkeypatch.setattr(style, "save", lambda figure, stem: kept.append(figure))
         style.use()
-        forest_figure.write(frame, tmp_path, ["ssgd"])
+        paired_differences_figure.write(frame, tmp_path, ["ssgd"])
         kept[0].draw_without_rendering()
         return kept[0]
 

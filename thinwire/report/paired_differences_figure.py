@@ -1,4 +1,4 @@
-"""The figure `forest`: by how much each method's accuracy differs from the baseline's, in pairs of runs."""
+"""The figure `paired_differences`, a forest plot: by how much each method's accuracy differs from the baseline's, in pairs of runs."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 
 from thinwire.report import style
 from thinwire.report.accuracy_points import PANEL, heading
-from thinwire.report.figure_names import FOREST
+from thinwire.report.figure_names import PAIRED_DIFFERENCES
 from thinwire.report.panels import finish, grid, name_methods, say, unique
 
 # With markers that differ in grey, too.
@@ -37,7 +37,7 @@ def write(comparisons: pd.DataFrame, folder: Path, baselines: Sequence[str] = ()
         baselines: labels of methods that are bold.
     """
     if comparisons.empty:
-        say("No method can be compared with the baseline in pairs of runs.", folder / FOREST)
+        say("No method can be compared with the baseline in pairs of runs.", folder / PAIRED_DIFFERENCES)
         return
     of_panels = [panel for _, panel in comparisons.groupby(PANEL, sort=False)]
     columns = min(2, len(of_panels))
@@ -57,7 +57,7 @@ def write(comparisons: pd.DataFrame, folder: Path, baselines: Sequence[str] = ()
         "accuracies count as the same; n: pairs; diamond: different, square: the same, hollow: cannot be "
         "told; arrows: the interval goes on, and a number is its mean"
     )
-    finish(figure, folder / FOREST, note)
+    finish(figure, folder / PAIRED_DIFFERENCES, note)
 
 
 def _intervals(axes: Axes, panel: pd.DataFrame) -> None:
