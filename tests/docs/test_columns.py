@@ -11,7 +11,7 @@ from tests.tracking import records
 from thinwire import record
 from thinwire.config.expand_suite import cells
 from thinwire.plugins import ROOT
-from thinwire.report import collect, tables, times
+from thinwire.report import collect, comparisons, profiles, speed_ups, tables, times, to_target
 from thinwire.report.steps_to_target import steps_to_target
 from thinwire.trace import trace_file
 from thinwire.train.result_folders import record_folder
@@ -21,7 +21,25 @@ SUMMARY, CURVES = "results/summary.csv", "results/curves.parquet"
 TRAFFIC_OF_ALL = "results/traffic.parquet"
 CURVE, TRAFFIC, TABLE = "curve.parquet", "traffic.parquet", "results/tables/SUITE/summary.csv"
 SIMULATED, TIMES = "results/simulated/SUITE.csv", "results/tables/SUITE/times.csv"
+COMPARISONS = "results/tables/SUITE/comparisons.csv"
+TO_TARGET = "results/tables/SUITE/to_target.csv"
+SPEED_UPS = "results/tables/SUITE/speed_ups.csv"
+PROFILES = "results/tables/SUITE/profiles.csv"
 SPANS, CALLS = trace_file.SPANS, trace_file.CALLS
+IN_ORDER = (
+    SUMMARY,
+    CURVE,
+    TRAFFIC,
+    TABLE,
+    SIMULATED,
+    TIMES,
+    COMPARISONS,
+    TO_TARGET,
+    SPEED_UPS,
+    PROFILES,
+    SPANS,
+    CALLS,
+)
 METHODS_OWN = "method/*"
 
 
@@ -55,14 +73,24 @@ def made(tmp_path_factory):
     folder = record_folder(results, timed)
     runs = collect.read_summary(results, "demo")
     simulated = simulated_times.rows(simulated_times.row("ssgd", workers=timed.workers))
-    to_target = steps_to_target(collect.read_curves(results, "demo"), "ssgd")
-    times_table = times.times(simulated, runs, ["ssgd"], to_target)
+    curves = collect.read_curves(results, "demo")
+    comparisons.write(comparisons.comparisons(runs, "ssgd"), results / "tables")
+    needed = to_target.to_target(runs, curves, "ssgd")
+    to_target.write(needed, results / "tables")
+    profiles.write(profiles.profiles(needed), results / "tables")
+    of_two = pd.concat([runs, runs.assign(method="thin")])
+    speed_ups.write(speed_ups.speed_ups(of_two, ["ssgd"]), results / "tables")
+    times_table = times.times(simulated, runs, ["ssgd"], steps_to_target(curves, "ssgd"))
     times.write(times_table, "Title", ["ssgd"], results / "tables")
     trace = trace_of("ps_sgd")
     return {
         SUMMARY: pd.read_csv(results / "summary.csv"),
         TABLE: pd.read_csv(results / "tables/summary.csv"),
         SIMULATED: simulated,
+        COMPARISONS: pd.read_csv(results / "tables/comparisons.csv"),
+        TO_TARGET: pd.read_csv(results / "tables/to_target.csv"),
+        PROFILES: pd.read_csv(results / "tables/profiles.csv"),
+        SPEED_UPS: pd.read_csv(results / "tables/speed_ups.csv"),
         TIMES: pd.read_csv(results / "tables/times.csv"),
         CURVES: pd.read_parquet(results / "curves.parquet"),
         TRAFFIC_OF_ALL: pd.read_parquet(results / "traffic.parquet"),
@@ -78,7 +106,7 @@ def of_file(frame):
     return list(dict.fromkeys(re.sub("^method/.*", METHODS_OWN, name) for name in frame))
 
 
-@pytest.mark.parametrize("file", [SUMMARY, CURVE, TRAFFIC, TABLE, SIMULATED, TIMES, SPANS, CALLS])
+@pytest.mark.parametrize("file", IN_ORDER)
 def test_every_column_is_explained_in_its_place(made, file):
     assert list(explained(file)) == of_file(made[file])
 
@@ -92,9 +120,7 @@ def test_the_traffic_of_all_runs_has_the_columns_of_a_run_and_some_more(made):
     assert [*of_a_run, *explained(TRAFFIC_OF_ALL)] == of_file(made[TRAFFIC_OF_ALL])
 
 
-@pytest.mark.parametrize(
-    "file", [SUMMARY, CURVE, CURVES, TRAFFIC, TRAFFIC_OF_ALL, TABLE, SIMULATED, TIMES, SPANS, CALLS]
-)
+@pytest.mark.parametrize("file", [*IN_ORDER, CURVES, TRAFFIC_OF_ALL])
 def test_a_column_that_is_never_empty_has_no_empty_value(made, file):
     frame = made[file]
     assert len(frame)

@@ -12,6 +12,9 @@ from thinwire.report.figure_names import FORMATS, of_runs
 from thinwire.simulation import simulated_file
 from thinwire.tracking.replay import NOTE
 
+# Tables for programs only.
+COMPARED = ("comparisons", "to_target", "speed_ups", "profiles")
+
 
 def made_from_records(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simulation]) -> list[str]:
     """All that is made of the suites or tunings that a person chose."""
@@ -36,6 +39,7 @@ def report(suite: str, cells: Sequence[Cell], simulation: Simulation | None) -> 
         figures += ["bandwidth"] if simulation.settings.rates_gbit_per_second else []
     return [
         *(f"results/tables/{suite}/{name}.{end}" for name in tables for end in ("csv", "md")),
+        *(f"results/tables/{suite}/{name}.csv" for name in COMPARED),
         *(f"results/figures/{suite}/{name}.{end}" for name in figures for end in FORMATS),
     ]
 

@@ -38,23 +38,20 @@ def write(frames: Frames, folder: Path, baselines: Sequence[str] = ()) -> list[s
         baselines: labels of methods that are drawn thick and black, or named in bold.
     """
     style.use()
-    drawn: dict[str, Callable[[], None]] = {
-        figure_names.OVER_EPOCHS: lambda: accuracy_over_epochs_figure.write(frames.curves, folder, baselines),
-        figure_names.AGAINST_BYTES: lambda: accuracy_against_bytes_figure.write(
-            frames.curves, folder, baselines
-        ),
-        figure_names.OVER_TIME: lambda: accuracy_over_time_figure.write(frames.curves, folder, baselines),
-        figure_names.TRAFFIC: lambda: traffic_figure.write(frames.traffic, folder, baselines),
-        figure_names.PAIRED_DIFFERENCES: lambda: paired_differences_figure.write(
-            frames.comparisons, folder, baselines
-        ),
-        figure_names.PROFILE: lambda: performance_profile_figure.write(frames.to_target, folder, baselines),
+    drawn: dict[str, tuple[Callable[..., None], pd.DataFrame]] = {
+        figure_names.OVER_EPOCHS: (accuracy_over_epochs_figure.write, frames.curves),
+        figure_names.AGAINST_BYTES: (accuracy_against_bytes_figure.write, frames.curves),
+        figure_names.OVER_TIME: (accuracy_over_time_figure.write, frames.curves),
+        figure_names.TRAFFIC: (traffic_figure.write, frames.traffic),
+        figure_names.PAIRED_DIFFERENCES: (paired_differences_figure.write, frames.comparisons),
+        figure_names.PROFILE: (performance_profile_figure.write, frames.to_target),
     }
     cells = len(frames.runs[CELL].drop_duplicates())
     timed = bool((frames.runs.kind != "inprocess").any())
     names = figure_names.of_runs(cells, timed)
     for name in names:
-        drawn[name]()
+        draw, frame = drawn[name]
+        draw(frame, folder, baselines)
     return _not_drawn(names, cells)
 
 

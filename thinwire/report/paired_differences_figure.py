@@ -1,4 +1,7 @@
-"""The figure `paired_differences`, a forest plot: by how much each method's accuracy differs from the baseline's, in pairs of runs."""
+"""The figure `paired_differences`: by how much each method's accuracy differs from the baseline's.
+
+It is a forest plot of the differences in pairs of runs.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -17,6 +17,7 @@ from thinwire.report.figure_names import FEWEST_CELLS, PROFILE
 from thinwire.report.line_panels import MOST_LINES, end_of, layout, line_look
 from thinwire.report.panels import finish, say, unique
 from thinwire.report.savings import CELL
+from thinwire.statistics.performance_profile import ratios
 
 _LEAST_AXIS = 4.0  # ratio up to which the axis reaches at least
 
@@ -31,7 +32,7 @@ def write(to_target: pd.DataFrame, folder: Path, baselines: Collection[str] = ()
     """
     kinds = unique(to_target.kind) if len(to_target) else []
     profiles = {kind: profile(to_target[to_target.kind == kind]) for kind in kinds}
-    profiles = {kind: ratios for kind, ratios in profiles.items() if len(ratios) >= FEWEST_CELLS}
+    profiles = {kind: found for kind, found in profiles.items() if len(found) >= FEWEST_CELLS}
     if not profiles:
         say(
             f"A performance profile needs {FEWEST_CELLS} cells in which the target is reached.",
@@ -40,14 +41,14 @@ def write(to_target: pd.DataFrame, folder: Path, baselines: Collection[str] = ()
         return
     methods = unique(to_target.method)
     looks = style.looks(methods, baselines)
-    titles = [f"{len(ratios)} cells, {KINDS.get(kind, kind)}" for kind, ratios in profiles.items()]
+    titles = [f"{len(found)} cells, {KINDS.get(kind, kind)}" for kind, found in profiles.items()]
     figure, all_axes = layout(titles, methods, above=False)
-    for axes, ratios in zip(all_axes, profiles.values()):
-        _lines(axes, ratios, looks, baselines)
+    for axes, found in zip(all_axes, profiles.values()):
+        _lines(axes, found, looks, baselines)
     note = (
         "bytes: payload pushed and pulled until the first evaluation that reaches the highest target of the "
-        "cell, median over the runs; a miss needs infinitely many; cells in which nobody reaches it are left "
-        "out"
+        "cell, median over the runs; a miss needs infinitely many; cells in which nobody reaches it, or the "
+        "method has no run, are left out"
     )
     finish(figure, folder / PROFILE, note)
 
@@ -55,27 +56,24 @@ def write(to_target: pd.DataFrame, folder: Path, baselines: Collection[str] = ()
 def profile(to_target: pd.DataFrame) -> pd.DataFrame:
     """The ratio of each method's bytes to the fewest in the same cell: rows are cells, columns are methods.
 
-    It is for the highest target of a cell, and infinite where the method misses it or has no run.
+    It is for the highest target of a cell. It is infinite where the method misses that, and missing where the
+    method has no run. Cells in which nobody reaches the target have no row.
     """
     highest = to_target.groupby(CELL).target_accuracy_percent.transform("max")
-    rows = to_target[to_target.target_accuracy_percent == highest]
-    needed = rows.pivot_table(
-        index=CELL, columns="method", values="payload_bytes_median", aggfunc="first", sort=False, dropna=False
-    )
-    needed = needed.reindex(columns=unique(to_target.method)).dropna(how="all").fillna(np.inf)
-    fewest = needed.min(axis=1)
-    reached = np.isfinite(fewest) & (fewest > 0)
-    return needed[reached].div(fewest[reached], axis=0)
+    rows = to_target[to_target.target_accuracy_percent == highest].drop_duplicates([*CELL, "method"])
+    needed = rows.pivot(index=CELL, columns="method", values="payload_bytes_median")
+    needed = needed.reindex(columns=unique(to_target.method))
+    return ratios(needed.loc[np.isfinite(needed).any(axis=1)]).dropna(axis=1, how="all")
 
 
-def _lines(axes: Axes, ratios: pd.DataFrame, looks: dict[str, Any], baselines: Collection[str]) -> None:
-    finite = ratios.to_numpy()[np.isfinite(ratios.to_numpy())]
+def _lines(axes: Axes, found: pd.DataFrame, looks: dict[str, Any], baselines: Collection[str]) -> None:
+    finite = found.to_numpy()[np.isfinite(found.to_numpy())]
     most = max(_LEAST_AXIS, finite.max()) * 1.1
-    strong = _strong(ratios, most, baselines)
+    strong = _strong(found, most, baselines)
     ends = []
-    for method in ratios:
-        reached = np.sort(ratios[method][np.isfinite(ratios[method])])
-        percent = 100 * np.arange(len(reached) + 1) / len(ratios)
+    for method in found:
+        reached = np.sort(found[method][np.isfinite(found[method])])
+        percent = 100 * np.arange(len(reached) + 1) / found[method].count()
         look = line_look(str(method), looks, strong, baselines)
         axes.step([1, *reached, most], [*percent, percent[-1]], where="post", **look)
         ends.append(end_of(look, most, percent[-1], baselines))
@@ -87,9 +85,9 @@ def _lines(axes: Axes, ratios: pd.DataFrame, looks: dict[str, Any], baselines: C
     line_labels.beside(axes, ends)
 
 
-def _strong(ratios: pd.DataFrame, most: float, baselines: Collection[str]) -> set[str]:
+def _strong(found: pd.DataFrame, most: float, baselines: Collection[str]) -> set[str]:
     """The baselines, and the methods with the largest areas under their lines, on the logarithmic axis."""
-    areas = np.log(most / ratios.clip(upper=most)).mean().sort_values(ascending=False, kind="stable")
+    areas = np.log(most / found.clip(upper=most)).mean().sort_values(ascending=False, kind="stable")
     first = [method for method in areas.index if method in baselines]
     others = [method for method in areas.index if method not in baselines]
     return {*first, *others[: MOST_LINES - len(first)]}

@@ -8,7 +8,16 @@ from thinwire.config.baselines import baselines
 from thinwire.config.expand_suite import cells
 from thinwire.config.simulate_problems import numbers_of_workers
 from thinwire.config.suite import load
-from thinwire.report import figures, simulated_figures, tables, times
+from thinwire.report import (
+    comparisons,
+    figures,
+    profiles,
+    simulated_figures,
+    speed_ups,
+    tables,
+    times,
+    to_target,
+)
 from thinwire.report.collect import read_curves, read_summary, read_traffic
 from thinwire.report.steps_to_target import steps_to_target
 from thinwire.report.subset_note import subset_note
@@ -28,21 +37,18 @@ def report(suite: str, results: Path) -> list[str]:
     subset = subset_note(runs, cells(suite), settings.baseline)
     folder = results / "tables" / suite
     tables.write(table, tables.About.of(settings, subset), folder)
-    compared, needed = _table(folder / "comparisons.csv"), _table(folder / "to_target.csv")
+    compared = comparisons.comparisons(runs, settings.baseline)
+    comparisons.write(compared, folder)
+    needed = to_target.to_target(runs, curves, settings.baseline)
+    to_target.write(needed, folder)
+    profiles.write(profiles.profiles(needed), folder)
+    speed_ups.write(speed_ups.speed_ups(runs, baselines(settings)), folder)
     frames = figures.Frames(runs, curves, read_traffic(results, suite), compared, needed)
     not_drawn = figures.write(frames, results / "figures" / suite, baselines(settings))
     simulated = simulated_file.read(results, suite)
     if simulated is not None:
         _report_times(suite, results, simulated, runs, curves)
     return not_drawn
-
-
-def _table(path: Path) -> pd.DataFrame:
-    """A table of this suite; without rows, if there is none. Labels are text, whatever they look like."""
-    if not path.exists():
-        return pd.DataFrame()
-    labels = dict.fromkeys(("dataset", "model", "method", "kind", "against"), "string")
-    return pd.read_csv(path, dtype=labels, keep_default_na=False, na_values=[""])
 
 
 def _report_times(
