@@ -63,7 +63,8 @@ def profile(to_target: pd.DataFrame) -> pd.DataFrame:
     rows = to_target[to_target.target_accuracy_percent == highest].drop_duplicates([*CELL, "method"])
     needed = rows.pivot(index=CELL, columns="method", values="payload_bytes_median")
     needed = needed.reindex(columns=unique(to_target.method))
-    return ratios(needed.loc[np.isfinite(needed).any(axis=1)]).dropna(axis=1, how="all")
+    reached = np.isfinite(needed.to_numpy()).any(axis=1)
+    return ratios(needed[reached]).dropna(axis=1, how="all")
 
 
 def _lines(axes: Axes, found: pd.DataFrame, looks: dict[str, Any], baselines: Collection[str]) -> None:
