@@ -12,6 +12,7 @@ from thinwire import record
 from thinwire.config.expand_suite import cells
 from thinwire.plugins import ROOT
 from thinwire.report import collect, comparisons, profiles, speed_ups, tables, times, to_target
+from thinwire.report.claims import table as claims_table
 from thinwire.report.steps_to_target import steps_to_target
 from thinwire.trace import trace_file
 from thinwire.train.result_folders import record_folder
@@ -25,6 +26,7 @@ COMPARISONS = "results/tables/SUITE/comparisons.csv"
 TO_TARGET = "results/tables/SUITE/to_target.csv"
 SPEED_UPS = "results/tables/SUITE/speed_ups.csv"
 PROFILES = "results/tables/SUITE/profiles.csv"
+CLAIMS = "results/claims.csv"
 SPANS, CALLS = trace_file.SPANS, trace_file.CALLS
 IN_ORDER = (
     SUMMARY,
@@ -39,6 +41,7 @@ IN_ORDER = (
     PROFILES,
     SPANS,
     CALLS,
+    CLAIMS,
 )
 METHODS_OWN = "method/*"
 
@@ -83,9 +86,12 @@ def made(tmp_path_factory):
     times_table = times.times(simulated, runs, ["ssgd"], steps_to_target(curves, "ssgd"))
     times.write(times_table, "Title", ["ssgd"], results / "tables")
     trace = trace_of("ps_sgd")
+    claims, _ = claims_table.table(results)
+    claims_table.write(claims, results)
     return {
         SUMMARY: pd.read_csv(results / "summary.csv"),
         TABLE: pd.read_csv(results / "tables/summary.csv"),
+        CLAIMS: pd.read_csv(results / "claims.csv"),
         SIMULATED: simulated,
         COMPARISONS: pd.read_csv(results / "tables/comparisons.csv"),
         TO_TARGET: pd.read_csv(results / "tables/to_target.csv"),

@@ -182,6 +182,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     report.add_argument("suite", metavar="SUITE")
 
+    commands.add_parser(
+        "claims", parents=[results], help="write and print the verdicts on the claims of all publications"
+    )
+
     track = commands.add_parser(
         "track", parents=[results], help="make offline runs of W&B from the records of runs"
     )

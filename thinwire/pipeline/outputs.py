@@ -1,4 +1,4 @@
-"""What the pipeline makes from records: tables, figures and W&B runs of suites, or the choices of tunings."""
+"""What the pipeline makes from records: tables, figures, verdicts and W&B runs, or the choices of tunings."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +25,12 @@ def made_from_records(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simula
     reports = [
         path for suite in chosen.suites for path in report(suite, grid.cells_of(suite), simulated.get(suite))
     ]
-    return [*collected, *reports, *notes]
+    return [*collected, *reports, *claims(), *notes]
+
+
+def claims() -> list[str]:
+    """The paths of the table of claims, which is about all suites."""
+    return ["results/claims.csv", "results/claims.md"]
 
 
 def report(suite: str, cells: Sequence[Cell], simulation: Simulation | None) -> list[str]:

@@ -17,11 +17,12 @@ from thinwire.report import style
 HOLLOW: dict[str, Any] = {"markerfacecolor": "white", "markeredgewidth": 0.9}
 _NOTE_CHARACTERS_AN_INCH = 23
 _NOTE_INCHES = 0.1
+_LEAST_INCHES = 1.2  # of the height of a panel, of which its titles take the most
 
 
 def grid(rows: int, columns: int, inches: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
     """A figure with panels of this size, as an array of [rows, columns]."""
-    width, height = columns * inches[0], rows * inches[1]
+    width, height = columns * inches[0], rows * max(inches[1], _LEAST_INCHES)
     return plt.subplots(
         rows, columns, figsize=(width, height), squeeze=False, layout="constrained", **options
     )

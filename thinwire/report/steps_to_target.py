@@ -36,10 +36,11 @@ def steps_to_target(curves: pd.DataFrame, baseline: str) -> StepsToTarget:
                 return np.nan, np.nan
             there = alike[0]
         target = TARGET_OF_BASELINE * mean_final_accuracy(there[there.method == baseline])
-        runs = [run for _, run in there[there.method == method].groupby("repetition")]
-        if not runs or np.isnan(target):
+        runs = there[there.method == method]
+        if runs.empty or np.isnan(target):
             return target, np.nan
-        return target, float(np.median([_steps(run, target) for run in runs]))
+        steps = reaching(runs, target).step.reindex(runs.repetition.unique(), fill_value=np.inf)
+        return target, float(steps.median())
 
     return look_up
 
@@ -50,11 +51,14 @@ def mean_final_accuracy(curves: pd.DataFrame) -> float:
     return float(done.sort_values("step").groupby("repetition").test_accuracy_percent.last().mean())
 
 
-def reaching(run: pd.DataFrame, target: float) -> pd.DataFrame:
-    """The first evaluation of a run whose accuracy is the target or more, or no row."""
-    return run[run.test_accuracy_percent >= target].sort_values("step").head(1)
+def reaching(curves: pd.DataFrame, target: float) -> pd.DataFrame:
+    """The first evaluation of each run whose accuracy is the target or more, with the repetition as index.
 
+    A run that misses the target has no row.
 
-def _steps(run: pd.DataFrame, target: float) -> float:
-    """The step of the first evaluation that reaches the target."""
-    return float(min(reaching(run, target).step, default=np.inf))
+    Args:
+        curves: of the runs of one method in one place.
+        target: in percent.
+    """
+    reached = curves[curves.test_accuracy_percent >= target]
+    return reached.sort_values("step").drop_duplicates("repetition").set_index("repetition")

@@ -29,7 +29,7 @@ COLUMNS = (
     "reference_workers",
 )
 _PLACE = [*CELL, "kind"]
-_RUN = [*_PLACE, "method", "repetition"]
+_GROUP = [*_PLACE, "method"]
 _COSTS = ["epochs", "steps", "payload_bytes", "train_seconds"]
 
 
@@ -45,25 +45,26 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str) -> pd.Dat
         baseline: label of the method whose accuracy sets the targets.
     """
     ran = runs[runs.status != "skipped"]
-    every = dict(iter(curves.groupby(_RUN)))
+    every = dict(iter(curves.sort_values("step").groupby(_GROUP)))
     rows: list[dict[str, Any]] = []
     for place, here in ran.groupby(_PLACE, sort=False):
         own = here[here.method == baseline]
         if not (own.status == "done").any():
             continue
-        final = mean_final_accuracy(pd.concat(_curves(own, every).values()))
+        final = mean_final_accuracy(_curves(own, every))
         one_worker = _one_worker(ran, own, baseline)
         reference = own if one_worker.empty else one_worker
+        of_reference = _curves(reference, every)
+        allowed = [(t, _needs(reference, of_reference, t)) for t in final * np.array(SHARES)]
         for method, group in here.groupby("method", sort=False):
-            for target in (share * final for share in SHARES):
-                needs = _needs(_curves(group, every), target)
-                allowed = _needs(_curves(reference, every), target)
+            for target, reference_needs in allowed:
+                needs = _needs(group, _curves(group, every), target)
                 row = {**dict(zip(_PLACE, place)), "method": method, "target_accuracy_percent": target}
                 row |= _summary(needs) | {"reference_workers": reference.workers.iloc[0]}
                 row["convergence"] = (
                     Convergence.REFERENCE
                     if group.index.equals(reference.index)
-                    else convergence(needs.epochs, allowed.epochs, reference.epochs.max())
+                    else convergence(needs.epochs, reference_needs.epochs, reference.epochs.max())
                 ).value
                 rows.append(row)
     return pd.DataFrame(rows, columns=list(COLUMNS))
@@ -74,34 +75,31 @@ def write(table: pd.DataFrame, folder: Path) -> None:
     write_text(folder / "to_target.csv", table.to_csv(index=False, float_format="%.6g"))
 
 
-def _curves(runs: pd.DataFrame, every: dict[Any, pd.DataFrame]) -> dict[int, pd.DataFrame | None]:
-    """The curve of each run by its repetition; None for a run that ended before its first evaluation."""
-    return {run[-1]: every.get(run) for run in runs[_RUN].itertuples(index=False, name=None)}
+def _curves(runs: pd.DataFrame, every: dict[Any, pd.DataFrame]) -> pd.DataFrame:
+    """The evaluations of the runs of one method in one cell; none of runs that ended before their first."""
+    return every.get(tuple(runs[_GROUP].iloc[0]), next(iter(every.values()))[:0])
 
 
-def _needs(curves: dict[int, pd.DataFrame | None], target: float) -> pd.DataFrame:
+def _needs(runs: pd.DataFrame, curves: pd.DataFrame, target: float) -> pd.DataFrame:
     """What each run needs to reach the target, infinite for a miss, with the repetition as index.
 
     `train_seconds` is missing where the run has no times; `spent_epochs` counts the epochs of misses, too.
     """
-    return pd.DataFrame(
-        [_need(curve, target) for curve in curves.values()],
-        index=pd.Index(curves),
-        columns=[*_COSTS, "spent_epochs"],
-        dtype=float,
-    )
-
-
-def _need(curve: pd.DataFrame | None, target: float) -> list[float]:
-    if curve is None:
-        return [np.inf, np.inf, np.inf, np.nan, 0.0]
-    untimed = "train_seconds" not in curve or curve.train_seconds.isna().any()
-    reached = reaching(curve, target)
-    if reached.empty:
-        return [np.inf, np.inf, np.inf, np.nan if untimed else np.inf, curve.epoch.max()]
-    first = reached.iloc[0]
+    first = reaching(curves, target).reindex(runs.repetition)
+    last = curves.groupby("repetition").last().reindex(runs.repetition)
     payload = first.payload_push_bytes + first.payload_pull_bytes + first.preparation_payload_bytes
-    return [first.epoch, first.step, payload, np.nan if untimed else first.train_seconds, first.epoch]
+    seconds = pd.Series(np.nan, index=first.index)
+    if "train_seconds" in curves:
+        seconds = first.train_seconds.fillna(np.inf).where(last.train_seconds.notna())
+    return pd.DataFrame(
+        {
+            "epochs": first.epoch.fillna(np.inf),
+            "steps": first.step.fillna(np.inf),
+            "payload_bytes": payload.fillna(np.inf),
+            "train_seconds": seconds,
+            "spent_epochs": first.epoch.fillna(last.epoch).fillna(0.0),
+        }
+    )
 
 
 def _summary(needs: pd.DataFrame) -> dict[str, Any]:
