@@ -19,6 +19,7 @@ from thinwire.train.result_folders import record_folder
 
 TEXT = (ROOT / "docs/columns.md").read_text()
 SUMMARY, CURVES = "results/summary.csv", "results/curves.parquet"
+TRAFFIC_OF_ALL = "results/traffic.parquet"
 CURVE, TRAFFIC, TABLE = "curve.parquet", "traffic.parquet", "results/tables/SUITE/summary.csv"
 SIMULATED, TIMES = "results/simulated/SUITE.csv", "results/tables/SUITE/times.csv"
 COMPARISONS = "results/tables/SUITE/comparisons.csv"
@@ -98,6 +99,7 @@ def made(tmp_path_factory):
         SPEED_UPS: pd.read_csv(results / "tables/speed_ups.csv"),
         TIMES: pd.read_csv(results / "tables/times.csv"),
         CURVES: pd.read_parquet(results / "curves.parquet"),
+        TRAFFIC_OF_ALL: pd.read_parquet(results / "traffic.parquet"),
         CURVE: pd.read_parquet(folder / "curve.parquet"),
         TRAFFIC: pd.read_parquet(folder / "traffic.parquet"),
         SPANS: trace.spans.to_pandas(),
@@ -119,7 +121,12 @@ def test_the_curves_of_all_runs_have_the_columns_of_a_curve_and_some_more(made):
     assert [*explained(CURVE), *explained(CURVES)] == of_file(made[CURVES])
 
 
-@pytest.mark.parametrize("file", [*IN_ORDER, CURVES])
+def test_the_traffic_of_all_runs_has_the_columns_of_a_run_and_some_more(made):
+    of_a_run = ["payload_kind" if name == "kind" else name for name in explained(TRAFFIC)]
+    assert [*of_a_run, *explained(TRAFFIC_OF_ALL)] == of_file(made[TRAFFIC_OF_ALL])
+
+
+@pytest.mark.parametrize("file", [*IN_ORDER, CURVES, TRAFFIC_OF_ALL])
 def test_a_column_that_is_never_empty_has_no_empty_value(made, file):
     frame = made[file]
     assert len(frame)

@@ -223,19 +223,31 @@ def test_jobs_that_an_earlier_snakemake_has_left_here_are_named(monkeypatch, tmp
     slurm_preflight.require_no_jobs(tmp_path / "elsewhere")
 
 
-def test_a_suite_has_a_table_and_two_figures_in_two_forms_each_and_what_is_compared():
-    made = outputs.report("b/c", None)
+def names_of(paths):
+    return {path.rsplit("/", 1)[1].partition(".")[0] for path in paths}
+
+
+def test_a_suite_has_a_table_and_figures_in_three_forms_each():
+    made = outputs.report("b/c", DEMO, None)
     assert made[:2] == [f"results/tables/b/c/summary.{end}" for end in ("csv", "md")]
-    compared = [f"results/tables/b/c/{name}.csv" for name in outputs.COMPARED]
-    assert made[2:-4] == compared
+    assert "results/figures/b/c/accuracy_over_epochs.svg" in made
+    figures = {"accuracy_over_epochs", "accuracy_against_bytes", "traffic", "paired_differences"}
+    assert names_of(made) == {"summary", *outputs.COMPARED, *figures}
+    assert len(made) == 2 + len(outputs.COMPARED) + 3 * len(figures)
+
+
+def test_only_suites_with_processes_have_a_figure_over_time_and_only_large_ones_a_profile():
+    small, large = (names_of(outputs.report("a", cells, None)) for cells in (DEMO, PAPER))
+    assert large - small == {"accuracy_over_time", "performance_profile"}
+    one_place = [cell for cell in PAPER if cell.block == PAPER[0].block]
+    assert "performance_profile" not in names_of(outputs.report("a", one_place, None))
 
 
 def test_a_suite_that_is_simulated_has_a_table_of_times_and_figures():
     (demo,) = simulations(Grid(DEMO)).values()
-    more = set(outputs.report("demo", demo)) - set(outputs.report("demo", None))
-    names = {path.rsplit("/", 1)[1].partition(".")[0] for path in more}
-    assert names == {"times", "step_breakdown", "speed_up_simulated", "bandwidth"}
-    assert len(more) == 8
+    more = set(outputs.report("demo", DEMO, demo)) - set(outputs.report("demo", DEMO, None))
+    assert names_of(more) == {"times", "step_breakdown", "speed_up_simulated", "bandwidth"}
+    assert len(more) == 2 + 3 * 3
     assert not simulations(Grid(PAPER))
 
 
@@ -279,9 +291,9 @@ def test_a_simulation_depends_on_its_cells_its_settings_and_the_descriptions(mon
     assert demo.fingerprint != before
 
 
-def test_a_tuning_has_a_choice_with_its_record_and_a_figure_in_two_forms():
+def test_a_tuning_has_a_choice_with_its_record_and_a_figure():
     assert outputs.choices("b/c") == ["config/tuned/b/c.yaml", "config/tuned/b/c.csv"]
-    assert outputs.best_so_far("a")[1] == "results/figures/tuning/a/best_so_far.png"
+    assert outputs.best_so_far("a")[-1] == "results/figures/tuning/a/best_so_far.png"
 
 
 def test_bad_input_ends_it_with_a_sentence():

@@ -7,6 +7,7 @@ import pytest
 
 from tests.simulated import row, rows
 from thinwire.report import simulated_figures, style, times
+from thinwire.report.figure_names import FORMATS
 
 BASELINES = ["ssgd", "ssgd_bf16"]
 METHODS = [*BASELINES, *(f"m{i}" for i in range(9))]
@@ -108,6 +109,8 @@ def test_the_table_of_rates_has_speed_ups_and_break_even_rates(monkeypatch, tmp_
     figure = drawn(monkeypatch, tmp_path, table)["bandwidth"]
     shown = [text.get_text() for text in figure.axes[0].texts]
     assert shown == ["1.00", "1.00", "2.00", "0.50", "< 10", "0.25", "0.25", "never"]
+    (mark,) = figure.axes[0].get_lines()
+    assert mark.get_xydata().tolist() == [[0.5, 0.5], [0.5, 1.5]], "of the second row, between both rates"
 
 
 def test_a_step_is_made_of_its_parts(monkeypatch, tmp_path):
@@ -116,11 +119,41 @@ def test_a_step_is_made_of_its_parts(monkeypatch, tmp_path):
     assert [patch.get_width() for patch in axes.patches] == pytest.approx([6, 1, 1, 2])
 
 
+def test_no_rows_are_figures_that_say_so(monkeypatch, tmp_path):
+    empty = table_of()[:0]
+    figures = drawn(monkeypatch, tmp_path, empty, over_workers=True, over_rates=True)
+    assert len(figures) == 4
+    for name, figure in figures.items():
+        assert texts(figure).startswith("No "), name
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_what_is_no_number_is_no_point_and_no_mark(monkeypatch, tmp_path, value):
+    table = table_of(workers=(2, 8), rates=(0.1, 10), methods=["ssgd", "thin"])
+    columns = ["step_seconds", "compute_seconds", "others_seconds", "server_seconds", "communication_seconds"]
+    table.loc[table.method == "thin", [*columns, "speed_up"]] = value
+    figures = drawn(monkeypatch, tmp_path, table)
+    for figure in figures.values():
+        figure.draw_without_rendering()
+    (axes,) = figures["speed_up_simulated"].axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["ssgd"]
+    assert "cannot run here" in " ".join(t.get_text() for t in figures["step_breakdown"].axes[0].texts)
+    assert not figures["bandwidth"].axes[0].get_lines()
+
+
+def test_one_method_has_every_figure(monkeypatch, tmp_path):
+    table = table_of(workers=(2, 8), rates=(0.1,), methods=["ssgd"])
+    figures = drawn(monkeypatch, tmp_path, table)
+    assert sorted(figures) == sorted([*ALWAYS, "speed_up_over_workers", "bandwidth"])
+    for figure in figures.values():
+        figure.draw_without_rendering()
+
+
 def test_the_same_rows_give_the_same_bytes(tmp_path):
     table = table_of((2, 8), (0.1, 10))
     for folder in ("a", "b"):
         simulated_figures.write(table, tmp_path / folder, BASELINES)
     written = sorted(path.name for path in (tmp_path / "a").iterdir())
-    assert len(written) == 8
+    assert len(written) == 4 * len(FORMATS)
     for name in written:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name

@@ -10,7 +10,7 @@ from thinwire.config.baselines import baselines
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Entry
 from thinwire.optim.tunable import tunable
-from thinwire.report import collect, figures, tables
+from thinwire.report import collect, tables
 
 ABOUT = tables.About("Title", "test", "ssgd")
 BYTES = ("payload_push_bytes", "payload_pull_bytes", "wire_sent_bytes", "between_nodes_bytes")
@@ -128,95 +128,6 @@ def test_a_held_out_accuracy_is_not_called_a_test_accuracy():
     assert "accuracy on held-out, %" in tables.markdown(table, tables.About("Title", "held_out", "ssgd"))
 
 
-def curve(method, seed, epoch, accuracy, payload, **more):
-    names = {"dataset": "digits", "model": "cnn", "workers": 4, "nodes": 1, "method": method}
-    values = {"payload_push_bytes": payload, "payload_pull_bytes": payload, "kind": "inprocess"}
-    about = {"repetition": seed, "epoch": epoch, "test_accuracy_percent": accuracy, "evaluated_on": "test"}
-    about |= {"status": "done", "preparation_payload_bytes": 0.0}
-    return names | values | about | more
-
-
-def curves(**more):
-    return pd.DataFrame(
-        [
-            curve(method, seed, epoch, 50 + 10 * epoch + seed, 1e6 * epoch * scale, **more)
-            for method, scale in (("ssgd", 10), ("thin", 1))
-            for seed in range(3)
-            for epoch in (1, 2, 3)
-        ]
-    )
-
-
-@pytest.fixture
-def drawn(monkeypatch, tmp_path):
-    """Draw, and give the axes of each figure by its name."""
-
-    def draw(frame):
-        kept = {}
-        save = figures.style.save
-
-        def keep(figure, stem):
-            kept[stem.name] = {
-                "lines": [line.get_xydata() for axes in figure.axes for line in axes.get_lines()],
-                "labels": [axes.get_ylabel() for axes in figure.axes],
-                "titles": [axes.get_title() for axes in figure.axes],
-                "texts": [text.get_text() for text in figure.texts],
-            }
-            save(figure, stem)
-
-        monkeypatch.setattr(figures.style, "save", keep)
-        figures.write(frame, tmp_path)
-        return kept
-
-    return draw
-
-
-def test_a_figure_shows_the_means_over_the_seeds(drawn):
-    kept = drawn(curves())
-    over_epochs = [line.tolist() for line in kept["accuracy_over_epochs"]["lines"] if len(line)]
-    assert [[1, 61], [2, 71], [3, 81]] in over_epochs
-    against_bytes = [line.tolist() for line in kept["accuracy_against_bytes"]["lines"] if len(line)]
-    assert [[2, 61], [4, 71], [6, 81]] in against_bytes  # push and pull of thin, in MB
-    assert [[20, 61], [40, 71], [60, 81]] in against_bytes
-
-
-def test_bytes_of_a_preparation_count_where_bytes_are_shown(drawn):
-    """Otherwise a method that trains beforehand would seem to learn without traffic."""
-    frame = curves()
-    frame.loc[frame.method == "thin", "preparation_payload_bytes"] = 30e6
-    kept = drawn(frame)
-    against_bytes = [line.tolist() for line in kept["accuracy_against_bytes"]["lines"] if len(line)]
-    assert [[32, 61], [34, 71], [36, 81]] in against_bytes
-    assert [[20, 61], [40, 71], [60, 81]] in against_bytes
-    for figure in kept.values():
-        assert "the preparation of thin is counted in bytes, but not in epochs" in figure["texts"][-1]
-
-
-def test_a_figure_says_what_it_shows_and_how_it_came_about(drawn):
-    kept = drawn(curves(evaluated_on="held_out"))
-    for figure in kept.values():
-        assert figure["labels"] == ["held-out accuracy, %"]
-        assert figure["titles"] == ["digits, cnn\n4 workers"]
-        assert "runs: in process" in figure["texts"][-1]
-    assert "standard deviation" in kept["accuracy_over_epochs"]["texts"][-1]
-
-
-def test_no_curve_at_all_is_a_figure_that_says_so(drawn):
-    kept = drawn(curves()[:0])
-    assert "no run has anything to show" in kept["accuracy_over_epochs"]["texts"][0]
-
-
-def test_a_seed_that_did_not_end_is_in_no_line_and_the_figure_says_so(drawn):
-    frame = curves()
-    broken = (frame.method == "thin") & (frame.repetition == 2)
-    frame.loc[broken, "status"] = "diverged"
-    frame.loc[broken, "test_accuracy_percent"] = 10.0
-    kept = drawn(frame)
-    over_epochs = [line.tolist() for line in kept["accuracy_over_epochs"]["lines"] if len(line)]
-    assert [[1, 60.5], [2, 70.5], [3, 80.5]] in over_epochs
-    assert "1 runs that did not end are left out" in kept["accuracy_over_epochs"]["texts"][-1]
-
-
 def test_the_bytes_of_a_preparation_have_columns_of_their_own():
     cost = {"preparation_payload_push_bytes": 3e6, "preparation_payload_pull_bytes": 2e6}
     cost["preparation_seconds"] = 12.3
@@ -295,20 +206,6 @@ def test_runs_on_crowded_machines_have_no_seconds_and_the_table_says_why():
     text = tables.markdown(rows_of(run("ssgd", 0, **crowded)).reset_index(), ABOUT)
     assert "training, s" not in text
     assert "No time, because 4 workers shared 2 cores of a." in text
-
-
-def test_the_lines_of_baselines_are_thick_and_lie_under_the_others(tmp_path, monkeypatch):
-    lines = []
-
-    def keep(figure, stem):
-        lines.extend(line for axes in figure.axes for line in axes.get_lines() if len(line.get_xydata()))
-
-    monkeypatch.setattr(figures.style, "save", keep)
-    figures.write(curves(), tmp_path, baselines=["ssgd"])
-    thick = [line for line in lines if line.get_linewidth() > 2]
-    thin = [line for line in lines if line.get_linewidth() < 2]
-    assert len(thick) == len(thin) == 2  # one of each method in each of the two figures
-    assert max(line.get_zorder() for line in thick) < min(line.get_zorder() for line in thin)
 
 
 def test_every_variant_of_the_baseline_is_drawn_as_a_baseline():

@@ -42,7 +42,11 @@ class Grid:
 
     def methods_of(self, suite: str) -> list[str]:
         """The labels of a suite's methods."""
-        return _unique([cell.method.label for cell in self.cells.values() if cell.suite == suite])
+        return _unique([cell.method.label for cell in self.cells_of(suite)])
+
+    def cells_of(self, suite: str) -> list[Cell]:
+        """The cells of a suite."""
+        return [cell for cell in self.cells.values() if cell.suite == suite]
 
     def gpus_here(self) -> int:
         """How many GPUs this machine has, if any cell needs one."""
@@ -55,7 +59,7 @@ class Grid:
 
     def option_of(self, suite: str, subset: Subset) -> list[str]:
         """The option of commands for the part of a subset that is in one suite."""
-        return subset.within([cell for cell in self.cells.values() if cell.suite == suite]).option()
+        return subset.within(self.cells_of(suite)).option()
 
     def trained_by(self, jobs: Iterable[Any]) -> list[Cell]:
         """The cells whose records these jobs of Snakemake make."""

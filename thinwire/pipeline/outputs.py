@@ -1,12 +1,14 @@
 """What the pipeline makes from records: tables, figures, verdicts, a page, W&B runs, choices of tunings."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from thinwire.config.cell import Cell
 from thinwire.pipeline.command_line_choices import Chosen
 from thinwire.pipeline.job_grid import Grid
 from thinwire.pipeline.simulation_inputs import Simulation
-from thinwire.report.collect import CURVES, SUMMARY
+from thinwire.report.collect import CURVES, SUMMARY, TRAFFIC
+from thinwire.report.figure_names import FORMATS, of_runs
 from thinwire.simulation import simulated_file
 from thinwire.tracking.replay import NOTE
 
@@ -14,16 +16,17 @@ from thinwire.tracking.replay import NOTE
 COMPARED = ("comparisons", "to_target", "speed_ups", "profiles")
 # All suites that have results, on one page.
 PAGE = "results/index.html"
-FIGURES = ("accuracy_over_epochs", "accuracy_against_bytes")
 
 
 def made_from_records(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simulation]) -> list[str]:
     """All that is made of the suites or tunings that a person chose."""
     if chosen.tuned:
         return [*choices(*chosen.tuned), *best_so_far(*chosen.tuned)]
-    collected = [f"results/{name}" for name in (SUMMARY, CURVES)]
+    collected = [f"results/{name}" for name in (SUMMARY, CURVES, TRAFFIC)]
     notes = [f"results/wandb/{project}/{NOTE}" for project in grid.projects]
-    reports = [path for suite in chosen.suites for path in report(suite, simulated.get(suite))]
+    reports = [
+        path for suite in chosen.suites for path in report(suite, grid.cells_of(suite), simulated.get(suite))
+    ]
     return [*collected, *reports, *claims(), PAGE, *notes]
 
 
@@ -38,9 +41,10 @@ def shown_on_page(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simulation
     return [path for path in made if path.endswith((".csv", ".parquet"))]
 
 
-def report(suite: str, simulation: Simulation | None) -> list[str]:
-    """The paths of the tables and figures of a suite."""
-    tables, figures = ["summary"], [*FIGURES]
+def report(suite: str, cells: Sequence[Cell], simulation: Simulation | None) -> list[str]:
+    """The paths of the tables and figures of a suite, of which these cells were chosen."""
+    places = {(cell.dataset, cell.model.label, cell.workers, cell.nodes) for cell in cells}
+    tables, figures = ["summary"], of_runs(len(places), any(cell.has_ranks for cell in cells))
     if simulation is not None:
         tables.append("times")
         figures += ["step_breakdown", "speed_up_simulated"]
@@ -49,7 +53,7 @@ def report(suite: str, simulation: Simulation | None) -> list[str]:
     return [
         *(f"results/tables/{suite}/{name}.{end}" for name in tables for end in ("csv", "md")),
         *(f"results/tables/{suite}/{name}.csv" for name in COMPARED),
-        *(f"results/figures/{suite}/{name}.{end}" for name in figures for end in ("pdf", "png")),
+        *(f"results/figures/{suite}/{name}.{end}" for name in figures for end in FORMATS),
     ]
 
 
@@ -65,4 +69,4 @@ def choices(*suites: str) -> list[str]:
 
 def best_so_far(*suites: str) -> list[str]:
     """The paths of the figures of the tunings of these suites."""
-    return [f"results/figures/tuning/{suite}/best_so_far.{end}" for suite in suites for end in ("pdf", "png")]
+    return [f"results/figures/tuning/{suite}/best_so_far.{end}" for suite in suites for end in FORMATS]

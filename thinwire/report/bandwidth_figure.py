@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from matplotlib.colors import LogNorm
 
 from thinwire.report import style
 from thinwire.report.break_even import faster_between
-from thinwire.report.simulated_panels import finish, grid, name_methods, panel, task_of, unique
+from thinwire.report.panels import finish, grid, name_methods, panel, say, task_of, unique
 
 NAME = "bandwidth"
 # The darker, the faster, so it can be read in grey.
@@ -22,6 +23,9 @@ _BRIGHT_BELOW = 3.0  # here black text is easier to read than white text
 
 def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
     """Draw a table of speed-ups for each cluster and task: a row for each method, a column for each rate."""
+    if rows.empty:
+        say("No step has been simulated at any rate of the links.", folder / NAME)
+        return
     rows = rows.assign(task=task_of(rows))
     places = unique(rows[["cluster", "workers"]])
     tasks, methods, rates = unique(rows.task), unique(rows.method), sorted(set(rows.rate_gbit_per_second))
@@ -37,7 +41,7 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
         axes.set_xlabel("rate of each link, Gbit/s")
     note = (
         f"simulated; speed-up over the better of {', '.join(baselines)}; bold: faster; right column: "
-        "the rates in Gbit/s at which a method is faster, with its break-even"
+        "the rates in Gbit/s at which a method is faster; thick lines: the break-even lies here"
     )
     finish(figure, folder / NAME, note)
 
@@ -66,6 +70,9 @@ def _table(
                 )
         if method in baselines or known.empty:
             continue
+        for edge, (left, right) in enumerate(pairwise(row), 1):
+            if min(left, right) <= 1 < max(left, right):  # False, if one is missing
+                axes.plot([edge - 0.5] * 2, [place - 0.5, place + 0.5], color="black", linewidth=1.8)
         text = _described(faster_between(list(known.index), list(known)))
         axes.text(len(rates) - 0.4, place, text, va="center", fontsize=5.5)
 

@@ -1,4 +1,4 @@
-"""All runs in two tidy tables: one row for each run, and one row for each evaluation."""
+"""All runs in three tidy tables: rows are runs, evaluations, or parts of the traffic of a run."""
 
 import math
 from collections.abc import Iterable
@@ -21,13 +21,13 @@ from thinwire.train.make_again import advice
 from thinwire.train.record_check import record_of
 from thinwire.train.result_folders import record_folder
 
-SUMMARY, CURVES = "summary.csv", "curves.parquet"
-# Holds the digests of both.
+SUMMARY, CURVES, TRAFFIC = "summary.csv", "curves.parquet", "traffic.parquet"
+# Holds the digests of all three.
 COLLECTED = "collected.json"
 
 
 def collect(suites: Iterable[str], results: Path, subset: Subset = WHOLE) -> list[str]:
-    """Write `summary.csv` and `curves.parquet`, and their digests.
+    """Write `summary.csv`, `curves.parquet` and `traffic.parquet`, and their digests.
 
     They have the wanted runs of these suites, and those of other suites whose records are sound and current.
 
@@ -43,14 +43,15 @@ def collect(suites: Iterable[str], results: Path, subset: Subset = WHOLE) -> lis
         UserError: a record of these suites is missing, damaged or changed, or belongs to another state of its
             suite.
     """
-    runs, curves = [], []
+    runs, curves, traffic = [], [], []
     grid = [cell for suite in suites for cell in cells(suite)]
     wanted = [(c, record_of(record_folder(results, c), c, advice(c, results))) for c in subset.keep(grid)]
     others, left_out = other_records(results, grid)
     for cell, run in [*wanted, *others]:
         names = _names(cell)
         runs.append(names | _row(run))
-        curve = pd.read_parquet(record_folder(results, cell) / record.CURVE)
+        folder = record_folder(results, cell)
+        curve = pd.read_parquet(folder / record.CURVE)
         if not _seconds(run):
             # This run says nothing about time, so its seconds stay in the record.
             curve = curve.drop(columns=[c for c in curve.columns if c.endswith("_seconds")])
@@ -60,10 +61,12 @@ def collect(suites: Iterable[str], results: Path, subset: Subset = WHOLE) -> lis
             prepared = sent.payload_push_bytes + sent.payload_pull_bytes
         about = {"kind": run.kind, "status": run.status, "preparation_payload_bytes": prepared}
         curves.append(curve.assign(**names, **about))
+        traffic.append(_at_the_end(pd.read_parquet(folder / record.TRAFFIC)).assign(**names, **about))
     write_text(results / SUMMARY, pd.DataFrame(runs, columns=_columns(runs)).to_csv(index=False))
-    with aside(results / CURVES) as scratch:
-        pd.concat(curves, ignore_index=True).to_parquet(scratch)
-    content = {"files": digests.of_files(results, (SUMMARY, CURVES))}
+    for name, parts in ((CURVES, curves), (TRAFFIC, traffic)):
+        with aside(results / name) as scratch:
+            pd.concat(parts, ignore_index=True).to_parquet(scratch)
+    content = {"files": digests.of_files(results, (SUMMARY, CURVES, TRAFFIC))}
     digests.write_json(results / COLLECTED, content)
     return left_out
 
@@ -99,10 +102,22 @@ def read_curves(results: Path, suite: str) -> pd.DataFrame:
     Raises:
         UserError: the file is missing, or was changed since it was collected.
     """
-    path = results / CURVES
+    return _rows_of(suite, results / CURVES)
+
+
+def read_traffic(results: Path, suite: str) -> pd.DataFrame:
+    """The rows of a suite in `traffic.parquet`.
+
+    Raises:
+        UserError: the file is missing, or was changed since it was collected.
+    """
+    return _rows_of(suite, results / TRAFFIC)
+
+
+def _rows_of(suite: str, path: Path) -> pd.DataFrame:
     _require_as_collected(path, suite)
-    curves = pd.read_parquet(path)
-    return curves[curves.suite == suite]
+    rows = pd.read_parquet(path)
+    return rows[rows.suite == suite]
 
 
 def _require_as_collected(path: Path, suite: str) -> None:
@@ -170,6 +185,13 @@ def _row(run: Record) -> dict[str, Any]:
     outcome = run.result.model_dump(exclude={"metrics", "seconds", "traffic"})
     metrics = {f"method/{name}": value for name, value in run.result.metrics.items()}
     return row | metrics | outcome | run.result.traffic.model_dump() | _seconds(run)
+
+
+def _at_the_end(traffic: pd.DataFrame) -> pd.DataFrame:
+    """The traffic of the whole run: its rows are sums so far, so those of the last evaluation."""
+    last = traffic[traffic.step == traffic.step.max()]
+    # `kind` is how the run was made, in all collected files.
+    return last.rename(columns={"kind": "payload_kind"})
 
 
 def _seconds(run: Record) -> dict[str, float]:

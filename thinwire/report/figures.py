@@ -1,106 +1,65 @@
-"""The figures of a suite: accuracy over epochs, accuracy against bytes."""
+"""The figures of a suite that are made from its runs, and which of them it has."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-import matplotlib.pyplot as plt
 import pandas as pd
-import seaborn as sns
 
-from thinwire.report import style
+from thinwire.report import (
+    accuracy_against_bytes_figure,
+    accuracy_over_epochs_figure,
+    accuracy_over_time_figure,
+    figure_names,
+    paired_differences_figure,
+    performance_profile_figure,
+    style,
+    traffic_figure,
+)
+from thinwire.report.savings import CELL
 
-_KEYS = ["dataset", "model", "workers", "nodes", "method", "epoch", "kind", "evaluated_on"]
-_KINDS = {"inprocess": "in process"}
+
+class Frames(NamedTuple):
+    """What the figures show."""
+
+    runs: pd.DataFrame  # a row for each run
+    curves: pd.DataFrame  # a row for each evaluation
+    traffic: pd.DataFrame  # a row for each run, channel, verb and kind of payload
+    comparisons: pd.DataFrame  # a row for each cell, method and kind
+    to_target: pd.DataFrame  # a row for each cell, method, kind and target
 
 
-def write(curves: pd.DataFrame, folder: Path, baselines: Collection[str] = ()) -> None:
-    """Write `accuracy_over_epochs` and `accuracy_against_bytes`, as PDF and PNG.
+def write(frames: Frames, folder: Path, baselines: Sequence[str] = ()) -> list[str]:
+    """Write the figures, and return sentences that say which one is not drawn, and why.
 
-    The lines of `baselines` are thick and black, and lie under the others.
+    Args:
+        frames: of one suite.
+        folder: for the figures.
+        baselines: labels of methods that are drawn thick and black, or named in bold.
     """
     style.use()
-    # If some runs ended early, a line would be a mean over fewer seeds from there on.
-    ended = curves.status == "done"
-    left_out = curves[~ended].drop_duplicates([*_KEYS[:5], "repetition"]).shape[0]
-    curves = curves[ended]
-    curves = curves.assign(
-        panel=[f"{d}, {m}" for d, m in zip(curves.dataset, curves.model)],
-        size=[
-            f"{w} worker{'s' if w > 1 else ''}" + (f" on {n} nodes" if n > 1 else "")
-            for w, n in zip(curves.workers, curves.nodes)
-        ],
-        megabytes=(curves.payload_push_bytes + curves.payload_pull_bytes + curves.preparation_payload_bytes)
-        / 1e6,
-    )
-    note = f"; {left_out} runs that did not end are left out" if left_out else ""
-    prepared = dict.fromkeys(curves.method[curves.preparation_payload_bytes > 0])
-    if prepared:
-        note += f"; the preparation of {', '.join(prepared)} is counted in bytes, but not in epochs"
-    _draw(curves, "epoch", "epoch", folder / "accuracy_over_epochs", note, baselines, errorbar="sd")
-    # Means over the repetitions at each epoch, because runs that adapt their traffic send different bytes.
-    columns = ["megabytes", "test_accuracy_percent"]
-    means = curves.groupby([*_KEYS, "panel", "size"], sort=False)[columns].mean().reset_index()
-    # A single worker sends nothing, and a logarithmic axis has no zero.
-    without_traffic = set(means["size"]) - set(means[means.megabytes > 0]["size"])
-    note += f"; {', '.join(sorted(without_traffic))}: nothing sent" if without_traffic else ""
-    means = means[means.megabytes > 0]
-    label = "payload pushed and pulled by a worker, MB"
-    stem = folder / "accuracy_against_bytes"
-    _draw(means, "megabytes", label, stem, note, baselines, errorbar=None, log=True)
+    drawn: dict[str, tuple[Callable[..., None], pd.DataFrame]] = {
+        figure_names.OVER_EPOCHS: (accuracy_over_epochs_figure.write, frames.curves),
+        figure_names.AGAINST_BYTES: (accuracy_against_bytes_figure.write, frames.curves),
+        figure_names.OVER_TIME: (accuracy_over_time_figure.write, frames.curves),
+        figure_names.TRAFFIC: (traffic_figure.write, frames.traffic),
+        figure_names.PAIRED_DIFFERENCES: (paired_differences_figure.write, frames.comparisons),
+        figure_names.PROFILE: (performance_profile_figure.write, frames.to_target),
+    }
+    cells = len(frames.runs[CELL].drop_duplicates())
+    timed = bool((frames.runs.kind != "inprocess").any())
+    names = figure_names.of_runs(cells, timed)
+    for name in names:
+        draw, frame = drawn[name]
+        draw(frame, folder, baselines)
+    return _not_drawn(names, cells)
 
 
-def _draw(
-    curves: pd.DataFrame,
-    x: str,
-    label: str,
-    stem: Path,
-    note: str,
-    baselines: Collection[str],
-    errorbar: str | None,
-    log: bool = False,
-) -> None:
-    """Draw a row of panels for each data set and model, a column for each cluster, a line for each method."""
-    if curves.empty:
-        figure = plt.figure(figsize=(style.COLUMN_INCHES, 0.5))
-        figure.text(0.5, 0.5, f"no run has anything to show over: {label}", ha="center", va="center")
-        style.save(figure, stem)
-        plt.close(figure)
-        return
-    methods = list(dict.fromkeys(curves.method))
-    sizes = list(dict.fromkeys(curves.sort_values(["workers", "nodes"])["size"]))
-    grid = sns.relplot(
-        curves,
-        x=x,
-        y="test_accuracy_percent",
-        hue="method",
-        style="method",
-        size="method",
-        hue_order=methods,
-        style_order=methods,
-        size_order=methods,
-        row="panel",
-        col="size",
-        col_order=sizes,
-        kind="line",
-        errorbar=errorbar,
-        height=2.4,
-        aspect=2 * style.COLUMN_INCHES / len(sizes) / 2.4 * 0.9,
-        markeredgewidth=0.3,
-        facet_kws={"sharex": "row" if log else True, "sharey": "row"},
-        **style.looks(methods, baselines),
-    )
-    for axes in grid.axes.flat:
-        style.ticks(axes, log)
-        style.lower_thick_lines(axes)
-        # A band of a standard deviation may leave what an accuracy can be.
-        low, high = axes.get_ylim()
-        axes.set_ylim(max(low, -1), min(high, 102))
-    grid.set_titles("{row_name}\n{col_name}")
-    (evaluated_on,) = set(curves.evaluated_on)
-    grid.set_axis_labels(label, f"{evaluated_on.replace('_', '-')} accuracy, %")
-    kinds = ", ".join(_KINDS.get(kind, kind) for kind in sorted(set(curves.kind)))
-    spread = ", bands: ± one standard deviation" if errorbar else ""
-    note = f"lines: means over the seeds{spread}; runs: {kinds}{note}"
-    grid.figure.text(1, -0.01, note, ha="right", va="top", fontsize=6, color="0.4")
-    style.save(grid.figure, stem)
-    plt.close(grid.figure)
+def _not_drawn(names: Sequence[str], cells: int) -> list[str]:
+    sentences = []
+    if figure_names.OVER_TIME not in names:
+        sentences.append(f"{figure_names.OVER_TIME} is not drawn: runs in one process have no times.")
+    if figure_names.PROFILE not in names:
+        needed = f"it needs {figure_names.FEWEST_CELLS} combinations of data set, model and workers"
+        sentences.append(f"{figure_names.PROFILE} is not drawn: {needed}, and there are {cells}.")
+    return sentences

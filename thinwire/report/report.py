@@ -18,14 +18,18 @@ from thinwire.report import (
     times,
     to_target,
 )
-from thinwire.report.collect import read_curves, read_summary
+from thinwire.report.collect import read_curves, read_summary, read_traffic
 from thinwire.report.steps_to_target import steps_to_target
 from thinwire.report.subset_note import subset_note
 from thinwire.simulation import simulated_file
 
 
-def report(suite: str, results: Path) -> None:
-    """Write `results/tables/SUITE/` and `results/figures/SUITE/`; with times, if the suite was simulated."""
+def report(suite: str, results: Path) -> list[str]:
+    """Write `results/tables/SUITE/` and `results/figures/SUITE/`; with times, if the suite was simulated.
+
+    Returns:
+        Sentences about figures that are not drawn.
+    """
     settings = load(suite)
     runs = read_summary(results, suite)
     curves = read_curves(results, suite)
@@ -33,15 +37,18 @@ def report(suite: str, results: Path) -> None:
     subset = subset_note(runs, cells(suite), settings.baseline)
     folder = results / "tables" / suite
     tables.write(table, tables.About.of(settings, subset), folder)
-    comparisons.write(comparisons.comparisons(runs, settings.baseline), folder)
+    compared = comparisons.comparisons(runs, settings.baseline)
+    comparisons.write(compared, folder)
     needed = to_target.to_target(runs, curves, settings.baseline)
     to_target.write(needed, folder)
     profiles.write(profiles.profiles(needed), folder)
     speed_ups.write(speed_ups.speed_ups(runs, baselines(settings)), folder)
-    figures.write(curves, results / "figures" / suite, baselines(settings))
+    frames = figures.Frames(runs, curves, read_traffic(results, suite), compared, needed)
+    not_drawn = figures.write(frames, results / "figures" / suite, baselines(settings))
     simulated = simulated_file.read(results, suite)
     if simulated is not None:
         _report_times(suite, results, simulated, runs, curves)
+    return not_drawn
 
 
 def _report_times(

@@ -1,5 +1,6 @@
 """The figures of simulated times, and which of them a suite has."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,6 +33,7 @@ def write(
         over_rates: draw them over the rate of the links, even if each cluster has only its own?
     """
     style.use()
+    table = table.replace([math.inf, -math.inf], math.nan)
     first = headline(table)
     step_breakdown_figure.write(first[first.kind == "simulated"], folder, baselines)
     speed_up_figure.write(first, folder, baselines)

@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from thinwire.report import style
-from thinwire.report.simulated_panels import HOLLOW, finish, grid, name_methods, panel, task_of, unique
+from thinwire.report.panels import HOLLOW, finish, grid, name_methods, panel, say, task_of, unique
 
 NAME = "speed_up_simulated"
 _MARKERS = "osD^vP"
@@ -24,10 +24,13 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
     Points of runs with a process for each worker are full, and in panels of their own.
     """
     rows = rows[rows.speed_up.notna()]
+    if rows.empty:
+        say("No step of a method can be compared with that of a baseline.", folder / NAME)
+        return
     rows = rows.assign(task=task_of(rows), place=rows.cluster.where(rows.cluster != "", "as it ran"))
     tasks, places, methods = unique(rows.task), unique(rows.place), unique(rows.method)
-    columns = min(2, max(1, len(tasks)))
-    lines = -(-len(tasks) // columns) or 1
+    columns = min(2, len(tasks))
+    lines = -(-len(tasks) // columns)
     inches = (style.COLUMN_INCHES, 0.7 + 0.2 * len(methods))
     figure, all_axes = grid(lines, columns, inches, sharey=True, sharex=True)
     looks: dict[str, dict[str, Any]] = {
@@ -53,7 +56,7 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
         axes.set_xlabel(f"speed-up over the better of {', '.join(baselines)}", fontsize=7)
     hollow = HOLLOW if (rows.kind == "simulated").all() else {}
     handles = [Line2D([], [], linestyle="", label=place, **look, **hollow) for place, look in looks.items()]
-    figure.legend(handles=handles, loc="outside upper center", ncols=min(4, len(handles) or 1), frameon=False)
+    figure.legend(handles=handles, loc="outside upper center", ncols=min(4, len(handles)), frameon=False)
     finish(figure, folder / NAME, "hollow: simulated; full: measured or emulated")
 
 

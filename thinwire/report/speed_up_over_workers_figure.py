@@ -9,16 +9,18 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from thinwire.report import style
-from thinwire.report.simulated_panels import HOLLOW, finish, grid, panel, task_of, unique
+from thinwire.report.line_panels import MOST_LINES
+from thinwire.report.panels import HOLLOW, finish, grid, panel, say, task_of, unique
 from thinwire.simulation.validated_range import VALIDATED_WORKERS
 
 NAME = "speed_up_over_workers"
-# More lines cannot be told apart.
-MOST_LINES = 8
 
 
 def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
     """Draw a line for each method: a column of panels for each cluster, a row for each task and profile."""
+    if rows.empty:
+        say("No simulated step can be shown over the number of workers.", folder / NAME)
+        return
     rows = rows.assign(task=task_of(rows), images_per_second=rows.batch_images / rows.step_seconds)
     shown = _shown(rows, baselines)
     tasks, clusters = unique(rows.task), unique(rows.cluster)

@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thinwire.report import style
-from thinwire.report.simulated_panels import finish, grid, name_methods, panel, task_of, unique
+from thinwire.report.panels import finish, grid, name_methods, panel, say, task_of, unique
 
 NAME = "step_breakdown"
 # From left to right, with looks that differ in grey, too.
@@ -21,6 +21,9 @@ _PARTS = {
 
 def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
     """Draw stacked bars: a column of panels for each cluster, a row for each data set, model and profile."""
+    if rows.empty:
+        say("No step has been simulated: there is nothing to break down.", folder / NAME)
+        return
     rows = rows.assign(task=task_of(rows))
     tasks, clusters, methods = unique(rows.task), unique(rows.cluster), unique(rows.method)
     inches = (2 * style.COLUMN_INCHES / max(2, len(clusters)), 0.6 + 0.15 * len(methods))

@@ -2,10 +2,12 @@
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
@@ -14,7 +16,28 @@ from thinwire.files import writing
 COLUMN_INCHES = 3.35  # width of a column in a two-column paper
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p", "h")
 _BASELINE_COLOUR = (0.1, 0.1, 0.1)
+# Colours that differ for the colour-blind, each dark enough for a label on white.
+_COLOURS = tuple(
+    to_rgb(f"#{colour}")
+    for colour in (
+        "0173b2",
+        "c46a00",
+        "00805c",
+        "a3479b",
+        "c03a2b",
+        "7a5a2f",
+        "4b5bb5",
+        "6f7400",
+        "c2558c",
+        "2b8a9a",
+    )
+)
 _THICK, _THIN = 2.4, 1.0  # points
+_WRITTEN: dict[str, dict[str, Any]] = {
+    "pdf": {"metadata": {"CreationDate": None, "Creator": None, "Producer": None}},
+    "svg": {"metadata": {"Date": None, "Creator": None}},
+    "png": {"metadata": {"Software": None}, "dpi": 200},
+}
 _DASHES = ("", (4, 1.5), (1, 1), (3, 1, 1, 1), (5, 1, 1, 1, 1, 1), (2, 2))
 
 
@@ -37,6 +60,7 @@ def use() -> None:
             "lines.linewidth": 1.2,
             "lines.markersize": 4,
             "grid.linewidth": 0.4,
+            "axes.linewidth": 0.6,
             "pdf.fonttype": 42,
             "svg.hashsalt": "thinwire",
         },
@@ -50,7 +74,7 @@ def looks(methods: Sequence[str], baselines: Collection[str] = ()) -> dict[str, 
     """
     others = [method for method in methods if method not in baselines]
     palette = dict.fromkeys(methods, _BASELINE_COLOUR)
-    palette |= dict(zip(others, sns.color_palette("colorblind", len(others))))
+    palette |= {method: _COLOURS[i % len(_COLOURS)] for i, method in enumerate(others)}
     return {
         "palette": palette,
         "markers": {method: _MARKERS[i % len(_MARKERS)] for i, method in enumerate(methods)},
@@ -80,12 +104,8 @@ def ticks(axes: Axes, log: bool) -> None:
 
 
 def save(figure: Figure, stem: Path) -> None:
-    """Write a PDF for print and a PNG for pages, without date and version, so they are reproducible."""
+    """Write the figure in all formats, without date and version, so the bytes are the same every time."""
     with writing(stem):
         stem.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(
-            stem.with_suffix(".pdf"),
-            bbox_inches="tight",
-            metadata={"CreationDate": None, "Creator": None, "Producer": None},
-        )
-        figure.savefig(stem.with_suffix(".png"), bbox_inches="tight", dpi=200, metadata={"Software": None})
+        for end, options in _WRITTEN.items():
+            figure.savefig(stem.with_suffix(f".{end}"), bbox_inches="tight", **options)

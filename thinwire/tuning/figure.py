@@ -14,7 +14,7 @@ NAME = "best_so_far"
 
 
 def write(table: pd.DataFrame, folder: Path, baselines: Collection[str] = ()) -> None:
-    """Write `best_so_far`, as PDF and PNG.
+    """Write `best_so_far`.
 
     Args:
         table: as `choose.trials` gives it.

@@ -3,9 +3,11 @@ rule collect:
     input:
         GRID.records(record.RUN),
         GRID.records(record.CURVE),
+        GRID.records(record.TRAFFIC),
     output:
         summary="results/summary.csv",
         curves="results/curves.parquet",
+        traffic="results/traffic.parquet",
         digests="results/collected.json",
     log:
         "results/logs/collect.txt",

@@ -8,10 +8,13 @@ for suite in GRID.suites:
         input:
             summary="results/summary.csv",
             curves="results/curves.parquet",
+            traffic="results/traffic.parquet",
             digests="results/collected.json",
             simulated=[outputs.times(suite)] if suite in SIMULATED else [],
         output:
-            report_entries.entries(outputs.report(suite, SIMULATED.get(suite))),
+            report_entries.entries(
+                outputs.report(suite, GRID.cells_of(suite), SIMULATED.get(suite))
+            ),
         log:
             f"results/logs/report/{suite}.txt",
         # It takes seconds or needs the internet, so it runs where snakemake itself runs.

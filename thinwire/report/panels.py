@@ -1,4 +1,4 @@
-"""What the figures of simulated times have in common: their panels and notes."""
+"""What the figures have in common: their panels and notes."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,11 +17,12 @@ from thinwire.report import style
 HOLLOW: dict[str, Any] = {"markerfacecolor": "white", "markeredgewidth": 0.9}
 _NOTE_CHARACTERS_AN_INCH = 23
 _NOTE_INCHES = 0.1
+_LEAST_INCHES = 1.2  # of the height of a panel, of which its titles take the most
 
 
 def grid(rows: int, columns: int, inches: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
     """A figure with panels of this size, as an array of [rows, columns]."""
-    width, height = columns * inches[0], rows * inches[1]
+    width, height = columns * inches[0], rows * max(inches[1], _LEAST_INCHES)
     return plt.subplots(
         rows, columns, figsize=(width, height), squeeze=False, layout="constrained", **options
     )
@@ -61,5 +62,13 @@ def finish(figure: Figure, stem: Path, note: str) -> None:
     width, height = figure.get_size_inches()
     text = fill(note, int(width * _NOTE_CHARACTERS_AN_INCH))
     figure.text(1, -_NOTE_INCHES / height, text, ha="right", va="top", fontsize=6, color="0.4")
+    style.save(figure, stem)
+    plt.close(figure)
+
+
+def say(sentence: str, stem: Path) -> None:
+    """Save a figure that has nothing to show and says why, because the pipeline expects a file."""
+    figure = plt.figure(figsize=(style.COLUMN_INCHES, 0.6))
+    figure.text(0.5, 0.5, fill(sentence, 60), ha="center", va="center", fontsize=7)
     style.save(figure, stem)
     plt.close(figure)

@@ -1,0 +1,96 @@
+"""The points of the figures of accuracy: means over the repetitions, and which methods stand out."""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from thinwire.report.line_panels import MOST_LINES
+
+# Lines of a panel have these in common. Runs of two kinds are never joined.
+PANEL = ["dataset", "model", "workers", "nodes", "kind"]
+KINDS = {"inprocess": "in process"}
+
+
+class Points(NamedTuple):
+    """What is drawn, and what is not."""
+
+    means: pd.DataFrame  # of each panel, method and epoch: `accuracy`, its `sd`, and the columns asked for
+    left_out: list[str]  # phrases for the note under the figure
+
+
+def of_curves(curves: pd.DataFrame, *columns: str) -> Points:
+    """The means over the repetitions at each epoch.
+
+    Args:
+        curves: one row for each evaluation of each run.
+        columns: whose means are needed beside those of the accuracy.
+    """
+    # If some runs ended early, a line would be a mean over fewer seeds from there on.
+    ended = curves.status == "done"
+    left_out = []
+    if lost := curves[~ended].drop_duplicates([*PANEL, "method", "repetition"]).shape[0]:
+        left_out.append(f"{lost} runs that did not end are left out")
+    curves = curves[ended]
+    needed = ["test_accuracy_percent", *columns]
+    finite = np.isfinite(curves[needed].astype(float)).all(axis=1)
+    if lost := int((~finite).sum()):
+        left_out.append(f"{lost} evaluations without a number are left out")
+    groups = curves[finite].groupby([*PANEL, "method", "epoch", "evaluated_on"], sort=False)
+    means = groups[needed].mean().assign(sd=groups.test_accuracy_percent.std(ddof=1)).reset_index()
+    return Points(means.rename(columns={"test_accuracy_percent": "accuracy"}), left_out)
+
+
+def panels(means: pd.DataFrame) -> list[pd.DataFrame]:
+    """The points of each panel: data sets and models in their order, then by the number of workers."""
+    task = means.groupby(["dataset", "model"], sort=False).ngroup()
+    ordered = means.assign(task=task).sort_values(["task", "workers", "nodes", "kind"], kind="stable")
+    return [panel for _, panel in ordered.groupby(PANEL, sort=False)]
+
+
+def heading(panel: pd.DataFrame) -> str:
+    """What the runs of a panel have in common."""
+    row = panel.iloc[0]
+    workers = f"{row.workers} worker{'s' if row.workers > 1 else ''}"
+    nodes = f" on {row.nodes} nodes" if row.nodes > 1 else ""
+    return f"{row.dataset}, {row.model}, {workers}{nodes}, {KINDS.get(row.kind, row.kind)}"
+
+
+def last(panel: pd.DataFrame) -> pd.DataFrame:
+    """The last point of each method, with the method as index."""
+    return panel.sort_values("epoch", kind="stable").groupby("method", sort=False).tail(1).set_index("method")
+
+
+def pareto(ends: pd.DataFrame, cost: str) -> list[str]:
+    """The methods that no other surpasses, in the order of their costs.
+
+    A method surpasses another if it costs at most as much and is at least as accurate, but not equal in both.
+
+    Args:
+        ends: a row for each method, with `accuracy` and the column of the cost.
+        cost: name of the column that should be small.
+    """
+    ordered = ends.sort_values(cost, kind="stable")
+    costs, accuracies = ordered[cost].to_numpy(), ordered.accuracy.to_numpy()
+
+    def surpassed(own: float, accuracy: float) -> bool:
+        as_good = (costs <= own) & (accuracies >= accuracy)
+        return bool((as_good & ((costs < own) | (accuracies > accuracy))).any())
+
+    return [str(m) for m, *own in zip(ordered.index, costs, accuracies) if not surpassed(*own)]
+
+
+def strong(panel: pd.DataFrame, cost: str, baselines: Collection[str]) -> Sequence[str]:
+    """The methods whose lines stand out: all, or in a crowded panel, the baselines and the Pareto-optimal.
+
+    At most `MOST_LINES` methods stand out. If there are more of them, the most accurate do.
+    """
+    ends = last(panel)
+    if len(ends) <= MOST_LINES:
+        return list(ends.index)
+    first = [method for method in ends.index if method in baselines]
+    others = ends.loc[[method for method in pareto(ends, cost) if method not in baselines]]
+    best = others.sort_values("accuracy", ascending=False, kind="stable").index
+    chosen = {*first, *best[: max(0, MOST_LINES - len(first))]}
+    return [method for method in ends.index if method in chosen]

@@ -1,0 +1,127 @@
+"""Labels at the ends of lines, in the place of a legend: moved apart so that none covers another."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.font_manager import FontProperties
+from matplotlib.text import Text
+from matplotlib.textpath import TextPath
+from scipy.optimize import isotonic_regression
+
+POINTS = 6.0  # size of the font
+_LINE = 1.3 * POINTS / 72  # inches from one label to the next
+_DEGREES = 45  # by which labels above the axes are turned
+_GAP = 0.12  # inches between the axes and the labels
+_MARKER = 0.06  # inches from a marker to its label
+_LEADER: dict[str, Any] = {"arrowstyle": "-", "linewidth": 0.4, "color": "0.6", "shrinkA": 0, "shrinkB": 1}
+
+
+class End(NamedTuple):
+    """The end of a line, in the units of its axes."""
+
+    label: str
+    x: float
+    y: float
+    colour: Any
+    bold: bool = False
+    marker: str | None = None  # stands before the label
+
+
+def length(labels: Sequence[str]) -> float:
+    """The length of the longest label in inches."""
+    bold = FontProperties(family="DejaVu Sans", weight="bold")
+    widths = [
+        TextPath((0, 0), label, size=POINTS, prop=bold).get_extents().width for label in labels if label
+    ]
+    return max(widths, default=0.0) / 72
+
+
+def room_above(labels: Sequence[str]) -> tuple[float, float]:
+    """The inches that labels need above the axes, and to the right of them."""
+    turned = length(labels) * np.sin(np.radians(_DEGREES))
+    return turned + _GAP + _MARKER, turned + _MARKER
+
+
+def room_beside(labels: Sequence[str]) -> float:
+    """The inches that labels need to the right of the axes."""
+    return length(labels) + _GAP + _MARKER
+
+
+def above(axes: Axes, ends: Sequence[End]) -> list[Text]:
+    """Write the labels above the axes, turned, as near to the ends of their lines as they fit.
+
+    If they do not all fit, only lines with markers have labels.
+    """
+    width, height = _inches(axes)
+    ends = sorted(_fitting(ends, _pitch_above(), width), key=lambda end: (end.x, end.label))
+    to_axes = axes.transData + axes.transAxes.inverted()
+    wanted = [width * to_axes.transform((end.x, end.y))[0] for end in ends]
+    places = apart(wanted, _pitch_above(), width)
+    return [_label(axes, end, (x, height + _GAP), _DEGREES) for end, x in zip(ends, places)]
+
+
+def beside(axes: Axes, ends: Sequence[End]) -> list[Text]:
+    """Write the labels to the right of the axes, as near to the ends of their lines as they fit.
+
+    If they do not all fit, only lines with markers have labels.
+    """
+    width, height = _inches(axes)
+    ends = sorted(_fitting(ends, _LINE, height), key=lambda end: (end.y, end.label))
+    to_axes = axes.transData + axes.transAxes.inverted()
+    wanted = [height * to_axes.transform((end.x, end.y))[1] for end in ends]
+    places = apart(wanted, _LINE, height)
+    return [_label(axes, end, (width + _GAP, y), 0) for end, y in zip(ends, places)]
+
+
+def apart(wanted: Sequence[float], distance: float, most: float) -> list[float]:
+    """The places next to those wanted (in ascending order) that keep a distance, from 0 to `most`.
+
+    The sum of the squared moves is least: this is an isotonic regression.
+    """
+    if not len(wanted):
+        return []
+    steps = distance * np.arange(len(wanted))
+    moved = isotonic_regression(np.asarray(wanted) - steps).x
+    return list(np.clip(moved, 0, max(0, most - steps[-1])) + steps)
+
+
+def _label(axes: Axes, end: End, inches: tuple[float, float], degrees: float) -> Text:
+    """Write a label, a marker before it, and a leader from the marker to the end of the line."""
+    width, height = _inches(axes)
+    ahead = _MARKER * np.cos(np.radians(degrees)), _MARKER * np.sin(np.radians(degrees))
+    marker = inches[0] / width, inches[1] / height
+    axes.annotate(
+        "", (end.x, end.y), marker, textcoords="axes fraction", arrowprops=_LEADER, annotation_clip=False
+    )
+    look: dict[str, Any] = {"transform": axes.transAxes, "color": end.colour}
+    if end.marker:
+        axes.plot(*marker, marker=end.marker, markersize=3, clip_on=False, **look)
+    return axes.text(
+        marker[0] + ahead[0] / width,
+        marker[1] + ahead[1] / height,
+        end.label,
+        fontsize=POINTS,
+        fontweight="bold" if end.bold else "normal",
+        rotation=degrees,
+        rotation_mode="anchor",
+        ha="left",
+        va="center",
+        **look,
+    )
+
+
+def _fitting(ends: Sequence[End], distance: float, inches: float) -> Sequence[End]:
+    """All ends if their labels fit, or else those of the lines that stand out: they have markers."""
+    return ends if (len(ends) - 1) * distance <= inches else [end for end in ends if end.marker]
+
+
+def _inches(axes: Axes) -> tuple[float, float]:
+    figure = axes.figure
+    box = axes.get_position()
+    return box.width * figure.get_figwidth(), box.height * figure.get_figheight()  # type: ignore[union-attr]
+
+
+def _pitch_above() -> float:
+    return float(_LINE / np.sin(np.radians(_DEGREES)))
