@@ -27,6 +27,7 @@ ROOMS = (
     ("config",),
     ("emulation",),
     ("train",),
+    ("invariants",),
     ("schedule",),
     ("simulation",),
     ("launch",),

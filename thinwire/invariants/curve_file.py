@@ -96,7 +96,9 @@ def _learning_rate(run: Record, cell: Cell, rows: list[dict[str, Any]]) -> str |
     for row in rows:
         planned = learning_rate(cell.recipe, cell.workers, row["step"] - 1, run.steps_per_epoch)
         if not math.isclose(row["lr"], planned, rel_tol=1e-9, abs_tol=1e-15):
-            return f"the learning rate of step {row['step']} is {row['lr']:g}, and the recipe gives {planned:g}"
+            return (
+                f"the learning rate of step {row['step']} is {row['lr']:g}, and the recipe gives {planned:g}"
+            )
     return None
 
 

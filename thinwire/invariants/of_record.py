@@ -52,7 +52,7 @@ def require_invariants(folder: Path, run: Record, cell: Cell, advice: str) -> pa
 
 def _read(path: Path) -> pa.Table:
     try:
-        return pq.read_table(path, partitioning=None)
+        return pq.ParquetFile(path).read()
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"{path} cannot be read as a table ({reason})") from None

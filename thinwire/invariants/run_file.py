@@ -6,8 +6,6 @@ from typing import Any
 
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
-from thinwire.emulation.calibration import Calibration
-from thinwire.emulation.emulated_run import MOST_CROWDING
 from thinwire.invariants.broken import Broken
 from thinwire.record import RUN, Record
 from thinwire.train.time_validity import no_time_because
@@ -93,7 +91,9 @@ def _preparation(run: Record) -> str | None:
     named = "prepared_sha256" in run.provenance
     if named == (run.preparation is not None):
         return None
-    return f"it has {'no' if named else 'a'} cost of a preparation, and {'a' if named else 'no'} digest of one"
+    return (
+        f"it has {'no' if named else 'a'} cost of a preparation, and {'a' if named else 'no'} digest of one"
+    )
 
 
 def _time_validity(run: Record, cell: Cell) -> str | None:
@@ -105,7 +105,7 @@ def _time_validity(run: Record, cell: Cell) -> str | None:
     if not about:
         return None  # it ended before anything was noted
     if run.kind == "emulated":
-        valid = _links_kept_their_rate(about, cell) and _is_hardly_crowded(about)
+        valid = _emulation_is_valid(about, cell)
         follows = "reasons" if valid else "no reason"
         return None if valid == (given is None) else f"what was measured of its links gives {follows}"
     expected = no_time_because(about, Cluster(cell.workers, cell.nodes))
@@ -118,14 +118,16 @@ def _count(reason: str | None) -> str:
     return "count" if reason is None else f"do not count because {reason}"
 
 
-def _links_kept_their_rate(about: dict[str, Any], cell: Cell) -> bool:
+def _emulation_is_valid(about: dict[str, Any], cell: Cell) -> bool:
+    """Did the links keep their rate, and did sharing cores lengthen training only a little?"""
+    # Only here, because they need torch, whose import takes seconds.
+    from thinwire.emulation.calibration import Calibration
+    from thinwire.emulation.emulated_run import MOST_CROWDING
+
     assert cell.cluster is not None
     measured = Calibration.model_validate(about["calibration"])
-    return measured.off_rate(cell.cluster.link.rate_bytes_per_second) is None
-
-
-def _is_hardly_crowded(about: dict[str, Any]) -> bool:
-    return (about["crowding"]["shorter_by_at_most"] or 0.0) <= MOST_CROWDING
+    on_rate = measured.off_rate(cell.cluster.link.rate_bytes_per_second) is None
+    return on_rate and (about["crowding"]["shorter_by_at_most"] or 0.0) <= MOST_CROWDING
 
 
 def _start_and_end(run: Record) -> str | None:
