@@ -32,6 +32,7 @@ ROOMS = (
     ("simulation",),
     ("launch",),
     ("report",),
+    ("verify",),
     ("tuning",),
     ("tracking",),
     ("pipeline",),

@@ -3,7 +3,7 @@
 Exit codes:
 
 - 0: success
-- 1: a run failed and has its record, or a method breaks the contract
+- 1: a run failed and has its record, a method breaks the contract, or a record does not verify
 - 2: bad input, or a problem outside a run that must be fixed; one sentence says what
 - 3: a rank could not go on, and has written its exit report
 - 128 + N: interrupted by signal N
@@ -181,6 +181,18 @@ def _parser() -> argparse.ArgumentParser:
         "report", parents=[results], help="make the tables and figures of a suite from the collected files"
     )
     report.add_argument("suite", metavar="SUITE")
+
+    verify = commands.add_parser(
+        "verify", help="check all records again, and what was made of them: has a file been changed?"
+    )
+    verify.add_argument(
+        "folder",
+        nargs="?",
+        type=Path,
+        default=DEFAULT_RESULTS,
+        metavar="FOLDER",
+        help="the folder of results; default: results",
+    )
 
     track = commands.add_parser(
         "track", parents=[results], help="make offline runs of W&B from the records of runs"

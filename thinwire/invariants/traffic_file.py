@@ -106,7 +106,7 @@ def _sums(rows: list[dict[str, Any]], curve: pa.Table) -> str | None:
             if not math.isclose(found := sum(row[name] for row in own), total[name], rel_tol=1e-9):
                 return f"{name} in step {step} add up to {found:g}, and {CURVE} has {total[name]:g}"
         for name in _MOST:
-            each, busiest = [row.get(name) for row in own], total.get(name)
+            each, busiest = [row.get(name) or 0.0 for row in own], total.get(name)
             if busiest is not None and not (max(each, default=0) <= busiest <= sum(each)):
                 return f"{name} in step {step} cannot give the {busiest:g} that {CURVE} has"
     if by_step:

@@ -7,6 +7,7 @@ from thinwire.pipeline.command_line_choices import Chosen
 from thinwire.pipeline.job_grid import Grid
 from thinwire.pipeline.simulation_inputs import Simulation
 from thinwire.report.collect import CURVES, SUMMARY
+from thinwire.report.report_digests import DIGESTS
 from thinwire.simulation import simulated_file
 from thinwire.tracking.replay import NOTE
 
@@ -32,6 +33,7 @@ def report(suite: str, simulation: Simulation | None) -> list[str]:
         figures += ["speed_up_over_workers"] if simulation.over_workers else []
         figures += ["bandwidth"] if simulation.settings.rates_gbit_per_second else []
     return [
+        f"results/tables/{suite}/{DIGESTS}",
         *(f"results/tables/{suite}/{name}.{end}" for name in tables for end in ("csv", "md")),
         *(f"results/figures/{suite}/{name}.{end}" for name in figures for end in ("pdf", "png")),
     ]

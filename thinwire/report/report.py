@@ -8,7 +8,7 @@ from thinwire.config.baselines import baselines
 from thinwire.config.expand_suite import cells
 from thinwire.config.simulate_problems import numbers_of_workers
 from thinwire.config.suite import load
-from thinwire.report import figures, simulated_figures, tables, times
+from thinwire.report import figures, report_digests, simulated_figures, tables, times
 from thinwire.report.collect import read_curves, read_summary
 from thinwire.report.steps_to_target import steps_to_target
 from thinwire.report.subset_note import subset_note
@@ -27,6 +27,7 @@ def report(suite: str, results: Path) -> None:
     simulated = simulated_file.read(results, suite)
     if simulated is not None:
         _report_times(suite, results, simulated, runs, curves)
+    report_digests.write(results, suite)
 
 
 def _report_times(
