@@ -1,7 +1,7 @@
 """An invariant that a record breaks."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 
@@ -14,6 +14,22 @@ class Broken(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.what} (invariant: {self.invariant})"
+
+
+# The name of an invariant, and what says how it is broken, in a clause; None if it holds.
+Check = tuple[str, Callable[[], str | None]]
+
+
+def first_broken(file: str, checks: Iterable[Check]) -> Iterator[Broken]:
+    """The first of these invariants that a file breaks; what follows may be broken only because of it."""
+    for invariant, find in checks:
+        try:
+            what = find()
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            what = f"it holds what no run writes ({type(error).__name__}: {' '.join(str(error).split())})"
+        if what:
+            yield Broken(invariant, file, what)
+            return
 
 
 def is_whole(value: float) -> bool:

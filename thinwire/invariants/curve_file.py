@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from thinwire import record
 from thinwire.config.cell import Cell
-from thinwire.invariants.broken import Broken, falls, is_whole
+from thinwire.invariants.broken import Broken, falls, first_broken, is_whole
 from thinwire.optim.schedule import learning_rate
 from thinwire.record import BYTES, CURVE, CURVE_COLUMNS, RUN, Record
 
@@ -18,31 +18,28 @@ _NEW = "wire_received_max_bytes"
 
 
 def broken_in_curve(run: Record, cell: Cell, curve: pa.Table) -> Iterator[Broken]:
-    """The invariants that a curve breaks, or the result in `run.json` that should be its last row."""
-    if what := _columns(curve):
-        yield Broken("columns", CURVE, what)
-        return
-    rows = curve.to_pylist()
-    if (run.result is None) != (not rows):
-        yield Broken("result", RUN, f"it has {'no' if rows else 'a'} result, and {len(rows)} evaluations")
-        return
-    if not rows:
-        return
-    for invariant, what in (
-        ("evaluations", _evaluations(run, cell, rows)),
-        ("steps", _steps(run, rows)),
-        ("samples", _samples(cell, rows)),
-        ("learning rate", _learning_rate(run, cell, rows)),
-        ("accuracy", _accuracy(run, rows)),
-        ("bytes never fall", _never_fall(curve, BYTES)),
-        ("seconds never fall", _never_fall(curve, _SECONDS)),
-        ("whole bytes", _whole_bytes(cell, rows)),
-        ("links", _links(cell, rows)),
-    ):
-        if what:
-            yield Broken(invariant, CURVE, what)
-    if what := _result(run, rows):
-        yield Broken("result", RUN, what)
+    """The first invariant that a curve breaks, or the result in `run.json`, which should be its last row."""
+    rows: list[dict[str, Any]] = curve.to_pylist()
+    found = first_broken(
+        CURVE,
+        (
+            ("columns", lambda: _columns(curve)),
+            ("evaluations", lambda: _evaluations(run, cell, rows)),
+            ("steps", lambda: _steps(run, rows)),
+            ("samples", lambda: _samples(cell, rows)),
+            ("learning rate", lambda: _learning_rate(run, cell, rows)),
+            ("accuracy", lambda: _accuracy(run, rows)),
+            ("bytes never fall", lambda: _never_fall(curve, BYTES)),
+            ("seconds never fall", lambda: _never_fall(curve, _SECONDS)),
+            ("whole bytes", lambda: _whole_bytes(cell, rows)),
+            ("links", lambda: _links(cell, rows)),
+        ),
+    )
+    of_curve = next(found, None)
+    if of_curve is not None:
+        yield of_curve
+    else:
+        yield from first_broken(RUN, [("result", lambda: _result(run, rows))])
 
 
 def _columns(curve: pa.Table) -> str | None:
@@ -65,6 +62,8 @@ def _evaluations(run: Record, cell: Cell, rows: list[dict[str, Any]]) -> str | N
     every, last = cell.recipe.evaluate_every_epochs, cell.recipe.epochs
     expected = sorted({*range(every, last + 1, every), last})
     found = [row["epoch"] for row in rows]
+    if not rows and run.result is not None:
+        return f"it is empty, and {RUN} has a result"
     if found == (expected if run.status == "done" else expected[: len(found)]):
         return None
     return f"it has rows of the epochs {_listed(found)}, and a run of {last} epochs has {_listed(expected)}"
@@ -158,7 +157,10 @@ def _at_most(value: float, bound: float) -> bool:
 
 def _result(run: Record, rows: list[dict[str, Any]]) -> str | None:
     """Whether the result is the last row of the curve."""
-    assert run.result is not None
+    if not rows:
+        return None
+    if run.result is None:
+        return f"it has no result, and {CURVE} has {len(rows)} evaluations"
     told = run.result.model_dump()
     # In a row, a metric that was not logged yet is empty.
     filled = [{_NEW: 0.0} | {name: value for name, value in row.items() if value is not None} for row in rows]

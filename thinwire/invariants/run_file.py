@@ -6,7 +6,7 @@ from typing import Any
 
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
-from thinwire.invariants.broken import Broken
+from thinwire.invariants.broken import Broken, first_broken
 from thinwire.record import RUN, Record
 from thinwire.train.time_validity import no_time_because
 
@@ -15,25 +15,26 @@ _CLOCK_TOLERANCE_SECONDS = 5.0
 
 
 def broken_in_run(run: Record, cell: Cell) -> Iterator[Broken]:
-    """The invariants that a `run.json` breaks.
+    """The first invariant that a `run.json` breaks.
 
     Args:
         run: its content.
         cell: that it says it is of.
     """
-    for invariant, what in (
-        ("seed", _seed(run, cell)),
-        ("kind", _kind(run, cell)),
-        ("rules", _rules(run, cell)),
-        ("options", _options(run, cell)),
-        ("planned steps", _planned_steps(run, cell)),
-        ("status", _status(run)),
-        ("preparation", _preparation(run)),
-        ("validity of times", _time_validity(run, cell)),
-        ("start and end", _start_and_end(run)),
-    ):
-        if what:
-            yield Broken(invariant, RUN, what)
+    yield from first_broken(
+        RUN,
+        (
+            ("seed", lambda: _seed(run, cell)),
+            ("kind", lambda: _kind(run, cell)),
+            ("rules", lambda: _rules(run)),
+            ("options", lambda: _options(run, cell)),
+            ("planned steps", lambda: _planned_steps(run, cell)),
+            ("status", lambda: _status(run)),
+            ("preparation", lambda: _preparation(run)),
+            ("validity of times", lambda: _time_validity(run, cell)),
+            ("start and end", lambda: _start_and_end(run)),
+        ),
+    )
 
 
 def _seed(run: Record, cell: Cell) -> str | None:
@@ -54,7 +55,7 @@ def _kind(run: Record, cell: Cell) -> str | None:
     return None
 
 
-def _rules(run: Record, cell: Cell) -> str | None:
+def _rules(run: Record) -> str | None:
     made, told = run.provenance.get("rules"), run.cell.get("rules")
     if made in (None, told):
         return None

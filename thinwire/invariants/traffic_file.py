@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
-from thinwire.invariants.broken import Broken, falls, is_whole
+from thinwire.invariants.broken import Broken, falls, first_broken, is_whole
 from thinwire.invariants.verbs import VERBS, broken_verb
 from thinwire.record import BYTES, CURVE, TRAFFIC, TRAFFIC_COLUMNS
 from thinwire.traffic.ledger import KINDS
@@ -21,26 +21,25 @@ _NEW = "wire_received_max_bytes"
 
 
 def broken_in_traffic(cell: Cell, curve: pa.Table, traffic: pa.Table) -> Iterator[Broken]:
-    """The invariants that the traffic of a run breaks.
+    """The first invariant that the traffic of a run breaks.
 
     Args:
         cell: of the run.
-        curve: of the run, with sound columns.
+        curve: of the run, which is sound.
         traffic: of the run.
     """
-    if what := _columns(traffic):
-        yield Broken("columns", TRAFFIC, what)
-        return
-    rows = traffic.to_pylist()
-    for invariant, what in (
-        ("names", _names(rows)),
-        ("whole bytes", _whole(cell, rows)),
-        ("traffic never falls", _never_falls(rows)),
-        ("sums", _sums(rows, curve)),
-        ("verbs", _verbs(cell, rows)),
-    ):
-        if what:
-            yield Broken(invariant, TRAFFIC, what)
+    rows: list[dict[str, Any]] = traffic.to_pylist()
+    yield from first_broken(
+        TRAFFIC,
+        (
+            ("columns", lambda: _columns(traffic)),
+            ("names", lambda: _names(rows)),
+            ("whole bytes", lambda: _whole(cell, rows)),
+            ("traffic never falls", lambda: _never_falls(rows)),
+            ("sums", lambda: _sums(rows, curve)),
+            ("verbs", lambda: _verbs(cell, rows)),
+        ),
+    )
 
 
 def _columns(traffic: pa.Table) -> str | None:
