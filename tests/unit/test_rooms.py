@@ -32,7 +32,7 @@ ROOMS = (
     ("simulation",),
     ("launch",),
     ("report",),
-    ("verify",),
+    ("verify", "ro_crate"),
     ("tuning",),
     ("tracking",),
     ("pipeline",),

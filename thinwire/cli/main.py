@@ -182,6 +182,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     report.add_argument("suite", metavar="SUITE")
 
+    commands.add_parser(
+        "crate", parents=[results], help="describe the results as an RO-Crate, from the records of runs"
+    )
+
     verify = commands.add_parser(
         "verify", help="check all records again, and what was made of them: has a file been changed?"
     )

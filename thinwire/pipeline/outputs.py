@@ -8,9 +8,11 @@ from thinwire.pipeline.job_grid import Grid
 from thinwire.pipeline.simulation_inputs import Simulation
 from thinwire.report.collect import CURVES, SUMMARY
 from thinwire.report.report_digests import DIGESTS
+from thinwire.ro_crate.entities import METADATA
 from thinwire.simulation import simulated_file
 from thinwire.tracking.replay import NOTE
 
+CRATE = f"results/{METADATA}"
 FIGURES = ("accuracy_over_epochs", "accuracy_against_bytes")
 
 
@@ -21,7 +23,7 @@ def made_from_records(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simula
     collected = [f"results/{name}" for name in (SUMMARY, CURVES)]
     notes = [f"results/wandb/{project}/{NOTE}" for project in grid.projects]
     reports = [path for suite in chosen.suites for path in report(suite, simulated.get(suite))]
-    return [*collected, *reports, *notes]
+    return [*collected, *reports, CRATE, *notes]
 
 
 def report(suite: str, simulation: Simulation | None) -> list[str]:

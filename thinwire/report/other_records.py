@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from thinwire import record
 from thinwire.config.cell import Cell
 from thinwire.config.expand_suite import cells
 from thinwire.config.suite import suite_names
 from thinwire.config.tuning_suite import PREFIX
 from thinwire.errors import UserError
 from thinwire.report.checked_record import CheckedRecord, checked_record
-from thinwire.train.result_folders import record_folder, runs_folder
+from thinwire.train.result_folders import folders_of_records, record_folder, runs_folder
 
 
 def other_records(results: Path, chosen: Iterable[Cell]) -> tuple[list[CheckedRecord], list[str]]:
@@ -21,8 +20,7 @@ def other_records(results: Path, chosen: Iterable[Cell]) -> tuple[list[CheckedRe
         records that are not: how many, and what is wrong with the first.
     """
     runs, sentences = runs_folder(results), []
-    left = {path.parent for path in runs.rglob(record.RUN) if not path.parent.name.startswith(".")}
-    left -= {record_folder(results, cell) for cell in chosen}
+    left = set(folders_of_records(results)) - {record_folder(results, cell) for cell in chosen}
     # Records of trials belong to their tuning.
     left = {folder for folder in left if not folder.is_relative_to(runs / PREFIX)}
     kept: list[CheckedRecord] = []

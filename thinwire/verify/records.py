@@ -16,14 +16,13 @@ from thinwire.record import Record
 from thinwire.report.checked_record import CheckedRecord
 from thinwire.train.make_again import advice
 from thinwire.train.record_check import difference, difference_of_inputs
-from thinwire.train.result_folders import record_folder, runs_folder
+from thinwire.train.result_folders import folders_of_records, record_folder, runs_folder
 
 
-def folders_of_records(results: Path) -> list[Path]:
+def all_folders(results: Path) -> list[Path]:
     """The folders of all records: of suites, of cells that were run by hand, and of emulated ones."""
     roots = [results, results / "by_hand", *sorted((results / "emulated").glob("*"))]
-    found = [path.parent for root in roots for path in sorted(runs_folder(root).rglob(record.RUN))]
-    return [folder for folder in found if not folder.name.startswith(".")]
+    return [folder for root in roots for folder in folders_of_records(root)]
 
 
 class RecordCheck:

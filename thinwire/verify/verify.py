@@ -7,7 +7,7 @@ from typing import NamedTuple
 from thinwire.errors import UserError
 from thinwire.verify.inputs import problems_of_data, problems_of_preparations
 from thinwire.verify.made_of_records import problems_of_collected, problems_of_reports
-from thinwire.verify.records import RecordCheck, folders_of_records
+from thinwire.verify.records import RecordCheck, all_folders
 
 # Goes through the folders of records, and may show how far it is.
 Through = Callable[[list[Path]], Iterable[Path]]
@@ -31,7 +31,7 @@ def verify(results: Path, through: Through = iter) -> Verified:
     Raises:
         UserError: there is no record.
     """
-    folders = folders_of_records(results)
+    folders = all_folders(results)
     if not folders:
         raise UserError(f"there is no record under {results}: run the pipeline first, or name its results")
     check, sound, problems = RecordCheck(results), 0, list[str]()

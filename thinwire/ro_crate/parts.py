@@ -1,0 +1,53 @@
+"""The files and folders of a crate: what was read and what was made."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from thinwire import digests
+from thinwire.data.manifest import MANIFEST
+from thinwire.record import RUN
+from thinwire.report.collect import COLLECTED, CURVES, SUMMARY
+from thinwire.ro_crate.entities import Entity, file_entity, path_id, refs
+
+
+def data_sets(crate: Path) -> list[Entity]:
+    """The manifests of the data sets that were laid out; each has the digests of its arrays."""
+    made = []
+    for path in sorted((crate / "data").glob(f"*/{MANIFEST}")):
+        about = digests.read_json(path)
+        entity = file_entity(path, crate, f"data set {path.parent.name}")
+        made.append(entity | {"description": f"From {about['source']}. Licence: {about['licence']}."})
+    return made
+
+
+def collected(crate: Path) -> list[Entity]:
+    """What was collected from the records of all suites."""
+    names = {
+        SUMMARY: "one row for each run",
+        CURVES: "one row for each evaluation of each run",
+        COLLECTED: "the records from which both were collected",
+    }
+    return [file_entity(crate / name, crate, text) for name, text in names.items() if (crate / name).exists()]
+
+
+def made_of_suite(suite: str, crate: Path) -> list[Entity]:
+    """The tables and figures of a suite."""
+    folders = (crate / "tables" / suite, crate / "figures" / suite)
+    files = [path for folder in folders for path in sorted(folder.glob("[!.]*")) if path.is_file()]
+    return [file_entity(path, crate, f"{path.name} of suite {suite}") for path in files]
+
+
+def run_files(folders: Mapping[str, Sequence[Path]], crate: Path) -> list[Entity]:
+    """The `run.json` of each run, which has the digests of the files beside it, below a folder for each suite.
+
+    Args:
+        folders: of the records of each suite.
+        crate: the folder of results.
+    """
+    made: list[Entity] = []
+    for suite, own in folders.items():
+        files = [file_entity(folder / RUN, crate, "record of a run") for folder in own]
+        place = {"@id": path_id(crate / "runs" / suite, crate), "@type": "Dataset"}
+        about = {"name": f"records of suite {suite}", "hasPart": refs(file["@id"] for file in files)}
+        made += [place | about, *files]
+    return made
