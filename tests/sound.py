@@ -9,6 +9,7 @@ from tests.tracking import records
 from thinwire import record
 from thinwire.config import expand_suite
 from thinwire.config.cell import Cell
+from thinwire.config.cell_sources import sources as sources
 from thinwire.optim.schedule import learning_rate
 from thinwire.train.result_folders import partial_folder, record_folder
 

@@ -34,14 +34,14 @@ def of_run(folder: Path, run: Record, crate: Path, config: list[str], software: 
     return action(
         f"#{name}",
         name,
-        f"Train {cell['model']['label']} with {cell['method']['label']} on {cell['workers']} workers: {run.status}.",
+        f"Train with {cell['method']['label']} on {cell['workers']} workers: {run.status}.",
         software.engine(run.provenance),
         object=refs(read),
         result=ref(path_id(folder / RUN, crate)),
         actionStatus=_STATUS.format("Completed" if done else "Failed"),
         error=None if done else f"{run.status}: {run.reason}",
         location=None if machine is None else ref(machine),
-        environment=software.environment(run.provenance),
+        environment=refs(software.environment(run.provenance)),
         **_times(run.provenance),
     )
 
@@ -84,8 +84,8 @@ def of_suite(suite: str, runs: Sequence[Entity], workflow: str, config: list[str
     return action(
         f"#suite/{suite}",
         f"suite {suite}",
-        "All runs of the suite. They begin with the first of them and end with the last: the workflow may have "
-        "been started several times, and nothing says when.",
+        "All runs of the suite, from the start of the first to the end of the last. No record says how often "
+        "the workflow was started for them.",
         workflow,
         object=refs(config),
         result=refs(made),

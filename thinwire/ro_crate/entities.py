@@ -16,7 +16,17 @@ CONTEXT = [
     "https://w3id.org/ro/crate/1.1/context",
     {"sha256": f"{_TERMS}sha256", "environment": f"{_TERMS}environment"},
 ]
-_FORMATS = {".json": "application/json", ".csv": "text/csv", ".yaml": "application/yaml"}
+_FORMATS = {
+    ".csv": "text/csv",
+    ".html": "text/html",
+    ".json": "application/json",
+    ".md": "text/markdown",
+    ".parquet": "application/vnd.apache.parquet",
+    ".pdf": "application/pdf",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".yaml": "application/yaml",
+}
 
 
 def ref(identifier: str) -> dict[str, str]:
@@ -24,9 +34,10 @@ def ref(identifier: str) -> dict[str, str]:
     return {"@id": identifier}
 
 
-def refs(identifiers: Iterable[str]) -> list[dict[str, str]]:
-    """References to entities, each once, in their order."""
-    return [ref(identifier) for identifier in dict.fromkeys(identifiers)]
+def refs(identifiers: Iterable[str]) -> list[dict[str, str]] | dict[str, str]:
+    """References to entities, each once, in their order; one alone is in no list, as RO-Crate recommends."""
+    made = [ref(identifier) for identifier in dict.fromkeys(identifiers)]
+    return made[0] if len(made) == 1 else made
 
 
 def path_id(path: Path, crate: Path) -> str:
@@ -40,10 +51,13 @@ def file_entity(path: Path, crate: Path, name: str) -> Entity:
     Raises:
         UserError: it is missing or cannot be read.
     """
-    made = {"@id": path_id(path, crate), "@type": "File", "name": name, "sha256": digests.of_file(path)}
-    if path.suffix in _FORMATS:
-        made["encodingFormat"] = _FORMATS[path.suffix]
-    return made
+    return {
+        "@id": path_id(path, crate),
+        "@type": "File",
+        "name": name,
+        "encodingFormat": _FORMATS.get(path.suffix, "text/plain"),
+        "sha256": digests.of_file(path),
+    }
 
 
 def action(identifier: str, name: str, description: str, instrument: str, **more: Any) -> Entity:

@@ -38,7 +38,7 @@ def made_of_suite(suite: str, crate: Path) -> list[Entity]:
 
 
 def run_files(folders: Mapping[str, Sequence[Path]], crate: Path) -> list[Entity]:
-    """The `run.json` of each run, which has the digests of the files beside it, below a folder for each suite.
+    """The `run.json` of each run, which has the digests of the files beside it, in the folder of its suite.
 
     Args:
         folders: of the records of each suite.

@@ -3,7 +3,7 @@
 from typing import Any
 
 from thinwire import digests
-from thinwire.ro_crate.entities import Entity, ref
+from thinwire.ro_crate.entities import Entity
 
 
 class Software:
@@ -50,11 +50,11 @@ class Software:
         described = ", ".join(f"{name}: {value}" for name, value in hardware.items() if value is not None)
         return self._kept("#machine", {"@type": "Place", "name": described})
 
-    def environment(self, provenance: dict[str, Any]) -> list[dict[str, str]]:
-        """References to the environment variables that a record has noted."""
+    def environment(self, provenance: dict[str, Any]) -> list[str]:
+        """The identifiers of the environment variables that a record has noted."""
         variables = provenance.get("environment", {}).items()
         values = [{"@type": "PropertyValue", "name": name, "value": value} for name, value in variables]
-        return [ref(self._kept("#variable", value)) for value in values]
+        return [self._kept("#variable", value) for value in values]
 
     def _kept(self, prefix: str, about: Entity) -> str:
         identifier = f"{prefix}-{digests.of_object(about)[:12]}"

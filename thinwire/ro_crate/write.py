@@ -1,4 +1,4 @@
-"""Writes `ro-crate-metadata.json` from the records. It has the same bytes whenever the records are the same."""
+"""Writes `ro-crate-metadata.json` from the records; the same records give the same bytes."""
 
 import json
 from collections import defaultdict
@@ -33,18 +33,19 @@ def write(crate: Path) -> Path:
         runs[suite].append(actions.of_run(folder, run, crate, workflow.config_of(suite, crate), software))
     if not runs:
         raise UserError(f"there is no record under {crate}: run the pipeline first, or name its results")
-    preparations = [
-        actions.of_preparation(path, read_sound(path.parent, _AGAIN), crate, software)
-        for path in _prepared(crate)
-    ]
+    paths = sorted((crate / "prepared").rglob(PREPARED))
+    prepared = [(path, read_sound(path.parent, _AGAIN)) for path in paths]
+    preparations = [actions.of_preparation(path, made, crate, software) for path, made in prepared]
     flow = workflow.entities(workflow.copy_files(crate, runs), crate, software.engines)
-    files = [file_entity(path, crate, "record of a preparation") for path in _prepared(crate)]
-    files += [*parts.data_sets(crate), *parts.collected(crate)]
+    files = [file_entity(path, crate, "record of a preparation") for path in paths]
+    collected = parts.collected(crate)
+    files += [*parts.data_sets(crate), *collected]
     suites = []
     for suite, own in runs.items():
         made = parts.made_of_suite(suite, crate)
         config = workflow.config_of(suite, crate)
-        suites.append(actions.of_suite(suite, own, workflow.main(crate), config, [e["@id"] for e in made]))
+        ids = [entity["@id"] for entity in [*collected, *made]]
+        suites.append(actions.of_suite(suite, own, workflow.main(crate), config, ids))
         files += made
     run_files = parts.run_files(folders, crate)
     done = [*suites, *preparations, *(run for own in runs.values() for run in own)]
@@ -53,10 +54,6 @@ def write(crate: Path) -> Path:
     published = max((suite["endTime"] for suite in suites if "endTime" in suite), default="1970-01-01")
     first = head(runs, published, [e["@id"] for e in of_root], [e["@id"] for e in done], workflow.main(crate))
     return _write(crate, [*first, *flow, *software.entities, *files, *run_files, *done])
-
-
-def _prepared(crate: Path) -> list[Path]:
-    return sorted((crate / "prepared").rglob(PREPARED))
 
 
 def _write(crate: Path, graph: list[Entity]) -> Path:
