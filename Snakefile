@@ -32,7 +32,9 @@ local_gpus.limit(workflow, GRID)
 THINWIRE = engine_command(workflow.deployment_settings)
 
 
-for part in "wildcards data prepare train simulate collect report crate track tune".split():
+for (
+    part
+) in "wildcards data prepare train simulate collect report crate track tune".split():
 
     include: f"workflow/rules/{part}.smk"
 

@@ -130,8 +130,8 @@ TERMS = {
 }
 
 
-# Recommendations: nobody knows the agent, the author or when a failed run ended; the project has no address; and
-# it does not write a README.md beside the results.
+# Recommendations. No record names an agent or an author, or says when a failed run ended. The project has no
+# address, and writes no README.md beside the results.
 NOT_FOLLOWED = ("agent", "`author`", "`publisher`", "endTime", "url", "absolute URI", "README.md")
 
 

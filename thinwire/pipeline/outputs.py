@@ -35,9 +35,9 @@ def report(suite: str, simulation: Simulation | None) -> list[str]:
         figures += ["speed_up_over_workers"] if simulation.over_workers else []
         figures += ["bandwidth"] if simulation.settings.rates_gbit_per_second else []
     return [
-        f"results/tables/{suite}/{DIGESTS}",
         *(f"results/tables/{suite}/{name}.{end}" for name in tables for end in ("csv", "md")),
         *(f"results/figures/{suite}/{name}.{end}" for name in figures for end in ("pdf", "png")),
+        f"results/tables/{suite}/{DIGESTS}",
     ]
 
 
