@@ -120,6 +120,12 @@ def test_a_changed_record_is_refused(results):
         write(results)
 
 
+def test_nothing_is_described_before_it_is_collected(results):
+    (results / collect.COLLECTED).unlink()
+    with pytest.raises(UserError, match=r"collected\.json is missing: collect the records first"):
+        write(results)
+
+
 # What the context of RO-Crate 1.1 makes of the terms that are used here, which are all others of schema.org.
 TERMS = {
     "File": "http://schema.org/MediaObject",

@@ -26,8 +26,7 @@ def of_run(folder: Path, run: Record, crate: Path, config: list[str], software: 
     name = str(folder.relative_to(crate))
     cell = run.cell
     read = [*config, *_data(crate, cell["data"]["label"])]
-    prepared = crate / "prepared" / cell["suite"] / _preparation(cell) / PREPARED
-    if run.preparation is not None and prepared.exists():
+    if (prepared := prepared_of(run, crate)) is not None:
         read.append(path_id(prepared, crate))
     done = run.status == "done"
     machine = software.machine(run.provenance)
@@ -44,6 +43,14 @@ def of_run(folder: Path, run: Record, crate: Path, config: list[str], software: 
         environment=refs(software.environment(run.provenance)),
         **_times(run.provenance),
     )
+
+
+def prepared_of(run: Record, crate: Path) -> Path | None:
+    """The path of the record of a run's preparation, if it has one and that is still there."""
+    cell = run.cell
+    labels = (cell["data"]["label"], cell["model"]["label"], cell["preparer"], f"seed{cell['repetition']}")
+    path = (crate / "prepared" / cell["suite"]).joinpath(*labels, PREPARED)
+    return path if run.preparation is not None and path.exists() else None
 
 
 def of_preparation(path: Path, made: Prepared, crate: Path, software: Software) -> Entity:
@@ -101,8 +108,3 @@ def _times(provenance: dict[str, Any]) -> dict[str, Any]:
 def _data(crate: Path, dataset: str) -> list[str]:
     manifest = crate / "data" / dataset / MANIFEST
     return [path_id(manifest, crate)] if manifest.exists() else []
-
-
-def _preparation(cell: dict[str, Any]) -> str:
-    labels = (cell["data"]["label"], cell["model"]["label"], cell["preparer"])
-    return "/".join((*labels, f"seed{cell['repetition']}"))

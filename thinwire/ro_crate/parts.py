@@ -1,6 +1,6 @@
 """The files and folders of a crate: what was read and what was made."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from thinwire import digests
@@ -10,13 +10,14 @@ from thinwire.report.collect import COLLECTED, CURVES, SUMMARY
 from thinwire.ro_crate.entities import Entity, file_entity, path_id, refs
 
 
-def data_sets(crate: Path) -> list[Entity]:
-    """The manifests of the data sets that were laid out; each has the digests of its arrays."""
+def data_sets(labels: Iterable[str], crate: Path) -> list[Entity]:
+    """The manifests of these data sets, if they are still laid out; each has the digests of its arrays."""
     made = []
-    for path in sorted((crate / "data").glob(f"*/{MANIFEST}")):
-        about = digests.read_json(path)
-        entity = file_entity(path, crate, f"data set {path.parent.name}")
-        made.append(entity | {"description": f"From {about['source']}. Licence: {about['licence']}."})
+    for label in sorted(set(labels)):
+        if (path := crate / "data" / label / MANIFEST).exists():
+            about = digests.read_json(path)
+            described = f"From {about['source']}. Licence: {about['licence']}."
+            made.append(file_entity(path, crate, f"data set {label}") | {"description": described})
     return made
 
 

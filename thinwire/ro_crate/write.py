@@ -4,42 +4,42 @@ import json
 from collections import defaultdict
 from pathlib import Path
 
-from thinwire import record
+from thinwire import digests, record
 from thinwire.errors import UserError
 from thinwire.files import write_text
+from thinwire.report.collect import COLLECTED
 from thinwire.ro_crate import actions, parts, workflow
 from thinwire.ro_crate.entities import CONTEXT, METADATA, Entity, file_entity
 from thinwire.ro_crate.head import head
 from thinwire.ro_crate.software import Software
-from thinwire.train.preparation_record import PREPARED, read_sound
-from thinwire.train.result_folders import folders_of_records
+from thinwire.train.preparation_record import read_sound
 
 _AGAIN = "start the pipeline again"
 
 
 def write(crate: Path) -> Path:
-    """Describe a folder of results, and return the path of the description.
+    """Describe the collected runs in a folder of results, and return the path of the description.
 
     Raises:
-        UserError: there is no record, or one is damaged.
+        UserError: nothing was collected, or a record is damaged.
     """
     software = Software()
     runs: dict[str, list[Entity]] = defaultdict(list)
     folders: dict[str, list[Path]] = defaultdict(list)
-    for folder in folders_of_records(crate):
+    labels, paths = set(), set()
+    for folder in _collected_folders(crate):
         run = record.read(folder / record.RUN, _AGAIN)
         suite = run.cell["suite"]
         folders[suite].append(folder)
         runs[suite].append(actions.of_run(folder, run, crate, workflow.config_of(suite, crate), software))
-    if not runs:
-        raise UserError(f"there is no record under {crate}: run the pipeline first, or name its results")
-    paths = sorted((crate / "prepared").rglob(PREPARED))
-    prepared = [(path, read_sound(path.parent, _AGAIN)) for path in paths]
+        labels.add(run.cell["data"]["label"])
+        paths.add(actions.prepared_of(run, crate))
+    prepared = [(path, read_sound(path.parent, _AGAIN)) for path in sorted(filter(None, paths))]
     preparations = [actions.of_preparation(path, made, crate, software) for path, made in prepared]
     flow = workflow.entities(workflow.copy_files(crate, runs), crate, software.engines)
-    files = [file_entity(path, crate, "record of a preparation") for path in paths]
+    files = [file_entity(path, crate, "record of a preparation") for path, _ in prepared]
     collected = parts.collected(crate)
-    files += [*parts.data_sets(crate), *collected]
+    files += [*parts.data_sets(labels, crate), *collected]
     suites = []
     for suite, own in runs.items():
         made = parts.made_of_suite(suite, crate)
@@ -54,6 +54,19 @@ def write(crate: Path) -> Path:
     published = max((suite["endTime"] for suite in suites if "endTime" in suite), default="1970-01-01")
     first = head(runs, published, [e["@id"] for e in of_root], [e["@id"] for e in done], workflow.main(crate))
     return _write(crate, [*first, *flow, *software.entities, *files, *run_files, *done])
+
+
+def _collected_folders(crate: Path) -> list[Path]:
+    """The folders of the records from which `summary.csv` was collected, in its order."""
+    try:
+        listed = digests.read_json(crate / COLLECTED).get("records")
+    except digests.Damaged as error:
+        raise UserError(
+            f"{error}: collect the records first, with the pipeline or `thinwire collect`"
+        ) from None
+    if not listed:
+        raise UserError(f"{crate / COLLECTED} lists no records: {_AGAIN}")
+    return [(crate / name).parent for name in listed]
 
 
 def _write(crate: Path, graph: list[Entity]) -> Path:
