@@ -1,5 +1,6 @@
 """Each change of a record whose digests are made anew breaks an invariant, which is named."""
 
+import json
 import shutil
 from dataclasses import replace
 
@@ -7,10 +8,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests import sound
+from tests.tracking.records import made as made_record
 from thinwire import digests, plugins
+from thinwire.config.cell_of_record import cell_of
+from thinwire.config.cluster_file import load as load_cluster
 from thinwire.config.expand_suite import cells
+from thinwire.config.suite import suite_names
 from thinwire.data.write_arrays import lay_out
+from thinwire.emulation.frames import payload_rate
 from thinwire.errors import UserError
+from thinwire.invariants.run_file import broken_in_run
 from thinwire.record import CURVE, LOG, RUN, TRAFFIC
 from thinwire.report import collect
 from thinwire.train.result_folders import data_folder, record_folder
@@ -237,3 +245,62 @@ def test_other_options_with_their_own_fingerprint_are_found(results):
 def test_a_folder_without_records_is_refused(tmp_path):
     with pytest.raises(UserError, match="there is no record under"):
         verify.verify(tmp_path)
+
+
+RANKS = [{"host": "h", "node": "h", "cores": [core], "device": "cpu"} for core in range(4)]
+SHARED = "4 workers shared 1 cores of h"
+
+
+@pytest.mark.parametrize(
+    ("cores", "reason", "holds"),
+    [(4, None, True), (1, SHARED, True), (1, None, False), (4, SHARED, False), (1, "it was slow", False)],
+)
+def test_whether_measured_times_count_follows_from_the_ranks(cores, reason, holds):
+    """The easiest cheat: a run on shared cores that gives no reason would have times in the tables."""
+    ranks = [rank | {"cores": [core % cores]} for core, rank in enumerate(RANKS)]
+    found = broken_of("processes", "measured", reason, {"ranks": ranks})
+    assert found == ([] if holds else ["validity of times"])
+
+
+@pytest.mark.parametrize(
+    ("rate", "shorter", "reason", "holds"),
+    [
+        (0.96, 0.01, None, True),
+        (0.90, 0.01, "the link of node 0 was slow", True),
+        (0.90, 0.01, None, False),
+        (0.96, 0.20, None, False),
+        (0.96, None, "it was slow", False),
+    ],
+)
+def test_whether_emulated_times_count_follows_from_the_links(rate, shorter, reason, holds):
+    cluster = load_cluster("emulated_100m")
+    carried = payload_rate(cluster.link.rate_bytes_per_second) * rate
+    calibration = {
+        "message_bytes": 4,
+        "payload_bytes_per_second": [carried, carried],
+        "round_trip_seconds": [0.1, 0.1],
+        "all_reduce": [],
+    }
+    emulation = {"calibration": calibration, "crowding": {"shorter_by_at_most": shorter}}
+    found = broken_of("emulated", "emulated", reason, {"emulation": emulation}, cluster=cluster)
+    assert found == ([] if holds else ["validity of times"])
+
+
+def broken_of(transport, kind, reason, provenance, **cell_changes):
+    """The invariants that an invented run.json breaks."""
+    cell = replace(sound.cells("demo")[0], transport=transport, **cell_changes)
+    about = {"kind": kind, "no_time_because": reason, "provenance": provenance, "method_options": {}}
+    run = made_record(cell, sound.curve(cell), **about)
+    return [each.invariant for each in broken_in_run(run, cell)]
+
+
+@pytest.mark.parametrize("suite", [name for name in suite_names() if name != "paper"])
+def test_every_cell_is_known_again_from_its_record(suite):
+    for cell in cells(suite)[:40]:
+        content = json.loads(json.dumps(cell.identity()))
+        assert cell_of(content) == cell
+
+
+def test_what_no_suite_can_have_is_no_cell():
+    with pytest.raises(UserError, match="its cell is none that a suite can have"):
+        cell_of(SERVER.identity() | {"workers": "4"} | {"recipe": {}})
