@@ -205,6 +205,15 @@ def test_a_change_breaks_the_invariant_that_is_named(results, invariant, what):
     assert "invariant: " in str(refusal.value)
 
 
+def test_a_table_that_is_none_is_found(results):
+    folder = record_folder(results, SERVER)
+    (folder / CURVE).write_bytes(b"PAR1")
+    rewrite(folder)
+    assert "cannot be read as a table" in verify.verify(results).problems[0]
+    with pytest.raises(UserError, match=r"cannot be read as a table .* again"):
+        collect.collect(["demo"], results)
+
+
 def test_untouched_records_are_sound(results):
     collect.collect(["demo"], results)
     assert verify.verify(results) == (2, 2, [])

@@ -85,7 +85,32 @@ def forget_a_record(results):
     digests.write_json(results / COLLECTED, content)
 
 
+def cut_curves(results):
+    (results / CURVES).write_bytes((results / CURVES).read_bytes()[:-8])
+    collect_by_hand(results)
+
+
+def empty_digests(folder, name):
+    digests.write_json(folder / name, {"records": {}, "made_from": 7})
+
+
 CHANGES = {
+    "curves that are no table": (cut_curves, COLLECTED, "holds what `thinwire collect` does not write"),
+    "digests of other things": (
+        lambda r: empty_digests(r, COLLECTED),
+        COLLECTED,
+        "holds what `thinwire collect` does not write",
+    ),
+    "digests of other tables": (
+        lambda r: empty_digests(r / "tables/demo", report_digests.DIGESTS),
+        report_digests.DIGESTS,
+        "holds what `thinwire report` does not write",
+    ),
+    "no manifest": (
+        lambda r: empty_digests(data_folder(r, "digits"), MANIFEST),
+        MANIFEST,
+        "is not the manifest of a data set",
+    ),
     "summary": (edit_summary, SUMMARY, "is not the file that was written"),
     "summary and its digest": (
         edit_summary_and_digests,

@@ -44,7 +44,10 @@ def require_invariants(folder: Path, run: Record, cell: Cell, advice: str) -> pa
     Raises:
         UserError: it breaks an invariant; one sentence names the record and the invariant.
     """
-    curve, traffic = read_tables(folder)
+    try:
+        curve, traffic = read_tables(folder)
+    except UserError as error:
+        raise UserError(f"{error}: {advice}") from None
     for each in broken(run, cell, curve, traffic):
         raise UserError(f"{folder / each.file} does not hold what its run gave: {each}: {advice}")
     return curve

@@ -15,12 +15,12 @@ def problems_of_data(results: Path) -> Iterator[str]:
         folder = manifest.parent
         again = f"delete {folder} and start the pipeline again"
         try:
-            files = digests.read_json(manifest).get("files")
-            if not isinstance(files, dict):
-                raise UserError(f"{manifest} is not the manifest of a data set")
-            digests.require_files(folder, {name: entry["sha256"] for name, entry in files.items()})
+            entries = digests.read_json(manifest)["files"]
+            digests.require_files(folder, {name: entry["sha256"] for name, entry in entries.items()})
         except UserError as error:
             yield f"{error}: {again}"
+        except (AttributeError, KeyError, TypeError):
+            yield f"{manifest} is not the manifest of a data set: {again}"
 
 
 def problems_of_preparations(results: Path) -> Iterator[str]:

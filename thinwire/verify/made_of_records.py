@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 
 from thinwire import digests
 from thinwire.errors import UserError
@@ -13,6 +14,8 @@ from thinwire.report.collect import COLLECTED, CURVES, SUMMARY
 from thinwire.suggested_command import suggested_command
 
 _AGAIN = "start the pipeline again"
+# What reading gives if somebody has written another content with right digests.
+_NOT_OURS = (AttributeError, KeyError, TypeError, ValueError, pa.ArrowException)
 
 
 def problems_of_collected(results: Path, sound: Mapping[str, CheckedRecord]) -> Iterator[str]:
@@ -34,11 +37,13 @@ def problems_of_collected(results: Path, sound: Mapping[str, CheckedRecord]) -> 
         if not isinstance(listed := content.get("records"), dict):
             raise UserError(f"{path} lists no records: an earlier version of thinwire wrote it")
         digests.require_files(results, content["files"])
+        yield from list(_problems_of_listed(results, listed, sound)) or list(
+            _problems_of_rows(results, listed, sound)
+        )
     except UserError as error:
         yield f"{error}: {_AGAIN}"
-        return
-    found = list(_problems_of_listed(results, listed, sound))
-    yield from found or _problems_of_rows(results, [sound[name] for name in listed], list(listed))
+    except _NOT_OURS:
+        yield f"{path}, or a file that it names, holds what `thinwire collect` does not write: {_AGAIN}"
 
 
 def _problems_of_listed(
@@ -51,8 +56,12 @@ def _problems_of_listed(
             yield f"{results / SUMMARY} has a row of another record than {results / name} is now: {_AGAIN}"
 
 
-def _problems_of_rows(results: Path, records: list[CheckedRecord], names: list[str]) -> Iterator[str]:
+def _problems_of_rows(
+    results: Path, listed: Mapping[str, str], sound: Mapping[str, CheckedRecord]
+) -> Iterator[str]:
     """Make the rows once more from the records, and compare them."""
+    names = list(listed)
+    records = [sound[name] for name in names]
     rows = [collected_rows.row(each.cell, each.run) for each in records]
     made = collected_rows.summary(rows).splitlines()
     there = (results / SUMMARY).read_text(encoding="utf-8").splitlines()
@@ -80,3 +89,5 @@ def problems_of_reports(results: Path) -> Iterator[str]:
                 yield f"the tables and figures of {suite} were made from other records or times: {again}"
         except UserError as error:
             yield f"{error}: {again}"
+        except _NOT_OURS:
+            yield f"{path} holds what `thinwire report` does not write: {again}"
