@@ -5,7 +5,6 @@
 #   snakemake --config tune=demo          tune its methods; see docs/tuning.md
 #   snakemake -n                          what would be run, and which records are there
 #   snakemake --profile slurm --config suites=paper    on a cluster; see docs/cluster.md
-#
 # A run is made again if its options, its data or the files of its plug-ins change. A failure is a result.
 import sys
 
@@ -32,9 +31,8 @@ local_gpus.limit(workflow, GRID)
 THINWIRE = engine_command(workflow.deployment_settings)
 
 
-for (
-    part
-) in "wildcards data prepare train simulate collect report crate track tune".split():
+PARTS = "wildcards data prepare train simulate collect report claims crate track tune"
+for part in PARTS.split():
 
     include: f"workflow/rules/{part}.smk"
 

@@ -31,6 +31,7 @@ ROOMS = (
     ("schedule",),
     ("simulation",),
     ("launch",),
+    ("statistics",),
     ("report",),
     ("verify", "ro_crate"),
     ("tuning",),

@@ -183,6 +183,10 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("suite", metavar="SUITE")
 
     commands.add_parser(
+        "claims", parents=[results], help="write and print the verdicts on the claims of all publications"
+    )
+
+    commands.add_parser(
         "crate", parents=[results], help="describe the results as an RO-Crate, from the records of runs"
     )
 

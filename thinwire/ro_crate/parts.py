@@ -22,11 +22,13 @@ def data_sets(labels: Iterable[str], crate: Path) -> list[Entity]:
 
 
 def collected(crate: Path) -> list[Entity]:
-    """What was collected from the records of all suites."""
+    """What was made of the records of all suites together."""
     names = {
         SUMMARY: "one row for each run",
         CURVES: "one row for each evaluation of each run",
         COLLECTED: "the records from which both were collected",
+        "claims.csv": "a verdict on each claim of the publications",
+        "claims.md": "the same, to read",
     }
     return [file_entity(crate / name, crate, text) for name, text in names.items() if (crate / name).exists()]
 

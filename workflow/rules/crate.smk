@@ -2,6 +2,7 @@
 rule crate:
     input:
         [outputs.report(suite, SIMULATED.get(suite)) for suite in GRID.suites],
+        outputs.claims(),
     output:
         outputs.CRATE,
     log:
