@@ -60,7 +60,7 @@ def require_files(folder: Path, expected: Mapping[str, str]) -> None:
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write a JSON object with a digest of itself, under another name, and rename it when it is complete."""
-    files.write_json(path, {**content, _OWN: _of_object(content)})
+    files.write_json(path, {**content, _OWN: of_object(content)})
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def read_json(path: Path) -> dict[str, Any]:
             if not isinstance(content, dict):
                 raise Damaged(f"{path} is damaged (it holds no JSON object)")
             digest = content.pop(_OWN, None)
-            same = digest == _of_object(content)
+            same = digest == of_object(content)
         except UnicodeDecodeError:
             raise Damaged(f"{path} is damaged (it is not UTF-8)") from None
         except RecursionError:
@@ -92,7 +92,13 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _of_object(content: Mapping[str, Any]) -> str:
+def stored_in_json(path: Path) -> str:
+    """Return the digest of itself that a JSON object stores; `read_json` says whether it is right."""
+    with _reading(path):
+        return str(json.loads(path.read_text(encoding="utf-8"))[_OWN])
+
+
+def of_object(content: Mapping[str, Any]) -> str:
     """Return the digest of the content, which depends neither on indentation nor on the order of keys."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 

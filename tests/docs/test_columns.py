@@ -1,15 +1,16 @@
 """docs/columns.md explains every column of the files that are made, says when it is empty, and no other."""
 
 import re
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
 from tests import simulated as simulated_times
+from tests import sound
 from tests.traced import trace_of
-from tests.tracking import records
 from thinwire import record
-from thinwire.config.expand_suite import cells
+from thinwire.config.cell_sources import sources
 from thinwire.plugins import ROOT
 from thinwire.report import collect, comparisons, profiles, speed_ups, tables, times, to_target
 from thinwire.report.claims import table as claims_table
@@ -58,16 +59,15 @@ def explained(file):
 def made(tmp_path_factory):
     """Every file, made from a run that has everything, one that was skipped, and one whose process died."""
     results = tmp_path_factory.mktemp("results")
-    timed, skipped, died = grid = cells("demo")[:3]
-    rows = records.curve(timed, 2)
-    traffic = [{**rows[-1], "channel": "world", "verb": "mean", "kind": "values", "messages": 1.0}]
-    cost = record.Cost(seconds=1.0, traffic=record.Traffic.sum(rows))
-    everything = {"kind": "measured", "preparation": cost, "classes": 10, "evaluated_images": 539}
-    records.publish(results, timed, epochs=2, traffic=traffic, **everything)
+    timed, skipped, died = grid = sound.cells("demo")[:3]
+    grid[0] = timed = replace(timed, transport="processes")
+    cost = record.Cost(seconds=1.0, traffic=record.Traffic.sum(sound.curve(timed)))
+    about = {"sources_sha256": sources(timed), "prepared_sha256": "0" * 64}
+    sound.publish(results, timed, kind="measured", preparation=cost, provenance=about)
     nothing = {"epochs": 0, "result": None}
-    records.publish(results, skipped, status="skipped", reason="it needs more", **nothing)
+    sound.publish(results, skipped, status="skipped", reason="it needs more", **nothing)
     unknown = {"parameters": None, "total_steps": None}
-    records.publish(results, died, status="failed", reason="it died", **nothing, **unknown)
+    sound.publish(results, died, status="failed", reason="it died", **nothing, **unknown)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(collect, "cells", lambda suite: grid)
         collect.collect(["demo"], results)

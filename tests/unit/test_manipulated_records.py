@@ -7,10 +7,9 @@ import shutil
 import pandas as pd
 import pytest
 
-from tests.tracking import records
+from tests import sound
 from thinwire import digests, plugins, record
 from thinwire.config.cell_sources import sources
-from thinwire.config.expand_suite import cells
 from thinwire.data.read_arrays import MANIFEST
 from thinwire.errors import UserError
 from thinwire.files import sha256
@@ -20,17 +19,17 @@ from thinwire.report.report import report
 from thinwire.tracking import replay
 from thinwire.train.result_folders import data_folder, partial_folder, record_folder
 
-GRID = cells("demo")[:2]
+GRID = sound.cells("demo")[:2]
 CELL, OTHER = GRID
 
 
 def publish(results, cell):
-    """A record as `thinwire run` leaves it, with seconds that count."""
+    """A record as `thinwire run` leaves it."""
     manifest = data_folder(results, cell.dataset) / MANIFEST
     manifest.parent.mkdir(parents=True, exist_ok=True)
     manifest.write_text("{}")
     about = {"sources_sha256": sources(cell), "data_sha256": {MANIFEST: sha256(manifest)}, "git": None}
-    return records.publish(results, cell, kind="measured", provenance=about)
+    return sound.publish(results, cell, provenance=about)
 
 
 def edit(path, change):
@@ -93,7 +92,7 @@ MANIPULATIONS = {
     "seconds": edited(lambda c: c["result"]["seconds"].update(train=1.0)),
     "status": edited(lambda c: c.update(status="failed", reason="out of luck")),
     "reason": edited(lambda c: c.update(reason="out of luck")),
-    "kind": edited(lambda c: c.update(kind="inprocess")),
+    "kind": edited(lambda c: c.update(kind="measured")),
     "options": edited(lambda c: c["method_options"].update(density=0.5)),
     "seed": edited(lambda c: c["cell"].update(suite_seed=7)),
     "provenance": edited(lambda c: c["provenance"].update(git={"revision": "1" * 40})),

@@ -6,14 +6,13 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from tests.tracking import records
+from tests import sound
 from thinwire import record
-from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
 from thinwire.report import collect, other_records
 from thinwire.train.result_folders import record_folder
 
-SMALL = {"demo": cells("demo")[:2], "claims/mp2_digits": cells("claims/mp2_digits")[:3]}
+SMALL = {"demo": sound.cells("demo")[:2], "claims/mp2_digits": sound.cells("claims/mp2_digits")[:3]}
 OTHER = SMALL["claims/mp2_digits"]
 
 
@@ -23,7 +22,7 @@ def results(tmp_path, monkeypatch):
     for module in (collect, other_records):
         monkeypatch.setattr(module, "cells", lambda suite: SMALL.get(suite, []))
     for cell in (*SMALL["demo"], *OTHER):
-        records.publish(tmp_path, cell)
+        sound.publish(tmp_path, cell)
     return tmp_path
 
 
@@ -56,7 +55,7 @@ def test_records_that_are_out_of_date_or_damaged_are_left_out_with_a_sentence(re
     folder = record_folder(results, OTHER[1])
     shutil.rmtree(folder)
     outdated = replace(OTHER[1], suite_seed=7)
-    records.publish(results, outdated)
+    sound.publish(results, outdated)
     (record_folder(results, OTHER[2]) / record.CURVE).write_bytes(b"")
     (sentence,) = collect.collect(["demo"], results)
     assert sentence.startswith("left out of summary.csv: 2 records of suite claims/mp2_digits; the first: ")

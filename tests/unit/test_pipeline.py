@@ -231,9 +231,10 @@ def test_a_suite_has_a_table_and_figures_in_three_forms_each():
     made = outputs.report("b/c", DEMO, None)
     assert made[:2] == [f"results/tables/b/c/summary.{end}" for end in ("csv", "md")]
     assert "results/figures/b/c/accuracy_over_epochs.svg" in made
+    assert made[-1] == "results/tables/b/c/digests.json"
     figures = {"accuracy_over_epochs", "accuracy_against_bytes", "traffic", "paired_differences"}
-    assert names_of(made) == {"summary", *outputs.COMPARED, *figures}
-    assert len(made) == 2 + len(outputs.COMPARED) + 3 * len(figures)
+    assert names_of(made) == {"summary", "digests", *outputs.COMPARED, *figures}
+    assert len(made) == 3 + len(outputs.COMPARED) + 3 * len(figures)
 
 
 def test_only_suites_with_processes_have_a_figure_over_time_and_only_large_ones_a_profile():

@@ -83,10 +83,21 @@ def test_a_person_reads_about_runs_and_not_about_jobs(first):
 def test_tables_and_figures_are_the_same_bytes_every_time(made):
     results = made.folder / "results"
     before = {p: p.read_bytes() for name in ("tables", "figures") for p in (results / name).rglob("*.*")}
-    assert len(before) == 6
+    assert len(before) == 11
+    crate = results / "ro-crate-metadata.json"
+    before[crate] = crate.read_bytes()
     assert made.python("thinwire", "report", "tiny").returncode == 0
+    assert made.python("thinwire", "crate").returncode == 0
     for path, content in before.items():
         assert path.read_bytes() == content, path.name
+
+
+def test_all_that_it_made_verifies(made):
+    """Runs that are done and skipped, of every method, with their preparations."""
+    answer = made.python("thinwire", "verify")
+    assert (answer.returncode, answer.stderr) == (0, "")
+    every = len(plugins.find("method"))
+    assert answer.stdout == f"{every} records, {every} sound\n"
 
 
 def test_only_what_changed_is_made_again(made):

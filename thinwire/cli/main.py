@@ -3,7 +3,7 @@
 Exit codes:
 
 - 0: success
-- 1: a run failed and has its record, or a method breaks the contract
+- 1: a run failed and has its record, a method breaks the contract, or a record does not verify
 - 2: bad input, or a problem outside a run that must be fixed; one sentence says what
 - 3: a rank could not go on, and has written its exit report
 - 128 + N: interrupted by signal N
@@ -188,6 +188,22 @@ def _parser() -> argparse.ArgumentParser:
 
     commands.add_parser(
         "page", parents=[results], help="make the page of all results from the records, tables and curves"
+    )
+
+    commands.add_parser(
+        "crate", parents=[results], help="describe the results as an RO-Crate, from the records of runs"
+    )
+
+    verify = commands.add_parser(
+        "verify", help="check all records again, and what was made of them: has a file been changed?"
+    )
+    verify.add_argument(
+        "folder",
+        nargs="?",
+        type=Path,
+        default=DEFAULT_RESULTS,
+        metavar="FOLDER",
+        help="the folder of results; default: results",
     )
 
     track = commands.add_parser(

@@ -1,6 +1,6 @@
 """A recipe: how a network is trained, independently of the method. This module does not import torch."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -26,6 +26,8 @@ BELONGS = {
     "beta1": ("adam",),
     "beta2": ("adam",),
 }
+# Options that only some of the schedules have.
+BELONGS_TO_SCHEDULE = {"factor": ("step", "exponential"), "power": ("polynomial",)}
 
 
 class Optimizer(Strict):
@@ -112,7 +114,7 @@ class Schedule(Strict):
     def _milestones_belong_to_step(self) -> "Schedule":
         if bool(self.milestones) != (self.name == "step"):
             raise ValueError("milestones belong to the schedule named step, which needs them")
-        for option, names in (("factor", ("step", "exponential")), ("power", ("polynomial",))):
+        for option, names in BELONGS_TO_SCHEDULE.items():
             if option in self.model_fields_set and self.name not in names:
                 raise ValueError(f"{option} belongs to {' and '.join(names)}, not to {self.name}")
         if self.name == "exponential" and "factor" not in self.model_fields_set:
@@ -158,6 +160,19 @@ class Recipe(Strict):
                 f"milestones {list(self.schedule.milestones)} do not all lie within the {self.epochs} epochs"
             )
         return self
+
+    @classmethod
+    def of_dump(cls, dump: dict[str, Any]) -> "Recipe":
+        """Return the recipe that `model_dump` gave. A dump also has the options that do not belong.
+
+        Raises:
+            ValidationError: no recipe has this dump.
+        """
+        made = {**dump}
+        for section, belongs in (("optimizer", BELONGS), ("schedule", BELONGS_TO_SCHEDULE)):
+            name = dump[section]["name"]
+            made[section] = {k: v for k, v in dump[section].items() if name in belongs.get(k, (name,))}
+        return cls.model_validate(made)
 
     def batch_per_worker(self, workers: int) -> int:
         """Return how many images a worker processes in each step.

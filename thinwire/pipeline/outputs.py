@@ -9,9 +9,12 @@ from thinwire.pipeline.job_grid import Grid
 from thinwire.pipeline.simulation_inputs import Simulation
 from thinwire.report.collect import CURVES, SUMMARY, TRAFFIC
 from thinwire.report.figure_names import FORMATS, of_runs
+from thinwire.report.report_digests import DIGESTS
+from thinwire.ro_crate.entities import METADATA
 from thinwire.simulation import simulated_file
 from thinwire.tracking.replay import NOTE
 
+CRATE = f"results/{METADATA}"
 # Tables for programs only.
 COMPARED = ("comparisons", "to_target", "speed_ups", "profiles")
 # All suites that have results, on one page.
@@ -27,7 +30,7 @@ def made_from_records(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simula
     reports = [
         path for suite in chosen.suites for path in report(suite, grid.cells_of(suite), simulated.get(suite))
     ]
-    return [*collected, *reports, *claims(), PAGE, *notes]
+    return [*collected, *reports, *claims(), PAGE, CRATE, *notes]
 
 
 def claims() -> list[str]:
@@ -39,6 +42,12 @@ def shown_on_page(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simulation
     """The tables that the page shows. It also reads the records from which they are made."""
     made = made_from_records(chosen, grid, simulated)
     return [path for path in made if path.endswith((".csv", ".parquet"))]
+
+
+def in_crate(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simulation]) -> list[str]:
+    """What the research object describes: all that is made, without itself and the runs for W&B."""
+    made = made_from_records(chosen, grid, simulated)
+    return [path for path in made if path != CRATE and not path.startswith("results/wandb/")]
 
 
 def report(suite: str, cells: Sequence[Cell], simulation: Simulation | None) -> list[str]:
@@ -54,6 +63,7 @@ def report(suite: str, cells: Sequence[Cell], simulation: Simulation | None) -> 
         *(f"results/tables/{suite}/{name}.{end}" for name in tables for end in ("csv", "md")),
         *(f"results/tables/{suite}/{name}.csv" for name in COMPARED),
         *(f"results/figures/{suite}/{name}.{end}" for name in figures for end in FORMATS),
+        f"results/tables/{suite}/{DIGESTS}",
     ]
 
 

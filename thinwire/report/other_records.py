@@ -3,30 +3,27 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from thinwire import record
 from thinwire.config.cell import Cell
 from thinwire.config.expand_suite import cells
 from thinwire.config.suite import suite_names
 from thinwire.config.tuning_suite import PREFIX
 from thinwire.errors import UserError
-from thinwire.record import Record
-from thinwire.train.record_check import record_of
-from thinwire.train.result_folders import record_folder, runs_folder
+from thinwire.report.checked_record import CheckedRecord, checked_record
+from thinwire.train.result_folders import folders_of_records, record_folder, runs_folder
 
 
-def other_records(results: Path, chosen: Iterable[Cell]) -> tuple[list[tuple[Cell, Record]], list[str]]:
+def other_records(results: Path, chosen: Iterable[Cell]) -> tuple[list[CheckedRecord], list[str]]:
     """Read the records of all cells that were not chosen.
 
     Returns:
-        The cells whose records are sound and current, with these records; and a sentence for each suite with
+        The records that are sound and current; and a sentence for each suite with
         records that are not: how many, and what is wrong with the first.
     """
     runs, sentences = runs_folder(results), []
-    left = {path.parent for path in runs.rglob(record.RUN) if not path.parent.name.startswith(".")}
-    left -= {record_folder(results, cell) for cell in chosen}
+    left = set(folders_of_records(results)) - {record_folder(results, cell) for cell in chosen}
     # Records of trials belong to their tuning.
     left = {folder for folder in left if not folder.is_relative_to(runs / PREFIX)}
-    kept: list[tuple[Cell, Record]] = []
+    kept: list[CheckedRecord] = []
     for suite in suite_names():
         own = {folder for folder in left if folder.is_relative_to(runs / suite)}
         if not own:
@@ -42,7 +39,7 @@ def other_records(results: Path, chosen: Iterable[Cell]) -> tuple[list[tuple[Cel
             if folder in own:
                 left.remove(folder)
                 try:
-                    kept.append((cell, record_of(folder, cell)))
+                    kept.append(checked_record(results, cell))
                 except UserError as error:
                     refused.append(str(error))
         if refused:

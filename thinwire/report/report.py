@@ -12,6 +12,7 @@ from thinwire.report import (
     comparisons,
     figures,
     profiles,
+    report_digests,
     simulated_figures,
     speed_ups,
     tables,
@@ -48,6 +49,7 @@ def report(suite: str, results: Path) -> list[str]:
     simulated = simulated_file.read(results, suite)
     if simulated is not None:
         _report_times(suite, results, simulated, runs, curves)
+    report_digests.write(results, suite)
     return not_drawn
 
 

@@ -57,18 +57,29 @@ def read(folder: Path, identity: dict[str, str], command: str = "`thinwire prepa
     path, again = folder / PREPARED, f"make it again with {command}"
     if not os.path.lexists(path):
         raise UserError(f"{path} is missing: run {command} (or the pipeline) first")
+    made = read_sound(folder, again)
+    if other := differences(made.identity, identity):
+        raise UserError(f"{path} was prepared for another {' and another '.join(other)}: {again}")
+    return made
+
+
+def read_sound(folder: Path, advice: str) -> Prepared:
+    """As `read`, whatever it was made for.
+
+    Raises:
+        UserError: it is damaged; or a file is missing, new or changed.
+    """
+    path = folder / PREPARED
     try:
         made = Prepared.model_validate(digests.read_json(path))
     except digests.Damaged as error:
-        raise UserError(f"{error}: {again}") from None
+        raise UserError(f"{error}: {advice}") from None
     except ValidationError as error:
-        raise UserError(f"{path} is not a sound record ({'; '.join(problems(error))}): {again}") from None
-    if other := differences(made.identity, identity):
-        raise UserError(f"{path} was prepared for another {' and another '.join(other)}: {again}")
+        raise UserError(f"{path} is not a sound record ({'; '.join(problems(error))}): {advice}") from None
     found = digests_of(folder)
     for name in sorted({*found, *made.files}):
         if found.get(name) != made.files.get(name):
-            raise UserError(f"{folder / name} is not what was prepared: {again}")
+            raise UserError(f"{folder / name} is not what was prepared: {advice}")
     return made
 
 

@@ -3,11 +3,18 @@
 from pathlib import Path
 
 from thinwire.config.cell import Cell
+from thinwire.record import RUN
 
 
 def runs_folder(results: Path) -> Path:
     """The published records of all suites."""
     return results / "runs"
+
+
+def folders_of_records(results: Path) -> list[Path]:
+    """The folders of all published records of suites."""
+    found = sorted(path.parent for path in runs_folder(results).rglob(RUN))
+    return [folder for folder in found if not folder.name.startswith(".")]
 
 
 def record_folder(results: Path, cell: Cell) -> Path:

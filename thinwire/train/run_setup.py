@@ -13,6 +13,7 @@ from thinwire.options import as_dict, resolve
 from thinwire.provenance import now, provenance
 from thinwire.train.cell_task import device_of, task_of
 from thinwire.train.deterministic import deterministic
+from thinwire.train.initial_weights import digest_of_weights
 from thinwire.train.preparation_of_cell import preparation_of
 from thinwire.train.preparation_record import PREPARED
 from thinwire.train.time_validity import about_this_process, no_time_because
@@ -59,6 +60,8 @@ class RunSetup:
         self.record_fields["classes"] = task.data.classes
         self.record_fields["evaluated_images"] = len(task.data.test_images)
         self.trainer = trainer = Trainer(task, method, config, self._transport)
+        # Before the method is set up, which may change them.
+        self.provenance["initial_weights_sha256"] = digest_of_weights(trainer.workers[0].model)
         params = trainer.workers[0].run.params
         self.record_fields["parameters"] = sum(param.tensor.numel() for param in params)
         self.record_fields["total_steps"] = trainer.total_steps

@@ -3,15 +3,16 @@
 import os
 import socket
 from collections.abc import Sequence
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from thinwire.cluster import Cluster
 from thinwire.nvidia_smi import processes_on
 
+if TYPE_CHECKING:
+    import torch
 
-def about_this_process(device: torch.device) -> dict[str, Any]:
+
+def about_this_process(device: "torch.device") -> dict[str, Any]:
     """Where this rank runs: its host, its Slurm node, the cores that it may use, and its device.
 
     On a GPU, also the number of other processes that compute on it.
@@ -23,6 +24,8 @@ def about_this_process(device: torch.device) -> dict[str, Any]:
         "device": "cpu",
     }
     if device.type == "cuda":
+        import torch
+
         uuid = str(torch.cuda.get_device_properties(device).uuid).removeprefix("GPU-")
         # One of the processes is this one. Its own id does not tell which: containers have other ids.
         others = max(0, processes_on(f"GPU-{uuid}") - 1)

@@ -1,0 +1,27 @@
+"""`thinwire verify [FOLDER]`."""
+
+import sys
+from argparse import Namespace
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+
+from thinwire.verify.verify import verify
+
+
+def main(arguments: Namespace) -> int:
+    """Check a folder of results, and print what is wrong."""
+    found = verify(arguments.folder, _shown if sys.stderr.isatty() else iter)
+    for sentence in found.problems:
+        print(sentence, file=sys.stderr)
+    number = f"{found.records} record{'' if found.records == 1 else 's'}, {found.sound} sound"
+    others = len(found.problems)
+    print(f"{number}; {others} problem{'' if others == 1 else 's'} in all" if others else number)
+    return int(bool(found.problems))
+
+
+def _shown(folders: list[Path]) -> Iterable[Path]:
+    """Go through the folders of records, and show on the terminal how far it is."""
+    return track(folders, "records", console=Console(stderr=True), transient=True)

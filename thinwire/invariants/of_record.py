@@ -1,0 +1,61 @@
+"""Whether a record holds what every record of a run holds."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from thinwire.config.cell import Cell
+from thinwire.errors import UserError
+from thinwire.invariants.broken import Broken
+from thinwire.invariants.curve_file import broken_in_curve
+from thinwire.invariants.run_file import broken_in_run
+from thinwire.invariants.traffic_file import broken_in_traffic
+from thinwire.record import CURVE, TRAFFIC, Record
+
+
+def read_tables(folder: Path) -> tuple[pa.Table, pa.Table]:
+    """The curve and the traffic of the record in a folder.
+
+    Raises:
+        UserError: one of them is no parquet file.
+    """
+    return _read(folder / CURVE), _read(folder / TRAFFIC)
+
+
+def broken(run: Record, cell: Cell, curve: pa.Table, traffic: pa.Table) -> Iterator[Broken]:
+    """The invariants that a record breaks: at most one of `run.json` and one of the tables beside it."""
+    yield from broken_in_run(run, cell)
+    of_curve = list(broken_in_curve(run, cell, curve))
+    # The traffic is compared with the curve.
+    yield from of_curve or broken_in_traffic(cell, curve, traffic)
+
+
+def require_invariants(folder: Path, run: Record, cell: Cell, advice: str) -> pa.Table:
+    """Check the record in a folder, and return its curve.
+
+    Args:
+        folder: of the record, whose digests are right.
+        run: its `run.json`.
+        cell: that the record is of.
+        advice: what to do if it is refused, as the end of the message.
+
+    Raises:
+        UserError: it breaks an invariant; one sentence names the record and the invariant.
+    """
+    try:
+        curve, traffic = read_tables(folder)
+    except UserError as error:
+        raise UserError(f"{error}: {advice}") from None
+    for each in broken(run, cell, curve, traffic):
+        raise UserError(f"{folder / each.file} does not hold what its run gave: {each}: {advice}")
+    return curve
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        return pq.ParquetFile(path).read()
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"{path} cannot be read as a table ({reason})") from None

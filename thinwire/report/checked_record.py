@@ -1,0 +1,36 @@
+"""Reads a record that becomes rows, and refuses one that does not verify."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from thinwire.config.cell import Cell
+from thinwire.invariants.of_record import require_invariants
+from thinwire.record import Record
+from thinwire.train.record_check import record_of
+from thinwire.train.result_folders import record_folder
+
+
+class CheckedRecord(NamedTuple):
+    """A sound and current record of a cell: its `run.json` and its `curve.parquet`."""
+
+    cell: Cell
+    run: Record
+    curve: pa.Table
+
+
+def checked_record(results: Path, cell: Cell, advice: str = "start it again") -> CheckedRecord:
+    """Read the record of a cell.
+
+    Args:
+        results: the folder of results.
+        cell: of a suite as it is now.
+        advice: what to do if it is refused, as the end of the message.
+
+    Raises:
+        UserError: it is missing, damaged, changed, out of date or breaks an invariant.
+    """
+    folder = record_folder(results, cell)
+    run = record_of(folder, cell, advice)
+    return CheckedRecord(cell, run, require_invariants(folder, run, cell, advice))

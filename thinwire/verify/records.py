@@ -1,0 +1,86 @@
+"""Checks each record: its files, its invariants, and whether code, data and preparation are as they were."""
+
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from thinwire import record
+from thinwire.config.cell import Cell
+from thinwire.config.cell_of_record import cell_of
+from thinwire.config.cell_sources import sources_of_many
+from thinwire.config.expand_suite import cells
+from thinwire.errors import UserError
+from thinwire.invariants.of_record import broken, read_tables
+from thinwire.invariants.pairs import Pairs
+from thinwire.record import Record
+from thinwire.report.checked_record import CheckedRecord
+from thinwire.train.make_again import advice
+from thinwire.train.record_check import difference, difference_of_inputs
+from thinwire.train.result_folders import folders_of_records, record_folder, runs_folder
+
+
+def all_folders(results: Path) -> list[Path]:
+    """The folders of all records: of suites, of cells that were run by hand, and of emulated ones."""
+    roots = [results, results / "by_hand", *sorted((results / "emulated").glob("*"))]
+    return [folder for root in roots for folder in folders_of_records(root)]
+
+
+class RecordCheck:
+    """Checks records, and keeps what many of them share."""
+
+    def __init__(self, results: Path) -> None:
+        self._results = results
+        # Those that are sound in themselves, by the path of their `run.json` below the results.
+        self.sound: dict[str, CheckedRecord] = {}
+        self._pairs = Pairs()
+        self._sources_of = sources_of_many()
+        self._cells_of = cache(_cells_by_path)
+
+    def problems(self, folder: Path) -> Iterator[str]:
+        """What is wrong with the record in a folder, in a sentence each."""
+        path = folder / record.RUN
+        again = f"delete {folder} and start the pipeline again"
+        try:
+            run = record.read_sound(path)
+            cell = cell_of(run.cell, deviates=not folder.is_relative_to(runs_folder(self._results)))
+        except UserError as error:
+            where = "" if str(folder) in str(error) else f"{path} is not sound: "
+            yield f"{where}{error}: {again}"
+            return
+        again = advice(cell, self._results)
+        if record_folder(self._results, cell) != folder:
+            yield f"{folder} holds a record of {cell.suite}/{cell.path}: {again}"
+        try:
+            curve, traffic = read_tables(folder)
+            found = list(broken(run, cell, curve, traffic))
+            found += self._pairs.broken(folder, run, cell)
+            yield from (f"{folder / b.file} does not hold what its run gave: {b}: {again}" for b in found)
+            if not found:
+                self.sound[str(path.relative_to(self._results))] = CheckedRecord(cell, _slim(run), curve)
+            reasons = (self._other_than_now(run, cell), difference_of_inputs(run, cell, self._results))
+            yield from (f"{path} was made with {reason}: {again}" for reason in reasons if reason)
+        except UserError as error:
+            yield f"{error}: {again}"
+
+    def _other_than_now(self, run: Record, cell: Cell) -> str | None:
+        """How the options and the code of a record differ from those of now, as the end of a sentence."""
+        now: Cell | None = cell
+        if not cell.deviates:
+            now = self._cells_of(cell.suite).get(cell.path)
+        if now is None:
+            return "a cell that its suite does not have now"
+        return difference(run, now, self._sources_of)
+
+
+def _cells_by_path(suite: str) -> dict[str, Cell]:
+    """The cells of a suite as it is now.
+
+    Raises:
+        UserError: there is no such suite, or it is not valid.
+    """
+    return {cell.path: cell for cell in cells(suite)}
+
+
+def _slim(run: Record) -> Record:
+    """The same without its provenance, which is large, and which no table needs."""
+    return run.model_copy(update={"provenance": {}})

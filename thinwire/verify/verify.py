@@ -1,0 +1,46 @@
+"""Checks a folder of results: its records, what they were made from, and what was made of them."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from thinwire.errors import UserError
+from thinwire.verify.inputs import problems_of_data, problems_of_preparations
+from thinwire.verify.made_of_records import problems_of_collected, problems_of_reports
+from thinwire.verify.records import RecordCheck, all_folders
+
+# Goes through the folders of records, and may show how far it is.
+Through = Callable[[list[Path]], Iterable[Path]]
+
+
+class Verified(NamedTuple):
+    """How many records there are, how many are sound, and a sentence for each problem."""
+
+    records: int
+    sound: int
+    problems: list[str]
+
+
+def verify(results: Path, through: Through = iter) -> Verified:
+    """Check all records under a folder of results.
+
+    Args:
+        results: the folder; nothing in it is changed.
+        through: goes through the folders of records.
+
+    Raises:
+        UserError: there is no record.
+    """
+    folders = all_folders(results)
+    if not folders:
+        raise UserError(f"there is no record under {results}: run the pipeline first, or name its results")
+    check, sound, problems = RecordCheck(results), 0, list[str]()
+    for folder in through(folders):
+        found = list(check.problems(folder))
+        sound += not found
+        problems += found
+    problems += problems_of_data(results)
+    problems += problems_of_preparations(results)
+    problems += problems_of_collected(results, check.sound)
+    problems += problems_of_reports(results)
+    return Verified(len(folders), sound, problems)
