@@ -31,6 +31,7 @@ ROOMS = (
     ("simulation",),
     ("launch",),
     ("report",),
+    ("paper",),
     ("tuning",),
     ("tracking",),
     ("pipeline",),

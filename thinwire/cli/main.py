@@ -182,6 +182,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     report.add_argument("suite", metavar="SUITE")
 
+    commands.add_parser(
+        "paper", parents=[results], help="make the paper from the collected files, tables and figures"
+    )
+
     track = commands.add_parser(
         "track", parents=[results], help="make offline runs of W&B from the records of runs"
     )
