@@ -32,7 +32,7 @@ local_gpus.limit(workflow, GRID)
 THINWIRE = engine_command(workflow.deployment_settings)
 
 
-for part in "wildcards data prepare train simulate collect report track tune".split():
+for part in "wildcards data prepare train simulate collect report paper track tune".split():
 
     include: f"workflow/rules/{part}.smk"
 

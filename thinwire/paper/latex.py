@@ -49,6 +49,9 @@ def escaped(text: str) -> str:
 
 def _row(origin: Origin) -> str:
     where = escaped(", ".join(filter(None, (origin.file, origin.rows))))
-    runs = [rf"\href{{index.html\#{run.anchor}}}{{{escaped(run.folder)}}} {run.sha256[:12]}" for run in origin.runs]
+    runs = [
+        rf"\href{{index.html\#{run.anchor}}}{{{escaped(run.folder)}}} {run.sha256[:12]}"
+        for run in origin.runs
+    ]
     behind = r"\newline ".join((*runs, escaped(origin.note)) if origin.note else runs)
     return rf"\hypertarget{{{origin.key}}}{{{where}}} & {behind} \\"

@@ -54,7 +54,9 @@ def of_rows(file: File, rows: pd.DataFrame, whole: pd.DataFrame, results: Path) 
         file=file.path,
         rows="all lines" if len(rows) == len(whole) and len(rows) > 1 else lines,
         sha256=digests.of_file(file.on_disk(results)),
-        runs=[Run(str(folder.relative_to(results)), anchor(cell), _digest(folder)) for cell, folder in listed],
+        runs=[
+            Run(str(folder.relative_to(results)), anchor(cell), _digest(folder)) for cell, folder in listed
+        ],
         note=_note(file, rows, len(runs)),
     )
 
@@ -75,7 +77,7 @@ def runs_behind(file: File, rows: pd.DataFrame, results: Path) -> list[tuple[Cel
 
 def anchor(cell: Cell) -> str:
     """The anchor of a run on the page of results."""
-    return f"run-{cell.suite}-{cell.path}".replace("/", "-")
+    return f"run-{cell.suite}/{cell.path}"
 
 
 def _labels(cell: Cell) -> Mapping[str, str | int]:

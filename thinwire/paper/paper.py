@@ -45,7 +45,9 @@ def paper(results: Path) -> Path:
 
 def collect(declared: Declarations, results: Path) -> Collected:
     """The values and what is missing, from collected files that are as they were written."""
-    suites = {file.suite for file in declared.files.values() if file.path == f"results/{SUMMARY}" and file.suite}
+    suites = {
+        file.suite for file in declared.files.values() if file.path == f"results/{SUMMARY}" and file.suite
+    }
     for suite in sorted(suites):
         read_summary(results, suite)
     return values.collect(declared, results)

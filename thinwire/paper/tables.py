@@ -45,7 +45,7 @@ def groups(name: str, declared: Declared, rows: pd.DataFrame) -> Iterator[tuple[
     if not placeholders:
         yield name, rows
         return
-    for contents, group in rows.groupby(placeholders, sort=False):
+    for contents, group in rows.groupby(placeholders, sort=False, dropna=False):
         yield name.format_map(dict(zip(placeholders, contents))), group
 
 

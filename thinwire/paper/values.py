@@ -41,7 +41,10 @@ def collect(declarations: Declarations, results: Path) -> Collected:
     for key in missing:
         require(every[key], results)
     values = {name: _published(published) for name, published in declarations.published.items()}
-    found = {value.origin: _of(published) for value, published in zip(values.values(), declarations.published.values())}
+    found = {
+        value.origin: _of(published)
+        for value, published in zip(values.values(), declarations.published.values())
+    }
     read: dict[str, pd.DataFrame] = {}
     for name, declared in declarations.values.items():
         if declared.file not in declarations.files:

@@ -3,6 +3,9 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from thinwire.config.grid_subset import WHOLE
+from thinwire.paper.declarations import SOURCES
+from thinwire.paper.paper import PAPER
 from thinwire.pipeline.command_line_choices import Chosen
 from thinwire.pipeline.job_grid import Grid
 from thinwire.pipeline.simulation_inputs import Simulation
@@ -10,6 +13,8 @@ from thinwire.report.collect import CURVES, SUMMARY
 from thinwire.simulation import simulated_file
 from thinwire.tracking.replay import NOTE
 
+# The paper is about this suite, and uses the results of others that are there.
+PAPER_SUITE = "demo"
 FIGURES = ("accuracy_over_epochs", "accuracy_against_bytes")
 
 
@@ -20,7 +25,17 @@ def made_from_records(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simula
     collected = [f"results/{name}" for name in (SUMMARY, CURVES)]
     notes = [f"results/wandb/{project}/{NOTE}" for project in grid.projects]
     reports = [path for suite in chosen.suites for path in report(suite, simulated.get(suite))]
-    return [*collected, *reports, *notes]
+    return [*collected, *reports, *notes, *paper(chosen)]
+
+
+def paper(chosen: Chosen) -> list[str]:
+    """The path of the paper, which needs all results of the demo."""
+    return [f"results/{PAPER}"] if PAPER_SUITE in chosen.suites and chosen.subset == WHOLE else []
+
+
+def paper_sources() -> list[str]:
+    """The text of the paper and its list of values."""
+    return sorted(str(path) for path in SOURCES.rglob("*") if path.is_file())
 
 
 def report(suite: str, simulation: Simulation | None) -> list[str]:
