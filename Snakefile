@@ -1,5 +1,4 @@
 # thinwire: from raw data to tables and figures.
-#
 #   snakemake                             the demo
 #   snakemake --config suites=laptop      another suite of config/, or a part of one; see docs/running.md
 #   snakemake --config tune=demo          tune its methods; see docs/tuning.md
@@ -32,7 +31,8 @@ local_gpus.limit(workflow, GRID)
 THINWIRE = engine_command(workflow.deployment_settings)
 
 
-for part in "wildcards data prepare train simulate collect report paper track tune".split():
+PARTS = "wildcards data prepare train simulate collect report paper track tune"
+for part in PARTS.split():
 
     include: f"workflow/rules/{part}.smk"
 

@@ -14,7 +14,7 @@ _SPECIAL = {
     "±": r"\ensuremath{\pm}",
 }
 
-_MACROS = r"""% Made by `thinwire paper`. \thinwirevalue{NAME} prints the value of this name; docs/paper.md lists the names.
+_MACROS = r"""% Made by `thinwire paper`. \thinwirevalue{NAME} prints the value of this name (docs/paper.md).
 \makeatletter
 \newcommand{\thinwire@define}[3]{%
   \expandafter\def\csname thinwire@text@#1\endcsname{#2}%

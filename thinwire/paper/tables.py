@@ -59,7 +59,7 @@ def taken(name: str, declared: Declared, rows: pd.DataFrame) -> Any:
     if rows.empty and declared.take not in ("count", "nunique"):
         raise UserError(f"{where}: no row of its file has {_words(declared.where)}")
     try:
-        contents = rows[declared.column] if declared.column in rows else rows.eval(declared.column)
+        contents = pd.Series(rows[declared.column] if declared.column in rows else rows.eval(declared.column))
     except (KeyError, NameError, SyntaxError, TypeError, ValueError) as error:
         raise UserError(f"{where}: {declared.column!r} is no expression of its columns ({error})") from None
     match declared.take:
