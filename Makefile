@@ -21,6 +21,7 @@ demo: setup
 	@echo "      results/figures/demo/speed_up_simulated.png"
 	@echo "      results/figures/claims/mp2_digits/accuracy_against_bytes.png"
 	@echo "      results/paper.pdf"
+	@echo "      results/claims.md (verdicts on the claims of publications)"
 	@echo "      results/summary.csv (one row for each run)  results/runs (the runs)"
 
 test: setup
@@ -46,5 +47,5 @@ setup:
 clean:
 	rm -rf .venv .snakemake site results/runs results/partial results/logs results/tables results/figures \
 	  results/store results/by_hand results/set_aside results/data results/download results/prepared results/preparing results/wandb results/simulated wandb \
-	  results/summary.csv results/curves.parquet results/collected.json \
+	  results/summary.csv results/curves.parquet results/collected.json results/claims.csv results/claims.md \
 	  results/paper results/paper.pdf

@@ -4,7 +4,6 @@
 #   snakemake --config tune=demo          tune its methods; see docs/tuning.md
 #   snakemake -n                          what would be run, and which records are there
 #   snakemake --profile slurm --config suites=paper    on a cluster; see docs/cluster.md
-#
 # A run is made again if its options, its data or the files of its plug-ins change. A failure is a result.
 import sys
 
@@ -31,7 +30,7 @@ local_gpus.limit(workflow, GRID)
 THINWIRE = engine_command(workflow.deployment_settings)
 
 
-PARTS = "wildcards data prepare train simulate collect report paper track tune"
+PARTS = "wildcards data prepare train simulate collect report claims paper track tune"
 for part in PARTS.split():
 
     include: f"workflow/rules/{part}.smk"

@@ -3,7 +3,6 @@
 from contextlib import suppress
 
 import torch
-import torch._dynamo  # optimizers import it at their first step
 
 from tests import small
 from tests.contract import test_on_processes  # noqa: F401

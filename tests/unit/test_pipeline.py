@@ -214,10 +214,11 @@ def test_jobs_that_an_earlier_snakemake_has_left_here_are_named(monkeypatch, tmp
     slurm_preflight.require_no_jobs(tmp_path / "elsewhere")
 
 
-def test_a_suite_has_a_table_and_two_figures_in_two_forms_each():
+def test_a_suite_has_a_table_and_two_figures_in_two_forms_each_and_what_is_compared():
     made = outputs.report("b/c", None)
     assert made[:2] == [f"results/tables/b/c/summary.{end}" for end in ("csv", "md")]
-    assert len(made) == 6
+    compared = [f"results/tables/b/c/{name}.csv" for name in outputs.COMPARED]
+    assert made[2:-4] == compared
 
 
 def test_a_suite_that_is_simulated_has_a_table_of_times_and_figures():

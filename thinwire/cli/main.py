@@ -186,6 +186,10 @@ def _parser() -> argparse.ArgumentParser:
         "paper", parents=[results], help="make the paper from the collected files, tables and figures"
     )
 
+    commands.add_parser(
+        "claims", parents=[results], help="write and print the verdicts on the claims of all publications"
+    )
+
     track = commands.add_parser(
         "track", parents=[results], help="make offline runs of W&B from the records of runs"
     )

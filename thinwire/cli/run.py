@@ -63,7 +63,7 @@ def main(arguments: Namespace) -> int:
         with interrupts_ending_at_once():
             from thinwire.launch import local_processes
 
-        start = local_processes.starter(wanted, results, False, train)
+        start = local_processes.starter(wanted, load(wanted.suite), results, False, train)
         code = until_it_ends(wanted, results, start, False, print_line)
         if code == 0 and key is not None:
             # The store only saves time, so that a full disk is no reason to fail now.

@@ -73,7 +73,7 @@ def _start(traced: Cell, results: Path, work: Callable[[Attempt], int]) -> int:
     """
     made = trace_folder(results, traced) / trace_file.SPANS
     before = stamp(made)
-    start = local_processes.starter(traced, tracing_folder(results), False, work)
+    start = local_processes.starter(traced, load(traced.suite), tracing_folder(results), False, work)
     reports, asked_to_stop, _ = start(lambda: stamp(made) != before)
     if stamp(made) != before:
         return 0

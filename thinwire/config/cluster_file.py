@@ -12,7 +12,8 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from thinwire.cluster import Cluster
 from thinwire.config import schema_file
-from thinwire.config.suite_schema import MOST_GBIT_PER_SECOND, MOST_WORKERS, Title
+from thinwire.config.one_line import OneLine
+from thinwire.config.suite_schema import MOST_GBIT_PER_SECOND, MOST_WORKERS
 from thinwire.errors import Problems, UserError
 from thinwire.label import require_label
 from thinwire.optim.recipe import Strict
@@ -86,7 +87,7 @@ class ClusterDescription(Strict):
     """Nodes, and what joins their workers. docs/emulation.md explains every key."""
 
     name: Name = Field(description="of the file, without .yaml")
-    title: Title = Field(description="one line: what this cluster is")
+    title: OneLine = Field(description="one line: what this cluster is")
     nodes: int = Field(ge=1, le=MOST_WORKERS, description="unless a run asks for another number")
     workers_per_node: int = Field(ge=1, le=MOST_WORKERS, description="unless a run asks for another number")
     link: Link = Field(description="of each node")

@@ -6,6 +6,7 @@ from math import prod
 from thinwire import plugins
 from thinwire.config.cell import Cell, Module
 from thinwire.config.cell_sources import prepares
+from thinwire.config.claim_problems import claim_problems
 from thinwire.config.cluster_file import load as load_cluster
 from thinwire.config.simulate_problems import simulate_problems
 from thinwire.config.suite import load, path_of
@@ -176,6 +177,7 @@ def _problems_of(
     if suite.leave_out and star is None:
         found.append("leave_out: there is no '*' among the methods to leave anything out of")
     found += simulate_problems(suite)
+    found += claim_problems(suite)
     there = plugins.find("method")
     found += [
         f"leave_out: there is no method {use!r}; there are {', '.join(there)}"

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from thinwire.config import schema_file
-from thinwire.config.suite_schema import Title
+from thinwire.config.one_line import OneLine
 from thinwire.optim.recipe import Strict
 from thinwire.plugins import ROOT
 
@@ -15,7 +15,7 @@ HERE = "here"
 class Device(Strict):
     """A device of which nobody needs to have one here. docs/simulation.md explains every key."""
 
-    title: Title = Field(description="one line: what this device is")
+    title: OneLine = Field(description="one line: what this device is")
     flops_per_second: float = Field(gt=0, description="that it reaches when it trains, not its peak")
     memory_gigabytes_per_second: float = Field(gt=0, description="of its own memory")
     launch_seconds: float = Field(ge=0, le=1, description="the least that a layer or a function takes")

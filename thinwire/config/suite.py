@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from thinwire.config import schema_file, tuning_space
+from thinwire.config import schema_file, tuning_space, untested_claims
 from thinwire.config.suite_schema import Suite
 from thinwire.config.tuned import with_tuned
 from thinwire.config.tuning_suite import PREFIX, suite_of_trials
@@ -69,4 +69,4 @@ def suite_files() -> list[Path]:
 
 
 def _is_suite(path: Path) -> bool:
-    return path.relative_to(ROOT / "config").parts[0] not in _NO_SUITES
+    return path != untested_claims.PATH and path.relative_to(ROOT / "config").parts[0] not in _NO_SUITES

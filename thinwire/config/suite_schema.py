@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
+from thinwire.config.claim_schema import Claim
+from thinwire.config.one_line import OneLine
 from thinwire.errors import UserError
 from thinwire.label import require_label, require_suite_name
 from thinwire.optim.recipe import MOST_EPOCHS, Recipe, Strict
@@ -106,14 +108,6 @@ def _labels(entries: dict[str, Entry]) -> dict[str, Entry]:
     return entries
 
 
-def _one_line(text: str) -> str:
-    if not text.isprintable():
-        raise ValueError("it must be one line, without tabs")
-    return text
-
-
-Title = Annotated[str, AfterValidator(_one_line)]
-
 Labels = Annotated[list[Label], AfterValidator(_once)]
 Sizes = Annotated[list[Annotated[Size, BeforeValidator(_size)]], Field(min_length=1), AfterValidator(_once)]
 Entries = Annotated[
@@ -144,7 +138,7 @@ class Simulate(Strict):
 class Suite(Strict):
     """A comparison of methods. config/README.md explains every key."""
 
-    title: Title = Field(description="one line: what this suite is for")
+    title: OneLine = Field(description="one line: what this suite is for")
     seed: int = Field(ge=0, description="all seeds of the suite are derived from it")
     repetitions: int = Field(ge=1, description="runs of each cell, with different seeds")
     datasets: Annotated[Entries, BeforeValidator(_named)] = Field(
@@ -182,6 +176,9 @@ class Suite(Strict):
     )
     simulate: Simulate | None = Field(
         default=None, description="simulate the time of every method on described clusters"
+    )
+    claim: list[Claim] = Field(
+        default=[], description="what this suite tests of a publication: docs/claims.md"
     )
     checkpoint_every_seconds: float = Field(
         default=60.0, ge=0, le=MOST_SECONDS, description="the most training that an interruption may cost"

@@ -7,8 +7,9 @@ from pydantic import Field, model_validator
 
 from thinwire.config import schema_file
 from thinwire.config.cell import digest
+from thinwire.config.one_line import OneLine
 from thinwire.config.ranges import LINEAR, LOG, LOG_OF_STEPS, Range
-from thinwire.config.suite_schema import Labels, Sizes, Title
+from thinwire.config.suite_schema import Labels, Sizes
 from thinwire.errors import UserError
 from thinwire.optim.recipe import Strict
 from thinwire.plugins import ROOT
@@ -56,7 +57,7 @@ class Space(Strict):
 class Tuning(Strict):
     """What is tried. docs/tuning.md explains every key."""
 
-    title: Title = Field(description="one line: what is tuned")
+    title: OneLine = Field(description="one line: what is tuned")
     trials: int = Field(
         ge=2, le=MOST_TRIALS, description="for each method; the first one has the suite's own recipe"
     )

@@ -15,9 +15,6 @@ def import_for_runs() -> None:
         import pyarrow.parquet
         import torch
 
-        # Optimizers import it at their first step.
-        import torch._dynamo
-
     torch.set_num_threads(1)
     # With its first table, pyarrow imports pandas and more.
     pyarrow.parquet.write_table(pyarrow.table({"number": [0]}), pyarrow.BufferOutputStream())

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from thinwire import plugins
 from thinwire.config.cell import Cell
-from thinwire.config.suite import load
+from thinwire.config.suite_schema import Suite
 from thinwire.emulation.network import Network
 from thinwire.errors import UserError
 from thinwire.launch import exit_report, flight_recorder, rank
@@ -49,11 +49,12 @@ def warm_up(cell: Cell) -> None:
             plugins.get(kind, name).load()
 
 
-def starter(cell: Cell, results: Path, hold: bool, train: Callable[[Attempt], int]) -> Start:
+def starter(cell: Cell, suite: Suite, results: Path, hold: bool, train: Callable[[Attempt], int]) -> Start:
     """Give a function that starts the processes of a run here: one for all workers, or one for each.
 
     Args:
         cell: to run; the caller holds its lock.
+        suite: of the cell.
         results: the folder in which its record is published.
         hold: leave the record unpublished, for the caller.
         train: runs an attempt and gives the exit code.
@@ -61,7 +62,6 @@ def starter(cell: Cell, results: Path, hold: bool, train: Callable[[Attempt], in
     Raises:
         UserError: no process could begin on this machine.
     """
-    suite = load(cell.suite)
     warm_up(cell)
     for place in range(cell.workers // cell.nodes):
         device_of(cell, place)

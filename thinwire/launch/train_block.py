@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING
 
 from thinwire import record
 from thinwire.config.cell import Cell
+from thinwire.config.suite import load
+from thinwire.config.suite_schema import Suite
 from thinwire.errors import UserError
 from thinwire.files import locked, writing
 from thinwire.launch import slurm_step
@@ -90,7 +92,7 @@ def train_block(
             exit_code = exit_code or (code if code > 0 else 128 - code)
 
     with slurm_step.step_for(block[0], results) as step:
-        starter = step.starter if step else _local_starter(results, train)
+        starter = step.starter if step else _local_starter(load(block[0].suite), results, train)
         with gpus_claimed(gpus_of(block[0])), heeding_stops(forward_signal):
             while running or (waiting and not (exit_code or asked_to_stop)):
                 while waiting and len(running) < jobs and not (exit_code or asked_to_stop):
@@ -111,12 +113,12 @@ def train_block(
     return exit_code
 
 
-def _local_starter(results: Path, train: "Callable[[Attempt], int]") -> Callable[[Cell], Start]:
+def _local_starter(suite: Suite, results: Path, train: "Callable[[Attempt], int]") -> Callable[[Cell], Start]:
     """Give a function that gives the function that starts the processes of a run on this machine."""
     import_for_runs()
     with interrupts_ending_at_once():
         from thinwire.launch import local_processes
-    return lambda cell: local_processes.starter(cell, results, True, train)
+    return lambda cell: local_processes.starter(cell, suite, results, True, train)
 
 
 def _train(cell: Cell, results: Path, starter: Callable[[Cell], Start]) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from thinwire import plugins
+from thinwire.config import suite, untested_claims
 from thinwire.config.cell import Cell, Module, digest
 from thinwire.config.cell_sources import prepared_from, sources_by
 
@@ -51,6 +52,11 @@ def dataset_options(dataset: Module) -> str:
 def dataset_digest(dataset: Module) -> str:
     """Changes when a file of the data set's module does."""
     return plugin_digest("dataset", dataset.use)
+
+
+def files_with_claims() -> list[str]:
+    """The files whose claims are in the table of claims: any suite, and the list of those without a test."""
+    return [plugins.show(path) for path in (*suite.suite_files(), untested_claims.PATH)]
 
 
 def files_of_block(together: Sequence[Cell]) -> list[str]:

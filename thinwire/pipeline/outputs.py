@@ -1,4 +1,4 @@
-"""What the pipeline makes from records: tables, figures and W&B runs of suites, or the choices of tunings."""
+"""What the pipeline makes from records: tables, figures, verdicts and W&B runs, or the choices of tunings."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +15,8 @@ from thinwire.tracking.replay import NOTE
 
 # The paper is about this suite, and uses the results of others that are there.
 PAPER_SUITE = "demo"
+# Tables for programs only.
+COMPARED = ("comparisons", "to_target", "speed_ups", "profiles")
 FIGURES = ("accuracy_over_epochs", "accuracy_against_bytes")
 
 
@@ -25,7 +27,7 @@ def made_from_records(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simula
     collected = [f"results/{name}" for name in (SUMMARY, CURVES)]
     notes = [f"results/wandb/{project}/{NOTE}" for project in grid.projects]
     reports = [path for suite in chosen.suites for path in report(suite, simulated.get(suite))]
-    return [*collected, *reports, *notes, *paper(chosen)]
+    return [*collected, *reports, *claims(), *notes, *paper(chosen)]
 
 
 def paper(chosen: Chosen) -> list[str]:
@@ -38,6 +40,11 @@ def paper_sources() -> list[str]:
     return sorted(str(path) for path in SOURCES.rglob("*") if path.is_file())
 
 
+def claims() -> list[str]:
+    """The paths of the table of claims, which is about all suites."""
+    return ["results/claims.csv", "results/claims.md"]
+
+
 def report(suite: str, simulation: Simulation | None) -> list[str]:
     """The paths of the tables and figures of a suite."""
     tables, figures = ["summary"], [*FIGURES]
@@ -48,6 +55,7 @@ def report(suite: str, simulation: Simulation | None) -> list[str]:
         figures += ["bandwidth"] if simulation.settings.rates_gbit_per_second else []
     return [
         *(f"results/tables/{suite}/{name}.{end}" for name in tables for end in ("csv", "md")),
+        *(f"results/tables/{suite}/{name}.csv" for name in COMPARED),
         *(f"results/figures/{suite}/{name}.{end}" for name in figures for end in ("pdf", "png")),
     ]
 

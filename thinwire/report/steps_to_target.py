@@ -35,21 +35,30 @@ def steps_to_target(curves: pd.DataFrame, baseline: str) -> StepsToTarget:
             if not alike:
                 return np.nan, np.nan
             there = alike[0]
-        of_baseline = there[(there.method == baseline) & (there.status == "done")]
-        target = TARGET_OF_BASELINE * _last(of_baseline).mean()
-        runs = [run for _, run in there[there.method == method].groupby("repetition")]
-        if not runs or np.isnan(target):
+        target = TARGET_OF_BASELINE * mean_final_accuracy(there[there.method == baseline])
+        runs = there[there.method == method]
+        if runs.empty or np.isnan(target):
             return target, np.nan
-        return target, float(np.median([_steps(run, target) for run in runs]))
+        steps = reaching(runs, target).step.reindex(runs.repetition.unique(), fill_value=np.inf)
+        return target, float(steps.median())
 
     return look_up
 
 
-def _last(curves: pd.DataFrame) -> pd.Series:
-    """The accuracy at the end of each run."""
-    return curves.sort_values("step").groupby("repetition").test_accuracy_percent.last()
+def mean_final_accuracy(curves: pd.DataFrame) -> float:
+    """The mean of the accuracies in percent with which the runs that are done end; NaN without such a run."""
+    done = curves[curves.status == "done"]
+    return float(done.sort_values("step").groupby("repetition").test_accuracy_percent.last().mean())
 
 
-def _steps(run: pd.DataFrame, target: float) -> float:
-    """The step of the first evaluation that reaches the target."""
-    return float(min(run.step[run.test_accuracy_percent >= target], default=np.inf))
+def reaching(curves: pd.DataFrame, target: float) -> pd.DataFrame:
+    """The first evaluation of each run whose accuracy is the target or more, with the repetition as index.
+
+    A run that misses the target has no row.
+
+    Args:
+        curves: of the runs of one method in one place.
+        target: in percent.
+    """
+    reached = curves[curves.test_accuracy_percent >= target]
+    return reached.sort_values("step").drop_duplicates("repetition").set_index("repetition")

@@ -18,6 +18,7 @@ from thinwire.config.grid_subset import Subset
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Simulate
 from thinwire.errors import ResourceError, UserError
+from thinwire.simulation.common_speed import to_common_speed
 from thinwire.simulation.simulate import Simulated, SimulatedCell
 
 Row = dict[str, object]
@@ -38,9 +39,9 @@ def simulate_suite(
     workers = settings.workers or sorted({cell.workers for cell in planned})
     rows: list[Row] = []
     reasons: list[str] = []
-    for cell in _one_of_each(planned):
+    for experiment in _experiments(planned):
         for number in workers:
-            rows += _rows(cell, number, described_clusters, settings, results, log, reasons)
+            rows += _rows(experiment, number, described_clusters, settings, results, log, reasons)
     if not rows:
         raise UserError(f"no method of {suite} could be simulated; the first: {reasons[0]}")
     return _with_speed_up(pd.DataFrame(rows), baselines(load(suite)))
@@ -66,43 +67,49 @@ def described(rows: pd.DataFrame) -> Iterator[str]:
             )
 
 
-def _one_of_each(planned: Sequence[Cell]) -> list[Cell]:
-    """One cell for each method, model and data set."""
-    return list({(c.dataset, c.model.label, c.method.label): c for c in planned[::-1]}.values())[::-1]
+def _experiments(planned: Sequence[Cell]) -> list[list[Cell]]:
+    """For each data set and model, one cell of each method."""
+    every: dict[tuple[str, str], dict[str, Cell]] = {}
+    for cell in planned:
+        every.setdefault((cell.dataset, cell.model.label), {}).setdefault(cell.method.label, cell)
+    return [[*methods.values()] for methods in every.values()]
 
 
 def _rows(
-    cell: Cell,
+    experiment: Sequence[Cell],
     workers: int,
     clusters: Sequence[ClusterDescription],
     settings: Simulate,
     results: Path,
     log: Callable[[str], None],
     reasons: list[str],
-) -> list[Row]:
-    """The rows of a cell with so many workers; what is left out is added to the reasons."""
-    known: dict[int, SimulatedCell] = {}
-    rows = []
-    for cluster in clusters:
-        spread = cluster.spread(workers)
-        try:
-            if spread.nodes not in known:
-                known[spread.nodes] = SimulatedCell(cell, results, spread, settings.steps)
-        except ResourceError:
-            raise
-        except Exception as error:
-            # As in runs, what a method cannot do is no reason to leave out the others.
-            reasons.append(f"{cell.method.label} on {cluster.name}: left out, because {error or repr(error)}")
-            log(reasons[-1])
-            continue
-        of_cell = known[spread.nodes]
+) -> Iterator[Row]:
+    """The rows of these cells with so many workers; what is left out is added to the reasons."""
+    mirrored: dict[tuple[str, int], SimulatedCell] = {}
+    placed = []
+    for cell in experiment:
+        for cluster in clusters:
+            spread = cluster.spread(workers)
+            key = cell.method.label, spread.nodes
+            try:
+                if key not in mirrored:
+                    mirrored[key] = SimulatedCell(cell, results, spread, settings.steps)
+            except ResourceError:
+                raise
+            except Exception as error:
+                # As in runs, what a method cannot do is no reason to leave out the others.
+                reasons.append(
+                    f"{cell.method.label} on {cluster.name}: left out, because {error or repr(error)}"
+                )
+                log(reasons[-1])
+                continue
+            placed.append((mirrored[key], cluster))
+        log(f"{cell.dataset}/{cell.model.label}/{cell.method.label} with {workers} workers is mirrored")
+    to_common_speed([*mirrored.values()])
+    for of_cell, cluster in placed:
         for profile in [of_cell.profile(name, cluster) for name in settings.profiles]:
-            rows += [
-                _row(of_cell.on(linked, profile), own_rate=linked is cluster)
-                for linked in (cluster, *cluster.at_rates(settings.rates_gbit_per_second))
-            ]
-    log(f"{cell.dataset}/{cell.model.label}/{cell.method.label} with {workers} workers is simulated")
-    return rows
+            for linked in (cluster, *cluster.at_rates(settings.rates_gbit_per_second)):
+                yield _row(of_cell.on(linked, profile), own_rate=linked is cluster)
 
 
 def _row(made: Simulated, own_rate: bool) -> Row:

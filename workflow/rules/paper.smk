@@ -6,6 +6,7 @@ rule paper:
             for suite in CHOSEN.suites
             for path in outputs.report(suite, SIMULATED.get(suite))
         ],
+        claims=outputs.claims(),
         sources=outputs.paper_sources(),
     output:
         pdf=f"results/{outputs.PAPER}",

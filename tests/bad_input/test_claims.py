@@ -1,0 +1,105 @@
+"""A claim that is not valid is refused with one sentence that has its path."""
+
+import copy
+
+import pytest
+import yaml
+
+from tests.claims import ACCURACY, CONTENT, points
+from thinwire.config import expand_suite, suite, untested_claims
+from thinwire.errors import UserError
+
+SUITE = {
+    "title": "bad input",
+    "seed": 1,
+    "repetitions": 1,
+    "datasets": ["digits"],
+    "models": {"lenet": {"options": {"padding": 2}}},
+    "methods": {"ssgd": None, "ssgd_bf16": {"use": "ssgd"}, "thin": {"use": "top_k"}},
+    "workers": [2],
+    "recipe": {"epochs": 1, "batch": 8, "batch_per": "worker", "optimizer": {"lr": 0.1}},
+}
+
+
+@pytest.fixture
+def refusal(tmp_path, monkeypatch):
+    """The message about a suite with one claim that has other values for some keys; None takes a key away."""
+    monkeypatch.setattr(suite, "ROOT", tmp_path)
+    (tmp_path / "config").mkdir()
+
+    def message(changes, **of_suite):
+        content = {key: value for key, value in (CONTENT | changes).items() if value is not None}
+        made = copy.deepcopy(SUITE) | of_suite | {"claim": [content]}
+        (tmp_path / "config/bad.yaml").write_text(yaml.safe_dump(made))
+        with pytest.raises(UserError) as raised:
+            expand_suite.cells("bad")
+        assert "\n" not in str(raised.value)
+        return str(raised.value)
+
+    return message
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"id": "2-a"}, "claim.0.id: an id is three digits and a letter"),
+        ({"claim": "two\nlines"}, "claim.0.claim: it must be one line"),
+        ({"may_say": None}, "claim.0.may_say: it is missing"),
+        ({"nothing": 1}, "claim.0.nothing: there is no such key"),
+        ({"metric": "bytes"}, "claim.0.metric: input should be 'accuracy', 'push'"),
+        ({"against": []}, "claim.0.against: list should have at least 1 item"),
+        ({"method": "thim"}, "claim.0.method: the suite has no method 'thim'; the nearest is thin"),
+        ({"against": ["ssgd", "ssgd_bf61"]}, "claim.0.against: the suite has no method 'ssgd_bf61'"),
+        ({"against": "thin"}, "claim.0.against: thin would be compared with itself"),
+        ({"models": ["lenat"]}, "claim.0.models: the suite has no model 'lenat'; the nearest is lenet"),
+        ({"direction": "more"}, "claim.0: direction: push takes less"),
+        ({"metric": "accuracy"}, "claim.0: direction: accuracy takes more, same, not_less"),
+        ({"statistic": "tost"}, "claim.0: statistic: push and less go with exact_bytes"),
+        (ACCURACY["same"], "claim.0: margin: direction same needs one"),
+        (ACCURACY["more"] | points(1.0), "claim.0: margin: direction more takes none"),
+        ({"scope": "number"}, "claim.0: margin: scope number needs one"),
+        (points(1.0), "claim.0: margin.unit: that of push is percent"),
+        ({"margin": {"value": -1.0, "unit": "percent"}}, "claim.0.margin.value: input should be greater"),
+        ({"expected": [2.0, 1.0]}, "claim.0: expected: [2.0, 1.0] does not rise"),
+        (
+            {"may_say": "{estimates} %"},
+            "claim.0.may_say: there is no field 'estimates': the nearest is estimate",
+        ),
+        ({"may_say": "{estimate"}, "claim.0.may_say: it is no template"),
+        ({"may_not_say": ["{m}"]}, "claim.0.may_not_say.0: there is no field 'm'"),
+        ({"may_say": "It is faster."}, "claim.0: may_say: 'faster' is more than a verdict on push and less"),
+        ({"may_say": "It has no loss."}, "claim.0: may_say: 'no loss' is more than a verdict on push"),
+        (
+            ACCURACY["same"] | points(0.3) | {"may_say": "It is better."},
+            "claim.0: may_say: 'better' is more than a verdict on accuracy and same supports",
+        ),
+        (
+            ACCURACY["not_less"] | points(0.5) | {"scope": "number"},
+            "claim.0.scope: a suite on CPUs is too small for a published number",
+        ),
+        (
+            {"metric": "seconds_of_a_step", "statistic": "ratio"},
+            "claim.0.metric: seconds_of_a_step needs times: set transport",
+        ),
+    ],
+    ids=lambda value: "" if isinstance(value, str) else "-".join(value),
+)
+def test_one_sentence_with_the_path(refusal, changes, words):
+    assert words in refusal(changes)
+
+
+def test_an_id_occurs_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(suite, "ROOT", tmp_path)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/bad.yaml").write_text(yaml.safe_dump(SUITE | {"claim": [CONTENT, CONTENT]}))
+    with pytest.raises(UserError, match=r"claim\.1\.id: 002-a occurs twice; number the parts"):
+        expand_suite.cells("bad")
+
+
+def test_the_list_of_untested_claims_is_checked_and_is_no_suite(tmp_path):
+    path = tmp_path / "untested.yaml"
+    path.write_text("untested: [{id: 002-b, publication: MP2, claim: It is fast.}]")
+    with pytest.raises(UserError, match=r"untested\.0\.reason: it is missing"):
+        untested_claims.read(path)
+    with pytest.raises(UserError, match="there is no suite 'claims/untested'"):
+        suite.load("claims/untested")

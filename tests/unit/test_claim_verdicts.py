@@ -1,0 +1,108 @@
+"""The verdict on a claim follows from pairs of values."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from tests.claims import ACCURACY, STEP, TO_TARGET, claim, points
+from thinwire.report.claims.verdict import of_pairs
+
+# Of six pairs; their mean is 0.
+SPREAD = [0.1, -0.1, 0.05, -0.05, 0.2, -0.2]
+
+
+def judged(of, differences, other=90.0):
+    theirs = pd.Series([other] * len(differences))
+    return of_pairs(of, theirs + differences, theirs)
+
+
+def bytes_of(of, *ours, other=100.0):
+    return of_pairs(of, pd.Series(ours), pd.Series([other] * len(ours)))
+
+
+def test_bytes_are_compared_exactly_and_one_pair_is_enough():
+    found = bytes_of(claim(), 99.0)
+    assert (found.verdict, found.estimate, found.n) == ("held", pytest.approx(1), 1)
+    assert bytes_of(claim(), 100.0).verdict == "contradicted"
+    assert bytes_of(claim(), 101.0).verdict == "contradicted"
+
+
+def test_bytes_that_are_fewer_in_some_repetitions_only_decide_nothing():
+    found = bytes_of(claim(), 90.0, 120.0)
+    assert found.verdict == "cannot be told"
+    assert (found.low, found.high, found.estimate) == pytest.approx((-20, 10, -5))
+
+
+def test_a_published_share_must_be_exceeded():
+    share = claim(scope="number", margin={"value": 88.98, "unit": "percent"})
+    assert bytes_of(share, 11.0).verdict == "held"
+    assert bytes_of(share, 11.1).verdict == "contradicted"
+
+
+def test_a_method_that_sends_nothing_cannot_be_compared_with():
+    assert bytes_of(claim(), 5.0, other=0.0).verdict == "not testable here"
+
+
+@pytest.mark.parametrize(
+    ("direction", "margin", "shift", "verdict"),
+    [
+        ("same", 0.3, 0.0, "held"),
+        ("same", 0.1, 0.0, "cannot be told"),
+        ("same", 0.3, 1.0, "contradicted"),
+        ("same", 0.3, -1.0, "contradicted"),
+        ("not_less", 0.3, 0.0, "held"),
+        ("not_less", 0.3, 5.0, "held"),
+        ("not_less", 0.3, -0.3, "cannot be told"),
+        ("not_less", 0.3, -1.0, "contradicted"),
+        ("more", None, 1.0, "held"),
+        ("more", None, 0.0, "cannot be told"),
+        ("more", None, -1.0, "contradicted"),
+    ],
+)
+def test_accuracy_is_compared_in_pairs(direction, margin, shift, verdict):
+    of = claim(**ACCURACY[direction], **(points(margin) if margin else {}))
+    found = judged(of, [shift + value for value in SPREAD])
+    assert found.verdict == verdict
+    assert found.estimate == pytest.approx(shift)
+    assert found.low < shift < found.high
+
+
+@pytest.mark.parametrize("direction", ACCURACY)
+def test_four_pairs_say_nothing_about_accuracy_however_clear_they_are(direction):
+    of = claim(**ACCURACY[direction], **(points(0.3) if direction != "more" else {}))
+    for shift in (-20.0, 0.0, 20.0):
+        found = judged(of, [shift + value for value in SPREAD[:4]])
+        assert found.verdict == "cannot be told"
+        assert found.reason == "4 pairs, and 5 are needed at least"
+
+
+def test_five_equal_differences_are_no_certainty():
+    of = claim(**ACCURACY["more"])
+    assert judged(of, [-1.0] * 5).verdict == "cannot be told"
+    assert judged(of, [-1.0] * 6).verdict == "contradicted"
+
+
+def test_results_that_are_equal_in_every_pair_are_the_same_and_no_gain():
+    assert judged(claim(**ACCURACY["same"], **points(0.3)), [0.0] * 5).verdict == "held"
+    assert judged(claim(**ACCURACY["more"]), [0.0] * 5).verdict == "contradicted"
+
+
+@pytest.mark.parametrize(
+    ("factor", "margin", "verdict"),
+    [(0.5, 30, "held"), (0.5, 60, "contradicted"), (1.5, 0, "contradicted"), (1.0, 0, "cannot be told")],
+)
+def test_seconds_are_compared_as_ratios(factor, margin, verdict):
+    theirs = pd.Series([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
+    noise = pd.Series([0.01 * value for value in SPREAD])
+    of = claim(**STEP, margin={"value": margin, "unit": "percent"})
+    found = of_pairs(of, factor * theirs * (1 + noise), theirs)
+    assert found.verdict == verdict
+    assert found.estimate == pytest.approx(100 * (1 - factor), abs=0.01)
+    assert found.low < found.estimate < found.high
+
+
+def test_a_run_that_misses_the_target_has_no_seconds_to_compare():
+    found = of_pairs(claim(**TO_TARGET), pd.Series([1.0, math.inf] * 3), pd.Series([2.0] * 6))
+    assert (found.verdict, found.reason) == ("cannot be told", "3 runs miss the target")
+    assert math.isnan(found.estimate)

@@ -1,0 +1,164 @@
+"""The rows of claims: which runs are compared, and what may be said about them."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from tests import simulated
+from tests.claims import ACCURACY, STEP, TO_TARGET, claim, points, run, runs
+from thinwire.config.suite import load
+from thinwire.config.suite_schema import Entry
+from thinwire.report.claims.of_suite import rows_of, rows_without_runs
+from thinwire.report.claims.reconstructed import is_reconstructed
+
+NO_CURVES = pd.DataFrame()
+
+
+def suite(*claims, **changes):
+    """A suite on GPUs with the methods thin, ssgd and ssgd_bf16; thin is MP2's module."""
+    made = load("claims/mp2")
+    methods = {"thin": Entry(use="mp2")} | made.methods
+    return made.model_copy(update={"claim": list(claims), "methods": methods, "repetitions": 6} | changes)
+
+
+def row_of(of, *rows, curves=NO_CURVES, times=None, **changes):
+    (row,) = rows_of("claims/invented", suite(of, **changes), runs(*rows), curves, times)
+    return row
+
+
+def test_the_best_of_several_is_compared_with():
+    of = claim(against=["ssgd", "ssgd_bf16"])
+    row = row_of(of, run("ssgd", 0, 100), run("ssgd_bf16", 0, 50), run("thin", 0, 60))
+    assert (row["against"], row["verdict"], row["estimate"]) == ("ssgd_bf16", "contradicted", -20)
+    highest = claim(against=["ssgd", "ssgd_bf16"], **ACCURACY["more"])
+    row = row_of(
+        highest, run("ssgd", 0, accuracy=92), run("ssgd_bf16", 0, accuracy=91), run("thin", 0, accuracy=93)
+    )
+    assert (row["against"], row["estimate"]) == ("ssgd", 1)
+
+
+def test_runs_are_paired_by_repetition_within_a_place():
+    first = [run("ssgd", 0, 100), run("thin", 1, 30), run("ssgd", 1, 60), run("thin", 0, 50)]
+    other = [run("ssgd", 0, 10, workers=4), run("thin", 0, 20, workers=4)]
+    rows = list(rows_of("s", suite(claim()), runs(*first, *other), NO_CURVES, None))
+    assert [(row["workers"], row["n"], row["estimate"]) for row in rows] == [(8, 2, 50), (4, 1, -100)]
+
+
+def test_only_the_models_of_the_claim_count():
+    rows = [run(method, 0, model=model) for model in ("cnn", "vgg") for method in ("ssgd", "thin")]
+    assert row_of(claim(models=["vgg"]), *rows)["model"] == "vgg"
+
+
+def test_a_preparation_is_counted_where_the_metric_says_so():
+    prepared = {"preparation_payload_push_bytes": 300.0, "preparation_payload_pull_bytes": 50.0}
+    rows = run("ssgd", 0), run("thin", 0, 50.0, **prepared)
+    assert row_of(claim(metric="payload"), *rows)["estimate"] == 25
+    assert row_of(claim(metric="payload_with_preparation"), *rows)["estimate"] == -150
+
+
+def test_what_was_skipped_is_not_testable_and_what_failed_cannot_be_told():
+    skipped = run("thin", 0, status="skipped", reason="one node", push=math.nan)
+    row = row_of(claim(), run("ssgd", 0), skipped)
+    assert (row["verdict"], row["reason"]) == ("not testable here", "thin was skipped: one node")
+    row = row_of(claim(), run("ssgd", 0), run("thin", 0, status="failed"))
+    assert (row["verdict"], row["reason"]) == ("cannot be told", "no pair of runs is done")
+
+
+def test_fewer_pairs_than_were_planned_decide_nothing_about_accuracy():
+    of = claim(**ACCURACY["same"], **points(0.3))
+    rows = [run(method, n) for method in ("ssgd", "thin") for n in range(6)]
+    assert row_of(of, *rows)["verdict"] == "held"
+    lost = [*rows[:-1], run("thin", 5, status="diverged")]
+    row = row_of(of, *lost)
+    assert row["verdict"] == "cannot be told"
+    assert row["reason"] == "5 of the suite's 6 pairs are complete; thin: diverged"
+    assert row_of(of, *rows, repetitions=7)["reason"] == "6 of the suite's 7 pairs are complete"
+    assert row_of(claim(), *lost[:-1])["verdict"] == "contradicted"
+
+
+def test_a_number_on_cpus_must_follow_from_shapes():
+    of = claim(scope="number", margin={"value": 10.0, "unit": "percent"})
+    rows = [run("ssgd", 0), run("ssgd", 1), run("thin", 0, 50)]
+    assert row_of(of, *rows, run("thin", 1, 50), device="cpu")["verdict"] == "held"
+    assert row_of(of, *rows, run("thin", 1, 51), device="cpu")["verdict"] == "cannot be told"
+    assert row_of(of, *rows, run("thin", 1, 51))["verdict"] == "held"
+
+
+def test_what_may_be_said():
+    held = row_of(claim(), run("ssgd", 0), run("thin", 0, 50))
+    assert held["says"] == "digits, cnn, 8 workers on 2 nodes: `thin` pushes 50.00 % less than `ssgd`."
+    contradicted = row_of(claim(), run("ssgd", 0), run("thin", 0, 150))
+    assert (
+        'the claim "It sends less." is contradicted by `thin` against `ssgd`: -50.00 %'
+        in contradicted["says"]
+    )
+    (unknown,) = rows_without_runs("s", suite(claim()))
+    assert (unknown["verdict"], unknown["reason"], unknown["n"]) == ("cannot be told", "no runs yet", 0)
+    assert "It cannot be told yet" in unknown["says"]
+
+
+def test_a_verdict_on_a_reconstruction_says_so():
+    made = suite(claim(method="hylo")).model_copy(update={"methods": load("claims/hylo").methods})
+    (row,) = rows_of("s", made, runs(run("ssgd", 0), run("hylo", 0, 50)), NO_CURVES, None)
+    assert row["reconstructed"]
+    assert row["says"].endswith("`hylo` is reconstructed.")
+
+
+@pytest.mark.parametrize("use", ["hsgd", "hylo", "wnn", "multi_step_delay"])
+def test_these_are_reconstructed(use):
+    assert is_reconstructed(use)
+
+
+@pytest.mark.parametrize("use", ["ssgd", "mp2", "daso", "dgc"])
+def test_these_are_not(use):
+    assert not is_reconstructed(use)
+
+
+def timed(method, repetition, seconds, **more):
+    return run(method, repetition, kind="measured", train_seconds=seconds, **more)
+
+
+def test_seconds_of_a_step_come_from_runs_with_times():
+    rows = [timed("ssgd", n, 20 + n) for n in range(6)] + [timed("thin", n, 10 + n / 2) for n in range(6)]
+    row = row_of(claim(**STEP), *rows)
+    assert (row["verdict"], row["kind"]) == ("held", "measured")
+    assert row["estimate"] == pytest.approx(50)
+    untimed = row_of(claim(**STEP), run("ssgd", 0), run("thin", 0))
+    assert (untimed["verdict"], untimed["reason"]) == (
+        "not testable here",
+        "no run has measured or emulated times",
+    )
+
+
+def test_a_simulation_says_its_own_numbers_and_decides_nothing():
+    times = simulated.rows(simulated.row("ssgd", 10.0), simulated.row("thin", 5.0))
+    rows = list(rows_of("s", suite(claim(**STEP)), runs(run("ssgd", 0)), NO_CURVES, times))
+    (row,) = rows
+    assert (row["kind"], row["verdict"], row["estimate"]) == ("simulated", "not testable here", 50)
+    assert row["says"].startswith(
+        "Our simulation gives 50.0 % fewer seconds a step for `thin` than for `ssgd`"
+    )
+    assert "ethernet_1g, here" in row["says"]
+
+
+def test_seconds_to_the_target_end_at_the_first_evaluation_that_reaches_it():
+    rows = [timed(method, n, 40) for method in ("ssgd", "thin") for n in range(6)]
+    place = {"dataset": "digits", "model": "cnn", "workers": 8, "nodes": 2, "kind": "measured"}
+    # The target is 99 % of 90; thin is there at the second of its evaluations, ssgd at the fourth.
+    accuracies = {"ssgd": (10, 20, 30, 90), "thin": (10, 89.2, 80, 91)}
+    curves = pd.DataFrame(
+        {
+            **place,
+            "method": m,
+            "repetition": n,
+            "train_seconds": 10.0 * (i + 1) + n,
+            "test_accuracy_percent": a,
+        }
+        for m, several in accuracies.items()
+        for n in range(6)
+        for i, a in enumerate(several)
+    )
+    row = row_of(claim(**TO_TARGET), *rows, curves=curves)
+    assert row["verdict"] == "held"
+    assert 40 < row["low"] < row["estimate"] < row["high"] < 50

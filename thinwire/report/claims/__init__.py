@@ -1,0 +1,1 @@
+"""Verdicts on the claims of publications, from the collected runs; docs/claims.md explains them."""

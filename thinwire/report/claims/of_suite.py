@@ -1,0 +1,132 @@
+"""The rows of the table of claims for one suite: each of its claims, in each cell that has runs."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+
+from thinwire.config.claim_schema import SECONDS, Claim
+from thinwire.config.suite_methods import entries_of
+from thinwire.config.suite_schema import Suite
+from thinwire.report.claims.metric_values import CELL, metric_values
+from thinwire.report.claims.reconstructed import is_reconstructed
+from thinwire.report.claims.sentences import fields, says, simulated
+from thinwire.report.claims.verdict import Outcome, Verdict, of_pairs
+
+Row = dict[str, Any]
+_NOWHERE = dict.fromkeys(CELL, "")
+
+
+def rows_without_runs(name: str, suite: Suite) -> Iterator[Row]:
+    """A row for each claim of a suite that has not been run."""
+    nothing = Outcome(Verdict.CANNOT_BE_TOLD, "no runs yet")
+    yield from (_row(name, suite, claim, claim.against, nothing, _NOWHERE) for claim in suite.claim)
+
+
+def rows_of(
+    name: str, suite: Suite, runs: pd.DataFrame, curves: pd.DataFrame, simulated_times: pd.DataFrame | None
+) -> Iterator[Row]:
+    """A row for each claim and cell.
+
+    Args:
+        name: of the suite.
+        suite: its settings.
+        runs: one row for each of its runs.
+        curves: one row for each of their evaluations.
+        simulated_times: the rows of `thinwire simulate`; None if there are none.
+    """
+    runs = runs.assign(cluster=runs.cluster.fillna(""))
+    for claim in suite.claim:
+        found = [*_of_runs(name, suite, claim, runs, curves)]
+        if claim.metric in SECONDS and simulated_times is not None:
+            found += _of_simulation(name, suite, claim, simulated_times)
+        nothing = Outcome(Verdict.CANNOT_BE_TOLD, "no runs of these methods yet")
+        yield from found or [_row(name, suite, claim, claim.against, nothing, _NOWHERE)]
+
+
+def _of_runs(
+    name: str, suite: Suite, claim: Claim, runs: pd.DataFrame, curves: pd.DataFrame
+) -> Iterator[Row]:
+    runs = runs[runs.method.isin([claim.method, *claim.against])]
+    runs = runs[runs.model.isin(claim.models or runs.model)]
+    runs = runs.assign(value=metric_values(claim.metric, runs, curves, suite.baseline))
+    for cell, group in runs.groupby(CELL, sort=False):
+        place = dict(zip(CELL, cell))
+        if claim.method in set(group.method):
+            against, outcome = _outcome(claim, group, suite)
+            yield _row(name, suite, claim, against, outcome, place)
+
+
+def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite) -> tuple[list[str], Outcome]:
+    """With what the method is compared in this cell, and the verdict."""
+    ours = runs[runs.method == claim.method]
+    if (ours.status == "skipped").all():
+        why = f"{claim.method} was skipped: {ours.reason.iloc[0]}"
+        return claim.against, Outcome(Verdict.NOT_TESTABLE, why)
+    if claim.metric in SECONDS and runs.value.isna().all():
+        return claim.against, Outcome(Verdict.NOT_TESTABLE, "no run has measured or emulated times")
+    known = runs[runs.value.notna()]
+    means = known[known.method.isin(claim.against)].groupby("method", sort=False).value.mean()
+    if means.empty or not len(known[known.method == claim.method]):
+        return claim.against, Outcome(Verdict.CANNOT_BE_TOLD, "no pair of runs is done")
+    best = str(means.idxmax() if claim.metric == "accuracy" else means.idxmin())
+    values = known.set_index("repetition").groupby("method").value
+    pairs = pd.concat([values.get_group(claim.method), values.get_group(best)], axis=1, join="inner")
+    if pairs.empty:
+        return [best], Outcome(Verdict.CANNOT_BE_TOLD, "no pair of runs is done")
+    outcome = of_pairs(claim, pairs.iloc[:, 0], pairs.iloc[:, 1])
+    if outcome.n < suite.repetitions and claim.statistic != "exact_bytes":
+        # The number was chosen before the runs; and those that are there may be the ones that went well.
+        lost = runs[runs.method.isin([claim.method, best]) & runs.value.isna()]
+        states = lost[["method", "status"]].drop_duplicates().to_numpy()
+        which = "".join(f"; {m}: {'without times' if s == 'done' else s}" for m, s in states)
+        why = f"{outcome.n} of the suite's {suite.repetitions} pairs are complete{which}"
+        outcome = outcome._replace(verdict=Verdict.CANNOT_BE_TOLD, reason=why)
+    if suite.device == "cpu" and claim.scope == "number" and outcome.low != outcome.high:
+        why = "on CPUs a number must follow from shapes, and these bytes differ between repetitions"
+        outcome = outcome._replace(verdict=Verdict.CANNOT_BE_TOLD, reason=why)
+    return [best], outcome
+
+
+def _of_simulation(name: str, suite: Suite, claim: Claim, times: pd.DataFrame) -> Iterator[Row]:
+    """Simulated times give an estimate for a step, and no verdict."""
+    times = times[times.own_rate & times.model.isin(claim.models or times.model)]
+    for cell, group in times.groupby([*CELL, "profile"], sort=False):
+        seconds = group.set_index("method").step_seconds
+        others = seconds[seconds.index.isin(claim.against)]
+        if claim.metric != "seconds_of_a_step" or claim.method not in seconds or others.empty:
+            continue
+        place = dict(zip(CELL, cell)) | {"cluster": f"{group.cluster.iloc[0]}, {group.profile.iloc[0]}"}
+        estimate = 100 * (1 - float(seconds[claim.method]) / float(others.min()))
+        outcome = Outcome(Verdict.NOT_TESTABLE, "a simulation decides no claim", 0, estimate)
+        against = str(others.idxmin())
+        row = _row(name, suite, claim, [against], outcome, place)
+        yield row | {"says": simulated(claim, fields(claim, against, outcome, place), estimate)}
+
+
+def _row(
+    name: str, suite: Suite, claim: Claim, against: list[str], outcome: Outcome, place: dict[str, Any]
+) -> Row:
+    entry = entries_of(suite)[claim.method]
+    reconstructed = is_reconstructed(entry.use or claim.method)
+    named = fields(claim, ", ".join(against), outcome, place)
+    return {
+        "id": claim.id,
+        "suite": name,
+        "publication": claim.publication,
+        "claim": claim.claim,
+        "method": claim.method,
+        "reconstructed": reconstructed,
+        "against": named["against"],
+        "metric": claim.metric,
+        "direction": claim.direction,
+        "margin": claim.margin.value if claim.margin else math.nan,
+        "statistic": claim.statistic,
+        "scope": claim.scope,
+        **place,
+        **outcome._asdict(),
+        "unit": claim.unit,
+        "verdict": str(outcome.verdict),
+        "says": says(claim, outcome, named, reconstructed),
+    }

@@ -1,0 +1,11 @@
+"""Which methods are reconstructed: where a part of the publication was not available, the choice is ours."""
+
+import ast
+
+from thinwire import plugins
+
+
+def is_reconstructed(use: str) -> bool:
+    """Does the docstring of this module in methods/ say so? This does not run its code."""
+    tree = ast.parse(plugins.get("method", use).path.read_bytes())
+    return "reconstructed" in (ast.get_docstring(tree) or "").lower()

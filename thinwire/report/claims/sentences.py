@@ -1,0 +1,70 @@
+"""The sentence that may be said about a claim. Nothing else is said about it in tables, pages and papers."""
+
+import math
+from typing import Any
+
+from thinwire.config.claim_schema import FIELDS, Claim
+from thinwire.report.claims.verdict import Outcome, Verdict
+
+
+def fields(claim: Claim, against: str, outcome: Outcome, place: dict[str, Any]) -> dict[str, str]:
+    """What the templates of a claim may name."""
+    numbers = {"estimate": outcome.estimate, "low": outcome.low, "high": outcome.high}
+    values = {
+        "method": claim.method,
+        "against": against,
+        "unit": claim.unit,
+        "margin": f"{claim.margin.value:g}" if claim.margin else "",
+        "n": outcome.n,
+        **{name: f"{value:.2f}" for name, value in numbers.items()},
+        **place,
+    }
+    return {name: str(values[name]) for name in FIELDS}
+
+
+def says(claim: Claim, outcome: Outcome, named: dict[str, str], reconstructed: bool) -> str:
+    """The sentence for a verdict, with the place where it was found.
+
+    Args:
+        claim: what was tested.
+        outcome: the verdict.
+        named: the values of the `fields`.
+        reconstructed: is the method a reconstruction?
+    """
+    if outcome.verdict is Verdict.NOT_TESTABLE:
+        return _sentence(f"Not testable here: {outcome.reason}")
+    if outcome.verdict is Verdict.HELD:
+        said = claim.may_say.format(**named)
+    elif math.isnan(outcome.estimate):
+        return _sentence(f"It cannot be told yet whether this holds: {claim.claim} Reason: {outcome.reason}")
+    else:
+        verdict = "contradicted" if outcome.verdict is Verdict.CONTRADICTED else "not decided"
+        said = _sentence(
+            f'the claim "{claim.claim}" is {verdict} by `{named["method"]}` against `{named["against"]}`: '
+            f"{estimate(outcome, claim.unit)}; {outcome.reason}"
+        )
+    own = f" `{claim.method}` is reconstructed." if reconstructed else ""
+    return f"{_where(named)}: {said}{own}"
+
+
+def simulated(claim: Claim, named: dict[str, str], estimate: float) -> str:
+    """What a simulation may say: its own numbers, and no verdict."""
+    change = f"{abs(estimate):.1f} % {'fewer' if estimate >= 0 else 'more'} seconds a step"
+    where = _where(named)
+    return f"Our simulation gives {change} for `{claim.method}` than for `{named['against']}` ({where})."
+
+
+def estimate(outcome: Outcome, unit: str) -> str:
+    """The estimate with its interval, if it has one that is no single number."""
+    interval = f" ({outcome.low:.2f} to {outcome.high:.2f})" if outcome.low < outcome.high else ""
+    return f"{outcome.estimate:.2f}{interval} {'%' if unit == 'percent' else unit}"
+
+
+def _where(named: dict[str, str]) -> str:
+    nodes = f" on {named['nodes']} nodes" if named["nodes"] not in ("", "1") else ""
+    cluster = f", {named['kind']} on {named['cluster']}" if named["cluster"] else ""
+    return f"{named['dataset']}, {named['model']}, {named['workers']} workers{nodes}{cluster}"
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."

@@ -1,0 +1,132 @@
+"""The table of claims over all suites: `claims.csv` for programs, and `claims.md` for people."""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from thinwire.config import suite as suites
+from thinwire.config import untested_claims
+from thinwire.config.claim_schema import SECONDS
+from thinwire.config.suite_schema import Suite
+from thinwire.errors import UserError
+from thinwire.files import write_text
+from thinwire.report.claims import sentences
+from thinwire.report.claims.of_suite import Row, rows_of, rows_without_runs
+from thinwire.report.claims.verdict import Outcome, Verdict
+from thinwire.report.collect import SUMMARY, read_curves, read_summary
+from thinwire.simulation import simulated_file
+
+CSV, MARKDOWN = "claims.csv", "claims.md"
+# docs/columns.md explains them.
+COLUMNS = (
+    *("id", "suite", "publication", "claim", "method", "reconstructed", "against", "metric", "direction"),
+    *("margin", "statistic", "scope", "kind", "dataset", "model", "workers", "nodes", "cluster", "n"),
+    *("estimate", "low", "high", "unit", "verdict", "reason", "says"),
+)
+_NOTES = (
+    "Claims: what five publications claim, in our words. Estimate: for accuracy, the method minus what it is "
+    "compared with, in percentage points, with the 95 % t interval over pairs of the same repetition; for "
+    "bytes, the reduction in percent, from the smallest to the largest of all repetitions. Scope: "
+    "*mechanism* is about the direction alone; *number* is about the published figure. Reconstructed: a part "
+    "of the publication was not available, so the verdict is about our reconstruction. docs/claims.md "
+    "explains the verdicts."
+)
+
+
+def table(results: Path) -> tuple[pd.DataFrame, list[str]]:
+    """One row for each claim and cell, by id and suite; and a sentence for each suite that cannot be read.
+
+    Args:
+        results: the folder of results; suites without collected runs have a row for each claim.
+
+    Raises:
+        UserError: a collected file is missing, or was changed since it was collected.
+    """
+    rows: list[Row] = []
+    left_out = []
+    collected = _collected(results)
+    for name in suites.suite_names():
+        try:
+            suite = suites.load(name)
+        except UserError as error:
+            left_out.append(f"left out of {CSV}: {error}")
+            continue
+        rows += _rows_of(name, suite, results) if name in collected else rows_without_runs(name, suite)
+    rows += [_untested(claim) for claim in untested_claims.read()]
+    made = pd.DataFrame(rows, columns=list(COLUMNS))
+    return made.sort_values(["id", "suite"], kind="stable", ignore_index=True), left_out
+
+
+def write(made: pd.DataFrame, results: Path) -> None:
+    """Write `claims.csv` and `claims.md`."""
+    write_text(results / CSV, made.to_csv(index=False, float_format="%.6g"))
+    write_text(results / MARKDOWN, markdown(made))
+
+
+def markdown(made: pd.DataFrame) -> str:
+    """The table for people, with the notes, and what may be said where there are runs."""
+    shown = short(made)
+    shown.insert(1, "claim", made.claim)
+    shown = shown.assign(scope=made.scope, reason=made.reason)
+    text = shown.to_markdown(index=False, disable_numparse=True)
+    said = [f"- {row.id}: {row.says}" for row in made[made.estimate.notna()].itertuples()]
+    more = ["", "## What may be said", "", *said] if said else []
+    return "\n".join(["# Claims", "", text, "", _NOTES, *more, ""])
+
+
+def short(made: pd.DataFrame) -> pd.DataFrame:
+    """What is printed: where each claim was tested, the estimate and the verdict."""
+    return pd.DataFrame(
+        {
+            "id": made.id,
+            "suite": made.suite,
+            "where": [_where(row) for row in made.to_dict("records")],
+            "estimate": [_estimate(row) for row in made.to_dict("records")],
+            "verdict": [_verdict(row) for row in made.to_dict("records")],
+        }
+    )
+
+
+def _collected(results: Path) -> set[str]:
+    """The suites with collected runs."""
+    path = results / SUMMARY
+    return set(pd.read_csv(path, usecols=["suite"], dtype=str).suite) if path.exists() else set()
+
+
+def _rows_of(name: str, suite: Suite, results: Path) -> list[Row]:
+    if not suite.claim:
+        return []
+    timed = any(claim.metric in SECONDS for claim in suite.claim)
+    simulated = simulated_file.read(results, name) if timed else None
+    curves = read_curves(results, name) if timed else pd.DataFrame()
+    return list(rows_of(name, suite, read_summary(results, name), curves, simulated))
+
+
+def _untested(claim: untested_claims.Untested) -> Row:
+    numbers = dict.fromkeys(("margin", "estimate", "low", "high"), math.nan)
+    verdict = {"reconstructed": False, "n": 0, "verdict": str(Verdict.NOT_TESTABLE)}
+    said = {"says": f"Not testable here: {claim.reason}."}
+    return dict.fromkeys(COLUMNS, "") | numbers | claim.model_dump() | verdict | said
+
+
+def _where(row: Mapping[Any, Any]) -> str:
+    if not row["dataset"]:
+        return ""
+    nodes = f" on {row['nodes']} nodes" if row["nodes"] > 1 else ""
+    parts = row["dataset"], row["model"], f"{row['workers']} workers{nodes}", row["kind"], row["cluster"]
+    return ", ".join(part for part in parts if part)
+
+
+def _verdict(row: Mapping[Any, Any]) -> str:
+    hint = f": {row['reason']}" if row["verdict"] == Verdict.CANNOT_BE_TOLD and not row["dataset"] else ""
+    return f"{row['verdict']}{hint}{' (reconstructed)' if row['reconstructed'] else ''}"
+
+
+def _estimate(row: Mapping[Any, Any]) -> str:
+    if math.isnan(row["estimate"]):
+        return ""
+    found = Outcome(row["verdict"], row["reason"], row["n"], row["estimate"], row["low"], row["high"])
+    return sentences.estimate(found, row["unit"])

@@ -1,0 +1,116 @@
+"""The verdict on a claim from the values of two methods in pairs of the same repetition."""
+
+import math
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from thinwire.config.claim_schema import Claim
+from thinwire.statistics import words
+from thinwire.statistics.paired import LEVEL, Comparison, compare
+from thinwire.statistics.verdict import FEWEST_PAIRS, Judged
+
+
+class Verdict(StrEnum):
+    """What the table of claims says."""
+
+    HELD = "held"  # the evidence shows it
+    CONTRADICTED = "contradicted"  # the evidence shows that it does not hold
+    CANNOT_BE_TOLD = "cannot be told"  # no evidence yet, or too little
+    NOT_TESTABLE = "not testable here"  # no run of this suite could show it
+
+
+class Outcome(NamedTuple):
+    """A verdict, and what it rests on. The estimate has the unit of the claim; NaN: there is none."""
+
+    verdict: Verdict
+    reason: str
+    n: int = 0
+    estimate: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+
+
+def of_pairs(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
+    """The verdict on a claim.
+
+    The estimate is a difference in points for accuracy (ours minus theirs), and a reduction in percent for
+    bytes and seconds (0: as many, 100: none, negative: more). The interval holds all pairs for bytes, which
+    are counted; for the others it is the 95 % t interval.
+
+    Args:
+        claim: what is tested.
+        ours: the metric of the method, with the repetition as index; none is missing.
+        theirs: that of the method it is compared with, for the same repetitions.
+    """
+    if claim.statistic == "exact_bytes":
+        return _of_bytes(claim, ours, theirs)
+    if claim.statistic == "ratio":
+        return _of_seconds(claim, ours, theirs)
+    return _of_accuracy(claim, ours, theirs)
+
+
+def _of_bytes(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
+    if (theirs == 0).any():
+        return Outcome(Verdict.NOT_TESTABLE, "the method compared with sends nothing there", len(theirs))
+    saved = 100 * (theirs - ours) / theirs
+    low, high, margin = float(saved.min()), float(saved.max()), _margin(claim)
+    counted = "counted, and equal in every repetition" if low == high else "counted"
+    if low > margin:
+        verdict, reason = Verdict.HELD, counted
+    elif high <= margin:
+        verdict, reason = Verdict.CONTRADICTED, counted
+    else:
+        verdict, reason = Verdict.CANNOT_BE_TOLD, "it holds in some repetitions and not in others"
+    return Outcome(verdict, reason, len(saved), float(saved.mean()), low, high)
+
+
+def _of_accuracy(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
+    # A test for a difference alone has no margin; any above 0 serves there.
+    made = compare(ours, theirs, *([claim.margin.value] if claim.margin else []))
+    judged = Judged(made, made.p_different, made.p_same)
+    held = {
+        "paired_t": made.p_different < LEVEL and made.mean > 0,
+        "tost": made.p_same < LEVEL,
+        "non_inferiority": made.p_not_inferior < LEVEL,
+    }[claim.statistic]
+    lowest = {"more": 0.0, "same": -_margin(claim), "not_less": -_margin(claim)}[claim.direction]
+    highest = _margin(claim) if claim.direction == "same" else math.inf
+    # Equal differences of few pairs have an interval without width, which is no certainty.
+    sure = made.p_different < LEVEL or made.mean == 0
+    outside = sure and (made.high <= lowest or made.low >= highest)
+    one_sided = claim.statistic == "non_inferiority"
+    verdict = _judge(made, held, outside)
+    phrase = words.of_loss(made) if one_sided else words.of_accuracy(judged)
+    if one_sided and verdict is Verdict.CONTRADICTED:
+        phrase = f"a loss of more than {made.margin:g} points"
+    reason = phrase.removeprefix("cannot be told: ")
+    return Outcome(verdict, reason, made.n, made.mean, made.low, made.high)
+
+
+def _of_seconds(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
+    if missed := int(np.isinf(ours).sum() + np.isinf(theirs).sum()):
+        runs = "1 run misses" if missed == 1 else f"{missed} runs miss"
+        return Outcome(Verdict.CANNOT_BE_TOLD, f"{runs} the target", len(ours))
+    # The logarithm of how many times as long the other takes.
+    made = compare(np.log(theirs), np.log(ours))
+    judged = Judged(made, made.p_different, made.p_same)
+    estimate, low, high = (100 * (1 - math.exp(-value)) for value in (made.mean, made.low, made.high))
+    sure = made.p_different < LEVEL
+    held, outside = sure and low > _margin(claim), high <= _margin(claim)
+    reason = f"by the seconds of {made.n} pairs: {words.of_speed(judged)}"
+    return Outcome(_judge(made, held, outside), reason, made.n, estimate, low, high)
+
+
+def _judge(made: Comparison, held: bool, outside: bool) -> Verdict:
+    if made.n < FEWEST_PAIRS:
+        return Verdict.CANNOT_BE_TOLD
+    if held:
+        return Verdict.HELD
+    return Verdict.CONTRADICTED if outside else Verdict.CANNOT_BE_TOLD
+
+
+def _margin(claim: Claim) -> float:
+    return claim.margin.value if claim.margin else 0.0

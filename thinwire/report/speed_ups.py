@@ -1,0 +1,71 @@
+"""The table `speed_ups.csv`: measured and emulated times, compared in pairs with the faster baseline."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from thinwire.files import write_text
+from thinwire.report.savings import CELL
+from thinwire.statistics import words
+from thinwire.statistics.speed import TIMED, compare_speed
+from thinwire.statistics.verdict import Judged, judge
+
+COLUMNS = (
+    *CELL,
+    "cluster",
+    "method",
+    "kind",
+    "against",
+    "n",
+    "speed_up",
+    "speed_up_low",
+    "speed_up_high",
+    "p_different",
+    "p_different_holm",
+    "detectable_factor",
+    "words",
+)
+
+
+def speed_ups(runs: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
+    """One row for each cell, cluster, kind and method with times, in the order of the runs.
+
+    The methods of one cell, cluster and kind are judged together. Simulated times are no runs, so they have
+    no row here: they repeat exactly, and a test of them would mean nothing.
+
+    Args:
+        runs: one row for each run.
+        baselines: labels of the baselines. Each method is compared with the faster of the others.
+    """
+    place = [*CELL, "cluster", "kind"]
+    timed = runs[runs.kind.isin(TIMED)]
+    rows: list[dict[str, Any]] = []
+    for names, here in timed.assign(cluster=timed.cluster.fillna("")).groupby(place, sort=False):
+        found = {method: compare_speed(here, method, baselines) for method in dict.fromkeys(here.method)}
+        compared = {method: pair for method, pair in found.items() if pair is not None}
+        family = judge([comparison for _, comparison in compared.values()])
+        for (method, (against, _)), judged in zip(compared.items(), family):
+            rows.append({**dict(zip(place, names)), "method": method, "against": against, **_row(judged)})
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def write(table: pd.DataFrame, folder: Path) -> None:
+    """Write `speed_ups.csv`."""
+    write_text(folder / "speed_ups.csv", table.to_csv(index=False, float_format="%.6g"))
+
+
+def _row(judged: Judged) -> dict[str, Any]:
+    logarithm = judged.comparison
+    return {
+        "n": logarithm.n,
+        "speed_up": np.exp(logarithm.mean),
+        "speed_up_low": np.exp(logarithm.low),
+        "speed_up_high": np.exp(logarithm.high),
+        "p_different": logarithm.p_different,
+        "p_different_holm": judged.p_different_holm,
+        "detectable_factor": np.exp(logarithm.detectable),
+        "words": words.of_speed(judged),
+    }

@@ -1,0 +1,122 @@
+"""The table `to_target.csv`: what it takes each method to reach targets that the baseline's accuracy sets."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from thinwire.files import write_text
+from thinwire.report.savings import CELL
+from thinwire.report.steps_to_target import TARGET_OF_BASELINE, mean_final_accuracy, reaching
+from thinwire.statistics.reference_convergence import Convergence, convergence
+
+# The targets as shares of the baseline's mean accuracy at the end: rankings may differ between targets.
+SHARES = (0.95, 0.98, TARGET_OF_BASELINE)
+COLUMNS = (
+    *CELL,
+    "method",
+    "kind",
+    "target_accuracy_percent",
+    "runs",
+    "reached",
+    "epochs_median",
+    "steps_median",
+    "payload_bytes_median",
+    "train_seconds_median",
+    "expected_epochs",
+    "convergence",
+    "reference_workers",
+)
+_PLACE = [*CELL, "kind"]
+_GROUP = [*_PLACE, "method"]
+_COSTS = ["epochs", "steps", "payload_bytes", "train_seconds"]
+
+
+def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """One row for each cell, kind, method and target, in the order of the runs; skipped runs do not count.
+
+    A run that does not reach the target needs infinitely many epochs, steps, bytes and seconds. There is no
+    row where no run of the baseline is done. The bytes include those of the method's preparation.
+
+    Args:
+        runs: one row for each run.
+        curves: one row for each evaluation of each run.
+        baseline: label of the method whose accuracy sets the targets.
+    """
+    ran = runs[runs.status != "skipped"]
+    every = dict(iter(curves.sort_values("step").groupby(_GROUP)))
+    rows: list[dict[str, Any]] = []
+    for place, here in ran.groupby(_PLACE, sort=False):
+        own = here[here.method == baseline]
+        if not (own.status == "done").any():
+            continue
+        final = mean_final_accuracy(_curves(own, every))
+        one_worker = _one_worker(ran, own, baseline)
+        reference = own if one_worker.empty else one_worker
+        of_reference = _curves(reference, every)
+        allowed = [(t, _needs(reference, of_reference, t)) for t in final * np.array(SHARES)]
+        for method, group in here.groupby("method", sort=False):
+            for target, reference_needs in allowed:
+                needs = _needs(group, _curves(group, every), target)
+                row = {**dict(zip(_PLACE, place)), "method": method, "target_accuracy_percent": target}
+                row |= _summary(needs) | {"reference_workers": reference.workers.iloc[0]}
+                row["convergence"] = (
+                    Convergence.REFERENCE
+                    if group.index.equals(reference.index)
+                    else convergence(needs.epochs, reference_needs.epochs, reference.epochs.max())
+                ).value
+                rows.append(row)
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def write(table: pd.DataFrame, folder: Path) -> None:
+    """Write `to_target.csv`."""
+    write_text(folder / "to_target.csv", table.to_csv(index=False, float_format="%.6g"))
+
+
+def _curves(runs: pd.DataFrame, every: dict[Any, pd.DataFrame]) -> pd.DataFrame:
+    """The evaluations of the runs of one method in one cell; none of runs that ended before their first."""
+    return every.get(tuple(runs[_GROUP].iloc[0]), next(iter(every.values()))[:0])
+
+
+def _needs(runs: pd.DataFrame, curves: pd.DataFrame, target: float) -> pd.DataFrame:
+    """What each run needs to reach the target, infinite for a miss, with the repetition as index.
+
+    `train_seconds` is missing where the run has no times; `spent_epochs` counts the epochs of misses, too.
+    """
+    first = reaching(curves, target).reindex(runs.repetition)
+    last = curves.groupby("repetition").last().reindex(runs.repetition)
+    payload = first.payload_push_bytes + first.payload_pull_bytes + first.preparation_payload_bytes
+    seconds = pd.Series(np.nan, index=first.index)
+    if "train_seconds" in curves:
+        seconds = first.train_seconds.fillna(np.inf).where(last.train_seconds.notna())
+    return pd.DataFrame(
+        {
+            "epochs": first.epoch.fillna(np.inf),
+            "steps": first.step.fillna(np.inf),
+            "payload_bytes": payload.fillna(np.inf),
+            "train_seconds": seconds,
+            "spent_epochs": first.epoch.fillna(last.epoch).fillna(0.0),
+        }
+    )
+
+
+def _summary(needs: pd.DataFrame) -> dict[str, Any]:
+    reached = int(np.isfinite(needs.epochs).sum())
+    return {
+        "runs": len(needs),
+        "reached": reached,
+        **{f"{cost}_median": needs[cost].median() for cost in _COSTS},
+        "expected_epochs": needs.spent_epochs.sum() / reached if reached else np.inf,
+    }
+
+
+def _one_worker(runs: pd.DataFrame, own: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """The baseline's runs with one worker that train like these: the same batch of the run, and epochs."""
+    like = own.iloc[0]
+    batch = runs.batch.where(runs.batch_per == "run", runs.batch * runs.workers)
+    same = (runs[["dataset", "model", "kind", "epochs"]] == like[["dataset", "model", "kind", "epochs"]]).all(
+        axis=1
+    )
+    return runs[same & (runs.method == baseline) & (runs.workers == 1) & (batch == batch[own.index[0]])]
