@@ -62,13 +62,17 @@ def of_rows(file: File, rows: pd.DataFrame, whole: pd.DataFrame, results: Path) 
 
 
 def runs_behind(file: File, rows: pd.DataFrame, results: Path) -> list[tuple[Cell, Path]]:
-    """The runs of a suite that have the labels of these rows, each with the folder of its record.
+    """The runs that have the labels of these rows, each with the folder of its record.
 
     A row without a repetition stands for all repetitions. Simulated rows have no runs.
     """
-    if file.suite is None or "method" not in rows or set(rows.get("kind", ())) == {"simulated"}:
+    if not {"dataset", "method"} <= set(rows) or set(rows.get("kind", ())) == {"simulated"}:
         return []
-    grid = [(cell, _labels(cell)) for cell in cells(file.suite)]
+    rows = rows[rows.dataset.notna()]  # a verdict without a cell has no runs
+    suites = rows["suite"].unique() if "suite" in rows else filter(None, [file.suite])
+    grid = [(cell, _labels(cell)) for suite in suites for cell in cells(suite)]
+    if not grid:
+        return []
     columns = [name for name in grid[0][1] if name in rows]
     wanted = set(rows[columns].itertuples(index=False, name=None))
     found = [cell for cell, labels in grid if tuple(labels[name] for name in columns) in wanted]
@@ -82,6 +86,7 @@ def anchor(cell: Cell) -> str:
 
 def _labels(cell: Cell) -> Mapping[str, str | int]:
     return {
+        "suite": cell.suite,
         "dataset": cell.dataset,
         "model": cell.model.label,
         "method": cell.method.label,
