@@ -21,6 +21,7 @@ demo: setup
 	@echo "      results/figures/demo/accuracy_against_bytes.png"
 	@echo "      results/figures/demo/speed_up_simulated.png"
 	@echo "      results/figures/claims/mp2_digits/accuracy_against_bytes.png"
+	@echo "      results/paper.pdf"
 	@echo "      results/claims.md (verdicts on the claims of publications)"
 	@echo "      results/summary.csv (one row for each run)  results/runs (the runs)"
 
@@ -48,4 +49,4 @@ clean:
 	rm -rf .venv .snakemake site results/runs results/partial results/logs results/tables results/figures \
 	  results/store results/by_hand results/set_aside results/data results/download results/prepared results/preparing results/wandb results/simulated wandb \
 	  results/summary.csv results/curves.parquet results/traffic.parquet results/collected.json results/claims.csv results/claims.md \
-	  results/index.html
+	  results/index.html results/paper results/paper.pdf results/workflow results/ro-crate-metadata.json

@@ -1,5 +1,4 @@
-# thinwire: from raw data to tables, figures and a page.
-#
+# thinwire: from raw data to tables, figures, a page and a paper.
 #   snakemake                             the demo
 #   snakemake --config suites=laptop      another suite of config/, or a part of one; see docs/running.md
 #   snakemake --config tune=demo          tune its methods; see docs/tuning.md
@@ -31,7 +30,7 @@ local_gpus.limit(workflow, GRID)
 THINWIRE = engine_command(workflow.deployment_settings)
 
 
-PARTS = "wildcards data prepare train simulate collect report claims page crate track tune"
+PARTS = "wildcards data prepare train simulate collect report claims page paper crate track tune"
 for part in PARTS.split():
 
     include: f"workflow/rules/{part}.smk"

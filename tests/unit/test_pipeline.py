@@ -331,3 +331,9 @@ def test_an_option_that_no_plug_in_has_is_one_sentence(tmp_path, monkeypatch):
     for _ in range(2):
         with pytest.raises(UserError, match=r"^no such$"):
             check_options(["demo"], DEMO)
+
+
+def test_the_paper_is_made_of_the_whole_demo_only():
+    assert outputs.paper(chosen({})) == ["results/paper.pdf"]
+    assert outputs.paper(chosen({"suites": "laptop"})) == []
+    assert outputs.paper(chosen({"suites": "demo", "methods": "ssgd"})) == []

@@ -33,7 +33,7 @@ ROOMS = (
     ("launch",),
     ("statistics",),
     ("report",),
-    ("page",),
+    ("page", "paper"),
     ("verify", "ro_crate"),
     ("tuning",),
     ("tracking",),

@@ -183,6 +183,10 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("suite", metavar="SUITE")
 
     commands.add_parser(
+        "paper", parents=[results], help="make the paper from the collected files, tables and figures"
+    )
+
+    commands.add_parser(
         "claims", parents=[results], help="write and print the verdicts on the claims of all publications"
     )
 

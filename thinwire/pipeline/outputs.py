@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from thinwire.config.cell import Cell
+from thinwire.config.grid_subset import WHOLE
+from thinwire.paper.declarations import SOURCES
+from thinwire.paper.paper import PAPER
 from thinwire.pipeline.command_line_choices import Chosen
 from thinwire.pipeline.job_grid import Grid
 from thinwire.pipeline.simulation_inputs import Simulation
@@ -15,6 +18,8 @@ from thinwire.simulation import simulated_file
 from thinwire.tracking.replay import NOTE
 
 CRATE = f"results/{METADATA}"
+# The paper is about this suite, and uses the results of others that are there.
+PAPER_SUITE = "demo"
 # Tables for programs only.
 COMPARED = ("comparisons", "to_target", "speed_ups", "profiles")
 # All suites that have results, on one page.
@@ -25,29 +30,43 @@ def made_from_records(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simula
     """All that is made of the suites or tunings that a person chose."""
     if chosen.tuned:
         return [*choices(*chosen.tuned), *best_so_far(*chosen.tuned)]
-    collected = [f"results/{name}" for name in (SUMMARY, CURVES, TRAFFIC)]
     notes = [f"results/wandb/{project}/{NOTE}" for project in grid.projects]
+    return [*in_crate(chosen, grid, simulated), CRATE, *notes]
+
+
+def in_crate(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simulation]) -> list[str]:
+    """What the research object describes: all but itself and the runs for W&B."""
+    return [*tables_and_figures(chosen, grid, simulated), PAGE, *paper(chosen)]
+
+
+def shown_on_page(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simulation]) -> list[str]:
+    """The tables that the page shows. It also reads the records from which they are made."""
+    made = tables_and_figures(chosen, grid, simulated)
+    return [path for path in made if path.endswith((".csv", ".parquet"))]
+
+
+def tables_and_figures(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simulation]) -> list[str]:
+    """The collected files, the tables and figures of each suite, and the verdicts."""
+    collected = [f"results/{name}" for name in (SUMMARY, CURVES, TRAFFIC)]
     reports = [
         path for suite in chosen.suites for path in report(suite, grid.cells_of(suite), simulated.get(suite))
     ]
-    return [*collected, *reports, *claims(), PAGE, CRATE, *notes]
+    return [*collected, *reports, *claims()]
+
+
+def paper(chosen: Chosen) -> list[str]:
+    """The path of the paper, which needs all results of the demo."""
+    return [f"results/{PAPER}"] if PAPER_SUITE in chosen.suites and chosen.subset == WHOLE else []
+
+
+def paper_sources() -> list[str]:
+    """The text of the paper and its list of values."""
+    return sorted(str(path) for path in SOURCES.rglob("*") if path.is_file())
 
 
 def claims() -> list[str]:
     """The paths of the table of claims, which is about all suites."""
     return ["results/claims.csv", "results/claims.md"]
-
-
-def shown_on_page(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simulation]) -> list[str]:
-    """The tables that the page shows. It also reads the records from which they are made."""
-    made = made_from_records(chosen, grid, simulated)
-    return [path for path in made if path.endswith((".csv", ".parquet"))]
-
-
-def in_crate(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simulation]) -> list[str]:
-    """What the research object describes: all that is made, without itself and the runs for W&B."""
-    made = made_from_records(chosen, grid, simulated)
-    return [path for path in made if path != CRATE and not path.startswith("results/wandb/")]
 
 
 def report(suite: str, cells: Sequence[Cell], simulation: Simulation | None) -> list[str]:

@@ -31,6 +31,7 @@ def collected(crate: Path) -> list[Entity]:
         "claims.csv": "a verdict on each claim of the publications",
         "claims.md": "the same, to read",
         "index.html": "all results on one page",
+        "paper.pdf": "the paper, whose numbers lead to the runs",
     }
     return [file_entity(crate / name, crate, text) for name, text in names.items() if (crate / name).exists()]
 

@@ -1,0 +1,188 @@
+"""The paper: each number comes from a collected file and leads back to it, and no number is typed."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+import typst
+import yaml
+
+from tests.tracking import records
+from thinwire.config.expand_suite import cells
+from thinwire.errors import UserError
+from thinwire.paper import declarations, latex, origins, paper, values
+from thinwire.plugins import ROOT
+from thinwire.report import collect, tables
+from thinwire.train.result_folders import record_folder
+
+TEXT = sorted([ROOT / "paper/paper.typ", *(ROOT / "paper/sections").glob("*.typ")])
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Results of the demo with invented records, and the paper that is made of them."""
+    results = tmp_path_factory.mktemp("made") / "results"
+    records.publish_suite(results, "demo", epochs=2)
+    collect.collect(["demo"], results)
+    table = tables.summarise(collect.read_summary(results, "demo"), "ssgd")
+    tables.write(table, tables.About("Demo", "test", "ssgd"), results / "tables" / "demo")
+    paper.paper(results)
+    return results
+
+
+@pytest.fixture
+def copied(made, tmp_path):
+    shutil.copytree(made, tmp_path / "results")
+    return tmp_path / "results"
+
+
+def values_named_in(results):
+    """The names of the values that the text uses, as often as it uses them."""
+    pages = typst.query(
+        results / "paper/paper.typ", "<used>", root=results / "paper", ignore_system_fonts=True
+    )
+    return [it["value"]["name"] for it in json.loads(pages)]
+
+
+def test_two_builds_have_the_same_bytes(made, copied):
+    paper.paper(copied)
+    assert (copied / "paper.pdf").read_bytes() == (made / "paper.pdf").read_bytes()
+    assert (copied / "paper/values.json").read_bytes() == (made / "paper/values.json").read_bytes()
+
+
+def test_a_changed_table_changes_the_paper(made, copied):
+    table = copied / "tables/demo/summary.csv"
+    before = values.collect(declarations.read(), copied).values["demo.dgc.saved"]
+    rows = table.read_text().splitlines()
+    place = rows[0].split(",").index("total_reduction_percent")
+    line = int(before.origin.rpartition("-")[2])
+    contents = rows[line - 1].split(",")
+    contents[place] = "12.3"
+    rows[line - 1] = ",".join(contents)
+    table.write_text("\n".join(rows) + "\n")
+    paper.paper(copied)
+    assert (
+        json.loads((copied / "paper/values.json").read_text())["values"]["demo.dgc.saved"]["text"] == "12.3"
+    )
+    assert (copied / "paper.pdf").read_bytes() != (made / "paper.pdf").read_bytes()
+
+
+def test_every_value_of_the_text_leads_to_its_runs(made):
+    content = json.loads((made / "paper/values.json").read_text())
+    names = values_named_in(made)
+    assert "demo.dgc.saved" in names
+    assert {content["values"][name]["origin"] for name in names} <= content["origins"].keys()
+    runs = content["origins"][content["values"]["demo.dgc.saved"]["origin"]]["runs"]
+    expected = [c for c in cells("demo") if (c.method.label, c.workers) == ("dgc", 8)]
+    assert [made / run["folder"] for run in runs] == [record_folder(made, cell) for cell in expected]
+    assert [run["anchor"] for run in runs] == [origins.anchor(cell) for cell in expected]
+    pdf = (made / "paper.pdf").read_bytes()
+    assert all(f"index.html#{run['anchor']}".encode() in pdf for run in runs)
+
+
+# Comments, code, citations, links, layout and names are no text.
+NO_TEXT = (
+    r"//.*",
+    r"`[^`]*`",
+    r'"[^"]*"',
+    r"@\w+",
+    r"<\w+>",
+    r"^#(set|show) .*$",
+    r"\(auto,\) \+ \(1fr,\) \* \d",
+    r"\d[\d.]*(pt|mm|em|fr)\b",
+    r"\b(colspan|rowspan|width|columns): \d+%?",
+    r"slice\(0, 12\)",
+    r"x == 0",
+    r"\w*_\w*",
+    r"\b(P3|SHA-256|A100|sha256)\b",
+)
+
+
+def typed_numbers(text):
+    """Numbers of a text that are not allowed to be typed."""
+    allowed = yaml.safe_load((ROOT / "paper/typed_numbers.yaml").read_text())
+    for pattern in NO_TEXT:
+        text = re.sub(pattern, " ", text, flags=re.MULTILINE)
+    return [number for number in re.findall(r"\d+(?:\.\d+)?", text) if number not in allowed]
+
+
+@pytest.mark.parametrize("path", TEXT, ids=lambda path: path.stem)
+def test_no_number_is_typed(path):
+    assert typed_numbers(path.read_text()) == []
+
+
+@pytest.mark.parametrize("text", ["It saves 78.9 %.", "caption: [On 9 workers], width: 80%,", "- in 3 runs"])
+def test_a_typed_number_is_found(text):
+    assert len(typed_numbers(text)) == 1
+
+
+def test_the_text_cites_every_source_of_a_method():
+    references = (ROOT / "paper/references.yaml").read_text()
+    for path in [*ROOT.glob("methods/*.py"), *ROOT.glob("methods/*/__init__.py")]:
+        docstring = path.read_text().split('"""')[1]
+        for number in re.findall(r"arXiv (\d{4}\.\d{5})", docstring):
+            assert f"arxiv.org/abs/{number}" in references, f"{path.name} names {number}"
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (-43.14, 1, f"{values.MINUS}43.1"),
+        (-0.04, 1, "0.0"),
+        (21386, 0, "21,386"),
+        (float("nan"), 1, "n/a"),
+        (float("inf"), 1, "not reached"),
+        ("held", 0, "held"),
+    ],
+)
+def test_a_value_as_the_paper_prints_it(value, digits, text):
+    assert values.text_of(value, digits) == text
+
+
+def test_without_results_one_sentence_says_what_to_run(tmp_path):
+    with pytest.raises(UserError, match=r"summary.csv is missing: run .*collect demo.* first"):
+        paper.paper(tmp_path)
+
+
+def test_a_missing_table_is_named_with_its_command(copied):
+    (copied / "tables/demo/summary.csv").unlink()
+    with pytest.raises(
+        UserError, match=r"tables/demo/summary.csv is missing.* run `thinwire report demo` first"
+    ):
+        paper.paper(copied)
+
+
+def test_a_missing_record_is_named(copied):
+    cell = next(c for c in cells("demo") if (c.method.label, c.workers) == ("dgc", 8))
+    (record_folder(copied, cell) / "run.json").unlink()
+    with pytest.raises(UserError, match=r"dgc/w8n2/seed0/run.json is missing"):
+        paper.paper(copied)
+
+
+def test_an_unknown_value_in_the_text_is_one_sentence(copied):
+    (copied / "paper/sections/limits.typ").write_text('#import "../lib.typ": *\n#value("demo.nobody.saved")')
+    with pytest.raises(
+        UserError, match=r"there is no value demo.nobody.saved: declare it in paper/values.yaml"
+    ):
+        paper.compile_typst(copied / "paper")
+
+
+def test_rows_that_disagree_give_no_value(made):
+    declared = declarations.read()
+    wrong = declarations.Declared(file="runs", column="workers")
+    with pytest.raises(UserError, match="60 rows disagree"):
+        values.collect(declared.model_copy(update={"values": {"workers": wrong}}), made)
+
+
+def test_special_characters_are_escaped_for_latex():
+    assert latex.escaped(f"a_b 5 % {values.MINUS}1") == r"a\_b 5 \% \ensuremath{-}1"
+
+
+def test_latex_compiles(copied):
+    if shutil.which("latexmk") is None:
+        pytest.skip("latexmk is not installed")
+    command = ["latexmk", "-pdf", "-interaction=nonstopmode", "-halt-on-error", "main.tex"]
+    done = subprocess.run(command, cwd=copied / "paper", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]

@@ -1,0 +1,113 @@
+"""Where a value comes from: a file, rows of it, and the runs behind these rows."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from thinwire import digests, record
+from thinwire.config.cell import Cell
+from thinwire.config.expand_suite import cells
+from thinwire.errors import UserError
+from thinwire.paper.declarations import File
+from thinwire.train.result_folders import record_folder
+
+# A value that many runs have made leads to the folder of all of them.
+_MOST_RUNS = 12
+
+
+class Run(NamedTuple):
+    """A run behind a value."""
+
+    folder: str  # relative to the folder of results
+    anchor: str  # on the page of results
+    sha256: str  # of its run.json
+
+
+class Origin(NamedTuple):
+    """A row, or several, of a file."""
+
+    key: str  # a label in the paper
+    file: str
+    rows: str
+    sha256: str  # of the file
+    runs: list[Run]
+    note: str  # says what stands behind it if no runs are listed
+
+
+def of_rows(file: File, rows: pd.DataFrame, whole: pd.DataFrame, results: Path) -> Origin:
+    """The origin of a value that comes from these rows of a whole file.
+
+    Raises:
+        UserError: the record of a run is missing.
+    """
+    first, last = rows.index.min(), rows.index.max()
+    contiguous = last - first + 1 == len(rows)
+    lines = f"line {first}" if len(rows) == 1 else f"{len(rows)} lines from {first} to {last}"
+    runs = runs_behind(file, rows, results)
+    listed = runs if len(runs) <= _MOST_RUNS else []
+    own = "-".join(map(str, [first, last] if contiguous else rows.index))
+    stem = file.path.removeprefix("results/").rpartition(".")[0]
+    return Origin(
+        key=f"{stem.replace('/', '-')}-{own if len(own) < 40 else f'{first}-{last}-{len(rows)}'}",
+        file=file.path,
+        rows="all lines" if len(rows) == len(whole) and len(rows) > 1 else lines,
+        sha256=digests.of_file(file.on_disk(results)),
+        runs=[
+            Run(str(folder.relative_to(results)), anchor(cell), _digest(folder)) for cell, folder in listed
+        ],
+        note=_note(file, rows, len(runs)),
+    )
+
+
+def runs_behind(file: File, rows: pd.DataFrame, results: Path) -> list[tuple[Cell, Path]]:
+    """The runs that have the labels of these rows, each with the folder of its record.
+
+    A row without a repetition stands for all repetitions. Simulated rows have no runs.
+    """
+    if not {"dataset", "method"} <= set(rows) or set(rows.get("kind", ())) == {"simulated"}:
+        return []
+    rows = rows[rows.dataset.notna()]  # a verdict without a cell has no runs
+    suites = rows["suite"].unique() if "suite" in rows else filter(None, [file.suite])
+    grid = [(cell, _labels(cell)) for suite in suites for cell in cells(suite)]
+    if not grid:
+        return []
+    columns = [name for name in grid[0][1] if name in rows]
+    wanted = set(rows[columns].itertuples(index=False, name=None))
+    found = [cell for cell, labels in grid if tuple(labels[name] for name in columns) in wanted]
+    return [(cell, record_folder(results, cell)) for cell in found]
+
+
+def anchor(cell: Cell) -> str:
+    """The anchor of a run on the page of results."""
+    return f"run-{cell.suite}/{cell.path}"
+
+
+def _labels(cell: Cell) -> Mapping[str, str | int]:
+    return {
+        "suite": cell.suite,
+        "dataset": cell.dataset,
+        "model": cell.model.label,
+        "method": cell.method.label,
+        "workers": cell.workers,
+        "nodes": cell.nodes,
+        "repetition": cell.repetition,
+    }
+
+
+def _digest(folder: Path) -> str:
+    try:
+        return digests.of_file(folder / record.RUN)
+    except digests.Damaged as error:
+        raise UserError(f"{error}, and a value of the paper needs it: run the pipeline again") from None
+
+
+def _note(file: File, rows: pd.DataFrame, runs: int) -> str:
+    if runs > _MOST_RUNS:
+        return f"{runs} runs in results/runs/{file.suite}/"
+    if runs:
+        return ""
+    if set(rows.get("kind", ())) == {"simulated"}:
+        return f"simulated, so that no run stands behind it; made by: {file.made_by}"
+    return f"made by: {file.made_by}"

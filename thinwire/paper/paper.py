@@ -1,0 +1,100 @@
+"""Build the paper: its values, its sources in one folder, and the PDF."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import typst
+
+from thinwire.errors import UserError
+from thinwire.files import aside, write_json, write_text, writing
+from thinwire.paper import declarations, latex, values
+from thinwire.paper.declarations import SOURCES, Declarations
+from thinwire.paper.values import Collected
+from thinwire.report.collect import SUMMARY, read_summary
+
+PAPER = "paper.pdf"
+# Has all that the paper is made of, so that it can be sent or compiled alone.
+FOLDER = "paper"
+MAIN = "paper.typ"
+_COPIED = ("*.typ", "sections/*.typ", "references.yaml", "*.tex")
+
+
+def paper(results: Path) -> Path:
+    """Write `results/paper/` and compile it to `results/paper.pdf`; returns the path of the PDF.
+
+    Raises:
+        UserError: a collected file that the paper needs is missing or was changed, or the text names a value
+            or a figure that is not there.
+    """
+    declared = declarations.read()
+    collected = collect(declared, results)
+    folder = results / FOLDER
+    with writing(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        _copy(declared, collected, results, folder)
+    write_json(folder / "values.json", _as_json(declared, collected))
+    write_text(folder / "values.tex", latex.values(collected))
+    write_text(folder / "origins.tex", latex.origins(collected))
+    pdf = compile_typst(folder)
+    with aside(results / PAPER) as scratch:
+        scratch.write_bytes(pdf)
+    return results / PAPER
+
+
+def collect(declared: Declarations, results: Path) -> Collected:
+    """The values and what is missing, from collected files that are as they were written."""
+    suites = {
+        file.suite for file in declared.files.values() if file.path == f"results/{SUMMARY}" and file.suite
+    }
+    for suite in sorted(suites):
+        read_summary(results, suite)
+    return values.collect(declared, results)
+
+
+def compile_typst(folder: Path) -> bytes:
+    """The PDF of the sources in a folder, with typst's own fonts and without a date: the same bytes always.
+
+    Raises:
+        UserError: typst refuses the text, for example because it names an unknown value.
+    """
+    try:
+        return typst.compile(folder / MAIN, root=folder, ignore_system_fonts=True)
+    except typst.TypstError as error:
+        text = re.sub(r"^panicked with: ", "", error.message)
+        raise UserError(f"the paper cannot be made: {text.strip(chr(34))}") from None
+
+
+def _copy(declared: Declarations, collected: Collected, results: Path, folder: Path) -> None:
+    """Copy the text and the figures."""
+    for pattern in _COPIED:
+        for path in sorted(SOURCES.glob(pattern)):
+            target = folder / path.relative_to(SOURCES)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+    for key, figure in declared.figures.items():
+        if key not in collected.missing:
+            target = folder / _figure(key, figure.path)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(figure.on_disk(results), target)
+
+
+def _figure(key: str, path: str) -> str:
+    """Where a figure is in the folder of the paper."""
+    return f"figures/{key}{os.path.splitext(path)[1]}"
+
+
+def _as_json(declared: Declarations, collected: Collected) -> dict[str, object]:
+    there = {key: figure for key, figure in declared.figures.items() if key not in collected.missing}
+    return {
+        "values": {name: value._asdict() for name, value in collected.values.items()},
+        "origins": {
+            key: {**origin._asdict(), "runs": [run._asdict() for run in origin.runs]}
+            for key, origin in collected.origins.items()
+        },
+        "figures": {
+            key: {"path": _figure(key, figure.path), "source": figure.path} for key, figure in there.items()
+        },
+        "missing": collected.missing,
+    }
