@@ -1,4 +1,4 @@
-# make demo   set up, run the demo from data to figures, show its table
+# make demo   set up, run the demo from data to page and paper, show its tables
 # make test   set up, pass the tests
 # make faults every fault in every phase of a run; THINWIRE_FAULTS="2 of 12" makes it a twelfth of them
 # make lint   set up, format and type checks
@@ -16,14 +16,10 @@ demo: setup
 	@echo
 	@cat results/tables/claims/mp2_digits/summary.md
 	@echo
-	@echo "open: results/index.html (all results on one page)"
-	@echo "      results/figures/demo/accuracy_over_epochs.png"
-	@echo "      results/figures/demo/accuracy_against_bytes.png"
-	@echo "      results/figures/demo/speed_up_simulated.png"
-	@echo "      results/figures/claims/mp2_digits/accuracy_against_bytes.png"
-	@echo "      results/paper.pdf"
-	@echo "      results/claims.md (verdicts on the claims of publications)"
-	@echo "      results/summary.csv (one row for each run)  results/runs (the runs)"
+	@echo "figures: results/figures/demo  runs: results/runs, one row each in results/summary.csv"
+	@echo "page:    results/index.html    all results, for a browser"
+	@echo "paper:   results/paper.pdf     its numbers lead to the runs"
+	@echo "claims:  results/claims.md     verdicts on what five publications claim"
 
 test: setup
 	@$(bin)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
