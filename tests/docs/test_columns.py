@@ -11,7 +11,7 @@ from tests.tracking import records
 from thinwire import record
 from thinwire.config.expand_suite import cells
 from thinwire.plugins import ROOT
-from thinwire.report import collect, tables, times
+from thinwire.report import collect, comparisons, tables, times, to_target
 from thinwire.report.steps_to_target import steps_to_target
 from thinwire.trace import trace_file
 from thinwire.train.result_folders import record_folder
@@ -20,6 +20,8 @@ TEXT = (ROOT / "docs/columns.md").read_text()
 SUMMARY, CURVES = "results/summary.csv", "results/curves.parquet"
 CURVE, TRAFFIC, TABLE = "curve.parquet", "traffic.parquet", "results/tables/SUITE/summary.csv"
 SIMULATED, TIMES = "results/simulated/SUITE.csv", "results/tables/SUITE/times.csv"
+COMPARISONS = "results/tables/SUITE/comparisons.csv"
+TO_TARGET = "results/tables/SUITE/to_target.csv"
 SPANS, CALLS = trace_file.SPANS, trace_file.CALLS
 METHODS_OWN = "method/*"
 
@@ -54,14 +56,18 @@ def made(tmp_path_factory):
     folder = record_folder(results, timed)
     runs = collect.read_summary(results, "demo")
     simulated = simulated_times.rows(simulated_times.row("ssgd", workers=timed.workers))
-    to_target = steps_to_target(collect.read_curves(results, "demo"), "ssgd")
-    times_table = times.times(simulated, runs, ["ssgd"], to_target)
+    curves = collect.read_curves(results, "demo")
+    comparisons.write(comparisons.comparisons(runs, "ssgd"), results / "tables")
+    to_target.write(to_target.to_target(runs, curves, "ssgd"), results / "tables")
+    times_table = times.times(simulated, runs, ["ssgd"], steps_to_target(curves, "ssgd"))
     times.write(times_table, "Title", ["ssgd"], results / "tables")
     trace = trace_of("ps_sgd")
     return {
         SUMMARY: pd.read_csv(results / "summary.csv"),
         TABLE: pd.read_csv(results / "tables/summary.csv"),
         SIMULATED: simulated,
+        COMPARISONS: pd.read_csv(results / "tables/comparisons.csv"),
+        TO_TARGET: pd.read_csv(results / "tables/to_target.csv"),
         TIMES: pd.read_csv(results / "tables/times.csv"),
         CURVES: pd.read_parquet(results / "curves.parquet"),
         CURVE: pd.read_parquet(folder / "curve.parquet"),
@@ -76,7 +82,9 @@ def of_file(frame):
     return list(dict.fromkeys(re.sub("^method/.*", METHODS_OWN, name) for name in frame))
 
 
-@pytest.mark.parametrize("file", [SUMMARY, CURVE, TRAFFIC, TABLE, SIMULATED, TIMES, SPANS, CALLS])
+@pytest.mark.parametrize(
+    "file", [SUMMARY, CURVE, TRAFFIC, TABLE, SIMULATED, TIMES, COMPARISONS, TO_TARGET, SPANS, CALLS]
+)
 def test_every_column_is_explained_in_its_place(made, file):
     assert list(explained(file)) == of_file(made[file])
 
@@ -85,7 +93,9 @@ def test_the_curves_of_all_runs_have_the_columns_of_a_curve_and_some_more(made):
     assert [*explained(CURVE), *explained(CURVES)] == of_file(made[CURVES])
 
 
-@pytest.mark.parametrize("file", [SUMMARY, CURVE, CURVES, TRAFFIC, TABLE, SIMULATED, TIMES, SPANS, CALLS])
+@pytest.mark.parametrize(
+    "file", [SUMMARY, CURVE, CURVES, TRAFFIC, TABLE, SIMULATED, TIMES, COMPARISONS, TO_TARGET, SPANS, CALLS]
+)
 def test_a_column_that_is_never_empty_has_no_empty_value(made, file):
     frame = made[file]
     assert len(frame)

@@ -30,6 +30,7 @@ ROOMS = (
     ("schedule",),
     ("simulation",),
     ("launch",),
+    ("statistics",),
     ("report",),
     ("tuning",),
     ("tracking",),

@@ -10,6 +10,8 @@ from thinwire.report.collect import CURVES, SUMMARY
 from thinwire.simulation import simulated_file
 from thinwire.tracking.replay import NOTE
 
+# Tables for programs only.
+COMPARED = ("comparisons", "to_target")
 FIGURES = ("accuracy_over_epochs", "accuracy_against_bytes")
 
 
@@ -33,6 +35,7 @@ def report(suite: str, simulation: Simulation | None) -> list[str]:
         figures += ["bandwidth"] if simulation.settings.rates_gbit_per_second else []
     return [
         *(f"results/tables/{suite}/{name}.{end}" for name in tables for end in ("csv", "md")),
+        *(f"results/tables/{suite}/{name}.csv" for name in COMPARED),
         *(f"results/figures/{suite}/{name}.{end}" for name in figures for end in ("pdf", "png")),
     ]
 

@@ -8,7 +8,7 @@ from thinwire.config.baselines import baselines
 from thinwire.config.expand_suite import cells
 from thinwire.config.simulate_problems import numbers_of_workers
 from thinwire.config.suite import load
-from thinwire.report import figures, simulated_figures, tables, times
+from thinwire.report import comparisons, figures, simulated_figures, tables, times, to_target
 from thinwire.report.collect import read_curves, read_summary
 from thinwire.report.steps_to_target import steps_to_target
 from thinwire.report.subset_note import subset_note
@@ -22,7 +22,10 @@ def report(suite: str, results: Path) -> None:
     curves = read_curves(results, suite)
     table = tables.summarise(runs, settings.baseline)
     subset = subset_note(runs, cells(suite), settings.baseline)
-    tables.write(table, tables.About.of(settings, subset), results / "tables" / suite)
+    folder = results / "tables" / suite
+    tables.write(table, tables.About.of(settings, subset), folder)
+    comparisons.write(comparisons.comparisons(runs, settings.baseline), folder)
+    to_target.write(to_target.to_target(runs, curves, settings.baseline), folder)
     figures.write(curves, results / "figures" / suite, baselines(settings))
     simulated = simulated_file.read(results, suite)
     if simulated is not None:

@@ -35,8 +35,7 @@ def steps_to_target(curves: pd.DataFrame, baseline: str) -> StepsToTarget:
             if not alike:
                 return np.nan, np.nan
             there = alike[0]
-        of_baseline = there[(there.method == baseline) & (there.status == "done")]
-        target = TARGET_OF_BASELINE * _last(of_baseline).mean()
+        target = TARGET_OF_BASELINE * mean_final_accuracy(there[there.method == baseline])
         runs = [run for _, run in there[there.method == method].groupby("repetition")]
         if not runs or np.isnan(target):
             return target, np.nan
@@ -45,11 +44,17 @@ def steps_to_target(curves: pd.DataFrame, baseline: str) -> StepsToTarget:
     return look_up
 
 
-def _last(curves: pd.DataFrame) -> pd.Series:
-    """The accuracy at the end of each run."""
-    return curves.sort_values("step").groupby("repetition").test_accuracy_percent.last()
+def mean_final_accuracy(curves: pd.DataFrame) -> float:
+    """The mean of the accuracies in percent with which the runs that are done end; NaN without such a run."""
+    done = curves[curves.status == "done"]
+    return float(done.sort_values("step").groupby("repetition").test_accuracy_percent.last().mean())
+
+
+def reaching(run: pd.DataFrame, target: float) -> pd.DataFrame:
+    """The first evaluation of a run whose accuracy is the target or more, or no row."""
+    return run[run.test_accuracy_percent >= target].sort_values("step").head(1)
 
 
 def _steps(run: pd.DataFrame, target: float) -> float:
     """The step of the first evaluation that reaches the target."""
-    return float(min(run.step[run.test_accuracy_percent >= target], default=np.inf))
+    return float(min(reaching(run, target).step, default=np.inf))

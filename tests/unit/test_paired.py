@@ -1,0 +1,84 @@
+"""Paired comparisons agree with the formulas, and with what must hold where the formulas do not."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from thinwire.statistics.paired import compare, detectable_in_sd
+
+NAN = math.nan
+
+
+def test_a_comparison_by_hand():
+    """Differences 1, 2 and 3: mean 2, sd 1, standard error 1/sqrt(3); t(2) has 97.5 % below 4.302653."""
+    found = compare(pd.Series([91.0, 92, 93]), pd.Series([90.0, 90, 90]))
+    assert (found.n, found.mean, found.sd) == (3, 2, pytest.approx(1))
+    half = 4.302653 / math.sqrt(3)
+    assert [found.low, found.high] == pytest.approx([2 - half, 2 + half])
+    # t(2) exceeds 2 sqrt(3) on both sides together with 1 - t / sqrt(t^2 + 2), t^2 = 12.
+    assert found.p_different == pytest.approx(1 - math.sqrt(12 / 14))
+    assert found.detectable == pytest.approx(3.264, abs=1e-3)
+
+
+def test_equivalence_is_the_larger_of_two_one_sided_tests():
+    differences = np.array([0.1, 0.0, -0.1, 0.2, 0.05])
+    found = compare(pd.Series(90 + differences), pd.Series([90.0] * 5))
+    above = stats.ttest_1samp(differences, -0.3, alternative="greater").pvalue
+    below = stats.ttest_1samp(differences, 0.3, alternative="less").pvalue
+    assert found.p_same == pytest.approx(max(above, below))
+    assert found.p_not_inferior == pytest.approx(above)
+    wider = compare(pd.Series(90 + differences), pd.Series([90.0] * 5), margin=0.5)
+    assert wider.p_same < found.p_same
+    assert wider.p_different == found.p_different
+
+
+def test_only_repetitions_that_both_have_are_pairs():
+    ours = pd.Series([95.0, 90, NAN, 92, 10], index=[3, 0, 1, 2, 9])
+    theirs = pd.Series([89.0, 88, 90, 91, NAN], index=[0, 1, 2, 3, 9])
+    found = compare(ours, theirs)
+    assert found.n == 3  # repetitions 0, 2 and 3: 1, 2 and 4
+    assert found.mean == pytest.approx(7 / 3)
+
+
+def test_equal_results_in_every_pair_are_the_same_and_not_unknown():
+    found = compare(pd.Series([90.0, 91, 95]), pd.Series([90.0, 91, 95]))
+    assert (found.mean, found.sd, found.low, found.high, found.detectable) == (0, 0, 0, 0, 0)
+    assert (found.p_different, found.p_same, found.p_not_inferior) == (1, 0, 0)
+
+
+def test_differences_that_are_equal_and_not_0_are_judged_by_signs():
+    """One image fewer in each of five pairs: the sign test gives 2 / 2^5, and no certainty."""
+    theirs = pd.Series([98.7, 98.3, 97.2, 98.9, 99.1])
+    found = compare(theirs - 0.1, theirs)
+    assert (found.sd, found.low, found.high) == (0, found.mean, found.mean)
+    assert found.p_different == 1 / 16
+    assert found.p_same == found.p_not_inferior == 1 / 32
+    assert compare(theirs - 0.4, theirs).p_same == compare(theirs - 0.4, theirs).p_not_inferior == 1
+    assert compare(theirs + 0.4, theirs).p_not_inferior == 1 / 32
+
+
+@pytest.mark.parametrize(("ours", "mean"), [([], NAN), ([NAN], NAN), ([92.0], 2)])
+def test_less_than_two_pairs_have_no_spread_and_no_p(ours, mean):
+    found = compare(pd.Series(ours, dtype=float), pd.Series([90.0, 91]))
+    assert found.n == (0 if math.isnan(mean) else 1)
+    assert found.mean == pytest.approx(mean, nan_ok=True)
+    unknown = (found.sd, found.low, found.high, found.p_different, found.p_same, found.p_not_inferior)
+    assert all(math.isnan(value) for value in (*unknown, found.detectable))
+
+
+def test_what_cannot_be_a_pair_is_refused():
+    with pytest.raises(ValueError, match="infinite"):
+        compare(pd.Series([math.inf, 1]), pd.Series([1.0, 1]))
+    with pytest.raises(ValueError, match="twice"):
+        compare(pd.Series([1.0, 1], index=[0, 0]), pd.Series([1.0, 1], index=[0, 0]))
+
+
+@pytest.mark.parametrize("n", [2, 3, 10])
+def test_the_detectable_difference_has_the_power_that_it_says(n):
+    """The power of a two-sided t test is what a noncentral t distribution has beyond its two limits."""
+    limit, shift = stats.t.isf(0.025, n - 1), detectable_in_sd(n) * math.sqrt(n)
+    power = stats.nct.sf(limit, n - 1, shift) + stats.nct.cdf(-limit, n - 1, shift)
+    assert power == pytest.approx(0.8, abs=1e-3)

@@ -1,0 +1,86 @@
+"""The table `comparisons.csv`: the accuracy of each method, compared with the baseline in pairs."""
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from thinwire.files import write_text
+from thinwire.report.savings import CELL
+from thinwire.statistics import words
+from thinwire.statistics.paired import compare
+from thinwire.statistics.verdict import Judged, judge
+
+COLUMNS = (
+    *CELL,
+    "method",
+    "kind",
+    "against",
+    "n",
+    "difference_mean_points",
+    "difference_sd_points",
+    "difference_low_points",
+    "difference_high_points",
+    "margin_points",
+    "p_different",
+    "p_different_holm",
+    "p_same",
+    "p_same_holm",
+    "detectable_points",
+    "verdict",
+    "words",
+)
+
+
+def comparisons(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """One row for each cell, kind and method, without the baseline itself, in the order of the runs.
+
+    Pairs are runs with the same repetition that are done. The methods of one cell and kind are judged
+    together. A method that is skipped in every run of a cell has no row there.
+
+    Args:
+        runs: one row for each run.
+        baseline: label of the method to compare with.
+    """
+    ran = runs[runs.status != "skipped"]
+    rows: list[dict[str, Any]] = []
+    for place, here in ran.groupby([*CELL, "kind"], sort=False):
+        names = dict(zip([*CELL, "kind"], place))
+        theirs = _accuracies(here, baseline)
+        methods = [method for method in dict.fromkeys(here.method) if method != baseline]
+        family = judge([compare(_accuracies(here, method), theirs) for method in methods])
+        rows += [
+            {**names, "method": method, "against": baseline, **_row(judged)}
+            for method, judged in zip(methods, family)
+        ]
+    return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def write(table: pd.DataFrame, folder: Path) -> None:
+    """Write `comparisons.csv`."""
+    write_text(folder / "comparisons.csv", table.to_csv(index=False, float_format="%.6g"))
+
+
+def _accuracies(runs: pd.DataFrame, method: str) -> pd.Series:
+    """The accuracies of the method's runs that are done, in percent, with the repetition as index."""
+    done = runs[(runs.method == method) & (runs.status == "done")]
+    return done.set_index("repetition").test_accuracy_percent
+
+
+def _row(judged: Judged) -> dict[str, Any]:
+    difference = judged.comparison
+    return {
+        "n": difference.n,
+        "difference_mean_points": difference.mean,
+        "difference_sd_points": difference.sd,
+        "difference_low_points": difference.low,
+        "difference_high_points": difference.high,
+        "margin_points": difference.margin,
+        "p_different": difference.p_different,
+        "p_different_holm": judged.p_different_holm,
+        "p_same": difference.p_same,
+        "p_same_holm": judged.p_same_holm,
+        "detectable_points": difference.detectable,
+        "verdict": judged.verdict.value,
+        "words": words.of_accuracy(judged),
+    }

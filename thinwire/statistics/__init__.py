@@ -1,0 +1,1 @@
+"""What comparisons of runs may say: tests, verdicts and the words for them."""
