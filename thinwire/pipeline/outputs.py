@@ -27,14 +27,15 @@ def made_from_records(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simula
 
 def report(suite: str, simulation: Simulation | None) -> list[str]:
     """The paths of the tables and figures of a suite."""
-    tables, figures = ["summary"], [*FIGURES]
+    tables = ["summary.csv", "summary.md", "summary.tex", "summary.typ", "traffic.md"]
+    figures = [*FIGURES]
     if simulation is not None:
-        tables.append("times")
+        tables += ["times.csv", "times.md"]
         figures += ["step_breakdown", "speed_up_simulated"]
         figures += ["speed_up_over_workers"] if simulation.over_workers else []
         figures += ["bandwidth"] if simulation.settings.rates_gbit_per_second else []
     return [
-        *(f"results/tables/{suite}/{name}.{end}" for name in tables for end in ("csv", "md")),
+        *(f"results/tables/{suite}/{name}" for name in tables),
         *(f"results/tables/{suite}/{name}.csv" for name in COMPARED),
         *(f"results/figures/{suite}/{name}.{end}" for name in figures for end in ("pdf", "png")),
     ]

@@ -8,44 +8,47 @@ from thinwire.config.baselines import baselines
 from thinwire.config.expand_suite import cells
 from thinwire.config.simulate_problems import numbers_of_workers
 from thinwire.config.suite import load
-from thinwire.report import comparisons, figures, simulated_figures, tables, times, to_target
+from thinwire.report import comparisons, figures, simulated_figures, times, to_target
 from thinwire.report.collect import read_curves, read_summary
 from thinwire.report.steps_to_target import steps_to_target
 from thinwire.report.subset_note import subset_note
+from thinwire.report.tables.about import About
+from thinwire.report.tables.compared import with_comparisons
+from thinwire.report.tables.summarise import summarise
+from thinwire.report.tables.timed import with_times
+from thinwire.report.tables.write import write as write_tables
 from thinwire.simulation import simulated_file
 
 
 def report(suite: str, results: Path) -> None:
     """Write `results/tables/SUITE/` and `results/figures/SUITE/`; with times, if the suite was simulated."""
     settings = load(suite)
+    against = baselines(settings)
+    folder = results / "tables" / suite
     runs = read_summary(results, suite)
     curves = read_curves(results, suite)
-    table = tables.summarise(runs, settings.baseline)
-    subset = subset_note(runs, cells(suite), settings.baseline)
-    folder = results / "tables" / suite
-    tables.write(table, tables.About.of(settings, subset), folder)
-    comparisons.write(comparisons.comparisons(runs, settings.baseline), folder)
-    to_target.write(to_target.to_target(runs, curves, settings.baseline), folder)
-    figures.write(curves, results / "figures" / suite, baselines(settings))
+    compared = comparisons.comparisons(runs, settings.baseline)
     simulated = simulated_file.read(results, suite)
+    timed = times.times(simulated, runs, against, steps_to_target(curves, settings.baseline))
+    table = with_times(with_comparisons(summarise(runs, against), compared), timed)
+    subset = subset_note(runs, cells(suite), settings.baseline)
+    write_tables(table, About.of(settings, subset), folder)
+    comparisons.write(compared, folder)
+    to_target.write(to_target.to_target(runs, curves, settings.baseline), folder)
+    figures.write(curves, results / "figures" / suite, against)
     if simulated is not None:
-        _report_times(suite, results, simulated, runs, curves)
+        untimed = runs.no_time_because[runs.status == "done"].dropna().unique()
+        times.write(timed, settings.title, against, folder, list(untimed))
+        _draw_times(suite, results, timed)
 
 
-def _report_times(
-    suite: str, results: Path, simulated: pd.DataFrame, runs: pd.DataFrame, curves: pd.DataFrame
-) -> None:
+def _draw_times(suite: str, results: Path, table: pd.DataFrame) -> None:
     settings = load(suite)
-    against = baselines(settings)
-    to_target = steps_to_target(curves, settings.baseline)
-    table = times.times(simulated, runs, against, to_target)
-    untimed = runs.no_time_because[runs.status == "done"].dropna().unique()
-    times.write(table, settings.title, against, results / "tables" / suite, list(untimed))
     asked = settings.simulate
     simulated_figures.write(
         table,
         results / "figures" / suite,
-        against,
+        baselines(settings),
         over_workers=asked is not None and len(numbers_of_workers(asked, settings)) > 1,
         over_rates=asked is not None and bool(asked.rates_gbit_per_second),
     )

@@ -49,12 +49,13 @@ def _block(block: pd.DataFrame, about: About) -> Block:
     shown = {
         "method": _plain(_methods(block)),
         "payload, MB": _plain(map(numbers.megabytes, block.total_bytes)),
-        "saved, %": _marked(map(numbers.percent, block.total_reduction_percent), marks.of_savings(block)),
     }
+    saved = map(numbers.percent, block.total_with_prepared_reduction_percent)
     if block.preparation_bytes.notna().any():
-        shown["saved with preparation, %"] = _plain(
-            map(numbers.percent, block.total_with_prepared_reduction_percent)
-        )
+        shown["saved, %"] = _plain(map(numbers.percent, block.total_reduction_percent))
+        shown["saved with preparation, %"] = _marked(saved, marks.of_savings(block))
+    else:
+        shown["saved, %"] = _marked(saved, marks.of_savings(block))
     shown[f"accuracy on {about.evaluated_on.replace('_', '-')}, %"] = _marked(
         (numbers.accuracy(row) for _, row in block.iterrows()), marks.of_accuracies(block, about.baseline)
     )
@@ -119,14 +120,14 @@ def _verdicts(block: pd.DataFrame, baseline: str) -> list[str]:
 
 def _cannot_be_told(block: pd.DataFrame, baseline: str) -> list[str]:
     """The words with a colon in full, with the methods for which they hold."""
-    with_colon = block.words.astype("string").str.contains(":", regex=False).fillna(False)
-    found = block[with_colon & (block.method != baseline)].groupby("words", sort=False).method
-    return [f"{_sentence(words)} ({', '.join(labels)})." for words, labels in found]
+    compared = block[block.words.notna() & (block.method != baseline)]
+    found = {str(words): list(labels) for words, labels in compared.groupby("words", sort=False).method}
+    return [
+        f"{words[0].upper()}{words[1:]} ({'every method' if len(found) == 1 else ', '.join(labels)})."
+        for words, labels in found.items()
+        if ":" in words
+    ]
 
 
 def _failures(block: pd.DataFrame) -> list[str]:
     return [f"{row.method}: {row.reason}." for row in block.itertuples() if row.reason]
-
-
-def _sentence(text: object) -> str:
-    return f"{text}"[:1].upper() + f"{text}"[1:]

@@ -1,5 +1,6 @@
 """A summary in LaTeX: a `table` for each block. The document that includes it needs the package booktabs."""
 
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
@@ -17,8 +18,8 @@ _ESCAPED = {
     '"': "''",
     "±": r"$\pm$",
     **{character: f"\\{character}" for character in "_&%#${}"},
-    # Quotes and dashes would join, and a bracket after the end of a row would be an option.
-    **{character: f"{{{character}}}" for character in "-`'[]"},
+    # Quotes would join, and a bracket after the end of a row would be an option.
+    **{character: f"{{{character}}}" for character in "`'[]"},
 }
 
 
@@ -30,12 +31,13 @@ def latex(title: str, subset: str | None, shown: Sequence[Block], notes: Sequenc
 
 def escaped(text: str) -> str:
     """Plain text for any font encoding: accents are dropped, and unknown characters become question marks."""
-    return "".join(_ESCAPED.get(character) or _ascii(character) for character in text)
+    apart = re.sub(r"-(?=-)", "-\0", text)  # two hyphens would become a dash
+    return "".join(_ESCAPED.get(character) or _ascii(character) for character in apart)
 
 
 def _ascii(character: str) -> str:
     if character.isascii():
-        return character
+        return character if character.isprintable() else "{}"
     plain = unicodedata.normalize("NFKD", character).encode("ascii", "ignore").decode()
     return "".join(_ESCAPED.get(part, part) for part in plain) or "?"
 

@@ -18,8 +18,8 @@ class Mark(Enum):
 
 
 def of_savings(block: pd.DataFrame) -> list[Mark]:
-    """Marks of the bytes saved."""
-    return _highest(block.total_reduction_percent.round(1).where(_sound(block)))
+    """Marks of the bytes saved, with the preparation counted."""
+    return _highest(block.total_with_prepared_reduction_percent.round(1).where(_sound(block)))
 
 
 def of_speed_ups(block: pd.DataFrame) -> list[Mark]:

@@ -10,7 +10,7 @@ from thinwire.report.tables.blocks import Block
 from thinwire.report.tables.marks import Mark
 
 _ALWAYS = (
-    "Payload: what a worker pushes and pulls in the whole run, as encoded, in 10^6 bytes; mean over the "
+    "Payload: what a worker pushes and pulls in the whole run, as encoded, in millions of bytes; mean over the "
     "workers. Saved: its reduction against {baseline}, on as many workers and nodes; negative where a method "
     "sends more. Accuracy: of the weights at the end; mean ± standard deviation (runs that are done)."
 )

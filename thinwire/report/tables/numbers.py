@@ -29,10 +29,10 @@ def whole_seconds(value: float) -> str:
 
 
 def to_target(seconds: float) -> str:
-    """Seconds to the target, with three digits."""
+    """Seconds to the target."""
     if math.isinf(seconds):
         return "not reached"
-    return "" if pd.isna(seconds) else f"{seconds:.3g}"
+    return "" if pd.isna(seconds) else f"{seconds:.3f}" if seconds < 10 else f"{seconds:.1f}"
 
 
 def accuracy(row: pd.Series) -> str:

@@ -27,6 +27,8 @@ _COLLECTED = {
     BUSIEST_LINK: "wire_max_bytes",
     "between nodes": "between_nodes_bytes",
 }
+# What methods are sorted by, so that nobody gains a place by sending bytes beforehand.
+_SENT = bytes_column(WITH_PREPARATION)
 # The metric of methods that jump over epochs: how many epochs the trained ones stand for.
 _VIRTUAL = "method/virtual_epochs"
 
@@ -37,7 +39,7 @@ def summarise(runs: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
     Payload and wire bytes are means over the workers; `wire` is what a worker sends. `busiest link` is the
     most that one worker sends, or receives. The bytes of a method's preparation have columns of their own,
     and one reduction of their own (see `savings`). In each block the baselines come first, and then the
-    method that sends least.
+    method that sends least, with its preparation.
 
     Args:
         runs: one row for each run.
@@ -87,5 +89,5 @@ def _in_order(table: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
     """Blocks in the order of their names; in each the baselines, and then the method that sends least."""
     first = {label: place for place, label in enumerate(baselines)}
     place = table.method.map(first).fillna(len(first))
-    table = table.assign(place=place).sort_values([*BLOCK, "place", "total_bytes"], kind="stable")
+    table = table.assign(place=place).sort_values([*BLOCK, "place", _SENT], kind="stable")
     return table.drop(columns="place").reset_index(drop=True)

@@ -8,7 +8,7 @@ from thinwire.report.tables.about import About
 from thinwire.report.tables.markdown import escaped
 
 _NOTES = (
-    "Payload: what a worker pushes and pulls in the whole run, as encoded, in 10^6 bytes; mean over the "
+    "Payload: what a worker pushes and pulls in the whole run, as encoded, in millions of bytes; mean over the "
     "workers. Less: the reduction of bytes against {baseline}, on as many workers and nodes. Push, pull and "
     "total are payload. Wire is what a worker sends over the network, by the formula for a ring, a chain or a "
     "server; mean over the workers. Busiest link is the most that one worker sends, or receives; a parameter "
