@@ -21,7 +21,7 @@ def quoted(text: str) -> str:
 
 def _figure(title: str, block: Block) -> str:
     alignment = ", ".join("left" if is_text(column) else "right" for column in block.columns)
-    remarks = f"\n  #text(size: 0.8em, {quoted(' '.join(block.remarks))})" if block.remarks else ""
+    remarks = f"\n    #{quoted(' '.join(block.remarks))}" if block.remarks else ""
     rows = "\n".join("      " + " ".join(f"{_cell(value)}," for value in row) for row in block.rows)
     return f"""\
 #figure(
@@ -45,4 +45,6 @@ def _figure(title: str, block: Block) -> str:
 
 
 def _cell(value: Value) -> str:
-    return _MARKED[value.mark].format(quoted(value.text))
+    # A hyphen at the beginning is that of a number, so it is a minus.
+    text = "\N{MINUS SIGN}" + value.text[1:] if value.text.startswith("-") else value.text
+    return _MARKED[value.mark].format(quoted(text))
