@@ -1,19 +1,33 @@
-"""Put the newest records into the documentation.
+"""Put the newest records and the tables of reference results into the documentation.
 
     python benchmarks/update_docs.py
 
-A block after the line `<!-- newest record of NAME -->` becomes the newest record of `benchmarks/NAME.py`.
-`docs/artifact.md` is made from the suites. Tests check that every block equals its record, and that this page
-is up to date.
+A block after the line `<!-- newest record of NAME -->` becomes the newest record of `benchmarks/NAME.py`. Between
+`<!-- summary of results/reference/NAME.csv -->` and `<!-- end -->` are the tables of these results, as
+`thinwire report` writes them; `traffic` instead of `summary` gives the table of all ledgers. `docs/artifact.md`
+is made from the suites. Tests check that all of this is up to date.
 """
 
 import re
 from pathlib import Path
 
+import pandas as pd
+
+from thinwire.config.suite import load
 from thinwire.report.claims import artifact
+from thinwire.report.tables.about import About
+from thinwire.report.tables.blocks import blocks
+from thinwire.report.tables.markdown import of_block
+from thinwire.report.tables.traffic import ledgers
 
 ROOT = Path(__file__).parent.parent
 ARTIFACT = ROOT / "docs" / "artifact.md"
+# The suites of the reference results.
+SUITES = {"demo": "demo", "mp2_digits": "claims/mp2_digits"}
+_TABLES = re.compile(
+    r"(<!-- (?P<kind>summary|traffic) of results/reference/(?P<name>\w+)\.csv -->\n).*?(?=<!-- end -->)",
+    re.DOTALL,
+)
 _BLOCK = re.compile(r"(<!-- newest record of (?P<name>\w+) -->\n+```\n)(?P<content>.*?)(```\n)", re.DOTALL)
 
 
@@ -23,8 +37,24 @@ def newest(name: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """The text with its blocks as the newest records have them."""
-    return _BLOCK.sub(lambda match: match[1] + newest(match["name"]) + match[4], text)
+    """The text with its blocks as the newest records have them, and its tables as the reference has them."""
+    text = _BLOCK.sub(lambda match: match[1] + newest(match["name"]) + match[4], text)
+    return _TABLES.sub(lambda match: f"{match[1]}\n{tables(match['name'], match['kind'])}\n\n", text)
+
+
+def tables(name: str, kind: str) -> str:
+    """The tables of reference results in Markdown: a summary of each block, or the traffic."""
+    about, results = About.of(load(SUITES[name])), reference(name)
+    if kind == "traffic":
+        return ledgers(results, about)
+    return "\n\n".join(f"**{block.heading}.** {of_block(block)}" for block in blocks(results, about))
+
+
+def reference(name: str) -> pd.DataFrame:
+    """A summary in results/reference/, as the report made it."""
+    frame = pd.read_csv(ROOT / "results" / "reference" / f"{name}.csv")
+    texts = ["reason", "no_time_because"]
+    return frame.assign(**frame[texts].astype("string").fillna("").to_dict("series"))
 
 
 def names(text: str) -> list[str]:

@@ -56,10 +56,3 @@ def tables(text: str) -> list[list[list[str]]]:
         ]
         for table in found
     ]
-
-
-def table_of(text: str, file: str) -> list[list[str]]:
-    """The table that follows the line `<!-- the table of FILE -->`."""
-    _, _, rest = text.partition(f"<!-- the table of {file} -->\n")
-    assert rest, f"no table of {file}"
-    return tables(rest)[0]

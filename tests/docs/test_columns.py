@@ -12,9 +12,14 @@ from tests.traced import trace_of
 from thinwire import record
 from thinwire.config.cell_sources import sources
 from thinwire.plugins import ROOT
-from thinwire.report import collect, comparisons, profiles, speed_ups, tables, times, to_target
+from thinwire.report import collect, comparisons, profiles, speed_ups, times, to_target
 from thinwire.report.claims import table as claims_table
 from thinwire.report.steps_to_target import steps_to_target
+from thinwire.report.tables.about import About
+from thinwire.report.tables.compared import with_comparisons
+from thinwire.report.tables.summarise import summarise
+from thinwire.report.tables.timed import with_times
+from thinwire.report.tables.write import write as write_tables
 from thinwire.trace import trace_file
 from thinwire.train.result_folders import record_folder
 
@@ -71,8 +76,6 @@ def made(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(collect, "cells", lambda suite: grid)
         collect.collect(["demo"], results)
-    table = tables.summarise(collect.read_summary(results, "demo"), "ssgd")
-    tables.write(table, tables.About("Title", "test", "ssgd"), results / "tables")
     folder = record_folder(results, timed)
     runs = collect.read_summary(results, "demo")
     simulated = simulated_times.rows(simulated_times.row("ssgd", workers=timed.workers))
@@ -85,6 +88,8 @@ def made(tmp_path_factory):
     speed_ups.write(speed_ups.speed_ups(of_two, ["ssgd"]), results / "tables")
     times_table = times.times(simulated, runs, ["ssgd"], steps_to_target(curves, "ssgd"))
     times.write(times_table, "Title", ["ssgd"], results / "tables")
+    compared = with_comparisons(summarise(runs, ["ssgd"]), comparisons.comparisons(runs, "ssgd"))
+    write_tables(with_times(compared, times_table), About("Title", "test", ("ssgd",)), results / "tables")
     trace = trace_of("ps_sgd")
     claims, _ = claims_table.table(results)
     claims_table.write(claims, results)

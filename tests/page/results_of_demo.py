@@ -7,9 +7,10 @@ import pandas as pd
 from tests import simulated
 from tests.tracking import records
 from thinwire.config.expand_suite import cells
-from thinwire.report import collect, tables, times
+from thinwire.report import collect, times
 from thinwire.report.savings import CELL
 from thinwire.report.steps_to_target import steps_to_target
+from thinwire.report.tables.summarise import summarise
 from thinwire.simulation import simulated_file
 
 EPOCHS = 3
@@ -34,7 +35,7 @@ def publish(results: Path, patch: object) -> None:
     collect.collect(["demo"], results)
     runs = collect.read_summary(results, "demo")
     folder = results / "tables" / "demo"
-    table = tables.summarise(runs, "ssgd")
+    table = summarise(runs, ["ssgd"])
     folder.mkdir(parents=True)
     table.to_csv(folder / "summary.csv", index=False)
     to_target = steps_to_target(collect.read_curves(results, "demo"), "ssgd")

@@ -12,9 +12,11 @@ import yaml
 from tests.tracking import records
 from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
+from thinwire.files import write_text
 from thinwire.paper import declarations, latex, origins, paper, values
 from thinwire.plugins import ROOT
-from thinwire.report import collect, tables
+from thinwire.report import collect
+from thinwire.report.tables.summarise import summarise
 from thinwire.train.result_folders import record_folder
 
 TEXT = sorted([ROOT / "paper/paper.typ", *(ROOT / "paper/sections").glob("*.typ")])
@@ -26,8 +28,8 @@ def made(tmp_path_factory):
     results = tmp_path_factory.mktemp("made") / "results"
     records.publish_suite(results, "demo", epochs=2)
     collect.collect(["demo"], results)
-    table = tables.summarise(collect.read_summary(results, "demo"), "ssgd")
-    tables.write(table, tables.About("Demo", "test", "ssgd"), results / "tables" / "demo")
+    table = summarise(collect.read_summary(results, "demo"), ["ssgd"])
+    write_text(results / "tables/demo/summary.csv", table.to_csv(index=False))
     paper.paper(results)
     return results
 

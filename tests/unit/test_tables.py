@@ -5,46 +5,29 @@ import math
 import pandas as pd
 import pytest
 
+from tests.summary import ABOUT, prepared, run, table_of
 from thinwire import digests
 from thinwire.config.baselines import baselines
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Entry
 from thinwire.optim.tunable import tunable
-from thinwire.report import collect, tables
-
-ABOUT = tables.About("Title", "test", "ssgd")
-BYTES = ("payload_push_bytes", "payload_pull_bytes", "wire_sent_bytes", "between_nodes_bytes")
-OTHER_BYTES = ("wire_received_bytes", "wire_sent_max_bytes", "wire_received_max_bytes")
-
-
-def run(method, repetition, status="done", accuracy=90.0, bytes_=(100, 100, 150, 50), **more):
-    row = {
-        "dataset": "digits",
-        "model": "cnn",
-        "workers": 4,
-        "nodes": 2,
-        "method": method,
-        "kind": "inprocess",
-        "repetition": repetition,
-        "status": status,
-        "reason": None,
-        "test_accuracy_percent": accuracy,
-        "classes": 10,
-        "evaluated_images": 539,
-        **dict(zip(BYTES, bytes_)),
-        **dict.fromkeys(OTHER_BYTES, bytes_[2]),
-        "preparation_payload_push_bytes": math.nan,
-        "preparation_payload_pull_bytes": math.nan,
-        "preparation_seconds": math.nan,
-        "train_seconds": math.nan,
-        "no_time_because": None,
-        "epochs": 12,
-    }
-    return row | more
+from thinwire.report import collect
+from thinwire.report.tables.about import About
+from thinwire.report.tables.summarise import summarise
+from thinwire.report.tables.traffic import traffic
+from thinwire.report.tables.write import summary
 
 
-def rows_of(*runs, baseline="ssgd"):
-    return tables.summarise(pd.DataFrame(runs), baseline).set_index("method")
+def rows_of(*runs):
+    return table_of(runs).set_index("method")
+
+
+def markdown(*runs, about=ABOUT):
+    return summary(table_of(runs, about.baselines), about)["md"]
+
+
+def ledgers(*runs, about=ABOUT):
+    return traffic(table_of(runs, about.baselines), about)
 
 
 def test_mean_and_sample_standard_deviation_over_the_runs_that_are_done():
@@ -77,10 +60,11 @@ def test_the_busiest_link_is_compared_beside_the_mean():
     receives = run("receives", 0, bytes_=(10, 10, 15, 0), wire_sent_max_bytes=30, wire_received_max_bytes=600)
     early = run("early", 0, wire_received_max_bytes=math.nan)
     table = rows_of(baseline, sends, receives, early)
-    assert list(table.wire_reduction_percent[:3]) == [0, 90, 90]
-    assert list(table.busiest_link_reduction_percent[:3]) == [0, -100, -300]
+    some = table.loc[["ssgd", "sends", "receives"]]
+    assert list(some.wire_reduction_percent) == [0, 90, 90]
+    assert list(some.busiest_link_reduction_percent) == [0, -100, -300]
     assert math.isnan(table.busiest_link_bytes["early"]), "half of what is needed is no answer"
-    text = tables.markdown(table.reset_index(), ABOUT)
+    text = ledgers(baseline, sends, receives)
     assert "| busiest link less, % " in text
     assert "| -300.0 " in text
     assert "Busiest link is the most that one worker sends, or receives" in text
@@ -88,88 +72,85 @@ def test_the_busiest_link_is_compared_beside_the_mean():
 
 def test_a_run_at_chance_level_is_marked():
     """Of 539 images in ten classes, guessing gets 10 % right, with a standard deviation of 1.29 points."""
-    table = rows_of(
-        run("ssgd", 0, accuracy=13.9), run("thin", 0, accuracy=13.8), run("thin", 1, accuracy=90.0)
-    )
-    assert list(table.at_chance_level) == [0, 1]
-    text = tables.markdown(table.reset_index(), ABOUT)
+    runs = run("ssgd", 0, accuracy=13.9), run("thin", 0, accuracy=13.8), run("thin", 1, accuracy=90.0)
+    assert list(rows_of(*runs).at_chance_level) == [0, 1]
+    text = markdown(*runs)
     assert "51.90 ± 53.88 (2), 1 at chance level" in text
     assert "At chance level: the accuracy is at most 1/classes plus" in text
     assert text.count("at chance level") == 1
-    known = tables.markdown(rows_of(run("ssgd", 0)).reset_index(), ABOUT)
-    unknown = rows_of(run("ssgd", 0, accuracy=1.0, classes=math.nan)).reset_index()
-    assert math.isnan(unknown.at_chance_level[0])
-    for text in (known, tables.markdown(unknown, ABOUT)):
-        assert "chance" not in text
+    early = run("ssgd", 0, accuracy=1.0, classes=math.nan)
+    assert math.isnan(rows_of(early).at_chance_level["ssgd"])
+    for known_or_not in (run("ssgd", 0), early):
+        assert "chance" not in markdown(known_or_not)
 
 
 def test_a_run_that_is_not_done_is_counted_and_never_averaged():
-    table = rows_of(
+    runs = (
         run("ssgd", 0),
         run("ssgd", 1, status="diverged", accuracy=10.0, reason="not finite after step 3"),
         run("ssgd", 2, status="failed", accuracy=None, reason="out of luck"),
         run("thin", 0, status="skipped", accuracy=None, bytes_=(None,) * 4, reason="it wants more"),
     )
+    table = rows_of(*runs)
     assert table.accuracy_mean_percent["ssgd"] == 90
     assert (table.diverged["ssgd"], table.failed["ssgd"], table.skipped["thin"]) == (1, 1, 1)
-    text = tables.markdown(table.reset_index(), ABOUT)
+    text = markdown(*runs)
     assert "90.00 (1), 1 diverged, 1 failed" in text
     assert "ssgd: not finite after step 3; out of luck." in text
     assert "thin: it wants more." in text
 
 
 def test_a_reduction_of_nearly_everything_is_not_rounded_to_everything():
-    table = rows_of(run("ssgd", 0, bytes_=(10_000,) * 4), run("thin", 0, bytes_=(4,) * 4)).reset_index()
-    assert "| 99.96 " in tables.markdown(table, ABOUT)
+    text = markdown(run("ssgd", 0, bytes_=(10_000,) * 4), run("thin", 0, bytes_=(4,) * 4))
+    assert "99.96" in text
+    assert "100.0" not in text
 
 
 def test_a_held_out_accuracy_is_not_called_a_test_accuracy():
-    table = rows_of(run("ssgd", 0)).reset_index()
-    assert "accuracy on held-out, %" in tables.markdown(table, tables.About("Title", "held_out", "ssgd"))
+    text = markdown(run("ssgd", 0), about=About("Title", "held_out", ("ssgd",)))
+    assert "accuracy on held-out, %" in text
 
 
 def test_the_bytes_of_a_preparation_have_columns_of_their_own():
-    cost = {"preparation_payload_push_bytes": 3e6, "preparation_payload_pull_bytes": 2e6}
-    cost["preparation_seconds"] = 12.3
-    table = rows_of(run("ssgd", 0), run("thin", 0, bytes_=(0, 0, 0, 0), **cost)).reset_index()
-    text = tables.markdown(table, ABOUT)
-    assert "| prepared, MB " in text
-    assert "| 5.000 " in text
-    assert "| prepared, s " in text
-    assert "| 12 " in text
-    table = table.set_index("method")
+    runs = run("ssgd", 0), run("thin", 0, bytes_=(0, 0, 0, 0), **prepared())
+    text = ledgers(*runs)
+    for part in ("| prepared, MB ", "| 5.000 ", "| prepared, s ", "| 12 ", "| total with prepared less, % "):
+        assert part in text
+    table = rows_of(*runs)
     assert table.total_reduction_percent["thin"] == 100
     # 5 MB of preparation against 200 bytes of SSGD.
     assert table.total_with_prepared_reduction_percent["thin"] == pytest.approx(100 * (1 - 5e6 / 200))
     assert table.total_with_prepared_reduction_percent["ssgd"] == 0
-    assert "| total with prepared less, % " in text
+    short = markdown(*runs)
+    assert "saved with preparation, %" in short
+    assert "saved with preparation" not in markdown(run("ssgd", 0))
 
 
-def test_the_table_has_epochs_if_they_differ():
+def test_the_epochs_are_shown_if_they_differ():
     """A method that jumps says how many epochs its own stand for."""
-    alike = tables.markdown(rows_of(run("ssgd", 0), run("thin", 0)).reset_index(), ABOUT)
-    assert "epochs" not in alike
+    assert "epochs" not in markdown(run("ssgd", 0), run("thin", 0)).lower()
     runs = (run("ssgd", 0), run("wnn", 0, **{"method/virtual_epochs": 22.0}), run("half", 0, epochs=6))
-    text = tables.markdown(rows_of(*runs).reset_index(), ABOUT)
+    text = markdown(*runs)
+    for label in ("ssgd (12 epochs)", "wnn (12 for 22 epochs)", "half (6 epochs)"):
+        assert label in text
+    text = ledgers(*runs)
     assert "| 12        |" in text
     assert "| 12 for 22 |" in text
     assert "| 6         |" in text
     assert "Epochs: the number that was trained" in text
 
 
-def test_the_table_has_recipes_if_a_method_has_its_own():
-    frame = rows_of(run("ssgd", 0), run("sign", 0)).reset_index()
+def test_recipes_are_shown_if_a_method_has_its_own():
+    runs = run("ssgd", 0), run("sign", 0)
     suite = load("laptop")
-    alike = tables.markdown(frame, tables.About.of(suite))
-    assert "recipe" not in alike.partition("\n|:")[0]
+    assert "recipe" not in ledgers(*runs, about=About.of(suite)).partition("\n|:")[0]
     entry = Entry(recipe=tunable({"lr": 0.02, "warmup_epochs": 1, "momentum": 0.5}))
     own = suite.model_copy(update={"methods": suite.methods | {"sign": entry}})
-    text = tables.markdown(frame, tables.About.of(own))
+    text = ledgers(*runs, about=About.of(own))
     assert "| lr 0.02, momentum 0.5 |" in text
     assert "(lr 0.1, weight_decay 0.0005, momentum 0.9, warmup_epochs 1)" in text
     assert "The suite sets these values." in text
-    tuned = own.model_copy(update={"tuned": "demo"})
-    text = tables.markdown(frame, tables.About.of(tuned))
+    text = ledgers(*runs, about=About.of(own.model_copy(update={"tuned": "demo"})))
     assert "with as many trials for each method" in text
     assert "Not tuned, with the recipe of the suite: hsgd, hylo, ps_sgd." in text
 
@@ -181,31 +162,30 @@ def test_labels_are_text_whatever_they_look_like(label, tmp_path):
     content = {"files": digests.of_files(tmp_path, [collect.SUMMARY])}
     digests.write_json(tmp_path / collect.COLLECTED, content)
     runs = collect.read_summary(tmp_path, "s")
-    assert list(tables.summarise(runs, label).method) == [label]
-    assert list(tables.summarise(runs, label).total_reduction_percent) == [0]
+    made = summarise(runs, [label])
+    assert list(made.method) == [label]
+    assert list(made.total_reduction_percent) == [0]
 
 
 def test_measured_runs_have_seconds_and_a_speed_up_over_the_baseline():
     measured = {"kind": "measured"}
-    table = rows_of(
+    runs = (
         run("ssgd", 0, train_seconds=30.0, **measured),
         run("ssgd", 1, train_seconds=50.0, **measured),
         run("thin", 0, train_seconds=16.0, **measured),
         run("lost", 0, status="failed", train_seconds=math.nan, reason="gone", **measured),
     )
+    table = rows_of(*runs)
     assert table.train_seconds["ssgd"] == 40
     assert table.train_seconds_sd["ssgd"] == pytest.approx(math.sqrt(200))
     assert table.speed_up["thin"] == 2.5
-    text = tables.markdown(table.reset_index(), ABOUT)
-    assert "40.0 ± 14.1" in text
-    assert "2.50" in text
+    assert "40.0 ± 14.1" in ledgers(*runs)
 
 
 def test_runs_on_crowded_machines_have_no_seconds_and_the_table_says_why():
     crowded = {"kind": "measured", "no_time_because": "4 workers shared 2 cores of a"}
-    text = tables.markdown(rows_of(run("ssgd", 0, **crowded)).reset_index(), ABOUT)
-    assert "training, s" not in text
-    assert "No time, because 4 workers shared 2 cores of a." in text
+    assert "training, s" not in ledgers(run("ssgd", 0, **crowded))
+    assert "No time, because 4 workers shared 2 cores of a." in markdown(run("ssgd", 0, **crowded))
 
 
 def test_every_variant_of_the_baseline_is_drawn_as_a_baseline():

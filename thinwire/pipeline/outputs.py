@@ -72,14 +72,15 @@ def claims() -> list[str]:
 def report(suite: str, cells: Sequence[Cell], simulation: Simulation | None) -> list[str]:
     """The paths of the tables and figures of a suite, of which these cells were chosen."""
     places = {(cell.dataset, cell.model.label, cell.workers, cell.nodes) for cell in cells}
-    tables, figures = ["summary"], of_runs(len(places), any(cell.has_ranks for cell in cells))
+    tables = ["summary.csv", "summary.md", "summary.tex", "summary.typ", "traffic.md"]
+    figures = of_runs(len(places), any(cell.has_ranks for cell in cells))
     if simulation is not None:
-        tables.append("times")
+        tables += ["times.csv", "times.md"]
         figures += ["step_breakdown", "speed_up_simulated"]
         figures += ["speed_up_over_workers"] if simulation.over_workers else []
         figures += ["bandwidth"] if simulation.settings.rates_gbit_per_second else []
     return [
-        *(f"results/tables/{suite}/{name}.{end}" for name in tables for end in ("csv", "md")),
+        *(f"results/tables/{suite}/{name}" for name in tables),
         *(f"results/tables/{suite}/{name}.csv" for name in COMPARED),
         *(f"results/figures/{suite}/{name}.{end}" for name in figures for end in FORMATS),
         f"results/tables/{suite}/{DIGESTS}",

@@ -15,13 +15,17 @@ from thinwire.report import (
     report_digests,
     simulated_figures,
     speed_ups,
-    tables,
     times,
     to_target,
 )
 from thinwire.report.collect import read_curves, read_summary, read_traffic
 from thinwire.report.steps_to_target import steps_to_target
 from thinwire.report.subset_note import subset_note
+from thinwire.report.tables.about import About
+from thinwire.report.tables.compared import with_comparisons
+from thinwire.report.tables.summarise import summarise
+from thinwire.report.tables.timed import with_times
+from thinwire.report.tables.write import write as write_tables
 from thinwire.simulation import simulated_file
 
 
@@ -32,41 +36,38 @@ def report(suite: str, results: Path) -> list[str]:
         Sentences about figures that are not drawn.
     """
     settings = load(suite)
+    against = baselines(settings)
+    folder = results / "tables" / suite
     runs = read_summary(results, suite)
     curves = read_curves(results, suite)
-    table = tables.summarise(runs, settings.baseline)
-    subset = subset_note(runs, cells(suite), settings.baseline)
-    folder = results / "tables" / suite
-    tables.write(table, tables.About.of(settings, subset), folder)
     compared = comparisons.comparisons(runs, settings.baseline)
-    comparisons.write(compared, folder)
     needed = to_target.to_target(runs, curves, settings.baseline)
+    simulated = simulated_file.read(results, suite)
+    timed = times.times(simulated, runs, against, steps_to_target(curves, settings.baseline))
+    table = with_times(with_comparisons(summarise(runs, against), compared), timed)
+    subset = subset_note(runs, cells(suite), settings.baseline)
+    write_tables(table, About.of(settings, subset), folder)
+    comparisons.write(compared, folder)
     to_target.write(needed, folder)
     profiles.write(profiles.profiles(needed), folder)
-    speed_ups.write(speed_ups.speed_ups(runs, baselines(settings)), folder)
+    speed_ups.write(speed_ups.speed_ups(runs, against), folder)
     frames = figures.Frames(runs, curves, read_traffic(results, suite), compared, needed)
-    not_drawn = figures.write(frames, results / "figures" / suite, baselines(settings))
-    simulated = simulated_file.read(results, suite)
+    not_drawn = figures.write(frames, results / "figures" / suite, against)
     if simulated is not None:
-        _report_times(suite, results, simulated, runs, curves)
+        untimed = runs.no_time_because[runs.status == "done"].dropna().unique()
+        times.write(timed, settings.title, against, folder, list(untimed))
+        _draw_times(suite, results, timed)
     report_digests.write(results, suite)
     return not_drawn
 
 
-def _report_times(
-    suite: str, results: Path, simulated: pd.DataFrame, runs: pd.DataFrame, curves: pd.DataFrame
-) -> None:
+def _draw_times(suite: str, results: Path, table: pd.DataFrame) -> None:
     settings = load(suite)
-    against = baselines(settings)
-    to_target = steps_to_target(curves, settings.baseline)
-    table = times.times(simulated, runs, against, to_target)
-    untimed = runs.no_time_because[runs.status == "done"].dropna().unique()
-    times.write(table, settings.title, against, results / "tables" / suite, list(untimed))
     asked = settings.simulate
     simulated_figures.write(
         table,
         results / "figures" / suite,
-        against,
+        baselines(settings),
         over_workers=asked is not None and len(numbers_of_workers(asked, settings)) > 1,
         over_rates=asked is not None and bool(asked.rates_gbit_per_second),
     )

@@ -8,6 +8,7 @@ import pandas as pd
 
 from thinwire.files import write_text
 from thinwire.report.steps_to_target import TARGET_OF_BASELINE, StepsToTarget
+from thinwire.simulation import simulated_file
 
 # What rows that are compared with each other have in common.
 PLACE = [
@@ -46,7 +47,7 @@ _NOTES = (
 
 
 def times(
-    simulated: pd.DataFrame,
+    simulated: pd.DataFrame | None,
     runs: pd.DataFrame,
     baselines: Sequence[str],
     to_target: StepsToTarget,
@@ -54,15 +55,20 @@ def times(
     """One row for each method, place and compute profile, with all columns of the simulated rows.
 
     Args:
-        simulated: the rows of `thinwire simulate`.
+        simulated: the rows of `thinwire simulate`; None if the suite was not simulated.
         runs: one row for each run; those without times are left out.
         baselines: labels of the methods of which the faster is compared with.
         to_target: gives the target and the steps to it, see `steps_to_target`.
     """
+    if simulated is None:
+        simulated = pd.DataFrame(columns=list(simulated_file.COLUMNS))
     exposed = simulated.communication_seconds + simulated.server_seconds
     table = simulated.assign(exposed_seconds=exposed).drop(columns=["baseline", "speed_up"])
     timed = _of_runs(runs)
-    table = pd.concat([table, timed], ignore_index=True) if len(timed) else table
+    if len(timed):
+        # An empty table has no types to keep.
+        both = [table, timed] if len(table) else [timed.reindex(columns=table.columns)]
+        table = pd.concat(both, ignore_index=True)
     table = _with_speed_up(table, baselines)
     # Rows that are compared stand together, all in the order of their first.
     table = table.iloc[table.groupby(PLACE, sort=False, dropna=False).ngroup().argsort(kind="stable")]

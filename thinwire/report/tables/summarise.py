@@ -1,0 +1,93 @@
+"""One row for each cell and method: accuracy, traffic, time, and the savings against the baseline."""
+
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+
+from thinwire.report.chance_level import at_chance_level
+from thinwire.report.savings import (
+    BUSIEST_LINK,
+    CELL,
+    WITH_PREPARATION,
+    bytes_column,
+    of_baseline,
+    with_reductions,
+)
+
+STATUSES = ("done", "diverged", "timeout", "failed", "skipped")
+# What stands in one block of a table: runs that were made in different ways are not compared.
+BLOCK = [*CELL, "kind"]
+# The column of the collected runs with the bytes of each traffic.
+_COLLECTED = {
+    "push": "payload_push_bytes",
+    "pull": "payload_pull_bytes",
+    "total": "payload_total_bytes",
+    "wire": "wire_sent_bytes",
+    BUSIEST_LINK: "wire_max_bytes",
+    "between nodes": "between_nodes_bytes",
+}
+# What methods are sorted by, so that nobody gains a place by sending bytes beforehand.
+_SENT = bytes_column(WITH_PREPARATION)
+# The metric of methods that jump over epochs: how many epochs the trained ones stand for.
+_VIRTUAL = "method/virtual_epochs"
+
+
+def summarise(runs: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
+    """One row for each cell, kind and method, over its runs that are done.
+
+    Payload and wire bytes are means over the workers; `wire` is what a worker sends. `busiest link` is the
+    most that one worker sends, or receives. The bytes of a method's preparation have columns of their own,
+    and one reduction of their own (see `savings`). In each block the baselines come first, and then the
+    method that sends least, with its preparation.
+
+    Args:
+        runs: one row for each run.
+        baselines: labels; reductions and speed-ups refer to the first.
+    """
+    if "train_seconds" not in runs:  # no run says anything about time
+        runs = runs.assign(train_seconds=math.nan)
+    prepared = runs.preparation_payload_push_bytes + runs.preparation_payload_pull_bytes
+    runs = runs.assign(
+        payload_total_bytes=runs.payload_push_bytes + runs.payload_pull_bytes,
+        # Records of earlier versions do not say what was received, so their busiest link is not known.
+        wire_max_bytes=runs[["wire_sent_max_bytes", "wire_received_max_bytes"]].max(axis=1, skipna=False),
+        prepared_bytes=prepared,
+        at_chance_level=at_chance_level(runs),
+    )
+    with_prepared = runs.payload_total_bytes + runs.prepared_bytes.fillna(0)
+    groups = runs.groupby([*CELL, "method", "kind"], sort=False)
+    rows = []
+    for names, group in groups:
+        done = group[group.status == "done"]
+        counts = group.status.value_counts()
+        rows.append(
+            {
+                **dict(zip([*CELL, "method", "kind"], names)),
+                "epochs": group.epochs.iloc[0],
+                "virtual_epochs": done[_VIRTUAL].mean() if _VIRTUAL in runs else math.nan,
+                **{status: int(counts.get(status, 0)) for status in STATUSES},
+                "at_chance_level": done.at_chance_level.sum(skipna=False),
+                "accuracy_mean_percent": done.test_accuracy_percent.mean(),
+                "accuracy_sd_percent": done.test_accuracy_percent.std(ddof=1),
+                **{bytes_column(name): done[c].mean() for name, c in _COLLECTED.items()},
+                "preparation_bytes": group.prepared_bytes.mean(),
+                bytes_column(WITH_PREPARATION): with_prepared[done.index].mean(),
+                "preparation_seconds": group.preparation_seconds.mean(),
+                "train_seconds": done.train_seconds.mean(),
+                "train_seconds_sd": done.train_seconds.std(ddof=1),
+                "no_time_because": "; ".join(dict.fromkeys(done.no_time_because.dropna())),
+                "reason": "; ".join(dict.fromkeys(group.reason.dropna())),
+            }
+        )
+    table = with_reductions(pd.DataFrame(rows), baselines[0])
+    table["speed_up"] = of_baseline(table, baselines[0], "train_seconds") / table.train_seconds
+    return _in_order(table, baselines)
+
+
+def _in_order(table: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
+    """Blocks in the order of their names; in each the baselines, and then the method that sends least."""
+    first = {label: place for place, label in enumerate(baselines)}
+    place = table.method.map(first).fillna(len(first))
+    table = table.assign(place=place).sort_values([*BLOCK, "place", _SENT], kind="stable")
+    return table.drop(columns="place").reset_index(drop=True)
