@@ -2,10 +2,10 @@
 
     python benchmarks/update_docs.py
 
-A block after the line `<!-- newest record of NAME -->` becomes the newest record of `benchmarks/NAME.py`. Between
-`<!-- summary of results/reference/NAME.csv -->` and `<!-- end -->` are the tables of these results, as
-`thinwire report` writes them; `traffic` instead of `summary` gives the table of all ledgers. `docs/artifact.md`
-is made from the suites. Tests check that all of this is up to date.
+A block after the line `<!-- newest record of NAME -->` becomes the newest record of `benchmarks/NAME.py`.
+Between `<!-- summary of results/reference/NAME.csv -->` and `<!-- end -->` are the tables of these results,
+as `thinwire report` writes them. With `traffic` instead of `summary` it is the table of all ledgers.
+`docs/artifact.md` is made from the suites. Tests check that all of this is up to date.
 """
 
 import re

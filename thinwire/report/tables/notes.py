@@ -15,7 +15,7 @@ _ALWAYS = (
     "method sends more. Accuracy: of the weights at the end; mean ± standard deviation (runs that are done)."
 )
 _COMPARED = (
-    "Against {baseline}: verdict on the accuracy, in pairs of the same repetition; comparisons.csv has the "
+    "Against {baseline}: verdict on the accuracy, in pairs of runs with equal seeds; comparisons.csv has the "
     "intervals."
 )
 _PREPARED = "Saved with preparation: the bytes that a preparation sent before the runs are counted, too."
