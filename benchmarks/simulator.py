@@ -144,7 +144,12 @@ def validated(results: Path) -> Iterator[dict[str, object]]:
     for method, workers, rate in compared:
         # Workers that share a core take turns.
         turns = max(1.0, workers / len(os.sched_getaffinity(0)))
-        calibration = replace(of_two, compute=of_two.compute * turns)
+        calibration = replace(
+            of_two,
+            compute=of_two.compute * turns,
+            seconds_of_a_call=of_two.seconds_of_a_call * turns,
+            seconds_of_a_byte=of_two.seconds_of_a_byte * turns,
+        )
         seconds = sorted(run.seconds for run in runs[method, workers, rate])
         made = simulation(simulated[method, workers], rate)(calibration)
         real = median(seconds)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from thinwire.emulation.build_network import BURST_BYTES
 from thinwire.schedule.operations import Compute, Post
 from thinwire.simulation.calibration import Calibration, Sample, calibrate, step_seconds
 from thinwire.trace import trace_file
@@ -56,6 +57,7 @@ def sample(*sizes):
 
 def test_it_finds_what_the_traces_were_made_of():
     found = calibrate([sample(1_000_000, 4_000_000), sample(100, 100, 100)])
+    assert found.burst_bytes == BURST_BYTES
     assert found.compute == pytest.approx(FACTOR)
     assert found.seconds_of_a_call == pytest.approx(CALL / 1e3)
     assert found.seconds_of_a_byte == pytest.approx(BYTE / 1e3)

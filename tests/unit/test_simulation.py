@@ -7,6 +7,7 @@ import pytest
 
 from thinwire.cluster import Cluster
 from thinwire.config.cluster_file import ClusterDescription
+from thinwire.emulation.frames import payload_rate
 from thinwire.errors import UserError
 from thinwire.schedule.operations import Compute, Post, Wait
 from thinwire.simulation import event_loop, recurrence
@@ -62,16 +63,16 @@ def simulated(made, cluster, on, variation=0.0, stolen=0.0):
 @pytest.mark.parametrize("cluster", CLUSTERS, ids=str)
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("channel", ["world", "node", "across"])
-@pytest.mark.parametrize("stolen", [0.0, 2e-9])
-def test_both_ways_agree(cluster, verb, channel, stolen):
+@pytest.mark.parametrize(("stolen", "burst"), [(0.0, 0), (2e-9, 40_000)])
+def test_both_ways_agree(cluster, verb, channel, stolen, burst):
     size = len(cluster.groups(0)[channel])
     made = program(*(call(verb, channel, number % size) for number in range(CALLS)))
     if not recurrence.applies([made] * cluster.workers, cluster):
         assert verb == "push_pull" or channel == "across"
         return
-    on, pace = described(), paces(cluster, 0.3)
-    by_events = event_loop.simulate([made] * cluster.workers, cluster, Loads(on, cluster), pace, stolen)
-    at_once = recurrence.simulate(made, cluster, Loads(on, cluster), pace, stolen)
+    loads, pace = Loads(described(), cluster, burst), paces(cluster, 0.3)
+    by_events = event_loop.simulate([made] * cluster.workers, cluster, loads, pace, stolen)
+    at_once = recurrence.simulate(made, cluster, loads, pace, stolen)
     for part in ("end", "compute", "others", "server", "communication"):
         name = f"{part}_seconds"
         np.testing.assert_allclose(getattr(at_once, name), getattr(by_events, name), rtol=1e-12, atol=1e-12)
@@ -258,3 +259,22 @@ def test_a_program_repeats_steps_with_calls_that_are_awaited_a_step_later():
 def test_no_steps_are_one_sentence():
     with pytest.raises(UserError, match="record more steps"):
         program_of([], lambda compute: compute.seconds)
+
+
+def test_a_link_passes_on_a_burst_at_once_after_a_pause_and_never_more():
+    """By hand: what is sent in a step takes a second, a burst half a second; a pause fills the bucket."""
+    cluster, on = Cluster(2, 2), described()
+    second = round(payload_rate(on.link.rate_bytes_per_second))
+    burst = round(on.link.rate_bytes_per_second / 2)
+    sent = HandOver("world", "gather", 0, False, second, 0, 0.0)
+    made = [[sent, Await(0)], [sent, Await(1)], [Work(0.25), sent, Await(2)], [Work(9.0), sent, Await(3)]]
+    without, with_burst = (
+        event_loop.simulate([made] * 2, cluster, Loads(on, cluster, size), np.ones((4, 2)), 0.0)
+        for size in (0, burst)
+    )
+    saved = np.diff(without.end_seconds[:, 0] - with_burst.end_seconds[:, 0], prepend=0.0)
+    np.testing.assert_allclose(saved[[0, 3]], 0.5, atol=1e-6)
+    # The latency of a call is a pause, too.
+    latency = on.link.latency_seconds + on.call_latency_seconds
+    assert saved[1] < 2 * latency + 1e-6
+    assert 0.25 <= saved[2] < 0.25 + 2 * latency + 1e-6

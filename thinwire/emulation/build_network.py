@@ -14,7 +14,9 @@ from thinwire.emulation import namespaces
 
 INTERFACE = "eth0"
 # Frames that are passed on as one must fit into the burst; otherwise they slow down the computation.
-_FRAMES, _BURST, _QUEUE = 32_768, "36kb", "400kb"
+_FRAMES, _QUEUE = 32_768, "400kb"
+# That a link passes on at once after a pause.
+BURST_BYTES = 36 * 1024
 # Packets that a delayed link holds. It must be more than a second of the fastest of them has.
 _DELAYED = 1_000_000
 
@@ -72,7 +74,7 @@ def _node(node: int, bridge: int, rate_bits_per_second: float, latency_seconds: 
         f"link set {INTERFACE} addrgenmode none gso_max_size {_FRAMES} up",
     ]
     _batch("ip", up, namespace)
-    limit = f"root handle 1: tbf rate {rate_bits_per_second:.0f}bit burst {_BURST} limit {_QUEUE}"
+    limit = f"root handle 1: tbf rate {rate_bits_per_second:.0f}bit burst {BURST_BYTES} limit {_QUEUE}"
     _batch("tc", [f"qdisc add dev {INTERFACE} {limit}"], namespace)
     _batch("tc", [f"qdisc add dev {port} {limit}"], bridge)
     if latency_seconds:

@@ -44,7 +44,9 @@ class CallsOnLinks:
         self._incomplete: dict[tuple[str, int, int], _Call] = {}
         # A heap of phases: those that begin first come first, and of these the first of each channel.
         self._phases: list[tuple[float, int, int, str, _Call]] = []
-        self._free = ([0.0] * loads.links, [0.0] * loads.links, [0.0] * cluster.nodes)
+        sizes = (loads.links, loads.links, cluster.nodes)
+        # When the links have sent and received all before, and when the buses have passed it.
+        self._free = tuple([-ahead] * size for ahead, size in zip(loads.ahead_seconds, sizes))
         self._server_free = [0.0] * cluster.workers
         self._known: dict[tuple[HandOver, int], Load] = {}  # by call and the first member
         self.sent_bytes = self.between_nodes_bytes = 0
@@ -90,9 +92,9 @@ class CallsOnLinks:
         phase = call.load.phases[call.carried]
         call.carried += 1
         last = begin
-        for free, busy in zip(self._free, phase.busy):
+        for free, busy, ahead in zip(self._free, phase.busy, self._loads.ahead_seconds):
             for place, seconds in busy:
-                end = free[place] = max(free[place], begin) + seconds
+                end = free[place] = max(free[place], begin - ahead) + seconds
                 last = max(last, end)
         return last + phase.latency_seconds
 

@@ -66,16 +66,22 @@ def shape_of(call: HandOver, members: tuple[int, ...]) -> Shape:
 class Loads:
     """The loads of calls on one cluster."""
 
-    def __init__(self, described: ClusterDescription, cluster: Cluster) -> None:
+    def __init__(self, described: ClusterDescription, cluster: Cluster, burst_bytes: int = 0) -> None:
         """Prepare.
 
         Args:
             described: its links, buses and algorithms.
             cluster: its workers and nodes.
+            burst_bytes: that a link passes on at once after a pause, as the token buckets of emulated links
+                do. A link of a real cluster passes on none.
         """
         self._described, self._cluster = described, cluster
         per_node = cluster.workers_per_node
         shared = described.link.shared_by_workers
+        burst_seconds = burst_bytes / described.link.rate_bytes_per_second
+        # How long before a transfer begins its sending link, its receiving link and its bus have begun with
+        # it, if they were free then. A link that has paused has so many tokens in its bucket.
+        self.ahead_seconds = (burst_seconds, burst_seconds, 0.0)
         self.links = cluster.nodes if shared else cluster.workers
         self._link_of = np.arange(cluster.workers) // (per_node if shared else 1)
         self._node_of = np.arange(cluster.workers) // per_node

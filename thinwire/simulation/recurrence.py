@@ -53,7 +53,8 @@ class _Recurrence:
     def __init__(self, cluster: Cluster, loads: Loads) -> None:
         self._cluster, self._loads = cluster, loads
         # When the links have sent and received all before, and when the buses have passed it.
-        self._free = (np.zeros(loads.links), np.zeros(loads.links), np.zeros(cluster.nodes))
+        sizes = (loads.links, loads.links, cluster.nodes)
+        self._free = tuple(np.full(size, -ahead) for ahead, size in zip(loads.ahead_seconds, sizes))
         # The groups of each channel: of a node, the workers with one place on their nodes, all workers.
         workers = np.arange(cluster.workers).reshape(cluster.nodes, -1)
         self._groups = {"node": [*workers], "across": [*workers.T], "world": [workers.flatten()]}
@@ -122,13 +123,13 @@ class _Recurrence:
         (phase,) = load.phases
         last = begin
         arrays = (phase.out_seconds, phase.in_seconds, phase.bus_seconds)
-        for free, seconds, busy in zip(self._free, arrays, phase.busy):
+        for free, seconds, busy, ahead in zip(self._free, arrays, phase.busy, self._loads.ahead_seconds):
             if len(busy) < _FEW:
                 for place, more in busy:
-                    free[place] = max(free[place], begin) + more
+                    free[place] = max(free[place], begin - ahead) + more
                     last = max(last, free[place])
             else:
-                ends = np.maximum(free, begin) + seconds
+                ends = np.maximum(free, begin - ahead) + seconds
                 np.copyto(free, ends, where=seconds > 0)
                 last = max(last, ends[seconds > 0].max())
         return last + phase.latency_seconds

@@ -110,7 +110,7 @@ class SimulatedCell:
         if known.call_latency_seconds is not None:
             changed = {"call_latency_seconds": known.call_latency_seconds}
             described = described.model_copy(update=changed)
-        loads = Loads(described, self.cluster)
+        loads = Loads(described, self.cluster, known.burst_bytes)
         of_role = {
             worker: program_of(steps, lambda c: known.compute * profile.seconds(c), known.hand_over_seconds)
             for worker, steps in self.steps.items()
