@@ -12,8 +12,6 @@ demo: setup
 	@echo
 	@cat results/tables/demo/summary.md
 	@echo
-	@cat results/tables/demo/times.md
-	@echo
 	@cat results/tables/claims/mp2_digits/summary.md
 	@echo
 	@echo "figures: results/figures/demo  runs: results/runs, one row each in results/summary.csv"
