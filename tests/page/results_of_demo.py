@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from tests import simulated
-from tests.tracking import records
-from thinwire.config.expand_suite import cells
+from tests import simulated, sound
+from tests.sound import cells
 from thinwire.report import collect, times
 from thinwire.report.savings import CELL
 from thinwire.report.steps_to_target import steps_to_target
@@ -24,18 +23,16 @@ def publish(results: Path, patch: object) -> None:
     """Publish records of three methods, and make their tables. One run has failed."""
     grid = [cell for cell in cells("demo") if cell.method.label in METHODS]
     patch.setattr(collect, "cells", lambda suite: grid)  # type: ignore[attr-defined]
-    traffic = [{"step": 19 * EPOCHS, "epoch": EPOCHS, "channel": "world", "verb": "mean", "kind": "values"}]
     for cell in grid[:-1]:
-        sent = dict.fromkeys(records.record.BYTES, 2.5e6)
-        records.publish(results, cell, EPOCHS, [traffic[0] | {"messages": 57.0} | sent])
+        sound.publish(results, cell)
     bad = {"status": "failed", "reason": "</script><b>it's <broken>", "result": None}
-    records.publish(results, grid[-1], epochs=0, **bad)
+    sound.publish(results, grid[-1], epochs=0, **bad)
     rows = simulated.rows(*_simulated())
     simulated_file.write(rows, results, "demo")
     collect.collect(["demo"], results)
     runs = collect.read_summary(results, "demo")
     folder = results / "tables" / "demo"
-    table = summarise(runs, ["ssgd"])
+    table = summarise(runs, ["ssgd", "ssgd_bf16"])
     folder.mkdir(parents=True)
     table.to_csv(folder / "summary.csv", index=False)
     to_target = steps_to_target(collect.read_curves(results, "demo"), "ssgd")

@@ -46,7 +46,14 @@ def groups(name: str, declared: Declared, rows: pd.DataFrame) -> Iterator[tuple[
         yield name, rows
         return
     for contents, group in rows.groupby(placeholders, sort=False, dropna=False):
-        yield name.format_map(dict(zip(placeholders, contents))), group
+        yield name.format_map(dict(zip(placeholders, map(_part, contents)))), group
+
+
+def _part(content: Any) -> str:
+    """A content of a column as a part of a name."""
+    if pd.isna(content):
+        return "none"
+    return f"{content:g}" if isinstance(content, float) else str(content)
 
 
 def taken(name: str, declared: Declared, rows: pd.DataFrame) -> Any:
