@@ -7,15 +7,17 @@ import pandas as pd
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
-from thinwire.about_method import about_method
+from thinwire import plugins
+from thinwire.about_method import AboutMethod, about_method
 from thinwire.page.suite_data import SuiteData
+from thinwire.plugins import PluginError
+from thinwire.report.claims.reconstructed import is_reconstructed
 
 
 def method_sections(suites: Sequence[SuiteData]) -> list[dict[str, Any]]:
     """What the page says about the methods of these suites, sorted by name.
 
-    Raises:
-        UserError: the module of a method cannot be used.
+    A module that cannot be used has runs that failed, so its section says what is wrong with it.
     """
     results: dict[str, list[dict[str, Any]]] = {}
     for suite in suites:
@@ -43,7 +45,7 @@ def _result(suite: str, row: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _section(name: str) -> dict[str, Any]:
-    about = about_method(name)
+    about = _about(name)
     title, _, text = about.docstring.partition("\n")
     # It escapes text, and keeps indented formulas as they are.
     markdown = MarkdownIt("commonmark", {"html": False})
@@ -51,5 +53,13 @@ def _section(name: str) -> dict[str, Any]:
         "about": about,
         "title": Markup(markdown.renderInline(title)),
         "text": Markup(markdown.render(text)),
-        "reconstructed": "reconstruct" in about.docstring.lower(),
+        "reconstructed": is_reconstructed(name),
     }
+
+
+def _about(name: str) -> AboutMethod:
+    try:
+        return about_method(name)
+    except PluginError as error:
+        path = plugins.show(plugins.get("method", name).path)
+        return AboutMethod(name, path, f"The module cannot be used: {error}", [], [], [])

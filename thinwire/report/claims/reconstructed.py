@@ -7,5 +7,8 @@ from thinwire import plugins
 
 def is_reconstructed(use: str) -> bool:
     """Does the docstring of this module in methods/ say so? This does not run its code."""
-    tree = ast.parse(plugins.get("method", use).path.read_bytes())
+    try:
+        tree = ast.parse(plugins.get("method", use).path.read_bytes())
+    except SyntaxError:
+        return False  # it has no docstring, and its runs have failed
     return "reconstructed" in (ast.get_docstring(tree) or "").lower()
