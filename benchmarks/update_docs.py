@@ -2,7 +2,12 @@
 
     python benchmarks/update_docs.py
 
-A block after the line `<!-- newest record of NAME -->` becomes the newest record of `benchmarks/NAME.py`.
+A block after one of these lines becomes what stands in the newest record of `benchmarks/NAME.py`:
+
+    <!-- newest record of NAME -->                all of it
+    <!-- heading of the newest record of NAME --> the lines that say where and of what it is
+    <!-- printed, in the newest record of NAME --> what follows the commands in the block above this line
+
 `docs/artifact.md` is made from the suites. Tests check that every block equals its record, and that this page
 is up to date.
 """
@@ -14,7 +19,12 @@ from thinwire.report.claims import artifact
 
 ROOT = Path(__file__).parent.parent
 ARTIFACT = ROOT / "docs" / "artifact.md"
-_BLOCK = re.compile(r"(<!-- newest record of (?P<name>\w+) -->\n+```\n)(?P<content>.*?)(```\n)", re.DOTALL)
+_BLOCK = re.compile(
+    r"(?:```sh\n(?P<commands>[^`]*)```\n+)?"
+    r"<!-- (?P<part>|heading of the |printed, in the )newest record of (?P<name>\w+) -->\n+"
+    r"```\n(?P<content>.*?)```\n",
+    re.DOTALL,
+)
 
 
 def newest(name: str) -> str:
@@ -24,7 +34,28 @@ def newest(name: str) -> str:
 
 def quoted(text: str) -> str:
     """The text with its blocks as the newest records have them."""
-    return _BLOCK.sub(lambda match: match[1] + newest(match["name"]) + match[4], text)
+    return _BLOCK.sub(_again, text)
+
+
+def _again(match: re.Match[str]) -> str:
+    content, whole = newest(match["name"]), match[0]
+    if match["part"].startswith("heading"):
+        content = "".join(line for line in content.splitlines(keepends=True) if line.startswith("# "))
+    elif match["part"]:
+        content = printed(content, match["commands"] or "")
+    return f"{whole[: match.start('content') - match.start()]}{content}```\n"
+
+
+def printed(record: str, commands: str) -> str:
+    """What a record has below these commands.
+
+    Args:
+        record: each command in it follows `$ `.
+        commands: a command a line.
+    """
+    asked = "".join(f"$ {line}\n" for line in commands.splitlines())
+    _, _, after = record.partition(asked)
+    return re.split(r"^(?:\$ |exit code )", after, maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def names(text: str) -> list[str]:
