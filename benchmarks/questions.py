@@ -2,9 +2,9 @@
 
     python benchmarks/questions.py [--record]
 
-Runs all commands of the page in its order, with a folder of results that is empty at first. Prints each block of
-commands, and below it what it printed. `--record` also keeps the figure that the page shows. Exits with 0 only if
-all commands do.
+Runs all commands of the page in its order, with a folder of results that is empty at first. Prints each block
+of commands, and below it what it printed. `--record` also keeps the figure that the page shows. Exits with 0
+only if all commands do.
 """
 
 import argparse
