@@ -2,7 +2,12 @@
 
     python benchmarks/update_docs.py
 
-A block after the line `<!-- newest record of NAME -->` becomes the newest record of `benchmarks/NAME.py`.
+A block after one of these lines becomes what stands in the newest record of `benchmarks/NAME.py`:
+
+    <!-- newest record of NAME -->                all of it
+    <!-- heading of the newest record of NAME --> the lines that say where and of what it is
+    <!-- printed, in the newest record of NAME --> what follows the commands in the block above this line
+
 Between `<!-- summary of results/reference/NAME.csv -->` and `<!-- end -->` are the tables of these results,
 as `thinwire report` writes them. With `traffic` instead of `summary` it is the table of all ledgers.
 `docs/artifact.md` is made from the suites. Tests check that all of this is up to date.
@@ -28,7 +33,12 @@ _TABLES = re.compile(
     r"(<!-- (?P<kind>summary|traffic) of results/reference/(?P<name>\w+)\.csv -->\n).*?(?=<!-- end -->)",
     re.DOTALL,
 )
-_BLOCK = re.compile(r"(<!-- newest record of (?P<name>\w+) -->\n+```\n)(?P<content>.*?)(```\n)", re.DOTALL)
+_BLOCK = re.compile(
+    r"(?:```sh\n(?P<commands>[^`]*)```\n+)?"
+    r"<!-- (?P<part>|heading of the |printed, in the )newest record of (?P<name>\w+) -->\n+"
+    r"```\n(?P<content>.*?)```\n",
+    re.DOTALL,
+)
 
 
 def newest(name: str) -> str:
@@ -38,8 +48,29 @@ def newest(name: str) -> str:
 
 def quoted(text: str) -> str:
     """The text with its blocks as the newest records have them, and its tables as the reference has them."""
-    text = _BLOCK.sub(lambda match: match[1] + newest(match["name"]) + match[4], text)
+    text = _BLOCK.sub(_again, text)
     return _TABLES.sub(lambda match: f"{match[1]}\n{tables(match['name'], match['kind'])}\n\n", text)
+
+
+def _again(match: re.Match[str]) -> str:
+    content, whole = newest(match["name"]), match[0]
+    if match["part"].startswith("heading"):
+        content = "".join(line for line in content.splitlines(keepends=True) if line.startswith("# "))
+    elif match["part"]:
+        content = printed(content, match["commands"] or "")
+    return f"{whole[: match.start('content') - match.start()]}{content}```\n"
+
+
+def printed(record: str, commands: str) -> str:
+    """What a record has below these commands.
+
+    Args:
+        record: each command in it follows `$ `.
+        commands: a command a line.
+    """
+    asked = "".join(f"$ {line}\n" for line in commands.splitlines())
+    _, _, after = record.partition(asked)
+    return re.split(r"^(?:\$ |exit code )", after, maxsplit=1, flags=re.MULTILINE)[0]
 
 
 def tables(name: str, kind: str) -> str:

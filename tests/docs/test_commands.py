@@ -3,6 +3,7 @@
 import re
 import shlex
 from importlib import import_module
+from itertools import takewhile
 
 import pytest
 
@@ -34,7 +35,8 @@ def command_lines(text):
             words = shlex.split(line.replace("\\|", "|"), comments=True)
         except ValueError:  # inline code that is no command
             continue
-        yield words[: words.index("|")] if "|" in words else words
+        # What the shell does with the output is no part of the command.
+        yield list(takewhile(lambda word: word not in ("|", ">", "2>"), words))
 
 
 def after(words, program):

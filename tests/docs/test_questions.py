@@ -1,0 +1,37 @@
+"""The commands of docs/questions.md succeed, and print what the page quotes, with numbers of their own."""
+
+import re
+
+import pytest
+
+from benchmarks import questions_page, update_docs
+
+BLOCKS = questions_page.blocks_of_commands()
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory):
+    """What each block of commands prints, one after the other in one folder, with its exit status."""
+    folder = tmp_path_factory.mktemp("questions").resolve()
+    return {commands: questions_page.run(commands, folder) for commands in BLOCKS}
+
+
+def words(text):
+    """The names and words of a text without its numbers; in any order, because times decide the order."""
+    return set(re.findall(r"[A-Za-z][A-Za-z_]+", text))
+
+
+@pytest.mark.parametrize("commands", BLOCKS)
+def test_commands_print_what_is_quoted(printed, commands):
+    status, text = printed[commands]
+    assert status == 0, text
+    assert words(text) == words(update_docs.printed(update_docs.newest("questions"), commands))
+
+
+def test_every_question_has_commands_and_quotes_what_they_print():
+    questions = re.split(r"^## ", questions_page.PAGE.read_text(), flags=re.MULTILINE)[1:]
+    assert len(questions) >= 6
+    for question in questions:
+        title, _, answer = question.partition("\n")
+        assert title.endswith("?"), title
+        assert answer.count("```sh\n") == answer.count("<!-- printed, in the newest record of questions -->")
