@@ -56,7 +56,7 @@ def _block(block: pd.DataFrame, about: About) -> Block:
         shown["saved with preparation, %"] = _marked(saved, marks.of_savings(block))
     else:
         shown["saved, %"] = _marked(saved, marks.of_savings(block))
-    shown[f"accuracy on {about.evaluated_on.replace('_', '-')}, %"] = _marked(
+    shown[f"{about.evaluated_on.replace('_', '-')} accuracy, %"] = _marked(
         (numbers.accuracy(row) for _, row in block.iterrows()), marks.of_accuracies(block, about.baseline)
     )
     if block.words.notna().any():

@@ -85,5 +85,5 @@ def _accuracy_is_marked(shown: Sequence[Block]) -> bool:
         for block in shown
         for row in block.rows
         for column, value in zip(block.columns, row)
-        if column.startswith("accuracy on")
+        if column.endswith(" accuracy, %")
     )
