@@ -3,6 +3,7 @@
 import hashlib
 import re
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 from thinwire.errors import UserError, quoted
 
@@ -47,6 +48,11 @@ def clash(names: Iterable[str]) -> str | None:
                 "tell apart: give one another label"
             )
     return None
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The name that a person may have meant; there must be one."""
+    return get_close_matches(name, known, n=1, cutoff=0.0)[0]
 
 
 def flat(suite: str) -> str:

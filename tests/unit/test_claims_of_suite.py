@@ -152,6 +152,7 @@ def test_seconds_to_the_target_end_at_the_first_evaluation_that_reaches_it():
             **place,
             "method": m,
             "repetition": n,
+            "step": i,
             "train_seconds": 10.0 * (i + 1) + n,
             "test_accuracy_percent": a,
         }

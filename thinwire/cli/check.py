@@ -3,11 +3,11 @@
 import ast
 import sys
 from argparse import Namespace
-from difflib import get_close_matches
 from pathlib import Path
 
 from thinwire import plugins
 from thinwire.errors import UserError
+from thinwire.label import nearest
 from thinwire.plugins import ROOT
 
 _IN_ONE_PROCESS = ROOT / "tests" / "contract" / "test_contract.py"
@@ -76,5 +76,4 @@ def _require_check(name: str, suites: list[Path]) -> None:
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     ]
     if not any(name in each for each in known):
-        nearest = get_close_matches(name, known, n=1, cutoff=0.0)[0]
-        raise UserError(f"-k {name}: no check has this name; the nearest is {nearest}")
+        raise UserError(f"-k {name}: no check has this name; the nearest is {nearest(name, known)}")

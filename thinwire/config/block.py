@@ -1,12 +1,12 @@
 """A block: the cells that differ only in their method. They are measured together, one after the other."""
 
-import difflib
 from collections.abc import Iterable, Sequence
 
 from thinwire.config.cell import Cell, digest
 from thinwire.config.expand_suite import cells
 from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.errors import UserError
+from thinwire.label import nearest
 
 
 def blocks(every: Iterable[Cell]) -> dict[str, list[Cell]]:
@@ -31,8 +31,7 @@ def block(name: str, path: str, subset: Subset = WHOLE) -> list[Cell]:
     every = blocks(subset.keep(cells(name)))
     if f"{name}/{path}" not in every:
         paths = [key.removeprefix(f"{name}/") for key in every]
-        nearest = difflib.get_close_matches(path, paths, n=1, cutoff=0.0)[0]
-        raise UserError(f"suite {name} has no block {path!r}: the nearest is {nearest}")
+        raise UserError(f"suite {name} has no block {path!r}: the nearest is {nearest(path, paths)}")
     return every[f"{name}/{path}"]
 
 

@@ -1,11 +1,11 @@
 """What is wrong with the key `claim` of a suite, beyond its form."""
 
-import difflib
 from collections.abc import Collection, Iterator
 
 from thinwire.config.claim_schema import SECONDS, Claim
 from thinwire.config.suite_methods import entries_of
 from thinwire.config.suite_schema import Suite
+from thinwire.label import nearest
 
 
 def claim_problems(suite: Suite) -> Iterator[str]:
@@ -28,8 +28,7 @@ def claim_problems(suite: Suite) -> Iterator[str]:
 def _unknown(where: str, kind: str, labels: Collection[str], there: Collection[str]) -> Iterator[str]:
     for label in labels:
         if label not in there:
-            nearest = difflib.get_close_matches(label, there, n=1, cutoff=0.0)[0]
-            yield f"{where}: the suite has no {kind} {label!r}; the nearest is {nearest}"
+            yield f"{where}: the suite has no {kind} {label!r}; the nearest is {nearest(label, there)}"
 
 
 def _beyond_the_suite(claim: Claim, suite: Suite) -> Iterator[str]:

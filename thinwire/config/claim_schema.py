@@ -4,7 +4,6 @@ docs/claims.md explains how a claim is tested. `claim_problems` checks what a cl
 common.
 """
 
-import difflib
 import re
 import string
 from typing import Annotated, Any, Literal
@@ -12,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from thinwire.config.one_line import OneLine
+from thinwire.label import nearest
 from thinwire.optim.recipe import Strict
 
 Metric = Literal[
@@ -55,8 +55,7 @@ def _template(text: str) -> str:
         raise ValueError(f"it is no template ({error}): write each field in braces, as in {{n}}") from None
     for name in names:
         if name not in FIELDS:
-            nearest = difflib.get_close_matches(name, FIELDS, n=1, cutoff=0.0)[0]
-            raise ValueError(f"there is no field {name!r}: the nearest is {nearest}")
+            raise ValueError(f"there is no field {name!r}: the nearest is {nearest(name, FIELDS)}")
     return text
 
 

@@ -3,7 +3,6 @@
 The emulation builds such a cluster, and the simulation computes with it. Both read it here.
 """
 
-import difflib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,7 +14,7 @@ from thinwire.config import schema_file
 from thinwire.config.one_line import OneLine
 from thinwire.config.suite_schema import MOST_GBIT_PER_SECOND, MOST_WORKERS
 from thinwire.errors import Problems, UserError
-from thinwire.label import require_label
+from thinwire.label import nearest, require_label
 from thinwire.optim.recipe import Strict
 from thinwire.options import problems
 from thinwire.plugins import ROOT, show
@@ -160,13 +159,9 @@ def _problems(error: ValidationError) -> list[str]:
     found = []
     for problem, sentence in zip(error.errors(), problems(error)):
         if problem["type"] == "extra_forbidden":
-            sentence += f"; the nearest is {keys[_nearest(str(problem['loc'][-1]), keys)]}"
+            sentence += f"; the nearest is {keys[nearest(str(problem['loc'][-1]), keys)]}"
         found.append(sentence)
     return found
-
-
-def _nearest(name: str, names: Iterable[str]) -> str:
-    return difflib.get_close_matches(name, names, n=1, cutoff=0.0)[0]
 
 
 def _keys(schema: type[Strict], section: str = "") -> Iterator[tuple[str, str]]:

@@ -1,6 +1,5 @@
 """Expands a suite into its cells."""
 
-import difflib
 from math import prod
 
 from thinwire import plugins
@@ -13,7 +12,7 @@ from thinwire.config.suite import load, path_of
 from thinwire.config.suite_methods import entries_of
 from thinwire.config.suite_schema import EVERY, Entry, Suite
 from thinwire.errors import Problems, UserError
-from thinwire.label import clash
+from thinwire.label import clash, nearest
 from thinwire.optim.recipe import Recipe
 from thinwire.options import resolve
 from thinwire.plugins import show
@@ -70,9 +69,9 @@ def cell(name: str, path: str) -> Cell:
     """
     every = {cell.path: cell for cell in cells(name)}
     if path not in every:
-        nearest = difflib.get_close_matches(path, every, n=1, cutoff=0.0)[0]
         raise UserError(
-            f"suite {name} has no cell {path!r}: it has {len(every)} cells, and the nearest is {nearest}"
+            f"suite {name} has no cell {path!r}: it has {len(every)} cells, and the nearest is "
+            f"{nearest(path, every)}"
         )
     return every[path]
 

@@ -3,7 +3,6 @@
 A cell has the same path and fingerprint as in the whole grid, so its record is the same.
 """
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import Any
 
 from thinwire.config.cell import Cell
 from thinwire.errors import UserError, quoted
+from thinwire.label import nearest
 
 # What a cell is called under each key.
 _NAMES_OF: dict[str, Callable[[Cell], tuple[str, ...]]] = {
@@ -82,8 +82,7 @@ class Subset:
             known = _known(key, every)
             for name in names:
                 if name not in known:
-                    nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.0)[0]
-                    raise UserError(f"{key}={name} is not in {suites}: the nearest is {nearest}")
+                    raise UserError(f"{key}={name} is not in {suites}: the nearest is {nearest(name, known)}")
         if self.repetitions is not None and self.repetitions > (most := _repetitions(every)):
             raise UserError(f"{_REPETITIONS}={self.repetitions} are not in {suites}: there are {most}")
 

@@ -1,6 +1,5 @@
 """Reads the YAML files of a schema: suites, tunings, clusters and compute profiles."""
 
-import difflib
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -8,7 +7,7 @@ from pydantic import ValidationError
 
 from thinwire.config import yaml_file
 from thinwire.errors import Problems, UserError
-from thinwire.label import require_label
+from thinwire.label import nearest, require_label
 from thinwire.optim.recipe import Strict
 from thinwire.options import problems
 from thinwire.plugins import show
@@ -58,7 +57,7 @@ def named(folder: Path, name: str, what: str) -> Path:
     if name not in there:
         raise UserError(
             f"there is no {what} {name!r}: config/{folder.name}/ has {', '.join(there)}; the nearest is "
-            f"{difflib.get_close_matches(name, there, n=1, cutoff=0.0)[0]}"
+            f"{nearest(name, there)}"
         )
     return folder / f"{name}.yaml"
 

@@ -1,6 +1,5 @@
 """The trials of a tuning, as a suite of their own: each method of the tuned suite, once for every trial."""
 
-import difflib
 from collections.abc import Collection, Iterable
 
 from pydantic import ValidationError
@@ -12,6 +11,7 @@ from thinwire.config.suite_schema import EVERY, Entry, Suite
 from thinwire.config.tuned_options import MOST_OPTIONS, ranges, tunes
 from thinwire.config.tuning_space import Tuning, path_of
 from thinwire.errors import Problems
+from thinwire.label import nearest
 from thinwire.optim.tunable import tunable, values_of
 from thinwire.options import problems
 from thinwire.plugins import show
@@ -119,5 +119,4 @@ def _problems(suite: Suite, tuning: Tuning, entries: dict[str, Entry]) -> list[s
 
 
 def _unknown(key: str, label: str, there: Collection[str]) -> str:
-    nearest = difflib.get_close_matches(label, there, n=1, cutoff=0.0)[0]
-    return f"{key}: the suite has no {label}; the nearest is {nearest}"
+    return f"{key}: the suite has no {label}; the nearest is {nearest(label, there)}"

@@ -32,8 +32,8 @@ def broken(run: Record, cell: Cell, curve: pa.Table, traffic: pa.Table) -> Itera
     yield from of_curve or broken_in_traffic(cell, curve, traffic)
 
 
-def require_invariants(folder: Path, run: Record, cell: Cell, advice: str) -> pa.Table:
-    """Check the record in a folder, and return its curve.
+def require_invariants(folder: Path, run: Record, cell: Cell, advice: str) -> tuple[pa.Table, pa.Table]:
+    """Check the record in a folder, and return its curve and its traffic.
 
     Args:
         folder: of the record, whose digests are right.
@@ -50,7 +50,7 @@ def require_invariants(folder: Path, run: Record, cell: Cell, advice: str) -> pa
         raise UserError(f"{error}: {advice}") from None
     for each in broken(run, cell, curve, traffic):
         raise UserError(f"{folder / each.file} does not hold what its run gave: {each}: {advice}")
-    return curve
+    return curve, traffic
 
 
 def _read(path: Path) -> pa.Table:

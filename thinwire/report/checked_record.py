@@ -13,11 +13,12 @@ from thinwire.train.result_folders import record_folder
 
 
 class CheckedRecord(NamedTuple):
-    """A sound and current record of a cell: its `run.json` and its `curve.parquet`."""
+    """A sound and current record of a cell: its `run.json`, `curve.parquet` and `traffic.parquet`."""
 
     cell: Cell
     run: Record
     curve: pa.Table
+    traffic: pa.Table
 
 
 def checked_record(results: Path, cell: Cell, advice: str = "start it again") -> CheckedRecord:
@@ -33,4 +34,4 @@ def checked_record(results: Path, cell: Cell, advice: str = "start it again") ->
     """
     folder = record_folder(results, cell)
     run = record_of(folder, cell, advice)
-    return CheckedRecord(cell, run, require_invariants(folder, run, cell, advice))
+    return CheckedRecord(cell, run, *require_invariants(folder, run, cell, advice))

@@ -38,7 +38,7 @@ def curve(cell: Cell, run: Record, table: pa.Table) -> pd.DataFrame:
     return made.assign(**_names(cell), **_about(run))
 
 
-def traffic(cell: Cell, run: Record, table: pd.DataFrame) -> pd.DataFrame:
+def traffic(cell: Cell, run: Record, table: pa.Table) -> pd.DataFrame:
     """The rows of a run in the collected `traffic.parquet`: the traffic of the whole run.
 
     Args:
@@ -46,7 +46,8 @@ def traffic(cell: Cell, run: Record, table: pd.DataFrame) -> pd.DataFrame:
         run: its `run.json`.
         table: its `traffic.parquet`, whose rows are sums so far.
     """
-    last = table[table.step == table.step.max()]
+    rows = table.to_pandas()
+    last = rows[rows.step == rows.step.max()]
     # `kind` is how the run was made, in all collected files.
     return last.rename(columns={"kind": "payload_kind"}).assign(**_names(cell), **_about(run))
 

@@ -8,6 +8,7 @@ from thinwire.config.baselines import baselines
 from thinwire.config.expand_suite import cells
 from thinwire.config.simulate_problems import numbers_of_workers
 from thinwire.config.suite import load
+from thinwire.config.suite_schema import Suite
 from thinwire.report import (
     comparisons,
     figures,
@@ -56,17 +57,16 @@ def report(suite: str, results: Path) -> list[str]:
     if simulated is not None:
         untimed = runs.no_time_because[runs.status == "done"].dropna().unique()
         times.write(timed, settings.title, against, folder, list(untimed))
-        _draw_times(suite, results, timed)
+        _draw_times(settings, timed, results / "figures" / suite)
     report_digests.write(results, suite)
     return not_drawn
 
 
-def _draw_times(suite: str, results: Path, table: pd.DataFrame) -> None:
-    settings = load(suite)
+def _draw_times(settings: Suite, table: pd.DataFrame, folder: Path) -> None:
     asked = settings.simulate
     simulated_figures.write(
         table,
-        results / "figures" / suite,
+        folder,
         baselines(settings),
         over_workers=asked is not None and len(numbers_of_workers(asked, settings)) > 1,
         over_rates=asked is not None and bool(asked.rates_gbit_per_second),

@@ -56,7 +56,9 @@ class RecordCheck:
             found += self._pairs.broken(folder, run, cell)
             yield from (f"{folder / b.file} does not hold what its run gave: {b}: {again}" for b in found)
             if not found:
-                self.sound[str(path.relative_to(self._results))] = CheckedRecord(cell, _slim(run), curve)
+                self.sound[str(path.relative_to(self._results))] = CheckedRecord(
+                    cell, _slim(run), curve, traffic
+                )
             reasons = (self._other_than_now(run, cell), difference_of_inputs(run, cell, self._results))
             yield from (f"{path} was made with {reason}: {again}" for reason in reasons if reason)
         except UserError as error:

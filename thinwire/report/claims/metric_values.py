@@ -5,7 +5,7 @@ import math
 import pandas as pd
 
 from thinwire.config.claim_schema import Metric
-from thinwire.report.steps_to_target import TARGET_OF_BASELINE
+from thinwire.report.steps_to_target import TARGET_OF_BASELINE, reaching
 
 # What all runs have in common that are compared with each other.
 CELL = ["dataset", "model", "workers", "nodes", "kind", "cluster"]
@@ -61,6 +61,5 @@ def _seconds_to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str) 
         if curve is None or math.isnan(target) or math.isnan(run["train_seconds"]):
             found.append(math.nan)
         else:
-            reached = curve.train_seconds[curve.test_accuracy_percent >= target]
-            found.append(float(min(reached, default=math.inf)))
+            found.append(float(min(reaching(curve, target).train_seconds, default=math.inf)))
     return pd.Series(found, runs.index)
