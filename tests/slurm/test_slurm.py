@@ -57,9 +57,9 @@ def pipelines(slurm, tmp_path_factory):
     for name, text in BROKEN.items():
         failing.write(f"methods/{name}.py", text)
     limited = Pipeline(folder("limited"), "held", epochs=HELD_EPOCHS)
-    limited.edit("slurm/config.yaml", "runtime: 50", "runtime: attempt * attempt")
-    # Slurm gives itself half a minute more, of one.
-    limited.edit("thinwire/pipeline/slurm_resources.py", "SAVING_SECONDS = 120", "SAVING_SECONDS = 10")
+    limited.edit("slurm/config.yaml", "runtime: 50", "runtime: attempt + 1")
+    # Of two minutes; Slurm's signal may come half a minute earlier, and ranks must have begun by then.
+    limited.edit("thinwire/pipeline/slurm_resources.py", "SAVING_SECONDS = 120", "SAVING_SECONDS = 40")
     preempted = Pipeline(folder("preempted"), "held", epochs=HELD_EPOCHS)
     preempted.edit("slurm/config.yaml", "slurm_partition: gpu", "slurm_partition: low")
     preempted.edit("slurm/config.yaml", "mem_mb: 1000", f"mem_mb: {MUCH_MEMORY}")
