@@ -3,15 +3,19 @@
     python benchmarks/simulator.py [--record]
 
 Trains every method of the suite `validation` on 2, 3 and 4 workers in emulated clusters with links of several
-rates, and simulates the same. It takes about 14 minutes, needs a quiet machine and the right to make network
-namespaces. Every run is made three times, in three rounds over all of them, because a machine is faster at
-one time than at another. The step of a cell is the median of the typical steps of its three runs. Two methods
-on 2 workers at one rate calibrate the simulation: how much longer computing takes beside others, and
-what a call costs. No run that is compared has that rate, and most have another method or another number of
-workers. Prints:
+rates, and simulates the same. It takes about 20 minutes, needs a quiet machine and the right to make network
+namespaces. A machine is faster at one time than at another, so there are three rounds over all runs, and each
+round begins with runs that calibrate it. These are at a rate that no compared run has. They tell
+
+- how much longer computing takes beside others, for each round and each number of workers;
+- what handing a call over takes, and its latency, for each kind of calls. One method for each kind tells
+  this, on 2 workers, from all rounds together.
+
+The error of a cell is the median of the errors of its three runs. Prints:
 
 - the error of the seconds of a step, for each class of methods, and over all (targets: median <= 5 %, 95th
   percentile <= 10 %);
+- the same, if the methods that calibrate are left out;
 - of all pairs of methods on one cluster whose steps differ by more than the noise, how often the simulation
   names the faster one (target >= 95 %). The noise is how much longer the slowest of a cell's three runs takes
   than the fastest, in the 95th percentile;
@@ -27,13 +31,12 @@ Exits with 0 only if all targets are met.
 import argparse
 import contextlib
 import io
-import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -58,13 +61,15 @@ from thinwire.report import style
 from thinwire.simulation import event_loop, recurrence
 from thinwire.simulation.calibration import (
     Calibration,
+    CallCost,
     Sample,
-    calibrate,
+    costs_of_calls,
     step_seconds,
     typical_seconds,
 )
 from thinwire.simulation.common_speed import to_common_speed
 from thinwire.simulation.compute_profile import WARM_UP_STEPS
+from thinwire.simulation.contention import Contention, contention
 from thinwire.simulation.loads import Loads
 from thinwire.simulation.program import Await, HandOver, Program, Work
 from thinwire.simulation.replay import replayed
@@ -79,7 +84,11 @@ POINTS, FIGURE = Path(__file__).parent / "records" / "validation.csv", ROOT / "d
 # slow, so that computing matters less.
 RATES = {2: (50, 100, 300), 3: (100,), 4: (50, 100)}
 ROUNDS = 3
-CALIBRATED_WITH, CALIBRATED_AT = ("ssgd", "ps_sgd"), (2, 150)
+CALIBRATED_AT = 150  # Mbit/s
+# The method that tells what calls of a kind cost.
+CALIBRATED_WITH = {"mean": "ssgd", "gather": "top_k", "ragged gather": "dgc", "push_pull": "ps_sgd"}
+# The methods that tell how much longer computing takes: with long and with short pauses.
+CONTENTION_WITH = {2: tuple(CALIBRATED_WITH.values()), 3: ("ssgd", "top_k"), 4: ("ssgd", "top_k")}
 CLASSES = {
     "ssgd": "all-reduce",
     "ssgd_bf16": "all-reduce",
@@ -124,38 +133,35 @@ def validated(results: Path) -> Iterator[dict[str, object]]:
     for workers in RATES:
         to_common_speed([made for (_, its), made in simulated.items() if its == workers])
     compared = [(*key, rate) for key in every for rate in RATES[key[1]]]
-    calibrating = [(method, *CALIBRATED_AT) for method in CALIBRATED_WITH]
+    calibrating = [(method, workers) for workers, chosen in CONTENTION_WITH.items() for method in chosen]
     runs: dict[tuple[str, int, float], list[Run]] = defaultdict(list)
-    samples = []
+    samples: dict[str, list[Sample]] = defaultdict(list)
+    contentions: list[dict[int, Contention]] = []
     for _ in range(ROUNDS):
-        for method, workers, rate in calibrating:
-            made = simulated[method, workers]
-            trace = emulated(every[method, workers], rate, results)
-            samples.append(Sample(trace, made.steps[0], simulation(made, rate)))
+        traces = {key: emulated(every[key], CALIBRATED_AT, results) for key in calibrating}
+        contentions.append(
+            {
+                workers: contention([(traces[m, workers], simulated[m, workers].steps[0]) for m in chosen])
+                for workers, chosen in CONTENTION_WITH.items()
+            }
+        )
+        for kind, method in CALIBRATED_WITH.items():
+            simulate = simulation(simulated[method, 2], CALIBRATED_AT)
+            samples[kind].append(Sample(traces[method, 2], contentions[-1][2], simulate))
         for method, workers, rate in compared:
             runs[method, workers, rate].append(Run.of(emulated(every[method, workers], rate, results)))
-    of_two = calibrate(samples)
-    print(
-        f"calibrated at {CALIBRATED_AT[1]} Mbit/s with {' and '.join(CALIBRATED_WITH)}: computing takes "
-        f"{of_two.compute:.2f} times as long as alone, a call {of_two.seconds_of_a_call * 1e3:.2f} ms and "
-        f"{of_two.seconds_of_a_byte * 1e9:.2f} ns a byte, its latency is "
-        f"{(of_two.call_latency_seconds or 0) * 1e3:.2f} ms"
-    )
+    costs = costs_of_calls(samples)
+    report_calibration(contentions, costs)
     for method, workers, rate in compared:
-        # Workers that share a core take turns.
-        turns = max(1.0, workers / len(os.sched_getaffinity(0)))
-        calibration = replace(
-            of_two,
-            compute=of_two.compute * turns,
-            seconds_of_a_call=of_two.seconds_of_a_call * turns,
-            seconds_of_a_byte=of_two.seconds_of_a_byte * turns,
-        )
-        seconds = sorted(run.seconds for run in runs[method, workers, rate])
-        made = simulation(simulated[method, workers], rate)(calibration)
+        own = runs[method, workers, rate]
+        simulate = simulation(simulated[method, workers], rate)
+        made = [simulate(Calibration(of_round[workers], costs)) for of_round in contentions]
+        errors = [one / run.seconds - 1 for one, run in zip(made, own)]
+        seconds = sorted(run.seconds for run in own)
         real = median(seconds)
         print(
             f"{method:17} {workers} workers, {rate:3} Mbit/s: {real * 1e3:7.1f} ms, simulated "
-            f"{made * 1e3:7.1f} ms, {100 * (made / real - 1):+5.1f} %",
+            f"{median(made) * 1e3:7.1f} ms, {100 * median(errors):+5.1f} %",
             flush=True,
         )
         yield {
@@ -164,10 +170,23 @@ def validated(results: Path) -> Iterator[dict[str, object]]:
             "workers": workers,
             "rate_mbit_per_second": rate,
             "emulated_seconds": real,
-            "simulated_seconds": made,
-            "replay_error": max(abs(run.replayed_error) for run in runs[method, workers, rate]),
+            "simulated_seconds": median(made),
+            "error": median(errors),
+            "replay_error": max(abs(run.replayed_error) for run in own),
             "spread": seconds[-1] / seconds[0] - 1,
         }
+
+
+def report_calibration(contentions: Sequence[dict[int, Contention]], costs: dict[str, CallCost]) -> None:
+    """What the calibrating runs tell."""
+    for workers in CONTENTION_WITH:
+        factors = ", ".join(f"{of_round[workers].typical:.2f}" for of_round in contentions)
+        print(f"computing beside others, {workers} workers: {factors} times as long as alone, by round")
+    for kind, cost in costs.items():
+        print(
+            f"{kind}: {cost.hand_over_seconds * 1e3:.2f} ms to hand over, "
+            f"{cost.latency_seconds * 1e3:.2f} ms latency (from {CALIBRATED_WITH[kind]})"
+        )
 
 
 class Run(NamedTuple):
@@ -213,7 +232,7 @@ def simulation(cell: SimulatedCell, rate: float) -> Callable[[Calibration], floa
 
 def report_errors(points: pd.DataFrame) -> list[bool]:
     """The errors by class of method, and over all."""
-    errors = (points.simulated_seconds / points.emulated_seconds - 1).abs()
+    errors = points.error.abs()
     for kind, of_kind in errors.groupby(points.kind):
         print(
             f"{kind:13} {len(of_kind):3} cells: median {of_kind.median() * 100:4.1f} %, 95th percentile "
@@ -223,6 +242,11 @@ def report_errors(points: pd.DataFrame) -> list[bool]:
     print(
         f"error of a step over {len(points)} cells: median {median * 100:.1f} % (target <= 5), 95th "
         f"percentile {high * 100:.1f} % (target <= 10)"
+    )
+    others = errors[~points.method.isin(CALIBRATED_WITH.values())]
+    print(
+        f"without the methods that calibrate, {len(others)} cells: median {others.median() * 100:.1f} %, "
+        f"95th percentile {others.quantile(0.95) * 100:.1f} %"
     )
     again = points.replay_error.max()
     print(f"traces replayed against themselves: at most {again * 100:.2f} % (target <= 1)")

@@ -11,7 +11,7 @@ from thinwire.emulation.frames import payload_rate
 from thinwire.errors import UserError
 from thinwire.schedule.operations import Compute, Post, Wait
 from thinwire.simulation import event_loop, recurrence
-from thinwire.simulation.loads import Loads
+from thinwire.simulation.loads import Loads, shape_of
 from thinwire.simulation.program import Await, HandOver, Work, program_of
 from thinwire.traffic import wire_bytes
 
@@ -167,6 +167,23 @@ def test_a_mean_takes_its_bytes_over_the_rate_and_the_latency_of_every_hop():
     made = simulated(program(call()), Cluster(4, 4), described())
     expected = 1.5 * BYTES / (125e6 * 1448 / 1514) + 6 * 10e-6 + 50e-6
     assert made.communication_seconds[0, 0] == pytest.approx(expected)
+
+
+def test_a_calibrated_latency_is_that_of_its_kind_of_calls_between_nodes():
+    cluster, on = Cluster(4, 2), described(latency=0, call=1e-3)
+    loads = Loads(on, cluster, latency_seconds={"mean": 5e-3, "ragged gather": 7e-3})
+    found = {
+        (verb, channel): loads.of(shape_of(call(verb, channel), cluster.groups(0)[channel]))
+        for verb in ("mean", "gather", "ragged gather")
+        for channel in ("across", "node")
+    }
+    latencies = {key: load.phases[0].latency_seconds for key, load in found.items()}
+    assert latencies == {
+        ("mean", "across"): 5e-3,
+        ("gather", "across"): 1e-3,
+        ("ragged gather", "across"): 7e-3,
+        **{(verb, "node"): 1e-3 for verb in ("mean", "gather", "ragged gather")},
+    }
 
 
 def test_a_tree_has_fewer_hops_and_a_hierarchy_fewer_bytes_between_nodes():

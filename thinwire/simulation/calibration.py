@@ -1,75 +1,92 @@
 """Calibrates the simulation with traces of emulated runs.
 
-A compute profile measures one worker alone. Beside others, computing takes longer, because the workers and
-the kernel's network share the machine. Handing a call over takes time, too: tensors are copied and threads
-are woken. And each call has a latency that does not follow from its bytes. These numbers belong to a machine
-and to the software, and not to a method. So the traces of a few methods calibrate the simulation of all. How
-many bytes an emulated link passes on at once is known, and is no fit.
+A compute profile measures one worker alone. Beside others, computing takes longer: see `contention`. Handing
+a call over takes time, too: tensors are copied and threads are woken. And a call between nodes has a latency
+that does not follow from its bytes. These two numbers belong to the software and to a kind of calls, and not
+to a method. So one method for each kind calibrates the simulation of all. How many bytes an emulated link
+passes on at once is known, and is no fit.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
 
 import numpy as np
-import pandas as pd
 
 from thinwire.emulation.build_network import BURST_BYTES
-from thinwire.schedule.operations import Compute, Post, Step
+from thinwire.schedule.operations import Post
+from thinwire.simulation.call_kind import kind_of_call
 from thinwire.simulation.compute_profile import WARM_UP_STEPS
+from thinwire.simulation.contention import Contention
 from thinwire.simulation.replay import measured_end_seconds
 from thinwire.simulation.timeline import Floats
-from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS, OPTIMIZER, SERVER, TRANSPORT
-from thinwire.trace.trace_file import COMPUTE, Trace
+from thinwire.simulation.worker_spans import of_steps
+from thinwire.trace.recorder import SERVER, TRANSPORT
+from thinwire.trace.trace_file import Trace
 
-# The activities that are the same alone and beside others.
-_COMPUTING = (FORWARD, BACKWARD, OPTIMIZER)
 _MOST_LATENCY_SECONDS, _HALVINGS = 0.02, 20
 _ROUND = 4  # steps
+
+
+@dataclass(frozen=True)
+class CallCost:
+    """What calls of one kind cost beyond their bytes."""
+
+    hand_over_seconds: float  # of computing, to hand a call over, for a worker alone
+    latency_seconds: float  # of a call between nodes
 
 
 @dataclass(frozen=True)
 class Calibration:
     """What the machine and the software add."""
 
-    compute: float = 1.0  # seconds of computing beside others, over those alone
-    seconds_of_a_call: float = 0.0  # for handing a call over
-    seconds_of_a_byte: float = 0.0  # in addition, for each byte that is handed over
-    call_latency_seconds: float | None = None  # None: as the cluster says
-    burst_bytes: int = 0  # that a link passes on at once after a pause
+    contention: Contention
+    costs: Mapping[str, CallCost] = field(default_factory=dict)  # by the kind of a call
+    burst_bytes: int = BURST_BYTES  # that a link passes on at once after a pause
 
     def hand_over_seconds(self, post: Post) -> float:
-        """How long it takes to hand a call over."""
-        alone = len(post.members) == 1
-        return 0.0 if alone else self.seconds_of_a_call + self.seconds_of_a_byte * post.sent_bytes
+        """How long it takes to hand a call over; nothing is known about kinds that were not calibrated."""
+        cost = self.costs.get(kind_of_call(post.verb, post.ragged))
+        return 0.0 if cost is None or len(post.members) == 1 else cost.hand_over_seconds
+
+    @property
+    def latency_seconds(self) -> dict[str, float]:
+        """Of calls between nodes, by their kind."""
+        return {kind: cost.latency_seconds for kind, cost in self.costs.items()}
 
 
 @dataclass(frozen=True)
 class Sample:
-    """An emulated run, and the schedule of its first worker."""
+    """An emulated run."""
 
     trace: Trace
-    steps: Sequence[Step]
-    simulate: Callable[[Calibration], float]  # gives the simulated seconds of a step
+    contention: Contention  # at the time of the run
+    simulate: Callable[[Calibration], float]  # gives the simulated seconds of its step
 
 
-def calibrate(samples: Sequence[Sample]) -> Calibration:
-    """Find the numbers with which the simulated steps of these runs take as long as the real ones."""
-    beside = sum(_computing(sample.trace) for sample in samples)
-    alone = sum(_computing_alone(sample.steps) for sample in samples)
-    calls = [_hand_overs(sample.trace) for sample in samples]
-    a_call, a_byte = _line(np.concatenate([c[0] for c in calls]), np.concatenate([c[1] for c in calls]))
-    known = Calibration(beside / alone, a_call, a_byte, burst_bytes=BURST_BYTES)
-    measured = sum(step_seconds(sample.trace) for sample in samples)
+def costs_of_calls(samples: Mapping[str, Sequence[Sample]]) -> dict[str, CallCost]:
+    """Find the costs with which the simulated steps of these runs take as long as the real ones.
 
-    def error(latency: float) -> float:
-        tried = replace(known, call_latency_seconds=latency)
-        return sum(sample.simulate(tried) for sample in samples) - measured
+    Args:
+        samples: for each kind of calls, runs of a method that makes them. The method may also make calls of
+            the kinds before.
+    """
+    costs: dict[str, CallCost] = {}
+    for kind, runs in samples.items():
+        hand_over = median(_hand_over_seconds(run, kind) for run in runs)
+        real = [step_seconds(run.trace) for run in runs]
 
-    low, high = 0.0, _MOST_LATENCY_SECONDS
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if error(middle) > 0 else (middle, high)
-    return replace(known, call_latency_seconds=(low + high) / 2)
+        def too_slow(latency: float) -> bool:
+            tried = {**costs, kind: CallCost(hand_over, latency)}  # noqa: B023
+            simulated = [run.simulate(Calibration(run.contention, tried)) for run in runs]  # noqa: B023
+            return median(one / other for one, other in zip(simulated, real)) > 1  # noqa: B023
+
+        low, high = 0.0, _MOST_LATENCY_SECONDS
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if too_slow(middle) else (middle, high)
+        costs[kind] = CallCost(hand_over, (low + high) / 2)
+    return costs
 
 
 def step_seconds(trace: Trace) -> float:
@@ -90,48 +107,13 @@ def typical_seconds(steps: Floats) -> float:
     return float(np.median(steps[: rounds * _ROUND].reshape(rounds, _ROUND).mean(axis=1)))
 
 
-def _of_steps(trace: Trace) -> pd.DataFrame:
-    """What the workers do in their steps; of the harness only the beginning, where it makes a batch."""
-    spans = trace.spans.to_pandas()
-    spans = spans[(spans.track == COMPUTE) & (spans.step >= WARM_UP_STEPS)]
-    spans = spans.assign(seconds=spans.end_seconds - spans.begin_seconds)
-    place = ["worker", "step"]
-    begin = spans[spans.activity != HARNESS].groupby(place).begin_seconds.min().rename("first").reset_index()
-    spans = spans.merge(begin, on=place)
-    return spans[(spans.activity != HARNESS) | (spans.begin_seconds < spans["first"])]
-
-
-def _computing(trace: Trace) -> float:
-    """Typical seconds of computing in a step, beside others."""
-    spans = _of_steps(trace)
-    chosen = spans[spans.activity.isin(_COMPUTING)]
-    return float(chosen.groupby(["worker", "step"]).seconds.sum().median())
-
-
-def _computing_alone(steps: Sequence[Step]) -> float:
-    counted = steps[WARM_UP_STEPS:]
-    every = [o for step in counted for o in step if isinstance(o, Compute) and o.kind in _COMPUTING]
-    return sum(o.seconds for o in every) / len(counted)
-
-
-def _hand_overs(trace: Trace) -> tuple[np.ndarray, np.ndarray]:
-    """Bytes and seconds of each call that was handed over; a server that answers at once is left out."""
-    spans = _of_steps(trace)
+def _hand_over_seconds(run: Sample, kind: str) -> float:
+    """Typical seconds of handing over a call of a kind; a server that answers at once is left out."""
+    spans = of_steps(run.trace)
     busy = spans[spans.activity == TRANSPORT].groupby(["worker", "call"]).seconds.sum().rename("busy")
     served = spans[spans.activity == SERVER].call
-    calls = trace.calls.to_pandas().set_index(["worker", "number"])
+    calls = run.trace.calls.to_pandas().set_index(["worker", "number"])
     both = calls.join(busy.rename_axis(["worker", "number"]), how="inner")
     both = both[~both.index.get_level_values("number").isin(served)]
-    return both.sent_bytes.to_numpy(float), both.busy.to_numpy(float)
-
-
-def _line(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
-    """The line through the medians of points with the same x: its height at 0, and its slope."""
-    medians = pd.Series(y).groupby(x).median()
-    x, y = medians.index.to_numpy(), medians.to_numpy()
-    slope, height = np.polyfit(x, y, 1) if len(set(x.tolist())) > 1 else (0.0, float(y.mean()))
-    if slope < 0:
-        return float(y.mean()), 0.0
-    if height < 0:
-        return 0.0, float((x * y).sum() / (x * x).sum())
-    return float(height), float(slope)
+    kinds = [kind_of_call(verb, ragged) for verb, ragged in zip(both.verb, both.ragged)]
+    return float(both.busy[np.array(kinds) == kind].median()) / run.contention.typical

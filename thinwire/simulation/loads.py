@@ -5,7 +5,7 @@ do not have: see `_mean`. The headers of frames take their share of a link's rat
 *phases*. The second phase of a `push_pull` begins when the server has answered.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, log2
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from thinwire.cluster import Cluster
 from thinwire.config.cluster_file import ClusterDescription
 from thinwire.emulation.frames import payload_rate
+from thinwire.simulation.call_kind import kind_of_call
 from thinwire.simulation.program import HandOver
 
 Floats = NDArray[np.float64]
@@ -66,7 +67,13 @@ def shape_of(call: HandOver, members: tuple[int, ...]) -> Shape:
 class Loads:
     """The loads of calls on one cluster."""
 
-    def __init__(self, described: ClusterDescription, cluster: Cluster, burst_bytes: int = 0) -> None:
+    def __init__(
+        self,
+        described: ClusterDescription,
+        cluster: Cluster,
+        burst_bytes: int = 0,
+        latency_seconds: Mapping[str, float] | None = None,
+    ) -> None:
         """Prepare.
 
         Args:
@@ -74,8 +81,10 @@ class Loads:
             cluster: its workers and nodes.
             burst_bytes: that a link passes on at once after a pause, as the token buckets of emulated links
                 do. A link of a real cluster passes on none.
+            latency_seconds: of calls between nodes, by their kind, where it is not that of the description.
         """
         self._described, self._cluster = described, cluster
+        self._latency_seconds = latency_seconds or {}
         per_node = cluster.workers_per_node
         shared = described.link.shared_by_workers
         burst_seconds = burst_bytes / described.link.rate_bytes_per_second
@@ -91,7 +100,8 @@ class Loads:
         if len(shape.members) == 1:
             return Load((), 0, 0)
         transfers = _TRANSFERS[shape.verb](self, shape)
-        phases = tuple(self._phase(sent, received, hops) for sent, received, hops in transfers)
+        kind = kind_of_call(shape.verb, shape.ragged)
+        phases = tuple(self._phase(kind, sent, received, hops) for sent, received, hops in transfers)
         every = [sent for sent, _, _ in transfers]
         return Load(
             phases,
@@ -99,10 +109,11 @@ class Loads:
             round(sum(float(between.sum()) for between, _ in every)),
         )
 
-    def _phase(self, sent: tuple[Floats, Floats], received: Floats, hops: float) -> Phase:
+    def _phase(self, kind: str, sent: tuple[Floats, Floats], received: Floats, hops: float) -> Phase:
         """Give a phase, from bytes of all workers.
 
         Args:
+            kind: of the call.
             sent: that each worker sends to other nodes, and to its own node.
             received: that each worker receives from other nodes.
             hops: that follow one another until the last byte has arrived.
@@ -117,7 +128,7 @@ class Loads:
         bus = np.bincount(self._node_of, inside, self._cluster.nodes) / described.memory_bus_bytes_per_second
         latency = described.call_latency_seconds
         if between.any():
-            latency += hops * link.latency_seconds
+            latency = self._latency_seconds.get(kind, latency) + hops * link.latency_seconds
         return Phase(out, into, bus, latency)
 
     def _zeros(self) -> Floats:

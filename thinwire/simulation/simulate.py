@@ -23,7 +23,7 @@ from thinwire.simulation.compute_profile import (
     typical,
 )
 from thinwire.simulation.loads import Loads
-from thinwire.simulation.program import program_of
+from thinwire.simulation.program import costs_nothing, program_of
 from thinwire.simulation.timeline import Timeline
 
 # So many steps of a run are simulated unless a person wants more.
@@ -106,17 +106,21 @@ class SimulatedCell:
             calibration: what the machine and the software add; None: nothing is known about that.
             seed: of what differs from step to step.
         """
-        known = Calibration() if calibration is None else calibration
-        if known.call_latency_seconds is not None:
-            changed = {"call_latency_seconds": known.call_latency_seconds}
-            described = described.model_copy(update=changed)
-        loads = Loads(described, self.cluster, known.burst_bytes)
+        if calibration is None:
+            loads, hand_over_seconds = Loads(described, self.cluster), costs_nothing
+        else:
+            loads = Loads(described, self.cluster, calibration.burst_bytes, calibration.latency_seconds)
+            hand_over_seconds = calibration.hand_over_seconds
         of_role = {
-            worker: program_of(steps, lambda c: known.compute * profile.seconds(c), known.hand_over_seconds)
+            worker: program_of(steps, profile.seconds, hand_over_seconds)
             for worker, steps in self.steps.items()
         }
         programs = [of_role[role.worker] for role in self._role_of_each()]
-        pace = profile.pace(len(programs[0]), self.cluster.workers, seed)
+        length = len(programs[0])
+        if calibration is None:
+            pace = profile.pace(length, self.cluster.workers, seed)
+        else:
+            pace = calibration.contention.draw(length, seed)
         if recurrence.applies(programs, self.cluster):
             timeline = recurrence.simulate(programs[0], self.cluster, loads, pace, 0.0)
         else:
