@@ -5,6 +5,7 @@ from torch.func import functional_call
 from torch.nn import functional
 
 from thinwire import checkpoint, seeds
+from thinwire.data.augmented import augmented
 from thinwire.data.batches import Normalise
 from thinwire.data.mixup import mixup
 from thinwire.files import write_text
@@ -93,7 +94,8 @@ class Training:
         order = torch.cat(drawn)
         order = order[torch.randperm(len(order), generator=self.stream)]
         for chosen in order.split(self.config.images_per_step):
-            images = self.data.augment(self.data.train_images[chosen].to(self.task.device), [self.stream])
+            images = self.data.train_images[chosen].to(self.task.device)
+            images = augmented(images, self.data.augment, [self.stream])
             pair = self.normalise(images), labels[chosen].to(self.task.device)
             if self.task.recipe.mixup:
                 pair = mixup(*pair, self.data.classes, self.task.recipe.mixup, self.stream)

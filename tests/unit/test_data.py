@@ -21,6 +21,7 @@ from thinwire.config import expand_suite
 from thinwire.data import download as fetching
 from thinwire.data import read_arrays, write_arrays
 from thinwire.data.augment import Augment
+from thinwire.data.augmented import augmented
 from thinwire.data.batches import Batches
 from thinwire.data.download import download
 from thinwire.data.mixup import _beta, mixup
@@ -147,8 +148,8 @@ def test_augmentation_is_the_workers_own():
     def stream(worker):
         return torch.Generator().manual_seed(100 + worker)
 
-    two = data.augment(images, [stream(0), stream(1)])
-    alone = data.augment(images[5:], [stream(1)])
+    two = augmented(images, data.augment, [stream(0), stream(1)])
+    alone = augmented(images[5:], data.augment, [stream(1)])
     assert torch.equal(two[5:], alone)
     assert not torch.equal(two, images)
 
@@ -157,7 +158,7 @@ def test_a_crop_is_a_shift_with_zeros_at_the_border():
     image = torch.arange(1, 17, dtype=torch.uint8).view(1, 1, 4, 4)
     seen = set()
     for seed in range(200):
-        out = Augment(pad=1)(image, [torch.Generator().manual_seed(seed)])
+        out = augmented(image, Augment(pad=1), [torch.Generator().manual_seed(seed)])
         padded = torch.nn.functional.pad(image, [1] * 4)
         windows = [padded[:, :, y : y + 4, x : x + 4] for y in range(3) for x in range(3)]
         (place,) = [i for i, window in enumerate(windows) if torch.equal(out, window)]
@@ -167,7 +168,7 @@ def test_a_crop_is_a_shift_with_zeros_at_the_border():
 
 def test_a_flip_mirrors_half_of_the_images():
     images = torch.arange(4, dtype=torch.uint8).view(1, 1, 1, 4).repeat(2000, 1, 1, 1)
-    out = Augment(flip=True)(images, [torch.Generator().manual_seed(0)])
+    out = augmented(images, Augment(flip=True), [torch.Generator().manual_seed(0)])
     mirrored = (out == images.flip(-1)).all(dim=(1, 2, 3)).sum()
     assert 900 < int(mirrored) < 1100
 
@@ -176,7 +177,7 @@ def test_a_crop_that_is_resized_is_a_window_stretched_to_the_whole():
     """A ramp stays a ramp: what it spans is the window's size, where it begins is its place."""
     ramp = torch.arange(0, 240, 4, dtype=torch.uint8).repeat(60, 1)[None, None].repeat(400, 1, 1, 1)
     both = torch.cat([ramp, ramp.transpose(2, 3)], dim=1)
-    out = Augment(least_area=0.2)(both, [torch.Generator().manual_seed(1)])
+    out = augmented(both, Augment(least_area=0.2), [torch.Generator().manual_seed(1)])
     assert (out.shape, out.dtype) == (both.shape, torch.uint8)
     out = out.float()
     across = (out[:, 0, 0, -1] - out[:, 0, 0, 0]) / (59 * 4)
@@ -196,7 +197,7 @@ def test_a_crop_that_is_resized_is_a_window_stretched_to_the_whole():
 
 def test_a_window_reaches_every_border():
     image = torch.arange(64, dtype=torch.uint8).view(1, 1, 8, 8).repeat(3000, 1, 1, 1)
-    out = Augment(least_area=0.3)(image, [torch.Generator().manual_seed(2)])
+    out = augmented(image, Augment(least_area=0.3), [torch.Generator().manual_seed(2)])
     assert int(out.min()) == 0
     assert int(out.max()) == 63
     corners = {int(v) for v in out[:, 0, 0, 0]}

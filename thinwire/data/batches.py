@@ -9,6 +9,7 @@ from torch import Tensor
 
 from thinwire import seeds
 from thinwire.data import reading_order
+from thinwire.data.augmented import augmented
 from thinwire.data.mixup import mixup
 from thinwire.data.read_arrays import Data
 from thinwire.errors import UserError
@@ -75,7 +76,7 @@ class Batches:
         if self._augment:
             for generator, stream in zip(self._generators, self._augmentation):
                 generator.manual_seed(stream.at(step))
-            images = self._augment(images, self._generators)
+            images = augmented(images, self._augment, self._generators)
         batches = list(
             zip(
                 self._normalise(images).chunk(len(self._ranks)),

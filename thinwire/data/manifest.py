@@ -1,3 +1,6 @@
-"""The name of the file that lists the files of a data set. It stands apart so that it needs no torch."""
+"""Names of the files of a data set that was laid out. They stand apart so that they need no torch."""
 
+# Lists the other files.
 MANIFEST = "manifest.json"
+ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
+SOURCES = "sources.csv"

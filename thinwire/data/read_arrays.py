@@ -14,14 +14,12 @@ from torch import Tensor
 
 from thinwire import digests, seeds
 from thinwire.data.augment import Augment
-from thinwire.data.manifest import MANIFEST as MANIFEST
+from thinwire.data.manifest import ARRAYS, MANIFEST, SOURCES
 from thinwire.dataset import Dataset
 from thinwire.errors import UserError
 from thinwire.files import sha256
 from thinwire.options import as_dict
 
-ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
-SOURCES = "sources.csv"
 # Python knows the name from 3.13 on; elsewhere than on Linux the map does without.
 _MAP_NORESERVE = 0x4000 if sys.platform == "linux" else 0
 

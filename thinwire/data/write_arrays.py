@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from thinwire import digests
-from thinwire.data.read_arrays import ARRAYS, MANIFEST, SOURCES
+from thinwire.data.manifest import ARRAYS, MANIFEST, SOURCES
 from thinwire.dataset import SCRATCH, Dataset, Raw
 from thinwire.errors import UserError
 from thinwire.files import publish, sha256, writing

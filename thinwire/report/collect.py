@@ -44,11 +44,9 @@ def collect(suites: Iterable[str], results: Path, subset: Subset = WHOLE) -> lis
     others, left_out = other_records(results, grid)
     kept = [*wanted, *others]
     write_text(results / SUMMARY, collected_rows.summary([collected_rows.row(r.cell, r.run) for r in kept]))
-    curves = [collected_rows.curve(r.cell, r.run, r.curve) for r in kept]
-    traffic = [collected_rows.traffic(r.cell, r.run, r.traffic) for r in kept]
-    for name, parts in ((CURVES, curves), (TRAFFIC, traffic)):
+    for name, rows in ((CURVES, collected_rows.curves(kept)), (TRAFFIC, collected_rows.traffic(kept))):
         with aside(results / name) as scratch:
-            pd.concat(parts, ignore_index=True).to_parquet(scratch)
+            rows.to_parquet(scratch)
     made_from = [record_folder(results, r.cell) / record.RUN for r in kept]
     content = {
         "files": digests.of_files(results, (SUMMARY, CURVES, TRAFFIC)),

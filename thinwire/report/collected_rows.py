@@ -4,13 +4,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from thinwire import record
 from thinwire.config.cell import Cell
 from thinwire.optim.tunable import SECTIONS, values_of
 from thinwire.record import Record
+from thinwire.report.checked_record import CheckedRecord
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> str:
@@ -23,33 +24,35 @@ def row(cell: Cell, run: Record) -> dict[str, Any]:
     return _names(cell) | _row(run)
 
 
-def curve(cell: Cell, run: Record, table: pa.Table) -> pd.DataFrame:
-    """The rows of a run in `curves.parquet`.
-
-    Args:
-        cell: of the run.
-        run: its `run.json`.
-        table: its `curve.parquet`.
-    """
-    made = table.to_pandas()
-    if not _seconds(run):
-        # This run says nothing about time, so its seconds stay in the record.
-        made = made.drop(columns=[c for c in made.columns if c.endswith("_seconds")])
-    return made.assign(**_names(cell), **_about(run))
+def curves(records: Sequence[CheckedRecord]) -> pd.DataFrame:
+    """The rows of `curves.parquet`."""
+    parts = []
+    for each in records:
+        made = each.curve.to_pandas()
+        if not _seconds(each.run):
+            # This run says nothing about time, so its seconds stay in the record.
+            made = made.drop(columns=[c for c in made.columns if c.endswith("_seconds")])
+        parts.append(made)
+    return _with_names(records, parts)
 
 
-def traffic(cell: Cell, run: Record, table: pa.Table) -> pd.DataFrame:
-    """The rows of a run in the collected `traffic.parquet`: the traffic of the whole run.
+def traffic(records: Sequence[CheckedRecord]) -> pd.DataFrame:
+    """The rows of the collected `traffic.parquet`: the traffic of whole runs."""
+    parts = []
+    for each in records:
+        # These rows are sums so far.
+        rows = each.traffic.to_pandas()
+        # `kind` is how the run was made, in all collected files.
+        parts.append(rows[rows.step == rows.step.max()].rename(columns={"kind": "payload_kind"}))
+    return _with_names(records, parts)
 
-    Args:
-        cell: of the run.
-        run: its `run.json`.
-        table: its `traffic.parquet`, whose rows are sums so far.
-    """
-    rows = table.to_pandas()
-    last = rows[rows.step == rows.step.max()]
-    # `kind` is how the run was made, in all collected files.
-    return last.rename(columns={"kind": "payload_kind"}).assign(**_names(cell), **_about(run))
+
+def _with_names(records: Sequence[CheckedRecord], parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """The rows of all runs, each with the names of its run, and what is known about the whole run."""
+    names = pd.DataFrame([_names(each.cell) | _about(each.run) for each in records])
+    run_of_row = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    of_rows = names.iloc[run_of_row].reset_index(drop=True)
+    return pd.concat([pd.concat(parts, ignore_index=True), of_rows], axis=1)
 
 
 def _about(run: Record) -> dict[str, Any]:

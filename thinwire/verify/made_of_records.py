@@ -70,8 +70,7 @@ def _problems_of_rows(
             yield f"{results / SUMMARY} has another row than follows from {name}: {_AGAIN}"
     if len(made) != len(there):
         yield f"{results / SUMMARY} has {len(there) - 1} rows of {len(names)} records: {_AGAIN}"
-    curves = pd.concat([collected_rows.curve(r.cell, r.run, r.curve) for r in records], ignore_index=True)
-    if not pd.read_parquet(results / CURVES).equals(curves):
+    if not pd.read_parquet(results / CURVES).equals(collected_rows.curves(records)):
         yield f"{results / CURVES} has other rows than follow from the records: {_AGAIN}"
 
 
