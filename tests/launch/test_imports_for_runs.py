@@ -1,4 +1,4 @@
-"""What a parent imports for its runs: the compiler of PyTorch and pandas cost seconds, and no run needs them."""
+"""What a parent imports for its runs: PyTorch's compiler and pandas cost seconds, and no run needs them."""
 
 import subprocess
 import sys
