@@ -138,7 +138,9 @@ def test_the_page_opens_on_the_most_workers_with_accuracy_and_times(page):
         return page.run("['suite', 'model', 'workers'].map(name => select(name).value)")
 
     assert opened() == ["0", "cnn", "8 2"]
-    more = "DATA.suites[0].cells.push({...chosen.cell, workers: 16, nodes: 4}, {...chosen.cell, model: 'mlp'})"
+    more = (
+        "DATA.suites[0].cells.push({...chosen.cell, workers: 16, nodes: 4}, {...chosen.cell, model: 'mlp'})"
+    )
     assert opened(more) == ["0", "cnn", "8 2"], "these cells have no accuracy"
     untimed = "DATA.suites.unshift({...DATA.suites[0], decoded: {...DATA.suites[0].decoded, places: []}})"
     assert opened(untimed) == ["1", "cnn", "8 2"], "the first suite has no times"
