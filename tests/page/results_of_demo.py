@@ -63,12 +63,21 @@ def compare(results: Path) -> None:
 
 
 def claim(results: Path) -> None:
-    """Write `claims.csv` with two claims."""
+    """Write `claims.csv` with two claims, of which one is about a reconstructed method."""
     place = {"dataset": "digits", "model": "cnn", "workers": 8, "nodes": 2, "cluster": None}
     row = {"id": "002-a", "suite": "demo", "publication": "MP2", "claim": "It sends less.", "method": "top_k"}
-    row |= {"against": "ssgd", "scope": "mechanism", "kind": "inprocess", **place, "n": 3, "estimate": 44.0}
+    row |= {
+        "against": "ssgd",
+        "scope": "mechanism",
+        "kind": "inprocess",
+        "reconstructed": True,
+        **place,
+        "n": 3,
+        "estimate": 44.0,
+    }
     row |= {"low": 40.0, "high": 48.0, "unit": "percent", "verdict": "held", "says": "It sends 44 % less."}
-    untested = row | dict.fromkeys(["n", "estimate", "low", "high", "workers", "kind"]) | {"id": "009-z"}
+    untested = row | dict.fromkeys(["n", "estimate", "low", "high", "workers", "kind"])
+    untested |= {"id": "009-z", "reconstructed": False}
     pd.DataFrame([untested | {"verdict": "not testable here"}, row]).to_csv(
         results / "claims.csv", index=False
     )

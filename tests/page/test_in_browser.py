@@ -125,9 +125,26 @@ def test_an_address_opens_a_run_and_chooses_its_cell(page, results):
     assert all(page.run(f"document.getElementById({name!r}) !== null") for name in set(named))
 
 
-def test_claims_are_sorted_by_their_verdicts(page):
+def test_claims_are_sorted_by_their_verdicts_which_say_what_is_reconstructed(page):
     page.run("document.querySelectorAll('#claims th button')[5].click()")
-    assert column(page, "#claims", 5) == ["held", "not testable here"]
+    assert column(page, "#claims", 5) == ["held reconstructed", "not testable here"]
+
+
+def test_the_page_opens_on_the_most_workers_with_accuracy_and_times(page):
+    def opened(change=""):
+        """What is chosen after the data was changed and nobody has chosen anything."""
+        page.run(f"{change}; document.querySelectorAll('#choices select').forEach(list => list.length = 0)")
+        page.run("startChoices()")
+        return page.run("['suite', 'model', 'workers'].map(name => select(name).value)")
+
+    assert opened() == ["0", "cnn", "8 2"]
+    more = (
+        "DATA.suites[0].cells.push({...chosen.cell, workers: 16, nodes: 4}, {...chosen.cell, model: 'mlp'})"
+    )
+    assert opened(more) == ["0", "cnn", "8 2"], "these cells have no accuracy"
+    untimed = "DATA.suites.unshift({...DATA.suites[0], decoded: {...DATA.suites[0].decoded, places: []}})"
+    assert opened(untimed) == ["1", "cnn", "8 2"], "the first suite has no times"
+    assert opened("DATA.suites.pop()") == ["0", "cnn", "16 4"], "no cell has times"
 
 
 def test_a_cell_that_was_not_simulated_says_so(page):

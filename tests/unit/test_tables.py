@@ -53,6 +53,23 @@ def test_reductions_are_of_mean_bytes_against_the_baseline_of_the_same_cell():
     assert math.isnan(table.push_reduction_percent["thin"])
 
 
+def test_a_reduction_and_a_speed_up_are_against_the_baseline_of_the_same_kind():
+    emulated = {"kind": "emulated"}
+    table = table_of(
+        [
+            run("ssgd", 0),
+            run("thin", 0, bytes_=(50, 100, 150, 0)),
+            run("ssgd", 0, bytes_=(400, 400, 800, 0), train_seconds=30.0, **emulated),
+            run("thin", 0, bytes_=(100, 400, 400, 0), train_seconds=10.0, **emulated),
+        ]
+    ).set_index(["kind", "method"])
+    assert table.push_reduction_percent["inprocess", "thin"] == 50
+    assert table.push_reduction_percent["emulated", "thin"] == 75
+    assert table.train_speed_up["emulated", "thin"] == 3
+    alone = rows_of(run("ssgd", 0), run("thin", 0, **emulated))
+    assert math.isnan(alone.push_reduction_percent["thin"]), "its only baseline is of another kind"
+
+
 def test_the_busiest_link_is_compared_beside_the_mean():
     """A parameter server sends and receives for all workers; the mean over the workers hides that."""
     baseline = run("ssgd", 0, wire_sent_max_bytes=150, wire_received_max_bytes=150)
@@ -178,7 +195,7 @@ def test_measured_runs_have_seconds_and_a_speed_up_over_the_baseline():
     table = rows_of(*runs)
     assert table.train_seconds["ssgd"] == 40
     assert table.train_seconds_sd["ssgd"] == pytest.approx(math.sqrt(200))
-    assert table.speed_up["thin"] == 2.5
+    assert table.train_speed_up["thin"] == 2.5
     assert "40.0 ± 14.1" in ledgers(*runs)
 
 

@@ -20,6 +20,7 @@ _TEXTS = [
     "verdict",
     "says",
 ]
+_RECONSTRUCTED = "reconstructed"
 _PLACE = ["dataset", "model", "workers", "nodes", "cluster"]
 _NUMBERS = ["n", "estimate", "low", "high", "unit"]
 
@@ -30,7 +31,7 @@ def claims(results: Path) -> list[dict[str, Any]] | None:
     Raises:
         UserError: the file cannot be read, or lacks a column.
     """
-    table = read_table(results / FILE, [*_TEXTS, *_PLACE, *_NUMBERS])
+    table = read_table(results / FILE, [*_TEXTS, _RECONSTRUCTED, *_PLACE, *_NUMBERS])
     if table is None:
         return None
     repeated = table.id.duplicated()
@@ -49,6 +50,7 @@ def _row(row: dict[Any, Any]) -> dict[str, Any]:
     shown_estimate = "" if pd.isna(estimate) else f"{estimate:.4g} {'' if pd.isna(unit) else unit}".strip()
     tested = " against ".join(filter(None, (shown["method"], shown["against"])))
     return shown | {
+        _RECONSTRUCTED: bool(row[_RECONSTRUCTED]),
         "tested": "; ".join(filter(None, (tested, shown["scope"]))),
         "source": ", ".join(filter(None, (shown["suite"], shown["kind"]))),
         "where": ", ".join(str(part) for part in where if not pd.isna(part) and part),

@@ -20,7 +20,7 @@ SUMMARY = {
     "virtual_epochs": "virtual_epochs",
 }
 _NOT_DONE = ("diverged", "timeout", "failed", "skipped")
-SUMMARY_COLUMNS = [*ROW, *SUMMARY, *_NOT_DONE, "reason", "train_seconds", "speed_up"]
+SUMMARY_COLUMNS = [*ROW, *SUMMARY, *_NOT_DONE, "reason", "train_seconds", "train_speed_up"]
 COMPARISON_COLUMNS = [
     *ROW,
     "against",
@@ -72,7 +72,7 @@ def places(
     if times is not None:
         return times[times.own_rate.astype(bool)][[*ROW, *_PLACE]]
     timed = summary[summary.train_seconds.notna()]
-    rows = timed[ROW].assign(cluster="", profile="", baseline=baseline, speed_up=timed.speed_up)
+    rows = timed[ROW].assign(cluster="", profile="", baseline=baseline, speed_up=timed.train_speed_up)
     if to_target is None:
         return rows.assign(target_accuracy_percent=math.nan, seconds_to_target=math.nan)
     reached = _highest(to_target).rename(columns={"train_seconds_median": "seconds_to_target"})

@@ -1,11 +1,13 @@
 """The columns "less": by how many percent a method sends fewer bytes than the baseline.
 
-Both are of the same data set, model, workers and nodes.
+Both are of the same data set, model, workers, nodes and kind of run.
 """
 
 import pandas as pd
 
 CELL = ["dataset", "model", "workers", "nodes"]
+# What stands in one block of a table: runs that were made in different ways are not compared.
+BLOCK = [*CELL, "kind"]
 # The payload of a run together with that of its preparation, which several runs may share.
 WITH_PREPARATION = "total with prepared"
 # The bytes of the one worker, in the one direction, that carries most of them.
@@ -30,7 +32,7 @@ def with_reductions(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
     A reduction is missing where the baseline is missing or sends nothing.
 
     Args:
-        table: one row for each cell and method, with columns `CELL` and `method`, and row numbers from 0.
+        table: one row for each block and method, with columns `BLOCK` and `method`, and row numbers from 0.
         baseline: label of the method to compare with.
     """
     reductions = {}
@@ -43,7 +45,7 @@ def with_reductions(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
 
 
 def of_baseline(table: pd.DataFrame, baseline: str, column: str) -> pd.Series:
-    """For each row, the value of a column in the baseline's row of the same cell, if there is one."""
-    values = table[table.method == baseline].set_index(CELL)[column]
-    cells = table[CELL].itertuples(index=False, name=None)
-    return pd.Series([values.get(cell) for cell in cells], dtype=float)
+    """For each row, the value of a column in the baseline's row of the same block, if there is one."""
+    values = table[table.method == baseline].set_index(BLOCK)[column]
+    blocks = table[BLOCK].itertuples(index=False, name=None)
+    return pd.Series([values.get(block) for block in blocks], dtype=float)

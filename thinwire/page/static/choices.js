@@ -12,11 +12,12 @@ function select(name) {
   return document.getElementById(`choose-${name}`);
 }
 
-// Fill a list of choices with [value, text] pairs; keeps what was chosen if it is still there.
-function offer(list, pairs) {
+// Fill a list of choices with [value, text] pairs. What was chosen stays, if it is still there; otherwise
+// `first` is chosen.
+function offer(list, pairs, first = pairs[0]?.[0]) {
   const before = list.value;
   list.replaceChildren(...pairs.map(([value, text]) => element("option", { value }, text)));
-  if (pairs.some(([value]) => value === before)) list.value = before;
+  list.value = pairs.some(([value]) => value === before) ? before : first;
   list.disabled = pairs.length < 2;
 }
 
@@ -24,16 +25,33 @@ function unique(values) {
   return [...new Set(values)];
 }
 
+// Does a cell have accuracies and times? Every row with an accuracy has its traffic, too.
+function isComplete(cell, suite = chosen.suite) {
+  const learned = (row) => inCell(row, CELL, cell) && row.accuracy_percent !== null;
+  const timed = (row) => inCell(row, SIMULATED_CELL, cell);
+  return rowsOf("leaders", suite).some(learned) && rowsOf("places", suite).some(timed);
+}
+
+// The cell that is shown first: of those that are complete, or else of all, that with the most workers.
+function firstShown(cells) {
+  const complete = cells.filter((cell) => isComplete(cell));
+  return (complete.length ? complete : cells).reduce((a, b) => (b.workers > a.workers ? b : a));
+}
+
+function sizeKey(cell) {
+  return `${cell.workers} ${cell.nodes}`;
+}
+
 function choose() {
   chosen.suite = DATA.suites[Number(select("suite").value)];
-  const cells = chosen.suite.cells;
-  offer(select("dataset"), unique(cells.map((cell) => cell.dataset)).map((name) => [name, name]));
-  const ofDataset = cells.filter((cell) => cell.dataset === select("dataset").value);
-  offer(select("model"), unique(ofDataset.map((cell) => cell.model)).map((name) => [name, name]));
-  const ofModel = ofDataset.filter((cell) => cell.model === select("model").value);
-  offer(select("workers"), ofModel.map((cell) => [`${cell.workers} ${cell.nodes}`, sizeOf(cell)]));
-  const [workers, nodes] = select("workers").value.split(" ").map(Number);
-  chosen.cell = ofModel.find((cell) => cell.workers === workers && cell.nodes === nodes);
+  let cells = chosen.suite.cells;
+  for (const key of ["dataset", "model"]) {
+    const names = unique(cells.map((cell) => cell[key]));
+    offer(select(key), names.map((name) => [name, name]), firstShown(cells)[key]);
+    cells = cells.filter((cell) => cell[key] === select(key).value);
+  }
+  offer(select("workers"), cells.map((cell) => [sizeKey(cell), sizeOf(cell)]), sizeKey(firstShown(cells)));
+  chosen.cell = cells.find((cell) => sizeKey(cell) === select("workers").value);
   const places = rowsOf("places").filter((row) => inCell(row, SIMULATED_CELL)).map(placeName);
   offer(select("place"), places.length ? unique(places).map((name) => [name, name]) : [["", "none"]]);
   chosen.place = select("place").value;
@@ -47,7 +65,9 @@ function choose() {
 }
 
 function startChoices() {
-  offer(select("suite"), DATA.suites.map((suite, i) => [String(i), suite.name]));
+  const complete = DATA.suites.findIndex((suite) => suite.cells.some((cell) => isComplete(cell, suite)));
+  const names = DATA.suites.map((suite, i) => [String(i), suite.name]);
+  offer(select("suite"), names, String(Math.max(0, complete)));
   document.getElementById("choices").addEventListener("change", choose);
   DARK.addEventListener("change", choose);
   choose();

@@ -26,9 +26,9 @@ function valuesOf(column) {
   return column.codes.map((code) => (code < 0 ? null : column.words[code]));
 }
 
-// Is a row of the chosen cell? Simulated clusters may have other numbers of nodes, so these can be left out.
-function inCell(row, keys = CELL) {
-  return keys.every((key) => row[key] === chosen.cell[key]);
+// Is a row of a cell? Simulated clusters may have other numbers of nodes, so these can be left out.
+function inCell(row, keys = CELL, cell = chosen.cell) {
+  return keys.every((key) => row[key] === cell[key]);
 }
 
 const SIMULATED_CELL = CELL.slice(0, 3);

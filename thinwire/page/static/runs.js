@@ -93,6 +93,6 @@ function chooseCellOf(run) {
   choose();
   select("model").value = row.model;
   choose();
-  select("workers").value = `${row.workers} ${row.nodes}`;
+  select("workers").value = sizeKey(row);
   choose();
 }

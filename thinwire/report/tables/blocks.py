@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from thinwire.report.savings import BLOCK
 from thinwire.report.tables import marks, numbers
 from thinwire.report.tables.about import About
 from thinwire.report.tables.marks import Mark
-from thinwire.report.tables.summarise import BLOCK
 
 _RUNS = {
     "inprocess": "in one process, so without measured times",

@@ -7,6 +7,7 @@ import pandas as pd
 
 from thinwire.report.chance_level import at_chance_level
 from thinwire.report.savings import (
+    BLOCK,
     BUSIEST_LINK,
     CELL,
     WITH_PREPARATION,
@@ -16,8 +17,6 @@ from thinwire.report.savings import (
 )
 
 STATUSES = ("done", "diverged", "timeout", "failed", "skipped")
-# What stands in one block of a table: runs that were made in different ways are not compared.
-BLOCK = [*CELL, "kind"]
 # The column of the collected runs with the bytes of each traffic.
 _COLLECTED = {
     "push": "payload_push_bytes",
@@ -81,7 +80,7 @@ def summarise(runs: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
             }
         )
     table = with_reductions(pd.DataFrame(rows), baselines[0])
-    table["speed_up"] = of_baseline(table, baselines[0], "train_seconds") / table.train_seconds
+    table["train_speed_up"] = of_baseline(table, baselines[0], "train_seconds") / table.train_seconds
     return _in_order(table, baselines)
 
 

@@ -4,7 +4,7 @@ import math
 
 import pandas as pd
 
-from thinwire.report.tables.summarise import BLOCK
+from thinwire.report.savings import BLOCK
 
 _FOUND = {"speed_up": "step_speed_up", "seconds_to_target": "seconds_to_target"}
 TIMED = ["time_from", "time_nodes", "target_accuracy_percent", *_FOUND.values()]
