@@ -5,6 +5,7 @@ import sys
 
 os.environ["TORCH_CPP_LOG_LEVEL"] = "FATAL"  # as thinwire sets it before it imports torch
 
+import gc
 import json
 import runpy
 import select
@@ -25,6 +26,10 @@ import snakemake.cli  # noqa: F401
 import torch
 import torch._dynamo
 
+sys.path.insert(0, os.path.dirname(__file__))
+from ending import end_after
+
+del sys.path[0]
 _STREAMS = 3
 
 
@@ -97,12 +102,15 @@ def become(asked: dict, streams: list[int]) -> None:
     module, *arguments = asked["arguments"]
     sys.argv = [module, *arguments]
     sys.path[:0] = [asked["folder"], *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    end_after(lambda: runpy.run_module(module, run_name="__main__", alter_sys=True))
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    # In a fork the frames of the server are left, so that it ends as any Python process does.
+    # Forks do not look for garbage in what they share: that would copy it.
+    gc.collect()
+    gc.freeze()
+    # In a fork the frames of the server are left, so that the command has its process to itself.
     following = serve(sys.argv[1])
     if following is not None:
         following()
