@@ -15,6 +15,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+import altair  # noqa: F401
+import matplotlib.backends.backend_pdf
 import matplotlib.pyplot  # noqa: F401
 import pandas  # noqa: F401
 import pyarrow.parquet  # noqa: F401
@@ -22,7 +24,10 @@ import pydantic  # noqa: F401
 import rich.console  # noqa: F401
 import safetensors.torch  # noqa: F401
 import seaborn  # noqa: F401
-import snakemake.cli  # noqa: F401
+import snakemake.cli
+import snakemake.report.html_reporter
+import snakemake.workflow  # noqa: F401
+import statsmodels.stats.multitest  # noqa: F401
 import torch
 import torch._dynamo
 
@@ -99,10 +104,15 @@ def become(asked: dict, streams: list[int]) -> None:
     os.chdir(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["environment"])
-    module, *arguments = asked["arguments"]
-    sys.argv = [module, *arguments]
-    sys.path[:0] = [asked["folder"], *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    end_after(lambda: runpy.run_module(module, run_name="__main__", alter_sys=True))
+    first, *arguments = asked["command"]
+    python_path = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    if first == "-m":
+        sys.argv = arguments
+        sys.path[:0] = [asked["folder"], *python_path]
+        end_after(lambda: runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True))
+    sys.argv = [first, *arguments]
+    sys.path[:0] = [os.path.dirname(os.path.abspath(first)), *python_path]
+    end_after(lambda: runpy.run_path(first, run_name="__main__"))
 
 
 if __name__ == "__main__":
