@@ -117,11 +117,13 @@ class Replica:
     """The gradients and losses that the engine's workers see, as functions of the weights."""
 
     def __init__(self, task, run):
-        self.run, self.model = run, initial_model(task)
+        self.model = initial_model(task)
         self.names = [name for name, _ in self.model.named_parameters()]
+        # All workers ask for their batches of a step one after the other.
+        self.batches_at = functools.lru_cache(maxsize=2)(run.batches.at)
 
     def forward(self, worker, step, weights):
-        images, labels = self.run.batches.at(step)[worker]
+        images, labels = self.batches_at(step)[worker]
         logits = torch.func.functional_call(self.model, dict(zip(self.names, weights)), (images,))
         return nn.functional.cross_entropy(logits, labels)
 
