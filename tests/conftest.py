@@ -1,5 +1,6 @@
 """What all tests share."""
 
+import gc
 import os
 import signal
 
@@ -34,6 +35,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return next((i for i, slow in enumerate(SLOWEST_FIRST) if path.startswith(slow)), len(SLOWEST_FIRST))
 
     items.sort(key=place)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what all tests share out of the searches for garbage, some of which are asked for by libraries."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_xdist_auto_num_workers() -> int:

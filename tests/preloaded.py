@@ -1,5 +1,6 @@
 """Imports and makes once, before they fork, what all test processes need."""
 
+import gc
 from contextlib import suppress
 
 import torch
@@ -14,3 +15,6 @@ for plugin in plugins.find("method").values():
     # One that cannot be loaded is somebody's who will hear of it elsewhere.
     with suppress(plugins.PluginError):
         plugin.load()
+# Forks do not look for garbage in what they share: that would copy it.
+gc.collect()
+gc.freeze()

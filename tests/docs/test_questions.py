@@ -5,6 +5,7 @@ import re
 import pytest
 
 from benchmarks import questions_page, update_docs
+from tests import warm
 
 BLOCKS = questions_page.blocks_of_commands()
 
@@ -13,7 +14,10 @@ BLOCKS = questions_page.blocks_of_commands()
 def printed(tmp_path_factory):
     """What each block of commands prints, one after the other in one folder, with its exit status."""
     folder = tmp_path_factory.mktemp("questions").resolve()
-    return {commands: questions_page.run(commands, folder) for commands in BLOCKS}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**warm.environment(), "PYTHONPATH": warm.python_path()}.items():
+            patch.setenv(name, value)
+        return {commands: questions_page.run(commands, folder) for commands in BLOCKS}
 
 
 def words(text):

@@ -1,6 +1,6 @@
 """Runs `thinwire` in forks of a process that has already imported it, as if it had been started anew.
 
-A fork leaves the frames in which it was made (`Become`), so that it ends like any Python process. The
+A fork leaves the frames in which it was made (`Become`), so that what these hold is gone when it ends. The
 processes that the engine starts are forked, too: `python -m thinwire`, and `srun`. The ranks of `srun` are
 put into a network namespace for each node.
 """
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Never
 
 from tests.faults import sandbox
+from tests.warm.ending import end_after
 from thinwire.emulation.network import INTERFACE, Network
 
 # Fast enough for anything that a tiny run sends.
@@ -73,7 +74,7 @@ def thinwire(arguments: list[str], keep: tuple[int, ...] = ()) -> Never:
     sys.argv = ["thinwire", *arguments]
     from thinwire.cli.main import main
 
-    main()
+    end_after(main)
 
 
 class Forking(subprocess.Popen):

@@ -4,6 +4,7 @@ It is started in a copy of the project. It reads questions from stdin and writes
 of JSON.
 """
 
+import gc
 import json
 import os
 import sys
@@ -44,6 +45,9 @@ def serve() -> None:
 
     child = forks.fork(lay_out)
     assert os.waitpid(child, 0)[1] == 0
+    # Forks do not look for garbage in what they share: that would copy it.
+    gc.collect()
+    gc.freeze()
     for number, line in enumerate(sys.stdin):
         asked = json.loads(line)
         here, there = os.pipe()

@@ -117,22 +117,24 @@ class Replica:
     """The gradients and losses that the engine's workers see, as functions of the weights."""
 
     def __init__(self, task, run):
-        self.run, self.model = run, initial_model(task)
-        self.names = [name for name, _ in self.model.named_parameters()]
+        self.model = initial_model(task)
+        self.parameters = list(self.model.parameters())
+        # All workers ask for their batches of a step one after the other.
+        self.batches_at = functools.lru_cache(maxsize=2)(run.batches.at)
 
     def forward(self, worker, step, weights):
-        images, labels = self.run.batches.at(step)[worker]
-        logits = torch.func.functional_call(self.model, dict(zip(self.names, weights)), (images,))
-        return nn.functional.cross_entropy(logits, labels)
+        for parameter, weight in zip(self.parameters, weights, strict=True):
+            parameter.data, parameter.grad = torch.from_numpy(weight.copy()), None
+        images, labels = self.batches_at(step)[worker]
+        return nn.functional.cross_entropy(self.model(images), labels)
 
     def gradient(self, worker, step, weights):
-        values = [torch.from_numpy(w.copy()).requires_grad_() for w in weights]
-        self.forward(worker, step, values).backward()
-        return [value.grad.numpy() for value in values]
+        self.forward(worker, step, weights).backward()
+        return [parameter.grad.numpy() for parameter in self.parameters]
 
     @torch.no_grad()
     def loss(self, worker, step, weights):
-        return self.forward(worker, step, [torch.from_numpy(w.copy()) for w in weights]).item()
+        return self.forward(worker, step, weights).item()
 
 
 def compare(task, name, reference, options, nesterov, **more):
@@ -148,7 +150,7 @@ def compare(task, name, reference, options, nesterov, **more):
     if "loss" in known:
         known["loss"] = replica.loss
     trajectory = reference.train(
-        [p.detach().numpy() for p in replica.model.parameters()],
+        [p.detach().numpy() for p in replica.parameters],
         replica.gradient,
         task.cluster.workers,
         STEPS,

@@ -1,4 +1,4 @@
-"""`python -m thinwire` and `python -m snakemake` without the seconds in which they import torch and pandas.
+"""`python -m thinwire`, `python -m snakemake` and `python benchmarks/NAME.py` without their slow imports.
 
 A server has imported them once. With `environment()` such a command becomes a client (sitecustomize.py). It
 hands the server its arguments, environment, folder and streams. The server forks a process, which imports

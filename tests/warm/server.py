@@ -5,6 +5,7 @@ import sys
 
 os.environ["TORCH_CPP_LOG_LEVEL"] = "FATAL"  # as thinwire sets it before it imports torch
 
+import gc
 import json
 import runpy
 import select
@@ -14,6 +15,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+import altair  # noqa: F401
+import matplotlib.backends.backend_pdf
 import matplotlib.pyplot  # noqa: F401
 import pandas  # noqa: F401
 import pyarrow.parquet  # noqa: F401
@@ -21,10 +24,17 @@ import pydantic  # noqa: F401
 import rich.console  # noqa: F401
 import safetensors.torch  # noqa: F401
 import seaborn  # noqa: F401
-import snakemake.cli  # noqa: F401
+import snakemake.cli
+import snakemake.report.html_reporter
+import snakemake.workflow  # noqa: F401
+import statsmodels.stats.multitest  # noqa: F401
 import torch
 import torch._dynamo
 
+sys.path.insert(0, os.path.dirname(__file__))
+from ending import end_after
+
+del sys.path[0]
 _STREAMS = 3
 
 
@@ -94,15 +104,23 @@ def become(asked: dict, streams: list[int]) -> None:
     os.chdir(asked["folder"])
     os.environ.clear()
     os.environ.update(asked["environment"])
-    module, *arguments = asked["arguments"]
-    sys.argv = [module, *arguments]
-    sys.path[:0] = [asked["folder"], *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    first, *arguments = asked["command"]
+    python_path = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    if first == "-m":
+        sys.argv = arguments
+        sys.path[:0] = [asked["folder"], *python_path]
+        end_after(lambda: runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True))
+    sys.argv = [first, *arguments]
+    sys.path[:0] = [os.path.dirname(os.path.abspath(first)), *python_path]
+    end_after(lambda: runpy.run_path(first, run_name="__main__"))
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    # In a fork the frames of the server are left, so that it ends as any Python process does.
+    # Forks do not look for garbage in what they share: that would copy it.
+    gc.collect()
+    gc.freeze()
+    # In a fork the frames of the server are left, so that the command has its process to itself.
     following = serve(sys.argv[1])
     if following is not None:
         following()

@@ -1,4 +1,4 @@
-"""Makes `python -m thinwire` and `python -m snakemake` clients of the server.
+"""Makes `python -m thinwire`, `python -m snakemake` and `python benchmarks/NAME.py` clients of the server.
 
 Python imports this module before anything else where its folder is in PYTHONPATH. In jobs of Slurm, which
 inherit that, commands begin as they do for a user: only there are they processes of the job.
@@ -8,7 +8,9 @@ import os
 import sys
 
 _ADDRESS = os.environ.get("THINWIRE_TESTS_SERVER", "")
-_WARM = ("thinwire", "snakemake")
+_COMMAND = sys.orig_argv[1:]
+_MODULES = (["-m", "thinwire"], ["-m", "snakemake"])
+_SCRIPTS = "benchmarks/"
 
 
 def _main() -> None:
@@ -24,7 +26,7 @@ def _main() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, forwarded)
     asked = json.dumps(
         {
-            "arguments": sys.orig_argv[2:],
+            "command": _COMMAND,
             "environment": dict(os.environ),
             "folder": os.getcwd(),
             "ignored": ignored,
@@ -50,7 +52,6 @@ def _main() -> None:
 if (
     _ADDRESS
     and "SLURM_JOB_ID" not in os.environ
-    and sys.orig_argv[1:2] == ["-m"]
-    and sys.orig_argv[2] in _WARM
+    and (_COMMAND[:2] in _MODULES or "".join(_COMMAND[:1]).startswith(_SCRIPTS))
 ):
     _main()
