@@ -19,7 +19,7 @@ _MACROS = r"""% Made by `thinwire paper`. \thinwirevalue{NAME} prints the value 
 \newcommand{\thinwire@define}[3]{%
   \expandafter\def\csname thinwire@text@#1\endcsname{#2}%
   \expandafter\def\csname thinwire@origin@#1\endcsname{#3}}
-\newcommand{\thinwirevalue}[1]{%
+\DeclareRobustCommand{\thinwirevalue}[1]{%
   \ifcsname thinwire@text@#1\endcsname
     \hyperlink{\csname thinwire@origin@#1\endcsname}{\csname thinwire@text@#1\endcsname}%
   \else
