@@ -21,6 +21,9 @@ from thinwire.simulation.program import HandOver
 
 Floats = NDArray[np.float64]
 
+# Collective calls between nodes that a group has under way at once: the threads of gloo. Later ones wait.
+CALLS_AT_ONCE = 2
+
 
 @dataclass(frozen=True, eq=False)
 class Phase:
@@ -30,6 +33,7 @@ class Phase:
     in_seconds: Floats  # [links]: and with receiving
     bus_seconds: Floats  # [nodes]: how long each memory bus is busy
     latency_seconds: float  # until the last byte has arrived, beyond the above
+    least_seconds: float  # from the begin to the end, however few the bytes: all hops follow one another
 
     @cached_property
     def busy(self) -> tuple[list[tuple[int, float]], ...]:
@@ -45,6 +49,7 @@ class Load:
     phases: tuple[Phase, ...]
     sent_bytes: int  # by all members together, on links and buses
     between_nodes_bytes: int  # of these, on links
+    queued: bool = False  # does it wait until fewer than `CALLS_AT_ONCE` calls of its group are under way?
 
 
 @dataclass(frozen=True)
@@ -103,10 +108,12 @@ class Loads:
         kind = kind_of_call(shape.verb, shape.ragged)
         phases = tuple(self._phase(kind, sent, received, hops) for sent, received, hops in transfers)
         every = [sent for sent, _, _ in transfers]
+        between_nodes = round(sum(float(between.sum()) for between, _ in every))
         return Load(
             phases,
             round(sum(float(sent.sum()) for pair in every for sent in pair)),
-            round(sum(float(between.sum()) for between, _ in every)),
+            between_nodes,
+            kind in _COLLECTIVE and between_nodes > 0,
         )
 
     def _phase(self, kind: str, sent: tuple[Floats, Floats], received: Floats, hops: float) -> Phase:
@@ -126,10 +133,13 @@ class Loads:
         if not link.full_duplex:
             out = into = out + into
         bus = np.bincount(self._node_of, inside, self._cluster.nodes) / described.memory_bus_bytes_per_second
-        latency = described.call_latency_seconds
+        latency = least = described.call_latency_seconds
         if between.any():
-            latency = self._latency_seconds.get(kind, latency) + hops * link.latency_seconds
-        return Phase(out, into, bus, latency)
+            latency = self._latency_seconds.get(kind, latency)
+            # Two members calibrate it. Among more, there are more hops; many bytes hide them, few do not.
+            least = latency * hops / _HOPS_OF_TWO[kind] if kind in self._latency_seconds else latency
+            latency, least = (seconds + hops * link.latency_seconds for seconds in (latency, least))
+        return Phase(out, into, bus, latency, least)
 
     def _zeros(self) -> Floats:
         return np.zeros(self._cluster.workers)
@@ -158,6 +168,9 @@ class Loads:
         return (between, inside), received
 
 
+# Ragged gathers and servers use messages, of which any number is under way.
+_COLLECTIVE = ("mean", "gather", "broadcast")
+_HOPS_OF_TWO = {"mean": 2, "gather": 1, "ragged gather": 1, "broadcast": 1, "push_pull": 1}
 Transfers = list[tuple[tuple[Floats, Floats], Floats, float]]
 
 
