@@ -203,6 +203,18 @@ def test_many_bytes_hide_the_latencies_of_hops_and_few_do_not():
     assert many == pytest.approx(1.5 * BYTES / (125e6 * 1448 / 1514) + 5e-3)
 
 
+@pytest.mark.parametrize(("size", "late"), [(BYTES, 0.5), (60_000, 0.0)])
+def test_a_gather_of_two_on_an_emulated_network_waits_for_half_of_the_late_payload(size, late):
+    cluster, on = Cluster(2, 2), described()
+    gather = shape_of(call("gather", size=size), (0, 1))
+    real, emulated = (Loads(on, cluster, burst).of(gather).phases[0] for burst in (0, 36_864))
+    extra = late * size / payload_rate(on.link.rate_bytes_per_second)
+    assert emulated.latency_seconds == pytest.approx(real.latency_seconds + extra)
+    three = shape_of(call("gather", size=size), (0, 1, 2))
+    latencies = {Loads(on, Cluster(3, 3), burst).of(three).phases[0].latency_seconds for burst in (0, 36_864)}
+    assert len(latencies) == 1
+
+
 def test_of_many_calls_two_are_under_way_at_once():
     """By hand: five calls of 10 ms each take three times 10 ms, but messages do not wait."""
     cluster, on = Cluster(2, 2), described(latency=0, call=10e-3)

@@ -90,6 +90,7 @@ class Loads:
         """
         self._described, self._cluster = described, cluster
         self._latency_seconds = latency_seconds or {}
+        self._burst_bytes = burst_bytes
         per_node = cluster.workers_per_node
         shared = described.link.shared_by_workers
         burst_seconds = burst_bytes / described.link.rate_bytes_per_second
@@ -138,8 +139,20 @@ class Loads:
             latency = self._latency_seconds.get(kind, latency)
             # Two members calibrate it. Among more, there are more hops; many bytes hide them, few do not.
             least = latency * hops / _HOPS_OF_TWO[kind] if kind in self._latency_seconds else latency
+            if kind == "gather" and np.count_nonzero(between) == 2:
+                latency += self._late_seconds(between.max() / 2)
             latency, least = (seconds + hops * link.latency_seconds for seconds in (latency, least))
         return Phase(out, into, bus, latency, least)
+
+    def _late_seconds(self, half_bytes: float) -> float:
+        """How much longer a gather between two members takes on an emulated network, if one of them is late.
+
+        gloo sends a payload in two halves. Two members have one connection, so the late one can say that it
+        is ready for the second half only behind all that it sends itself. Halves that are a burst take no time.
+        """
+        if not 0 < self._burst_bytes < half_bytes:
+            return 0.0
+        return half_bytes / payload_rate(self._described.link.rate_bytes_per_second)
 
     def _zeros(self) -> Floats:
         return np.zeros(self._cluster.workers)
