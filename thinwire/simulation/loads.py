@@ -148,7 +148,7 @@ class Loads:
         """How much longer a gather between two members takes on an emulated network, if one of them is late.
 
         gloo sends a payload in two halves. Two members have one connection, so the late one can say that it
-        is ready for the second half only behind all that it sends itself. A half within a burst takes no time.
+        is ready for the second half only behind all that it sends. A half within a burst takes no time.
         """
         if not 0 < self._burst_bytes < half_bytes:
             return 0.0
