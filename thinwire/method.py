@@ -212,8 +212,9 @@ class Method:
     def wants_gradient(self, param: Param) -> bool:
         """Return whether this worker uses the gradient of `param`; otherwise it is not computed.
 
-        Called once for each parameter, after `setup`. It may make no calls. The other gradients are the same
-        to the bit, and times do not contain what nobody needs. The default is that all are used.
+        Called after `setup`; may make no calls. The other gradients are the same to the bit, and times do not
+        contain what nobody needs. A gradient that is not computed reads as zeros. The default is that all
+        gradients are used.
         """
         return True
 
