@@ -22,11 +22,15 @@ Deviations from the authors' code:
 - Images are standardised (in the code: divided by 255). Numbers are sent in single precision (double).
 - The initial weights are the model's.
 
-Defaults are those of the authors' VGG. `preset: published` takes their other constants where the model is
-theirs: of LeNet 10 epochs of the predictor, 50 prefixes a batch and all images; of AlexNet 5 epochs and 4
-workers; of ResNet-18 on ten classes 200 prefixes a batch and a tenth of the images. (There the code draws 40
-batches of 125 images, whatever their classes.) It also pushes the prefix in 64 bits, as the code does. Widths
-of layers are those of the models `lenet` and `mp2_*`. On ResNet-50 the authors halved the workers' rate.
+Defaults are those of the authors' VGG. `preset: published` takes their constants for the model, and pushes
+the prefix in 64 bits, as their code does. Where the constants differ from the defaults, they are:
+
+    LeNet                     10 epochs of the predictor, 50 prefixes a batch, all images
+    AlexNet                   5 epochs of the predictor, 4 workers of the dense run
+    ResNet-18, ten classes    200 prefixes a batch, a tenth of the images
+
+On that ResNet-18 the code draws 40 batches of 125 images, whatever their classes. On ResNet-50 it halves the
+workers' rate, which is the recipe's here. Widths of layers are those of the models `lenet` and `mp2_*`.
 
 Control. With `predictor: constant` the same predictor sees the mean of the recorded prefixes at every step.
 Its answer does not depend on what is pushed. If MP2 is no better, its predictor has only stored a model.
