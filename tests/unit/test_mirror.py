@@ -5,7 +5,6 @@ import torch
 
 import thinwire
 from tests import small
-from thinwire import plugins
 from thinwire.config import expand_suite
 from thinwire.options import resolve
 from thinwire.schedule.mirrored import MirroredTrainer
@@ -18,23 +17,22 @@ from thinwire.transport.mirror import CannotMirror, Mirror
 
 def mirrored(task, method, rank, **options):
     """A whole run of one worker."""
-    config = resolve(method, options)
-    trainer = MirroredTrainer(task, method, config, Mirror(task.cluster.workers, rank))
-    trainer.setup(small.prepared(task, method, config))
+    trainer = MirroredTrainer(task, method, resolve(method, options), Mirror(task.cluster.workers, rank))
+    trainer.setup()
     (recorder,) = record_spans(trainer)
     trainer.train()
     return trainer, recorder
 
 
-def same_ledgers(method, build_model=small.Net, **options):
+def same_ledgers(method):
     """The ranks whose ledgers are those of a run of all workers."""
-    task = small.task(4, 2, build_model=build_model)
-    together = small.trainer(task, method, **options)
+    task = small.task(4, 2)
+    together = small.trainer(task, method)
     together.train()
     return [
         rank
         for rank, worker in enumerate(together.workers)
-        if mirrored(task, method, rank, **options)[0].workers[0].ledger.state() == worker.ledger.state()
+        if mirrored(task, method, rank)[0].workers[0].ledger.state() == worker.ledger.state()
     ]
 
 
@@ -173,23 +171,3 @@ def test_a_worker_gets_the_controls_of_another_one():
         told.append(trainer.workers[0].method.told)
         controls = mirror.controls
     assert told == [4.0, 4.0]
-
-
-DELAY = {"warmup_steps": 2, "interval": 3, "min_interval": 3, "max_interval": 3, "slice": 7, "credit": 10}
-DASO = {"warmup_epochs": 1, "cooldown_epochs": 0}
-# Options of methods that make a control of them. What they send follows from their steps alone.
-CONTROLS = [
-    ("multi_step_delay", DELAY | {"order": "fifo"}),
-    ("multi_step_delay", DELAY | {"order": "fifo", "delay": 1, "local_momentum": True}),
-    ("daso", DASO | {"fixed_skips": 4, "fixed_wait": 0}),
-    ("daso", DASO | {"fixed_skips": 3, "fixed_wait": 2, "match_progress": True}),
-    ("daso", DASO | {"fixed_skips": 3, "fixed_wait": 2, "control": "published"}),
-    ("mp2", {"predictor": "constant", "predictor_epochs": 1, "bsp_workers": 2}),
-    ("mp2", {"preset": "published"}),
-]
-
-
-@pytest.mark.parametrize(("name", "options"), CONTROLS)
-def test_a_control_is_mirrored_as_it_runs(name, options):
-    method = plugins.get("method", name).load()
-    assert same_ledgers(method, small.model_for(method, **options), **options) == [0, 1, 2, 3]
