@@ -209,6 +209,15 @@ class Method:
         If workers need anything else in common besides the weights, they exchange it in the first step.
         """
 
+    def wants_gradient(self, param: Param) -> bool:
+        """Return whether this worker uses the gradient of `param`; otherwise it is not computed.
+
+        Called after `setup`; may make no calls. The other gradients are the same to the bit, and times do not
+        contain what nobody needs. A gradient that is not computed reads as zeros. The default is that all
+        gradients are used.
+        """
+        return True
+
     def forward_ready(self, param: Param) -> None:
         """Called before the layer that uses `param` runs; the input side comes first. May make calls."""
 

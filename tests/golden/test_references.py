@@ -53,6 +53,9 @@ CASES = [
     ("daso", daso, {**DASO, "max_skips": 2, "plateau_threshold": 0.9, "control": "published"}),
     ("daso", daso, {**DASO, "max_skips": 1, "blocking_dtype": "float16"}),
     ("daso", daso, {**DASO, "max_skips": 1, "blocking_dtype": "float16", "blocking_sends": "weights"}),
+    ("daso", daso, {**DASO, "max_skips": 4, "fixed_skips": 4, "fixed_wait": 0}),
+    ("daso", daso, {**DASO, "max_skips": 4, "fixed_skips": 3, "fixed_wait": 2, "match_progress": True}),
+    ("daso", daso, {**DASO, "max_skips": 4, "plateau_threshold": 0.9, "match_progress": True}),
     ("ps_sgd", ssgd, {}),
     ("ps_sgd", ssgd, {"servers": "one"}),
     ("hylo", hylo, {**HYLO, "warmup_steps": 3}),
@@ -65,6 +68,8 @@ CASES = [
     ("multi_step_delay", multi_step_delay, {"warmup_steps": 0, "interval": 5, "shrink": 0.5}),
     ("multi_step_delay", multi_step_delay, {"warmup_steps": 9, "interval": 4, "adapt_every_epochs": 2}),
     ("multi_step_delay", multi_step_delay, {"warmup_steps": 0, "interval": 7, "delay": 1}),
+    ("multi_step_delay", multi_step_delay, {**DELAY, "local_momentum": True, "order": "fifo", "slice": 20}),
+    ("multi_step_delay", multi_step_delay, {**DELAY, "local_momentum": True, "delay": 1, "at_sync": 0.5}),
 ]
 # What a reference needs in addition to its method's options.
 DEFAULTS = {
@@ -96,7 +101,7 @@ DEFAULTS = {
     },
 }
 # Options that change how things are sent or prepared, but not the result.
-SENDING = ("indices", "selection", "slice", "credit", "adaptive", "servers")
+SENDING = ("indices", "selection", "slice", "credit", "order", "adaptive", "servers")
 MP2 = {"predictor_epochs": 1, "bsp_workers": 1}
 WNN = {
     "interval_epochs": 0.34,
@@ -105,7 +110,7 @@ WNN = {
     "windows": 500,
     "forecaster_steps": 20,
 }
-PREPARING = ("pushed_stages", *MP2, *WNN)
+PREPARING = ("pushed_stages", "predictor", *MP2, *WNN)
 
 
 def build():
@@ -295,6 +300,18 @@ def test_mp2_equals_its_reference(build_model, stages, pushed, optimizer, worker
     if optimizer == "adam":
         more["make_optimizer"] = functools.partial(Adam, 0.8, 0.999, 0.01)
     compare(task, "mp2", mp2, options, optimizer == "nesterov", **more)
+
+
+@pytest.mark.parametrize(("build_model", "pushed"), [(plain, 4), (lenet, 4)])
+def test_mp2_with_a_constant_predictor_equals_its_reference(build_model, pushed):
+    task = task_of(2, 1, build_model=build_model)
+    options = {**MP2, "predictor": "constant"}
+    method = plugins.get("method", "mp2").load()
+    folder = small.prepared(task, method, resolve(method, options))
+    more = {"pushed": pushed, "rest": rest_of(build_model(), pushed)}
+    more["predictor"] = tensors_of(folder, "predictor")
+    more["constant_prefix"] = tensors_of(folder, "mean_prefix")["prefix"]
+    compare(task, "mp2", mp2, options, False, **more)
 
 
 @pytest.mark.parametrize(("workers", "nodes"), [(1, 1), (2, 1), (8, 4)])
