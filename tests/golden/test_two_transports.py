@@ -21,7 +21,11 @@ CASES = [
     ("ssgd", {"gradients": "float16"}, FLOAT16),
     ("top_k", {"indices": "bitmap"}, TOLERANCE),
     ("hsgd", {"level_1": "weights"}, TOLERANCE),
+    ("hsgd", {"gradients": "bfloat16"}, BFLOAT16),
     ("ps_sgd", {"servers": "one"}, TOLERANCE),
+    ("ps_sgd", {"pipelined": False}, TOLERANCE),
+    ("ssgd", {"overlap": False}, TOLERANCE),
+    ("hylo", {"compression": "uniform_kernels", "importance": "random", "residual": False}, TOLERANCE),
 ]
 
 

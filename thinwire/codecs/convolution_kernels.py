@@ -1,7 +1,8 @@
 """Whole convolution kernels: a payload of a weight's most important output filters, with their positions.
 
-A weight has the shape [C_out, C_in, ...]; a *kernel* is its slice at one of the C_out positions. A linear
-layer's weight is [C_out, C_in], so its kernels are its rows. The positions are encoded as int32 or as a bitmap, whichever is shorter. If all kernels are sent, there are none.
+A weight has the shape [C_out, C_in, ...]; a *kernel* is its slice at one of the C_out positions. The kernels
+of a linear layer, of shape [C_out, C_in], are its rows. The positions are encoded as int32 or as a bitmap,
+whichever is shorter. If all kernels are sent, there are none.
 """
 
 from typing import Literal
@@ -38,9 +39,7 @@ def take(
     return payload
 
 
-def _positions(
-    rows: Tensor, count: int, importance: Importance, generator: torch.Generator | None
-) -> Tensor:
+def _positions(rows: Tensor, count: int, importance: Importance, generator: torch.Generator | None) -> Tensor:
     """Return the positions of the kernels to take, in increasing order."""
     if importance == "random":
         assert generator is not None
