@@ -32,7 +32,16 @@ from thinwire.codecs import half
 
 
 class Method(thinwire.Method):
-    equals_ssgd = [{}, {"nodes": 2}, {"level_1": "weights"}, {"level_1": "weights", "nodes": 2}]
+    equals_ssgd = [
+        {},
+        {"nodes": 2},
+        {"level_1": "weights"},
+        {"level_1": "weights", "nodes": 2},
+        {"gradients": "bfloat16"},
+        thinwire.InTheLimit(
+            {"gradients": "bfloat16", "nodes": 2}, tolerance=0.002, reason="means between nodes have 16 bits"
+        ),
+    ]
 
     @dataclass
     class Config:

@@ -275,6 +275,21 @@ def test_the_bytes_of_whole_networks(shapes, push_megabytes, dense_megabytes, sh
     assert 100 * pushed / dense == pytest.approx(share_percent, abs=0.06)
 
 
+def test_two_bits_in_all_large_layers_push_a_sixteenth_of_them():
+    """ResNet-18: 18 layers of 11,167,744 entries are large, and 52,388 entries are left dense."""
+    pushed, _ = push_bytes(list(resnet_18()), compression="uniform_two_bits")
+    assert pushed == 11_167_744 // 4 + 18 * 4 + 52_388 * 4
+
+
+def test_kernels_in_all_large_layers_are_rows_of_the_linear_ones():
+    """AlexNet: the least rate of a tenth gives 410, 410 and 100 rows, with bitmaps of places."""
+    hybrid, _ = push_bytes(alexnet())
+    pushed, _ = push_bytes(alexnet(), compression="uniform_kernels")
+    rows = 4 * (410 * 9216 + 410 * 4096 + 100 * 4096) + (512 + 512 + 125) + 3 * 4
+    two_bits = (9216 * 4096 + 4096 * 4096 + 1000 * 4096) // 4 + 3 * 4
+    assert pushed == hybrid - two_bits + rows
+
+
 # The convolution has 3 kernels of 9 entries, and the linear layer 10 rows of 27. Two kernels and four rows
 # are the shares 16 / 27 and 100 / 270, rounded up. Places are a bitmap of one or two bytes.
 CONV_KERNELS, CONV_TWO_BITS = 4 + 1 + 4 * 2 * 9, 4 * 2 + 4
