@@ -82,8 +82,11 @@ class Method(thinwire.Method):
         for push in [node.push_pull(j, {kind: part}, gathered[j]) for j, part in enumerate(parts)]:
             push.wait()
         own = parts[node.rank].copy_(gathered[node.rank].mean)
-        cast = half.cast([own], self.config.gradients)
-        own.copy_(self.run.across.mean(cast, kind).wait()[0])
+        if self.config.gradients == "full":
+            self.run.across.mean([own], kind).wait()
+        else:
+            cast = half.cast([own], self.config.gradients)
+            own.copy_(self.run.across.mean(cast, kind).wait()[0])
         for broadcast in [node.broadcast([part], j, kind) for j, part in enumerate(parts)]:
             broadcast.wait()
 

@@ -275,6 +275,19 @@ def test_the_bytes_of_whole_networks(shapes, push_megabytes, dense_megabytes, sh
     assert 100 * pushed / dense == pytest.approx(share_percent, abs=0.06)
 
 
+@pytest.mark.parametrize(
+    ("shapes", "kernels_megabytes", "two_bits_megabytes"),
+    [(list(resnet_18()), 8.49, 3.00), (vgg_16(*IMAGENET_HEAD), 58.1, 34.6), (alexnet(), 25.9, 15.4)],
+    ids=["resnet-18", "vgg-16", "alexnet"],
+)
+def test_the_bytes_of_uniform_compressions(shapes, kernels_megabytes, two_bits_megabytes):
+    kernels, two_bits = (
+        push_bytes(shapes, compression=how)[0] for how in ("uniform_kernels", "uniform_two_bits")
+    )
+    assert kernels / 1e6 == pytest.approx(kernels_megabytes, rel=2e-3)
+    assert two_bits / 1e6 == pytest.approx(two_bits_megabytes, rel=2e-3)
+
+
 def test_two_bits_in_all_large_layers_push_a_sixteenth_of_them():
     """ResNet-18: 18 layers of 11,167,744 entries are large, and 52,388 entries are left dense."""
     pushed, _ = push_bytes(list(resnet_18()), compression="uniform_two_bits")
