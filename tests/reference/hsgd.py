@@ -62,8 +62,8 @@ def mean_of_gradients(
 ) -> Tensors:
     """Return sum_k b_k * g_k / sum_k b_k: summed inside every node, then over the nodes.
 
-    With several nodes the sum of each is multiplied by nodes / sum_k b_k before it leaves the node, so that
-    the mean over the nodes is the result. What leaves a node has the precision.
+    With several nodes the sum of each is multiplied by nodes / sum_k b_k, and then leaves the node in this
+    precision. So the mean over the nodes is the result.
     """
     workers_per_node = len(gradients) // nodes
     sums_of_nodes = []

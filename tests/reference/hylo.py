@@ -155,11 +155,10 @@ def train(
     """Return, for every step, the server's weights after that step, which all workers then hold.
 
     kinds names every tensor "conv", "linear" or "other". A "conv" tensor with more than
-    conv_threshold entries is large, and so is a "linear" one with more than linear_threshold. With
-    compression "hybrid", a large "conv" tensor sends some of its filters ("kernels"), and a large
-    "linear" tensor two bits an entry ("two bits"). "uniform_kernels" and "uniform_two_bits" do the same
-    with both; a filter of a "linear" tensor is a row. Every other tensor is dense. During the first
-    warmup_steps steps all tensors are dense, and the residuals do not change. At every step t, for
+    conv_threshold entries is large, and so is a "linear" one with more than linear_threshold. A large
+    tensor sends what codec_of says: some of its filters ("kernels") or two bits an entry ("two bits").
+    A filter of a "linear" tensor is a row. Every other tensor is dense. During the first warmup_steps
+    steps all tensors are dense, and the residuals do not change. At every step t, for
     every tensor, with worker k's gradient g_k at the weights w and its residual r_k (zero at first):
 
         dense:     s_k = g_k
