@@ -22,6 +22,8 @@ class AboutMethod:
     """A clause for each thing that it needs of a run."""
     equals_ssgd: list[str]
     """A clause for each set of options with which it is synchronous SGD."""
+    ablations: list[str]
+    """A clause for each set of options with which it is an ablation."""
 
 
 def about_method(name: str) -> AboutMethod:
@@ -40,7 +42,10 @@ def about_method(name: str) -> AboutMethod:
         if least > 1:
             needs.append(f"needs at least {least} {what}")
     equals = [_is_ssgd(entry) for entry in method.equals_ssgd]
-    return AboutMethod(plugin.name, plugins.show(plugin.path), docstring, describe(method), needs, equals)
+    ablations = [f"is an ablation, and no baseline, with {options}" for options in method.ablations]
+    return AboutMethod(
+        plugin.name, plugins.show(plugin.path), docstring, describe(method), needs, equals, ablations
+    )
 
 
 def _is_ssgd(entry: object) -> str:

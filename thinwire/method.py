@@ -138,6 +138,13 @@ class Method:
     prepares_for_any_epochs: ClassVar[bool] = False
     """Do runs with different numbers of epochs share one preparation? Write a literal here, too."""
 
+    ablations: ClassVar[list[dict[str, Any]]] = []
+    """Sets of options that take a part out of the method, to show what this part is worth.
+
+    With each of them the method is no baseline, even if the suite's baseline uses the same module. Write a
+    literal here, too.
+    """
+
     tunes: ClassVar[dict[str, tuple[float, float]]] = {}
     """At most two options that a tuning draws besides the recipe, each with the ends of its range.
 

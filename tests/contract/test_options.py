@@ -14,6 +14,13 @@ from thinwire import plugins
 
 FIXED = {"min_interval": 3, "max_interval": 3}
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("ssgd", {"overlap": False}),
+    ("ps_sgd", {"pipelined": False}),
+    ("ps_sgd", {"pipelined": False, "servers": "one"}),
+    ("hsgd", {"gradients": "bfloat16"}),
+    ("hylo", {"compression": "uniform_two_bits"}),
+    ("hylo", {"compression": "uniform_kernels", "importance": "random"}),
+    ("hylo", {"residual": False}),
     ("multi_step_delay", {"order": "fifo", "delay": 0, "slice": 7, "credit": 10, **FIXED}),
     ("multi_step_delay", {"local_momentum": True, **FIXED}),
     ("daso", {"fixed_skips": 4, "fixed_wait": 0}),

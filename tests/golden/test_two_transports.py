@@ -23,10 +23,14 @@ CASES = [
     ("ssgd", {"gradients": "float16"}, FLOAT16),
     ("top_k", {"indices": "bitmap"}, TOLERANCE),
     ("hsgd", {"level_1": "weights"}, TOLERANCE),
+    ("hsgd", {"gradients": "bfloat16"}, BFLOAT16),
     ("ps_sgd", {"servers": "one"}, TOLERANCE),
     ("multi_step_delay", {"delay": 0, "order": "fifo", "slice": 7, "credit": 10}, TOLERANCE),
     ("multi_step_delay", {"local_momentum": True}, TOLERANCE),
     ("mp2", {"predictor": "constant"}, TOLERANCE),
+    ("ps_sgd", {"pipelined": False}, TOLERANCE),
+    ("ssgd", {"overlap": False}, TOLERANCE),
+    ("hylo", {"compression": "uniform_kernels", "importance": "random", "residual": False}, TOLERANCE),
 ]
 
 

@@ -76,6 +76,10 @@ def test_show_explains_a_method():
     assert "is SSGD with {'period': 1, 'nodes': 2}" in answer.stdout
 
 
+def test_show_names_the_ablations_of_a_method():
+    assert "is an ablation, and no baseline, with {'overlap': False}" in thinwire("show", "ssgd").stdout
+
+
 @pytest.mark.parametrize("name", ["ssgd", "top_k", "resnet", "digits", "fashion_mnist"])
 def test_list_names_every_module_with_its_first_line(name):
     answer = thinwire("list")
