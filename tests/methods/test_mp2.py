@@ -257,6 +257,16 @@ def test_as_published_the_preparation_has_the_authors_constants(name, options, c
     assert tuple(getattr(found, name) for name in names) == expected
 
 
+@pytest.mark.parametrize(("model", "epochs"), [("lenet", 10), ("mp2_alexnet", 5)])
+def test_as_published_the_predictor_is_trained_with_them_and_the_dense_run_has_32_bits(
+    model, epochs, tmp_path
+):
+    task = task_of(epochs=1, dtype=torch.float32)
+    traffic = prepare(task, tmp_path / "a", {"preset": "published"}, model)
+    assert len((tmp_path / "a" / "predictor.csv").read_text().splitlines()) == 1 + epochs
+    assert traffic.payload_push_bytes == traffic.payload_pull_bytes
+
+
 def test_an_option_that_the_preset_decides_is_refused_in_one_sentence():
     with pytest.raises(Problems) as caught:
         resolve(Mp2, {"preset": "published", "predictor_epochs": 15})
@@ -283,11 +293,11 @@ def test_the_mean_of_equal_prefixes_is_that_prefix_to_the_bit(workers):
     assert torch.equal(server.update([{"weights": prefix}] * workers)["weights"], prefix)
 
 
-def prepare(task, folder, options=OPTIONS, notes=None):
+def prepare(task, folder, options=OPTIONS, model="none"):
     """Make the preparation in `folder`, and return its traffic."""
     folder.mkdir(exist_ok=True)
     spent = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
-    job = PreparationJob(task, "none", folder, spent, lambda cost: None, 0.0)
+    job = PreparationJob(task, model, folder, spent, lambda cost: None, 0.0)
     Mp2.prepare(resolve(Mp2, options), job, folder)
     return job.cost().traffic
 

@@ -107,7 +107,7 @@ def _of_unwanted_layers(worker: Worker, recorder: Recorder) -> None:
     wanted = {id(param.tensor) for param in worker.run.params if worker.method.wants_gradient(param)}
     for name, module in worker.model.named_modules():
         own = {id(parameter) for parameter in module.parameters(recurse=False)}
-        if own and own.isdisjoint(wanted):
+        if name and own and own.isdisjoint(wanted):
             module.register_forward_pre_hook(_cut_at_inputs(recorder, f"{name}.{INPUTS}"))
 
 
