@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from thinwire.clock import CLOCKS, Clock
+from thinwire.clock import CLOCKS, clock_on
 from thinwire.data.batches import Batches
 from thinwire.errors import MethodError
 from thinwire.method import Method
@@ -46,7 +46,7 @@ class Trainer:
         self.step = 0
         self.curve: list[dict[str, Any]] = []
         self.traffic: list[dict[str, Any]] = []
-        self.clock = Clock(task.device)
+        self.clock = clock_on(task.device)
         self.around_evaluation: Callable[[], AbstractContextManager[None]] = nullcontext
         first = initial_model(task)
         self.workers = [
@@ -210,7 +210,7 @@ class Trainer:
 
     def _seconds(self) -> dict[str, float]:
         """Of each clock, the seconds of the slowest process."""
-        clocks = self.transport.share([self.clock.seconds for _ in self.workers])
+        clocks = self.transport.share([self.clock.read() for _ in self.workers])
         return {name: max(clock[name] for clock in clocks) for name in CLOCKS}
 
     def _together(self, function: Callable[[Worker], Any]) -> list[Any]:
@@ -242,7 +242,7 @@ class Trainer:
             "curve": self.curve,
             "traffic": self.traffic,
             "train_loss": self.status.train_loss,
-            "seconds": self.clock.seconds,
+            "seconds": self.clock.read(),
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -252,4 +252,4 @@ class Trainer:
             worker.load(saved, self.task.device)
         self.curve, self.traffic = state["curve"], state["traffic"]
         self.status.train_loss = state["train_loss"]
-        self.clock.seconds = dict(state["seconds"])
+        self.clock.load(state["seconds"])
