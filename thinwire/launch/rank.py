@@ -24,6 +24,7 @@ from thinwire.train.result_folders import lock_file, partial_folder
 from thinwire.train.run_cell import Attempt, Interrupted
 from thinwire.transport.backend import backend_of
 from thinwire.transport.connection_errors import ConnectionLost
+from thinwire.transport.current_device import make_current
 from thinwire.transport.placement import Placement
 from thinwire.transport.processes import Processes
 from thinwire.transport.rendezvous import Refused, join
@@ -72,6 +73,7 @@ def run(
         try:
             heartbeat.phase("opens its channels")
             device = device_of(cell, placement.place)
+            make_current(device)
             backend = backend_of(device, cell.backend)
             transport = Processes(cluster, device, backend, heartbeat.doing, heartbeat.called, cell.kind)
             transport.nodes = transport.share([placement.node])
