@@ -41,8 +41,8 @@ def shortage(error: BaseException) -> ResourceError | None:
             return _sentence(os.strerror(errno.ENOMEM))
         if (fault := gpu_fault(each)) is not None:
             return ResourceError(
-                f"a GPU cannot be used any more ({fault}): see nvidia-smi, free its memory or take another, and "
-                "start again; a run goes on from its last checkpoint"
+                f"a GPU cannot be used any more ({fault}): see nvidia-smi, free its memory or take another, "
+                "and start again; a run goes on from its last checkpoint"
             )
         phrase = next((phrase for phrase in _PHRASES if phrase in str(each)), None)
         if phrase is not None and isinstance(each, RuntimeError | ImportError | OSError):
