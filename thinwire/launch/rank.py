@@ -17,12 +17,13 @@ from thinwire.launch.exit_report import RUNNING, ExitReport
 from thinwire.launch.flight_recorder import FlightRecorder, in_files, make_files
 from thinwire.launch.heartbeat import Heartbeat
 from thinwire.launch.launcher_environment import require_places
+from thinwire.launch.shared_gpus import require_gpus_of_their_own, uuid_of
 from thinwire.launch.time_limits import RENDEZVOUS_SECONDS
 from thinwire.resource_shortage import trouble
 from thinwire.train.cell_task import device_of
 from thinwire.train.result_folders import lock_file, partial_folder
 from thinwire.train.run_cell import Attempt, Interrupted
-from thinwire.transport.backend import backend_of
+from thinwire.transport.backend import GLOO, backend_of
 from thinwire.transport.connection_errors import ConnectionLost
 from thinwire.transport.current_device import make_current
 from thinwire.transport.placement import Placement
@@ -80,6 +81,8 @@ def run(
             common = True
             if placement.launcher != "fork":
                 require_places(cluster, transport.nodes)
+            if backend != GLOO:
+                require_gpus_of_their_own(transport.share([uuid_of(device)]), transport.nodes)
             emulated = None
             if cell.cluster is not None:
                 heartbeat.phase("measures the emulated links")
