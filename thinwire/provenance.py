@@ -17,14 +17,14 @@ from thinwire.rules_version import RULES_VERSION
 if TYPE_CHECKING:
     import torch
 
-# Only these environment variables are recorded. They may change a result, and they contain no secrets.
+# Only these environment variables are recorded, and all settings of NCCL. They may change a result, and they
+# contain no secrets.
 _VARIABLES = (
     "CUBLAS_WORKSPACE_CONFIG",
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
     "CUDA_VISIBLE_DEVICES",
     "GLOO_SOCKET_IFNAME",
-    "NCCL_SOCKET_IFNAME",
     "SLURM_JOB_ID",
     "SLURM_JOB_NODELIST",
     "SLURM_JOB_PARTITION",
@@ -55,7 +55,11 @@ def provenance(device: "torch.device") -> dict[str, Any]:
             "tf32_in_convolutions": torch.backends.cudnn.allow_tf32 if on_gpu else None,
             "tf32_in_matrix_products": torch.backends.cuda.matmul.allow_tf32 if on_gpu else None,
         },
-        "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        "environment": {
+            name: value
+            for name, value in sorted(os.environ.items())
+            if name in _VARIABLES or name.startswith(("NCCL_", "TORCH_NCCL_"))
+        },
     }
 
 

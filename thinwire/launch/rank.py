@@ -26,6 +26,7 @@ from thinwire.train.run_cell import Attempt, Interrupted
 from thinwire.transport.backend import GLOO, backend_of
 from thinwire.transport.connection_errors import ConnectionLost
 from thinwire.transport.current_device import make_current
+from thinwire.transport.nccl_settings import choose_reproducible
 from thinwire.transport.placement import Placement
 from thinwire.transport.processes import Processes
 from thinwire.transport.rendezvous import Refused, join
@@ -82,6 +83,7 @@ def run(
             if placement.launcher != "fork":
                 require_places(cluster, transport.nodes)
             if backend != GLOO:
+                choose_reproducible()
                 require_gpus_of_their_own(transport.share([uuid_of(device)]), transport.nodes)
             emulated = None
             if cell.cluster is not None:

@@ -1,0 +1,17 @@
+"""NCCL adds in one order, unless the user has chosen another one."""
+
+import os
+
+from thinwire.transport import nccl_settings
+
+
+def test_what_the_user_has_set_is_kept(monkeypatch):
+    """A change to a new dictionary, because the settings stay in the environment."""
+    monkeypatch.setattr(os, "environ", {"NCCL_ALGO": "Tree", "PATH": "/bin"})
+    nccl_settings.choose_reproducible()
+    assert os.environ == {
+        "NCCL_ALGO": "Tree",
+        "NCCL_PROTO": "Simple",
+        "NCCL_NVLS_ENABLE": "0",
+        "PATH": "/bin",
+    }
