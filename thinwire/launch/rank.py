@@ -85,6 +85,7 @@ def run(
             if backend != GLOO:
                 choose_reproducible()
                 require_gpus_of_their_own(transport.share([uuid_of(device)]), transport.nodes)
+                transport.open_communicators()
             emulated = None
             if cell.cluster is not None:
                 heartbeat.phase("measures the emulated links")

@@ -26,6 +26,7 @@ from thinwire.train.divergence import require_finite_weights
 from thinwire.train.evaluate import evaluate
 from thinwire.train.skip import why_skipped
 from thinwire.train.status_exchange import StatusExchange
+from thinwire.train.warm_up import warm_up
 from thinwire.train.worker import Worker
 from thinwire.transport.inprocess import InProcess
 from thinwire.transport.transport import Transport
@@ -49,6 +50,8 @@ class Trainer:
         self.clock = clock_on(task.device)
         self.around_evaluation: Callable[[], AbstractContextManager[None]] = nullcontext
         first = initial_model(task)
+        if task.device.type == "cuda":
+            warm_up(first, *self.batches.at(0)[0])
         self.workers = [
             Worker(
                 rank,
