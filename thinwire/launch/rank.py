@@ -28,7 +28,7 @@ from thinwire.train.run_cell import Attempt, Interrupted
 from thinwire.transport.backend import GLOO, backend_of
 from thinwire.transport.connection_errors import ConnectionLost
 from thinwire.transport.current_device import make_current
-from thinwire.transport.nccl_settings import choose_reproducible
+from thinwire.transport.nccl_settings import choose_nccl_settings
 from thinwire.transport.placement import Placement
 from thinwire.transport.processes import Processes
 from thinwire.transport.rendezvous import Refused, join
@@ -77,13 +77,14 @@ def run(
         try:
             heartbeat.phase("opens its channels")
             backend = backend_of(device, cell.backend)
+            if backend != GLOO:
+                choose_nccl_settings()
             transport = Processes(cluster, device, backend, heartbeat.doing, heartbeat.called, cell.kind)
             transport.nodes = transport.share([placement.node])
             common = True
             if placement.launcher != "fork":
                 require_places(cluster, transport.nodes)
             if backend != GLOO:
-                choose_reproducible()
                 require_gpus_of_their_own(transport.share([uuid_of(device)]), transport.nodes)
                 transport.open_communicators()
             emulated = None
