@@ -17,14 +17,14 @@ from thinwire.rules_version import RULES_VERSION
 if TYPE_CHECKING:
     import torch
 
-# Only these environment variables are recorded. They may change a result, and they contain no secrets.
+# Only these environment variables are recorded, and all settings of NCCL. They may change a result, and they
+# contain no secrets.
 _VARIABLES = (
     "CUBLAS_WORKSPACE_CONFIG",
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
     "CUDA_VISIBLE_DEVICES",
     "GLOO_SOCKET_IFNAME",
-    "NCCL_SOCKET_IFNAME",
     "SLURM_JOB_ID",
     "SLURM_JOB_NODELIST",
     "SLURM_JOB_PARTITION",
@@ -36,6 +36,7 @@ def provenance(device: "torch.device") -> dict[str, Any]:
     """Return everything about the code and the machine on which a result may depend."""
     import torch
 
+    on_gpu = device.type == "cuda"
     return {
         "thinwire": __version__,
         "rules": RULES_VERSION,
@@ -49,10 +50,16 @@ def provenance(device: "torch.device") -> dict[str, Any]:
             "processor": processor(),
             "cores": os.cpu_count(),
             "threads": torch.get_num_threads(),
-            "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
-            "nccl": list(torch.cuda.nccl.version()) if device.type == "cuda" else None,
+            "device": torch.cuda.get_device_name(device) if on_gpu else "cpu",
+            "nccl": list(torch.cuda.nccl.version()) if on_gpu else None,
+            "tf32_in_convolutions": torch.backends.cudnn.allow_tf32 if on_gpu else None,
+            "tf32_in_matrix_products": torch.backends.cuda.matmul.allow_tf32 if on_gpu else None,
         },
-        "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
+        "environment": {
+            name: value
+            for name, value in sorted(os.environ.items())
+            if name in _VARIABLES or name.startswith(("NCCL_", "TORCH_NCCL_"))
+        },
     }
 
 

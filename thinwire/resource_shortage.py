@@ -1,4 +1,4 @@
-"""Resources that the machine lacks: disk space, memory, open files, threads. Never a method's fault."""
+"""Resources that the machine lacks: disk space, memory, open files, threads, GPUs. Never a method's fault."""
 
 import errno
 import os
@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Iterator
 
 from thinwire.errors import ResourceError, UserError
+from thinwire.gpu_fault import gpu_fault
 
 # The disk is full, over quota, read-only or broken; too many files or processes; too little memory.
 _ERROR_NUMBERS = (
@@ -38,6 +39,11 @@ def shortage(error: BaseException) -> ResourceError | None:
             return _sentence(f"{each.strerror}{f', {each.filename}' if each.filename else ''}")
         if isinstance(each, MemoryError):
             return _sentence(os.strerror(errno.ENOMEM))
+        if (fault := gpu_fault(each)) is not None:
+            return ResourceError(
+                f"a GPU cannot be used any more ({fault}): see nvidia-smi, free its memory or take another, "
+                "and start again; a run goes on from its last checkpoint"
+            )
         phrase = next((phrase for phrase in _PHRASES if phrase in str(each)), None)
         if phrase is not None and isinstance(each, RuntimeError | ImportError | OSError):
             return _sentence(phrase)

@@ -27,6 +27,7 @@ class Task:
 
 def initial_model(task: Task) -> nn.Module:
     """Return the model with its initial weights, which are the same for all methods of a block."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seeds.of_weights(task.seed))
+    # No state of a GPU is kept: the model is built on the CPU, and every step seeds its own generators.
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seeds.of_weights(task.seed))
         return task.build_model().to(device=task.device, dtype=task.dtype).train()

@@ -155,10 +155,14 @@ def test_a_record_replaces_an_older_one_whole(tmp_path):
 def test_provenance_holds_what_decides_a_result_and_no_secret(monkeypatch):
     monkeypatch.setenv("WANDB_API_KEY", "canary-in-a-coal-mine")
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("NCCL_ALGO", "Tree")
+    monkeypatch.setenv("TORCH_NCCL_BLOCKING_WAIT", "1")
     text = json.dumps(provenance.provenance(torch.device("cpu")))
     assert "canary" not in text
     content = json.loads(text)
     assert content["environment"]["OMP_NUM_THREADS"] == "3"
+    assert content["environment"]["NCCL_ALGO"] == "Tree"
+    assert content["environment"]["TORCH_NCCL_BLOCKING_WAIT"] == "1"
     assert content["packages"]["torch"]
     assert content["hardware"]["cores"] >= 1
 

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import torch
+
 from thinwire import record
 from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
@@ -17,13 +19,16 @@ from thinwire.launch.exit_report import RUNNING, ExitReport
 from thinwire.launch.flight_recorder import FlightRecorder, in_files, make_files
 from thinwire.launch.heartbeat import Heartbeat
 from thinwire.launch.launcher_environment import require_places
+from thinwire.launch.shared_gpus import require_gpus_of_their_own, uuid_of
 from thinwire.launch.time_limits import RENDEZVOUS_SECONDS
-from thinwire.resource_shortage import trouble
+from thinwire.resource_shortage import shortage, trouble
 from thinwire.train.cell_task import device_of
 from thinwire.train.result_folders import lock_file, partial_folder
 from thinwire.train.run_cell import Attempt, Interrupted
-from thinwire.transport.backend import backend_of
+from thinwire.transport.backend import GLOO, backend_of
 from thinwire.transport.connection_errors import ConnectionLost
+from thinwire.transport.current_device import make_current
+from thinwire.transport.nccl_settings import choose_nccl_settings
 from thinwire.transport.placement import Placement
 from thinwire.transport.processes import Processes
 from thinwire.transport.rendezvous import Refused, join
@@ -62,7 +67,7 @@ def run(
     cluster = Cluster(cell.workers, cell.nodes)
     with ExitStack() as held:
         try:
-            heartbeat = _join(cell, results, suite, placement, recorders, hold, held)
+            heartbeat, device = _join(cell, results, suite, placement, recorders, hold, held)
         except Refused:
             if placement.rank == 0:
                 raise
@@ -71,13 +76,17 @@ def run(
         common = False  # would all ranks raise the same error now?
         try:
             heartbeat.phase("opens its channels")
-            device = device_of(cell, placement.place)
             backend = backend_of(device, cell.backend)
+            if backend != GLOO:
+                choose_nccl_settings()
             transport = Processes(cluster, device, backend, heartbeat.doing, heartbeat.called, cell.kind)
             transport.nodes = transport.share([placement.node])
             common = True
             if placement.launcher != "fork":
                 require_places(cluster, transport.nodes)
+            if backend != GLOO:
+                require_gpus_of_their_own(transport.share([uuid_of(device)]), transport.nodes)
+                transport.open_communicators()
             emulated = None
             if cell.cluster is not None:
                 heartbeat.phase("measures the emulated links")
@@ -120,14 +129,14 @@ def _join(
     recorders: Sequence[FlightRecorder],
     hold: bool,
     held: ExitStack,
-) -> Heartbeat:
-    """Join the other ranks, and begin the heartbeat of this one.
+) -> tuple[Heartbeat, torch.device]:
+    """Join the other ranks; return the heartbeat of this one, which has begun, and its device.
 
     Before that the cell is locked: by the process that started the ranks, or else by rank 0.
 
     Raises:
         Refused: in all ranks, because rank 0 must not begin.
-        UserError: this rank could not join the others.
+        UserError: this rank could not join the others, or cannot use its GPU.
     """
     partial, refusal = partial_folder(results, cell), None
     folder = partial / record.EXIT_REPORTS
@@ -139,22 +148,41 @@ def _join(
         except UserError as error:
             refusal = str(error)
     own = recorders
+    device = None
     try:
         if not by_hand:
             own = recorders or in_files(folder, placement.workers)
             own[placement.rank].phase(placement.node, "joins the others")
+        device = _device(cell, placement)
         join(placement, min(RENDEZVOUS_SECONDS, suite.hang_seconds), refusal)
         own = own or in_files(folder, placement.workers)
-        return Heartbeat(placement, own, partial / record.LOG, suite.hang_seconds)
+        return Heartbeat(placement, own, partial / record.LOG, suite.hang_seconds), device
     except Refused:
         raise
     except UserError as error:
         if own:
-            # Either this machine lacks a resource, or another rank may have been lost.
-            field = "trouble" if isinstance(error, ResourceError) else "lost"
+            # Either this machine lacks a resource or a GPU, or another rank may have been lost.
+            field = "trouble" if isinstance(error, ResourceError) or device is None else "lost"
             about = ExitReport(rank=placement.rank, host=placement.node)
             exit_report.write(own[placement.rank], about.model_copy(update={field: str(error)}))
         raise
+
+
+def _device(cell: Cell, placement: Placement) -> torch.device:
+    """Start the device of this rank.
+
+    The start of CUDA keeps Python busy for many seconds (pytorch/pytorch#109159), in which no heartbeat could
+    beat. So it comes before the first one, while the other ranks still wait for this one to join them.
+
+    Raises:
+        UserError: there is no GPU for this rank, or it does not work.
+    """
+    device = device_of(cell, placement.place)
+    try:
+        make_current(device)
+    except RuntimeError as error:
+        raise shortage(error) or error from None
+    return device
 
 
 def _leave(heartbeat: Heartbeat, leave_group: Callable[[], None]) -> None:

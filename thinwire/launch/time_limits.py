@@ -1,7 +1,8 @@
 """How long ranks wait for each other. How long a run may hang is `hang_seconds` of its suite."""
 
-# How long the ranks have to find each other.
-RENDEZVOUS_SECONDS = 60.0
+# How long the ranks have to find each other. A node that has not read a CUDA build of torch yet needs minutes
+# to import it. If `hang_seconds` of the suite is less, it holds here too.
+RENDEZVOUS_SECONDS = 600.0
 # Between two beats of a rank.
 BEAT_SECONDS = 0.5
 # A process without a beat for so long is stopped, or its host is gone.

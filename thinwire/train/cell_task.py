@@ -60,8 +60,10 @@ def device_of(cell: Cell, local_rank: int = 0) -> torch.device:
             "the suite asks for a GPU (device: cuda), but torch finds none here: set device: cpu, or "
             "use a machine with a GPU"
         )
-    if cell.device == "cpu" or cell.transport == "inprocess":
-        return torch.device(cell.device)
+    if cell.device == "cpu":
+        return torch.device("cpu")
+    if cell.transport == "inprocess":
+        return torch.device("cuda", 0)
     gpus = torch.cuda.device_count()
     # Slurm may show each rank only its own GPU.
     if gpus > 1 and local_rank >= gpus:

@@ -6,10 +6,16 @@ import torch
 
 
 def deterministic(device: torch.device) -> None:
-    """Use one thread and deterministic kernels for the rest of this process."""
+    """Use one thread, deterministic kernels and whole 32-bit numbers for the rest of this process.
+
+    By default, convolutions on a GPU round their inputs to TF32, which has 10 bits of mantissa. Products of
+    matrices do not.
+    """
     if device.type == "cuda":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.backends.cudnn.benchmark = False
+        torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cuda.matmul.allow_tf32 = False
     torch.set_num_threads(1)
     # Does what use_deterministic_algorithms(True) does, without spending seconds on importing inductor.
     torch.set_deterministic_debug_mode("error")

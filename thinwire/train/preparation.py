@@ -30,6 +30,7 @@ from thinwire.train.preparation_record import (
     publish_prepared,
 )
 from thinwire.train.result_folders import prepared_folder, preparing_folder
+from thinwire.transport.current_device import make_current
 
 
 class _Progress(record.Schema):
@@ -59,6 +60,7 @@ def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepa
         if (made := finished(folder, target, identity)) is not None:
             return made
         device = device_of(cell)
+        make_current(device)
         deterministic(device)
         job = PreparationJob(
             replace(task_of(cell, results, device), recipe=cell.preparer_recipe),

@@ -18,6 +18,7 @@ from thinwire.train.preparation_of_cell import preparation_of
 from thinwire.train.preparation_record import PREPARED
 from thinwire.train.time_validity import about_this_process, no_time_because
 from thinwire.train.trainer import Trainer
+from thinwire.transport.current_device import make_current
 from thinwire.transport.transport import Transport
 
 
@@ -48,6 +49,7 @@ class RunSetup:
         """
         cell = self._cell
         device = device_of(cell, self._transport.ranks[0] % (cell.workers // cell.nodes))
+        make_current(device)
         deterministic(device)
         self.provenance |= provenance(device)
         method = plugins.get("method", cell.method.use).load()

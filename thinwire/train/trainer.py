@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from thinwire.clock import CLOCKS, Clock
+from thinwire.clock import CLOCKS, clock_on
 from thinwire.data.batches import Batches
 from thinwire.errors import MethodError
 from thinwire.method import Method
@@ -26,6 +26,7 @@ from thinwire.train.divergence import require_finite_weights
 from thinwire.train.evaluate import evaluate
 from thinwire.train.skip import why_skipped
 from thinwire.train.status_exchange import StatusExchange
+from thinwire.train.warm_up import warm_up
 from thinwire.train.worker import Worker
 from thinwire.transport.inprocess import InProcess
 from thinwire.transport.transport import Transport
@@ -46,9 +47,11 @@ class Trainer:
         self.step = 0
         self.curve: list[dict[str, Any]] = []
         self.traffic: list[dict[str, Any]] = []
-        self.clock = Clock(task.device)
+        self.clock = clock_on(task.device)
         self.around_evaluation: Callable[[], AbstractContextManager[None]] = nullcontext
         first = initial_model(task)
+        if task.device.type == "cuda":
+            warm_up(first, *self.batches.at(0)[0])
         self.workers = [
             Worker(
                 rank,
@@ -210,7 +213,7 @@ class Trainer:
 
     def _seconds(self) -> dict[str, float]:
         """Of each clock, the seconds of the slowest process."""
-        clocks = self.transport.share([self.clock.seconds for _ in self.workers])
+        clocks = self.transport.share([self.clock.read() for _ in self.workers])
         return {name: max(clock[name] for clock in clocks) for name in CLOCKS}
 
     def _together(self, function: Callable[[Worker], Any]) -> list[Any]:
@@ -242,7 +245,7 @@ class Trainer:
             "curve": self.curve,
             "traffic": self.traffic,
             "train_loss": self.status.train_loss,
-            "seconds": self.clock.seconds,
+            "seconds": self.clock.read(),
         }
 
     def load(self, state: dict[str, Any]) -> None:
@@ -252,4 +255,4 @@ class Trainer:
             worker.load(saved, self.task.device)
         self.curve, self.traffic = state["curve"], state["traffic"]
         self.status.train_loss = state["train_loss"]
-        self.clock.seconds = dict(state["seconds"])
+        self.clock.load(state["seconds"])

@@ -17,6 +17,7 @@ from thinwire.optim.recipe import Recipe
 from thinwire.run import Run
 from thinwire.traffic.ledger import Ledger
 from thinwire.train import batch_norm_buffers
+from thinwire.train.global_generators import seed_global_generators
 from thinwire.train.ready_hooks import ReadyHooks
 from thinwire.transport.transport import Transport
 from thinwire.unmetered_channel import QuietChannel
@@ -106,10 +107,7 @@ class Worker:
 
     def compute_gradients(self, images: Tensor, labels: Tensor) -> None:
         """Run the forward and the backward pass, with this worker's own random stream for dropout."""
-        stream = self._forward_stream.at(self.run.step)
-        torch.default_generator.manual_seed(stream)
-        if images.is_cuda:
-            torch.cuda.manual_seed(stream)
+        seed_global_generators(images.device, self._forward_stream.at(self.run.step))
         for param in self.run.params:
             param.tensor.grad = None
         with nullcontext() if self._ready_hooks is None else self._ready_hooks.during_passes():

@@ -17,6 +17,7 @@ from thinwire.traffic.payload import Payload, bytes_by_kind, copy
 from thinwire.transport import call_times, flatten, inprocess, payload_bytes
 from thinwire.transport.agreement import CallLog, Summary
 from thinwire.transport.connection_errors import translated_errors
+from thinwire.transport.current_device import make_current
 from thinwire.transport.point_to_point import FIRST_TAG_OF_MESSAGES, PointToPoint
 from thinwire.transport.shared_memory import SharedMemory
 from thinwire.transport.verbs_in_shared_memory import InSharedMemory
@@ -57,8 +58,9 @@ class Endpoint:
             return
         self._process_group = group
         self._messages = PointToPoint(self._process_group, device, FIRST_TAG_OF_MESSAGES)
-        self._waiting = ThreadPoolExecutor(_WAITING_THREADS, initializer=_one_compute_thread)
-        self._in_order = ThreadPoolExecutor(1, initializer=_one_compute_thread)
+        begin = partial(_begin_thread, device)
+        self._waiting = ThreadPoolExecutor(_WAITING_THREADS, initializer=begin)
+        self._in_order = ThreadPoolExecutor(1, initializer=begin)
         self._verbs: Distributed | InSharedMemory
         if device.type == "cpu" and len({cluster.node_of(member) for member in members}) == 1:
             memory = SharedMemory(self._place, self._size, self._exchange)
@@ -136,6 +138,7 @@ class Endpoint:
         dist.destroy_process_group(self._process_group)
 
 
-def _one_compute_thread() -> None:
+def _begin_thread(device: torch.device) -> None:
     # In torch, the number of compute threads is a setting of each thread.
     torch.set_num_threads(1)
+    make_current(device)

@@ -27,7 +27,7 @@ def prove(group: dist.ProcessGroup, key: bytes, timeout_seconds: float) -> None:
 
     Raises:
         UserError: another process has taken the place of a member.
-        RuntimeError: a proof did not arrive in time.
+        DistNetworkError: a proof did not arrive in time.
     """
     members = dist.get_process_group_ranks(group)
     own = dist.get_rank()
@@ -43,7 +43,8 @@ def prove(group: dist.ProcessGroup, key: bytes, timeout_seconds: float) -> None:
         work = dist.all_to_all_single(given, row, group=group, async_op=True)
         work.wait(timedelta(seconds=timeout_seconds))
     except RuntimeError as error:
-        raise RuntimeError(f"ranks {members} did not receive each other's proofs: {error}") from None
+        text = f"ranks {members} did not receive each other's proofs: {error}"
+        raise dist.DistNetworkError(text) from None
     for place, other in enumerate(members):
         part = slice(place * handshake.BYTES, (place + 1) * handshake.BYTES)
         if given[part].numpy().tobytes() != expected[part]:

@@ -26,6 +26,7 @@ from thinwire.transport.agreement import disagreeing, require_received
 from thinwire.transport.call_difference import first_difference
 from thinwire.transport.connection_errors import ConnectionLost, translated_errors
 from thinwire.transport.endpoint import Endpoint, Finish
+from thinwire.transport.open_communicators import open_communicators
 from thinwire.transport.rendezvous import open_group
 from thinwire.transport.transport import Ended, Kind, Outcome
 
@@ -69,12 +70,24 @@ class Processes:
         self._doing, self._called = doing, called
         self._control = open_group(None, "gloo")
         groups = _process_groups(cluster, backend)
+        self._own_groups = [g for g in groups.values() if g is not dist.GroupMember.NON_GROUP_MEMBER]
+        self._device = device
         self._endpoints = {
             (name, members[0]): Endpoint(members, groups.get((name, members)), rank, cluster, device)
             for name, members in cluster.groups(rank).items()
         }
         # Functions that finish the calls that were posted and not yet waited for.
         self._outstanding: dict[Pending[Any], Finish] = {}
+
+    def open_communicators(self) -> None:
+        """Let NCCL open its communicators now, so that no step does.
+
+        All processes must call this at the same time.
+
+        Raises:
+            ConnectionLost: another process has ended.
+        """
+        open_communicators(self._own_groups, self._device)
 
     def part(self) -> None:
         """Wait until all processes are ready to leave."""

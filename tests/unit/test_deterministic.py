@@ -1,0 +1,39 @@
+"""The settings of torch on a GPU, in a process of their own, because they last."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from thinwire.plugins import ROOT
+
+SETTINGS = """
+import json, torch
+from thinwire.provenance import provenance
+from thinwire.train.deterministic import deterministic
+
+torch.cuda.get_device_name = lambda device: "a GPU"
+torch.cuda.nccl.version = lambda: (2, 28, 9)
+device = torch.device({device!r})
+deterministic(device)
+cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+found = [cudnn.allow_tf32, matmul.allow_tf32, cudnn.benchmark]
+print(json.dumps([found, provenance(device)["hardware"]]))
+"""
+
+
+def settings(device):
+    command = [sys.executable, "-W", "error", "-c", SETTINGS.format(device=device)]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stderr
+    return json.loads(answer.stdout)
+
+
+@pytest.mark.parametrize(("device", "recorded"), [("cuda:0", False), ("cpu", None)])
+def test_no_operation_on_a_gpu_rounds_to_tf32_and_the_record_says_so(device, recorded):
+    found, hardware = settings(device)
+    if device != "cpu":
+        assert found == [False, False, False]
+    assert hardware["tf32_in_convolutions"] is recorded
+    assert hardware["tf32_in_matrix_products"] is recorded

@@ -1,0 +1,18 @@
+"""NCCL adds in one order and ends no process, unless the user has chosen otherwise."""
+
+import os
+
+from thinwire.transport import nccl_settings
+
+
+def test_what_the_user_has_set_is_kept(monkeypatch):
+    """A change to a new dictionary, because the settings stay in the environment."""
+    monkeypatch.setattr(os, "environ", {"NCCL_ALGO": "Tree", "PATH": "/bin"})
+    nccl_settings.choose_nccl_settings()
+    assert os.environ == {
+        "NCCL_ALGO": "Tree",
+        "NCCL_PROTO": "Simple",
+        "NCCL_NVLS_ENABLE": "0",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
+        "PATH": "/bin",
+    }

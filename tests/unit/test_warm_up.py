@@ -1,0 +1,47 @@
+"""What a GPU and NCCL need to start is done before the clocks run."""
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from tests import small
+from tests.fake_gpu import CUDA, FakeGpu
+from thinwire.train import trainer as trainer_module
+from thinwire.train.warm_up import warm_up
+from thinwire.transport.open_communicators import open_communicators
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    made = FakeGpu()
+    made.install(monkeypatch)
+    return made
+
+
+def test_the_first_pass_is_waited_for_and_changes_nothing_of_the_model(gpu):
+    """Not even the statistics of batch norm, or a gradient."""
+    model = small.Net()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    passes = []
+    model.linear.register_forward_hook(lambda *_: passes.append("forward"))
+    with torch.no_grad():
+        warm_up(model, torch.rand(4, 1, 8, 8), torch.arange(4))
+    assert passes == ["forward"]
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert gpu.synchronised == 1
+
+
+def test_a_run_on_cpus_makes_no_pass_before_its_first_step(monkeypatch):
+    monkeypatch.setattr(trainer_module, "warm_up", lambda *_: pytest.fail("no GPU is here"))
+    small.trainer(small.task(2), "ssgd")
+
+
+def test_each_communicator_is_open_before_the_next_one_starts(gpu, monkeypatch):
+    """A rank is in several groups, and two that start at once may wait for each other."""
+    happened = []
+    monkeypatch.setattr(torch, "zeros", lambda *_, device: device)
+    monkeypatch.setattr(dist, "all_reduce", lambda number, group: happened.append((group, number)))
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: happened.append("waits"))
+    open_communicators(["world", "node"], CUDA)
+    assert happened == [("world", CUDA), "waits", ("node", CUDA), "waits"]
