@@ -27,7 +27,7 @@ def to_common_speed(cells: Sequence[SimulatedCell]) -> None:
 def at_common_speed(schedules: Sequence[Sequence[Step]]) -> list[list[Step]]:
     """The schedules, with scaled seconds.
 
-    A schedule whose passes consist of other layers than those of the others is compared with its like only.
+    Schedules are compared only with those whose passes consist of the same layers.
     """
     passes = [_passes(steps) for steps in schedules]
     seconds = [sum(o.seconds for o in own) / len(steps) for own, steps in zip(passes, schedules)]
