@@ -20,7 +20,7 @@ from thinwire.transport.transport import Transport
 
 # A link that deviates further from its configured rate gives no times.
 TOLERANCE = 0.05
-# A large message takes about this long on its link: far longer than the latency, but too short to delay a run.
+# A large message takes about this long on its link: much longer than the latency, too short to delay a run.
 _MESSAGE_SECONDS, _MESSAGE_BYTES = 0.1, (2**18, 2**26)
 _SMALL_BYTES = 2**16
 _LARGE_TIMES, _SMALL_TIMES = 3, 20

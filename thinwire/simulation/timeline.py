@@ -36,5 +36,5 @@ class Timeline:
 
     @property
     def step_seconds(self) -> Floats:
-        """[steps]: the time between the ends of consecutive steps; the last worker decides when a step ends."""
+        """[steps]: time between the ends of consecutive steps; a step ends with its last worker."""
         return np.diff(self.end_seconds.max(axis=1), prepend=0.0)
