@@ -32,8 +32,9 @@ def count(density: float, numel: int) -> int:
 def exact(row: Tensor, k: int, generator: torch.Generator | None = None) -> Tensor:
     """Select the `k` entries of largest magnitude.
 
-    In a long row, a sample gives a threshold, and only the entries that reach it are searched. The result is
-    the same: if at least `k` entries reach it, the `k` largest are among them. Otherwise all are searched.
+    In a long row, a sample gives a threshold, and only the entries that reach it are searched. If fewer than
+    `k` entries reach it, all are searched. Both searches find the same magnitudes. Among entries of equal
+    magnitude `torch.topk` decides, so the two may find different positions.
     """
     if row.numel() >= SHORTEST and k <= MOST_CANDIDATES * row.numel():
         sample = row[:: _stride(row.numel(), k)].abs()

@@ -5,7 +5,7 @@
     node 1: eth0 --- port1 /
 
 Each cable has the rate of the link in each direction: `eth0` limits what its node sends, and the port what
-it receives. So several nodes that send to one share its link, as at a switch.
+it receives. So several nodes that send to the same node share its link, as at a switch.
 """
 
 import subprocess
@@ -15,9 +15,9 @@ from thinwire.emulation import namespaces
 INTERFACE = "eth0"
 # Frames that are passed on as one must fit into the burst; otherwise they slow down the computation.
 _FRAMES, _QUEUE = 32_768, "400kb"
-# That a link passes on at once after a pause.
+# What a link passes on at once after a pause: the burst of its token bucket.
 BURST_BYTES = 36 * 1024
-# Packets that a delayed link holds. It must be more than a second of the fastest of them has.
+# Packets that a delayed link holds: more than the fastest link sends in a second.
 _DELAYED = 1_000_000
 
 

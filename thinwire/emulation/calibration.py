@@ -20,7 +20,7 @@ from thinwire.transport.transport import Transport
 
 # A link that deviates further from its configured rate gives no times.
 TOLERANCE = 0.05
-# Of a link's second; a message must take much longer than its way, and a run must begin soon.
+# A large message takes about this long on its link: much longer than the latency, too short to delay a run.
 _MESSAGE_SECONDS, _MESSAGE_BYTES = 0.1, (2**18, 2**26)
 _SMALL_BYTES = 2**16
 _LARGE_TIMES, _SMALL_TIMES = 3, 20
@@ -109,7 +109,7 @@ def _all_reduce_seconds(size: int, group: dist.ProcessGroup) -> float:
 
 
 def _seconds(times: int, do: Callable[[], object]) -> float:
-    """The median; once more is done before, which warms up."""
+    """The median of the seconds; one more call before them warms up."""
     taken = []
     for _ in range(times + 1):
         began = time.perf_counter()

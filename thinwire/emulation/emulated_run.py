@@ -30,7 +30,7 @@ class EmulatedRun:
 
     @contextmanager
     def counting(self, ledgers: Sequence[Ledger]) -> Iterator[Callable[[], AbstractContextManager[None]]]:
-        """Count what training sends, which is done inside; gives a context for what is no training.
+        """Count what is sent inside this context; gives another context for what is not training.
 
         Args:
             ledgers: of the workers in this process.
@@ -69,8 +69,7 @@ class EmulatedRun:
     def _shorter_by_at_most(self) -> float | None:
         """The largest share of its time by which training could be shorter on a core for each worker.
 
-        Computation that keeps all cores busy for a share of the time would take cores / workers of that, if
-        each worker had a core.
+        Time in which all cores are busy would shrink to cores / workers of itself if each worker had a core.
         """
         if self._training is None:
             return None

@@ -9,8 +9,8 @@ from thinwire.emulation.build_network import INTERFACE
 def sent() -> int:
     """Bytes that the node of this process has sent so far, with the headers of all frames.
 
-    The limit of the link has counted them. The interface itself has not: where the kernel passes on several
-    frames as one, it counts their headers once.
+    They are read from tbf, which limits the link. The counter of the interface is not used: where the kernel
+    passes on several frames as one, it counts their headers once.
     """
     command = ["tc", "-s", "-j", "qdisc", "show", "dev", INTERFACE, "root"]
     answer = subprocess.run(command, check=True, capture_output=True, text=True)

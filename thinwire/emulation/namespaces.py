@@ -30,8 +30,8 @@ def new_network() -> int:
 def begin_user() -> int:
     """Move this process, which has one thread, to a new user namespace, in which it is root.
 
-    Its network becomes a new one, too: it could never return to one of the system. Gives the descriptor that
-    holds the user namespace.
+    It also moves to a new network namespace, because it could never return to one of the system. Gives the
+    descriptor that holds the user namespace.
 
     Raises:
         OSError: this system does not allow it.

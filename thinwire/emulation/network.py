@@ -59,7 +59,7 @@ class Network:
         self._user, self._bridge, *self._nodes = descriptors
 
     def enter(self, node: int) -> None:
-        """Move this process to a node. It has one thread, and no socket of before that it still needs."""
+        """Move this process to a node. It must have one thread; open sockets stay on their old network."""
         namespaces.enter(self._user, namespaces.USER)
         namespaces.enter(self._nodes[node])
 

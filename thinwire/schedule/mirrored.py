@@ -114,8 +114,8 @@ class MirroredCell:
             images = workers * recipe.batch_per_worker(workers)
         except ValueError as error:
             raise UserError(
-                f"{self.cell.path}: {error}: choose a number of workers that divides it, or a suite whose "
-                "batch is one of each worker (`batch_per: worker`)"
+                f"{self.cell.path}: {error}: choose a number of workers that divides it, or a suite "
+                "with a batch for each worker (`batch_per: worker`)"
             ) from None
         deterministic(_CPU)
         task = task_of(self.cell, results, _CPU)

@@ -3,8 +3,8 @@
 Workers may differ by their place: the first worker of all, the first worker of a node, every other one. They
 may also differ because a call names them as its partner: the source of a broadcast, the worker of a server,
 or the other end of a message. Who is a partner follows from the calls. A worker that is a partner in the same
-steps as another one is taken to behave like it. So servers that are spread over many workers do not make as
-many roles: the calls of one worker say which worker serves what.
+steps as another one is taken to behave like it. The calls of one worker name the worker of each server. So
+many workers with a server each need not be as many roles.
 
 A worker that becomes a partner only after the last recorded step is not told apart.
 """
@@ -130,7 +130,7 @@ def _same(call: RecordedCall, other: RecordedCall) -> bool:
 
 
 def _from(worker: int, call: RecordedCall) -> int:
-    """The partner of a call; of a message, by how many ranks it comes after the worker, around the ring."""
+    """The partner of a call; for a message, its distance from the worker in ranks, around the ring."""
     if call.verb not in _MESSAGES:
         return call.partner
     return (call.partner - call.members.index(worker)) % len(call.members)

@@ -4,7 +4,7 @@ A compute profile measures one worker alone. Beside others, computing takes long
 a call over takes time, too: tensors are copied and threads are woken. And a call between nodes has a latency
 that does not follow from its bytes. These two numbers belong to the software and to a kind of calls, and not
 to a method. So one method for each kind calibrates the simulation of all. How many bytes an emulated link
-passes on at once is known, and is no fit.
+passes on at once is known, so it is not fitted.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -69,7 +69,7 @@ def costs_of_calls(samples: Mapping[str, Sequence[Sample]]) -> dict[str, CallCos
 
     Args:
         samples: for each kind of calls, runs of a method that makes them. The method may also make calls of
-            the kinds before.
+            earlier kinds.
     """
     costs: dict[str, CallCost] = {}
     for kind, runs in samples.items():
@@ -97,8 +97,8 @@ def step_seconds(trace: Trace) -> float:
 def typical_seconds(steps: Floats) -> float:
     """The typical seconds of a step: the median over rounds of four steps, of the mean of a round.
 
-    Methods that do something else in every second or fourth step have it in every round. A median, because
-    now and then something else takes the machine for a moment.
+    Some methods do something else in every second or fourth step, so each round has such a step. The median
+    leaves out rounds in which other programs took the machine.
 
     Args:
         steps: the seconds of steps that follow one another, at least four.

@@ -45,10 +45,10 @@ class CallsOnLinks:
         # A heap of phases: those that begin first come first, and of these the first of each channel.
         self._phases: list[tuple[float, int, int, str, _Call]] = []
         sizes = (loads.links, loads.links, cluster.nodes)
-        # When the links have sent and received all before, and when the buses have passed it.
+        # When each sending link, receiving link and bus becomes free.
         self._free = tuple([-ahead] * size for ahead, size in zip(loads.ahead_seconds, sizes))
         self._server_free = [0.0] * cluster.workers
-        # When the calls under way end, by the channel and its first member: a heap.
+        # A heap of the ends of calls under way, by the channel and its first member.
         self._under_way: dict[tuple[str, int], list[float]] = {}
         self._known: dict[tuple[HandOver, int], Load] = {}  # by call and the first member
         self.sent_bytes = self.between_nodes_bytes = 0
@@ -109,7 +109,7 @@ class CallsOnLinks:
         return max(last + phase.latency_seconds, begin + phase.least_seconds)
 
     def _serve(self, call: _Call, arrived: float) -> float:
-        """When the server has answered, which serves one call after the other."""
+        """The moment when the server has answered; it serves one call after the other."""
         done = max(arrived, self._server_free[call.server]) + call.server_seconds
         self._server_free[call.server] = done
         call.served = done - arrived

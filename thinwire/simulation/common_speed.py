@@ -33,7 +33,7 @@ def to_common_speed(cells: Sequence[SimulatedCell]) -> None:
 def at_common_speed(schedules: Sequence[Sequence[Step]]) -> list[list[Step]]:
     """The schedules, with scaled seconds.
 
-    A schedule whose forward pass consists of other layers is compared with its like only.
+    Schedules are compared only with those whose forward passes consist of the same layers.
     """
     passes = [_passes(steps) for steps in schedules]
     models = [frozenset(name for kind, name in own if kind == FORWARD) for own in passes]

@@ -43,7 +43,7 @@ def simulate(
 def run(
     programs: Sequence[Program], carrier: Carrier, pace: Floats, stolen_seconds_per_byte: float
 ) -> Timeline:
-    """Simulate workers whose calls anybody carries; the other arguments are those of `simulate`.
+    """Simulate workers whose calls a `Carrier` carries; the other arguments are those of `simulate`.
 
     Raises:
         UserError: the workers wait for each other for ever.

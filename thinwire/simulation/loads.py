@@ -37,7 +37,7 @@ class Phase:
 
     @cached_property
     def busy(self) -> tuple[list[tuple[int, float]], ...]:
-        """The same without those that are not busy: sending links, receiving links, buses, with seconds."""
+        """The links and buses that are busy, with their seconds: sending links, receiving links, buses."""
         arrays = (self.out_seconds, self.in_seconds, self.bus_seconds)
         return tuple([(int(i), float(array[i])) for i in np.flatnonzero(array)] for array in arrays)
 
@@ -94,8 +94,8 @@ class Loads:
         per_node = cluster.workers_per_node
         shared = described.link.shared_by_workers
         burst_seconds = burst_bytes / described.link.rate_bytes_per_second
-        # How long before a transfer begins its sending link, its receiving link and its bus have begun with
-        # it, if they were free then. A link that has paused has so many tokens in its bucket.
+        # By how many seconds a sending link, a receiving link and a bus are done earlier if they were free. A
+        # link that has paused has a full token bucket; a bus has none.
         self.ahead_seconds = (burst_seconds, burst_seconds, 0.0)
         self.links = cluster.nodes if shared else cluster.workers
         self._link_of = np.arange(cluster.workers) // (per_node if shared else 1)

@@ -12,8 +12,8 @@ class MeasuredCall:
 
     joint: int  # a number that only the calls that belong together share
     members: int  # how many make it
-    alone: bool  # did it end before the last member had made it, so that it did not need it?
-    seconds: float  # until it ended: since this member has made it if `alone`, otherwise since the last one
+    alone: bool  # did it end before its last member made it, so without waiting for that member?
+    seconds: float  # from when this member (if `alone`) or else the last member made it, to its end
     server_seconds: float = 0.0  # of these, how long the server has computed
 
 

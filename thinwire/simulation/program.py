@@ -73,7 +73,7 @@ def program_of(
     if not period:
         raise UserError(f"a schedule of {len(steps)} steps has none from step {first} on: record more steps")
     posts = [operation.call for step in period for operation in step if isinstance(operation, Post)]
-    # A call that was handed over before the first repeated step is waited for in the round before.
+    # Calls that were handed over before the first repeated step have counterparts in the round before.
     place = {call: number for number, call in enumerate(posts)}
     awaited = {operation.call for step in period for operation in step if isinstance(operation, Wait)}
     before = sorted(awaited - place.keys())

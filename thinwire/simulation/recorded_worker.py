@@ -40,13 +40,13 @@ class RecordedWorker:
 
     @property
     def harness_spans(self) -> list[list[Row]]:
-        """The spans of each step in which the harness does not make a batch; the last one comes first."""
+        """Spans of the harness in each step, without those that make a batch; the last span comes first."""
         return [
             [span for span in dropwhile(_is_harness, step) if _is_harness(span)][::-1] for step in self._steps
         ]
 
     def leave_out(self, zero: float, pieces: Sequence[tuple[float, float]]) -> None:
-        """Count time from a moment on, without these pieces: the end and the seconds of each, in order."""
+        """Count time from `zero` on, without `pieces`: the end and the seconds of each, in order."""
         self._zero, self._pieces = zero, list(pieces)
         self._piece_ends = [end for end, _ in pieces]
         self._before = list(accumulate((seconds for _, seconds in pieces), initial=0.0))
@@ -79,7 +79,7 @@ class RecordedWorker:
         return self._counted(min(call["ended_seconds"], self._answered.get(number, float("inf"))))
 
     def program(self) -> Program:
-        """All that the worker does but waiting; what it does in a wait after the call has ended is work."""
+        """All that the worker does except waiting. The part of a wait after the end of its call is work."""
         place = {number: index for index, number in enumerate(self._issued)}
         rows = {call["number"]: call for call in self.calls}
         posted: set[int] = set()

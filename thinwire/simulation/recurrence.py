@@ -1,9 +1,9 @@
 """Simulates workers that all have the same program, as a recurrence over arrays of all workers.
 
 It computes what `event_loop` computes, operation by operation for all workers at once. It carries calls in
-the order of the program, and `event_loop` in the order in which they begin. These are the same unless one
-group of workers can overtake another group that uses the same links, or calls on one channel those on another
-channel: see `applies`.
+the order of the program, and `event_loop` in the order in which they begin. The two orders differ if a
+group of workers can overtake another group on the same links. They also differ if calls on one channel can
+overtake calls on another channel. `applies` excludes both.
 """
 
 import heapq
@@ -57,14 +57,14 @@ def simulate(
 class _Recurrence:
     def __init__(self, cluster: Cluster, loads: Loads) -> None:
         self._cluster, self._loads = cluster, loads
-        # When the links have sent and received all before, and when the buses have passed it.
+        # When each sending link, receiving link and bus becomes free.
         sizes = (loads.links, loads.links, cluster.nodes)
         self._free = tuple(np.full(size, -ahead) for ahead, size in zip(loads.ahead_seconds, sizes))
         # The groups of each channel: of a node, the workers with one place on their nodes, all workers.
         workers = np.arange(cluster.workers).reshape(cluster.nodes, -1)
         self._groups = {"node": [*workers], "across": [*workers.T], "world": [workers.flatten()]}
         self._known: dict[tuple[HandOver, int], Load] = {}
-        # When the calls under way end, by the channel and the index of the group: a heap.
+        # A heap of the ends of calls under way, by the channel and the index of the group.
         self._under_way: dict[tuple[str, int], list[float]] = {}
         self._sent = self._between = 0
 
@@ -124,7 +124,7 @@ class _Recurrence:
         return load
 
     def _carry_queued(self, channel: str, index: int, load: Load, begin: float) -> float:
-        """When the call of one group ends, which may have to wait for calls before it."""
+        """The end of the call of one group; it may have to wait for earlier calls."""
         if not load.queued:
             return self._carry_one(load, begin)
         under_way = self._under_way.setdefault((channel, index), [0.0] * CALLS_AT_ONCE)
@@ -133,7 +133,7 @@ class _Recurrence:
         return end
 
     def _carry_one(self, load: Load, begin: float) -> float:
-        """When the call of one group ends."""
+        """The end of the call of one group."""
         if not load.phases:
             return begin
         (phase,) = load.phases

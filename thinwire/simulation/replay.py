@@ -1,11 +1,11 @@
 """Replays a trace: its workers compute as they did, and its calls take as long as they did.
 
-When a worker waits and ends its steps is found again. So a replay checks the event loop and the schedule of a
-trace, without any model of a network.
+The replay computes anew when workers wait and when their steps end. So it checks the event loop and the
+schedule of a trace, without any model of a network.
 
 Evaluations, status and records do not count, as in a simulated program. But a worker that takes longer for
-them keeps the others waiting, and workers that exchange their status wait for the last one. So only as much
-is left out as all workers spend there.
+them keeps the others waiting, and workers that exchange their status wait for the last one. So only the time
+that every worker spends on them is left out.
 """
 
 from collections import defaultdict

@@ -36,5 +36,5 @@ class Timeline:
 
     @property
     def step_seconds(self) -> Floats:
-        """[steps]: from the moment when the last worker has ended a step to that of the next step."""
+        """[steps]: time between the ends of consecutive steps; a step ends with its last worker."""
         return np.diff(self.end_seconds.max(axis=1), prepend=0.0)

@@ -29,8 +29,8 @@ def convergence(epochs: pd.Series, reference: pd.Series, trained_epochs: float) 
     Args:
         epochs: of each run until it reaches the target, with the repetition as index; a miss is infinite.
         reference: of the runs of the reference, likewise.
-        trained_epochs: that a run of the reference has in all. A miss of the reference counts as one that
-            needs no more, so that it makes nobody suspicious.
+        trained_epochs: that a run of the reference has in all. A miss of the reference counts as
+            reached after these, so that it makes no method suspicious.
     """
     both = epochs.index.intersection(reference.index)
     if len(both) < FEWEST_PAIRS:

@@ -26,7 +26,8 @@ def compare_speed(runs: pd.DataFrame, method: str, baselines: Sequence[str]) -> 
         runs: of one cell, with `train_seconds` and `steps`. Those that are not done, are of another kind than
             `TIMED` or have no times are left out.
         method: label of the method.
-        baselines: labels of the baselines. Another one than the method, with the smallest geometric mean.
+        baselines: labels of the baselines. The one with the smallest geometric mean is
+            used, but never the method itself.
     """
     if "train_seconds" not in runs:
         return None

@@ -82,7 +82,7 @@ def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite) -> tuple[list[str],
         return [best], Outcome(Verdict.CANNOT_BE_TOLD, "no pair of runs is done")
     outcome = of_pairs(claim, pairs.iloc[:, 0], pairs.iloc[:, 1])
     if outcome.n < suite.repetitions and claim.statistic != "exact_bytes":
-        # The number was chosen before the runs; and those that are there may be the ones that went well.
+        # The number was chosen before the runs. If some are missing, the others are a biased selection.
         lost = runs[runs.method.isin([claim.method, best]) & runs.value.isna()]
         states = lost[["method", "status"]].drop_duplicates().to_numpy()
         which = "".join(f"; {m}: {'without times' if s == 'done' else s}" for m, s in states)

@@ -61,7 +61,7 @@ def simulated(claim: Claim, named: dict[str, str], estimate: float) -> str:
 
 
 def estimate(outcome: Outcome, unit: str) -> str:
-    """The estimate with its interval, if it has one that is no single number."""
+    """The estimate, with its interval unless that is a single number."""
     interval = f" ({outcome.low:.2f} to {outcome.high:.2f})" if outcome.low < outcome.high else ""
     return f"{outcome.estimate:.2f}{interval} {'%' if unit == 'percent' else unit}"
 

@@ -55,7 +55,7 @@ def of_pairs(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
 
 
 def over_variants(method: str, own: Outcome, variants: Mapping[str, Outcome]) -> Outcome:
-    """The verdict on a reconstructed method, whose verdict must be that on all its variants.
+    """The verdict on a reconstructed method: it is held, or contradicted, only if it is so for all variants.
 
     Args:
         method: its label.
@@ -115,7 +115,7 @@ def _of_seconds(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
     if missed := int(np.isinf(ours).sum() + np.isinf(theirs).sum()):
         runs = "1 run misses" if missed == 1 else f"{missed} runs miss"
         return Outcome(Verdict.CANNOT_BE_TOLD, f"{runs} the target", len(ours))
-    # The logarithm of how many times as long the other takes.
+    # The logarithm of the ratio of seconds: those of the other method over ours.
     made = compare(np.log(theirs), np.log(ours))
     judged = Judged(made, made.p_different, made.p_same)
     estimate, low, high = (100 * (1 - math.exp(-value)) for value in (made.mean, made.low, made.high))
