@@ -167,9 +167,13 @@ def test_recipes_are_shown_if_a_method_has_its_own():
     assert "| lr 0.02, momentum 0.5 |" in text
     assert "(lr 0.1, weight_decay 0.0005, momentum 0.9, warmup_epochs 1)" in text
     assert "The suite sets these values." in text
+    strided = suite.model_copy(update={"methods": suite.methods | {"sign": Entry(reading="strided")}})
+    text = ledgers(*runs, about=About.of(strided))
+    assert "| strided reading |" in text
+    assert "warmup_epochs 1, random reading)" in text
     text = ledgers(*runs, about=About.of(own.model_copy(update={"tuned": "demo"})))
     assert "with as many trials for each method" in text
-    assert "Not tuned, with the recipe of the suite: hsgd, hylo, ps_sgd." in text
+    assert "Not tuned, with the recipe of the suite: hsgd, ps_sgd." in text
 
 
 @pytest.mark.parametrize("label", ["NA", "null", "1", "1e3"])
