@@ -12,6 +12,7 @@ from thinwire.config.suite import load
 from thinwire.config.suite_schema import Entry
 from thinwire.optim.tunable import tunable
 from thinwire.report import collect
+from thinwire.report.savings import runs_to_break_even
 from thinwire.report.tables.about import About
 from thinwire.report.tables.summarise import summarise
 from thinwire.report.tables.traffic import traffic
@@ -141,6 +142,21 @@ def test_the_bytes_of_a_preparation_have_columns_of_their_own():
     short = markdown(*runs)
     assert "saved with preparation, %" in short
     assert "saved with preparation" not in markdown(run("ssgd", 0))
+
+
+def test_a_preparation_breaks_even_after_the_runs_that_save_its_bytes():
+    """SSGD sends 4 MB a run and `thin` 1.5 MB, with 5 MB of preparation; `thick` saves nothing."""
+    runs = (
+        run("ssgd", 0, bytes_=(2e6, 2e6, 4e6, 4e6)),
+        run("thin", 0, bytes_=(1e6, 0.5e6, 1e6, 1e6), **prepared()),
+        run("thick", 0, bytes_=(2e6, 2e6, 4e6, 4e6), **prepared()),
+    )
+    table = table_of(runs)
+    after = runs_to_break_even(table, "ssgd").set_axis(table.method)
+    assert after["thin"] == 2
+    assert after.isna().to_dict() == {"ssgd": True, "thick": True, "thin": False}
+    assert "| 2.00 " in ledgers(*runs)
+    assert "breaks even" not in ledgers(run("ssgd", 0))
 
 
 def test_the_epochs_are_shown_if_they_differ():
