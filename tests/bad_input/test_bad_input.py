@@ -364,6 +364,12 @@ def test_the_good_suite_is_good(write_suite):
         ({"methods.ssgd": {"epochs": 0}}, ("methods.ssgd.epochs:", "not 0")),
         ({"models.cnn": {"epochs": 2}}, ("models.cnn: epochs belong to a method",)),
         (
+            {"methods.ssgd": {"reading": "contigous"}},
+            ("methods.ssgd.reading: there is no reading 'contigous'", "the nearest is contiguous"),
+        ),
+        ({"recipe.reading": "stride"}, ("recipe.reading:", "the nearest is strided")),
+        ({"models.cnn": {"reading": "random"}}, ("models.cnn: a reading belongs to a method",)),
+        (
             {
                 "recipe.epochs": 3,
                 "recipe.schedule": {"name": "step", "milestones": [1]},

@@ -1,5 +1,7 @@
 """Readers that share a file: every record once an epoch, in what order, at which cost."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -101,8 +103,8 @@ def test_what_is_shuffled_together_was_read_together():
         assert not np.array_equal(read, load.order)
 
 
-def batches(workers, batch, reading):
-    data = small.digits(120)
+def batches(workers, batch, reading, data=None):
+    data = data or small.digits(120)
     return Batches(data, workers, batch, 3, torch.device("cpu"), torch.float64, reading=reading)
 
 
@@ -129,3 +131,46 @@ def test_any_step_can_be_read_in_any_order():
     for (images, labels), (theirs, their_labels) in zip(expected, found):
         assert torch.equal(images, theirs)
         assert torch.equal(labels, their_labels)
+
+
+@pytest.fixture
+def in_a_file(tmp_path):
+    """Digits whose training images are in a file, and other images in memory, which nothing should use."""
+    data, path = small.digits(120), tmp_path / "train_images.npy"
+    np.save(path, data.train_images.numpy())
+    return replace(data, train_images=torch.zeros_like(data.train_images), train_file=path)
+
+
+@pytest.mark.parametrize("reading", ["strided", "contiguous"])
+def test_a_reader_gives_the_images_that_are_in_memory(in_a_file, reading):
+    """In steps that are not in order, too, as after an interruption."""
+    read, kept = batches(4, 5, reading, in_a_file), batches(4, 5, reading)
+    for step in (0, 1, 5, 6, 3, 13):
+        for (images, labels), (expected, their_labels) in zip(read.at(step), kept.at(step)):
+            assert torch.equal(images, expected)
+            assert torch.equal(labels, their_labels)
+
+
+def test_readers_of_ranges_seek_less_than_readers_with_strides(in_a_file):
+    """Each of the 24 batches of 5 images is a seek with strides; a range of 30 images has 10 chunks of 3."""
+    seeks = {}
+    for reading in ("strided", "contiguous"):
+        run = batches(4, 5, reading, in_a_file)
+        for step in range(run.steps_per_epoch):
+            run.at(step)
+        files = [reader.file for reader in run._readers]
+        assert sum(file.bytes_read for file in files) == 120 * 64
+        seeks[reading] = sum(file.seeks for file in files)
+    assert seeks["strided"] == 24
+    assert 4 <= seeks["contiguous"] <= 40
+
+
+def test_with_strides_the_workers_share_the_batches_of_the_file_in_its_order():
+    run = batches(4, 5, "strided")
+    labels = torch.cat([labels for step in range(6) for _, labels in run.at(step)])
+    assert torch.equal(labels, small.digits(120).train_labels)
+    assert torch.equal(labels[:5], run.at(6)[0][1]), "every epoch has the same order"
+
+
+def test_a_held_out_part_is_not_read_from_the_file_of_the_whole(in_a_file):
+    assert in_a_file.held_out(0.1).train_file is None

@@ -6,6 +6,7 @@ import pytest
 
 from thinwire.config import expand_suite, suite
 from thinwire.config.simulate_problems import simulate_problems
+from thinwire.config.suite_schema import Entry
 from thinwire.plugins import ROOT
 
 NAMES = [p.relative_to(ROOT / "config").with_suffix("").as_posix() for p in suite.suite_files()]
@@ -27,6 +28,17 @@ def test_every_suite_is_valid_and_has_the_strong_baseline(name):
 def test_every_publication_has_a_suite_with_ten_repetitions(claim):
     assert claim in {cell.method.use for cell in expand_suite.cells(f"claims/{claim}")}
     assert suite.load(f"claims/{claim}").repetitions == 10
+
+
+def test_an_entry_may_have_a_reading_of_its_own(monkeypatch):
+    laptop = suite.load("laptop")
+    entries = laptop.methods | {"read": Entry(use="ssgd", reading="strided")}
+    monkeypatch.setattr(expand_suite, "load", lambda name: laptop.model_copy(update={"methods": entries}))
+    found = {cell.method.label: cell for cell in expand_suite.cells("laptop") if cell.repetition == 0}
+    assert found["read"].recipe.reading == "strided"
+    assert found["ssgd"].recipe.reading == "random"
+    assert found["read"].fingerprint != found["ssgd"].fingerprint
+    assert found["read"].seed == found["ssgd"].seed, "the runs are paired"
 
 
 def test_folders_with_files_of_other_kinds_hold_no_suites():

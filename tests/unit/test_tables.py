@@ -12,6 +12,7 @@ from thinwire.config.suite import load
 from thinwire.config.suite_schema import Entry
 from thinwire.optim.tunable import tunable
 from thinwire.report import collect
+from thinwire.report.savings import runs_to_break_even
 from thinwire.report.tables.about import About
 from thinwire.report.tables.summarise import summarise
 from thinwire.report.tables.traffic import traffic
@@ -143,6 +144,21 @@ def test_the_bytes_of_a_preparation_have_columns_of_their_own():
     assert "saved with preparation" not in markdown(run("ssgd", 0))
 
 
+def test_a_preparation_breaks_even_after_the_runs_that_save_its_bytes():
+    """SSGD sends 4 MB a run and `thin` 1.5 MB, with 5 MB of preparation; `thick` saves nothing."""
+    runs = (
+        run("ssgd", 0, bytes_=(2e6, 2e6, 4e6, 4e6)),
+        run("thin", 0, bytes_=(1e6, 0.5e6, 1e6, 1e6), **prepared()),
+        run("thick", 0, bytes_=(2e6, 2e6, 4e6, 4e6), **prepared()),
+    )
+    table = table_of(runs)
+    after = runs_to_break_even(table, "ssgd").set_axis(table.method)
+    assert after["thin"] == 2
+    assert after.isna().to_dict() == {"ssgd": True, "thick": True, "thin": False}
+    assert "| 2.00 " in ledgers(*runs)
+    assert "breaks even" not in ledgers(run("ssgd", 0))
+
+
 def test_the_epochs_are_shown_if_they_differ():
     """A method that jumps says how many epochs its own stand for."""
     assert "epochs" not in markdown(run("ssgd", 0), run("thin", 0)).lower()
@@ -167,9 +183,13 @@ def test_recipes_are_shown_if_a_method_has_its_own():
     assert "| lr 0.02, momentum 0.5 |" in text
     assert "(lr 0.1, weight_decay 0.0005, momentum 0.9, warmup_epochs 1)" in text
     assert "The suite sets these values." in text
+    strided = suite.model_copy(update={"methods": suite.methods | {"sign": Entry(reading="strided")}})
+    text = ledgers(*runs, about=About.of(strided))
+    assert "| strided reading |" in text
+    assert "warmup_epochs 1, random reading)" in text
     text = ledgers(*runs, about=About.of(own.model_copy(update={"tuned": "demo"})))
     assert "with as many trials for each method" in text
-    assert "Not tuned, with the recipe of the suite: hsgd, hylo, ps_sgd." in text
+    assert "Not tuned, with the recipe of the suite: hsgd, ps_sgd." in text
 
 
 @pytest.mark.parametrize("label", ["NA", "null", "1", "1e3"])

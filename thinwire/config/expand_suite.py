@@ -192,7 +192,7 @@ def _problems_of(
     if star and star != Entry():
         found.append(
             "methods.*: it stands for many modules and takes neither `use` nor `options` nor `epochs` nor "
-            "`recipe`"
+            "`reading` nor `recipe`"
         )
     lengths = suite.repetitions, len(datasets), len(models), len(methods), len(suite.workers)
     if prod(lengths) > MOST_CELLS:

@@ -8,7 +8,7 @@ from thinwire.config.claim_schema import Claim
 from thinwire.config.one_line import OneLine
 from thinwire.errors import UserError
 from thinwire.label import require_label, require_suite_name
-from thinwire.optim.recipe import MOST_EPOCHS, Recipe, Strict
+from thinwire.optim.recipe import MOST_EPOCHS, Reading, Recipe, Strict
 from thinwire.optim.tunable import Tunable, changed
 from thinwire.options import problems
 
@@ -49,6 +49,9 @@ class Entry(Strict):
         ge=1,
         le=MOST_EPOCHS,
         description="of a method: the number of its epochs, instead of the recipe's",
+    )
+    reading: Reading | None = Field(
+        default=None, description="of a method: how its workers read images, instead of the recipe's"
     )
     recipe: Tunable | None = Field(
         default=None, description="of a method: what tuning may choose, instead of the recipe's"
@@ -203,6 +206,8 @@ class Suite(Strict):
             for label, entry in entries.items():
                 if entry.epochs is not None:
                     raise ValueError(f"{kind}.{label}: epochs belong to a method, or to the recipe")
+                if entry.reading is not None:
+                    raise ValueError(f"{kind}.{label}: a reading belongs to a method, or to the recipe")
                 if entry.recipe is not None:
                     raise ValueError(f"{kind}.{label}: a recipe belongs to a method, or to the suite")
         for label in self.methods:
@@ -225,6 +230,8 @@ class Suite(Strict):
         changes: dict[str, dict[str, Any]] = {}
         if entry is not None and entry.epochs is not None:
             changes["epochs"] = {"epochs": entry.epochs}
+        if entry is not None and entry.reading is not None:
+            changes["reading"] = {"reading": entry.reading}
         if entry is not None and entry.recipe is not None:
             changes["recipe"] = entry.recipe.model_dump(exclude_none=True)
         for key, change in changes.items():

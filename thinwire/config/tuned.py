@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from thinwire.config import tuning_space, yaml_file
 from thinwire.config.cell import digest
@@ -11,7 +11,7 @@ from thinwire.config.suite_methods import entries_of
 from thinwire.config.suite_schema import Entry, Suite
 from thinwire.config.tuned_options import tunes
 from thinwire.errors import Problems, UserError
-from thinwire.optim.recipe import Strict
+from thinwire.optim.recipe import Reading, Strict
 from thinwire.optim.tunable import Tunable, tunable
 from thinwire.options import problems
 from thinwire.plugins import ROOT, show
@@ -24,8 +24,14 @@ class Under(Strict):
     use: str
     options: dict[str, Any]
     epochs: int | None
+    reading: Reading | None = None
     recipe: dict[str, float] = Field(description="its own values, of keys that were not drawn")
     tunes: dict[str, list[float]] = Field(description="the options that were drawn, with their ranges")
+
+    @model_serializer(mode="wrap")
+    def _without_reading(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Entries that leave reading to the recipe keep the digest that they had before there was the key."""
+        return {key: value for key, value in dump(self).items() if (key, value) != ("reading", None)}
 
 
 class Choice(Strict):
@@ -125,6 +131,7 @@ def _chosen(label: str, entry: Entry, choice: Choice) -> Entry:
         use=entry.use or label,
         options=entry.options | choice.options,
         epochs=entry.epochs,
+        reading=entry.reading,
         recipe=tunable(own | choice.recipe.values),
     )
 
@@ -164,7 +171,7 @@ def _problems(name: str, entries: dict[str, Entry], tuned: Tuned) -> list[str]:
             found.append(
                 f"methods.{label}.recipe: {' and '.join(twice)} stands here and in {where}: remove it here"
             )
-        elif other := [key for key in now if now[key] != then[key]]:
+        elif other := [key for key in now | then if now.get(key) != then.get(key)]:
             differ = f"(these differ: {', '.join(other)})"
             found.append(f"methods.{label}: {where} was made for another entry {differ}: {again}")
     return found
@@ -176,6 +183,7 @@ def under(label: str, entry: Entry) -> Under:
         use=entry.use or label,
         options=entry.options,
         epochs=entry.epochs,
+        reading=entry.reading,
         recipe=entry.recipe.values if entry.recipe else {},
         tunes=tunes(label, entry),
     )

@@ -85,6 +85,7 @@ def _trials(label: str, entry: Entry, tuning: Tuning, drawn: list[list[float]]) 
             use=use,
             options=entry.options | of_options,
             epochs=entry.epochs,
+            reading=entry.reading,
             recipe=tunable(own | values),
         )
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -12,6 +13,8 @@ from thinwire.data import reading_order
 from thinwire.data.augmented import augmented
 from thinwire.data.mixup import mixup
 from thinwire.data.read_arrays import Data
+from thinwire.data.reader import Reader
+from thinwire.data.reading_order import Load
 from thinwire.errors import UserError
 
 
@@ -22,7 +25,8 @@ class Batches:
     dropped. Worker w takes the w-th part of each global batch. So W workers with b images each see the same
     images as one worker with W b images.
 
-    With contiguous reading, each worker takes its images in the order of a reader; see `readers`.
+    With strided or contiguous reading, each worker has a reader of its own; see `reading_order`. It reads the
+    file of the images, if there is one.
     """
 
     def __init__(
@@ -39,7 +43,9 @@ class Batches:
     ) -> None:
         """Batches for the workers `ranks`, or for all workers."""
         self._device = device
-        self._images = data.train_images if _is_too_large(data, device) else data.train_images.to(device)
+        file = None if reading == "random" else data.train_file
+        stays = file is not None or _is_too_large(data, device)
+        self._images = data.train_images if stays else data.train_images.to(device)
         self._labels = data.train_labels.to(device)
         self._normalise = Normalise(data, device, dtype)
         self._augment = data.augment
@@ -52,6 +58,9 @@ class Batches:
         self._mixup, self._classes = mixup_alpha, data.classes
         self._mixup_streams = [seeds.of_mixup(seed, worker) for worker in self._ranks]
         self._generators = [torch.Generator() for _ in self._ranks]
+        self._readers = (
+            [] if file is None else [Reader(file, partial(self._loads, rank)) for rank in self._ranks]
+        )
         self._epoch = -1
         self._order = torch.empty(0)
         self.steps_per_epoch = len(self._images) // self._batch
@@ -68,11 +77,12 @@ class Batches:
         """
         epoch, place = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
-            order = self._contiguous(epoch) if self._reading == "contiguous" else self._random(epoch)
+            order = self._random(epoch) if self._reading == "random" else self._of_readers(epoch)
             self._order, self._epoch = order, epoch
         chosen = self._order[place * self._batch : (place + 1) * self._batch]
         chosen = chosen.view(self._workers, -1)[self._ranks].flatten()
-        images = self._images[chosen].to(self._device)
+        images = self._read(epoch, place) if self._readers else self._images[chosen]
+        images = images.to(self._device)
         if self._augment:
             for generator, stream in zip(self._generators, self._augmentation):
                 generator.manual_seed(stream.at(step))
@@ -94,24 +104,29 @@ class Batches:
         generator = torch.Generator().manual_seed(self._order_stream.at(epoch))
         return torch.randperm(len(self._images), generator=generator)
 
-    def _contiguous(self, epoch: int) -> Tensor:
-        """The order of an epoch in which each worker reads a range of its own."""
+    def _of_readers(self, epoch: int) -> Tensor:
+        """The order of an epoch in which each worker has a reader of its own."""
         share, own = self._batch // self._workers, []
-        records = len(self._images)
-        chunk = reading_order.chunk_size(records, self._workers)
         for worker in range(self._workers):
-            loads = reading_order.contiguous(
-                records,
-                self._workers,
-                worker,
-                epoch,
-                self._order_stream.seed,
-                chunk,
-                reading_order.CHUNKS_AT_ONCE,
-            )
-            order = torch.from_numpy(np.concatenate([load.order for load in loads]))
+            order = torch.from_numpy(np.concatenate([load.order for load in self._loads(worker, epoch)]))
             own.append(order[: self.steps_per_epoch * share].view(self.steps_per_epoch, share))
         return torch.stack(own, dim=1).flatten()
+
+    def _loads(self, worker: int, epoch: int) -> Iterator[Load]:
+        """What the reader of a worker reads in an epoch."""
+        records, workers = len(self._images), self._workers
+        if self._reading == "strided":
+            return reading_order.strided(records, workers, worker, self._batch // workers)
+        chunk, seed = reading_order.chunk_size(records, workers), self._order_stream.seed
+        return reading_order.contiguous(
+            records, workers, worker, epoch, seed, chunk, reading_order.CHUNKS_AT_ONCE
+        )
+
+    def _read(self, epoch: int, place: int) -> Tensor:
+        """The images of the workers at this step of an epoch, from the file."""
+        share = self._batch // self._workers
+        first = place * share
+        return torch.cat([reader.images(epoch, first, first + share) for reader in self._readers])
 
 
 def _is_too_large(data: Data, device: torch.device) -> bool:

@@ -59,6 +59,7 @@ class Data:
     test_images: Images
     test_labels: Tensor
     checksums: dict[str, str]  # SHA-256 of each file
+    train_file: Path | None = None  # that holds exactly train_images; None: they are only in memory
 
     @property
     def digest(self) -> str:
@@ -80,6 +81,7 @@ class Data:
             train_labels=self.train_labels[kept],
             test_images=Rows(self.train_images, held),
             test_labels=self.train_labels[held],
+            train_file=None,
         )
 
 
@@ -138,6 +140,7 @@ def load(folder: Path, dataset: Dataset, command: str = "`thinwire data`") -> Da
             MANIFEST: sha256(folder / MANIFEST),
             **{name: entry["sha256"] for name, entry in manifest["files"].items()},
         },
+        train_file=folder / "train_images.npy",
         **tensors,
     )
 

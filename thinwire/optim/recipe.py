@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from thinwire.errors import MethodError
+from thinwire.errors import MethodError, quoted
+from thinwire.label import nearest
 from thinwire.options import problems
 
 # Far more than anybody trains: a typing error should give a message and not an endless run.
@@ -16,6 +17,21 @@ class Strict(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
+
+READINGS = ("random", "strided", "contiguous")
+
+
+def _reading(value: Any) -> Any:
+    """Refuse an unknown way of reading with the nearest one."""
+    if isinstance(value, str) and value not in READINGS:
+        raise ValueError(
+            f"there is no reading {quoted(value)}: there are {', '.join(READINGS)}, and the nearest is "
+            f"{nearest(value, READINGS)}"
+        )
+    return value
+
+
+Reading = Annotated[Literal["random", "strided", "contiguous"], BeforeValidator(_reading)]
 
 # Options that only some of the optimizers have.
 BELONGS = {
@@ -140,10 +156,11 @@ class Recipe(Strict):
         "arXiv 1710.09412); 0: no mixup",
     )
     augment: bool = Field(default=True, description="apply the data set's crops and flips")
-    reading: Literal["random", "contiguous"] = Field(
+    reading: Reading = Field(
         default="random",
-        description="random: one permutation of all images; contiguous: each worker takes one range of the "
-        "file in the order of a reader of chunks, and the ranges rotate by epoch (HSGD's input)",
+        description="random: one permutation of all images; strided: of every W batches in the order of the "
+        "file, each of the W workers reads one; contiguous: each worker reads one range of the file in "
+        "chunks, and the ranges rotate by epoch (HSGD's input)",
     )
     optimizer: Optimizer = Field(description="the optimizer that every method starts from")
     schedule: Schedule = Field(default=Schedule(), description="the learning rate over the run")

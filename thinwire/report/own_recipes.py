@@ -11,7 +11,10 @@ def own_recipes(suite: Suite) -> dict[str, str]:
     found = {}
     for label in entries_of(suite):
         own = values_of(suite.recipe_of(label))
-        if other := [f"{key} {value:g}" for key, value in own.items() if value != every[key]]:
+        other = [f"{key} {value:g}" for key, value in own.items() if value != every[key]]
+        if (reading := suite.recipe_of(label).reading) != suite.recipe.reading:
+            other.append(f"{reading} reading")
+        if other:
             found[label] = ", ".join(other)
     return found
 
@@ -22,6 +25,8 @@ def note(suite: Suite) -> str:
     if suite.tuned is None and not own:
         return ""
     common = ", ".join(f"{key} {value:g}" for key, value in values_of(suite.recipe).items())
+    if any(suite.recipe_of(label).reading != suite.recipe.reading for label in own):
+        common += f", {suite.recipe.reading} reading"
     origin = "The suite sets these values."
     if suite.tuned is not None:
         origin = (

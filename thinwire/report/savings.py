@@ -44,6 +44,21 @@ def with_reductions(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
     return table.assign(**reductions)
 
 
+def runs_to_break_even(table: pd.DataFrame, baseline: str) -> pd.Series:
+    """For each row, how many runs must share one preparation, so that they send no more than the baseline.
+
+    Over k runs, each sends its own payload and a k-th of the preparation. Missing where there is no
+    preparation, or where a run alone does not send less than one of the baseline.
+
+    Args:
+        table: as in `with_reductions`, with a column `preparation_bytes`.
+        baseline: label of the method to compare with.
+    """
+    total = bytes_column("total")
+    saved = of_baseline(table, baseline, total) - table[total]
+    return table.preparation_bytes / saved.where(saved > 0)
+
+
 def of_baseline(table: pd.DataFrame, baseline: str, column: str) -> pd.Series:
     """For each row, the value of a column in the baseline's row of the same block, if there is one."""
     values = table[table.method == baseline].set_index(BLOCK)[column]

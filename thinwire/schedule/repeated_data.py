@@ -14,4 +14,9 @@ def repeated(data: Data, images: int) -> Data:
     if times <= 1:
         return data
     rows = torch.arange(there).repeat(times)
-    return replace(data, train_images=Rows(data.train_images, rows), train_labels=data.train_labels[rows])
+    return replace(
+        data,
+        train_images=Rows(data.train_images, rows),
+        train_labels=data.train_labels[rows],
+        train_file=None,
+    )

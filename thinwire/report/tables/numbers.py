@@ -19,7 +19,7 @@ def percent(value: float) -> str:
 
 
 def ratio(value: float) -> str:
-    """A speed-up."""
+    """A speed-up, or another ratio."""
     return "" if pd.isna(value) else f"{value:.2f}"
 
 

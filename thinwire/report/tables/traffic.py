@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from thinwire.report.savings import TRAFFIC, WITH_PREPARATION, reduction_column
+from thinwire.report.savings import TRAFFIC, WITH_PREPARATION, reduction_column, runs_to_break_even
 from thinwire.report.tables import numbers
 from thinwire.report.tables.about import About
 from thinwire.report.tables.markdown import escaped
@@ -20,7 +20,8 @@ _BETWEEN_NODES = "Between nodes: the part of wire that leaves the worker's node.
 _PREPARED = (
     "Prepared: the bytes that the method's preparation sent before its runs, and the seconds that it took in "
     "one process. A preparation is made once for each model, data set and seed. Only the column {column} "
-    "counts its bytes."
+    "counts its bytes. Breaks even: how many runs must share one preparation, so that together they send no "
+    "more than as many runs of {baseline}; empty if no number would do."
 )
 _EPOCHS = (
     "Epochs: the number that was trained. A method that forecasts weights skips epochs; its row also has "
@@ -44,7 +45,11 @@ def traffic(table: pd.DataFrame, about: About) -> str:
         *([_BETWEEN_NODES] if _several_nodes(table) else []),
         *([_EPOCHS] if _own_epochs(table) else []),
         *([about.recipes_note] if about.recipes_note else []),
-        *([_PREPARED.format(column=f"{WITH_PREPARATION} less, %")] if _prepared(table) else []),
+        *(
+            [_PREPARED.format(column=f"{WITH_PREPARATION} less, %", baseline=about.baseline)]
+            if _prepared(table)
+            else []
+        ),
         *([_TIMED] if _timed(table) else []),
     ]
     parts = [
@@ -73,6 +78,7 @@ def ledgers(table: pd.DataFrame, about: About) -> str:
     if _prepared(table):
         shown["prepared, MB"] = map(numbers.megabytes, table.preparation_bytes)
         shown["prepared, s"] = map(numbers.whole_seconds, table.preparation_seconds)
+        shown["breaks even, runs"] = map(numbers.ratio, runs_to_break_even(table, about.baseline))
     for name in TRAFFIC:
         if (name != "between nodes" or _several_nodes(table)) and (
             name != WITH_PREPARATION or _prepared(table)
