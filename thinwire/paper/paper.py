@@ -9,7 +9,7 @@ import typst
 
 from thinwire.errors import UserError
 from thinwire.files import aside, write_json, write_text, writing
-from thinwire.paper import declarations, latex, values
+from thinwire.paper import bars, declarations, latex, values
 from thinwire.paper.declarations import SOURCES, Declarations
 from thinwire.paper.values import Collected
 from thinwire.report.collect import SUMMARY, read_summary
@@ -67,7 +67,7 @@ def compile_typst(folder: Path) -> bytes:
 
 
 def _copy(declared: Declarations, collected: Collected, results: Path, folder: Path) -> None:
-    """Copy the text and the figures."""
+    """Copy the text and the collected figures, and draw the others."""
     for pattern in _COPIED:
         for path in sorted(SOURCES.glob(pattern)):
             target = folder / path.relative_to(SOURCES)
@@ -78,6 +78,9 @@ def _copy(declared: Declarations, collected: Collected, results: Path, folder: P
             target = folder / _figure(key, figure.path)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(figure.on_disk(results), target)
+    for key, drawing in declared.bars.items():
+        if key not in collected.missing:
+            bars.draw(drawing, collected.values, folder / "figures" / key)
 
 
 def _figure(key: str, path: str) -> str:
@@ -86,7 +89,10 @@ def _figure(key: str, path: str) -> str:
 
 
 def _as_json(declared: Declarations, collected: Collected) -> dict[str, object]:
-    there = {key: figure for key, figure in declared.figures.items() if key not in collected.missing}
+    copied = {key: (_figure(key, figure.path), figure.path) for key, figure in declared.figures.items()}
+    drawn = {
+        key: (f"figures/{key}.pdf", declared.files[drawing.file].path) for key, drawing in declared.bars.items()
+    }
     return {
         "values": {name: value._asdict() for name, value in collected.values.items()},
         "origins": {
@@ -94,7 +100,9 @@ def _as_json(declared: Declarations, collected: Collected) -> dict[str, object]:
             for key, origin in collected.origins.items()
         },
         "figures": {
-            key: {"path": _figure(key, figure.path), "source": figure.path} for key, figure in there.items()
+            key: {"path": path, "source": source}
+            for key, (path, source) in (copied | drawn).items()
+            if key not in collected.missing
         },
         "missing": collected.missing,
     }
