@@ -11,6 +11,7 @@ from thinwire.report import style
 
 _INCHES_FOR_A_BAR = 0.24
 _INCHES_FOR_THE_AXIS = 0.45
+_LESS, _MORE = "0.45", "#c46a00"  # colours of bars to the right and to the left of zero
 _BESIDE_POINTS = 2  # between the end of a bar and its number
 
 
@@ -28,11 +29,12 @@ def draw(bars: Bars, values: dict[str, Value], stem: Path) -> None:
     numbers = [number_of(text) for text in texts]
     height = _INCHES_FOR_THE_AXIS + _INCHES_FOR_A_BAR * len(numbers)
     figure, axes = plt.subplots(figsize=(style.COLUMN_INCHES, height))
-    drawn = axes.barh(list(bars.bars), numbers, color=["0.45" if number >= 0 else "#c46a00" for number in numbers])
+    colours = [_MORE if number < 0 else _LESS for number in numbers]
+    drawn = axes.barh(list(bars.bars), numbers, color=colours)
     axes.bar_label(drawn, texts, padding=_BESIDE_POINTS, fontsize=7)
     axes.invert_yaxis()
     axes.axvline(0, color="0.1", linewidth=0.8)
-    axes.margins(x=0.2)
+    axes.margins(x=0.25)
     axes.grid(visible=False, axis="y")
     axes.set_xlabel(bars.axis)
     style.save(figure, stem)

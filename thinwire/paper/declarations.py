@@ -52,7 +52,7 @@ class Bars(Strict):
 
     file: str = Field(description="key of `files`: the file that the values come from")
     axis: str = Field(description="what the length of a bar means, with its unit")
-    bars: dict[str, str] = Field(min_length=1, description="for each label, from the top: the name of a value")
+    bars: dict[str, str] = Field(min_length=1, description="the name of a value for each label, from the top")
 
 
 class Declarations(Strict):

@@ -91,7 +91,8 @@ def _figure(key: str, path: str) -> str:
 def _as_json(declared: Declarations, collected: Collected) -> dict[str, object]:
     copied = {key: (_figure(key, figure.path), figure.path) for key, figure in declared.figures.items()}
     drawn = {
-        key: (f"figures/{key}.pdf", declared.files[drawing.file].path) for key, drawing in declared.bars.items()
+        key: (f"figures/{key}.pdf", declared.files[drawing.file].path)
+        for key, drawing in declared.bars.items()
     }
     return {
         "values": {name: value._asdict() for name, value in collected.values.items()},
