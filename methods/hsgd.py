@@ -28,6 +28,19 @@ import thinwire
 class Method(thinwire.Method):
     equals_ssgd = [{}, {"nodes": 2}, {"level_1": "weights"}, {"level_1": "weights", "nodes": 2}]
 
+    provenance = (
+        thinwire.Part("two levels, the first in shared memory", "certain", "the abstract"),
+        thinwire.Part(
+            "gradients are averaged on both levels", "ours", "the abstract fits weights, too (`level_1`)"
+        ),
+        thinwire.Part("means weighted with the numbers of images", "ours", "unequal batches are exact"),
+        thinwire.Part("workers of a node share the sums", "ours", "the abstract does not say who sums"),
+        thinwire.Part("each worker has weights of its own", "ours", "the workers are processes"),
+        thinwire.Part("LARS, as a recipe", "certain", "the abstract"),
+        thinwire.Part("the rule of LARS", "related work", "You et al. 2017"),
+        thinwire.Part("contiguous reading, in the data", "certain", "the abstract"),
+    )
+
     @dataclass
     class Config:
         level_1: Literal["gradients", "weights"] = "gradients"  # what the workers of a node average

@@ -34,6 +34,26 @@ class Method(thinwire.Method):
     equals_ssgd = [EVERYTHING_DENSE, {**EVERYTHING_DENSE, "nodes": 2}, {"warmup_steps": 1000}]
     short = {"conv_threshold": 16, "linear_threshold": 100, "warmup_steps": 2}
 
+    provenance = (
+        thinwire.Part("rules by type of layer, for large ones only", "certain", "the abstract"),
+        thinwire.Part("important kernels are pushed", "certain", "the abstract"),
+        thinwire.Part("two bits for linear layers", "certain", "the abstract"),
+        thinwire.Part("what is not pushed is kept for later", "certain", "the abstract"),
+        thinwire.Part("which layers are large", "ours", "the abstract names no size"),
+        thinwire.Part("share of the kernels", "ours", "the abstract: it follows from the layer's size"),
+        thinwire.Part("importance: norm of residual plus gradient", "ours", "the abstract names no measure"),
+        thinwire.Part(
+            "threshold: mean magnitude", "ours", "the abstract: it follows from all gradients of the layer"
+        ),
+        thinwire.Part("layout of the two bits", "related work", "MXNet"),
+        thinwire.Part(
+            "optimizer on the servers, dense pulls",
+            "related work",
+            "MXNet; the abstract does not mention pulls",
+        ),
+        thinwire.Part("biases and normalisation are dense", "ours", "the abstract does not mention them"),
+    )
+
     @dataclass
     class Config:
         conv_threshold: Annotated[int, Field(ge=1)] = 32_768  # above so many entries, kernels are chosen

@@ -18,6 +18,12 @@ from thinwire.optimizer_parameter_server import OptimizerServer
 class Method(thinwire.Method):
     equals_ssgd = [{}, {"nodes": 2}, {"servers": "one"}, {"servers": "one", "nodes": 2}]
 
+    provenance = (
+        thinwire.Part("gradients pushed, weights pulled", "certain", "Li et al."),
+        thinwire.Part("optimizer and its state on the servers", "related work", "MXNet's parameter server"),
+        thinwire.Part("a server for each tensor, on all workers in turn", "ours", "it spreads the load"),
+    )
+
     @dataclass
     class Config:
         servers: Literal["spread", "one"] = "spread"  # spread over all workers, or all on the first one

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from thinwire import plugins
 from thinwire.in_the_limit import InTheLimit
+from thinwire.method_provenance import Part
 from thinwire.options import Option, describe
 
 
@@ -22,6 +23,8 @@ class AboutMethod:
     """A clause for each thing that it needs of a run."""
     equals_ssgd: list[str]
     """A clause for each set of options with which it is synchronous SGD."""
+    provenance: tuple[Part, ...]
+    """Where each of its steps comes from; empty: its module does not say so."""
 
 
 def about_method(name: str) -> AboutMethod:
@@ -40,7 +43,8 @@ def about_method(name: str) -> AboutMethod:
         if least > 1:
             needs.append(f"needs at least {least} {what}")
     equals = [_is_ssgd(entry) for entry in method.equals_ssgd]
-    return AboutMethod(plugin.name, plugins.show(plugin.path), docstring, describe(method), needs, equals)
+    path, options = plugins.show(plugin.path), describe(method)
+    return AboutMethod(plugin.name, path, docstring, options, needs, equals, method.provenance)
 
 
 def _is_ssgd(entry: object) -> str:

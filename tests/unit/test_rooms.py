@@ -10,7 +10,8 @@ from thinwire.plugins import ROOT
 # From the ground up.
 ROOMS = (
     ("errors", "rules_version", "seeds", "cluster", "label", "stop_signals"),
-    ("files", "digests", "options", "resource_shortage", "suggested_command", "nvidia_smi"),
+    ("files", "digests", "options", "method_provenance"),
+    ("resource_shortage", "suggested_command", "nvidia_smi"),
     ("traffic", "trace"),
     ("parameter_server", "group", "call"),
     ("transport",),

@@ -74,6 +74,7 @@ def test_show_explains_a_method():
     ):
         assert part in answer.stdout
     assert "is SSGD with {'period': 1, 'nodes': 2}" in answer.stdout
+    assert re.search(r"momentum stays on its worker +ours +public codes differ", answer.stdout)
 
 
 @pytest.mark.parametrize("name", ["ssgd", "top_k", "resnet", "digits", "fashion_mnist"])
