@@ -31,7 +31,7 @@ class Method(thinwire.Method):
     provenance = (
         thinwire.Part("two levels, the first in shared memory", "certain", "the abstract"),
         thinwire.Part(
-            "gradients are averaged on both levels", "ours", "the abstract fits weights, too (`level_1`)"
+            "gradients are averaged on both levels", "ours", "the abstract fits weights, too; option level_1"
         ),
         thinwire.Part("means weighted with the numbers of images", "ours", "unequal batches are exact"),
         thinwire.Part("workers of a node share the sums", "ours", "the abstract does not say who sums"),

@@ -65,13 +65,13 @@ class Method(thinwire.Method):
         thinwire.Part("a blocking step at the end of an epoch", "from code", "class DASO of Heat"),
         thinwire.Part("momentum is never exchanged", "from code", "class DASO of Heat"),
         thinwire.Part(
-            "messages merge on time", "ours", "the code merges some late or loses them (`control`)"
+            "messages merge on time", "ours", "the code merges some late or loses them; option control"
         ),
         thinwire.Part(
-            "intervals without a warm-up", "ours", "the code never leaves its blocking steps (`control`)"
+            "intervals without a warm-up", "ours", "the code never leaves its blocking steps; option control"
         ),
         thinwire.Part(
-            "changes in 16 bits, not weights", "ours", "the code rounds the model (`blocking_sends`)"
+            "changes in 16 bits, not weights", "ours", "the code rounds the model; option blocking_sends"
         ),
         thinwire.Part(
             "no steps without a mean inside nodes", "ours", "an option of the code that is left out"

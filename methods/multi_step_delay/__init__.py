@@ -50,7 +50,7 @@ class Method(thinwire.Method):
         thinwire.Part("interval from loss and learning rate", "related work", "AdaComm, in Paddle's version"),
         thinwire.Part("first interval", "ours", "no run in one process has timings"),
         thinwire.Part("a warm-up of single steps", "related work", "SSD-SGD's code"),
-        thinwire.Part("a sum lands a round later (`delay`)", "related work", "CoCoD-SGD"),
+        thinwire.Part("a sum lands a round later; option delay", "related work", "CoCoD-SGD"),
         thinwire.Part("input side first, within a credit", "related work", "P3; ByteScheduler"),
         thinwire.Part("weight decay in local gradients", "ours", "rounds of one step are then SSGD"),
         thinwire.Part("weights that are delivered", "ours", "the global model, as far as it has landed"),

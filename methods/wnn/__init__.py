@@ -53,7 +53,7 @@ class Method(thinwire.Method):
             "three forecasters and their layers", "from code", "convolutions, linear layers, biases"
         ),
         thinwire.Part("normalised histories", "from code", "by their first value and their range"),
-        thinwire.Part("normalised last value of a bias", "ours", "the code omits it (`bias_rule`)"),
+        thinwire.Part("normalised last value of a bias", "ours", "the code omits it; option bias_rule"),
         thinwire.Part("normalisation and optimizer do not jump", "from code", "they are left as they are"),
         thinwire.Part("no jump after the last step", "ours", "batch norm would not fit its weights"),
         thinwire.Part("training of the forecasters", "ours", "the authors' is not published"),

@@ -3,12 +3,18 @@
 import os
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 import typst
 
+from thinwire import plugins
+from thinwire.about_method import about_method
 from thinwire.errors import UserError
 from thinwire.files import aside, write_json, write_text, writing
+from thinwire.method_provenance import Part
 from thinwire.paper import bars, declarations, latex, values
 from thinwire.paper.declarations import SOURCES, Declarations
 from thinwire.paper.values import Collected
@@ -88,6 +94,13 @@ def _figure(key: str, path: str) -> str:
     return f"figures/{key}{os.path.splitext(path)[1]}"
 
 
+def _provenance() -> Iterator[tuple[str, tuple[Part, ...]]]:
+    """Where the steps of each method come from, as far as its module declares it."""
+    for name in plugins.find("method"):
+        with suppress(plugins.PluginError):  # its runs have failed, and the tables say so
+            yield name, about_method(name).provenance
+
+
 def _as_json(declared: Declarations, collected: Collected) -> dict[str, object]:
     copied = {key: (_figure(key, figure.path), figure.path) for key, figure in declared.figures.items()}
     drawn = {
@@ -106,4 +119,5 @@ def _as_json(declared: Declarations, collected: Collected) -> dict[str, object]:
             if key not in collected.missing
         },
         "missing": collected.missing,
+        "provenance": {name: [asdict(part) for part in parts] for name, parts in _provenance()},
     }
