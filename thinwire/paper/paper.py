@@ -9,13 +9,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 import typst
+import yaml
 
 from thinwire import plugins
 from thinwire.about_method import about_method
 from thinwire.errors import UserError
 from thinwire.files import aside, write_json, write_text, writing
 from thinwire.method_provenance import Part
-from thinwire.paper import bars, declarations, latex, values
+from thinwire.paper import bars, bibtex, declarations, latex_origins, latex_text, latex_values, values
 from thinwire.paper.declarations import SOURCES, Declarations
 from thinwire.paper.values import Collected
 from thinwire.report.collect import SUMMARY, read_summary
@@ -24,7 +25,8 @@ PAPER = "paper.pdf"
 # Has all that the paper is made of, so that it can be sent or compiled alone.
 FOLDER = "paper"
 MAIN = "paper.typ"
-_COPIED = ("*.typ", "sections/*.typ", "references.yaml", "*.tex")
+REFERENCES = "references.yaml"
+_COPIED = ("*.typ", "sections/*.typ", REFERENCES, "*.tex")
 
 
 def paper(results: Path) -> Path:
@@ -41,9 +43,8 @@ def paper(results: Path) -> Path:
         shutil.rmtree(folder, ignore_errors=True)
         _copy(declared, collected, results, folder)
     write_json(folder / "values.json", _as_json(declared, collected))
-    write_text(folder / "values.tex", latex.values(collected))
-    write_text(folder / "origins.tex", latex.origins(collected))
     pdf = compile_typst(folder)
+    _write_latex(folder, collected)
     with aside(results / PAPER) as scratch:
         scratch.write_bytes(pdf)
     return results / PAPER
@@ -70,6 +71,18 @@ def compile_typst(folder: Path) -> bytes:
     except typst.TypstError as error:
         text = re.sub(r"^panicked with: ", "", error.message)
         raise UserError(f"the paper cannot be made: {text.strip(chr(34))}") from None
+
+
+def _write_latex(folder: Path, collected: Collected) -> None:
+    """Write all that main.tex reads."""
+    references = yaml.safe_load((folder / REFERENCES).read_text())
+    write_text(folder / "references.bib", bibtex.bibtex(references))
+    write_text(folder / "values.tex", latex_values.values(collected))
+    sections = dict(latex_text.sections(folder / MAIN, list(references)))
+    for name, text in sections.items():
+        write_text(folder / "sections" / f"{name}.tex", text)
+    names = latex_values.named("".join(sections.values()))
+    write_text(folder / "origins.tex", latex_origins.origins(collected, names))
 
 
 def _copy(declared: Declarations, collected: Collected, results: Path, folder: Path) -> None:
