@@ -12,21 +12,34 @@ VALUES = {"saved": Value("88.0", "a"), "with_preparation": Value(f"{MINUS}1,044.
 COUNTED = Bars(file="demo", axis="saved, %", bars={"push": "saved", "push, preparation": "with_preparation"})
 
 
-def test_bars_are_as_long_as_their_numbers_and_negative_ones_go_to_the_left(tmp_path, monkeypatch):
-    drawn = []
+@pytest.fixture
+def axes(tmp_path, monkeypatch):
+    """Draw the bars of these values, and return the axes."""
 
-    def keep(figure, stem):
-        (axes,) = figure.axes
-        places = [round(bar.get_y(), 2) for bar in axes.patches]
-        names = [label.get_text() for label in axes.get_yticklabels()]
-        drawn.append((names, places, [bar.get_width() for bar in axes.patches], axes.get_xlim()))
+    def draw(values):
+        kept = []
+        monkeypatch.setattr(style, "save", lambda figure, stem: kept.extend(figure.axes))
+        bars.draw(COUNTED, values, tmp_path / "counted")
+        return kept[0]
 
-    monkeypatch.setattr(style, "save", keep)
-    bars.draw(COUNTED, VALUES, tmp_path / "counted")
-    ((names, places, lengths, (left, right)),) = drawn
-    assert (names, lengths) == (["push", "push, preparation"], [88.0, -1044.9])
-    assert places == sorted(places)  # the axis points downwards, so the first is at the top
+    return draw
+
+
+def test_bars_are_as_long_as_their_numbers_and_negative_ones_go_to_the_left(axes):
+    drawn = axes(VALUES)
+    assert [label.get_text() for label in drawn.get_yticklabels()] == list(COUNTED.bars)
+    assert [bar.get_width() for bar in drawn.patches] == [88.0, -1044.9]
+    first, second = (bar.get_y() for bar in drawn.patches)
+    assert first < second  # the axis points downwards, so the first is at the top
+    assert drawn.yaxis_inverted()
+    left, right = drawn.get_xlim()
     assert left < -1044.9 < 88.0 < right
+
+
+def test_a_value_that_is_no_number_has_no_bar(axes):
+    drawn = axes(VALUES | {"saved": Value("n/a", "a")})
+    assert [bar.get_width() for bar in drawn.patches] == [0, -1044.9]
+    assert "n/a" in [text.get_text() for text in drawn.texts]
 
 
 def test_a_name_without_a_value_is_one_sentence(tmp_path):

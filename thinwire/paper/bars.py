@@ -26,7 +26,7 @@ def draw(bars: Bars, values: dict[str, Value], stem: Path) -> None:
             raise UserError(f"a bar in paper/values.yaml: there is no value {name!r}; declare it there")
     style.use()
     texts = [values[name].text for name in bars.bars.values()]
-    numbers = [number_of(text) for text in texts]
+    numbers = list(map(_length, texts))
     height = _INCHES_FOR_THE_AXIS + _INCHES_FOR_A_BAR * len(numbers)
     figure, axes = plt.subplots(figsize=(style.COLUMN_INCHES, height))
     colours = [_MORE if number < 0 else _LESS for number in numbers]
@@ -39,3 +39,11 @@ def draw(bars: Bars, values: dict[str, Value], stem: Path) -> None:
     axes.set_xlabel(bars.axis)
     style.save(figure, stem)
     plt.close(figure)
+
+
+def _length(text: str) -> float:
+    """The number that a value prints; zero if it prints a word, such as n/a, which then has no bar."""
+    try:
+        return number_of(text)
+    except ValueError:
+        return 0.0

@@ -87,7 +87,11 @@ def text_of(value: Any, digits: int) -> str:
 
 
 def number_of(text: str) -> float:
-    """The number that a value prints."""
+    """The number that a value prints.
+
+    Raises:
+        ValueError: it prints a word.
+    """
     return float(text.replace(MINUS, "-").replace(",", ""))
 
 
