@@ -6,6 +6,11 @@ Source: Li et al., "Scaling Distributed Machine Learning with the Parameter Serv
 synchronous form. It computes the same as SSGD; it is here as the basis of the methods with servers. The
 optimizer runs on the servers, with its momentum and weight decay. The servers are spread over the workers
 tensor by tensor, or are all on one worker.
+
+All tensors are on their way at once, and the weights of a tensor come back as soon as its server has
+stepped. `pipelined: false` is an ablation, a naive exchange. Each worker pushes one tensor after the other,
+and waits each time until the server has stepped. Then it pulls the weights, one tensor after the other.
+Results and bytes stay the same.
 """
 
 from dataclasses import dataclass
@@ -16,30 +21,68 @@ from thinwire.optimizer_parameter_server import OptimizerServer
 
 
 class Method(thinwire.Method):
-    equals_ssgd = [{}, {"nodes": 2}, {"servers": "one"}, {"servers": "one", "nodes": 2}]
+    equals_ssgd = [
+        {},
+        {"nodes": 2},
+        {"servers": "one"},
+        {"servers": "one", "nodes": 2},
+        {"pipelined": False},
+        {"pipelined": False, "servers": "one", "nodes": 2},
+    ]
+    ablations = [{"pipelined": False}]
 
     provenance = (
         thinwire.Part("gradients pushed, weights pulled", "certain", "Li et al."),
         thinwire.Part("optimizer and its state on the servers", "related work", "MXNet's parameter server"),
         thinwire.Part("a server for each tensor, on all workers in turn", "ours", "it spreads the load"),
+        thinwire.Part("one tensor after the other, an ablation", "ours", "option pipelined"),
     )
 
     @dataclass
     class Config:
         servers: Literal["spread", "one"] = "spread"  # spread over all workers, or all on the first one
+        pipelined: bool = True  # whether all tensors are on their way at once, or one after the other
 
     def setup(self):
-        self.servers = []
+        self.steps, self.answers = [], []
         for param in self.run.params:
             memory = self.memory[str(param.index)] = {}
-            server = OptimizerServer(memory, self.run, param.tensor, decode=lambda push: push["values"])
-            self.servers.append(server)
+            server = OptimizerServer if self.config.pipelined else SilentServer
+            self.steps.append(server(memory, self.run, param.tensor, decode=lambda push: push["values"]))
+            self.answers.append(WeightServer(memory))
 
     def step(self):
-        spread = self.config.servers == "spread"
-        pulls = [
-            self.run.world.push_pull(param.index if spread else 0, {"values": param.grad.flatten()}, server)
-            for param, server in zip(self.run.params, self.servers)
-        ]
+        params = self.run.params
+        if self.config.pipelined:
+            pulls = [self.push(param) for param in params]
+        else:
+            for param in params:
+                self.push(param).wait()
+            pulls = map(self.pull, params)  # the next one when the last one has been waited for
         for weight, pull in zip(self.run.weights, pulls):
             weight.copy_(pull.wait()["weights"].view_as(weight))
+
+    def push(self, param):
+        payload = {"values": param.grad.flatten()}
+        return self.run.world.push_pull(self.key(param), payload, self.steps[param.index])
+
+    def pull(self, param):
+        return self.run.world.push_pull(self.key(param), {}, self.answers[param.index])
+
+    def key(self, param):
+        return param.index if self.config.servers == "spread" else 0
+
+
+class SilentServer(OptimizerServer):
+    """Steps on the pushes, and answers nothing: the weights are pulled by a call of their own."""
+
+    def update(self, pushes):
+        super().update(pushes)
+        return {}
+
+
+class WeightServer(thinwire.Server):
+    """Answers with the weights that a `SilentServer` has put into the same memory."""
+
+    def update(self, pushes):
+        return {"weights": self.memory["weight"].flatten()}

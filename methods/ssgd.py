@@ -11,6 +11,9 @@ overlaps with the backward pass, as in torch's DistributedDataParallel.
 With 16-bit gradients (the second baseline), each worker casts its gradient, and the mean is computed in 16
 bits too. As in torch, gradients are divided before they are summed, so the sum overflows only where the mean
 would.
+
+`overlap: false` is an ablation: all buckets are sent after the backward pass, and nothing overlaps with it.
+Results and bytes stay the same.
 """
 
 from dataclasses import dataclass
@@ -24,31 +27,40 @@ from thinwire.codecs import half
 
 
 class Method(thinwire.Method):
-    equals_ssgd = [{}, {"bucket_mb": 0.001}, {"nodes": 2}]
+    equals_ssgd = [{}, {"bucket_mb": 0.001}, {"nodes": 2}, {"overlap": False, "bucket_mb": 0.001}]
+    ablations = [{"overlap": False}]
 
     provenance = (
         thinwire.Part("mean of all gradients at every step", "certain", "Goyal et al."),
         thinwire.Part("buckets, sent in the backward pass", "related work", "torch's data parallelism"),
         thinwire.Part("gradients in 16 bits, divided before the sum", "related work", "torch's hooks"),
+        thinwire.Part("no overlap, an ablation", "ours", "option overlap"),
     )
 
     @dataclass
     class Config:
         bucket_mb: Annotated[float, Field(gt=0)] = 5.0  # largest size of a bucket in megabytes (2^20 bytes)
         gradients: half.Precision = "full"  # precision in which gradients are sent
+        overlap: bool = True  # whether buckets are sent during the backward pass, or all of them after it
 
     def setup(self):
-        buckets = self.run.buckets(self.config.bucket_mb)
-        self.bucket_of = {param: bucket for bucket in buckets for param in bucket.params}
+        self.buckets = self.run.buckets(self.config.bucket_mb)
+        self.bucket_of = {param: bucket for bucket in self.buckets for param in bucket.params}
         self.sent = []
 
     def grad_ready(self, param):
         bucket = self.bucket_of[param]
-        if bucket.arrived():
-            cast = half.cast(bucket.gradients, self.config.gradients)
-            self.sent.append((bucket, self.run.world.mean(cast)))
+        if bucket.arrived() and self.config.overlap:
+            self.send(bucket)
+
+    def send(self, bucket):
+        cast = half.cast(bucket.gradients, self.config.gradients)
+        self.sent.append((bucket, self.run.world.mean(cast)))
 
     def sync_gradients(self):
+        if not self.config.overlap:
+            for bucket in self.buckets:
+                self.send(bucket)
         for bucket, mean in self.sent:
             averaged = mean.wait()
             if self.config.gradients != "full":

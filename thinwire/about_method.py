@@ -23,6 +23,8 @@ class AboutMethod:
     """A clause for each thing that it needs of a run."""
     equals_ssgd: list[str]
     """A clause for each set of options with which it is synchronous SGD."""
+    ablations: list[str]
+    """A clause for each set of options with which it is an ablation."""
     provenance: tuple[Part, ...]
     """Where each of its steps comes from; empty: its module does not say so."""
 
@@ -43,8 +45,17 @@ def about_method(name: str) -> AboutMethod:
         if least > 1:
             needs.append(f"needs at least {least} {what}")
     equals = [_is_ssgd(entry) for entry in method.equals_ssgd]
-    path, options = plugins.show(plugin.path), describe(method)
-    return AboutMethod(plugin.name, path, docstring, options, needs, equals, method.provenance)
+    ablations = [f"is an ablation, and no baseline, with {options}" for options in method.ablations]
+    return AboutMethod(
+        plugin.name,
+        plugins.show(plugin.path),
+        docstring,
+        describe(method),
+        needs,
+        equals,
+        ablations,
+        method.provenance,
+    )
 
 
 def _is_ssgd(entry: object) -> str:

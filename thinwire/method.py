@@ -144,6 +144,13 @@ class Method:
     prepares_for_any_epochs: ClassVar[bool] = False
     """Do runs with different numbers of epochs share one preparation? Write a literal here, too."""
 
+    ablations: ClassVar[list[dict[str, Any]]] = []
+    """Sets of options that take a part out of the method, to show what this part is worth.
+
+    With each of them the method is no baseline, even if the suite's baseline uses the same module. Write a
+    literal here, too.
+    """
+
     tunes: ClassVar[dict[str, tuple[float, float]]] = {}
     """At most two options that a tuning draws besides the recipe, each with the ends of its range.
 
@@ -214,6 +221,15 @@ class Method:
         `memory` and `flight` are restored afterwards. It may read `run` and `prepared`. It may make no calls.
         If workers need anything else in common besides the weights, they exchange it in the first step.
         """
+
+    def wants_gradient(self, param: Param) -> bool:
+        """Return whether this worker uses the gradient of `param`; otherwise it is not computed.
+
+        Called after `setup`; may make no calls. The other gradients are the same to the bit, and times do not
+        contain what nobody needs. A gradient that is not computed reads as zeros. The default is that all
+        gradients are used.
+        """
+        return True
 
     def forward_ready(self, param: Param) -> None:
         """Called before the layer that uses `param` runs; the input side comes first. May make calls."""

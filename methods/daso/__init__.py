@@ -25,27 +25,37 @@ Merging on time is not always better. A merge leaves 2 S / (2 S + P) of the prog
 sent. So with B = 1 on many nodes the formula all but stops the run, and the accident does not
 (tests/methods/test_daso.py has the table). `blocking_sends: delta`, the default, casts the change since the
 last blocking mean to 16 bits. The authors' code casts the weights, and so rounds the model.
+
+Controls. `fixed_skips` and `fixed_wait` are B and S of all epochs except warm-up and cool-down, whatever the
+loss is. With `fixed_wait: 0` every exchange blocks, in full precision. `match_progress` divides the learning
+rate by the share of the progress that merges leave, (B - S + S 2 S / (2 S + P)) / B. So weights move as far
+in a step as those of SSGD, where gradient and rate are constant. This rule is ours. It does not know the
+merges at the end of an epoch, which come early and leave less. Where B is 1 the share is small, 1 / 33 on 64
+nodes. So a fixed B goes well with it.
 """
 
 import math
-from dataclasses import dataclass
-from typing import Annotated, Literal
-
-from pydantic import Field
 
 import thinwire
-from thinwire.codecs import half
 
 from .authors_code import sync_weights_as_published
 from .exchange import Exchange
+from .options import Options
 from .phases import after_epoch, of_first_epoch
+from .progress import match_progress
+
+# A blocking exchange after every step.
+FIXED = {"fixed_skips": 1, "fixed_wait": 0, "warmup_epochs": 0, "cooldown_epochs": 0, "nodes": 2}
 
 
 class Method(thinwire.Method):
+    Config = Options
     equals_ssgd = [
         {"warmup_epochs": 1000, "blocking_dtype": "full", "nodes": 2},
         {"warmup_epochs": 1000, "blocking_dtype": "full", "nodes": 2, "control": "published"},
         {"warmup_epochs": 1000, "blocking_dtype": "full", "nodes": 2, "blocking_sends": "weights"},
+        FIXED | {"match_progress": True},
+        FIXED | {"control": "published"},
     ]
     needs = thinwire.Needs(nodes=2)
     short = {"warmup_epochs": 1, "cooldown_epochs": 0, "max_skips": 4}
@@ -76,18 +86,15 @@ class Method(thinwire.Method):
         thinwire.Part(
             "no steps without a mean inside nodes", "ours", "an option of the code that is left out"
         ),
+        thinwire.Part(
+            "a fixed interval and wait",
+            "from code",
+            "later branches of Heat; options fixed_skips and fixed_wait",
+        ),
+        thinwire.Part(
+            "a rate that matches the progress", "ours", "merges discard progress; option match_progress"
+        ),
     )
-
-    @dataclass
-    class Config:
-        warmup_epochs: Annotated[int, Field(ge=0)] = 4  # blocking epochs at the beginning
-        cooldown_epochs: Annotated[int, Field(ge=0)] = 4  # blocking epochs at the end
-        max_skips: Annotated[int, Field(ge=1, le=16)] = 8  # most steps between two exchanges of the nodes
-        plateau_threshold: Annotated[float, Field(ge=0, lt=1)] = 0.05  # relative fall that is a better loss
-        patience: Annotated[int, Field(ge=0)] = 2  # epochs without one, beyond which it is a plateau
-        blocking_dtype: half.Precision = "bfloat16"  # of warm-up and cool-down
-        blocking_sends: Literal["delta", "weights"] = "delta"  # what is cast to it
-        control: Literal["corrected", "published"] = "corrected"  # the accidents of the authors' code
 
     def skip(self):
         epochs = self.run.total_epochs
@@ -113,6 +120,8 @@ class Method(thinwire.Method):
 
     def sync_gradients(self):
         self.run.node.mean(self.run.gradients).wait()
+        if self.config.match_progress:
+            match_progress(self.run, self.memory)
 
     def sync_weights(self):
         step = self.run.step % self.run.steps_per_epoch
@@ -127,11 +136,12 @@ class Method(thinwire.Method):
         for landing in self.flight.landed(math.inf if last else self.run.step):
             exchange.merge(landing, staleness=self.run.step - landing.note["sent"])
             exchange.copy_inside_nodes(landing.note["group"])
-        if last or skips == 0:
-            exchange.blocking_mean(exchange.send())
-            exchange.pass_turn(last)
-        elif step % skips == 0:
-            exchange.launch(exchange.send(), self.memory["wait"])
+        if last or skips == 0 or step % skips == 0:
+            sent = exchange.send()
+            if last or self.memory["wait"] == 0:
+                exchange.blocking_mean(sent)
+            else:
+                exchange.launch(sent, self.memory["wait"])
             exchange.pass_turn(last)
 
     def epoch_end(self, loss):

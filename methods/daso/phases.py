@@ -11,14 +11,16 @@ BLOCKING = 0, 0
 
 def of_first_epoch(config):
     """(B, S) of the first epoch."""
-    # Published: it is blocking even without a warm-up.
-    if config.control == "corrected" and config.warmup_epochs == 0:
+    # Published: it is blocking even without a warm-up, if B and S follow the loss.
+    if config.warmup_epochs == 0 and (config.control == "corrected" or config.fixed_skips is not None):
         return start_of_cycling(config)
     return BLOCKING
 
 
 def start_of_cycling(config):
     """(B, S) after the warm-up."""
+    if config.fixed_skips is not None:
+        return config.fixed_skips, config.fixed_wait
     if config.control == "published":
         return 4, 1
     skips = min(4, config.max_skips)
@@ -30,6 +32,8 @@ def after_epoch(epoch, epochs, loss, memory, config):
     skips, wait = memory["skips"], memory["wait"]
     if epoch < config.warmup_epochs or epoch >= epochs - config.cooldown_epochs:
         return BLOCKING
+    if config.fixed_skips is not None:
+        return start_of_cycling(config)
     if epoch == config.warmup_epochs:
         skips, wait = start_of_cycling(config)
     if is_plateau(loss, memory, config) and skips > 0:

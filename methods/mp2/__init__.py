@@ -22,34 +22,43 @@ Deviations from the authors' code:
 - Images are standardised (in the code: divided by 255). Numbers are sent in single precision (double).
 - The initial weights are the model's.
 
-Defaults are those of the authors' VGG. The authors' other settings: they trained the predictor for 10 epochs
-on LeNet and 5 on AlexNet. On ResNet-18 they took 200 prefixes a batch, and 40 batches of images from the
-whole set. On ResNet-50 they halved the rate, and on AlexNet they had 4 workers.
+Defaults are those of the authors' VGG. `preset: published` takes their constants for the model, and pushes
+the prefix in 64 bits, as their code does. Where the constants differ from the defaults, they are:
 
-The engine computes all gradients; those of predicted layers are not used. Batch norm is refused.
+    LeNet                     10 epochs of the predictor, 50 prefixes a batch, all images
+    AlexNet                   5 epochs of the predictor, 4 workers of the dense run
+    ResNet-18, ten classes    200 prefixes a batch, a tenth of the images
+
+On that ResNet-18 the code draws 40 batches of 125 images, whatever their classes. On ResNet-50 it halves the
+workers' rate, which is the recipe's here. Widths of layers are those of the models `lenet` and `mp2_*`.
+
+Control. With `predictor: constant` the same predictor sees the mean of the recorded prefixes at every step.
+Its answer does not depend on what is pushed. If MP2 is no better, its predictor has only stored a model.
+
+No gradients of predicted layers are computed, because nothing needs them. Batch norm is refused.
 """
 
-from dataclasses import dataclass
-from typing import Annotated
-
 import torch
-from pydantic import Field
-from safetensors.torch import load_file
 
 import thinwire
 
 from .layers import flatten_all, shapes_of, split, unflatten_all, why_not
-from .predictor import Predictor
+from .options import Options, with_authors_constants
 from .predictor_training import train_predictor
 from .record_prefixes import record_prefixes
+from .server import PREDICTOR, CompletingServer, write_mean_prefix
 
-PREDICTOR = "predictor.safetensors"
 EVERYTHING = 1000  # stages: more than any model has
 
 
 class Method(thinwire.Method):
+    Config = Options
     # With everything pushed nothing is predicted: parameter averaging on a server.
-    equals_ssgd = [{"pushed_stages": EVERYTHING}, {"pushed_stages": EVERYTHING, "nodes": 2}]
+    equals_ssgd = [
+        {"pushed_stages": EVERYTHING},
+        {"pushed_stages": EVERYTHING, "nodes": 2},
+        {"pushed_stages": EVERYTHING, "preset": "published"},
+    ]
     short = {"predictor_epochs": 8, "bsp_workers": 2}
 
     provenance = (
@@ -71,27 +80,20 @@ class Method(thinwire.Method):
         ),
         thinwire.Part("initial weights of the model", "ours", "methods start alike here"),
         thinwire.Part("no batch norm", "ours", "the authors' models have none"),
+        thinwire.Part("gradients of the first layers only", "from code", "nothing needs the others"),
+        thinwire.Part("constants for each model", "from code", "option preset: published"),
+        thinwire.Part("a predictor whose input is constant", "ours", "a control"),
     )
-
-    @dataclass
-    class Config:
-        pushed_stages: Annotated[int, Field(ge=1)] = (
-            2  # number of first stages that are trained and pushed; the others are predicted
-        )
-        bsp_workers: Annotated[int, Field(ge=1)] = 8  # workers of the dense run from which it is prepared
-        prefixes_per_epoch: Annotated[int, Field(ge=1)] = 15  # steps of that run whose prefix is kept
-        prefixes_per_batch: Annotated[int, Field(ge=1)] = 25  # one of them, at random, trains the predictor
-        predictor_epochs: Annotated[int, Field(ge=1)] = 30  # passes over the prefixes
-        predictor_lr: Annotated[float, Field(gt=0)] = 1e-3  # learning rate of the predictor's Adam
-        images_share: Annotated[float, Field(gt=0, le=1)] = 0.25  # of each class, drawn anew for each batch
-        images_per_step: Annotated[int, Field(ge=1)] = 125  # images in one step of the predictor's training
 
     @classmethod
     def prepare(cls, config, job, folder):
         model = job.task.build_model()
         if why_not(model, config.pushed_stages) is None and split(model, config.pushed_stages)[1]:
+            config = with_authors_constants(config, job.model, model, job.task.data.classes)
             prefixes = record_prefixes(cls, config, EVERYTHING, job)
             train_predictor(config, job, prefixes, folder / PREDICTOR)
+            if config.predictor == "constant":
+                write_mean_prefix(prefixes, folder)
 
     def skip(self):
         return why_not(self.run.model, self.config.pushed_stages)
@@ -102,31 +104,22 @@ class Method(thinwire.Method):
 
     def setup(self):
         pushed, predicted = split(self.run.model, self.config.pushed_stages)
+        self.trained = {param.index for layer in pushed for param in layer}
         self.pushed = [[param.tensor.data for param in layer] for layer in pushed]
         self.shapes = shapes_of([*pushed, *predicted])
-        self.server = CompletingServer(self.prepared / PREDICTOR if predicted else None, shapes_of(predicted))
+        self.server = CompletingServer(
+            folder=self.prepared if predicted else None,
+            shapes=shapes_of(predicted),
+            dtype=self.run.weights[0].dtype,
+            constant=self.config.predictor == "constant",
+        )
+
+    def wants_gradient(self, param):
+        return param.index in self.trained
 
     def step(self):
         self.run.optimizer.step()
-        push = {"weights": flatten_all(self.pushed)}
+        prefix = flatten_all(self.pushed)
+        push = {"weights": prefix.double() if self.config.preset == "published" else prefix}
         pull = self.run.world.push_pull(0, push, self.server).wait()["weights"]
         torch._foreach_copy_(self.run.weights, unflatten_all(pull, self.shapes))
-
-
-class CompletingServer(thinwire.Server):
-    """Averages the prefixes and completes the model with the predictor, which never changes."""
-
-    def __init__(self, file, shapes):
-        super().__init__({})
-        self.file, self.shapes, self.predictor = file, shapes, None
-
-    def update(self, pushes):
-        first, *others = [push["weights"] for push in pushes]
-        # Sum differences, so that the mean of equal prefixes is exactly that prefix.
-        mean = first + sum(prefix - first for prefix in others) / len(pushes) if others else first
-        if self.file is None:
-            return {"weights": mean}
-        if self.predictor is None:
-            self.predictor = Predictor(len(mean), self.shapes).to(mean)
-            self.predictor.load_state_dict(load_file(self.file, device=str(mean.device)))
-        return {"weights": torch.cat([mean, *self.predictor(mean)])}

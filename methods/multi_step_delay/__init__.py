@@ -16,16 +16,22 @@ such rounds. The last round takes what is left. The global step has the learning
 step. The weights shipped are z, as far as it has landed. The interval starts from `interval`, not from
 timings, which runs in one process lack. Slices of the input side are sent first, and at most `credit` entries
 are on their way. With `delay: 0` each layer waits for its own slices only, before its next use.
+
+Controls. A fixed interval has `interval`, `min_interval` and `max_interval` equal. No correction in rounds is
+`in_round: 0`. `order: fifo` sends the slices of the output side first, because their gradients are complete
+first. Both orders begin after the round's last backward pass, and give the same weights to the bit. With
+`local_momentum`, u_i <- m u_i + d_i takes the place of d_i, or d_i + m u_i with Nesterov. Then the global
+step has no momentum. At a constant rate, with no correction and a fixed interval, this is local SGD.
 """
 
 import torch
 
 import thinwire
 
+from . import intervals, local_step
 from .global_model import GlobalModel
-from .intervals import adapt, note_first_loss, state_at_start
 from .options import Options, why_not
-from .sub_tensors import send_by_priority, slices
+from .sub_tensors import send, slices
 
 
 class Method(thinwire.Method):
@@ -35,6 +41,8 @@ class Method(thinwire.Method):
         {"warmup_steps": 0, "interval": 1, "max_interval": 1},
         {"warmup_steps": 0, "interval": 1, "max_interval": 1, "nodes": 2},
         {"warmup_steps": 0, "interval": 1, "max_interval": 1, "slice": 7, "credit": 10},
+        {"warmup_steps": 0, "interval": 1, "max_interval": 1, "slice": 7, "order": "fifo"},
+        {"warmup_steps": 0, "interval": 1, "max_interval": 1, "local_momentum": True},
     ]
     needs = thinwire.Needs(optimizers=("sgd",))
     short = {"warmup_steps": 3, "interval": 3, "delay": 1}
@@ -54,6 +62,8 @@ class Method(thinwire.Method):
         thinwire.Part("input side first, within a credit", "related work", "P3; ByteScheduler"),
         thinwire.Part("weight decay in local gradients", "ours", "rounds of one step are then SSGD"),
         thinwire.Part("weights that are delivered", "ours", "the global model, as far as it has landed"),
+        thinwire.Part("output side first, a control", "ours", "option order: fifo"),
+        thinwire.Part("momentum in the local steps", "ours", "as Local SGD has it; option local_momentum"),
     )
 
     def skip(self):
@@ -61,32 +71,23 @@ class Method(thinwire.Method):
 
     def setup(self):
         self.global_model = GlobalModel(self.run, self.config, self.memory)
-        self.memory |= state_at_start(self.config)
-        self.memory |= {
-            "sum": [torch.zeros_like(weight) for weight in self.run.weights],  # A
-            "left": 0,  # steps left in this round
-            "length": 0,  # h
-        }
+        self.memory |= intervals.state_at_start(self.config)
+        self.memory |= local_step.state_at_start(self.run, self.config)
+        self.memory |= {"left": 0, "length": 0}  # steps left in this round, and h
 
     def forward_ready(self, param):
         if self.config.delay == 0 or self.run.step <= self.config.warmup_steps:
             self.land(param.index)
 
     def step(self):
-        memory, run = self.memory, self.run
-        if memory["left"] == 0:
+        if self.memory["left"] == 0:
             self.begin_round()
-        beta, options = self.config.in_round, run.optimizer.param_groups[0]
-        direction = torch._foreach_add(run.gradients, run.weights, alpha=options["weight_decay"])
-        torch._foreach_add_(memory["sum"], direction)
-        torch._foreach_mul_(direction, 1 - beta)
-        torch._foreach_add_(direction, memory["mean"], alpha=beta)
-        torch._foreach_add_(run.weights, direction, alpha=-run.lr)
-        memory["left"] -= 1
-        if memory["left"] == 0:
+        local_step.step(self.run, self.memory, self.config)
+        self.memory["left"] -= 1
+        if self.memory["left"] == 0:
             self.end_round()
         if self.wants_epoch_loss():
-            note_first_loss(run, memory, self.config)
+            intervals.note_first_loss(self.run, self.memory, self.config)
 
     def begin_round(self):
         memory, left = self.memory, self.run.total_steps - self.run.step
@@ -96,7 +97,7 @@ class Method(thinwire.Method):
     def end_round(self):
         if self.lands_late:
             self.land(self.run.step)
-        for part, pending in send_by_priority(self.run, self.memory["sum"], self.config):
+        for part, pending in send(self.run, self.memory["sum"], self.config):
             note = part | {"lr": self.run.lr, "length": self.memory["length"], "warming_up": self.warming_up}
             if self.lands_late:
                 note["as_sent"] = self.global_model.local(part).clone()
@@ -118,7 +119,7 @@ class Method(thinwire.Method):
             self.global_model.correct_local(landing.note)
 
     def slices(self):
-        return slices(self.run.params, self.config.slice)
+        return slices(self.run.params, self.config)
 
     def wants_epoch_loss(self):
         return self.config.min_interval < self.config.max_interval
@@ -126,7 +127,7 @@ class Method(thinwire.Method):
     def epoch_end(self, loss):
         self.run.log("interval", self.memory["interval"])
         if not self.warming_up:
-            adapt(self.memory, self.config, self.run.lr, loss)
+            intervals.adapt(self.memory, self.config, self.run.lr, loss)
 
     def evaluated(self, quiet):
         if not self.lands_late:

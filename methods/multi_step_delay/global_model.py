@@ -22,8 +22,10 @@ class GlobalModel:
         """Step with the mean over the workers of a slice of a round's sum; `note` is the message's."""
         options = self.run.optimizer.param_groups[0]
         v, z, mean = (part_of(self.memory[name], note) for name in ("velocity", "global", "mean"))
-        v.mul_(options["momentum"]).add_(arrived)
-        z.sub_(arrived + options["momentum"] * v if options["nesterov"] else v, alpha=note["lr"])
+        # The directions of workers that have momentum have it already.
+        momentum = 0.0 if self.config.local_momentum else options["momentum"]
+        v.mul_(momentum).add_(arrived)
+        z.sub_(arrived + momentum * v if options["nesterov"] else v, alpha=note["lr"])
         mean.copy_(arrived / note["length"])
 
     def correct_local(self, note):

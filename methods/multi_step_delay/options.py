@@ -19,9 +19,11 @@ class Options:
     shrink: Annotated[float, Field(gt=0, lt=1)] | None = None  # factor where the loss does not fall
     in_round: Annotated[float, Field(ge=0, le=1)] = 0.2  # beta: share of the last global gradient
     at_sync: Annotated[float, Field(ge=0, le=1)] = 1.0  # lambda: how far x goes to z; 1 is all the way
+    local_momentum: bool = False  # do the local steps have the momentum, instead of the global one?
     delay: Literal[0, 1] = 0  # rounds between sending and landing
     slice: Annotated[int, Field(ge=1)] = 1_000_000  # most entries of a sub-tensor
     credit: Annotated[int, Field(ge=1)] = 4_000_000  # most entries on their way at once
+    order: Literal["priority", "fifo"] = "priority"  # of sub-tensors: input side first, or output side first
 
     def __post_init__(self):
         if self.min_interval > self.max_interval:

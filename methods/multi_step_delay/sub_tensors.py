@@ -1,14 +1,15 @@
 """Sub-tensors, called slices: the parts in which a round's sum is sent, and their order."""
 
 
-def slices(params, most):
-    """Slices of at most `most` entries, by priority: the input side first, and in a tensor its beginning.
+def slices(params, config):
+    """Slices of at most `slice` entries, in their order, and in a tensor its beginning first.
 
-    Each is a parameter with the first entry and the one after the last, in the flat tensor.
+    The order is by priority, the input side first; or as gradients become complete, the output side first.
+    Each slice is a parameter with the first entry and the one after the last, in the flat tensor.
     """
-    for param in params:
-        for start in range(0, param.tensor.numel(), most):
-            yield param, start, min(start + most, param.tensor.numel())
+    for param in params if config.order == "priority" else reversed(params):
+        for start in range(0, param.tensor.numel(), config.slice):
+            yield param, start, min(start + config.slice, param.tensor.numel())
 
 
 def part_of(tensors, part):
@@ -16,13 +17,13 @@ def part_of(tensors, part):
     return tensors[part["param"]].view(-1)[part["start"] : part["end"]]
 
 
-def send_by_priority(run, tensors, config):
+def send(run, tensors, config):
     """Start the mean of the tensors slice by slice, with no more than `credit` entries on their way.
 
     Yields each slice, for `part_of`, with its pending mean.
     """
     on_their_way = []
-    for param, start, end in slices(run.params, config.slice):
+    for param, start, end in slices(run.params, config):
         while on_their_way and sum(size for _, size in on_their_way) + end - start > config.credit:
             on_their_way.pop(0)[0].wait()
         part = {"param": param.index, "start": start, "end": end}

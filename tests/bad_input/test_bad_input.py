@@ -438,6 +438,10 @@ def test_suite_that_cannot_be_read(write_suite, content):
         ({"models.nothing": None}, ("models.nothing:", "no model 'nothing'", "cnn")),
         ({"datasets": ["nothing"]}, ("datasets.nothing:", "no dataset 'nothing'", "digits")),
         ({"baseline": "top_k"}, ("baseline:", "'top_k'", "not one of the methods")),
+        (
+            {"methods.late": {"use": "ssgd", "options": {"overlap": False}}, "baseline": "late"},
+            ("baseline: 'late' is an ablation of its method (overlap)", "label without this option"),
+        ),
         ({"methods.*": {"options": {"density": 0.1}}}, ("methods.*:", "neither")),
         ({"methods.*": {"epochs": 2}}, ("methods.*:", "neither")),
         ({"leave_out": ["dgc"]}, ("leave_out:", "no '*'")),

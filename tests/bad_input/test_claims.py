@@ -51,6 +51,8 @@ def refusal(tmp_path, monkeypatch):
         ({"method": "thim"}, "claim.0.method: the suite has no method 'thim'; the nearest is thin"),
         ({"against": ["ssgd", "ssgd_bf61"]}, "claim.0.against: the suite has no method 'ssgd_bf61'"),
         ({"against": "thin"}, "claim.0.against: thin would be compared with itself"),
+        ({"variants": ["thim"]}, "claim.0.variants: the suite has no method 'thim'; the nearest is thin"),
+        ({"variants": ["thin"]}, "claim.0.variants: thin is compared already"),
         ({"models": ["lenat"]}, "claim.0.models: the suite has no model 'lenat'; the nearest is lenet"),
         ({"direction": "more"}, "claim.0: direction: push takes less"),
         ({"metric": "accuracy"}, "claim.0: direction: accuracy takes more, same, not_less"),

@@ -23,7 +23,7 @@ from thinwire.transport.inprocess import InProcess
 NODES, PLACES = 2, 2
 WORKERS = NODES * PLACES
 LR, MOMENTUM = 0.1, 0.9
-CURVES = 300
+CURVES, CURVES_OF_FIXED = 300, 100
 TOLERANCE = 1e-9  # of weights of about 1, in double precision
 
 
@@ -66,6 +66,15 @@ def case(seed: int) -> Case:
         "control": chance.choice(["corrected", "published"]),
     }
     return Case(curve(chance, chance.randint(4, 8)), chance.randint(2, 19), options)
+
+
+def fixed_case(seed: int) -> Case:
+    """The same case with a fixed interval and wait."""
+    chance = random.Random(f"fixed {seed}")
+    skips = chance.randint(1, 8)
+    fixed = {"fixed_skips": skips, "fixed_wait": chance.randint(0, skips)}
+    made = case(seed)
+    return made._replace(options=made.options | fixed)
 
 
 class Two(nn.Module):
@@ -129,7 +138,15 @@ def by_the_method(case: Case, noise: np.ndarray) -> tuple[list[np.ndarray], list
 
 @pytest.mark.parametrize("seed", range(CURVES))
 def test_a_curve_has_the_schedule_of_the_reference(seed: int) -> None:
-    run = case(seed)
+    require_the_schedule_of_the_reference(case(seed), seed)
+
+
+@pytest.mark.parametrize("seed", range(CURVES_OF_FIXED))
+def test_a_fixed_interval_has_the_schedule_of_the_reference(seed: int) -> None:
+    require_the_schedule_of_the_reference(fixed_case(seed), seed)
+
+
+def require_the_schedule_of_the_reference(run: Case, seed: int) -> None:
     noise = np.random.default_rng(seed).normal(size=(run.steps, WORKERS, 2))
     schedule = daso.schedule(run.losses, run.steps_per_epoch, PLACES, **run.options)
     expected = daso.train(

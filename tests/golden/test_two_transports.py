@@ -17,11 +17,20 @@ BFLOAT16, FLOAT16 = 2.0**-8, 2.0**-11
 CASES = [
     *((method, {}, TOLERANCE) for method in plugins.find("method")),
     ("daso", {"blocking_dtype": "full"}, TOLERANCE),
+    ("daso", {"warmup_epochs": 0, "fixed_skips": 4, "fixed_wait": 0}, TOLERANCE),
+    ("daso", {"warmup_epochs": 0, "match_progress": True}, TOLERANCE),
     ("ssgd", {"gradients": "bfloat16"}, BFLOAT16),
     ("ssgd", {"gradients": "float16"}, FLOAT16),
     ("top_k", {"indices": "bitmap"}, TOLERANCE),
     ("hsgd", {"level_1": "weights"}, TOLERANCE),
+    ("hsgd", {"gradients": "bfloat16"}, BFLOAT16),
     ("ps_sgd", {"servers": "one"}, TOLERANCE),
+    ("multi_step_delay", {"delay": 0, "order": "fifo", "slice": 7, "credit": 10}, TOLERANCE),
+    ("multi_step_delay", {"local_momentum": True}, TOLERANCE),
+    ("mp2", {"predictor": "constant"}, TOLERANCE),
+    ("ps_sgd", {"pipelined": False}, TOLERANCE),
+    ("ssgd", {"overlap": False}, TOLERANCE),
+    ("hylo", {"compression": "uniform_kernels", "importance": "random", "residual": False}, TOLERANCE),
 ]
 
 

@@ -153,7 +153,7 @@ class Line(nn.Module):
         return self.weight.expand(len(images), 10)
 
 
-def progress(nodes, skips, wait, control):
+def progress(nodes, skips, wait, **options):
     """Mean growth of the weights a step, in units of what SSGD does, over whole intervals."""
     images = small.digits(10)
     many = {name: getattr(images, name).repeat_interleave(30 * nodes, 0) for name in IMAGES}
@@ -167,10 +167,14 @@ def progress(nodes, skips, wait, control):
         optimizer={"lr": 1.0, "momentum": 0.0},
         schedule={"name": "constant"},
     )
-    run = small.trainer(task, "daso", control=control, warmup_epochs=0, cooldown_epochs=0)
+    fixed = {"fixed_skips": skips, "fixed_wait": wait}
+    run = small.trainer(task, "daso", warmup_epochs=0, cooldown_epochs=0, **fixed, **options)
     for worker in run.workers:
-        worker.method.memory |= {"skips": skips, "wait": wait}
-        worker.method.sync_gradients = lambda worker=worker: [g.fill_(-1) for g in worker.run.gradients]
+        sync_gradients = worker.method.sync_gradients
+        worker.method.sync_gradients = lambda own=worker.run, sync_gradients=sync_gradients: (
+            sync_gradients(),
+            [gradient.fill_(-1) for gradient in own.gradients],
+        )
     seen = {}
     run.train(after_step=lambda run: seen.update({run.step: float(run.workers[0].run.weights[0][0])}))
     # Where it has settled, and no merge is under way.
@@ -193,7 +197,60 @@ def progress(nodes, skips, wait, control):
 )
 @pytest.mark.parametrize("nodes", [2, 4, 16, 64])
 def test_what_a_merge_leaves_of_the_progress_of_a_constant_gradient(skips, wait, control, expected, nodes):
-    assert progress(nodes, skips, wait, control) == pytest.approx(expected[nodes], abs=6e-4)
+    assert progress(nodes, skips, wait, control=control) == pytest.approx(expected[nodes], abs=6e-4)
+
+
+@pytest.mark.parametrize(("skips", "wait"), [(8, 2), (4, 1), (4, 4), (4, 0), (1, 1)])
+@pytest.mark.parametrize("nodes", [2, 4, 16])
+def test_a_rate_that_matches_the_progress_makes_up_for_what_merges_take(skips, wait, nodes):
+    assert progress(nodes, skips, wait, match_progress=True) == pytest.approx(1, abs=1e-9)
+
+
+def test_blocking_steps_have_the_rate_of_the_recipe_and_others_the_matched_one():
+    """By hand, with B = 4 and S = 1 on 2 nodes: 3 of 4 steps count in full, and one counts half."""
+    options = {"warmup_epochs": 1, "cooldown_epochs": 1, "fixed_skips": 4, "fixed_wait": 1}
+    run = small.trainer(small.task(4, 2), "daso", match_progress=True, **options)
+    factors = []
+    run.train(
+        after_step=lambda run: factors.append(
+            run.workers[0].run.optimizer.param_groups[0]["lr"] / run.workers[0].run.lr
+        )
+    )
+    assert factors == pytest.approx([1.0] * 5 + [4 / 3.5] * 5 + [1.0] * 5)
+
+
+@pytest.mark.parametrize("control", ["corrected", "published"])
+def test_a_fixed_interval_does_not_follow_the_loss(control):
+    fixed = {"fixed_skips": 4, "fixed_wait": 0}
+    found = states(FLAT, control, **WARM, **fixed)
+    assert found == [(0, 0), *[(4, 0)] * 26, *[(0, 0)] * 3]
+    first = small.trainer(small.task(2, 2), "daso", control=control, warmup_epochs=0, **fixed)
+    assert first.workers[0].method.memory["skips"] == 4
+
+
+@pytest.mark.parametrize(("skips", "wait"), [(1, 0), (2, 1), (3, 0), (4, 0), (4, 1), (7, 3)])
+def test_bytes_of_a_fixed_interval_are_the_formula(skips, wait):
+    """In an epoch the last step exchanges, and of the others every B-th, beginning with the first."""
+    options = {"warmup_epochs": 0, "cooldown_epochs": 0, "fixed_skips": skips, "fixed_wait": wait}
+    run = small.trainer(small.task(4, 2, dtype=torch.float32), "daso", **options)
+    run.train()
+    numel = flat(run.workers[0].run.weights).numel()
+    across = [worker.ledger.rows.get(("across", "mean", "weights")) for worker in run.workers]
+    exchanges = 3 * (-(-(run.steps_per_epoch - 1) // skips) + 1)
+    assert sum(row.between_nodes for row in across if row) == 2 * numel * 4 * exchanges
+
+
+def test_with_a_fixed_wait_of_none_nodes_agree_after_every_exchange_and_not_between():
+    """It is local SGD between the nodes, whose interval begins with each epoch."""
+    options = {"warmup_epochs": 0, "cooldown_epochs": 0, "fixed_skips": 2, "fixed_wait": 0}
+    run = small.trainer(small.task(4, 2), "daso", **options)
+    agree = []
+    run.train(
+        after_step=lambda run: agree.append(
+            torch.equal(flat(run.workers[0].run.weights), flat(run.workers[2].run.weights))
+        )
+    )
+    assert agree == [True, False, True, False, True] * 3
 
 
 def test_all_replicas_are_equal_at_the_end_of_every_epoch_and_not_between():
@@ -267,9 +324,19 @@ def test_a_run_that_is_all_warm_up_or_on_one_node_is_skipped_with_its_reason():
 
 
 @pytest.mark.parametrize(
-    "options", [{"max_skips": 0}, {"max_skips": 17}, {"warmup_epochs": -1}, {"control": "fixed"}]
+    ("options", "words"),
+    [
+        ({"max_skips": 0}, "max_skips"),
+        ({"max_skips": 17}, "max_skips"),
+        ({"warmup_epochs": -1}, "warmup_epochs"),
+        ({"control": "fixed"}, "control"),
+        ({"fixed_skips": 4}, "give both or neither"),
+        ({"fixed_skips": 4, "fixed_wait": 5}, "fixed_wait 5 is above fixed_skips 4"),
+        ({"match_progress": True, "control": "published"}, "match_progress needs control: corrected"),
+    ],
 )
-def test_bad_options_are_one_sentence(options):
+def test_bad_options_are_one_sentence(options, words):
     with pytest.raises(Problems) as caught:
         resolve(plugins.get("method", "daso").load(), options)
+    assert words in str(caught.value)
     assert len(caught.value.found) == 1

@@ -58,6 +58,7 @@ def method(**options):
 
 def kernels_of(numel, filters, **options):
     class Convolution:
+        kind = "conv"
         tensor = torch.empty(filters, numel // filters, device="meta")
 
     return method(**options).kernels_of(Convolution)
@@ -95,6 +96,53 @@ def test_places_are_written_the_shorter_way(count, of, index_bytes):
     assert written.numel() * written.element_size() == index_bytes
 
 
+def test_random_kernels_do_not_depend_on_the_values_and_each_is_as_likely():
+    drawn = torch.zeros(12)
+    for seed in range(3000):
+        places = []
+        for values in (random(12, 4, seed=seed), torch.arange(48.0).view(12, 4)):
+            generator = torch.Generator().manual_seed(seed)
+            before = values.clone()
+            payload = convolution_kernels.take(values, 3, "random", generator)
+            assert torch.equal(convolution_kernels.give(payload, like=before) + values, before)
+            places.append((before != values).any(1))
+        assert int(places[0].sum()) == 3
+        assert torch.equal(places[0], places[1])
+        drawn += places[0]
+    # Each of the twelve is drawn 750 times of 3,000 on average; five standard deviations are 119.
+    assert drawn.min() > 750 - 119
+    assert drawn.max() < 750 + 119
+
+
+def test_workers_draw_different_kernels_which_change_from_step_to_step(monkeypatch):
+    drawn = {}
+    task = small.task(4)
+    run = small.trainer(task, "hylo", conv_threshold=1, importance="random", least_rate=0.3, exponent=9.0)
+    for rank, worker in enumerate(run.workers):
+
+        def encode(param, rank=rank, worker=worker, inner=worker.method.encode):
+            push = inner(param)
+            if worker.method.kind(param) == "kernels":
+                sent = worker.method.decode(push, param).flatten(1).any(1)
+                drawn[rank, worker.run.step] = tuple(sent.tolist())
+            return push
+
+        monkeypatch.setattr(worker.method, "encode", encode)
+    run.train()
+    assert any(len({drawn[rank, step] for rank in range(4)}) > 1 for step in range(run.total_steps))
+    assert all(len({drawn[rank, step] for step in range(run.total_steps)}) > 1 for rank in range(4))
+
+
+def test_without_residual_nothing_is_kept_and_what_is_not_pushed_is_lost():
+    runs = [small.trainer(small.task(3), "hylo", **OPTIONS, residual=keeps) for keeps in (True, False)]
+    for run in runs:
+        run.train(until=3)
+    kept, lost = (run.workers[0].method.memory for run in runs)
+    assert [index for index in kept if "residual" in kept[index]] == ["0", "4"]
+    assert not any("residual" in memory for memory in lost.values())
+    assert not torch.equal(runs[0].shipped()[0][0], runs[1].shipped()[0][0])
+
+
 def test_every_kernel_is_sent_eventually():
     """With the same gradient in every step, the residual of a waiting kernel grows until it is sent."""
     gradient, residual = random(20, 3, 3), torch.zeros(20, 3, 3, dtype=torch.float64)
@@ -107,8 +155,12 @@ def test_every_kernel_is_sent_eventually():
     assert bool(sent.all())
 
 
-def test_over_a_run_sent_values_and_residuals_sum_to_the_gradients(monkeypatch):
-    run = small.trainer(small.task(3), "hylo", conv_threshold=16, linear_threshold=100)
+@pytest.mark.parametrize(
+    "control",
+    [{}, {"compression": "uniform_kernels"}, {"compression": "uniform_two_bits"}, {"importance": "random"}],
+)
+def test_over_a_run_sent_values_and_residuals_sum_to_the_gradients(control, monkeypatch):
+    run = small.trainer(small.task(3), "hylo", **OPTIONS, **control)
     came, sent = {}, {}
     for rank, worker in enumerate(run.workers):
         inner = worker.method.encode
@@ -142,9 +194,9 @@ def test_workers_with_the_same_images_are_one_worker():
 OPTIONS = {"conv_threshold": 16, "linear_threshold": 100}
 
 
-def push_bytes(shapes):
+def push_bytes(shapes, **options):
     """Bytes that a worker pushes a step, through the method's own rules, without any weights."""
-    hylo = method()
+    hylo = method(**options)
     total = 0
     for kind, shape in shapes:
 
@@ -223,17 +275,57 @@ def test_the_bytes_of_whole_networks(shapes, push_megabytes, dense_megabytes, sh
     assert 100 * pushed / dense == pytest.approx(share_percent, abs=0.06)
 
 
-def test_counted_bytes_are_the_formula():
-    run = small.trainer(small.task(4, dtype=torch.float32), "hylo", **OPTIONS, least_rate=0.1, exponent=1.0)
+@pytest.mark.parametrize(
+    ("shapes", "kernels_megabytes", "two_bits_megabytes"),
+    [(list(resnet_18()), 8.49, 3.00), (vgg_16(*IMAGENET_HEAD), 58.1, 34.6), (alexnet(), 25.9, 15.4)],
+    ids=["resnet-18", "vgg-16", "alexnet"],
+)
+def test_the_bytes_of_uniform_compressions(shapes, kernels_megabytes, two_bits_megabytes):
+    kernels, two_bits = (
+        push_bytes(shapes, compression=how)[0] for how in ("uniform_kernels", "uniform_two_bits")
+    )
+    assert kernels / 1e6 == pytest.approx(kernels_megabytes, rel=2e-3)
+    assert two_bits / 1e6 == pytest.approx(two_bits_megabytes, rel=2e-3)
+
+
+def test_two_bits_in_all_large_layers_push_a_sixteenth_of_them():
+    """ResNet-18: 18 layers of 11,167,744 entries are large, and 52,388 entries are left dense."""
+    pushed, _ = push_bytes(list(resnet_18()), compression="uniform_two_bits")
+    assert pushed == 11_167_744 // 4 + 18 * 4 + 52_388 * 4
+
+
+def test_kernels_in_all_large_layers_are_rows_of_the_linear_ones():
+    """AlexNet: the least rate of a tenth gives 410, 410 and 100 rows, with bitmaps of places."""
+    hybrid, _ = push_bytes(alexnet())
+    pushed, _ = push_bytes(alexnet(), compression="uniform_kernels")
+    rows = 4 * (410 * 9216 + 410 * 4096 + 100 * 4096) + (512 + 512 + 125) + 3 * 4
+    two_bits = (9216 * 4096 + 4096 * 4096 + 1000 * 4096) // 4 + 3 * 4
+    assert pushed == hybrid - two_bits + rows
+
+
+# The convolution has 3 kernels of 9 entries, and the linear layer 10 rows of 27. Two kernels and four rows
+# are the shares 16 / 27 and 100 / 270, rounded up. Places are a bitmap of one or two bytes.
+CONV_KERNELS, CONV_TWO_BITS = 4 + 1 + 4 * 2 * 9, 4 * 2 + 4
+LINEAR_KERNELS, LINEAR_TWO_BITS = 4 + 2 + 4 * 4 * 27, 4 * 17 + 4
+
+
+@pytest.mark.parametrize("control", [{}, {"importance": "random"}, {"residual": False}])
+@pytest.mark.parametrize(
+    ("compression", "compressed_bytes"),
+    [
+        ("hybrid", CONV_KERNELS + LINEAR_TWO_BITS),
+        ("uniform_kernels", CONV_KERNELS + LINEAR_KERNELS),
+        ("uniform_two_bits", CONV_TWO_BITS + LINEAR_TWO_BITS),
+    ],
+)
+def test_counted_bytes_are_the_formula(compression, compressed_bytes, control):
+    options = {**OPTIONS, "least_rate": 0.1, "exponent": 1.0, "compression": compression, **control}
+    run = small.trainer(small.task(4, dtype=torch.float32), "hylo", **options)
     run.train()
     method = run.workers[0].method
-    m = method.kernels_of(method.run.params[0])
-    assert m < 3
-    kernels_bytes = 4 + min(4 * m, 1) + 4 * m * 9
-    linear_bytes = 4 * math.ceil(270 / 16) + 4
     dense = 4 * sum(p.tensor.numel() for p in method.run.params if method.kind(p) == "dense")
     total = run.workers[0].ledger.total()
-    assert total.payload_push == run.total_steps * (kernels_bytes + linear_bytes + dense)
+    assert total.payload_push == run.total_steps * (compressed_bytes + dense)
     numel = sum(p.tensor.numel() for p in method.run.params)
     assert total.payload_pull == run.total_steps * 4 * numel  # pulled dense: no more than half can be saved
 

@@ -12,7 +12,7 @@ from tests import small
 from thinwire import checkpoint, plugins, record, seeds
 from thinwire.cluster import Cluster
 from thinwire.data.batches import Batches
-from thinwire.errors import CannotWrite, UserError
+from thinwire.errors import CannotWrite, Problems, UserError
 from thinwire.options import resolve
 from thinwire.task import initial_model
 from thinwire.train.preparation_job import PreparationJob
@@ -23,7 +23,7 @@ package = import_module("thinwire_methods.mp2")
 layers = import_module("thinwire_methods.mp2.layers")
 record_prefixes = import_module("thinwire_methods.mp2.record_prefixes")
 predictor_training = import_module("thinwire_methods.mp2.predictor_training")
-Predictor = package.Predictor
+Predictor = import_module("thinwire_methods.mp2.predictor").Predictor
 OPTIONS = {"predictor_epochs": 3, "bsp_workers": 2}
 EVERYTHING = 1000
 
@@ -163,6 +163,106 @@ def test_only_the_pushed_layers_have_an_optimizer():
     assert sum(sizes) == 4 * 10 + 6 * 37
 
 
+def test_gradients_of_predicted_layers_are_not_computed():
+    run = run_of()
+    run.train(until=2)
+    for worker in run.workers:
+        computed = {name for name, p in worker.model.named_parameters() if p.grad is not None}
+        assert computed == {"first.weight", "first.bias", "second.weight", "second.bias"}
+
+
+@pytest.mark.parametrize("build_model", [small.Plain, lambda: build("mp2_resnet", (1, 8, 8), width=4)])
+def test_the_other_gradients_are_the_same_to_the_bit(build_model, monkeypatch):
+    changes = {"build_model": build_model, "dtype": torch.float32, "optimizer": {"name": "adam", "lr": 0.01}}
+    run = run_of(**changes)
+    run.train()
+    monkeypatch.setattr(Mp2, "wants_gradient", lambda self, param: True)
+    every = run_of(**changes)
+    every.train()
+    assert all(p.grad is not None for p in every.workers[0].model.parameters())
+    assert small.everything(run) == small.everything(every)
+
+
+def predicted_layers(run):
+    """The later layers, as one vector."""
+    _, predicted = layers.split(run.workers[0].model, 2)
+    return layers.flatten_all([[p.tensor.data.clone() for p in layer] for layer in predicted])
+
+
+def test_a_constant_predictor_answers_with_what_it_predicts_from_the_mean_of_the_recorded_prefixes(tmp_path):
+    run = run_of(options={"predictor": "constant"})
+    method, seen = run.workers[0].method, []
+    run.train(after_step=lambda run: seen.append(predicted_layers(run)))
+    assert all(torch.equal(one, seen[0]) for one in seen)
+    task = small.task(4, build_model=small.Plain)
+    prepare(task, tmp_path / "a", OPTIONS | {"predictor": "constant"})
+    files = sorted((tmp_path / "a" / "scratch" / "prefixes").glob("*.safetensors"))
+    mean = torch.cat([load_file(file)["prefixes"] for file in files]).mean(0)
+    shapes = layers.shapes_of(layers.split(run.workers[0].model, 2)[1])
+    predictor = Predictor(len(mean), shapes).double()
+    predictor.load_state_dict(load_file(method.prepared / "predictor.safetensors"))
+    torch.testing.assert_close(seen[0], torch.cat(predictor(mean)), rtol=0, atol=1e-12)
+
+
+def test_the_constant_predictor_is_the_one_that_mp2_has(tmp_path):
+    """So the two differ in nothing but what their predictor sees."""
+    task = small.task(4, build_model=small.Plain)
+    trained, constant = (tmp_path / name for name in ("trained", "constant"))
+    options = ({"predictor": folder.name} for folder in (trained, constant))
+    traffic = [prepare(task, folder, OPTIONS | own) for folder, own in zip((trained, constant), options)]
+    assert traffic[0] == traffic[1]
+    file = "predictor.safetensors"
+    assert (trained / file).read_bytes() == (constant / file).read_bytes()
+    assert not (trained / "mean_prefix.safetensors").exists()
+
+
+def test_the_bytes_of_a_constant_predictor_are_those_of_mp2():
+    runs = [run_of(options={"predictor": predictor}) for predictor in ("trained", "constant")]
+    for run in runs:
+        run.train(until=4)
+    one, other = ([worker.ledger.state() for worker in run.workers] for run in runs)
+    assert one == other
+
+
+def test_as_published_the_push_has_64_bits_and_the_pull_those_of_the_model():
+    task = small.task(4, build_model=small.Plain, dtype=torch.float32)
+    run = small.trainer(task, "mp2", preset="published")
+    run.train(until=4)
+    prefix = 4 * 10 + 6 * 37
+    whole = sum(p.numel() for p in small.Plain().parameters())
+    for worker in run.workers:
+        total = worker.ledger.total()
+        assert (total.payload_push, total.payload_pull) == (8 * 4 * prefix, 4 * 4 * whole)
+        assert {weight.dtype for weight in worker.run.weights} == {torch.float32}
+
+
+# The model, its options, classes, and of the authors: epochs, prefixes a batch, share of images, workers.
+PUBLISHED = [
+    ("mp2_vgg", {}, 10, (30, 25, 0.25, 8)),
+    ("mp2_resnet", {"depth": 18}, 10, (30, 200, 0.1, 8)),
+    ("mp2_resnet", {"depth": 18}, 100, (30, 25, 0.25, 8)),
+    ("mp2_resnet", {"depth": 34}, 10, (30, 25, 0.25, 8)),
+    ("mp2_alexnet", {}, 10, (5, 25, 0.25, 4)),
+    ("lenet", {"padding": 2}, 10, (10, 50, 1.0, 8)),
+    ("cnn", {}, 10, (30, 25, 0.25, 8)),
+]
+
+
+@pytest.mark.parametrize(("name", "options", "classes", "expected"), PUBLISHED)
+def test_as_published_the_preparation_has_the_authors_constants(name, options, classes, expected):
+    model = build(name, classes=classes, **options)
+    with_authors_constants = import_module("thinwire_methods.mp2.options").with_authors_constants
+    found = with_authors_constants(resolve(Mp2, {"preset": "published"}), name, model, classes)
+    names = ("predictor_epochs", "prefixes_per_batch", "images_share", "bsp_workers")
+    assert tuple(getattr(found, name) for name in names) == expected
+
+
+def test_an_option_that_the_preset_decides_is_refused_in_one_sentence():
+    with pytest.raises(Problems) as caught:
+        resolve(Mp2, {"preset": "published", "predictor_epochs": 15})
+    assert caught.value.found == ["preset: published decides predictor_epochs: leave that out"]
+
+
 def test_workers_with_the_same_data_are_one_worker(monkeypatch):
     changes = {"batch": 6, "batch_per": "worker", "schedule": {"name": "constant"}}
     many = run_of(4, build_model=plain, optimizer={"name": "adam", "lr": 0.01}, **changes)
@@ -178,7 +278,7 @@ def test_workers_with_the_same_data_are_one_worker(monkeypatch):
 
 @pytest.mark.parametrize("workers", [2, 3, 5, 6, 7, 8])
 def test_the_mean_of_equal_prefixes_is_that_prefix_to_the_bit(workers):
-    server = package.CompletingServer(None, [])
+    server = package.CompletingServer(None, [], torch.float32, constant=False)
     prefix = torch.randn(1000, generator=torch.Generator().manual_seed(1))
     assert torch.equal(server.update([{"weights": prefix}] * workers)["weights"], prefix)
 

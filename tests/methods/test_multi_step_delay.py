@@ -43,6 +43,18 @@ def test_2_without_momentum_and_correction_it_is_local_sgd():
         same(run.shipped()[0], local.shipped()[0])
 
 
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_2_with_local_momentum_and_no_correction_it_is_local_sgd_that_keeps_momentum(nesterov):
+    optimizer = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01, "nesterov": nesterov}
+    task = small.task(4, optimizer=optimizer, schedule=CONSTANT)
+    run = small.trainer(task, NAME, **FIXED, in_round=0.0, local_momentum=True)
+    local = small.trainer(task, "local_sgd", period=3)
+    for step in range(3, run.total_steps + 1, 3):
+        run.train(until=step)
+        local.train(until=step)
+        same(run.shipped()[0], local.shipped()[0])
+
+
 @pytest.mark.parametrize("delay", [0, 1])
 def test_3_one_worker_is_sequential_sgd(delay):
     task = small.task(1, optimizer=PLAIN, schedule=CONSTANT)
@@ -97,16 +109,24 @@ def test_6_an_interval_that_follows_the_loss_costs_four_bytes_for_each_look():
     assert control.payload_push == 4 * (1 + 3)  # at the end of the warm-up, and after each epoch
 
 
+SLICED = [{"slice": 5, "credit": 5}, {"slice": 7, "credit": 30}, {"slice": 1000, "credit": 1}]
+
+
 @pytest.mark.parametrize("delay", [0, 1])
-def test_7_the_size_of_slices_and_the_credit_change_no_bit(delay):
-    runs = [
-        small.trainer(small.task(2), NAME, warmup_steps=2, delay=delay, **sizes)
-        for sizes in ({}, {"slice": 5, "credit": 5}, {"slice": 7, "credit": 30}, {"slice": 1000, "credit": 1})
-    ]
-    for run in runs:
+def test_7_the_size_of_slices_their_order_and_the_credit_change_no_bit_and_no_byte(delay):
+    whole = small.trainer(small.task(2), NAME, warmup_steps=2, delay=delay)
+    whole.train()
+    for options in (*SLICED, *(sizes | {"order": "fifo"} for sizes in SLICED)):
+        run = small.trainer(small.task(2), NAME, warmup_steps=2, delay=delay, **options)
         run.train()
-    for run in runs[1:]:
-        assert torch.equal(flat(run.shipped()[0]), flat(runs[0].shipped()[0]))
+        assert torch.equal(flat(run.shipped()[0]), flat(whole.shipped()[0]))
+        assert [bytes_of(run, rank) for rank in (0, 1)] == [bytes_of(whole, rank) for rank in (0, 1)]
+
+
+def bytes_of(run, rank):
+    """The bytes of a worker, without the number of messages."""
+    own = run.workers[rank].ledger.total()
+    return own.payload_push, own.payload_pull, own.wire_sent, own.wire_received
 
 
 def test_7_slices_in_their_order_are_the_tensors():
@@ -116,8 +136,9 @@ def test_7_slices_in_their_order_are_the_tensors():
     assert max(piece.numel() for piece in pieces) == 10
 
 
-def test_8_slices_leave_from_the_input_side_within_the_credit(monkeypatch):
-    run = small.trainer(small.task(2), NAME, **FIXED, slice=10, credit=35)
+@pytest.mark.parametrize("order", ["priority", "fifo"])
+def test_8_slices_leave_in_their_order_within_the_credit(order, monkeypatch):
+    run = small.trainer(small.task(2), NAME, **FIXED, slice=10, credit=35, order=order)
     worker = run.workers[0]
     sent, under_way, most = [], {}, []
     mean, wait = worker.run.world.mean, Pending.wait
@@ -137,8 +158,11 @@ def test_8_slices_leave_from_the_input_side_within_the_credit(monkeypatch):
     monkeypatch.setattr(Pending, "wait", watched_wait)
     run.train(until=3)
     assert sent == [end - start for _, start, end in worker.method.slices()]
-    priorities = [(param.index, start) for param, start, _ in worker.method.slices()]
-    assert priorities == sorted(priorities)
+    places = [
+        (param.index if order == "priority" else -param.index, start)
+        for param, start, _ in worker.method.slices()
+    ]
+    assert places == sorted(places)
     assert 25 < max(most) <= 35
 
 
@@ -215,21 +239,43 @@ def exposed(order, forward, seconds_a_slice):
 
 
 @pytest.mark.parametrize("seconds_a_slice", [0.01, 0.1, 1.0])
-def test_10_the_input_side_first_is_never_exposed_longer_than_the_order_of_the_backward_pass(seconds_a_slice):
-    method = small.trainer(small.task(1), NAME, slice=20).workers[0].method
-    by_priority = [param.index for param, _, _ in method.slices()]
-    by_backward = by_priority[::-1]
-    forward = [1.0] * len(method.run.params)
-    with_priority = exposed(by_priority, forward, seconds_a_slice)
-    assert with_priority <= exposed(by_backward, forward, seconds_a_slice)
+def test_10_by_priority_forward_passes_never_wait_longer_than_in_the_order_of_the_backward_pass(
+    seconds_a_slice,
+):
+    waited = {}
+    for order in ("priority", "fifo"):
+        method = small.trainer(small.task(1), NAME, slice=20, order=order).workers[0].method
+        slices = [param.index for param, _, _ in method.slices()]
+        waited[order] = exposed(slices, [1.0] * len(method.run.params), seconds_a_slice)
+    assert waited["priority"] <= waited["fifo"]
     if seconds_a_slice == 0.1:
-        assert with_priority < exposed(by_backward, forward, seconds_a_slice) / 2
+        assert waited["priority"] < waited["fifo"] / 2
+
+
+def test_local_momentum_stays_with_its_worker_and_the_global_step_has_none():
+    run = small.trainer(small.task(2), NAME, **FIXED, local_momentum=True)
+    run.train(until=2)
+    run.shipped()
+    one, other = (worker.method.memory for worker in run.workers)
+    assert not torch.equal(flat(one["local_velocity"]), flat(other["local_velocity"]))
+    before = flat(one["global"]).clone()
+    run.train(until=3)
+    run.shipped()
+    torch.testing.assert_close(flat(one["global"]), before - run.workers[0].run.lr * 3 * flat(one["mean"]))
+
+
+def test_a_fixed_interval_sends_no_losses():
+    """Its bytes are those of its rounds; the control at equal bytes needs no others."""
+    options = {"warmup_steps": 2, "interval": 4, "min_interval": 4, "max_interval": 4}
+    run = small.trainer(small.task(4, dtype=torch.float32), NAME, **options)
+    run.train()
+    assert {kind for _, _, kind in run.workers[0].ledger.rows} == {"values"}
 
 
 @pytest.mark.parametrize("stop", [4, 5, 6, 10])
 def test_with_slices_in_flight_it_goes_on_to_the_same_bits_and_may_be_looked_at(stop, tmp_path):
     """With delay 0 too, whose slices are in flight from one step to the next, over an epoch's end as well."""
-    options = {"warmup_steps": 2, "interval": 2, "slice": 40, "at_sync": 0.5}
+    options = {"warmup_steps": 2, "interval": 2, "slice": 40, "at_sync": 0.5, "local_momentum": True}
     whole, watched, first, second = (small.trainer(small.task(3), NAME, **options) for _ in range(4))
     whole.train()
     watched.train(after_step=lambda run: run.shipped())
@@ -257,6 +303,7 @@ def test_a_warm_up_as_long_as_the_run_is_skipped_with_its_reason():
     [
         ({"interval": 0}, "interval: input should be greater than or equal to 1"),
         ({"delay": 2}, "delay: input should be 0 or 1"),
+        ({"order": "lifo"}, "order: input should be 'priority' or 'fifo'"),
         ({"min_interval": 5, "max_interval": 4}, "min_interval 5 is above max_interval"),
         ({"in_round": 1.5}, "in_round"),
         ({"credit": 0}, "credit"),

@@ -4,10 +4,13 @@ import pytest
 import torch
 
 from tests import small
+from thinwire.schedule.operations import Post, Wait, steps_of
+from thinwire.train.record_spans import record_spans
 
 
-def run_of(servers, workers=4, nodes=1):
-    run = small.trainer(small.task(workers, nodes, dtype=torch.float32), "ps_sgd", servers=servers)
+def run_of(servers, workers=4, nodes=1, **options):
+    task = small.task(workers, nodes, dtype=torch.float32)
+    run = small.trainer(task, "ps_sgd", servers=servers, **options)
     run.train()
     return run
 
@@ -49,3 +52,36 @@ def test_replicas_are_the_servers_weights_bit_for_bit():
         for index, weight in enumerate(worker.run.weights):
             kept = run.workers[index % 3].method.memory[str(index)]["weight"]
             assert torch.equal(weight, kept)
+
+
+@pytest.mark.parametrize("servers", ["spread", "one"])
+def test_without_pipelining_every_bit_and_every_byte_stay(servers):
+    naive, pipelined = (run_of(servers, nodes=2, pipelined=on) for on in (False, True))
+    for worker, other in zip(naive.workers, pipelined.workers):
+        assert small.digest(worker.run.weights) == small.digest(other.run.weights)
+        assert worker.ledger.total() == other.ledger.total()
+        assert worker.ledger.rows == other.ledger.rows
+
+
+def test_without_pipelining_each_push_is_waited_for_and_then_each_pull():
+    run = small.trainer(small.task(3, dtype=torch.float32), "ps_sgd", pipelined=False)
+    recorders = record_spans(run)
+    run.train(until=1)
+    (step,) = steps_of(recorders[1])
+    calls = [operation for operation in step if isinstance(operation, Post | Wait)]
+    sizes = [4 * weight.numel() for weight in run.workers[1].run.weights]
+    posts, waits = calls[::2], calls[1::2]
+    assert [(post.sent_bytes, post.received_bytes) for post in posts] == [
+        *((size, 0) for size in sizes),
+        *((0, size) for size in sizes),
+    ]
+    assert [wait.call for wait in waits] == [post.call for post in posts]
+
+
+def test_with_pipelining_a_tensor_is_one_call_and_all_are_made_before_any_is_waited_for():
+    run = small.trainer(small.task(3), "ps_sgd")
+    recorders = record_spans(run)
+    run.train(until=1)
+    (step,) = steps_of(recorders[1])
+    calls = [type(operation) for operation in step if isinstance(operation, Post | Wait)]
+    assert calls == [Post] * len(run.workers[1].run.params) + [Wait] * len(run.workers[1].run.params)

@@ -4,6 +4,13 @@ import pytest
 import torch
 
 from tests import small
+from thinwire import plugins
+from thinwire.options import resolve
+from thinwire.schedule.mirrored import MirroredTrainer
+from thinwire.schedule.operations import Compute, Post, Wait, steps_of
+from thinwire.trace.recorder import BACKWARD
+from thinwire.train.record_spans import record_spans
+from thinwire.transport.mirror import Mirror
 
 
 def test_bytes_are_four_a_parameter_each_way_and_the_ring_on_the_wire():
@@ -55,3 +62,33 @@ def test_16_bit_gradients_cost_half_and_are_rounded_once_sent(dtype):
         assert not torch.equal(gradient, exact)
         torch.testing.assert_close(gradient, exact, rtol=0.02, atol=1e-3)
     assert {weight.dtype for weight in half.workers[0].run.weights} == {torch.float32}
+
+
+@pytest.mark.parametrize("gradients", ["full", "bfloat16"])
+def test_without_overlap_every_bit_and_every_byte_stay(gradients):
+    task, options = small.task(4, 2, dtype=torch.float32), {"bucket_mb": 0.001, "gradients": gradients}
+    overlapping, after = (small.trainer(task, "ssgd", overlap=on, **options) for on in (True, False))
+    for step in range(1, after.total_steps + 1):
+        overlapping.train(until=step)
+        after.train(until=step)
+        assert small.digest(after.shipped()[0]) == small.digest(overlapping.shipped()[0])
+    for worker, other in zip(after.workers, overlapping.workers):
+        assert worker.ledger.state() == other.ledger.state()
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+def test_buckets_are_sent_during_the_backward_pass_or_all_of_them_after_it(overlap):
+    method = plugins.get("method", "ssgd").load()
+    config = resolve(method, {"bucket_mb": 1e-6, "overlap": overlap})
+    # A mirrored worker overlaps as one in a process of its own does; workers that share a process cannot.
+    run = MirroredTrainer(small.task(4), method, config, Mirror(4, 0))
+    run.setup(None)
+    (recorder,) = record_spans(run)
+    run.train(until=1)
+    (step,) = steps_of(recorder)
+    sent = [place for place, operation in enumerate(step) if isinstance(operation, Post)]
+    waited = [place for place, operation in enumerate(step) if isinstance(operation, Wait)]
+    backward = [n for n, o in enumerate(step) if isinstance(o, Compute) and o.kind == BACKWARD]
+    assert len(sent) == len(waited) == len(run.workers[0].run.params)
+    assert max(sent) < min(waited)
+    assert (min(sent) < max(backward)) == overlap

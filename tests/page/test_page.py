@@ -58,6 +58,8 @@ def test_a_method_is_shown_as_its_module_describes_it(text):
     assert re.search(r"<th scope=\"row\">k is rounded up</th>\s*<td>related work</td>", article)
     assert "demo" in article
     assert "reconstructed" not in article
+    ssgd = re.search(r'<details id="method-ssgd">.*?</details>', text, re.DOTALL)[0]
+    assert "is an ablation, and no baseline, with {&#39;overlap&#39;: False}" in ssgd
 
 
 def test_tables_that_are_missing_are_one_sentence_with_the_command_that_makes_them(plain, tmp_path):

@@ -34,6 +34,8 @@ class Options(NamedTuple):
     plateau_threshold: float = 0.05
     patience: int = 2
     control: str = "corrected"
+    fixed_skips: int | None = None
+    fixed_wait: int | None = None
 
 
 class PlateauDetector:
@@ -76,13 +78,18 @@ class PlateauDetector:
         return False
 
 
-def first_state(warmup_epochs: int, max_skips: int, control: str) -> State:
+def first_state(chosen: Options) -> State:
     """Return (B, S) of the first epoch; (0, 0) means a blocking sync after every step.
 
-    Source: Heat, DASO.__init__: both are 0. Own: without a warm-up, "corrected" cycles at once.
+    Source: Heat, DASO.__init__: both are 0. Own: without a warm-up, "corrected" and fixed states cycle at
+    once.
     """
-    if control == "corrected" and warmup_epochs == 0:
-        return start_of_cycling(max_skips, control)
+    if chosen.warmup_epochs > 0:
+        return (0, 0)
+    if chosen.fixed_skips is not None:
+        return (chosen.fixed_skips, chosen.fixed_wait)
+    if chosen.control == "corrected":
+        return start_of_cycling(chosen.max_skips, chosen.control)
     return (0, 0)
 
 
@@ -141,19 +148,26 @@ def states_after_epochs(
     warm-up it starts at once. S is never below 1 while B is above 0. With "published", cycling starts with
     (4, 1), and never starts without a warm-up. S can be 0 and -1 while B is above 0.
 
+    With fixed_skips and fixed_wait, they are (B, S) of every epoch that is neither warm-up nor cooldown,
+    whatever the losses and the control are. This is the benchmark's own.
+
     Source: Heat, DASO.epoch_loss_logic, in its order. When imagenet-DASO.py calls it, the epoch's last step
     (_global_sync) has already raised its counter `epoch`, so it counts from 1 there as here. The warm-up and
     the cooldown return early; the end of the warm-up does not.
     """
-    warmup_epochs, cooldown_epochs, max_skips, plateau_threshold, patience, control = Options(**options)
+    chosen = Options(**options)
+    warmup_epochs, cooldown_epochs, max_skips = chosen[:3]
+    control = chosen.control
     check_control(control)
-    detector = PlateauDetector(plateau_threshold, patience)
-    state = first_state(warmup_epochs, max_skips, control)
+    detector = PlateauDetector(chosen.plateau_threshold, chosen.patience)
+    state = first_state(chosen)
     states: list[State] = []
 
     for number, loss in enumerate(losses, start=1):
         if number < warmup_epochs or number >= epochs - cooldown_epochs:
             state = (0, 0)
+        elif chosen.fixed_skips is not None:
+            state = (chosen.fixed_skips, chosen.fixed_wait)
         else:
             if number == warmup_epochs:
                 state = start_of_cycling(max_skips, control)
@@ -192,7 +206,7 @@ def schedule(
     """
     chosen = Options(**options)
     control_of_run = Control(steps_per_epoch, places, chosen.control)
-    state = first_state(chosen.warmup_epochs, chosen.max_skips, chosen.control)
+    state = first_state(chosen)
     steps = []
     for following in states_after_epochs(losses, len(losses), **options):
         steps += [(state, control_of_run.after_step(step, *state)) for step in range(steps_per_epoch)]
@@ -242,7 +256,7 @@ class Control:
         if self.sent_by is not None and (step - self.sent_at == wait or is_last):
             actions += self.merge(2 * (step - self.sent_at))
 
-        if skips == 0 or is_last:
+        if skips == 0 or is_last or (wait == 0 and step % skips == 0):
             actions += [Action("send", self.group), Action("block", self.group)]
             self.pass_turn(is_last)
         elif step % skips == 0:
@@ -414,6 +428,9 @@ def train(
     blocking_dtype: str = "full",
     blocking_sends: str = "weights",
     control: str = "corrected",
+    fixed_skips: int | None = None,
+    fixed_wait: int | None = None,
+    match_progress: bool = False,
 ) -> list[Tensors]:
     """Return, for every step, the mean over the workers of their weights after that step.
 
@@ -439,7 +456,8 @@ def train(
 
     control "corrected", after step t of an epoch that ends with step `last`:
     1. What is in flight merges if it was sent S steps ago or if t = last; s is the true number of steps.
-    2. If B = 0 or t = last, there is a blocking sync. Otherwise, if B divides t, the group sends.
+    2. If B = 0 or t = last, or if S = 0 and B divides t, there is a blocking sync. Otherwise, if B divides t,
+       the group sends.
 
     control "published", at the steps that B divides, at all steps if B = 0, and at the last step:
     1. The group sends.
@@ -451,6 +469,10 @@ def train(
 
     B and S follow the epochs' mean losses: states_after_epochs(). What is done after which step is
     what schedule() says of these losses.
+
+    match_progress: while S > 0, the learning rate is lr * B / (B - S + S * 2 * S / (2 * S + P)). In B steps
+    of a constant gradient, B - S steps count in full. The S steps from sending to merging are multiplied by
+    the own weight in the merge, 2 * S / (2 * S + P). This is the benchmark's own.
 
     Source: Heat (see above). In DASO.step, too, the optimizer steps first, and the exchange follows.
     Gradients are averaged inside the nodes at every step, as Heat's DistributedDataParallel does while
@@ -476,7 +498,17 @@ def train(
     exchange = Exchange(weights, workers, nodes, blocking_dtype, blocking_sends)
     control_of_run = Control(steps_per_epoch, places, control)
     optimizer_of = [Optimizer(momentum, weight_decay, nesterov) for _ in range(workers)]
-    skips, wait = first_state(warmup_epochs, max_skips, control)
+    state_options = {
+        "warmup_epochs": warmup_epochs,
+        "cooldown_epochs": cooldown_epochs,
+        "max_skips": max_skips,
+        "plateau_threshold": plateau_threshold,
+        "patience": patience,
+        "control": control,
+        "fixed_skips": fixed_skips,
+        "fixed_wait": fixed_wait,
+    }
+    skips, wait = first_state(Options(**state_options))
     losses_of_step: list[float] = []
     losses_of_epochs: list[float] = []
     history: list[Tensors] = []
@@ -490,13 +522,16 @@ def train(
             gradients.append(copy_tensors(own))
             losses_of_step.append(float(loss(worker, step, copy_tensors(weights_of[worker]))))
 
+        lr = learning_rate(step)
+        if match_progress and wait > 0:
+            kept = wait * 2 * wait / (2 * wait + nodes)
+            lr = lr * skips / (skips - wait + kept)
+
         for node in range(nodes):
             on_node = range(node * places, (node + 1) * places)
             mean_gradient = mean_over_workers([gradients[worker] for worker in on_node])
             for worker in on_node:
-                weights_of[worker] = optimizer_of[worker].step(
-                    weights_of[worker], mean_gradient, learning_rate(step)
-                )
+                weights_of[worker] = optimizer_of[worker].step(weights_of[worker], mean_gradient, lr)
 
         step_of_epoch = step % steps_per_epoch
         for action in control_of_run.after_step(step_of_epoch, skips, wait):
@@ -508,15 +543,6 @@ def train(
             # imagenet-DASO.py, main: epoch_loss_logic after the epoch's last step, with its mean loss.
             losses_of_epochs.append(sum(losses_of_step) / len(losses_of_step))
             losses_of_step = []
-            skips, wait = states_after_epochs(
-                losses_of_epochs,
-                epochs,
-                warmup_epochs=warmup_epochs,
-                cooldown_epochs=cooldown_epochs,
-                max_skips=max_skips,
-                plateau_threshold=plateau_threshold,
-                patience=patience,
-                control=control,
-            )[-1]
+            skips, wait = states_after_epochs(losses_of_epochs, epochs, **state_options)[-1]
 
     return history

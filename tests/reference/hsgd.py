@@ -5,6 +5,10 @@ IEICE Trans. Inf. & Syst. E103-D(12), 2020, doi:10.1587/transinf.2020PAP0007. No
 for this file, and no code of the authors was found: every line is a reconstruction. It rests on arithmetic.
 The gradient of the mean loss over all images is the mean of the workers' gradients, weighted with their
 numbers of images. The order of the sum does not matter.
+
+For gradients in 16 bits the order matters, because each operation is rounded. Their source is torch 2.13,
+torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py: _compress_hook casts, divides by the number of
+workers, and all-reduces the sum.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,15 +28,52 @@ def weighted_sum(tensors_of: Sequence[Sequence[np.ndarray]], factors: Sequence[f
     return total
 
 
-def mean_of_gradients(gradients: Sequence[Tensors], images: Sequence[int], nodes: int) -> Tensors:
-    """Return sum_k b_k * g_k / sum_k b_k: summed inside every node, then over the nodes."""
+def rounded(array: np.ndarray, precision: str) -> np.ndarray:
+    """Return the nearest numbers of this precision, as float64; of two equally near ones the even one.
+
+    A bfloat16 is a float32 without its 16 last bits. "full" changes nothing.
+    """
+    if precision == "full":
+        return array
+    single = array.astype(np.float32)
+    if precision == "float16":
+        return single.astype(np.float16).astype(np.float64)
+    if precision != "bfloat16":
+        raise ValueError(f"unknown precision {precision!r}")
+    bits = single.view(np.uint32)
+    last_kept = (bits >> 16) & 1
+    return ((bits + 0x7FFF + last_kept) & 0xFFFF0000).astype(np.uint32).view(np.float32).astype(np.float64)
+
+
+def mean_over_nodes(of_nodes: Sequence[np.ndarray], precision: str) -> np.ndarray:
+    """Return the mean over the nodes; in 16 bits every operation is rounded.
+
+    every node's array is cast and divided by the number of nodes; then they are added in their order
+    """
+    parts = [rounded(rounded(array, precision) / len(of_nodes), precision) for array in of_nodes]
+    total = parts[0]
+    for part in parts[1:]:
+        total = rounded(total + part, precision)
+    return total
+
+
+def mean_of_gradients(
+    gradients: Sequence[Tensors], images: Sequence[int], nodes: int, precision: str = "full"
+) -> Tensors:
+    """Return sum_k b_k * g_k / sum_k b_k: summed inside every node, then over the nodes.
+
+    With several nodes the sum of each is multiplied by nodes / sum_k b_k, and then leaves the node in this
+    precision. So the mean over the nodes is the result.
+    """
     workers_per_node = len(gradients) // nodes
     sums_of_nodes = []
     for node in range(nodes):
         members = range(node * workers_per_node, (node + 1) * workers_per_node)
         sums_of_nodes.append(weighted_sum([gradients[k] for k in members], [images[k] for k in members]))
-    total = weighted_sum(sums_of_nodes, [1] * nodes)
-    return [tensor / sum(images) for tensor in total]
+    if nodes == 1:
+        return [tensor / sum(images) for tensor in sums_of_nodes[0]]
+    leaving = [[tensor * nodes / sum(images) for tensor in tensors] for tensors in sums_of_nodes]
+    return [mean_over_nodes(list(of_nodes), precision) for of_nodes in zip(*leaving)]
 
 
 def mean_of_weights(weights_of: Sequence[Tensors], images: Sequence[int], nodes: int) -> Tensors:
@@ -66,6 +107,7 @@ def train(
     level_1: str,
     samples: Callable[[int, int], int],
     make_optimizer: Callable[[], Any] | None = None,
+    precision: str = "full",
 ) -> list[Tensors]:
     """Return, for every step, the mean over the workers of their weights after that step.
 
@@ -74,7 +116,7 @@ def train(
     The workers of a node combine "gradients":
 
         S_n = sum of b_k * g_k(w_k) over the workers k of node n
-        G = sum_n S_n / sum_k b_k
+        G = sum_n S_n / sum_k b_k, where what leaves a node has this precision
         w_k = Optimizer_k(w_k, G, lr(t))
 
     or "weights", each worker with a momentum buffer of its own:
@@ -113,7 +155,7 @@ def train(
             gradients.append(copy_tensors(own))
 
         if level_1 == "gradients":
-            mean_gradient = mean_of_gradients(gradients, images, nodes)
+            mean_gradient = mean_of_gradients(gradients, images, nodes, precision)
             gradients = [mean_gradient for _ in range(workers)]
 
         for worker in range(workers):

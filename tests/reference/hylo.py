@@ -1,5 +1,7 @@
 """Hylo: whole filters of large convolutions, two bits an entry for large linear layers, a server.
 
+Its controls treat both kinds of large layers alike, or forget what was not sent.
+
 Sources read:
 
 * MXNet: github.com/apache/mxnet, src/kvstore/gradient_compression-inl.h at commit 203f7a0 (quantize_2bit,
@@ -21,14 +23,26 @@ BITS_OF_CODE = {1: 0b11, -1: 0b10, 0: 0b00}
 CODE_OF_BITS = {0b11: 1, 0b10: -1, 0b01: 0, 0b00: 0}
 
 
-def rate(entries: int, conv_threshold: int, exponent: float, least_rate: float) -> float:
-    """Return the share of a convolution's filters that is sent, from the size of its weight.
+def codec_of(kind: str, compression: str) -> str:
+    """Return what a large layer sends, "kernels" or "two bits"; kind is "conv" or "linear".
 
-        rate = min(1, max(least_rate, (conv_threshold / entries) ** exponent))
+    Source: the abstract for "hybrid"; the two uniform ones are controls, which it does not have.
+    """
+    if compression == "hybrid":
+        return "kernels" if kind == "conv" else "two bits"
+    if compression not in ("uniform_kernels", "uniform_two_bits"):
+        raise ValueError(f"unknown compression {compression!r}")
+    return "kernels" if compression == "uniform_kernels" else "two bits"
+
+
+def rate(entries: int, threshold: int, exponent: float, least_rate: float) -> float:
+    """Return the share of a layer's filters that is sent, from the size of its weight.
+
+        rate = min(1, max(least_rate, (threshold / entries) ** exponent))
 
     Source: reconstruction.
     """
-    return float(min(1.0, max(least_rate, (conv_threshold / entries) ** exponent)))
+    return float(min(1.0, max(least_rate, (threshold / entries) ** exponent)))
 
 
 def count_sent(share: float, filters: int) -> int:
@@ -135,28 +149,32 @@ def train(
     kappa: float,
     importance: str,
     warmup_steps: int,
+    compression: str,
+    residual: bool,
 ) -> list[Tensors]:
     """Return, for every step, the server's weights after that step, which all workers then hold.
 
     kinds names every tensor "conv", "linear" or "other". A "conv" tensor with more than
-    conv_threshold entries sends some of its filters. A "linear" tensor with more than
-    linear_threshold entries sends two bits an entry. Every other tensor is dense. During the first
-    warmup_steps steps all tensors are dense, and the residuals do not change. At every step t, for
+    conv_threshold entries is large, and so is a "linear" one with more than linear_threshold. A large
+    tensor sends what codec_of says: some of its filters ("kernels") or two bits an entry ("two bits").
+    A filter of a "linear" tensor is a row. Every other tensor is dense. During the first warmup_steps
+    steps all tensors are dense, and the residuals do not change. At every step t, for
     every tensor, with worker k's gradient g_k at the weights w and its residual r_k (zero at first):
 
-        dense:   s_k = g_k
-        conv:    u = r_k + g_k
-                 s_k = u in the filters of kernels_to_send(u), zero in the others
-                 r_k = u with the filters that were sent set to zero
-        linear:  u = r_k + g_k
-                 T, codes = two_bit(u, kappa)
-                 s_k = T * codes
-                 r_k = u - s_k
+        dense:     s_k = g_k
+        kernels:   u = r_k + g_k
+                   s_k = u in the filters of kernels_to_send(u), zero in the others
+                   r_k = u with the filters that were sent set to zero
+        two bits:  u = r_k + g_k
+                   T, codes = two_bit(u, kappa)
+                   s_k = T * codes
+                   r_k = u - s_k
         G = (1/K) * sum_k s_k
         w = Optimizer(w, G, lr(t))
 
-    A filter that a worker does not send counts as zero: the sum is always divided by K. There is
-    one optimizer, the server's: momentum and weight decay act after the aggregation.
+    Without residual, every r_k stays zero. A filter that a worker does not send counts as zero: the sum
+    is always divided by K. There is one optimizer, the server's: momentum and weight decay act after
+    the aggregation.
 
     Source: the residual of a linear layer is that of MXNet's quantize_2bit: the gradient is added, and what
     was sent is subtracted. The rest is a reconstruction from the abstract.
@@ -169,6 +187,7 @@ def train(
     if importance not in ("l1", "l2"):
         raise ValueError(f"unknown importance {importance!r}")
 
+    thresholds = {"conv": conv_threshold, "linear": linear_threshold}
     server = copy_tensors(weights)
     optimizer = Optimizer(momentum, weight_decay, nesterov)
     residual_of = [[np.zeros_like(w) for w in server] for _ in range(workers)]
@@ -181,22 +200,25 @@ def train(
             own = copy_tensors(gradient(worker, step, copy_tensors(server)))
             sent = []
             for index, g in enumerate(own):
-                if compress and kinds[index] == "conv" and g.size > conv_threshold:
-                    u = residual_of[worker][index] + g
-                    share = rate(g.size, conv_threshold, exponent, least_rate)
+                kind = kinds[index]
+                large = kind != "other" and g.size > thresholds[kind]
+                codec = codec_of(kind, compression) if large and compress else "dense"
+                u = residual_of[worker][index] + g
+                if codec == "kernels":
+                    share = rate(g.size, thresholds[kind], exponent, least_rate)
                     message = np.zeros_like(u)
                     left = u.copy()
                     for o in kernels_to_send(u, share, importance):
                         message[o] = u[o]
                         left[o] = 0
-                    residual_of[worker][index] = left
-                elif compress and kinds[index] == "linear" and g.size > linear_threshold:
-                    u = residual_of[worker][index] + g
+                elif codec == "two bits":
                     threshold, codes = two_bit(u, kappa)
                     message = threshold * codes
-                    residual_of[worker][index] = u - message
+                    left = u - message
                 else:
-                    message = g
+                    message, left = g, residual_of[worker][index]
+                if residual:
+                    residual_of[worker][index] = left
                 sent.append(message)
             sent_of.append(sent)
 

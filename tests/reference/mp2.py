@@ -276,6 +276,7 @@ def train(
     rest: Sequence[LayerShape],
     predictor: Predictor,
     make_optimizer: Callable[[], Optimizer | Adam] | None = None,
+    constant_prefix: np.ndarray | None = None,
 ) -> list[Tensors]:
     """Return, for every step, the server's weights after that step, which all workers then hold.
 
@@ -286,6 +287,8 @@ def train(
         q_k = Optimizer_k(prefix of w, prefix of g_k, lr(t))
         q = (1/K) * sum_k q_k
         w = (q, predict(flatten(q)))       w = q if rest is empty
+
+    With a constant_prefix, predict sees it instead of q. This is the benchmark's own.
 
     The workers' optimizers see only the prefix and are never reset; without make_optimizer they are SGD.
     The predictor never changes. The first gradients are taken at the given weights, whose later layers
@@ -326,7 +329,8 @@ def train(
 
         server = mean_over_workers(prefix_of)
         if rest:
-            predicted = predict(flatten(group_layers(server)), rest, predictor)
+            seen = flatten(group_layers(server)) if constant_prefix is None else constant_prefix
+            predicted = predict(seen, rest, predictor)
             for (_, weight_shape, bias), values in zip(rest, predicted, strict=True):
                 layer_weight, layer_bias = unflatten(values, weight_shape, bias)
                 server.append(layer_weight)

@@ -110,6 +110,7 @@ def train(
     in_round: float,
     at_sync: float,
     delay: int,
+    local_momentum: bool = False,
 ) -> list[Tensors]:
     """Return, for every step, the global weights z after that step, as far as sums have landed.
 
@@ -128,6 +129,13 @@ def train(
         v = momentum * v + A
         z = z - lr * v                      or z - lr * (A + momentum * v) with nesterov
         ghat = A / h
+
+    local_momentum: worker k keeps u_k, which is zero before the first step. At every step
+
+        u_k = momentum * u_k + d_k
+
+    and u_k, or d_k + momentum * u_k with nesterov, takes the place of d_k in the sum and in the local update.
+    The global update then has no momentum.
 
     delay 0: it lands at once, and then x_k = z + (1 - at_sync) * (x_k - z).
 
@@ -156,7 +164,9 @@ def train(
         raise ValueError(f"adapt_every_epochs must be at least 1, not {adapt_every_epochs}")
 
     global_weights = copy_tensors(weights)
-    global_optimizer = Optimizer(momentum, 0.0, nesterov)  # weight decay is in the sums already
+    # Weight decay is in the sums already, and so is local momentum.
+    global_optimizer = Optimizer(0.0, 0.0, False) if local_momentum else Optimizer(momentum, 0.0, nesterov)
+    velocity_of = [[np.zeros_like(w) for w in global_weights] for _ in range(workers)]
     last_gradient = [np.zeros_like(w) for w in global_weights]
     local_weights_of = [copy_tensors(weights) for _ in range(workers)]
     sum_of = [[np.zeros_like(w) for w in global_weights] for _ in range(workers)]
@@ -195,6 +205,15 @@ def train(
             losses.append(float(loss(worker, step, copy_tensors(local))))
 
             decayed = [g + weight_decay * x for g, x in zip(own, local, strict=True)]
+            if local_momentum:
+                # The benchmark's own.
+                velocity_of[worker] = [
+                    momentum * u + d for u, d in zip(velocity_of[worker], decayed, strict=True)
+                ]
+                decayed = [
+                    d + momentum * u if nesterov else u
+                    for d, u in zip(decayed, velocity_of[worker], strict=True)
+                ]
             sum_of[worker] = [a + d for a, d in zip(sum_of[worker], decayed, strict=True)]
             # Reconstruction: SSD-SGD uses the global gradient for the local update; the mixture is ours.
             local_weights_of[worker] = [

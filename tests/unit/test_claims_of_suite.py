@@ -77,6 +77,29 @@ def test_fewer_pairs_than_were_planned_decide_nothing_about_accuracy():
     assert row_of(claim(), *lost[:-1])["verdict"] == "contradicted"
 
 
+@pytest.mark.parametrize(
+    ("bytes_of_variants", "verdict", "reason"),
+    [
+        ((40, 50), "held", "counted, and equal in every repetition"),
+        ((40, 200), "depends on the reconstruction", "held for thin, a; contradicted for b"),
+        ((40, None), "cannot be told", "held for thin, a; cannot be told for b"),
+    ],
+)
+def test_a_verdict_holds_for_all_variants_of_a_reconstruction(bytes_of_variants, verdict, reason):
+    methods = suite(claim()).methods | {"a": Entry(use="mp2"), "b": Entry(use="mp2")}
+    rows = [
+        run(label, n, size)
+        for n in range(2)
+        for label, size in zip(("ssgd", "thin", "a", "b"), (100, 30, *bytes_of_variants))
+        if size is not None
+    ]
+    row = row_of(claim(variants=["a", "b"]), *rows, methods=methods)
+    assert (row["verdict"], row["reason"], row["estimate"]) == (verdict, reason, 70)
+    if verdict.startswith("depends"):
+        assert "depends on the reconstruction" in row["says"]
+        assert "`thin` pushes" not in row["says"]
+
+
 def test_a_number_on_cpus_must_follow_from_shapes():
     of = claim(scope="number", margin={"value": 10.0, "unit": "percent"})
     rows = [run("ssgd", 0), run("ssgd", 1), run("thin", 0, 50)]

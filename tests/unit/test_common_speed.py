@@ -35,6 +35,20 @@ def test_other_layers_are_compared_with_their_like_only():
     assert made == [[step(1.6, 4)], [step(8, 4, layer="b")], [step(1.6, 4)]]
 
 
+def test_where_a_method_wants_fewer_gradients_the_parts_that_all_have_are_compared():
+    """The second one computes only the inputs' gradient of layer b, which says nothing about the speed."""
+
+    def two_layers(speed, of_b):
+        return [*step(speed, 4), Compute("forward", "b", 1 / speed), Compute("backward", *of_b)]
+
+    whole, fewer = ("b.weight", 2 / 2), ("b.inputs", 1 / 0.5)
+    made = at_common_speed(
+        [[two_layers(2, whole)], [two_layers(0.5, fewer)], [two_layers(1, ("b.weight", 2))]]
+    )
+    expected = [("b.weight", 2.0), ("b.inputs", 1.0), ("b.weight", 2.0)]
+    assert made == [[two_layers(1, of_b)] for of_b in expected]
+
+
 def test_a_schedule_without_passes_is_kept():
     alone = [[Post(0, "world", (0, 1), "mean", 0, False, 8, 8, 0.0), Wait(0)]]
     assert at_common_speed([alone, [step(2, 1)]]) == [alone, [step(2, 1)]]

@@ -74,6 +74,7 @@ def described():
     [
         (Compute("forward", "conv", 7.0), 4e-3),
         (Compute("backward", "conv.weight", 7.0), 8e-3),
+        (Compute("backward", "conv.inputs", 7.0), 4e-3),
         (Compute("backward", "conv.bias", 7.0), 1e-6),
         (Compute("forward", "norm", 7.0), 1e-6),
         (Compute("encode", "take", 7.0), 0.7),  # its memory is ten times as fast

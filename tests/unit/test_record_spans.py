@@ -85,6 +85,31 @@ def test_passes_are_cut_into_layers_and_parameters():
     assert {METHOD, OPTIMIZER} <= {a.kind for a in spans}
 
 
+def traced_mp2(steps=None):
+    task = small.task(4, 2, build_model=small.Plain)
+    run = small.trainer(task, "mp2", predictor_epochs=1, bsp_workers=2)
+    recorders = record_spans(run)
+    run.train(until=steps)
+    return run, recorders
+
+
+def test_a_layer_whose_gradients_nobody_wants_is_cut_where_the_gradient_of_its_inputs_is_there():
+    _, (recorder, *_) = traced_mp2(steps=1)
+    spans = [span.activity for span in spans_of(recorder) if span.step == 0]
+    assert [a.name for a in spans if a.kind == FORWARD and a.name] == ["first", "second", "third", "linear"]
+    backward = [a.name for a in spans if a.kind == BACKWARD and a.name]
+    assert backward[:2] == ["linear.inputs", "third.inputs"]
+    assert sorted(backward[2:]) == ["first.bias", "first.weight", "second.bias", "second.weight"]
+
+
+def test_recording_such_layers_does_not_change_the_training():
+    task = small.task(4, 2, build_model=small.Plain)
+    plain = small.trainer(task, "mp2", predictor_epochs=1, bsp_workers=2)
+    plain.train()
+    run, _ = traced_mp2()
+    assert small.everything(run) == small.everything(plain)
+
+
 def test_evaluations_are_not_cut_and_count_to_the_step_before():
     run, recorders = traced("ssgd", steps=None)
     assert len(run.curve) > 1

@@ -63,14 +63,14 @@ def simulated(made, cluster, on, variation=0.0, stolen=0.0):
 @pytest.mark.parametrize("cluster", CLUSTERS, ids=str)
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("channel", ["world", "node", "across"])
-@pytest.mark.parametrize(("stolen", "burst"), [(0.0, 0), (2e-9, 40_000)])
-def test_both_ways_agree(cluster, verb, channel, stolen, burst):
+@pytest.mark.parametrize(("stolen", "burst", "latencies"), [(0.0, 0, {}), (2e-9, 40_000, {"mean": 0.03})])
+def test_both_ways_agree(cluster, verb, channel, stolen, burst, latencies):
     size = len(cluster.groups(0)[channel])
     made = program(*(call(verb, channel, number % size) for number in range(CALLS)))
     if not recurrence.applies([made] * cluster.workers, cluster):
         assert verb == "push_pull" or channel == "across"
         return
-    loads, pace = Loads(described(), cluster, burst), paces(cluster, 0.3)
+    loads, pace = Loads(described(), cluster, burst, latencies), paces(cluster, 0.3)
     by_events = event_loop.simulate([made] * cluster.workers, cluster, loads, pace, stolen)
     at_once = recurrence.simulate(made, cluster, loads, pace, stolen)
     for part in ("end", "compute", "others", "server", "communication"):
@@ -184,6 +184,47 @@ def test_a_calibrated_latency_is_that_of_its_kind_of_calls_between_nodes():
         ("ragged gather", "across"): 7e-3,
         **{(verb, "node"): 1e-3 for verb in ("mean", "gather", "ragged gather")},
     }
+
+
+def test_many_bytes_hide_the_latencies_of_hops_and_few_do_not():
+    """By hand: a ring of 4 has three times the hops of a ring of 2, whose call has a latency of 5 ms."""
+    cluster, on = Cluster(4, 4), described(latency=0)
+    few, many = (
+        event_loop.simulate(
+            [[[call(size=size), Await(0)]]] * 4,
+            cluster,
+            Loads(on, cluster, latency_seconds={"mean": 5e-3}),
+            np.ones((1, 4)),
+            0.0,
+        ).seconds
+        for size in (8, BYTES)
+    )
+    assert few == pytest.approx(3 * 5e-3)
+    assert many == pytest.approx(1.5 * BYTES / (125e6 * 1448 / 1514) + 5e-3)
+
+
+@pytest.mark.parametrize(("size", "late"), [(BYTES, 0.5), (60_000, 0.0)])
+def test_a_gather_of_two_on_an_emulated_network_waits_for_half_of_the_late_payload(size, late):
+    cluster, on = Cluster(2, 2), described()
+    gather = shape_of(call("gather", size=size), (0, 1))
+    real, emulated = (Loads(on, cluster, burst).of(gather).phases[0] for burst in (0, 36_864))
+    extra = late * size / payload_rate(on.link.rate_bytes_per_second)
+    assert emulated.latency_seconds == pytest.approx(real.latency_seconds + extra)
+    three = shape_of(call("gather", size=size), (0, 1, 2))
+    latencies = {Loads(on, Cluster(3, 3), burst).of(three).phases[0].latency_seconds for burst in (0, 36_864)}
+    assert len(latencies) == 1
+
+
+def test_of_many_calls_two_are_under_way_at_once():
+    """By hand: five calls of 10 ms each take three times 10 ms, but messages do not wait."""
+    cluster, on = Cluster(2, 2), described(latency=0, call=10e-3)
+
+    def seconds(*calls):
+        waits = [Await(number) for number in range(len(calls))]
+        return simulated([[*calls, *waits]], cluster, on).seconds
+
+    assert seconds(*[call(size=8)] * 5) == pytest.approx(30e-3, rel=1e-3)
+    assert seconds(*[call("ragged gather", size=8)] * 5) == pytest.approx(10e-3, rel=1e-3)
 
 
 def test_a_tree_has_fewer_hops_and_a_hierarchy_fewer_bytes_between_nodes():

@@ -208,3 +208,15 @@ def test_runs_on_crowded_machines_have_no_seconds_and_the_table_says_why():
 def test_every_variant_of_the_baseline_is_drawn_as_a_baseline():
     assert baselines(load("demo")) == ["ssgd", "ssgd_bf16"]
     assert baselines(load("claims/mp2_digits"))[0] == "ssgd"
+
+
+def test_an_ablation_of_the_baseline_is_no_baseline():
+    demo = load("demo")
+    ablations = {
+        "ssgd_no_overlap": Entry(use="ssgd", options={"overlap": False}),
+        "ssgd_bf16_no_overlap": Entry(use="ssgd", options={"gradients": "bfloat16", "overlap": False}),
+        "ssgd_overlap": Entry(use="ssgd", options={"overlap": True}),
+    }
+    suite = demo.model_copy(update={"methods": demo.methods | ablations})
+    assert baselines(suite) == ["ssgd", "ssgd_bf16", "ssgd_overlap"]
+    assert About.of(suite).baselines == ("ssgd", "ssgd_bf16", "ssgd_overlap")

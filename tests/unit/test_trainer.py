@@ -56,6 +56,28 @@ def test_workers_draw_different_streams():
     assert not torch.equal(first, second)
 
 
+class WantsTheLast(thinwire.Method):
+    """Uses the gradients of the linear layer only, and says so."""
+
+    def wants_gradient(self, param):
+        return param.name.startswith("linear")
+
+
+def test_gradients_that_a_method_does_not_want_are_not_computed_and_read_as_zeros():
+    run, every = (small.trainer(small.task(2), method) for method in (WantsTheLast, thinwire.Method))
+    for one in (run, every):
+        images, labels = one.batches.at(0)[0]
+        one.workers[0].begin(0, 0.1, len(images), 2 * len(images))
+        one.workers[0].compute_gradients(images, labels)
+    for mine, theirs in zip(run.workers[0].run.params, every.workers[0].run.params, strict=True):
+        assert theirs.grad.count_nonzero() > 0
+        if mine.name.startswith("linear"):
+            assert torch.equal(mine.grad, theirs.grad)
+        else:
+            assert mine.tensor.grad is None
+            assert mine.grad.count_nonzero() == 0
+
+
 class Draws(thinwire.Method):
     """Keeps what it draws in setup and in every step, from its own generator and from the shared one."""
 

@@ -11,8 +11,10 @@ from thinwire import digests, record
 from thinwire.cli import verify as command
 from thinwire.config.cell_sources import sources
 from thinwire.data.manifest import MANIFEST
+from thinwire.page import page
 from thinwire.report import collect, other_records, report_digests
-from thinwire.report.collect import COLLECTED, CURVES, SUMMARY
+from thinwire.report.claims import table as claims
+from thinwire.report.collect import COLLECTED, CURVES, SUMMARY, TRAFFIC
 from thinwire.train.result_folders import data_folder, record_folder
 from thinwire.verify import records, verify
 
@@ -71,6 +73,13 @@ def edit_curves_and_digests(results):
     collect_by_hand(results)
 
 
+def edit_traffic_and_digests(results):
+    traffic = pd.read_parquet(results / TRAFFIC)
+    traffic.loc[0, "messages"] += 1
+    traffic.to_parquet(results / TRAFFIC)
+    collect_by_hand(results)
+
+
 def publish_again(results):
     """Another sound record of a cell whose row is collected."""
     folder = record_folder(results, GRID[0])
@@ -119,6 +128,7 @@ CHANGES = {
     ),
     "one row more": (add_a_row, SUMMARY, "has 4 rows of 3 records"),
     "curves and their digest": (edit_curves_and_digests, CURVES, "other rows than follow from the records"),
+    "traffic and its digest": (edit_traffic_and_digests, TRAFFIC, "other rows than follow from the records"),
     "a record since": (publish_again, SUMMARY, "has a row of another record"),
     "a record that is gone": (
         lambda r: shutil.rmtree(record_folder(r, GRID[1])),
@@ -160,6 +170,19 @@ def test_a_table_of_other_records_is_found(results):
     collect.collect(["demo"], results)
     (sentence,) = verify.verify(results).problems
     assert sentence.startswith("the tables and figures of demo were made from other records")
+
+
+@pytest.mark.parametrize("name", [claims.CSV, claims.MARKDOWN, page.FILE])
+def test_a_claim_or_page_that_does_not_follow_is_found(results, name):
+    claims.write(claims.table(results)[0], results)
+    page.write(results)
+    assert verify.verify(results).problems == []
+    (results / name).write_text((results / name).read_text().replace("e", "a", 1))
+    sentences = verify.verify(results).problems
+    assert any(
+        sentence.startswith(f"{results / name} is not what follows from the collected files: make it")
+        for sentence in sentences
+    )
 
 
 def test_another_plug_in_than_now_is_found(results, monkeypatch):

@@ -77,6 +77,10 @@ def test_show_explains_a_method():
     assert re.search(r"momentum stays on its worker +ours +public codes differ", answer.stdout)
 
 
+def test_show_names_the_ablations_of_a_method():
+    assert "is an ablation, and no baseline, with {'overlap': False}" in thinwire("show", "ssgd").stdout
+
+
 @pytest.mark.parametrize("name", ["ssgd", "top_k", "resnet", "digits", "fashion_mnist"])
 def test_list_names_every_module_with_its_first_line(name):
     answer = thinwire("list")

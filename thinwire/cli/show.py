@@ -9,7 +9,7 @@ from thinwire.about_method import about_method
 
 
 def main(arguments: Namespace) -> int:
-    """Print the docstring of a method, its options, where its steps come from, its needs, when it is SSGD."""
+    """Print all that can be said about a method from its module alone."""
     about = about_method(arguments.method)
     console = Console(highlight=False, markup=False)
     console.print(f"{about.name}  ({about.path})\n", soft_wrap=True)
@@ -31,7 +31,7 @@ def main(arguments: Namespace) -> int:
     for need in about.needs:
         console.print(f"\n{need}", soft_wrap=True)
     console.print()
-    for way in about.equals_ssgd:
+    for way in about.equals_ssgd + about.ablations:
         console.print(way, soft_wrap=True)
     return 0
 

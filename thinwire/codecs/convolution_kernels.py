@@ -1,7 +1,8 @@
 """Whole convolution kernels: a payload of a weight's most important output filters, with their positions.
 
-A weight has the shape [C_out, C_in, ...]; a *kernel* is its slice at one of the C_out positions. The
-positions are encoded as int32 or as a bitmap, whichever is shorter. If all kernels are sent, there are none.
+A weight has the shape [C_out, C_in, ...]; a *kernel* is its slice at one of the C_out positions. The kernels
+of a linear layer, of shape [C_out, C_in], are its rows. The positions are encoded as int32 or as a bitmap,
+whichever is shorter. If all kernels are sent, there are none.
 """
 
 from typing import Literal
@@ -9,32 +10,43 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from thinwire.codecs import indices
+from thinwire.codecs import indices, select
 from thinwire.trace.recorder import DECODE, ENCODE, recorded
 from thinwire.traffic.payload import Payload
 
-Importance = Literal["l1", "l2"]
+Importance = Literal["l1", "l2", "random"]
 
 
 @recorded(ENCODE)
-def take(tensor: Tensor, count: int, importance: Importance) -> Payload:
-    """Move the `count` kernels with the largest norms into a payload; zeros take their place in the tensor.
+def take(
+    tensor: Tensor, count: int, importance: Importance, generator: torch.Generator | None = None
+) -> Payload:
+    """Move the `count` most important kernels into a payload; zeros take their place in the tensor.
 
     Args:
         tensor: contiguous, [C_out, C_in, ...]; changed in place.
         count: how many kernels to take, at most C_out.
-        importance: the norm that ranks the kernels.
+        importance: the norm that ranks the kernels; `random` draws them, independently of their values.
+        generator: for random kernels, on the CPU.
     """
     rows = tensor.view(tensor.shape[0], -1)
-    norms = rows.norm(p=1 if importance == "l1" else 2, dim=1)
-    # Among equal norms the first ones are taken.
-    positions = norms.sort(descending=True, stable=True).indices[:count].sort().values
+    positions = _positions(rows, count, importance, generator)
     payload = {"values": rows[positions].flatten()}
     if count < len(rows):
         payload["sizes"] = torch.tensor([count], dtype=torch.int32, device=tensor.device)
         payload["indices"] = indices.encode(positions, len(rows), _encoding(count, len(rows)))
     rows[positions] = 0
     return payload
+
+
+def _positions(rows: Tensor, count: int, importance: Importance, generator: torch.Generator | None) -> Tensor:
+    """Return the positions of the kernels to take, in increasing order."""
+    if importance == "random":
+        assert generator is not None
+        return select.random(rows[:, 0], count, generator)
+    norms = rows.norm(p=1 if importance == "l1" else 2, dim=1)
+    # Among equal norms the first ones are taken.
+    return norms.sort(descending=True, stable=True).indices[:count].sort().values
 
 
 @recorded(DECODE)

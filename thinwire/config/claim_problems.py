@@ -19,9 +19,13 @@ def claim_problems(suite: Suite) -> Iterator[str]:
         methods = list(entries_of(suite))
         yield from _unknown(f"{where}.method", "method", [claim.method], methods)
         yield from _unknown(f"{where}.against", "method", claim.against, methods)
+        yield from _unknown(f"{where}.variants", "method", claim.variants, methods)
         yield from _unknown(f"{where}.models", "model", claim.models, suite.models)
         if claim.method in claim.against:
             yield f"{where}.against: {claim.method} would be compared with itself"
+        for label in claim.variants:
+            if label in (claim.method, *claim.against):
+                yield f"{where}.variants: {label} is compared already"
         yield from (f"{where}.{problem}" for problem in _beyond_the_suite(claim, suite))
 
 

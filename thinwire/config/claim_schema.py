@@ -87,6 +87,11 @@ class Claim(Strict):
     against: Annotated[list[str], Field(min_length=1), BeforeValidator(_several)] = Field(
         description="label of the suite, or several: then the best of them in each cell"
     )
+    variants: list[str] = Field(
+        default=[],
+        description="labels of the suite: the method with other choices of what was reconstructed; only a "
+        "verdict that all of them share is one on the method",
+    )
     models: list[str] = Field(default=[], description="labels of the suite; default: all")
     metric: Metric = Field(description="what is compared")
     direction: Direction = Field(description="where the method lies, seen from what it is compared with")

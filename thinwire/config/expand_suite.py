@@ -3,6 +3,7 @@
 from math import prod
 
 from thinwire import plugins
+from thinwire.config.ablations import ablation
 from thinwire.config.cell import Cell, Module
 from thinwire.config.cell_sources import prepares
 from thinwire.config.claim_problems import claim_problems
@@ -172,6 +173,11 @@ def _problems_of(
             found.append(f"{kind}s: {alike}")
     if suite.baseline not in {module.label for module in methods}:
         found.append(f"baseline: {suite.baseline!r} is not one of the methods")
+    elif part := ablation(suite.baseline, suite.methods.get(suite.baseline, Entry())):
+        found.append(
+            f"baseline: {suite.baseline!r} is an ablation of its method ({', '.join(part)}): choose a label "
+            "without this option"
+        )
     star = suite.methods.get(EVERY)
     if suite.leave_out and star is None:
         found.append("leave_out: there is no '*' among the methods to leave anything out of")

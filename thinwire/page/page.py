@@ -57,6 +57,17 @@ def write(results: Path) -> Path:
     """Write the page, and return its path.
 
     Raises:
+        UserError: as `html` does.
+    """
+    path = results / FILE
+    write_text(path, html(results))
+    return path
+
+
+def html(results: Path) -> str:
+    """The page of all suites that have results.
+
+    Raises:
         UserError: there are no results, or a file is missing, damaged, or not as it was collected.
     """
     suites = [suite_data(name, results) for name in _suites(results)]
@@ -69,7 +80,7 @@ def write(results: Path) -> Path:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    text = environment.get_template("page.html").render(
+    return environment.get_template("page.html").render(
         sections=_SECTIONS.items(),
         choices=_CHOICES.items(),
         claims=claims(results),
@@ -83,9 +94,6 @@ def write(results: Path) -> Path:
         vega=_vega(),
         script=Markup("\n").join(_static(f"{name}.js") for name in _SCRIPTS),
     )
-    path = results / FILE
-    write_text(path, text)
-    return path
 
 
 def _suites(results: Path) -> list[str]:

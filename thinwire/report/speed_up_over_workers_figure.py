@@ -4,51 +4,40 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from thinwire.report import style
-from thinwire.report.line_panels import MOST_LINES
-from thinwire.report.panels import HOLLOW, finish, grid, panel, say, task_of, unique
+from thinwire.report.line_labels import End, beside
+from thinwire.report.line_panels import MOST_LINES, end_of, layout, line_look
+from thinwire.report.panels import HOLLOW, finish, panel, say, task_of, unique
 from thinwire.simulation.validated_range import VALIDATED_WORKERS
 
 NAME = "speed_up_over_workers"
+_IDEAL: dict[str, Any] = {"color": "0.5", "linewidth": 0.8, "linestyle": ":"}
+_WIDER = 1.15  # the axes than their points, on each side
 
 
 def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
-    """Draw a line for each method: a column of panels for each cluster, a row for each task and profile."""
+    """Draw a line for each method, in a panel for each task, profile and cluster."""
     if rows.empty:
         say("No simulated step can be shown over the number of workers.", folder / NAME)
         return
     rows = rows.assign(task=task_of(rows), images_per_second=rows.batch_images / rows.step_seconds)
     shown = _shown(rows, baselines)
-    tasks, clusters = unique(rows.task), unique(rows.cluster)
-    every = sorted(set(rows.workers))
-    inches = (2 * style.COLUMN_INCHES / max(2, len(clusters)), 2.2)
-    figure, all_axes = grid(len(tasks), len(clusters), inches, sharex=True, sharey="row")
     looks = style.looks(shown, baselines)
-    for axes_of_task, task in zip(all_axes, tasks):
-        for axes, cluster in zip(axes_of_task, clusters):
-            _lines(axes, panel(rows, task=task, cluster=cluster), shown, baselines, looks)
-            axes.set_title(f"{task}\non {cluster}", fontsize=7)
-            axes.set_xticks(every, map(str, every))
-            axes.xaxis.set_minor_locator(NullLocator())
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes_of_task[0].set_ylabel("speed-up")
-    for axes in all_axes[-1]:
-        axes.set_xlabel("workers")
-    entries = {
-        label: handle for axes in all_axes.flat for handle, label in zip(*axes.get_legend_handles_labels())
-    }
-    figure.legend(
-        [entries[name] for name in ("ideal", *shown)],
-        ["ideal", *shown],
-        loc="outside upper center",
-        ncols=5,
-        frameon=False,
-        handlelength=3.5,
-    )
+    places = unique(rows[["task", "cluster"]])
+    panels = [_over_fewest(panel(rows, task=task, cluster=cluster), baselines) for task, cluster in places]
+    titles = [f"{task}, on {cluster}" for task, cluster in places]
+    figure, all_axes = layout(titles, ["ideal", *shown], above=False)
+    # All panels have one scale, so that they can be compared.
+    every = pd.concat(panels)[["over_fewest", "ideal"]].to_numpy()
+    every = every[np.isfinite(every)]
+    for axes, lines in zip(all_axes, panels):
+        _scale(axes, sorted(set(lines.workers)), every.min() / _WIDER, every.max() * _WIDER)
+        _lines(axes, lines, shown, baselines, looks)
     few, many = VALIDATED_WORKERS
     note = (
         f"simulated; speed-up: images a second over those of the better of {', '.join(baselines)} on the "
@@ -68,29 +57,40 @@ def _shown(rows: pd.DataFrame, baselines: Sequence[str]) -> list[str]:
     return [method for method in methods if method in fastest]
 
 
+def _over_fewest(rows: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
+    """The rows of a panel with the speed-up over the better baseline on the fewest workers, and the ideal."""
+    fewest = rows.workers.min()
+    one = panel(rows, workers=fewest)
+    one = one[one.method.isin(baselines)].images_per_second.max()
+    return rows.assign(over_fewest=rows.images_per_second / one, ideal=rows.workers / fewest)
+
+
+def _scale(axes: Axes, workers: Sequence[int], low: float, high: float) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    axes.set_xticks(workers, map(str, workers))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_xlabel("workers", fontsize=7)
+    axes.set_ylabel("speed-up", fontsize=7)
+    axes.set_xlim(workers[0] / _WIDER, workers[-1] * _WIDER)
+    axes.set_ylim(low, high)
+
+
 def _lines(
     axes: Axes, rows: pd.DataFrame, shown: Sequence[str], baselines: Sequence[str], looks: dict[str, Any]
 ) -> None:
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log", base=2)
+    """Draw the ideal and the methods of a panel, with labels at the ends of the lines."""
     axes.axvspan(*VALIDATED_WORKERS, color="0.9", linewidth=0, zorder=0)
-    if rows.empty:
-        return
-    fewest = rows.workers.min()
-    first = panel(rows, workers=fewest)
-    one = first[first.method.isin(baselines)].images_per_second.max()
-    every = sorted(set(rows.workers))
-    axes.plot(every, [w / fewest for w in every], color="0.5", linewidth=0.8, linestyle=":", label="ideal")
+    ideal = rows.drop_duplicates("workers").sort_values("workers")
+    axes.plot(ideal.workers, ideal.ideal, label="ideal", **_IDEAL)
+    ends = [End("ideal", ideal.workers.iloc[-1], ideal.ideal.iloc[-1], _IDEAL["color"])]
     for method in shown:
         line = panel(rows, method=method).sort_values("workers")
-        axes.plot(
-            line.workers,
-            line.images_per_second / one,
-            label=method,
-            color=looks["palette"][method],
-            marker=looks["markers"][method],
-            dashes=looks["dashes"][method] or (None, None),
-            linewidth=looks["sizes"][method],
-            zorder=1.5 if method in baselines else 2,
-            **HOLLOW,
-        )
+        line = line[np.isfinite(line.over_fewest)]
+        if line.empty:
+            continue
+        look = line_look(method, looks, shown, baselines)
+        axes.plot(line.workers, line.over_fewest, **look, **HOLLOW)
+        ends.append(end_of(look, line.workers.iloc[-1], line.over_fewest.iloc[-1], baselines))
+    beside(axes, ends)

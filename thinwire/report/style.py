@@ -38,6 +38,13 @@ _WRITTEN: dict[str, dict[str, Any]] = {
     "svg": {"metadata": {"Date": None, "Creator": None}},
     "png": {"metadata": {"Software": None}, "dpi": 200},
 }
+_LEAST_TICKS = 3
+_TICKS_OF_A_DECADE = (
+    (1.0,),
+    (1.0, 3.0),
+    (1.0, 1.5, 2.0, 3.0, 5.0, 7.0),
+    (1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0),
+)
 _DASHES = ("", (4, 1.5), (1, 1), (3, 1, 1, 1), (5, 1, 1, 1, 1, 1), (2, 2))
 
 
@@ -96,11 +103,18 @@ def ticks(axes: Axes, log: bool) -> None:
         axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
         return
     axes.set_xscale("log")
-    low, high = axes.get_xlim()
-    subs = (1.0,) if high > 100 * low else (1.0, 3.0) if high > 10 * low else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
-    axes.xaxis.set_major_locator(LogLocator(subs=subs))
+    axes.xaxis.set_major_locator(_log_locator(*axes.get_xlim()))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _log_locator(low: float, high: float) -> LogLocator:
+    """The locator with the fewest ticks between two numbers, but at least three."""
+    locators = [LogLocator(subs=subs) for subs in _TICKS_OF_A_DECADE]
+    for locator in locators:
+        if sum(low <= tick <= high for tick in locator.tick_values(low, high)) >= _LEAST_TICKS:
+            return locator
+    return locators[-1]
 
 
 def save(figure: Figure, stem: Path) -> None:

@@ -1,14 +1,14 @@
 """Calls that take as long as links, buses and servers need: those that begin first are carried first.
 
-The first phase of a call begins when its last member has made it, and the second one when the server has
-answered.
+The first phase of a call begins when its last member has made it. If `CALLS_AT_ONCE` are under way on its
+channel, it begins when one of these has ended. The second phase begins when the server has answered.
 """
 
 import heapq
 from dataclasses import dataclass, field
 
 from thinwire.cluster import Cluster
-from thinwire.simulation.loads import Load, Loads, shape_of
+from thinwire.simulation.loads import CALLS_AT_ONCE, Load, Loads, shape_of
 from thinwire.simulation.program import HandOver
 
 
@@ -48,6 +48,8 @@ class CallsOnLinks:
         # When the links have sent and received all before, and when the buses have passed it.
         self._free = tuple([-ahead] * size for ahead, size in zip(loads.ahead_seconds, sizes))
         self._server_free = [0.0] * cluster.workers
+        # When the calls under way end, by the channel and its first member: a heap.
+        self._under_way: dict[tuple[str, int], list[float]] = {}
         self._known: dict[tuple[HandOver, int], Load] = {}  # by call and the first member
         self.sent_bytes = self.between_nodes_bytes = 0
 
@@ -77,7 +79,15 @@ class CallsOnLinks:
         if not self._phases:
             return None
         begin, number, first, channel, call = heapq.heappop(self._phases)
+        under_way = None
+        if call.load.queued:
+            under_way = self._under_way.setdefault((channel, first), [0.0] * CALLS_AT_ONCE)
+            if under_way[0] > begin:
+                heapq.heappush(self._phases, (under_way[0], number, first, channel, call))
+                return []
         end = self._carry_phase(call, begin)
+        if under_way is not None:
+            heapq.heapreplace(under_way, end)
         if call.carried < len(call.load.phases):
             heapq.heappush(self._phases, (self._serve(call, end), number, first, channel, call))
             return []
@@ -96,7 +106,7 @@ class CallsOnLinks:
             for place, seconds in busy:
                 end = free[place] = max(free[place], begin - ahead) + seconds
                 last = max(last, end)
-        return last + phase.latency_seconds
+        return max(last + phase.latency_seconds, begin + phase.least_seconds)
 
     def _serve(self, call: _Call, arrived: float) -> float:
         """When the server has answered, which serves one call after the other."""

@@ -4,6 +4,9 @@ A core is faster at one time than at another, by a quarter and more, and each me
 its own. Without a remedy, a method would seem slow because the machine was. But the methods of one experiment
 compute the same forward and backward passes. So the seconds of these passes tell how fast the machine was.
 All seconds of a schedule are scaled such that its passes take as long as in the median over all schedules.
+
+If a method wants fewer gradients, parts of its backward pass are others. Then only those parts of the passes
+are compared that all schedules have.
 """
 
 from collections import defaultdict
@@ -14,6 +17,9 @@ from statistics import median
 from thinwire.schedule.operations import Compute, Operation, Post, Step
 from thinwire.simulation.simulate import SimulatedCell
 from thinwire.trace.recorder import BACKWARD, FORWARD
+
+# The kind of a pass, and the name of a layer or a parameter in it.
+Part = tuple[str, str]
 
 
 def to_common_speed(cells: Sequence[SimulatedCell]) -> None:
@@ -27,23 +33,29 @@ def to_common_speed(cells: Sequence[SimulatedCell]) -> None:
 def at_common_speed(schedules: Sequence[Sequence[Step]]) -> list[list[Step]]:
     """The schedules, with scaled seconds.
 
-    A schedule whose passes consist of other layers than those of the others is compared with its like only.
+    A schedule whose forward pass consists of other layers is compared with its like only.
     """
     passes = [_passes(steps) for steps in schedules]
-    seconds = [sum(o.seconds for o in own) / len(steps) for own, steps in zip(passes, schedules)]
-    layers = [frozenset(o.name for o in own) for own in passes]
-    alike = defaultdict(list)
-    for key, own in zip(layers, seconds):
-        alike[key].append(own)
-    return [
-        [[_scaled(o, median(alike[key]) / own) for o in step] for step in steps] if own else [*steps]
-        for steps, key, own in zip(schedules, layers, seconds)
-    ]
+    models = [frozenset(name for kind, name in own if kind == FORWARD) for own in passes]
+    seconds: list[float] = []
+    for model, own in zip(models, passes):
+        alike = [other for key, other in zip(models, passes) if key == model]
+        seconds.append(sum(own[part] for part in own if all(part in other for other in alike)))
+    made = []
+    for steps, model, measured in zip(schedules, models, seconds):
+        typical = median(others for key, others in zip(models, seconds) if key == model)
+        factor = typical / measured if measured else 1.0
+        made.append([[_scaled(operation, factor) for operation in step] for step in steps])
+    return made
 
 
-def _passes(steps: Sequence[Step]) -> list[Compute]:
-    every = [o for step in steps for o in step]
-    return [o for o in every if isinstance(o, Compute) and o.kind in (FORWARD, BACKWARD)]
+def _passes(steps: Sequence[Step]) -> dict[Part, float]:
+    """The seconds of a forward and a backward pass, by their parts; the mean over the steps."""
+    found: dict[Part, float] = defaultdict(float)
+    for operation in (o for step in steps for o in step):
+        if isinstance(operation, Compute) and operation.kind in (FORWARD, BACKWARD):
+            found[operation.kind, operation.name] += operation.seconds / len(steps)
+    return dict(found)
 
 
 def _scaled(operation: Operation, factor: float) -> Operation:

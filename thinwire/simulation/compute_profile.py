@@ -17,13 +17,14 @@ from thinwire.config.profile_file import HERE, Device
 from thinwire.errors import UserError
 from thinwire.schedule.operations import Compute, Step, Wait
 from thinwire.simulation.timeline import Floats
-from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS
+from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS, INPUTS
 
 _COPIED_BYTES, _COPIES = 2**26, 5
 # The first steps of a run are slower than all others.
 WARM_UP_STEPS = 3
-# A backward pass computes a gradient of the inputs and one of the weights.
-_BACKWARD_OVER_FORWARD = 2
+# A backward pass computes a gradient of the inputs and one of the weights, each as costly as a forward pass.
+# A span of the weight contains both. Where the weight's is not wanted, there is a span of the inputs alone.
+_BACKWARD_OVER_FORWARD = {"weight": 2, INPUTS: 1}
 
 
 class Profile(Protocol):
@@ -85,9 +86,9 @@ class Described:
         if computed.kind == FORWARD:
             busy = self._layer(computed.name) / self.device.flops_per_second
         elif computed.kind == BACKWARD:
-            layer, _, parameter = computed.name.rpartition(".")
-            flops = _BACKWARD_OVER_FORWARD * self._layer(layer) if parameter == "weight" else 0
-            busy = flops / self.device.flops_per_second
+            layer, _, part = computed.name.rpartition(".")
+            passes = _BACKWARD_OVER_FORWARD.get(part, 0)
+            busy = passes * self._layer(layer) / self.device.flops_per_second if passes else 0.0
         else:
             slower = self.bytes_per_second_here / (self.device.memory_gigabytes_per_second * 1e9)
             busy = computed.seconds * slower

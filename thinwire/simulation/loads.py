@@ -21,6 +21,9 @@ from thinwire.simulation.program import HandOver
 
 Floats = NDArray[np.float64]
 
+# Collective calls between nodes that a group has under way at once: the threads of gloo. Later ones wait.
+CALLS_AT_ONCE = 2
+
 
 @dataclass(frozen=True, eq=False)
 class Phase:
@@ -30,6 +33,7 @@ class Phase:
     in_seconds: Floats  # [links]: and with receiving
     bus_seconds: Floats  # [nodes]: how long each memory bus is busy
     latency_seconds: float  # until the last byte has arrived, beyond the above
+    least_seconds: float  # from the begin to the end, however few the bytes: all hops follow one another
 
     @cached_property
     def busy(self) -> tuple[list[tuple[int, float]], ...]:
@@ -45,6 +49,7 @@ class Load:
     phases: tuple[Phase, ...]
     sent_bytes: int  # by all members together, on links and buses
     between_nodes_bytes: int  # of these, on links
+    queued: bool = False  # does it wait until fewer than `CALLS_AT_ONCE` calls of its group are under way?
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,7 @@ class Loads:
         """
         self._described, self._cluster = described, cluster
         self._latency_seconds = latency_seconds or {}
+        self._burst_bytes = burst_bytes
         per_node = cluster.workers_per_node
         shared = described.link.shared_by_workers
         burst_seconds = burst_bytes / described.link.rate_bytes_per_second
@@ -103,10 +109,12 @@ class Loads:
         kind = kind_of_call(shape.verb, shape.ragged)
         phases = tuple(self._phase(kind, sent, received, hops) for sent, received, hops in transfers)
         every = [sent for sent, _, _ in transfers]
+        between_nodes = round(sum(float(between.sum()) for between, _ in every))
         return Load(
             phases,
             round(sum(float(sent.sum()) for pair in every for sent in pair)),
-            round(sum(float(between.sum()) for between, _ in every)),
+            between_nodes,
+            kind in _COLLECTIVE and between_nodes > 0,
         )
 
     def _phase(self, kind: str, sent: tuple[Floats, Floats], received: Floats, hops: float) -> Phase:
@@ -126,10 +134,25 @@ class Loads:
         if not link.full_duplex:
             out = into = out + into
         bus = np.bincount(self._node_of, inside, self._cluster.nodes) / described.memory_bus_bytes_per_second
-        latency = described.call_latency_seconds
+        latency = least = described.call_latency_seconds
         if between.any():
-            latency = self._latency_seconds.get(kind, latency) + hops * link.latency_seconds
-        return Phase(out, into, bus, latency)
+            latency = self._latency_seconds.get(kind, latency)
+            # Two members calibrate it. Among more, there are more hops; many bytes hide them, few do not.
+            least = latency * hops / _HOPS_OF_TWO[kind] if kind in self._latency_seconds else latency
+            if kind == "gather" and np.count_nonzero(between) == 2:
+                latency += self._late_seconds(between.max() / 2)
+            latency, least = (seconds + hops * link.latency_seconds for seconds in (latency, least))
+        return Phase(out, into, bus, latency, least)
+
+    def _late_seconds(self, half_bytes: float) -> float:
+        """How much longer a gather between two members takes on an emulated network, if one of them is late.
+
+        gloo sends a payload in two halves. Two members have one connection, so the late one can say that it
+        is ready for the second half only behind all that it sends. A half within a burst takes no time.
+        """
+        if not 0 < self._burst_bytes < half_bytes:
+            return 0.0
+        return half_bytes / payload_rate(self._described.link.rate_bytes_per_second)
 
     def _zeros(self) -> Floats:
         return np.zeros(self._cluster.workers)
@@ -158,6 +181,9 @@ class Loads:
         return (between, inside), received
 
 
+# Ragged gathers and servers use messages, of which any number is under way.
+_COLLECTIVE = ("mean", "gather", "broadcast")
+_HOPS_OF_TWO = {"mean": 2, "gather": 1, "ragged gather": 1, "broadcast": 1, "push_pull": 1}
 Transfers = list[tuple[tuple[Floats, Floats], Floats, float]]
 
 

@@ -2,16 +2,18 @@
 
 It computes what `event_loop` computes, operation by operation for all workers at once. It carries calls in
 the order of the program, and `event_loop` in the order in which they begin. These are the same unless one
-group of workers can overtake another group that uses the same links: see `applies`.
+group of workers can overtake another group that uses the same links, or calls on one channel those on another
+channel: see `applies`.
 """
 
+import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from thinwire.cluster import Cluster
-from thinwire.simulation.loads import Load, Loads, shape_of
+from thinwire.simulation.loads import CALLS_AT_ONCE, Load, Loads, shape_of
 from thinwire.simulation.program import Await, HandOver, Program, Work
 from thinwire.simulation.timeline import Floats, Timeline
 
@@ -31,12 +33,15 @@ def applies(programs: Sequence[Program], cluster: Cluster) -> bool:
     """Can these programs be simulated here?
 
     All need to be one. There may be no servers, whose answers could come after later calls, and no groups
-    that share the links of nodes.
+    that share the links of nodes. Between nodes only one channel may be used.
     """
     if any(program is not programs[0] for program in programs):
         return False
     calls = [operation for step in programs[0] for operation in step if isinstance(operation, HandOver)]
     if any(call.verb == "push_pull" for call in calls):
+        return False
+    channels = {call.channel for call in calls if len(cluster.groups(0)[call.channel]) > 1}
+    if cluster.nodes > 1 and len(channels) > 1:
         return False
     share_links = cluster.workers_per_node > 1 and cluster.nodes > 1
     return not share_links or all(call.channel != "across" for call in calls)
@@ -59,6 +64,8 @@ class _Recurrence:
         workers = np.arange(cluster.workers).reshape(cluster.nodes, -1)
         self._groups = {"node": [*workers], "across": [*workers.T], "world": [workers.flatten()]}
         self._known: dict[tuple[HandOver, int], Load] = {}
+        # When the calls under way end, by the channel and the index of the group: a heap.
+        self._under_way: dict[tuple[str, int], list[float]] = {}
         self._sent = self._between = 0
 
     def run(self, program: Program, pace: Floats, stolen: float) -> Timeline:
@@ -103,7 +110,7 @@ class _Recurrence:
             members = groups[index]
             load = self._load(what, int(index))
             begin[members] = begins[index]
-            end[members] = self._carry_one(load, begins[index])
+            end[members] = self._carry_queued(what.channel, int(index), load, float(begins[index]))
             self._sent += load.sent_bytes
             self._between += load.between_nodes_bytes
         return _Call(begin, end)
@@ -115,6 +122,15 @@ class _Recurrence:
             members = tuple(self._groups[what.channel][index].tolist())
             load = self._known[(what, index)] = self._loads.of(shape_of(what, members))
         return load
+
+    def _carry_queued(self, channel: str, index: int, load: Load, begin: float) -> float:
+        """When the call of one group ends, which may have to wait for calls before it."""
+        if not load.queued:
+            return self._carry_one(load, begin)
+        under_way = self._under_way.setdefault((channel, index), [0.0] * CALLS_AT_ONCE)
+        end = self._carry_one(load, max(begin, under_way[0]))
+        heapq.heapreplace(under_way, end)
+        return end
 
     def _carry_one(self, load: Load, begin: float) -> float:
         """When the call of one group ends."""
@@ -132,4 +148,4 @@ class _Recurrence:
                 ends = np.maximum(free, begin - ahead) + seconds
                 np.copyto(free, ends, where=seconds > 0)
                 last = max(last, ends[seconds > 0].max())
-        return last + phase.latency_seconds
+        return max(last + phase.latency_seconds, begin + phase.least_seconds)

@@ -22,6 +22,8 @@ HARNESS, FORWARD, BACKWARD, METHOD = "harness", "forward", "backward", "method"
 ENCODE, DECODE, SERVER, OPTIMIZER = "encode", "decode", "server", "optimizer"
 TRANSPORT, WAIT = "transport", "wait"
 KINDS = (HARNESS, FORWARD, BACKWARD, METHOD, ENCODE, DECODE, SERVER, OPTIMIZER, TRANSPORT, WAIT)
+# Ends the name of a backward span that computes the gradient of a layer's inputs alone.
+INPUTS = "inputs"
 NO_CALL = -1
 NS = 1e-9  # seconds in a nanosecond
 

@@ -15,6 +15,7 @@ from thinwire.method import Method
 from thinwire.trace.recorder import (
     BACKWARD,
     FORWARD,
+    INPUTS,
     METHOD,
     OPTIMIZER,
     Activity,
@@ -32,7 +33,8 @@ def record_spans(trainer: Trainer, now: Callable[[], int] = perf_counter_ns) -> 
     """Give each worker of this process a recorder; call after `Trainer.setup`.
 
     Forward spans have the names of layers, backward spans those of parameters. A layer that has no parameters
-    counts to the next one that has some.
+    counts to the next one that has some. Where the method wants no gradient of a layer's parameters, the name
+    of its backward span is that of the layer and `inputs`.
 
     Args:
         trainer: whose workers are recorded.
@@ -58,6 +60,7 @@ def _record(worker: Worker, recorder: Recorder) -> Recorder:
     for channel in worker.channels.values():
         channel.recorder = recorder
     _of_model(worker.model, recorder)
+    _of_unwanted_layers(worker, recorder)
     for param in worker.run.params:
         # This hook comes before those that announce the gradient to the method.
         param.tensor.register_hook(_cut(recorder, BACKWARD, param.name))
@@ -97,6 +100,25 @@ def _of_model(model: nn.Module, recorder: Recorder) -> None:
             recorder.switch(Activity(BACKWARD))
 
     model.register_forward_hook(end)
+
+
+def _of_unwanted_layers(worker: Worker, recorder: Recorder) -> None:
+    """Cut the backward pass after layers of which only the gradient of the inputs is computed."""
+    wanted = {id(param.tensor) for param in worker.run.params if worker.method.wants_gradient(param)}
+    for name, module in worker.model.named_modules():
+        own = {id(parameter) for parameter in module.parameters(recurse=False)}
+        if own and own.isdisjoint(wanted):
+            module.register_forward_pre_hook(_cut_at_inputs(recorder, f"{name}.{INPUTS}"))
+
+
+def _cut_at_inputs(recorder: Recorder, name: str) -> Callable[..., None]:
+    """A hook on a layer that ends its backward span when the gradient of its inputs is there."""
+
+    def hook(module: nn.Module, inputs: Any) -> None:
+        if recorder.current.kind == FORWARD and inputs and inputs[0].requires_grad:
+            inputs[0].register_hook(_cut(recorder, BACKWARD, name))
+
+    return hook
 
 
 def _cut(recorder: Recorder, kind: str, name: str) -> Callable[..., None]:

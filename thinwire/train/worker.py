@@ -65,6 +65,7 @@ class Worker:
         # Each worker has its own copy of the options, as it would have in a process of its own.
         self.method = method(copy.deepcopy(config), self.run)
         self.epoch_loss = 0.0  # sum over the steps of this epoch
+        self._wanted: list[nn.Parameter] | None = None  # whose gradients are computed; None: of all
         self._forward_stream = seeds.of_forward_pass(seed, rank)
         self._method_stream = seeds.of_method(seed, rank)
         self._shared_stream = seeds.of_shared_choices(seed)
@@ -78,6 +79,9 @@ class Worker:
         self.run.optimizer = self.method.optimizer([param.tensor for param in self.run.params])
         self.method.setup()
         require_separate(self.method.memory, self.run.weights)
+        wanted = [param.tensor for param in self.run.params if self.method.wants_gradient(param)]
+        # None means all of them, without a search for what leads to them.
+        self._wanted = wanted if len(wanted) < len(self.run.params) else None
 
     def begin(self, step: int, lr: float, samples: int, world_samples: int) -> None:
         """Begin a step: set its number, learning rate and batch sizes, and open the metered channels."""
@@ -113,7 +117,7 @@ class Worker:
             self.run.loss = loss.detach()
             if self._ready_hooks is not None:
                 self._ready_hooks.end_forward()
-            loss.backward()
+            loss.backward(inputs=self._wanted)
 
     def exchange(self) -> None:
         """Run the method between the backward pass and the next forward pass."""

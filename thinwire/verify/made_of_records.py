@@ -10,7 +10,7 @@ from thinwire import digests
 from thinwire.errors import UserError
 from thinwire.report import collected_rows, report_digests
 from thinwire.report.checked_record import CheckedRecord
-from thinwire.report.collect import COLLECTED, CURVES, SUMMARY
+from thinwire.report.collect import COLLECTED, CURVES, SUMMARY, TRAFFIC
 from thinwire.suggested_command import suggested_command
 
 _AGAIN = "start the pipeline again"
@@ -19,7 +19,7 @@ _NOT_OURS = (AttributeError, KeyError, TypeError, ValueError, pa.ArrowException)
 
 
 def problems_of_collected(results: Path, sound: Mapping[str, CheckedRecord]) -> Iterator[str]:
-    """What is wrong with `summary.csv`, `curves.parquet` and `collected.json`, in a sentence each.
+    """What is wrong with the collected files and `collected.json`, in a sentence each.
 
     Args:
         results: the folder of results.
@@ -27,7 +27,7 @@ def problems_of_collected(results: Path, sound: Mapping[str, CheckedRecord]) -> 
     """
     path = results / COLLECTED
     if not path.exists():
-        left = [results / name for name in (SUMMARY, CURVES) if (results / name).exists()]
+        left = [results / name for name in (SUMMARY, CURVES, TRAFFIC) if (results / name).exists()]
         yield from (
             f"{each} has no {COLLECTED} beside it, which says where it is from: {_AGAIN}" for each in left
         )
@@ -70,8 +70,9 @@ def _problems_of_rows(
             yield f"{results / SUMMARY} has another row than follows from {name}: {_AGAIN}"
     if len(made) != len(there):
         yield f"{results / SUMMARY} has {len(there) - 1} rows of {len(names)} records: {_AGAIN}"
-    if not pd.read_parquet(results / CURVES).equals(collected_rows.curves(records)):
-        yield f"{results / CURVES} has other rows than follow from the records: {_AGAIN}"
+    for name, follow in ((CURVES, collected_rows.curves), (TRAFFIC, collected_rows.traffic)):
+        if not pd.read_parquet(results / name).equals(follow(records)):
+            yield f"{results / name} has other rows than follow from the records: {_AGAIN}"
 
 
 def problems_of_reports(results: Path) -> Iterator[str]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from thinwire.errors import UserError
 from thinwire.verify.inputs import problems_of_data, problems_of_preparations
+from thinwire.verify.made_of_collected import problems_of_conclusions
 from thinwire.verify.made_of_records import problems_of_collected, problems_of_reports
 from thinwire.verify.records import RecordCheck, all_folders
 
@@ -41,6 +42,9 @@ def verify(results: Path, through: Through = iter) -> Verified:
         problems += found
     problems += problems_of_data(results)
     problems += problems_of_preparations(results)
-    problems += problems_of_collected(results, check.sound)
+    collected = list(problems_of_collected(results, check.sound))
+    problems += collected
     problems += problems_of_reports(results)
+    if not collected:
+        problems += problems_of_conclusions(results)
     return Verified(len(folders), sound, problems)

@@ -12,7 +12,7 @@ from thinwire.config.suite_schema import Suite
 from thinwire.report.claims.metric_values import CELL, metric_values
 from thinwire.report.claims.reconstructed import is_reconstructed
 from thinwire.report.claims.sentences import fields, says, simulated
-from thinwire.report.claims.verdict import Outcome, Verdict, of_pairs
+from thinwire.report.claims.verdict import Outcome, Verdict, of_pairs, over_variants
 
 Row = dict[str, Any]
 _NOWHERE = dict.fromkeys(CELL, "")
@@ -48,20 +48,25 @@ def rows_of(
 def _of_runs(
     name: str, suite: Suite, claim: Claim, runs: pd.DataFrame, curves: pd.DataFrame
 ) -> Iterator[Row]:
-    runs = runs[runs.method.isin([claim.method, *claim.against])]
+    runs = runs[runs.method.isin([claim.method, *claim.variants, *claim.against])]
     runs = runs[runs.model.isin(claim.models or runs.model)]
     runs = runs.assign(value=metric_values(claim.metric, runs, curves, suite.baseline))
     for cell, group in runs.groupby(CELL, sort=False):
         place = dict(zip(CELL, cell))
         if claim.method in set(group.method):
             against, outcome = _outcome(claim, group, suite)
+            variants = {
+                label: _outcome(claim.model_copy(update={"method": label}), group, suite)[1]
+                for label in claim.variants
+            }
+            outcome = over_variants(claim.method, outcome, variants)
             yield _row(name, suite, claim, against, outcome, place)
 
 
 def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite) -> tuple[list[str], Outcome]:
     """With what the method is compared in this cell, and the verdict."""
     ours = runs[runs.method == claim.method]
-    if (ours.status == "skipped").all():
+    if len(ours) and (ours.status == "skipped").all():
         why = f"{claim.method} was skipped: {ours.reason.iloc[0]}"
         return claim.against, Outcome(Verdict.NOT_TESTABLE, why)
     if claim.metric in SECONDS and runs.value.isna().all():

@@ -22,6 +22,12 @@ def fields(claim: Claim, against: str, outcome: Outcome, place: dict[str, Any]) 
     return {name: str(values[name]) for name in FIELDS}
 
 
+_DECIDED = {
+    Verdict.CONTRADICTED: "contradicted",
+    Verdict.DEPENDS: "held or contradicted, which depends on the reconstruction,",
+}
+
+
 def says(claim: Claim, outcome: Outcome, named: dict[str, str], reconstructed: bool) -> str:
     """The sentence for a verdict, with the place where it was found.
 
@@ -38,7 +44,7 @@ def says(claim: Claim, outcome: Outcome, named: dict[str, str], reconstructed: b
     elif math.isnan(outcome.estimate):
         return _sentence(f"It cannot be told yet whether this holds: {claim.claim} Reason: {outcome.reason}")
     else:
-        verdict = "contradicted" if outcome.verdict is Verdict.CONTRADICTED else "not decided"
+        verdict = _DECIDED.get(outcome.verdict, "not decided")
         said = _sentence(
             f'the claim "{claim.claim}" is {verdict} by `{named["method"]}` against `{named["against"]}`: '
             f"{estimate(outcome, claim.unit)}; {outcome.reason}"

@@ -62,8 +62,13 @@ def table(results: Path) -> tuple[pd.DataFrame, list[str]]:
 
 def write(made: pd.DataFrame, results: Path) -> None:
     """Write `claims.csv` and `claims.md`."""
-    write_text(results / CSV, made.to_csv(index=False, float_format="%.6g"))
+    write_text(results / CSV, csv(made))
     write_text(results / MARKDOWN, markdown(made))
+
+
+def csv(made: pd.DataFrame) -> str:
+    """The table for programs."""
+    return str(made.to_csv(index=False, float_format="%.6g"))
 
 
 def markdown(made: pd.DataFrame) -> str:

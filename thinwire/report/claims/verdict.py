@@ -1,6 +1,7 @@
 """The verdict on a claim from the values of two methods in pairs of the same repetition."""
 
 import math
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ class Verdict(StrEnum):
 
     HELD = "held"  # the evidence shows it
     CONTRADICTED = "contradicted"  # the evidence shows that it does not hold
+    DEPENDS = "depends on the reconstruction"  # variants of the method have different verdicts
     CANNOT_BE_TOLD = "cannot be told"  # no evidence yet, or too little
     NOT_TESTABLE = "not testable here"  # no run of this suite could show it
 
@@ -50,6 +52,25 @@ def of_pairs(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
     if claim.statistic == "ratio":
         return _of_seconds(claim, ours, theirs)
     return _of_accuracy(claim, ours, theirs)
+
+
+def over_variants(method: str, own: Outcome, variants: Mapping[str, Outcome]) -> Outcome:
+    """The verdict on a reconstructed method, whose verdict must be that on all its variants.
+
+    Args:
+        method: its label.
+        own: the outcome with its own choices.
+        variants: the outcomes with other choices of what was reconstructed, by label.
+    """
+    labels = {own.verdict: [method]}
+    for label, outcome in variants.items():
+        labels.setdefault(outcome.verdict, []).append(label)
+    if own.verdict not in (Verdict.HELD, Verdict.CONTRADICTED) or len(labels) == 1:
+        return own
+    opposed = Verdict.HELD in labels and Verdict.CONTRADICTED in labels
+    verdict = Verdict.DEPENDS if opposed else Verdict.CANNOT_BE_TOLD
+    reason = "; ".join(f"{each} for {', '.join(those)}" for each, those in labels.items())
+    return own._replace(verdict=verdict, reason=reason)
 
 
 def _of_bytes(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:

@@ -14,25 +14,43 @@ their importance; and the threshold T, the mean magnitude. A kernel's importance
 and gradient together, so it grows while the kernel waits. Biases, normalisation and small layers are pushed
 dense. The optimizer runs on the servers, with its momentum. The servers are spread over the workers tensor by
 tensor.
+
+Some options are controls. A uniform `compression` treats all large layers alike; the kernels of a linear
+layer are its rows, one for each output. With `importance: random`, each worker draws as many kernels anew at
+each step. Without the `residual`, what is not pushed is lost.
 """
 
 import math
-from dataclasses import dataclass
-from typing import Annotated
 
 import torch
-from pydantic import Field
 
 import thinwire
 from thinwire.codecs import convolution_kernels, two_bit
 from thinwire.optimizer_parameter_server import OptimizerServer
 
+from .options import COMPRESSED, Options
+
 EVERYTHING_DENSE = {"conv_threshold": 10**9, "linear_threshold": 10**9}
+SMALL = {"conv_threshold": 16, "linear_threshold": 100}
+ALL_KERNELS = {**SMALL, "compression": "uniform_kernels", "least_rate": 1.0}
 
 
 class Method(thinwire.Method):
-    equals_ssgd = [EVERYTHING_DENSE, {**EVERYTHING_DENSE, "nodes": 2}, {"warmup_steps": 1000}]
-    short = {"conv_threshold": 16, "linear_threshold": 100, "warmup_steps": 2}
+    Config = Options
+    equals_ssgd = [
+        EVERYTHING_DENSE,
+        {**EVERYTHING_DENSE, "nodes": 2},
+        {"warmup_steps": 1000},
+        ALL_KERNELS,
+        {**ALL_KERNELS, "importance": "random", "residual": False},
+    ]
+    short = {**SMALL, "warmup_steps": 2}
+    ablations = [
+        {"compression": "uniform_kernels"},
+        {"compression": "uniform_two_bits"},
+        {"importance": "random"},
+        {"residual": False},
+    ]
 
     provenance = (
         thinwire.Part("rules by type of layer, for large ones only", "certain", "the abstract"),
@@ -52,38 +70,30 @@ class Method(thinwire.Method):
             "MXNet; the abstract does not mention pulls",
         ),
         thinwire.Part("biases and normalisation are dense", "ours", "the abstract does not mention them"),
+        thinwire.Part("uniform compression, random kernels, no residual", "ours", "controls"),
     )
-
-    @dataclass
-    class Config:
-        conv_threshold: Annotated[int, Field(ge=1)] = 32_768  # above so many entries, kernels are chosen
-        linear_threshold: Annotated[int, Field(ge=1)] = 32_768  # above so many entries, two bits are pushed
-        exponent: Annotated[float, Field(ge=0)] = 0.5  # how fast the share of kernels falls with size
-        least_rate: Annotated[float, Field(gt=0, le=1)] = 0.1  # smallest share of kernels
-        importance: convolution_kernels.Importance = "l1"  # norm by which kernels are chosen
-        kappa: Annotated[float, Field(gt=0)] = 1.0  # threshold of the two bits, in mean magnitudes
-        warmup_steps: Annotated[int, Field(ge=0)] = 0  # number of first steps in which all is pushed dense
 
     def setup(self):
         self.servers = []
         for param in self.run.params:
             memory = self.memory[str(param.index)] = {"server": {}}
-            if self.kind(param) != "dense":
+            if self.kind(param) != "dense" and self.config.residual:
                 memory["residual"] = torch.zeros_like(param.tensor)
             decode = lambda push, param=param: self.decode(push, param)  # noqa: E731
             self.servers.append(OptimizerServer(memory["server"], self.run, param.tensor, decode))
 
     def kind(self, param):
-        numel = param.tensor.numel()
-        if param.kind == "conv" and param.tensor.dim() > 1 and numel > self.config.conv_threshold:
-            return "kernels"
-        if param.kind == "linear" and numel > self.config.linear_threshold:
-            return "two bits"
-        return "dense"
+        if param.tensor.dim() == 1 or param.tensor.numel() <= self.threshold(param):
+            return "dense"
+        return COMPRESSED[self.config.compression][param.kind]
+
+    def threshold(self, param):
+        of_kind = {"conv": self.config.conv_threshold, "linear": self.config.linear_threshold}
+        return of_kind.get(param.kind, math.inf)
 
     def kernels_of(self, param):
-        """The number of kernels that a convolution pushes."""
-        rate = (self.config.conv_threshold / param.tensor.numel()) ** self.config.exponent
+        """The number of kernels that a large layer pushes."""
+        rate = (self.threshold(param) / param.tensor.numel()) ** self.config.exponent
         share = min(1.0, max(self.config.least_rate, rate))
         return max(1, math.ceil(round(share * param.tensor.shape[0], 9)))
 
@@ -98,14 +108,20 @@ class Method(thinwire.Method):
     def encode(self, param):
         if self.kind(param) == "dense" or self.run.step < self.config.warmup_steps:
             return {"values": param.grad.flatten()}
-        residual = self.memory[str(param.index)]["residual"]
-        residual += param.grad
+        unsent = self.unsent(param)
         if self.kind(param) == "kernels":
-            return convolution_kernels.take(residual, self.kernels_of(param), self.config.importance)
-        threshold = self.config.kappa * residual.abs().mean()
-        codes = two_bit.quantise(residual, threshold)
-        residual -= threshold * codes
+            count, importance = self.kernels_of(param), self.config.importance
+            return convolution_kernels.take(unsent, count, importance, self.run.generator)
+        threshold = self.config.kappa * unsent.abs().mean()
+        codes = two_bit.quantise(unsent, threshold)
+        unsent -= threshold * codes
         return {"values": two_bit.pack(codes), "scales": threshold.view(1)}
+
+    def unsent(self, param):
+        """The residual with the gradient added; without residuals, a copy of the gradient."""
+        if not self.config.residual:
+            return param.grad.clone()
+        return self.memory[str(param.index)]["residual"].add_(param.grad)
 
     def decode(self, push, param):
         if "scales" in push:
