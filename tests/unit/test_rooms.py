@@ -10,8 +10,7 @@ from thinwire.plugins import ROOT
 # From the ground up.
 ROOMS = (
     ("errors", "rules_version", "seeds", "cluster", "label", "stop_signals"),
-    ("files", "digests", "options", "method_provenance"),
-    ("resource_shortage", "suggested_command", "nvidia_smi"),
+    ("files", "digests", "options", "resource_shortage", "suggested_command", "nvidia_smi"),
     ("traffic", "trace"),
     ("parameter_server", "group", "call"),
     ("transport",),
@@ -21,7 +20,7 @@ ROOMS = (
     ("codecs",),
     ("data", "dataset"),
     ("task",),
-    ("in_the_limit", "method", "optimizer_parameter_server"),
+    ("in_the_limit", "method_provenance", "method", "optimizer_parameter_server"),
     ("clock", "checkpoint"),
     ("plugins", "about_method"),
     ("provenance", "record", "record_store"),
