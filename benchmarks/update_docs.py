@@ -10,6 +10,7 @@ A block after one of these lines becomes what stands in the newest record of `be
 
 Between `<!-- summary of results/reference/NAME.csv -->` and `<!-- end -->` are the tables of these results,
 as `thinwire report` writes them. With `traffic` instead of `summary` it is the table of all ledgers.
+After `<!-- steps of METHOD -->` stands the table of where the method's steps come from.
 `docs/artifact.md` is made from the suites. Tests check that all of this is up to date.
 """
 
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from thinwire.about_method import about_method
 from thinwire.config.suite import load
 from thinwire.report.claims import artifact
 from thinwire.report.tables.about import About
@@ -33,6 +35,7 @@ _TABLES = re.compile(
     r"(<!-- (?P<kind>summary|traffic) of results/reference/(?P<name>\w+)\.csv -->\n).*?(?=<!-- end -->)",
     re.DOTALL,
 )
+_STEPS = re.compile(r"(<!-- steps of (?P<name>\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _BLOCK = re.compile(
     r"(?:```sh\n(?P<commands>[^`]*)```\n+)?"
     r"<!-- (?P<part>|heading of the |printed, in the )newest record of (?P<name>\w+) -->\n+"
@@ -47,8 +50,9 @@ def newest(name: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """The text with its blocks as the newest records have them, and its tables as the reference has them."""
+    """The text with its blocks and tables as the newest records, the reference and the methods have them."""
     text = _BLOCK.sub(_again, text)
+    text = _STEPS.sub(lambda match: f"{match[1]}\n{steps(match['name'])}\n\n", text)
     return _TABLES.sub(lambda match: f"{match[1]}\n{tables(match['name'], match['kind'])}\n\n", text)
 
 
@@ -79,6 +83,13 @@ def tables(name: str, kind: str) -> str:
     if kind == "traffic":
         return ledgers(results, about)
     return "\n\n".join(f"**{block.heading}.** {of_block(block)}" for block in blocks(results, about))
+
+
+def steps(method: str) -> str:
+    """The table in Markdown of where the steps of a method come from."""
+    rows = [(part.what, part.source, part.where) for part in about_method(method).provenance]
+    heading = [("step", "source", "where, or why"), ("---",) * 3]
+    return "\n".join(f"| {' | '.join(row)} |" for row in heading + rows)
 
 
 def reference(name: str) -> pd.DataFrame:

@@ -43,6 +43,20 @@ class Method(thinwire.Method):
         ),
     ]
 
+    provenance = (
+        thinwire.Part("two levels, the first in shared memory", "certain", "the abstract"),
+        thinwire.Part(
+            "gradients are averaged on both levels", "ours", "the abstract fits weights, too; option level_1"
+        ),
+        thinwire.Part("means weighted with the numbers of images", "ours", "unequal batches are exact"),
+        thinwire.Part("workers of a node share the sums", "ours", "the abstract does not say who sums"),
+        thinwire.Part("each worker has weights of its own", "ours", "the workers are processes"),
+        thinwire.Part("LARS, as a recipe", "certain", "the abstract"),
+        thinwire.Part("the rule of LARS", "related work", "You et al. 2017"),
+        thinwire.Part("contiguous reading, in the data", "certain", "the abstract"),
+        thinwire.Part("16 bits between nodes", "ours", "the abstract names no precision; option gradients"),
+    )
+
     @dataclass
     class Config:
         level_1: Literal["gradients", "weights"] = "gradients"  # what the workers of a node average

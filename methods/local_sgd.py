@@ -42,6 +42,21 @@ class Method(thinwire.Method):
     ]
     short = {"period": 4}
 
+    provenance = (
+        thinwire.Part("local steps, then a mean of the weights", "certain", "Stich"),
+        thinwire.Part("first mean after a whole period", "ours", "public codes differ"),
+        thinwire.Part("momentum stays on its worker", "ours", "public codes differ"),
+        thinwire.Part("batch-norm statistics stay local", "ours", "public codes differ"),
+        thinwire.Part("one more mean at the end", "ours", "what is delivered must be on a worker"),
+        thinwire.Part("post-local: SSGD before the local steps", "certain", "Lin et al."),
+        thinwire.Part("AdaComm: root of loss and learning rate", "related work", "Paddle's version of it"),
+        thinwire.Part(
+            "AdaComm: half a period that does not fall", "ours", "Wang & Joshi could not be read in full"
+        ),
+        thinwire.Part("AdaComm: adapts after epochs", "ours", "the publication: after intervals of time"),
+        thinwire.Part("AdaComm: a longest period", "related work", "Paddle has one; its length here is ours"),
+    )
+
     @dataclass
     class Config:
         period: Annotated[int, Field(ge=1)] = 16  # steps between two averages of the weights

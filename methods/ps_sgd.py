@@ -31,6 +31,13 @@ class Method(thinwire.Method):
     ]
     ablations = [{"pipelined": False}]
 
+    provenance = (
+        thinwire.Part("gradients pushed, weights pulled", "certain", "Li et al."),
+        thinwire.Part("optimizer and its state on the servers", "related work", "MXNet's parameter server"),
+        thinwire.Part("a server for each tensor, on all workers in turn", "ours", "it spreads the load"),
+        thinwire.Part("one tensor after the other, an ablation", "ours", "option pipelined"),
+    )
+
     @dataclass
     class Config:
         servers: Literal["spread", "one"] = "spread"  # spread over all workers, or all on the first one

@@ -30,6 +30,13 @@ class Method(thinwire.Method):
     equals_ssgd = [{}, {"bucket_mb": 0.001}, {"nodes": 2}, {"overlap": False, "bucket_mb": 0.001}]
     ablations = [{"overlap": False}]
 
+    provenance = (
+        thinwire.Part("mean of all gradients at every step", "certain", "Goyal et al."),
+        thinwire.Part("buckets, sent in the backward pass", "related work", "torch's data parallelism"),
+        thinwire.Part("gradients in 16 bits, divided before the sum", "related work", "torch's hooks"),
+        thinwire.Part("no overlap, an ablation", "ours", "option overlap"),
+    )
+
     @dataclass
     class Config:
         bucket_mb: Annotated[float, Field(gt=0)] = 5.0  # largest size of a bucket in megabytes (2^20 bytes)

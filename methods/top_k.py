@@ -35,6 +35,20 @@ class Method(thinwire.Method):
         {"density": 1.0, "indices": "run_length"},
     ]
 
+    provenance = (
+        thinwire.Part("largest entries are sent", "certain", "Aji & Heafield; Stich et al."),
+        thinwire.Part("the rest is kept and added later", "certain", "Aji & Heafield; Stich et al."),
+        thinwire.Part(
+            "synchronous, with a mean over the workers", "related work", "GRACE; Aji & Heafield have servers"
+        ),
+        thinwire.Part("each tensor has its own k, small ones too", "related work", "GRACE"),
+        thinwire.Part("k is rounded up", "related work", "the code of Deep Gradient Compression"),
+        thinwire.Part("values and positions are gathered", "related work", "GRACE"),
+        thinwire.Part("momentum and weight decay after the mean", "related work", "an example of GRACE"),
+        thinwire.Part("memory of updates instead of gradients", "certain", "Stich et al."),
+        thinwire.Part("random entries as a control", "certain", "Stich et al. study them, too"),
+    )
+
     @dataclass
     class Config:
         density: Annotated[float, Field(gt=0, le=1)] = 0.01  # share of each tensor's entries that is sent

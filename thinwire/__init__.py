@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from thinwire.method import Job as Job
     from thinwire.method import Method as Method
     from thinwire.method import Needs as Needs
+    from thinwire.method_provenance import Part as Part
     from thinwire.model import Model as Model
     from thinwire.parameter_server import Server as Server
     from thinwire.parameters import Param as Param
@@ -39,6 +40,7 @@ _HOME = {
     "Model": "model",
     "Needs": "method",
     "Param": "parameters",
+    "Part": "method_provenance",
     "Pending": "call",
     "Run": "run",
     "Server": "parameter_server",

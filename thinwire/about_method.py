@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from thinwire import plugins
 from thinwire.in_the_limit import InTheLimit
+from thinwire.method_provenance import Part
 from thinwire.options import Option, describe
 
 
@@ -24,6 +25,8 @@ class AboutMethod:
     """A clause for each set of options with which it is synchronous SGD."""
     ablations: list[str]
     """A clause for each set of options with which it is an ablation."""
+    provenance: tuple[Part, ...]
+    """Where each of its steps comes from; empty: its module does not say so."""
 
 
 def about_method(name: str) -> AboutMethod:
@@ -44,7 +47,14 @@ def about_method(name: str) -> AboutMethod:
     equals = [_is_ssgd(entry) for entry in method.equals_ssgd]
     ablations = [f"is an ablation, and no baseline, with {options}" for options in method.ablations]
     return AboutMethod(
-        plugin.name, plugins.show(plugin.path), docstring, describe(method), needs, equals, ablations
+        plugin.name,
+        plugins.show(plugin.path),
+        docstring,
+        describe(method),
+        needs,
+        equals,
+        ablations,
+        method.provenance,
     )
 
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from thinwire.in_the_limit import InTheLimit
 from thinwire.messages_in_flight import Flight
+from thinwire.method_provenance import Part
 from thinwire.parameters import Param
 from thinwire.run import Run
 from thinwire.task import Task
@@ -120,6 +121,11 @@ class Method:
     Together they must reach every branch of the code once. The key `nodes` asks for that many nodes. The
     contract suite checks every set. A method that comes close to SSGD, but does not reach it, declares an
     `InTheLimit` with a tolerance.
+    """
+    provenance: ClassVar[tuple[Part, ...]] = ()
+    """Where each step of the method comes from; empty: not declared.
+
+    For example `(thinwire.Part("momentum stays local", "ours", "public codes differ"),)`.
     """
     needs: ClassVar[Needs] = Needs()
     """What the method needs to run at all."""

@@ -20,6 +20,7 @@ from typing import Any
 from thinwire.errors import UserError
 from thinwire.files import sha256
 from thinwire.label import require_label
+from thinwire.method_provenance import Part
 from thinwire.resource_shortage import shortage
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -214,6 +215,9 @@ def _plugin_class(kind: str, path: Path, module: Any) -> Any:
     config = getattr(found, "Config", None)
     if config is not None and not dataclasses.is_dataclass(config):
         raise PluginError(f"{show(path)}: its Config must be a @dataclass")
+    parts = getattr(found, "provenance", ())
+    if not (isinstance(parts, tuple) and all(isinstance(part, Part) for part in parts)):
+        raise PluginError(f"{show(path)}: its provenance must be a tuple of thinwire.Part(...)")
     return found
 
 

@@ -55,6 +55,7 @@ def test_a_method_is_shown_as_its_module_describes_it(text):
     article = re.search(r'<details id="method-top_k">.*?</details>', text, re.DOTALL)[0]
     assert "Top-k with error feedback" in article
     assert "<code>density</code>" in article
+    assert re.search(r"<th scope=\"row\">k is rounded up</th>\s*<td>related work</td>", article)
     assert "demo" in article
     assert "reconstructed" not in article
     ssgd = re.search(r'<details id="method-ssgd">.*?</details>', text, re.DOTALL)[0]

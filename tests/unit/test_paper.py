@@ -11,9 +11,11 @@ import yaml
 
 from tests import sound
 from tests.sound import cells
+from thinwire.about_method import about_method
 from thinwire.errors import UserError
 from thinwire.files import write_text
-from thinwire.paper import declarations, latex, origins, paper, values
+from thinwire.method_provenance import SOURCES
+from thinwire.paper import declarations, origins, paper, values
 from thinwire.plugins import ROOT
 from thinwire.report import collect
 from thinwire.report.tables.summarise import summarise
@@ -95,7 +97,8 @@ NO_TEXT = (
     r"@\w+",
     r"<\w+>",
     r"^#(set|show) .*$",
-    r"\(auto,\) \+ \(1fr,\) \* \d",
+    r"\(1fr,\) \* \d",
+    r"\(right,\) \* \d",
     r"\d[\d.]*(pt|mm|em|fr)\b",
     r"\b(colspan|rowspan|width|columns): \d+%?",
     r"slice\(0, 12\)",
@@ -181,8 +184,42 @@ def test_rows_that_disagree_give_no_value(made):
         values.collect(declared.model_copy(update={"values": {"workers": wrong}}), made)
 
 
-def test_special_characters_are_escaped_for_latex():
-    assert latex.escaped(f"a_b 5 % {values.MINUS}1") == r"a\_b 5 \% \ensuremath{-}1"
+def test_a_suite_that_was_not_run_is_named_with_its_command(made):
+    text = (made / "paper/sections/results.tex").read_text()
+    assert r"\texttt{snakemake -{}-config suites=demo,claims/mp2\_digits} makes the results" in text
+    assert not list(made.glob("paper/figures/mp2_counted.*"))
+
+
+def test_bars_of_values_become_a_figure_of_the_paper(copied, monkeypatch):
+    declared = declarations.read()
+    counted = declarations.Bars(file="demo", axis="saved, %", bars={"total": "demo.dgc.saved"})
+    monkeypatch.setattr(
+        declarations, "read", lambda: declared.model_copy(update={"bars": {"counted": counted}})
+    )
+    paper.paper(copied)
+    figure = json.loads((copied / "paper/values.json").read_text())["figures"]["counted"]
+    assert figure == {"path": "figures/counted.pdf", "source": "results/tables/demo/summary.csv"}
+    assert (copied / "paper" / figure["path"]).is_file()
+
+
+def test_the_paper_names_the_sources_of_the_steps_of_each_method(made):
+    text = (made / "paper/sections/sources_of_steps.tex").read_text()
+    assert r"\texttt{hsgd} & two levels, the first in shared memory & certain & the abstract \\" in text
+    counts = re.search(r"\\texttt\{hsgd\}.*", (made / "paper/sections/methods.tex").read_text())[0]
+    parts = about_method("hsgd").provenance
+    expected = [str(sum(part.source == source for part in parts)) for source in SOURCES]
+    assert counts.removesuffix(r" \\").split(" & ")[-4:] == expected
+
+
+def test_latex_has_the_sections_and_values_of_the_paper_in_its_order(made):
+    folder = made / "paper"
+    found = typst.query(
+        folder / "paper.typ", "<section>", field="value", root=folder, ignore_system_fonts=True
+    )
+    names = re.findall(r"\\input\{sections/(\w+)\.tex\}", (folder / "main.tex").read_text())
+    assert names == [section["name"] for section in json.loads(found)]
+    text = "".join((folder / f"sections/{name}.tex").read_text() for name in names)
+    assert re.findall(r"\\thinwirevalue\{([^}]+)\}", text) == values_named_in(made)
 
 
 def test_latex_compiles(copied):

@@ -20,7 +20,7 @@ ROOMS = (
     ("codecs",),
     ("data", "dataset"),
     ("task",),
-    ("in_the_limit", "method", "optimizer_parameter_server"),
+    ("in_the_limit", "method_provenance", "method", "optimizer_parameter_server"),
     ("clock", "checkpoint"),
     ("plugins", "about_method"),
     ("provenance", "record", "record_store"),

@@ -74,6 +74,7 @@ def test_show_explains_a_method():
     ):
         assert part in answer.stdout
     assert "is SSGD with {'period': 1, 'nodes': 2}" in answer.stdout
+    assert re.search(r"momentum stays on its worker +ours +public codes differ", answer.stdout)
 
 
 def test_show_names_the_ablations_of_a_method():

@@ -62,4 +62,4 @@ def _about(name: str) -> AboutMethod:
         return about_method(name)
     except PluginError as error:
         path = plugins.show(plugins.get("method", name).path)
-        return AboutMethod(name, path, f"The module cannot be used: {error}", [], [], [], [])
+        return AboutMethod(name, path, f"The module cannot be used: {error}", [], [], [], [], ())

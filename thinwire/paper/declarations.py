@@ -47,11 +47,20 @@ class Published(Strict):
     place: str = Field(description="where in the publication")
 
 
+class Bars(Strict):
+    """A figure with a bar for each of some values."""
+
+    file: str = Field(description="key of `files`: the file that the values come from")
+    axis: str = Field(description="what the length of a bar means, with its unit")
+    bars: dict[str, str] = Field(min_length=1, description="the name of a value for each label, from the top")
+
+
 class Declarations(Strict):
     """The content of `paper/values.yaml`."""
 
     files: dict[str, File]
     figures: dict[str, File]
+    bars: dict[str, Bars]
     published: dict[str, Published]
     values: dict[str, Declared]
 

@@ -1,7 +1,14 @@
-"""The values for LaTeX: a macro for each, and the table of their origins."""
+"""What all parts of the paper in LaTeX share: special characters, and the elements of the text."""
 
-from thinwire.paper.origins import Origin
-from thinwire.paper.values import MINUS, Collected
+import re
+from typing import Any
+
+from thinwire.errors import UserError
+from thinwire.paper.values import MINUS
+
+# An element of the text as `typst query` prints it: its fields, and the name of its function under `func`.
+Element = dict[str, Any]
+BREAK = "\N{ZERO WIDTH SPACE}"  # where a line may break
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -10,36 +17,19 @@ _SPECIAL = {
     **{character: f"\\{character}" for character in "#$%&_"},
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "`": r"\textasciigrave{}",
     MINUS: r"\ensuremath{-}",
     "±": r"\ensuremath{\pm}",
+    BREAK: r"\allowbreak{}",
 }
 
-_MACROS = r"""% Made by `thinwire paper`. \thinwirevalue{NAME} prints the value of this name (docs/paper.md).
-\makeatletter
-\newcommand{\thinwire@define}[3]{%
-  \expandafter\def\csname thinwire@text@#1\endcsname{#2}%
-  \expandafter\def\csname thinwire@origin@#1\endcsname{#3}}
-\DeclareRobustCommand{\thinwirevalue}[1]{%
-  \ifcsname thinwire@text@#1\endcsname
-    \hyperlink{\csname thinwire@origin@#1\endcsname}{\csname thinwire@text@#1\endcsname}%
-  \else
-    \PackageError{thinwire}{there is no value #1: declare it in paper/values.yaml}{}%
-  \fi}
-"""
 
-
-def values(collected: Collected) -> str:
-    r"""The definitions of all values, for `\thinwirevalue`."""
-    defined = (
-        f"\\thinwire@define{{{name}}}{{{escaped(value.text)}}}{{{value.origin}}}"
-        for name, value in collected.values.items()
+def no_latex(element: Element) -> UserError:
+    """The error about an element of the text that has no translation."""
+    return UserError(
+        f"paper/sections/ has the element {element['func']!r}, which thinwire/paper/ cannot write as LaTeX: "
+        "avoid it, or add its translation to latex_text.py or latex_formula.py"
     )
-    return "\n".join((_MACROS + "\n".join(defined), r"\makeatother", ""))
-
-
-def origins(collected: Collected) -> str:
-    """The rows of the table of origins: file and lines, and the runs behind them with their links."""
-    return "\n".join((*map(_row, collected.origins.values()), ""))
 
 
 def escaped(text: str) -> str:
@@ -47,11 +37,7 @@ def escaped(text: str) -> str:
     return "".join(_SPECIAL.get(character, character) for character in text)
 
 
-def _row(origin: Origin) -> str:
-    where = escaped(", ".join(filter(None, (origin.file, origin.rows))))
-    runs = [
-        rf"\href{{index.html\#{run.anchor}}}{{{escaped(run.folder)}}} {run.sha256[:12]}"
-        for run in origin.runs
-    ]
-    behind = r"\newline ".join((*runs, escaped(origin.note)) if origin.note else runs)
-    return rf"\hypertarget{{{origin.key}}}{{{where}}} & {behind} \\"
+def breakable(text: str) -> str:
+    """The text in typewriter letters, which may break after points, strokes and underscores."""
+    with_breaks = re.sub("[./_]", lambda match: match[0] + BREAK, text)
+    return rf"\texttt{{{escaped(with_breaks)}}}"

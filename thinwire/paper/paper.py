@@ -3,13 +3,20 @@
 import os
 import re
 import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 
 import typst
+import yaml
 
+from thinwire import plugins
+from thinwire.about_method import about_method
 from thinwire.errors import UserError
 from thinwire.files import aside, write_json, write_text, writing
-from thinwire.paper import declarations, latex, values
+from thinwire.method_provenance import Part
+from thinwire.paper import bars, bibtex, declarations, latex_origins, latex_text, latex_values, values
 from thinwire.paper.declarations import SOURCES, Declarations
 from thinwire.paper.values import Collected
 from thinwire.report.collect import SUMMARY, read_summary
@@ -18,7 +25,8 @@ PAPER = "paper.pdf"
 # Has all that the paper is made of, so that it can be sent or compiled alone.
 FOLDER = "paper"
 MAIN = "paper.typ"
-_COPIED = ("*.typ", "sections/*.typ", "references.yaml", "*.tex")
+REFERENCES = "references.yaml"
+_COPIED = ("*.typ", "sections/*.typ", REFERENCES, "*.tex")
 
 
 def paper(results: Path) -> Path:
@@ -35,9 +43,8 @@ def paper(results: Path) -> Path:
         shutil.rmtree(folder, ignore_errors=True)
         _copy(declared, collected, results, folder)
     write_json(folder / "values.json", _as_json(declared, collected))
-    write_text(folder / "values.tex", latex.values(collected))
-    write_text(folder / "origins.tex", latex.origins(collected))
     pdf = compile_typst(folder)
+    _write_latex(folder, collected)
     with aside(results / PAPER) as scratch:
         scratch.write_bytes(pdf)
     return results / PAPER
@@ -66,8 +73,20 @@ def compile_typst(folder: Path) -> bytes:
         raise UserError(f"the paper cannot be made: {text.strip(chr(34))}") from None
 
 
+def _write_latex(folder: Path, collected: Collected) -> None:
+    """Write all that main.tex reads."""
+    references = yaml.safe_load((folder / REFERENCES).read_text())
+    write_text(folder / "references.bib", bibtex.bibtex(references))
+    write_text(folder / "values.tex", latex_values.values(collected))
+    sections = dict(latex_text.sections(folder / MAIN, list(references)))
+    for name, text in sections.items():
+        write_text(folder / "sections" / f"{name}.tex", text)
+    names = latex_values.named("".join(sections.values()))
+    write_text(folder / "origins.tex", latex_origins.origins(collected, names))
+
+
 def _copy(declared: Declarations, collected: Collected, results: Path, folder: Path) -> None:
-    """Copy the text and the figures."""
+    """Copy the text and the collected figures, and draw the others."""
     for pattern in _COPIED:
         for path in sorted(SOURCES.glob(pattern)):
             target = folder / path.relative_to(SOURCES)
@@ -78,6 +97,9 @@ def _copy(declared: Declarations, collected: Collected, results: Path, folder: P
             target = folder / _figure(key, figure.path)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(figure.on_disk(results), target)
+    for key, drawing in declared.bars.items():
+        if key not in collected.missing:
+            bars.draw(drawing, collected.values, folder / "figures" / key)
 
 
 def _figure(key: str, path: str) -> str:
@@ -85,8 +107,19 @@ def _figure(key: str, path: str) -> str:
     return f"figures/{key}{os.path.splitext(path)[1]}"
 
 
+def _provenance() -> Iterator[tuple[str, tuple[Part, ...]]]:
+    """Where the steps of each method come from, as far as its module declares it."""
+    for name in plugins.find("method"):
+        with suppress(plugins.PluginError):  # its runs have failed, and the tables say so
+            yield name, about_method(name).provenance
+
+
 def _as_json(declared: Declarations, collected: Collected) -> dict[str, object]:
-    there = {key: figure for key, figure in declared.figures.items() if key not in collected.missing}
+    copied = {key: (_figure(key, figure.path), figure.path) for key, figure in declared.figures.items()}
+    drawn = {
+        key: (f"figures/{key}.pdf", declared.files[drawing.file].path)
+        for key, drawing in declared.bars.items()
+    }
     return {
         "values": {name: value._asdict() for name, value in collected.values.items()},
         "origins": {
@@ -94,7 +127,10 @@ def _as_json(declared: Declarations, collected: Collected) -> dict[str, object]:
             for key, origin in collected.origins.items()
         },
         "figures": {
-            key: {"path": _figure(key, figure.path), "source": figure.path} for key, figure in there.items()
+            key: {"path": path, "source": source}
+            for key, (path, source) in (copied | drawn).items()
+            if key not in collected.missing
         },
         "missing": collected.missing,
+        "provenance": {name: [asdict(part) for part in parts] for name, parts in _provenance()},
     }

@@ -62,6 +62,7 @@ def collect(declarations: Declarations, results: Path) -> Collected:
                 raise UserError(f"value {own_name!r} occurs twice in paper/values.yaml")
             values[own_name] = Value(text_of(taken, declared.digits), origin.key)
             found[origin.key] = origin
+    missing |= {key: missing[bars.file] for key, bars in declarations.bars.items() if bars.file in missing}
     return Collected(values, found, missing)
 
 
@@ -83,6 +84,15 @@ def text_of(value: Any, digits: int) -> str:
     text = f"{value:,.{digits}f}"
     # A number that rounds to zero has no sign.
     return text.replace("-", MINUS) if float(text.replace(",", "")) else text.removeprefix("-")
+
+
+def number_of(text: str) -> float:
+    """The number that a value prints.
+
+    Raises:
+        ValueError: it prints a word.
+    """
+    return float(text.replace(MINUS, "-").replace(",", ""))
 
 
 def _rows(file: File, results: Path) -> pd.DataFrame:
