@@ -58,13 +58,12 @@ def starter(cell: Cell, suite: Suite, results: Path, hold: bool, train: Callable
         results: the folder in which its record is published.
         hold: leave the record unpublished, for the caller.
         train: runs an attempt and gives the exit code.
-
-    Raises:
-        UserError: no process could begin on this machine.
     """
     warm_up(cell)
-    for place in range(cell.workers // cell.nodes):
-        device_of(cell, place)
+
+    def look_for_gpus() -> None:
+        for place in range(cell.workers // cell.nodes):
+            device_of(cell, place)
 
     def in_one_process() -> None:
         train(Attempt(cell, results, suite.checkpoint_every_seconds, hold))
@@ -87,6 +86,12 @@ def starter(cell: Cell, suite: Suite, results: Path, hold: bool, train: Callable
             return rank.BAD_INPUT
 
     def start(published: Callable[[], bool]) -> AttemptEnd:
+        if cell.device == "cuda":
+            # In a fork of its own: without NVML, torch starts CUDA to find GPUs. After that, forks of this
+            # process could not use them.
+            found = alone(look_for_gpus, lambda: True)
+            if found.reports or found.asked_to_stop:
+                return found
         if cell.transport == "inprocess":
             return alone(in_one_process, published)
         began = time.monotonic()
