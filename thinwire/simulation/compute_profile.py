@@ -23,7 +23,7 @@ _COPIED_BYTES, _COPIES = 2**26, 5
 # The first steps of a run are slower than all others.
 WARM_UP_STEPS = 3
 # A backward pass computes a gradient of the inputs and one of the weights.
-_BACKWARD_OVER_FORWARD = 2
+BACKWARD_OVER_FORWARD = 2
 
 
 class Profile(Protocol):
@@ -86,7 +86,7 @@ class Described:
             busy = self._layer(computed.name) / self.device.flops_per_second
         elif computed.kind == BACKWARD:
             layer, _, parameter = computed.name.rpartition(".")
-            flops = _BACKWARD_OVER_FORWARD * self._layer(layer) if parameter == "weight" else 0
+            flops = BACKWARD_OVER_FORWARD * self._layer(layer) if parameter == "weight" else 0
             busy = flops / self.device.flops_per_second
         else:
             slower = self.bytes_per_second_here / (self.device.memory_gigabytes_per_second * 1e9)
