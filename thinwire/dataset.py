@@ -57,6 +57,11 @@ class Dataset:
     def __init__(self, config: Any = None) -> None:
         self.config = config if config is not None else type(self).Config()
 
+    @classmethod
+    def training_images(cls) -> int | None:
+        """Return the number of training images, if it is known before they are there; else None."""
+        return None
+
     def fetch(self, place: Path | None, download: Path) -> Raw:
         """Find or download the files, verify them and decode them.
 

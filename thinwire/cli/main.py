@@ -52,6 +52,11 @@ def _parser() -> argparse.ArgumentParser:
         "cells", parents=[results], help="list the cells of a suite, with the state of their records"
     )
     cells.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
+    cells.add_argument(
+        "--cost",
+        metavar="PROFILE",
+        help="print instead how long their workers compute: a file in config/profiles/, without .yaml",
+    )
     _add_only(cells)
 
     data = commands.add_parser("data", parents=[results], help="fetch, verify and store a data set as arrays")

@@ -17,6 +17,11 @@ class Cifar(Dataset):
     source = f"{ORIGIN}/cifar.html"
     augment = Augment(pad=4, flip=True)
 
+    @classmethod
+    def training_images(cls) -> int:
+        """Return the number that CIFAR-10 and CIFAR-100 have."""
+        return 50_000
+
     def fetch(self, place: Path | None, download: Path) -> Raw:
         """Find or fetch one of the archives, verify it and read it."""
         train, test = read(*find(self.archives, place, download))

@@ -24,7 +24,8 @@ _COPIED_BYTES, _COPIES = 2**26, 5
 WARM_UP_STEPS = 3
 # A backward pass computes a gradient of the inputs and one of the weights, each as costly as a forward pass.
 # A span of the weight contains both. Where the weight's is not wanted, there is a span of the inputs alone.
-_BACKWARD_OVER_FORWARD = {"weight": 2, INPUTS: 1}
+BACKWARD_OVER_FORWARD = 2
+_PASSES = {"weight": BACKWARD_OVER_FORWARD, INPUTS: 1}
 
 
 class Profile(Protocol):
@@ -87,7 +88,7 @@ class Described:
             busy = self._layer(computed.name) / self.device.flops_per_second
         elif computed.kind == BACKWARD:
             layer, _, part = computed.name.rpartition(".")
-            passes = _BACKWARD_OVER_FORWARD.get(part, 0)
+            passes = _PASSES.get(part, 0)
             busy = passes * self._layer(layer) / self.device.flops_per_second if passes else 0.0
         else:
             slower = self.bytes_per_second_here / (self.device.memory_gigabytes_per_second * 1e9)
