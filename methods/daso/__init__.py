@@ -43,6 +43,7 @@ from .exchange import Exchange
 from .options import Options
 from .phases import after_epoch, of_first_epoch
 from .progress import match_progress
+from .provenance import PROVENANCE
 
 # A blocking exchange after every step.
 FIXED = {"fixed_skips": 1, "fixed_wait": 0, "warmup_epochs": 0, "cooldown_epochs": 0, "nodes": 2}
@@ -60,41 +61,7 @@ class Method(thinwire.Method):
     needs = thinwire.Needs(nodes=2)
     short = {"warmup_epochs": 1, "cooldown_epochs": 0, "max_skips": 4}
 
-    provenance = (
-        thinwire.Part("exchange between nodes at a changing rate", "certain", "the abstract"),
-        thinwire.Part("asynchronous exchange", "certain", "the abstract"),
-        thinwire.Part("gradients averaged inside nodes", "from code", "class DASO of Heat"),
-        thinwire.Part(
-            "one worker of each node sends weights", "from code", "class DASO of Heat; the groups take turns"
-        ),
-        thinwire.Part("merging with weight 2 S", "from code", "class DASO of Heat"),
-        thinwire.Part("intervals shrink when the loss stalls", "from code", "class DASO of Heat"),
-        thinwire.Part(
-            "blocking epochs in 16 bits", "from code", "class DASO of Heat; at the beginning and the end"
-        ),
-        thinwire.Part("a blocking step at the end of an epoch", "from code", "class DASO of Heat"),
-        thinwire.Part("momentum is never exchanged", "from code", "class DASO of Heat"),
-        thinwire.Part(
-            "messages merge on time", "ours", "the code merges some late or loses them; option control"
-        ),
-        thinwire.Part(
-            "intervals without a warm-up", "ours", "the code never leaves its blocking steps; option control"
-        ),
-        thinwire.Part(
-            "changes in 16 bits, not weights", "ours", "the code rounds the model; option blocking_sends"
-        ),
-        thinwire.Part(
-            "no steps without a mean inside nodes", "ours", "an option of the code that is left out"
-        ),
-        thinwire.Part(
-            "a fixed interval and wait",
-            "from code",
-            "later branches of Heat; options fixed_skips and fixed_wait",
-        ),
-        thinwire.Part(
-            "a rate that matches the progress", "ours", "merges discard progress; option match_progress"
-        ),
-    )
+    provenance = PROVENANCE
 
     def skip(self):
         epochs = self.run.total_epochs

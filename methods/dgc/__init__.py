@@ -30,6 +30,7 @@ import thinwire
 from thinwire.codecs import sparse
 from thinwire.codecs.indices import Encoding
 
+from .provenance import PROVENANCE
 from .residual import Residual
 
 Density = Annotated[float, Field(gt=0, le=1)]
@@ -44,33 +45,7 @@ class Method(thinwire.Method):
     needs = thinwire.Needs(optimizers=("sgd", "adam"))
     short = {"density": 0.1, "warmup_densities": (1.0, 0.5)}
 
-    provenance = (
-        thinwire.Part("momentum before the selection", "certain", "Lin et al."),
-        thinwire.Part("largest entries of its sum are sent", "certain", "Lin et al."),
-        thinwire.Part("momentum of what was sent starts again", "certain", "Lin et al."),
-        thinwire.Part("densities of the warm-up", "certain", "Lin et al.; the code has a power law"),
-        thinwire.Part("gaps between positions in 16 bits", "certain", "Lin et al."),
-        thinwire.Part("threshold from a sample", "certain", "Lin et al."),
-        thinwire.Part(
-            "repeated correction of the threshold", "from code", "the paper does not say how often"
-        ),
-        thinwire.Part("the k largest above the threshold", "ours", "the code takes the first k by position"),
-        thinwire.Part(
-            "stride of the sample",
-            "ours",
-            "no divisor in common with the tensor's size; in the code it is odd",
-        ),
-        thinwire.Part(
-            "small tensors are averaged", "from code", "only tensors with several dimensions are compressed"
-        ),
-        thinwire.Part("Nesterov momentum", "from code", "the paper's appendix was not read"),
-        thinwire.Part("weight decay with its own momentum", "from code", "it is not compressed"),
-        thinwire.Part("dense steps at density 1", "from code", "a case of its own there"),
-        thinwire.Part(
-            "clipping at the norm over sqrt(W)", "certain", "Lin et al.; the norm is over all tensors"
-        ),
-        thinwire.Part("Adam", "ours", "neither paper nor code has it"),
-    )
+    provenance = PROVENANCE
 
     @dataclass
     class Config:

@@ -29,6 +29,7 @@ from thinwire.codecs import convolution_kernels, two_bit
 from thinwire.optimizer_parameter_server import OptimizerServer
 
 from .options import COMPRESSED, Options
+from .provenance import PROVENANCE
 
 EVERYTHING_DENSE = {"conv_threshold": 10**9, "linear_threshold": 10**9}
 SMALL = {"conv_threshold": 16, "linear_threshold": 100}
@@ -52,26 +53,7 @@ class Method(thinwire.Method):
         {"residual": False},
     ]
 
-    provenance = (
-        thinwire.Part("rules by type of layer, for large ones only", "certain", "the abstract"),
-        thinwire.Part("important kernels are pushed", "certain", "the abstract"),
-        thinwire.Part("two bits for linear layers", "certain", "the abstract"),
-        thinwire.Part("what is not pushed is kept for later", "certain", "the abstract"),
-        thinwire.Part("which layers are large", "ours", "the abstract names no size"),
-        thinwire.Part("share of the kernels", "ours", "the abstract: it follows from the layer's size"),
-        thinwire.Part("importance: norm of residual plus gradient", "ours", "the abstract names no measure"),
-        thinwire.Part(
-            "threshold: mean magnitude", "ours", "the abstract: it follows from all gradients of the layer"
-        ),
-        thinwire.Part("layout of the two bits", "related work", "MXNet"),
-        thinwire.Part(
-            "optimizer on the servers, dense pulls",
-            "related work",
-            "MXNet; the abstract does not mention pulls",
-        ),
-        thinwire.Part("biases and normalisation are dense", "ours", "the abstract does not mention them"),
-        thinwire.Part("uniform compression, random kernels, no residual", "ours", "controls"),
-    )
+    provenance = PROVENANCE
 
     def setup(self):
         self.servers = []

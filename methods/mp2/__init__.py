@@ -45,6 +45,7 @@ import thinwire
 from .layers import flatten_all, shapes_of, split, unflatten_all, why_not
 from .options import Options, with_authors_constants
 from .predictor_training import train_predictor
+from .provenance import PROVENANCE
 from .record_prefixes import record_prefixes
 from .server import PREDICTOR, CompletingServer, write_mean_prefix
 
@@ -61,29 +62,7 @@ class Method(thinwire.Method):
     ]
     short = {"predictor_epochs": 8, "bsp_workers": 2}
 
-    provenance = (
-        thinwire.Part("few layers are sent, others predicted", "certain", "the abstract"),
-        thinwire.Part("first layers, always the same", "from code", "all before the third resolution"),
-        thinwire.Part("weights are pushed, not gradients", "from code", "each worker steps by itself"),
-        thinwire.Part(
-            "one server sends the whole model back", "from code", "after a mean of what was pushed"
-        ),
-        thinwire.Part("the predictor's layers", "from code", "a small network for each model"),
-        thinwire.Part(
-            "it is trained on the model's loss", "from code", "and not on the distance between weights"
-        ),
-        thinwire.Part("weights of 15 random steps an epoch", "from code", "of a whole dense run"),
-        thinwire.Part("it does not change afterwards", "from code", "the server only applies it"),
-        thinwire.Part("nine tenths of the images train it", "ours", "the code chooses it on the test set"),
-        thinwire.Part(
-            "standardised images, single precision", "ours", "the code divides by 255, in double precision"
-        ),
-        thinwire.Part("initial weights of the model", "ours", "methods start alike here"),
-        thinwire.Part("no batch norm", "ours", "the authors' models have none"),
-        thinwire.Part("gradients of the first layers only", "from code", "nothing needs the others"),
-        thinwire.Part("constants for each model", "from code", "option preset: published"),
-        thinwire.Part("a predictor whose input is constant", "ours", "a control"),
-    )
+    provenance = PROVENANCE
 
     @classmethod
     def prepare(cls, config, job, folder):

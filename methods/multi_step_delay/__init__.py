@@ -31,6 +31,7 @@ import thinwire
 from . import intervals, local_step
 from .global_model import GlobalModel
 from .options import Options, why_not
+from .provenance import PROVENANCE
 from .sub_tensors import send, slices
 
 
@@ -46,25 +47,7 @@ class Method(thinwire.Method):
     ]
     needs = thinwire.Needs(optimizers=("sgd",))
     short = {"warmup_steps": 3, "interval": 3, "delay": 1}
-
-    provenance = (
-        thinwire.Part("local steps between two exchanges", "certain", "the abstract; their number adapts"),
-        thinwire.Part("gradients update a global model", "certain", "the abstract"),
-        thinwire.Part("a correction of the local model", "certain", "the abstract; it gives no formula"),
-        thinwire.Part("sub-tensors by priority", "certain", "the abstract; it gives no size and no order"),
-        thinwire.Part("correction inside a round", "related work", "SSD-SGD"),
-        thinwire.Part("its weights, scaled to sum 1", "ours", "SSD-SGD's learning rate is another"),
-        thinwire.Part("correction at the end of a round", "ours", "by default all the way, as in Local SGD"),
-        thinwire.Part("interval from loss and learning rate", "related work", "AdaComm, in Paddle's version"),
-        thinwire.Part("first interval", "ours", "no run in one process has timings"),
-        thinwire.Part("a warm-up of single steps", "related work", "SSD-SGD's code"),
-        thinwire.Part("a sum lands a round later; option delay", "related work", "CoCoD-SGD"),
-        thinwire.Part("input side first, within a credit", "related work", "P3; ByteScheduler"),
-        thinwire.Part("weight decay in local gradients", "ours", "rounds of one step are then SSGD"),
-        thinwire.Part("weights that are delivered", "ours", "the global model, as far as it has landed"),
-        thinwire.Part("output side first, a control", "ours", "option order: fifo"),
-        thinwire.Part("momentum in the local steps", "ours", "as Local SGD has it; option local_momentum"),
-    )
+    provenance = PROVENANCE
 
     def skip(self):
         return why_not(self.config, self.run.total_steps)

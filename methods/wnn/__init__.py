@@ -31,6 +31,7 @@ import thinwire
 
 from .forecaster import HISTORY, KINDS, Forecaster, forecast
 from .forecaster_training import train_forecasters
+from .provenance import PROVENANCE
 from .recorded_runs import record_weights
 
 
@@ -46,21 +47,7 @@ class Method(thinwire.Method):
         "windows": 2000,
     }
 
-    provenance = (
-        thinwire.Part("weights jump to forecasts", "certain", "the abstract"),
-        thinwire.Part("after five epochs, five epochs ahead", "from code", "from five values of each weight"),
-        thinwire.Part(
-            "three forecasters and their layers", "from code", "convolutions, linear layers, biases"
-        ),
-        thinwire.Part("normalised histories", "from code", "by their first value and their range"),
-        thinwire.Part("normalised last value of a bias", "ours", "the code omits it; option bias_rule"),
-        thinwire.Part("normalisation and optimizer do not jump", "from code", "they are left as they are"),
-        thinwire.Part("no jump after the last step", "ours", "batch norm would not fit its weights"),
-        thinwire.Part("training of the forecasters", "ours", "the authors' is not published"),
-        thinwire.Part(
-            "all workers forecast by themselves", "ours", "neither its publication nor MP2's says how"
-        ),
-    )
+    provenance = PROVENANCE
 
     @dataclass
     class Config:
