@@ -1,5 +1,6 @@
 """`thinwire simulate SUITE`."""
 
+import sys
 from argparse import Namespace
 from typing import Any
 
@@ -13,17 +14,25 @@ from thinwire.errors import UserError
 from thinwire.options import problems
 from thinwire.simulation.simulated_file import write
 from thinwire.simulation.suite_times import described, simulate_suite
+from thinwire.suggested_command import suggested_command
 
 
 def main(arguments: Namespace) -> int:
     """Simulate every method of a suite, and write and print its times."""
     require_valid(arguments.suite)
-    settings = _settings(arguments)
+    declared = load(arguments.suite).simulate
+    settings = _settings(arguments, declared)
     subset = grid_subset.of_words(arguments.only)
     rows = simulate_suite(arguments.suite, arguments.results.absolute(), settings, subset, print_line)
     path = write(rows, arguments.results, arguments.suite)
     print("\n".join(described(rows)))
     print(path)
+    if declared not in (None, settings):
+        again = suggested_command("simulate", arguments.suite, results=arguments.results)
+        print(
+            f"These are other times than config/{arguments.suite}.yaml asks for: {again} makes those.",
+            file=sys.stderr,
+        )
     return 0
 
 
@@ -32,14 +41,13 @@ def print_line(line: str) -> None:
     print(line, flush=True)
 
 
-def _settings(arguments: Namespace) -> Simulate:
-    """What to simulate: as the suite says, unless the arguments say something else.
+def _settings(arguments: Namespace, declared: Simulate | None) -> Simulate:
+    """What to simulate: as the suite declares it, unless the arguments say something else.
 
     Raises:
         UserError: neither names a cluster, or a number is impossible.
     """
-    suite = load(arguments.suite)
-    given: dict[str, Any] = {} if suite.simulate is None else suite.simulate.model_dump()
+    given: dict[str, Any] = {} if declared is None else declared.model_dump()
     chosen = {"clusters": arguments.cluster, "profiles": arguments.profile, "workers": arguments.workers}
     given |= {name: value for name, value in chosen.items() if value}
     if arguments.steps is not None:
