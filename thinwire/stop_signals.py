@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# Ctrl-C; the default of `kill`; Slurm's warning before a time limit, as we configure it; a closed terminal.
-STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
+# What Slurm sends so long before a time limit, as we configure it, so that ranks save their state.
+BEFORE_TIME_LIMIT = signal.SIGUSR1
+SAVING_SECONDS = 120
+# Ctrl-C; the default of `kill`; a time limit; a closed terminal.
+STOPS = (signal.SIGINT, signal.SIGTERM, BEFORE_TIME_LIMIT, signal.SIGHUP)
 # One request may arrive twice: as a signal to the whole process group, and passed on by the parent.
 SAME_REQUEST_SECONDS = 1.0
 

@@ -20,6 +20,7 @@ from thinwire.plugins import ROOT
 from thinwire.report import collect
 from thinwire.report.tables.summarise import summarise
 from thinwire.train.result_folders import record_folder
+from thinwire.verify.made_of_collected import problems_of_conclusions
 
 TEXT = sorted([ROOT / "paper/paper.typ", *(ROOT / "paper/sections").glob("*.typ")])
 
@@ -57,6 +58,13 @@ def test_two_builds_have_the_same_bytes(made, copied):
     paper.paper(copied)
     assert (copied / "paper.pdf").read_bytes() == (made / "paper.pdf").read_bytes()
     assert (copied / "paper/values.json").read_bytes() == (made / "paper/values.json").read_bytes()
+
+
+def test_a_paper_that_does_not_follow_from_the_collected_files_is_found(copied):
+    assert [sentence for sentence in problems_of_conclusions(copied) if "paper.pdf" in sentence] == []
+    (copied / "paper.pdf").write_bytes(b"%PDF-1.7 of somebody else")
+    (sentence,) = (sentence for sentence in problems_of_conclusions(copied) if "paper.pdf" in sentence)
+    assert "is not what follows from the collected files: make it again with `thinwire paper" in sentence
 
 
 def test_a_changed_table_changes_the_paper(made, copied):

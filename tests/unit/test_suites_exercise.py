@@ -148,7 +148,7 @@ def test_every_line_that_can_run_runs(suite, label):
 @pytest.mark.parametrize(
     ("use", "options", "line"),
     [
-        ("hylo", {}, 'return "kernels"'),
+        ("hylo", {}, "codes = two_bit.quantise(unsent, threshold)"),
         ("multi_step_delay", {"warmup_steps": 28}, "on_their_way.pop(0)[0].wait()"),
     ],
 )

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict
@@ -36,18 +37,24 @@ def paper(results: Path) -> Path:
         UserError: a collected file that the paper needs is missing or was changed, or the text names a value
             or a figure that is not there.
     """
-    declared = declarations.read()
-    collected = collect(declared, results)
     folder = results / FOLDER
-    with writing(folder):
-        shutil.rmtree(folder, ignore_errors=True)
-        _copy(declared, collected, results, folder)
-    write_json(folder / "values.json", _as_json(declared, collected))
+    collected = _write_sources(results, folder)
     pdf = compile_typst(folder)
     _write_latex(folder, collected)
     with aside(results / PAPER) as scratch:
         scratch.write_bytes(pdf)
     return results / PAPER
+
+
+def pdf(results: Path) -> bytes:
+    """The paper that follows from the collected files now; nothing below the results is written.
+
+    Raises:
+        UserError: as `paper` does.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        _write_sources(results, Path(folder) / FOLDER)
+        return compile_typst(Path(folder) / FOLDER)
 
 
 def collect(declared: Declarations, results: Path) -> Collected:
@@ -71,6 +78,17 @@ def compile_typst(folder: Path) -> bytes:
     except typst.TypstError as error:
         text = re.sub(r"^panicked with: ", "", error.message)
         raise UserError(f"the paper cannot be made: {text.strip(chr(34))}") from None
+
+
+def _write_sources(results: Path, folder: Path) -> Collected:
+    """Write all that the PDF is made of; returns the values."""
+    declared = declarations.read()
+    collected = collect(declared, results)
+    with writing(folder):
+        shutil.rmtree(folder, ignore_errors=True)
+        _copy(declared, collected, results, folder)
+    write_json(folder / "values.json", _as_json(declared, collected))
+    return collected
 
 
 def _write_latex(folder: Path, collected: Collected) -> None:

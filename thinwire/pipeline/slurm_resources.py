@@ -2,9 +2,7 @@
 
 from thinwire.config.cell import Cell
 from thinwire.launch.gpu_claims import gpus_of
-
-# How long before a job's time limit its ranks are told to save their state.
-SAVING_SECONDS = 120
+from thinwire.stop_signals import BEFORE_TIME_LIMIT, SAVING_SECONDS
 
 
 def nodes(cell: Cell) -> int:
@@ -36,4 +34,5 @@ def launcher(cell: Cell) -> str:
 
 def more_options(cell: Cell) -> str:
     """As many ranks on each node, and a signal before the time limit, on which they save their state."""
-    return f"--ntasks-per-node={ranks(cell) // nodes(cell)} --signal=USR1@{SAVING_SECONDS}"
+    name = BEFORE_TIME_LIMIT.name.removeprefix("SIG")
+    return f"--ntasks-per-node={ranks(cell) // nodes(cell)} --signal={name}@{SAVING_SECONDS}"
