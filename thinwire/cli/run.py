@@ -108,7 +108,7 @@ def print_line(line: str) -> None:
 
 
 def _as_rank(wanted: Cell, results: Path, started: Placement, arguments: Namespace) -> int:
-    """Run this process as the rank that srun or torchrun has assigned to it."""
+    """Run this process as the rank that srun or torchrun has assigned to it; a rank that ran ends it here."""
     code = settled(wanted, results, arguments.again, leads=started.rank == 0)
     if code is not None:
         return code
@@ -123,7 +123,7 @@ def _as_rank(wanted: Cell, results: Path, started: Placement, arguments: Namespa
         return 128 + error.number
     if started.rank == 0:
         _say_if_edited(arguments, wanted)
-    return code
+    return rank.end_process(code)
 
 
 def train(attempt: "Attempt") -> int:

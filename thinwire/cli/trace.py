@@ -54,7 +54,7 @@ def trace_cell(traced: Cell, results: Path, steps: int) -> int:
         started = launcher_environment.from_environment(partial(secret.of_run, results, traced))
         if started is not None:
             suite, began = load(traced.suite), time.monotonic()
-            return rank.run(traced, scratch, suite, started, (), began, False, work)
+            return rank.end_process(rank.run(traced, scratch, suite, started, (), began, False, work))
     folder = partial_folder(scratch, traced)
     with locked(lock_file(scratch, traced), f"the trace of {traced.path}"), gpus_claimed(gpus_of(traced)):
         with writing(folder):

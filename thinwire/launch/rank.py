@@ -1,9 +1,12 @@
 """Runs one rank, from joining the others to its end."""
 
+import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Never
 
 import torch
 
@@ -119,6 +122,17 @@ def run(
             heartbeat.end(trouble=trouble(error))
         _leave(heartbeat, transport.close)
         return code
+
+
+def end_process(code: int) -> Never:
+    """End this process, whose rank is over, without the clean-up of the interpreter; forks end so, too.
+
+    A thread of gloo may still hold the last tensors. If it releases one while the interpreter shuts down,
+    CPython ends that thread in the middle of C++ code, and the process aborts.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _join(
