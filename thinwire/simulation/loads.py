@@ -139,7 +139,7 @@ class Loads:
             latency = self._latency_seconds.get(kind, latency)
             # Two members calibrate it. Among more, there are more hops; many bytes hide them, few do not.
             least = latency * hops / _HOPS_OF_TWO[kind] if kind in self._latency_seconds else latency
-            if kind == "gather" and np.count_nonzero(between) == 2:
+            if kind == "gather" and hops == 1:  # between two members
                 latency += self._late_seconds(between.max() / 2)
             latency, least = (seconds + hops * link.latency_seconds for seconds in (latency, least))
         return Phase(out, into, bus, latency, least)
