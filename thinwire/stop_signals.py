@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-# What Slurm sends so long before a time limit, as we configure it, so that ranks save their state.
-BEFORE_TIME_LIMIT = signal.SIGUSR1
-SAVING_SECONDS = 120
+from thinwire.slurm_time_limit import BEFORE_TIME_LIMIT
+
 # Ctrl-C; the default of `kill`; a time limit; a closed terminal.
 STOPS = (signal.SIGINT, signal.SIGTERM, BEFORE_TIME_LIMIT, signal.SIGHUP)
 # One request may arrive twice: as a signal to the whole process group, and passed on by the parent.

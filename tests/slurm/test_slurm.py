@@ -59,7 +59,7 @@ def pipelines(slurm, tmp_path_factory):
     limited = Pipeline(folder("limited"), "held", epochs=HELD_EPOCHS)
     limited.edit("slurm/config.yaml", "runtime: 50", "runtime: attempt + 1")
     # Of two minutes; Slurm's signal may come half a minute earlier, and ranks must have begun by then.
-    limited.edit("thinwire/stop_signals.py", "SAVING_SECONDS = 120", "SAVING_SECONDS = 40")
+    limited.edit("thinwire/slurm_time_limit.py", "SAVING_SECONDS = 120", "SAVING_SECONDS = 40")
     preempted = Pipeline(folder("preempted"), "held", epochs=HELD_EPOCHS)
     preempted.edit("slurm/config.yaml", "slurm_partition: gpu", "slurm_partition: low")
     preempted.edit("slurm/config.yaml", "mem_mb: 1000", f"mem_mb: {MUCH_MEMORY}")

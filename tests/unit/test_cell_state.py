@@ -97,7 +97,7 @@ def test_another_preparation_is_noticed(results, monkeypatch):
     assert cell_state(PREPARING, results).holds
 
     changed = {**identity, "file of the model lenet": "0"}
-    monkeypatch.setattr("thinwire.train.record_check.identity_of", lambda *_: changed)
+    monkeypatch.setattr("thinwire.train.record_out_of_date.identity_of", lambda *_: changed)
     reason = "made with a preparation that is out of date (another file of the model lenet)"
     assert cell_state(PREPARING, results).reason == reason
     digests.write_json(prepared, {"identity": changed})

@@ -11,7 +11,7 @@ from thinwire.cluster import Cluster
 from thinwire.config.expand_suite import cells
 from thinwire.train import run_setup, worker
 from thinwire.train.cell_task import device_of
-from thinwire.train.global_generators import seed_global_generators
+from thinwire.train.seed_global_generators import seed_global_generators
 from thinwire.transport.endpoint import Endpoint
 from thinwire.transport.inprocess import InProcess
 

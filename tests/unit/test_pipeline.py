@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from thinwire import plugins, stop_signals
+from thinwire import plugins, slurm_time_limit
 from thinwire.config.block import blocks
 from thinwire.config.cell import Module
 from thinwire.config.expand_suite import cells
@@ -190,7 +190,7 @@ def test_what_a_cell_asks_of_slurm():
     assert slurm_resources.cpus_per_rank(replace(cell, device="cpu")) == 1
     assert slurm_resources.launcher(cell) == "srun"
     assert slurm_resources.launcher(replace(cell, workers=1, nodes=1)) == ""
-    signal = f"--signal=USR1@{stop_signals.SAVING_SECONDS}"
+    signal = f"--signal=USR1@{slurm_time_limit.SAVING_SECONDS}"
     assert slurm_resources.more_options(cell) == f"--ntasks-per-node=4 {signal}"
 
 

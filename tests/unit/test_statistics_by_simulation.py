@@ -11,8 +11,9 @@ from scipy import stats
 
 from tests.docs import pages
 from thinwire.plugins import ROOT
+from thinwire.statistics.holm import holm
 from thinwire.statistics.paired import LEVEL, MARGIN_POINTS, POWER, compare, detectable_in_sd, t_tests
-from thinwire.statistics.verdict import FEWEST_PAIRS, Verdict, holm, judge
+from thinwire.statistics.verdict import FEWEST_PAIRS, Verdict, judge
 
 SAMPLES = 20_000
 # Four standard errors of a share that is estimated from as many samples.

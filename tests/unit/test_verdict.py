@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 
 from thinwire.statistics import words
+from thinwire.statistics.holm import holm
 from thinwire.statistics.paired import compare
-from thinwire.statistics.verdict import Verdict, holm, judge
+from thinwire.statistics.verdict import Verdict, judge
 
 NAN = math.nan
 SPREAD = pd.Series([-0.05, 0.05, 0.0, -0.05, 0.05, 0.0])

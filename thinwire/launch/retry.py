@@ -20,7 +20,7 @@ from thinwire.launch.diagnosis import diagnose
 from thinwire.launch.exit_report import RUNNING, ExitReport
 from thinwire.record import Record
 from thinwire.train.make_again import resume_command
-from thinwire.train.record_check import is_there, record_of
+from thinwire.train.record_out_of_date import is_there, record_of
 from thinwire.train.result_folders import data_folder, partial_folder, record_folder
 
 # A run that loses processes resumes from its last checkpoint. After so many attempts it has failed.

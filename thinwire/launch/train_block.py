@@ -34,7 +34,7 @@ from thinwire.launch.retry import Start, until_it_ends
 from thinwire.stop_signals import STOPS, heeding_stops, interrupts_ending_at_once, stops_held_back
 from thinwire.train import reuse_record
 from thinwire.train.make_again import block_command
-from thinwire.train.record_check import record_of
+from thinwire.train.record_out_of_date import record_of
 from thinwire.train.result_folders import lock_file, log_file, partial_folder, record_folder
 
 if TYPE_CHECKING:

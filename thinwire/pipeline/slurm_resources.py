@@ -2,7 +2,7 @@
 
 from thinwire.config.cell import Cell
 from thinwire.launch.gpu_claims import gpus_of
-from thinwire.stop_signals import BEFORE_TIME_LIMIT, SAVING_SECONDS
+from thinwire.slurm_time_limit import BEFORE_TIME_LIMIT, SAVING_SECONDS
 
 
 def nodes(cell: Cell) -> int:

@@ -11,7 +11,7 @@ from thinwire import record
 from thinwire.config.cell import Cell
 from thinwire.optim.tunable import SECTIONS, values_of
 from thinwire.record import Record
-from thinwire.report.checked_record import CheckedRecord
+from thinwire.report.require_sound_record import SoundRecord
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> str:
@@ -24,7 +24,7 @@ def row(cell: Cell, run: Record) -> dict[str, Any]:
     return _names(cell) | _row(run)
 
 
-def curves(records: Sequence[CheckedRecord]) -> pd.DataFrame:
+def curves(records: Sequence[SoundRecord]) -> pd.DataFrame:
     """The rows of `curves.parquet`."""
     parts = []
     for each in records:
@@ -36,7 +36,7 @@ def curves(records: Sequence[CheckedRecord]) -> pd.DataFrame:
     return _with_names(records, parts)
 
 
-def traffic(records: Sequence[CheckedRecord]) -> pd.DataFrame:
+def traffic(records: Sequence[SoundRecord]) -> pd.DataFrame:
     """The rows of the collected `traffic.parquet`: the traffic of whole runs."""
     parts = []
     for each in records:
@@ -47,7 +47,7 @@ def traffic(records: Sequence[CheckedRecord]) -> pd.DataFrame:
     return _with_names(records, parts)
 
 
-def _with_names(records: Sequence[CheckedRecord], parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def _with_names(records: Sequence[SoundRecord], parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """The rows of all runs, each with the names of its run, and what is known about the whole run."""
     names = pd.DataFrame([_names(each.cell) | _about(each.run) for each in records])
     run_of_row = np.repeat(np.arange(len(parts)), [len(part) for part in parts])

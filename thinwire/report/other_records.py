@@ -8,11 +8,11 @@ from thinwire.config.expand_suite import cells
 from thinwire.config.suite import suite_names
 from thinwire.config.tuning_suite import PREFIX
 from thinwire.errors import UserError
-from thinwire.report.checked_record import CheckedRecord, checked_record
+from thinwire.report.require_sound_record import SoundRecord, require_sound_record
 from thinwire.train.result_folders import folders_of_records, record_folder, runs_folder
 
 
-def other_records(results: Path, chosen: Iterable[Cell]) -> tuple[list[CheckedRecord], list[str]]:
+def other_records(results: Path, chosen: Iterable[Cell]) -> tuple[list[SoundRecord], list[str]]:
     """Read the records of all cells that were not chosen.
 
     Returns:
@@ -23,7 +23,7 @@ def other_records(results: Path, chosen: Iterable[Cell]) -> tuple[list[CheckedRe
     left = set(folders_of_records(results)) - {record_folder(results, cell) for cell in chosen}
     # Records of trials belong to their tuning.
     left = {folder for folder in left if not folder.is_relative_to(runs / PREFIX)}
-    kept: list[CheckedRecord] = []
+    kept: list[SoundRecord] = []
     for suite in suite_names():
         own = {folder for folder in left if folder.is_relative_to(runs / suite)}
         if not own:
@@ -39,7 +39,7 @@ def other_records(results: Path, chosen: Iterable[Cell]) -> tuple[list[CheckedRe
             if folder in own:
                 left.remove(folder)
                 try:
-                    kept.append(checked_record(results, cell))
+                    kept.append(require_sound_record(results, cell))
                 except UserError as error:
                     refused.append(str(error))
         if refused:

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from statsmodels.stats.multitest import multipletests
-
+from thinwire.statistics.holm import holm
 from thinwire.statistics.paired import LEVEL, Comparison
 
 # With fewer pairs nothing is said: a spread that three runs show is too uncertain.
@@ -57,13 +56,6 @@ def judge(family: Sequence[Comparison]) -> list[Judged]:
     different = holm([_enough(each, each.p_different) for each in family])
     same = holm([_enough(each, each.p_same) for each in family])
     return [Judged(*judged) for judged in zip(family, different, same)]
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """The corrected p-values, in the same order; NaN stays NaN and does not count."""
-    known = [p for p in p_values if not math.isnan(p)]
-    corrected = iter(multipletests(known, method="holm")[1] if known else [])
-    return [math.nan if math.isnan(p) else float(next(corrected)) for p in p_values]
 
 
 def _enough(comparison: Comparison, p: float) -> float:

@@ -14,7 +14,7 @@ from thinwire.files import locked, publish, write_text
 from thinwire.record import Record
 from thinwire.tracking import client, wandb_fields, wandb_names
 from thinwire.train.make_again import advice
-from thinwire.train.record_check import is_there, record_of
+from thinwire.train.record_out_of_date import is_there, record_of
 from thinwire.train.result_folders import record_folder
 
 # This file beside the runs says how the replay went, even if W&B cannot be used.

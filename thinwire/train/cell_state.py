@@ -9,7 +9,7 @@ from thinwire import record
 from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import sources, sources_of_many
 from thinwire.errors import UserError
-from thinwire.train.record_check import Sources, difference, difference_of_inputs, is_there
+from thinwire.train.record_out_of_date import Sources, difference, difference_of_inputs, is_there
 from thinwire.train.result_folders import record_folder
 
 MISSING, OUT_OF_DATE, DAMAGED = "missing", "out of date", "damaged"

@@ -14,7 +14,7 @@ from thinwire.data.manifest import MANIFEST
 from thinwire.errors import UserError
 from thinwire.train import preparation_record
 from thinwire.train.make_again import is_timed
-from thinwire.train.record_check import record_of
+from thinwire.train.record_out_of_date import record_of
 from thinwire.train.result_folders import data_folder, prepared_folder, record_folder
 
 

@@ -17,8 +17,8 @@ from thinwire.optim.recipe import Recipe
 from thinwire.run import Run
 from thinwire.traffic.ledger import Ledger
 from thinwire.train import batch_norm_buffers
-from thinwire.train.global_generators import seed_global_generators
 from thinwire.train.ready_hooks import ReadyHooks
+from thinwire.train.seed_global_generators import seed_global_generators
 from thinwire.transport.transport import Transport
 from thinwire.unmetered_channel import QuietChannel
 

@@ -12,7 +12,7 @@ from thinwire.config.expand_suite import cells
 from thinwire.config.tuning_suite import PREFIX, of_trial_label
 from thinwire.optim.tunable import values_of
 from thinwire.record import Record
-from thinwire.train.record_check import record_of
+from thinwire.train.record_out_of_date import record_of
 from thinwire.train.result_folders import record_folder
 
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 from thinwire import digests
 from thinwire.errors import UserError
 from thinwire.report import collected_rows, report_digests
-from thinwire.report.checked_record import CheckedRecord
 from thinwire.report.collect import COLLECTED, CURVES, SUMMARY, TRAFFIC
+from thinwire.report.require_sound_record import SoundRecord
 from thinwire.suggested_command import suggested_command
 
 _AGAIN = "start the pipeline again"
@@ -18,7 +18,7 @@ _AGAIN = "start the pipeline again"
 _NOT_OURS = (AttributeError, KeyError, TypeError, ValueError, pa.ArrowException)
 
 
-def problems_of_collected(results: Path, sound: Mapping[str, CheckedRecord]) -> Iterator[str]:
+def problems_of_collected(results: Path, sound: Mapping[str, SoundRecord]) -> Iterator[str]:
     """What is wrong with the collected files and `collected.json`, in a sentence each.
 
     Args:
@@ -47,7 +47,7 @@ def problems_of_collected(results: Path, sound: Mapping[str, CheckedRecord]) -> 
 
 
 def _problems_of_listed(
-    results: Path, listed: Mapping[str, str], sound: Mapping[str, CheckedRecord]
+    results: Path, listed: Mapping[str, str], sound: Mapping[str, SoundRecord]
 ) -> Iterator[str]:
     for name, digest in listed.items():
         if name not in sound:
@@ -57,7 +57,7 @@ def _problems_of_listed(
 
 
 def _problems_of_rows(
-    results: Path, listed: Mapping[str, str], sound: Mapping[str, CheckedRecord]
+    results: Path, listed: Mapping[str, str], sound: Mapping[str, SoundRecord]
 ) -> Iterator[str]:
     """Make the rows once more from the records, and compare them."""
     names = list(listed)

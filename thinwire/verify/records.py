@@ -13,9 +13,9 @@ from thinwire.errors import UserError
 from thinwire.invariants.of_record import broken, read_tables
 from thinwire.invariants.pairs import Pairs
 from thinwire.record import Record
-from thinwire.report.checked_record import CheckedRecord
+from thinwire.report.require_sound_record import SoundRecord
 from thinwire.train.make_again import advice
-from thinwire.train.record_check import difference, difference_of_inputs
+from thinwire.train.record_out_of_date import difference, difference_of_inputs
 from thinwire.train.result_folders import folders_of_records, record_folder, runs_folder
 
 
@@ -31,7 +31,7 @@ class RecordCheck:
     def __init__(self, results: Path) -> None:
         self._results = results
         # Those that are sound in themselves, by the path of their `run.json` below the results.
-        self.sound: dict[str, CheckedRecord] = {}
+        self.sound: dict[str, SoundRecord] = {}
         self._pairs = Pairs()
         self._sources_of = sources_of_many()
         self._cells_of = cache(_cells_by_path)
@@ -56,7 +56,7 @@ class RecordCheck:
             found += self._pairs.broken(folder, run, cell)
             yield from (f"{folder / b.file} does not hold what its run gave: {b}: {again}" for b in found)
             if not found:
-                self.sound[str(path.relative_to(self._results))] = CheckedRecord(
+                self.sound[str(path.relative_to(self._results))] = SoundRecord(
                     cell, _slim(run), curve, traffic
                 )
             reasons = (self._other_than_now(run, cell), difference_of_inputs(run, cell, self._results))

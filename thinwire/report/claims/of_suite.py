@@ -9,10 +9,10 @@ import pandas as pd
 from thinwire.config.claim_schema import SECONDS, Claim
 from thinwire.config.suite_methods import entries_of
 from thinwire.config.suite_schema import Suite
+from thinwire.report.claims.claim_verdict import Outcome, Verdict, of_pairs, over_variants
 from thinwire.report.claims.metric_values import CELL, metric_values
 from thinwire.report.claims.reconstructed import is_reconstructed
 from thinwire.report.claims.sentences import fields, says, simulated
-from thinwire.report.claims.verdict import Outcome, Verdict, of_pairs, over_variants
 
 Row = dict[str, Any]
 _NOWHERE = dict.fromkeys(CELL, "")

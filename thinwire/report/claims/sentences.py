@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from thinwire.config.claim_schema import FIELDS, Claim
-from thinwire.report.claims.verdict import Outcome, Verdict
+from thinwire.report.claims.claim_verdict import Outcome, Verdict
 
 
 def fields(claim: Claim, against: str, outcome: Outcome, place: dict[str, Any]) -> dict[str, str]:

@@ -14,8 +14,8 @@ from thinwire.config.suite_schema import Suite
 from thinwire.errors import UserError
 from thinwire.files import write_text
 from thinwire.report.claims import sentences
+from thinwire.report.claims.claim_verdict import Outcome, Verdict
 from thinwire.report.claims.of_suite import Row, rows_of, rows_without_runs
-from thinwire.report.claims.verdict import Outcome, Verdict
 from thinwire.report.collect import SUMMARY, read_curves, read_summary
 from thinwire.simulation import simulated_file
 

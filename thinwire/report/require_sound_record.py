@@ -8,11 +8,11 @@ import pyarrow as pa
 from thinwire.config.cell import Cell
 from thinwire.invariants.of_record import require_invariants
 from thinwire.record import Record
-from thinwire.train.record_check import record_of
+from thinwire.train.record_out_of_date import record_of
 from thinwire.train.result_folders import record_folder
 
 
-class CheckedRecord(NamedTuple):
+class SoundRecord(NamedTuple):
     """A sound and current record of a cell: its `run.json`, `curve.parquet` and `traffic.parquet`."""
 
     cell: Cell
@@ -21,7 +21,7 @@ class CheckedRecord(NamedTuple):
     traffic: pa.Table
 
 
-def checked_record(results: Path, cell: Cell, advice: str = "start it again") -> CheckedRecord:
+def require_sound_record(results: Path, cell: Cell, advice: str = "start it again") -> SoundRecord:
     """Read the record of a cell.
 
     Args:
@@ -34,4 +34,4 @@ def checked_record(results: Path, cell: Cell, advice: str = "start it again") ->
     """
     folder = record_folder(results, cell)
     run = record_of(folder, cell, advice)
-    return CheckedRecord(cell, run, *require_invariants(folder, run, cell, advice))
+    return SoundRecord(cell, run, *require_invariants(folder, run, cell, advice))
