@@ -67,10 +67,10 @@ from thinwire.simulation.calibration import (
     step_seconds,
     typical_seconds,
 )
+from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.common_speed import to_common_speed
 from thinwire.simulation.compute_profile import WARM_UP_STEPS
 from thinwire.simulation.contention import Contention, contention
-from thinwire.simulation.loads import Loads
 from thinwire.simulation.program import Await, HandOver, Program, Work
 from thinwire.simulation.replay import replayed
 from thinwire.simulation.simulate import SimulatedCell

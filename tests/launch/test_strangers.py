@@ -28,7 +28,7 @@ from thinwire.emulation.network import INTERFACE, Network
 from thinwire.errors import UserError
 from thinwire.launch import secret
 from thinwire.launch.heartbeat import ALARM
-from thinwire.launch.time_limits import BEAT_SECONDS
+from thinwire.launch.waiting_limits import BEAT_SECONDS
 from thinwire.train.result_folders import secret_file
 from thinwire.transport import (
     closed_listeners,

@@ -11,7 +11,7 @@ from thinwire.emulation.frames import payload_rate
 from thinwire.errors import UserError
 from thinwire.schedule.operations import Compute, Post, Wait
 from thinwire.simulation import event_loop, recurrence
-from thinwire.simulation.loads import Loads, shape_of
+from thinwire.simulation.call_seconds import Loads, shape_of
 from thinwire.simulation.program import Await, HandOver, Work, program_of
 from thinwire.traffic import wire_bytes
 

@@ -1,4 +1,7 @@
-"""A block: the cells that differ only in their method. They are measured together, one after the other."""
+"""A block: the cells that differ only in their method. They are measured together, one after the other.
+
+`Cell.block` says to which block a cell belongs. A block is one job on a cluster.
+"""
 
 from collections.abc import Iterable, Sequence
 

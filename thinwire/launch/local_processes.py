@@ -25,7 +25,7 @@ from thinwire.launch.heartbeat import ALARM
 from thinwire.launch.imports_for_runs import import_for_runs
 from thinwire.launch.rank_placements import emulated, placements
 from thinwire.launch.retry import AttemptEnd, Start
-from thinwire.launch.time_limits import GRACE_SECONDS
+from thinwire.launch.waiting_limits import GRACE_SECONDS
 from thinwire.resource_shortage import trouble
 from thinwire.stop_signals import heeding_stops, stops_held_back
 from thinwire.train.cell_task import device_of

@@ -23,7 +23,7 @@ from thinwire.launch.flight_recorder import FlightRecorder, in_files, make_files
 from thinwire.launch.heartbeat import Heartbeat
 from thinwire.launch.launcher_environment import require_places
 from thinwire.launch.shared_gpus import require_gpus_of_their_own, uuid_of
-from thinwire.launch.time_limits import RENDEZVOUS_SECONDS
+from thinwire.launch.waiting_limits import RENDEZVOUS_SECONDS
 from thinwire.resource_shortage import shortage, trouble
 from thinwire.train.cell_task import device_of
 from thinwire.train.result_folders import lock_file, partial_folder

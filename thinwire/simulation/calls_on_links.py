@@ -8,7 +8,7 @@ import heapq
 from dataclasses import dataclass, field
 
 from thinwire.cluster import Cluster
-from thinwire.simulation.loads import CALLS_AT_ONCE, Load, Loads, shape_of
+from thinwire.simulation.call_seconds import CALLS_AT_ONCE, Load, Loads, shape_of
 from thinwire.simulation.program import HandOver
 
 

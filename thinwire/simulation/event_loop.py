@@ -12,9 +12,9 @@ import numpy as np
 
 from thinwire.cluster import Cluster
 from thinwire.errors import UserError
+from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.calls_on_links import CallsOnLinks
 from thinwire.simulation.carrier import Carried, Carrier
-from thinwire.simulation.loads import Loads
 from thinwire.simulation.program import Await, HandOver, Program, Work
 from thinwire.simulation.timeline import Floats, Timeline
 

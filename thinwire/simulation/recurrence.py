@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from thinwire.cluster import Cluster
-from thinwire.simulation.loads import CALLS_AT_ONCE, Load, Loads, shape_of
+from thinwire.simulation.call_seconds import CALLS_AT_ONCE, Load, Loads, shape_of
 from thinwire.simulation.program import Await, HandOver, Program, Work
 from thinwire.simulation.timeline import Floats, Timeline
 

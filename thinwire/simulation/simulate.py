@@ -14,6 +14,7 @@ from thinwire.schedule.operations import Step
 from thinwire.schedule.roles import Role
 from thinwire.simulation import event_loop, recurrence
 from thinwire.simulation.calibration import Calibration
+from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.compute_profile import (
     Described,
     MeasuredHere,
@@ -22,7 +23,6 @@ from thinwire.simulation.compute_profile import (
     forward_flops,
     typical,
 )
-from thinwire.simulation.loads import Loads
 from thinwire.simulation.program import costs_nothing, program_of
 from thinwire.simulation.timeline import Timeline
 

@@ -14,7 +14,7 @@ from thinwire.cluster import Cluster
 from thinwire.errors import MethodError
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy
-from thinwire.transport import call_times, flatten, inprocess, payload_bytes
+from thinwire.transport import call_times, flatten, inprocess, ledger_entries
 from thinwire.transport.agreement import CallLog, Summary
 from thinwire.transport.connection_errors import translated_errors
 from thinwire.transport.current_device import make_current
@@ -94,7 +94,7 @@ class Endpoint:
             call_times.begins(call)
             left = partial(call_times.ends, call)
             self._messages.send(call.payload, [to], self._sent[to], call.ragged, left)
-        payload_bytes.send(group, bytes_by_kind(call.payload, call.ragged), to)
+        ledger_entries.send(group, bytes_by_kind(call.payload, call.ragged), to)
 
     def receive(self, group: Group, call: Call) -> Finish:
         """Begin to receive the next message from a member; return the function that finishes it."""
@@ -108,7 +108,7 @@ class Endpoint:
 
         def finish() -> Payload:
             ((payload, call.ragged),) = received.result()
-            payload_bytes.receive(group, bytes_by_kind(payload, call.ragged), source)
+            ledger_entries.receive(group, bytes_by_kind(payload, call.ragged), source)
             return payload
 
         return finish

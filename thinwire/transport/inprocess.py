@@ -17,7 +17,7 @@ from thinwire.call import Call, Pending
 from thinwire.errors import MethodError
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
-from thinwire.transport import flatten, payload_bytes
+from thinwire.transport import flatten, ledger_entries
 from thinwire.transport.agreement import agreed
 from thinwire.transport.transport import Kind, Outcome
 
@@ -101,7 +101,7 @@ class InProcess:
         """Deliver a message to its receiver, or keep it until the receiver asks for it."""
         pending: Pending[None] = Pending(group, call, self.wait)
         route = (group.key, group.rank, call.partner)
-        payload_bytes.send(group, bytes_by_kind(call.payload, call.ragged), call.partner)
+        ledger_entries.send(group, bytes_by_kind(call.payload, call.ragged), call.partner)
         call.payload = copy(call.payload)
         pending.complete(None)
         expected = self._expected.get(route)
@@ -203,7 +203,7 @@ def _mean(members: list[Pending[Any]]) -> None:
         if call.tensors is not total and total:
             torch._foreach_copy_(call.tensors, total)
         if len(members) > 1:
-            payload_bytes.mean(group, call.kind, size)
+            ledger_entries.mean(group, call.kind, size)
         member.complete(call.tensors)
 
 
@@ -230,7 +230,7 @@ def _gather(members: list[Pending[Any]]) -> None:
     for member in members:
         group = member.group
         if len(members) > 1:
-            payload_bytes.gather(group, sizes)
+            ledger_entries.gather(group, sizes)
         member.complete(payloads)
 
 
@@ -248,7 +248,7 @@ def _broadcast(members: list[Pending[Any]]) -> None:
         if group.rank != source and given:
             torch._foreach_copy_(call.tensors, given)
         if len(members) > 1:
-            payload_bytes.broadcast(group, call.kind, size, source)
+            ledger_entries.broadcast(group, call.kind, size, source)
         member.complete(call.tensors)
 
 
@@ -260,15 +260,15 @@ def _push_pull(members: list[Pending[Any]]) -> None:
     pulled = bytes_by_kind(answer, call.ragged)
     for member in members:
         if len(members) > 1:
-            payload_bytes.push(member.group, pushed, call.partner)
-            payload_bytes.pull(member.group, pulled, call.partner)
+            ledger_entries.push(member.group, pushed, call.partner)
+            ledger_entries.pull(member.group, pulled, call.partner)
         member.complete(answer)
 
 
 def _deliver(pending: Pending[Any], message: Call) -> None:
     size = bytes_by_kind(message.payload, message.ragged)
     pending.call.ragged = message.ragged
-    payload_bytes.receive(pending.group, size, pending.call.partner)
+    ledger_entries.receive(pending.group, size, pending.call.partner)
     pending.complete(message.payload)
 
 

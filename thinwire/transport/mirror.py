@@ -23,7 +23,7 @@ from thinwire.call import Call, Pending
 from thinwire.errors import UserError
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
-from thinwire.transport import inprocess, payload_bytes
+from thinwire.transport import inprocess, ledger_entries
 from thinwire.transport.transport import Kind, Outcome
 
 T = TypeVar("T")
@@ -92,7 +92,7 @@ class Mirror:
     def send(self, group: Group, call: Call) -> Pending[None]:
         """Keep a message for the receivers of this step."""
         pending: Pending[None] = Pending(group, call, self.wait)
-        payload_bytes.send(group, bytes_by_kind(call.payload, call.ragged), call.partner)
+        ledger_entries.send(group, bytes_by_kind(call.payload, call.ragged), call.partner)
         call.payload = copy(call.payload)
         places = (call.partner - group.rank) % group.size
         self._sent.setdefault(group.key, []).append(_Sent(places, call))
@@ -129,7 +129,7 @@ class Mirror:
         self._expected.remove(pending)
         call.ragged = message.ragged
         size = bytes_by_kind(message.payload, message.ragged)
-        payload_bytes.receive(group, size, call.partner)
+        ledger_entries.receive(group, size, call.partner)
         pending.complete(message.payload)
 
     def _like_that_of(self, group: Group, source: int) -> Call | None:
@@ -166,24 +166,24 @@ class Mirror:
 def _mean(group: Group, call: Call) -> Any:
     if call.fresh:
         return [tensor.clone() for tensor in call.tensors]
-    payload_bytes.mean(group, call.kind, nbytes(call.tensors))
+    ledger_entries.mean(group, call.kind, nbytes(call.tensors))
     return call.tensors
 
 
 def _gather(group: Group, call: Call) -> Any:
-    payload_bytes.gather(group, _of_every_member(group, call))
+    ledger_entries.gather(group, _of_every_member(group, call))
     return [copy(call.payload)] * group.size
 
 
 def _broadcast(group: Group, call: Call) -> Any:
-    payload_bytes.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
+    ledger_entries.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
     return call.tensors
 
 
 def _push_pull(group: Group, call: Call) -> Any:
     answer = copy(call.serve([copy(call.payload)] * group.size))
-    payload_bytes.push(group, _of_every_member(group, call), call.partner)
-    payload_bytes.pull(group, bytes_by_kind(answer, call.ragged), call.partner)
+    ledger_entries.push(group, _of_every_member(group, call), call.partner)
+    ledger_entries.pull(group, bytes_by_kind(answer, call.ragged), call.partner)
     return answer
 
 

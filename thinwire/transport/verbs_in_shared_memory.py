@@ -15,7 +15,7 @@ from torch import Tensor
 from thinwire.call import Call
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, nbytes
-from thinwire.transport import call_times, flatten, payload_bytes
+from thinwire.transport import call_times, flatten, ledger_entries
 from thinwire.transport.agreement import agreed
 from thinwire.transport.shared_memory import SharedMemory
 
@@ -37,7 +37,7 @@ class InSharedMemory:
     def mean(self, group: Group, call: Call, number: int) -> Finish:
         tensors = [torch.empty_like(t) for t in call.tensors] if call.fresh else call.tensors
         if not call.fresh:
-            payload_bytes.mean(group, call.kind, nbytes(tensors))
+            ledger_entries.mean(group, call.kind, nbytes(tensors))
 
         def exchange() -> list[Tensor]:
             for given, results in zip(flatten.by_dtype(call.tensors), flatten.by_dtype(tensors)):
@@ -47,7 +47,7 @@ class InSharedMemory:
         return self._submit(group, call, number, exchange)
 
     def broadcast(self, group: Group, call: Call, number: int) -> Finish:
-        payload_bytes.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
+        ledger_entries.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
 
         def exchange() -> list[Tensor]:
             for same_type in flatten.by_dtype(call.tensors):
@@ -61,7 +61,7 @@ class InSharedMemory:
 
         def finish() -> list[Payload]:
             payloads = wait()
-            payload_bytes.gather(group, agreed(payloads, call.ragged))
+            ledger_entries.gather(group, agreed(payloads, call.ragged))
             return payloads
 
         return finish
@@ -76,8 +76,8 @@ class InSharedMemory:
 
         def finish() -> Payload:
             pushed, answer = wait()
-            payload_bytes.push(group, pushed, call.partner)
-            payload_bytes.pull(group, bytes_by_kind(answer, call.ragged), call.partner)
+            ledger_entries.push(group, pushed, call.partner)
+            ledger_entries.pull(group, bytes_by_kind(answer, call.ragged), call.partner)
             return answer
 
         return finish

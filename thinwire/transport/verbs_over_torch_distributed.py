@@ -16,7 +16,7 @@ from torch import Tensor
 from thinwire.call import Call
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
-from thinwire.transport import call_times, flatten, payload_bytes, payload_format
+from thinwire.transport import call_times, flatten, ledger_entries, payload_format
 from thinwire.transport.agreement import agreed
 from thinwire.transport.connection_errors import translated_errors
 from thinwire.transport.point_to_point import FIRST_TAG_OF_CALLS, PointToPoint
@@ -48,7 +48,7 @@ class Distributed:
         """Ring all-reduce; 16-bit numbers are divided before it, because their sum may overflow."""
         tensors = [t.clone() for t in call.tensors] if call.fresh else call.tensors
         if not call.fresh:
-            payload_bytes.mean(group, call.kind, nbytes(tensors))
+            ledger_entries.mean(group, call.kind, nbytes(tensors))
         under_way = []
         for same_type in flatten.by_dtype(tensors):
             row = same_type[0].view(-1) if flatten.is_flat(same_type) else self._pool.take(same_type)
@@ -75,7 +75,7 @@ class Distributed:
         return finish
 
     def broadcast(self, group: Group, call: Call, number: int) -> Finish:
-        payload_bytes.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
+        ledger_entries.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
         under_way = []
         for same_type in flatten.by_dtype(call.tensors):
             row = self._pool.take(same_type)
@@ -111,7 +111,7 @@ class Distributed:
         if work is not None:
             call_times.follow(call, work, body.is_cpu)
         size = bytes_by_kind(call.payload, ragged=False)
-        payload_bytes.gather(group, {kind: [own] * group.size for kind, own in size.items()})
+        ledger_entries.gather(group, {kind: [own] * group.size for kind, own in size.items()})
 
         def finish() -> list[Payload]:
             if work is not None:
@@ -132,7 +132,7 @@ class Distributed:
         def finish() -> list[Payload]:
             payloads = [message.payload for message in received.result()]
             payloads.insert(group.rank, own)
-            payload_bytes.gather(group, agreed(payloads, ragged=True))
+            ledger_entries.gather(group, agreed(payloads, ragged=True))
             return payloads
 
         return finish
@@ -150,10 +150,10 @@ class Distributed:
             def pulled() -> Payload:
                 (message,) = received.result()
                 own = bytes_by_kind(call.payload, call.ragged)
-                payload_bytes.push(
+                ledger_entries.push(
                     group, {kind: [size] * group.size for kind, size in own.items()}, call.partner
                 )
-                payload_bytes.pull(group, bytes_by_kind(message.payload, call.ragged), call.partner)
+                ledger_entries.pull(group, bytes_by_kind(message.payload, call.ragged), call.partner)
                 return message.payload
 
             return pulled
@@ -173,8 +173,8 @@ class Distributed:
 
         def answered() -> Payload:
             sizes, answer = served.result()
-            payload_bytes.push(group, sizes, call.partner)
-            payload_bytes.pull(group, bytes_by_kind(answer, call.ragged), call.partner)
+            ledger_entries.push(group, sizes, call.partner)
+            ledger_entries.pull(group, bytes_by_kind(answer, call.ragged), call.partner)
             return answer
 
         return answered

@@ -1,4 +1,4 @@
-"""What a call puts on the links and memory buses of a cluster, and how long it takes beyond its bytes.
+"""How many seconds a call keeps the links and memory buses of a cluster busy, and its latency.
 
 The bytes are those of `thinwire.traffic.wire_bytes`, except for two algorithms of the mean that the ledgers
 do not have: see `_mean`. The headers of frames take their share of a link's rate. A load has one or two
