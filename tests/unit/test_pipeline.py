@@ -253,6 +253,14 @@ def test_a_suite_that_is_simulated_has_a_table_of_times_and_figures():
     assert not simulations(Grid(PAPER))
 
 
+def test_a_suite_with_a_ladder_has_its_table_and_its_figure():
+    more = set(outputs.report("a", DEMO, None, ladder=True)) - set(outputs.report("a", DEMO, None))
+    assert names_of(more) == {"ladder"}
+    assert len(more) == 2 + 3
+    assert outputs.has_ladder("claims/hsgd_ladder")
+    assert not outputs.has_ladder("demo")
+
+
 def test_the_page_waits_for_every_table_of_the_chosen_suites():
     grid = Grid(DEMO)
     shown = outputs.shown_on_page(Chosen(["demo"]), grid, simulations(grid))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from thinwire.config.cell import Cell
 from thinwire.config.grid_subset import WHOLE
+from thinwire.config.suite import load
 from thinwire.paper.declarations import SOURCES
 from thinwire.paper.paper import PAPER
 from thinwire.pipeline.command_line_choices import Chosen
@@ -49,7 +50,9 @@ def tables_and_figures(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simul
     """The collected files, the tables and figures of each suite, and the verdicts."""
     collected = [f"results/{name}" for name in (SUMMARY, CURVES, TRAFFIC)]
     reports = [
-        path for suite in chosen.suites for path in report(suite, grid.cells_of(suite), simulated.get(suite))
+        path
+        for suite in chosen.suites
+        for path in report(suite, grid.cells_of(suite), simulated.get(suite), has_ladder(suite))
     ]
     return [*collected, *reports, *claims()]
 
@@ -69,7 +72,14 @@ def claims() -> list[str]:
     return ["results/claims.csv", "results/claims.md"]
 
 
-def report(suite: str, cells: Sequence[Cell], simulation: Simulation | None) -> list[str]:
+def has_ladder(suite: str) -> bool:
+    """Has a suite the key `ladder`?"""
+    return bool(load(suite).ladder)
+
+
+def report(
+    suite: str, cells: Sequence[Cell], simulation: Simulation | None, ladder: bool = False
+) -> list[str]:
     """The paths of the tables and figures of a suite, of which these cells were chosen."""
     places = {(cell.dataset, cell.model.label, cell.workers, cell.nodes) for cell in cells}
     tables = ["summary.csv", "summary.md", "summary.tex", "summary.typ", "traffic.md"]
@@ -79,6 +89,9 @@ def report(suite: str, cells: Sequence[Cell], simulation: Simulation | None) -> 
         figures += ["step_breakdown", "speed_up_simulated"]
         figures += ["speed_up_over_workers"] if simulation.over_workers else []
         figures += ["bandwidth"] if simulation.settings.rates_gbit_per_second else []
+    if ladder:
+        tables += ["ladder.csv", "ladder.md"]
+        figures += ["ladder"]
     return [
         *(f"results/tables/{suite}/{name}" for name in tables),
         *(f"results/tables/{suite}/{name}.csv" for name in COMPARED),
