@@ -156,6 +156,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_only(simulate)
 
+    commands.add_parser(
+        "required_rate",
+        parents=[results],
+        help="simulate at which rate of the links DASO saves the time that its publication states",
+    )
+
     trace = commands.add_parser(
         "trace", parents=[results], help="record what the workers of a cell do in its first steps"
     )

@@ -3,18 +3,23 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from thinwire.config import cluster_file, profile_file
 from thinwire.config.cell import Cell
 from thinwire.config.grid_subset import WHOLE
 from thinwire.config.suite import load
+from thinwire.config.suite import path_of as suite_path
 from thinwire.paper.declarations import SOURCES
 from thinwire.paper.paper import PAPER
 from thinwire.pipeline.command_line_choices import Chosen
 from thinwire.pipeline.job_grid import Grid
 from thinwire.pipeline.simulation_inputs import Simulation
+from thinwire.plugins import ROOT
 from thinwire.report.collect import CURVES, SUMMARY, TRAFFIC
 from thinwire.report.figure_names import FORMATS, of_runs
 from thinwire.report.report_digests import DIGESTS
+from thinwire.report.required_rate import NAME as REQUIRED_RATE
 from thinwire.ro_crate.entities import METADATA
+from thinwire.simulation import required_rate as required
 from thinwire.simulation import simulated_file
 from thinwire.tracking.replay import NOTE
 
@@ -65,6 +70,24 @@ def paper(chosen: Chosen) -> list[str]:
 def paper_sources() -> list[str]:
     """The text of the paper and its list of values."""
     return sorted(str(path) for path in SOURCES.rglob("*") if path.is_file())
+
+
+def required_rate() -> list[str]:
+    """The paths of the rates that DASO needs, which the paper shows: a table and a figure."""
+    return [
+        f"results/tables/{REQUIRED_RATE}.csv",
+        *(f"results/figures/{REQUIRED_RATE}.{end}" for end in FORMATS),
+    ]
+
+
+def required_rate_sources() -> list[str]:
+    """The files that these rates follow from, beside the engine."""
+    paths = (
+        suite_path(required.SUITE),
+        cluster_file.FOLDER / f"{required.CLUSTER}.yaml",
+        profile_file.FOLDER / f"{required.PROFILE}.yaml",
+    )
+    return [str(path.relative_to(ROOT)) for path in paths]
 
 
 def claims() -> list[str]:
