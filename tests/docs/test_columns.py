@@ -9,6 +9,7 @@ import pytest
 from tests import simulated as simulated_times
 from tests import sound
 from tests.traced import trace_of
+from tests.unit.test_hsgd_ratio import table_of as ratios_of_stand_ins
 from tests.unit.test_required_rate import table_of as rates_of_a_stand_in
 from thinwire import record
 from thinwire.config.cell_sources import sources
@@ -30,6 +31,7 @@ TRAFFIC_OF_ALL = "results/traffic.parquet"
 CURVE, TRAFFIC, TABLE = "curve.parquet", "traffic.parquet", "results/tables/SUITE/summary.csv"
 SIMULATED, TIMES = "results/simulated/SUITE.csv", "results/tables/SUITE/times.csv"
 LADDER = "results/tables/SUITE/ladder.csv"
+HSGD_RATIO = "results/tables/hsgd_ratio.csv"
 REQUIRED_RATE = "results/tables/required_rate.csv"
 COMPARISONS = "results/tables/SUITE/comparisons.csv"
 TO_TARGET = "results/tables/SUITE/to_target.csv"
@@ -45,6 +47,7 @@ IN_ORDER = (
     SIMULATED,
     TIMES,
     LADDER,
+    HSGD_RATIO,
     REQUIRED_RATE,
     COMPARISONS,
     TO_TARGET,
@@ -110,6 +113,7 @@ def made(tmp_path_factory):
         SPEED_UPS: pd.read_csv(results / "tables/speed_ups.csv"),
         TIMES: pd.read_csv(results / "tables/times.csv"),
         LADDER: pd.read_csv(results / "tables/ladder.csv"),
+        HSGD_RATIO: ratios_of_stand_ins(nodes=(2,)),
         REQUIRED_RATE: rates_of_a_stand_in(nodes=(2,)),
         CURVES: pd.read_parquet(results / "curves.parquet"),
         TRAFFIC_OF_ALL: pd.read_parquet(results / "traffic.parquet"),

@@ -261,6 +261,15 @@ def test_a_suite_with_a_ladder_has_its_table_and_its_figure():
     assert not outputs.has_ladder("demo")
 
 
+def test_what_is_simulated_without_data_waits_for_its_descriptions():
+    for sources, made in (
+        (outputs.required_rate_sources(), outputs.required_rate()),
+        (outputs.hsgd_ratio_sources(), outputs.hsgd_ratio()),
+    ):
+        assert all((plugins.ROOT / path).is_file() for path in sources)
+        assert [path.rpartition(".")[2] for path in made] == ["csv", "pdf", "svg", "png"]
+
+
 def test_the_page_waits_for_every_table_of_the_chosen_suites():
     grid = Grid(DEMO)
     shown = outputs.shown_on_page(Chosen(["demo"]), grid, simulations(grid))

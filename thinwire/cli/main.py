@@ -162,6 +162,12 @@ def _parser() -> argparse.ArgumentParser:
         help="simulate at which rate of the links DASO saves the time that its publication states",
     )
 
+    commands.add_parser(
+        "hsgd_ratio",
+        parents=[results],
+        help="simulate how many times as long the naive strategy takes as HSGD, over computing and links",
+    )
+
     trace = commands.add_parser(
         "trace", parents=[results], help="record what the workers of a cell do in its first steps"
     )

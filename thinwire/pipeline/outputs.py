@@ -16,9 +16,11 @@ from thinwire.pipeline.simulation_inputs import Simulation
 from thinwire.plugins import ROOT
 from thinwire.report.collect import CURVES, SUMMARY, TRAFFIC
 from thinwire.report.figure_names import FORMATS, of_runs
+from thinwire.report.hsgd_ratio import NAME as HSGD_RATIO
 from thinwire.report.report_digests import DIGESTS
 from thinwire.report.required_rate import NAME as REQUIRED_RATE
 from thinwire.ro_crate.entities import METADATA
+from thinwire.simulation import hsgd_ratio as ratio
 from thinwire.simulation import required_rate as required
 from thinwire.simulation import simulated_file
 from thinwire.tracking.replay import NOTE
@@ -73,21 +75,33 @@ def paper_sources() -> list[str]:
 
 
 def required_rate() -> list[str]:
-    """The paths of the rates that DASO needs, which the paper shows: a table and a figure."""
-    return [
-        f"results/tables/{REQUIRED_RATE}.csv",
-        *(f"results/figures/{REQUIRED_RATE}.{end}" for end in FORMATS),
-    ]
+    """The paths of the rates that DASO needs, which the paper shows."""
+    return _table_and_figure(REQUIRED_RATE)
 
 
 def required_rate_sources() -> list[str]:
     """The files that these rates follow from, beside the engine."""
-    paths = (
-        suite_path(required.SUITE),
-        cluster_file.FOLDER / f"{required.CLUSTER}.yaml",
-        profile_file.FOLDER / f"{required.PROFILE}.yaml",
-    )
-    return [str(path.relative_to(ROOT)) for path in paths]
+    return _described([required.SUITE], required.CLUSTER, required.PROFILE)
+
+
+def hsgd_ratio() -> list[str]:
+    """The paths of the ratio between the ends of HSGD's ladder, which the paper shows."""
+    return _table_and_figure(HSGD_RATIO)
+
+
+def hsgd_ratio_sources() -> list[str]:
+    """The files that this ratio follows from, beside the engine."""
+    return _described([ratio.LADDER, ratio.NETWORK], ratio.CLUSTER, ratio.PROFILE)
+
+
+def _table_and_figure(name: str) -> list[str]:
+    return [f"results/tables/{name}.csv", *(f"results/figures/{name}.{end}" for end in FORMATS)]
+
+
+def _described(suites: Sequence[str], cluster: str, profile: str) -> list[str]:
+    """The paths of suites, a cluster and a compute profile."""
+    folders = (cluster_file.FOLDER / f"{cluster}.yaml", profile_file.FOLDER / f"{profile}.yaml")
+    return [str(path.relative_to(ROOT)) for path in (*map(suite_path, suites), *folders)]
 
 
 def claims() -> list[str]:
