@@ -13,7 +13,7 @@ from thinwire.report.panels import finish, grid, unique
 NAME = "hsgd_ratio"
 # The publication names the one that is drawn thick.
 LEVELS, PUBLISHED = (2, 5, 10, 20, 50), 20
-_INCHES = (2.2, 2.2)
+_PANEL_INCHES = 2.0  # the height
 _THIN, _THICK = 0.8, 2.2
 
 
@@ -29,15 +29,16 @@ def write(rows: pd.DataFrame, results: Path) -> list[Path]:
     stem = results / "figures" / NAME
     style.use()
     nodes = unique(rows.nodes)
-    figure, all_axes = grid(1, len(nodes), _INCHES, sharey=True)
+    figure, all_axes = grid(1, len(nodes), (style.COLUMN_INCHES / len(nodes), _PANEL_INCHES), sharey=True)
     for axes, number in zip(all_axes.flat, nodes):
         own = rows[rows.nodes == number]
         _contours(axes, own)
-        axes.set_title(f"{number} nodes, {own.workers.iloc[0]} workers", fontsize=7)
+        axes.set_title(f"{number} nodes,\n{own.workers.iloc[0]} workers", fontsize=7)
     all_axes.flat[0].set_ylabel("computing, s a step")
+    figure.supxlabel("Gbit/s of a node's link", fontsize=8)
     (cluster,), (profile,) = unique(rows.cluster), unique(rows.profile)
     note = f"simulated, {cluster} with links of other rates, computing scaled from {profile}"
-    finish(figure, stem, f"{note}; lines: the lowest rung takes so many times as long as the highest")
+    finish(figure, stem, f"{note}; a line: so many times the highest rung's step")
     return [table, stem.with_suffix(".pdf")]
 
 
@@ -57,5 +58,4 @@ def _contours(axes: Axes, rows: pd.DataFrame) -> None:
             linewidths=[_THICK if level == PUBLISHED else _THIN for level in passed],
             linestyles="solid",
         )
-        axes.clabel(lines, fmt=lambda value: f"{np.exp(value):.0f}", fontsize=7)
-    axes.set_xlabel("Gbit/s of a node's link")
+        axes.clabel(lines, fmt=lambda value: f"{np.exp(value):.0f}", fontsize=6)
