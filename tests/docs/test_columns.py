@@ -9,10 +9,12 @@ import pytest
 from tests import simulated as simulated_times
 from tests import sound
 from tests.traced import trace_of
+from tests.unit.test_hsgd_ratio import table_of as ratios_of_stand_ins
+from tests.unit.test_required_rate import table_of as rates_of_a_stand_in
 from thinwire import record
 from thinwire.config.cell_sources import sources
 from thinwire.plugins import ROOT
-from thinwire.report import collect, comparisons, profiles, speed_ups, times, to_target
+from thinwire.report import collect, comparisons, ladder, profiles, speed_ups, times, to_target
 from thinwire.report.claims import table as claims_table
 from thinwire.report.steps_to_target import steps_to_target
 from thinwire.report.tables.about import About
@@ -28,6 +30,9 @@ SUMMARY, CURVES = "results/summary.csv", "results/curves.parquet"
 TRAFFIC_OF_ALL = "results/traffic.parquet"
 CURVE, TRAFFIC, TABLE = "curve.parquet", "traffic.parquet", "results/tables/SUITE/summary.csv"
 SIMULATED, TIMES = "results/simulated/SUITE.csv", "results/tables/SUITE/times.csv"
+LADDER = "results/tables/SUITE/ladder.csv"
+HSGD_RATIO = "results/tables/hsgd_ratio.csv"
+REQUIRED_RATE = "results/tables/required_rate.csv"
 COMPARISONS = "results/tables/SUITE/comparisons.csv"
 TO_TARGET = "results/tables/SUITE/to_target.csv"
 SPEED_UPS = "results/tables/SUITE/speed_ups.csv"
@@ -41,6 +46,9 @@ IN_ORDER = (
     TABLE,
     SIMULATED,
     TIMES,
+    LADDER,
+    HSGD_RATIO,
+    REQUIRED_RATE,
     COMPARISONS,
     TO_TARGET,
     SPEED_UPS,
@@ -88,6 +96,7 @@ def made(tmp_path_factory):
     speed_ups.write(speed_ups.speed_ups(of_two, ["ssgd"]), results / "tables")
     times_table = times.times(simulated, runs, ["ssgd"], steps_to_target(curves, "ssgd"))
     times.write(times_table, "Title", ["ssgd"], results / "tables")
+    ladder.write(ladder.ladder(times_table, [times_table.method[0]]), "Title", results / "tables")
     compared = with_comparisons(summarise(runs, ["ssgd"]), comparisons.comparisons(runs, "ssgd"))
     write_tables(with_times(compared, times_table), About("Title", "test", ("ssgd",)), results / "tables")
     trace = trace_of("ps_sgd")
@@ -103,6 +112,9 @@ def made(tmp_path_factory):
         PROFILES: pd.read_csv(results / "tables/profiles.csv"),
         SPEED_UPS: pd.read_csv(results / "tables/speed_ups.csv"),
         TIMES: pd.read_csv(results / "tables/times.csv"),
+        LADDER: pd.read_csv(results / "tables/ladder.csv"),
+        HSGD_RATIO: ratios_of_stand_ins(nodes=(2,)),
+        REQUIRED_RATE: rates_of_a_stand_in(nodes=(2,)),
         CURVES: pd.read_parquet(results / "curves.parquet"),
         TRAFFIC_OF_ALL: pd.read_parquet(results / "traffic.parquet"),
         CURVE: pd.read_parquet(folder / "curve.parquet"),

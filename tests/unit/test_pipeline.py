@@ -253,6 +253,23 @@ def test_a_suite_that_is_simulated_has_a_table_of_times_and_figures():
     assert not simulations(Grid(PAPER))
 
 
+def test_a_suite_with_a_ladder_has_its_table_and_its_figure():
+    more = set(outputs.report("a", DEMO, None, ladder=True)) - set(outputs.report("a", DEMO, None))
+    assert names_of(more) == {"ladder"}
+    assert len(more) == 2 + 3
+    assert outputs.has_ladder("claims/hsgd_ladder")
+    assert not outputs.has_ladder("demo")
+
+
+def test_what_is_simulated_without_data_waits_for_its_descriptions():
+    for sources, made in (
+        (outputs.required_rate_sources(), outputs.required_rate()),
+        (outputs.hsgd_ratio_sources(), outputs.hsgd_ratio()),
+    ):
+        assert all((plugins.ROOT / path).is_file() for path in sources)
+        assert [path.rpartition(".")[2] for path in made] == ["csv", "pdf", "svg", "png"]
+
+
 def test_the_page_waits_for_every_table_of_the_chosen_suites():
     grid = Grid(DEMO)
     shown = outputs.shown_on_page(Chosen(["demo"]), grid, simulations(grid))

@@ -156,6 +156,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_only(simulate)
 
+    commands.add_parser(
+        "required_rate",
+        parents=[results],
+        help="simulate at which rate of the links DASO saves the time that its publication states",
+    )
+
+    commands.add_parser(
+        "hsgd_ratio",
+        parents=[results],
+        help="simulate how many times as long the naive strategy takes as HSGD, over computing and links",
+    )
+
     trace = commands.add_parser(
         "trace", parents=[results], help="record what the workers of a cell do in its first steps"
     )

@@ -8,6 +8,7 @@ from thinwire.config.cell import Cell, Module
 from thinwire.config.cell_sources import prepares
 from thinwire.config.claim_problems import claim_problems
 from thinwire.config.cluster_file import load as load_cluster
+from thinwire.config.ladder_problems import ladder_problems
 from thinwire.config.simulate_problems import simulate_problems
 from thinwire.config.suite import load, path_of
 from thinwire.config.suite_methods import entries_of
@@ -183,6 +184,7 @@ def _problems_of(
         found.append("leave_out: there is no '*' among the methods to leave anything out of")
     found += simulate_problems(suite)
     found += claim_problems(suite)
+    found += ladder_problems(suite)
     there = plugins.find("method")
     found += [
         f"leave_out: there is no method {use!r}; there are {', '.join(there)}"

@@ -180,6 +180,10 @@ class Suite(Strict):
     simulate: Simulate | None = Field(
         default=None, description="simulate the time of every method on described clusters"
     )
+    ladder: Labels = Field(
+        default=[],
+        description="labels of methods, each with one change to the one before; default: there is no ladder",
+    )
     claim: list[Claim] = Field(
         default=[], description="what this suite tests of a publication: docs/claims.md"
     )

@@ -3,17 +3,25 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from thinwire.config import cluster_file, profile_file
 from thinwire.config.cell import Cell
 from thinwire.config.grid_subset import WHOLE
+from thinwire.config.suite import load
+from thinwire.config.suite import path_of as suite_path
 from thinwire.paper.declarations import SOURCES
 from thinwire.paper.paper import PAPER
 from thinwire.pipeline.command_line_choices import Chosen
 from thinwire.pipeline.job_grid import Grid
 from thinwire.pipeline.simulation_inputs import Simulation
+from thinwire.plugins import ROOT
 from thinwire.report.collect import CURVES, SUMMARY, TRAFFIC
 from thinwire.report.figure_names import FORMATS, of_runs
+from thinwire.report.hsgd_ratio import NAME as HSGD_RATIO
 from thinwire.report.report_digests import DIGESTS
+from thinwire.report.required_rate import NAME as REQUIRED_RATE
 from thinwire.ro_crate.entities import METADATA
+from thinwire.simulation import hsgd_ratio as ratio
+from thinwire.simulation import required_rate as required
 from thinwire.simulation import simulated_file
 from thinwire.tracking.replay import NOTE
 
@@ -49,7 +57,9 @@ def tables_and_figures(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simul
     """The collected files, the tables and figures of each suite, and the verdicts."""
     collected = [f"results/{name}" for name in (SUMMARY, CURVES, TRAFFIC)]
     reports = [
-        path for suite in chosen.suites for path in report(suite, grid.cells_of(suite), simulated.get(suite))
+        path
+        for suite in chosen.suites
+        for path in report(suite, grid.cells_of(suite), simulated.get(suite), has_ladder(suite))
     ]
     return [*collected, *reports, *claims()]
 
@@ -64,12 +74,49 @@ def paper_sources() -> list[str]:
     return sorted(str(path) for path in SOURCES.rglob("*") if path.is_file())
 
 
+def required_rate() -> list[str]:
+    """The paths of the rates that DASO needs, which the paper shows."""
+    return _table_and_figure(REQUIRED_RATE)
+
+
+def required_rate_sources() -> list[str]:
+    """The files that these rates follow from, beside the engine."""
+    return _described([required.SUITE], required.CLUSTER, required.PROFILE)
+
+
+def hsgd_ratio() -> list[str]:
+    """The paths of the ratio between the ends of HSGD's ladder, which the paper shows."""
+    return _table_and_figure(HSGD_RATIO)
+
+
+def hsgd_ratio_sources() -> list[str]:
+    """The files that this ratio follows from, beside the engine."""
+    return _described([ratio.LADDER, ratio.NETWORK], ratio.CLUSTER, ratio.PROFILE)
+
+
+def _table_and_figure(name: str) -> list[str]:
+    return [f"results/tables/{name}.csv", *(f"results/figures/{name}.{end}" for end in FORMATS)]
+
+
+def _described(suites: Sequence[str], cluster: str, profile: str) -> list[str]:
+    """The paths of suites, a cluster and a compute profile."""
+    folders = (cluster_file.FOLDER / f"{cluster}.yaml", profile_file.FOLDER / f"{profile}.yaml")
+    return [str(path.relative_to(ROOT)) for path in (*map(suite_path, suites), *folders)]
+
+
 def claims() -> list[str]:
     """The paths of the table of claims, which is about all suites."""
     return ["results/claims.csv", "results/claims.md"]
 
 
-def report(suite: str, cells: Sequence[Cell], simulation: Simulation | None) -> list[str]:
+def has_ladder(suite: str) -> bool:
+    """Has a suite the key `ladder`?"""
+    return bool(load(suite).ladder)
+
+
+def report(
+    suite: str, cells: Sequence[Cell], simulation: Simulation | None, ladder: bool = False
+) -> list[str]:
     """The paths of the tables and figures of a suite, of which these cells were chosen."""
     places = {(cell.dataset, cell.model.label, cell.workers, cell.nodes) for cell in cells}
     tables = ["summary.csv", "summary.md", "summary.tex", "summary.typ", "traffic.md"]
@@ -79,6 +126,9 @@ def report(suite: str, cells: Sequence[Cell], simulation: Simulation | None) -> 
         figures += ["step_breakdown", "speed_up_simulated"]
         figures += ["speed_up_over_workers"] if simulation.over_workers else []
         figures += ["bandwidth"] if simulation.settings.rates_gbit_per_second else []
+    if ladder:
+        tables += ["ladder.csv", "ladder.md"]
+        figures += ["ladder"]
     return [
         *(f"results/tables/{suite}/{name}" for name in tables),
         *(f"results/tables/{suite}/{name}.csv" for name in COMPARED),

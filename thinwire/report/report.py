@@ -12,6 +12,8 @@ from thinwire.config.suite_schema import Suite
 from thinwire.report import (
     comparisons,
     figures,
+    ladder,
+    ladder_figure,
     profiles,
     report_digests,
     simulated_figures,
@@ -54,6 +56,10 @@ def report(suite: str, results: Path) -> list[str]:
     speed_ups.write(speed_ups.speed_ups(runs, against), folder)
     frames = figures.Frames(runs, curves, read_traffic(results, suite), compared, needed)
     not_drawn = figures.write(frames, results / "figures" / suite, against)
+    if settings.ladder:
+        climbed = ladder.ladder(timed, settings.ladder)
+        ladder.write(climbed, settings.title, folder)
+        ladder_figure.write(climbed, results / "figures" / suite)
     if simulated is not None:
         untimed = runs.no_time_because[runs.status == "done"].dropna().unique()
         times.write(timed, settings.title, against, folder, list(untimed))

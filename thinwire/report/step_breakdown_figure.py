@@ -8,15 +8,9 @@ from matplotlib.axes import Axes
 
 from thinwire.report import style
 from thinwire.report.panels import finish, grid, name_methods, panel, say, task_of, unique
+from thinwire.report.step_parts import PARTS, stacked_bars
 
 NAME = "step_breakdown"
-# From left to right, with looks that differ in grey, too.
-_PARTS = {
-    "compute_seconds": ("computing", "0.3", ""),
-    "others_seconds": ("waiting for others", "0.65", ""),
-    "server_seconds": ("waiting for a server", "0.92", "...."),
-    "communication_seconds": ("exposed communication", "#f0b050", "/////"),
-}
 
 
 def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
@@ -37,29 +31,14 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
     for axes in all_axes[-1]:
         axes.set_xlabel("ms a step")
     handles, labels = all_axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(_PARTS), frameon=False)
+    figure.legend(handles, labels, loc="outside upper center", ncols=len(PARTS), frameon=False)
     finish(figure, folder / NAME, "simulated; means over the steps and the workers; scales differ")
 
 
 def _bars(axes: Axes, rows: pd.DataFrame, methods: list[str]) -> None:
     by_method = rows.set_index("method").reindex(methods)
-    left = pd.Series(0.0, index=by_method.index)
-    for column, (label, colour, hatch) in _PARTS.items():
-        milliseconds = by_method[column] * 1e3
-        axes.barh(
-            range(len(methods)),
-            milliseconds,
-            left=left,
-            height=0.72,
-            label=label,
-            color=colour,
-            hatch=hatch,
-            edgecolor="0.2",
-            linewidth=0.3,
-        )
-        left = left + milliseconds.fillna(0)
-    axes.grid(False, axis="y")
-    axes.set_xlim(0, 1.05 * left.max())
+    ends = stacked_bars(axes, by_method)
+    axes.set_xlim(0, 1.05 * ends.max())
     for place, missing in enumerate(by_method.compute_seconds.isna()):
         if missing:
             axes.text(0, place, " cannot run here", va="center", fontsize=6, color="0.4")

@@ -5,7 +5,7 @@ that follow from the loss, are those of a worker that trains alone on its part o
 """
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -79,13 +79,20 @@ class MirroredTrainer(Trainer):
 class MirroredCell:
     """A cell on a cluster of any size. Its task is loaded once, for any number of its workers."""
 
-    def __init__(self, cell: Cell, results: Path, cluster: Cluster) -> None:
+    def __init__(
+        self,
+        cell: Cell,
+        results: Path,
+        cluster: Cluster,
+        load: Callable[[Cell, Path, torch.device], Task] = task_of,
+    ) -> None:
         """Load the cell.
 
         Args:
             cell: its own numbers of workers and nodes are not used.
             results: the folder with its data and its method's preparation.
             cluster: on which it is mirrored.
+            load: gives the task of the cell, from the folder, on a device.
 
         Raises:
             UserError: the data or the preparation are missing, or the method cannot run on this cluster.
@@ -97,7 +104,7 @@ class MirroredCell:
         self.cell, self.cluster = cell, cluster
         self._method = plugins.get("method", cell.method.use).load()
         self._config = resolve(self._method, cell.method.options)
-        self.task, self.repeated = self._load(results)
+        self.task, self.repeated = self._load(results, load)
         # What the first worker that runs has learnt of the loss. All others get the same, so that decisions
         # that follow from it are the same, as they are among all workers.
         self._controls: list[Tensor] = []
@@ -107,7 +114,7 @@ class MirroredCell:
         preparation = preparation_of(cell, results)
         self._prepared = None if preparation is None else preparation[0]
 
-    def _load(self, results: Path) -> tuple[Task, int]:
+    def _load(self, results: Path, load: Callable[[Cell, Path, torch.device], Task]) -> tuple[Task, int]:
         """The task, and how many times its data set is repeated."""
         recipe, workers = self.cell.recipe, self.cluster.workers
         try:
@@ -118,7 +125,7 @@ class MirroredCell:
                 "with a batch for each worker (`batch_per: worker`)"
             ) from None
         deterministic(_CPU)
-        task = task_of(self.cell, results, _CPU)
+        task = load(self.cell, results, _CPU)
         there = len(task.data.train_images)
         enough = there >= images * FEWEST_STEPS_AN_EPOCH
         data = task.data if enough else repeated(task.data, images * FEWEST_STEPS_AN_EPOCH)

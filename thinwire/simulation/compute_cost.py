@@ -37,7 +37,7 @@ def worker_days(cells: Iterable[Cell], device: Device, results: Path) -> float:
     for cell in cells:
         key = cell.dataset, cell.model.label
         if key not in layers:
-            layers[key] = _forward_flops(cell)
+            layers[key] = [flops for flops in layer_flops(cell).values() if flops]
         batch = cell.recipe.batch_per_worker(cell.workers)
         steps = cell.recipe.epochs * (_training_images(cell, results) // (batch * cell.workers))
         seconds += steps * cell.workers * _step_seconds([batch * flops for flops in layers[key]], device)
@@ -50,8 +50,8 @@ def _step_seconds(layers: Iterable[int], device: Device) -> float:
     return sum(max(flops / device.flops_per_second, device.launch_seconds) for flops in passes)
 
 
-def _forward_flops(cell: Cell) -> list[int]:
-    """The floating-point operations of a forward pass of one image, for each layer that has any."""
+def layer_flops(cell: Cell) -> dict[str, int]:
+    """The floating-point operations of a forward pass of one image, by layer; 0 for a layer without any."""
     dataset = plugins.get("dataset", cell.data.use).load()
     model = plugins.get("model", cell.model.use).load()
     data = dataset(resolve(dataset, cell.data.options))
@@ -60,7 +60,7 @@ def _forward_flops(cell: Cell) -> list[int]:
         network = model(resolve(model, cell.model.options), data.shape, data.classes).eval()
         counts = forward_flops(network, torch.empty(1, *data.shape))
     leaves = [name for name, module in network.named_modules() if name and not list(module.children())]
-    return [counts[name] for name in leaves if counts[name]]
+    return {name: counts[name] for name in leaves}
 
 
 def _training_images(cell: Cell, results: Path) -> int:

@@ -13,7 +13,12 @@ for suite in GRID.suites:
             simulated=[outputs.times(suite)] if suite in SIMULATED else [],
         output:
             report_entries.entries(
-                outputs.report(suite, GRID.cells_of(suite), SIMULATED.get(suite))
+                outputs.report(
+                    suite,
+                    GRID.cells_of(suite),
+                    SIMULATED.get(suite),
+                    outputs.has_ladder(suite),
+                )
             ),
         log:
             f"results/logs/report/{suite}.txt",

@@ -1,0 +1,81 @@
+"""The ratio between the ends of HSGD's ladder, over computing and links."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from thinwire.config import cluster_file
+from thinwire.report import hsgd_ratio as shown
+from thinwire.report.figure_names import FORMATS
+from thinwire.simulation import hsgd_ratio
+from thinwire.simulation.hsgd_ratio import CLUSTER, ratios
+from thinwire.simulation.without_data import MeanStep
+
+DESCRIBED = cluster_file.load(CLUSTER)
+COMPUTE = 0.25
+
+
+class Rung:
+    """Computes, and then sends these bytes for each node but one."""
+
+    def __init__(self, sent):
+        self.sent = sent
+
+    def on(self, cluster, nodes):
+        return MeanStep(COMPUTE + self._waits(cluster, nodes), COMPUTE)
+
+    def at_paces(self, cluster, nodes, paces):
+        return COMPUTE * paces + self._waits(cluster, nodes)
+
+    def _waits(self, cluster, nodes):
+        return self.sent * (nodes - 1) / cluster.link.rate_bytes_per_second
+
+
+def table_of(**options):
+    return pd.DataFrame(ratios(Rung(1e9), Rung(1e7), DESCRIBED, **options))
+
+
+def test_steps_compute_for_as_long_as_was_asked():
+    rows = table_of(nodes=(2,), rates=(8.0,), compute=(0.5, 1.0))
+    assert list(rows.lowest_rung_seconds) == pytest.approx([1.5, 2.0])
+    assert list(rows.ratio) == pytest.approx([1.5 / 0.51, 2 / 1.01])
+
+
+def test_the_ratio_falls_with_computing_and_with_the_rate_and_rises_with_nodes():
+    rows = table_of()
+    assert (rows.ratio >= 1).all()
+    by = rows.set_index(["nodes", "rate_gbit_per_second", "compute_seconds"]).ratio.unstack()
+    assert (np.diff(by, axis=1) < 0).all()
+    by = rows.set_index(["nodes", "compute_seconds", "rate_gbit_per_second"]).ratio.unstack()
+    assert (np.diff(by, axis=1) < 0).all()
+    by = rows.set_index(["rate_gbit_per_second", "compute_seconds", "nodes"]).ratio.unstack()
+    assert (np.diff(by, axis=1) > 0).all()
+
+
+def test_the_rate_of_the_cluster_itself_is_possible():
+    own = DESCRIBED.link.rate_bits_per_second / 1e9
+    assert list(table_of(nodes=(2,), rates=(own,), compute=(1.0,)).rate_gbit_per_second) == [own]
+
+
+def test_the_ends_of_the_ladder_have_the_network_of_the_other_suite(monkeypatch):
+    made = []
+    monkeypatch.setattr(hsgd_ratio, "CellWithoutData", lambda cell, *_: made.append(cell))
+    hsgd_ratio.ends_of_the_ladder(4)
+    assert [cell.method.label for cell in made] == ["n0_naive", "n6_hsgd"]
+    assert {(cell.model.label, cell.recipe.batch_per_worker(4)) for cell in made} == {("resnet50", 256)}
+
+
+def test_the_figure_has_the_same_bytes_every_time(tmp_path):
+    for folder in ("a", "b"):
+        shown.write(table_of(), tmp_path / folder)
+    for end in FORMATS:
+        first, second = ((tmp_path / f / f"figures/hsgd_ratio.{end}").read_bytes() for f in "ab")
+        assert first == second
+    assert "simulated" in (tmp_path / "a/figures/hsgd_ratio.svg").read_text()
+
+
+def test_a_ratio_that_passes_no_level_is_drawn_without_lines(tmp_path):
+    rows = table_of(rates=(50.0, 100.0), compute=(10.0, 30.0), nodes=(2,))
+    assert rows.ratio.max() < 2
+    shown.write(rows, tmp_path)
+    assert (tmp_path / "figures/hsgd_ratio.png").exists()

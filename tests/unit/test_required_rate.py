@@ -1,0 +1,87 @@
+"""The rate of links at which DASO saves a share of the time: bisection, rows, sentences, and the figure."""
+
+import math
+
+import pandas as pd
+import pytest
+
+from thinwire.config import cluster_file
+from thinwire.errors import UserError
+from thinwire.report import required_rate as shown
+from thinwire.report.figure_names import FORMATS
+from thinwire.simulation.required_rate import CLUSTER, highest_rate, required_rates
+from thinwire.simulation.without_data import MeanStep
+
+OFFERED = cluster_file.load(CLUSTER)
+# Bytes of a node in a step, and the seconds of computing.
+SENT = {"ssgd_no_overlap": 0.2e9, "ssgd": 0.15e9, "ssgd_bf16": 0.1e9, "daso": 0.1e9, "daso_cycling": 0.0}
+COMPUTE = 0.25
+
+
+def step(method, cluster, nodes):
+    sent = SENT[method] * 2 * (nodes - 1) / nodes
+    return MeanStep(COMPUTE + sent / cluster.link.rate_bytes_per_second, COMPUTE)
+
+
+def table_of(nodes=(2, 4), **options):
+    return pd.DataFrame(required_rates(step, OFFERED, nodes, **options))
+
+
+def test_the_rate_is_found_within_a_percent():
+    assert highest_rate(lambda rate: 1 / rate, 0.5, 0.01, 100) == pytest.approx(2, rel=0.01)
+    assert highest_rate(lambda rate: 1 / rate, 0.5, 0.01, 100) <= 2
+
+
+def test_the_ends_of_the_range_are_answers_of_their_own():
+    assert highest_rate(lambda rate: 0.5, 0.5, 0.01, 100) == 100
+    assert highest_rate(lambda rate: 0.4, 0.5, 0.01, 100) is None
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-1, 1), (2, 1), (1, 1), (1, math.inf)])
+def test_what_is_no_range_is_refused(low, high):
+    with pytest.raises(UserError, match="no range of rates"):
+        highest_rate(lambda rate: 1 / rate, 0.5, low, high)
+
+
+def test_the_rate_agrees_with_the_closed_formula():
+    """In this stand-in, the baseline exposes y = sent / rate, and DASO does so in 8 of 90 epochs."""
+    found = table_of(nodes=(4,)).set_index("baseline").required_gigabytes_per_second
+    sent, own, part = 0.2 * 1.5, 0.1 * 1.5, 8 / 90
+    expected = (0.66 * sent - part * own) / (0.34 * COMPUTE)
+    assert found["ssgd_no_overlap"] == pytest.approx(expected, rel=0.01)
+
+
+def test_more_nodes_and_a_smaller_share_need_less_of_the_links():
+    by_nodes = table_of().pivot(index="nodes", columns="baseline", values="required_gigabytes_per_second")
+    assert (by_nodes.loc[4] > by_nodes.loc[2]).all()
+    less = table_of(share=0.17).required_gigabytes_per_second
+    assert (less > table_of().required_gigabytes_per_second).all()
+
+
+def test_a_baseline_that_sends_less_needs_slower_links():
+    rates = table_of(nodes=(4,)).set_index("baseline").required_gigabytes_per_second
+    assert rates["ssgd_no_overlap"] > rates["ssgd"] > rates["ssgd_bf16"]
+
+
+def test_one_sentence_says_that_no_rate_does_it():
+    rows = table_of(nodes=(4,), share=0.99)
+    assert rows.required_gigabytes_per_second.isna().all()
+    first, *_ = shown.sentences(rows)
+    assert first == (
+        "4 nodes against ssgd_no_overlap: in our simulation, no rate up to 100 GB/s saves 99 % of the time."
+    )
+
+
+def test_a_sentence_is_about_our_simulation_and_names_the_cluster():
+    for sentence in shown.sentences(table_of()):
+        assert "our simulation needs at most" in sentence
+        assert "infiniband_800g_4gpus offers 100 GB/s" in sentence
+
+
+def test_the_figure_has_the_same_bytes_every_time(tmp_path):
+    for folder in ("a", "b"):
+        shown.write(table_of(), tmp_path / folder)
+    for end in FORMATS:
+        first, second = ((tmp_path / f / f"figures/required_rate.{end}").read_bytes() for f in "ab")
+        assert first == second
+    assert "simulated" in (tmp_path / "a/figures/required_rate.svg").read_text()

@@ -1,0 +1,20 @@
+"""`thinwire hsgd_ratio`."""
+
+from argparse import Namespace
+
+import pandas as pd
+
+from thinwire.config import cluster_file
+from thinwire.report.hsgd_ratio import write
+from thinwire.simulation.hsgd_ratio import CLUSTER, ends_of_the_ladder, ratios
+
+
+def main(arguments: Namespace) -> int:
+    """Simulate the ratio between the ends of HSGD's ladder, and write and print it."""
+    cluster = cluster_file.load(CLUSTER)
+    rows = pd.DataFrame(ratios(*ends_of_the_ladder(cluster.workers_per_node), cluster))
+    paths = write(rows, arguments.results)
+    for nodes, own in rows.groupby("nodes"):
+        print(f"{nodes} nodes: a ratio of {own.ratio.min():.2f} to {own.ratio.max():.2f} (simulated)")
+    print("\n".join(map(str, paths)))
+    return 0

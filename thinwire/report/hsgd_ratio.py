@@ -1,0 +1,61 @@
+"""The table and the figure of the ratio between the ends of HSGD's ladder: `hsgd_ratio`."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from thinwire.files import write_text
+from thinwire.report import style
+from thinwire.report.panels import finish, grid, unique
+
+NAME = "hsgd_ratio"
+# The publication names the one that is drawn thick.
+LEVELS, PUBLISHED = (2, 5, 10, 20, 50), 20
+_PANEL_INCHES = 2.0  # the height
+_THIN, _THICK = 0.8, 2.2
+
+
+def write(rows: pd.DataFrame, results: Path) -> list[Path]:
+    """Write the table and the figure, with the same bytes every time; returns the paths of both.
+
+    Args:
+        rows: as `ratios` gives them; for each number of nodes a whole grid.
+        results: the folder of results.
+    """
+    table = results / "tables" / f"{NAME}.csv"
+    write_text(table, rows.to_csv(index=False, float_format="%.6g"))
+    stem = results / "figures" / NAME
+    style.use()
+    nodes = unique(rows.nodes)
+    figure, all_axes = grid(1, len(nodes), (style.COLUMN_INCHES / len(nodes), _PANEL_INCHES), sharey=True)
+    for axes, number in zip(all_axes.flat, nodes):
+        own = rows[rows.nodes == number]
+        _contours(axes, own)
+        axes.set_title(f"{number} nodes,\n{own.workers.iloc[0]} workers", fontsize=7)
+    all_axes.flat[0].set_ylabel("computing, s a step")
+    figure.supxlabel("Gbit/s of a node's link", fontsize=8)
+    (cluster,), (profile,) = unique(rows.cluster), unique(rows.profile)
+    note = f"simulated, {cluster} with links of other rates, computing scaled from {profile}"
+    finish(figure, stem, f"{note}; a line: so many times the highest rung's step")
+    return [table, stem.with_suffix(".pdf")]
+
+
+def _contours(axes: Axes, rows: pd.DataFrame) -> None:
+    """Draw a line for each level that the ratio passes, interpolated on logarithmic axes."""
+    table = rows.pivot(index="compute_seconds", columns="rate_gbit_per_second", values="ratio")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    passed = [level for level in LEVELS if table.min().min() < level < table.max().max()]
+    if passed:
+        lines = axes.contour(
+            table.columns,
+            table.index,
+            np.log(table.to_numpy()),
+            levels=np.log(passed),
+            colors="0.1",
+            linewidths=[_THICK if level == PUBLISHED else _THIN for level in passed],
+            linestyles="solid",
+        )
+        axes.clabel(lines, fmt=lambda value: f"{np.exp(value):.0f}", fontsize=6)

@@ -1,0 +1,85 @@
+"""The table and the figure of the rates that DASO needs: `required_rate`."""
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from thinwire.files import write_text
+from thinwire.report import style
+from thinwire.report.panels import HOLLOW, finish, unique
+
+NAME = "required_rate"
+_INCHES = (style.COLUMN_INCHES, 2.4)
+_MARKERS = "osD^vP"
+_COLOURS = ("0.1", "#0173b2", "#c46a00")
+
+
+def sentences(rows: pd.DataFrame) -> Iterable[str]:
+    """What may be said about each row."""
+    for row in rows.to_dict("records"):
+        where = f"{row['nodes']} nodes against {row['baseline']}"
+        share, rate = f"{row['saved_percent']:g} %", row["required_gigabytes_per_second"]
+        offered = f"{row['offered_gigabytes_per_second']:g} GB/s"
+        if math.isnan(rate):
+            yield f"{where}: in our simulation, no rate up to {offered} saves {share} of the time."
+        else:
+            bound = row["required_with_free_exchanges_gigabytes_per_second"]
+            yield (
+                f"{where}: for {share}, our simulation needs at most {rate:.2f} GB/s a node, or {bound:.2f} "
+                f"if exchanges in cycling epochs took no time; {row['cluster']} offers {offered}."
+            )
+
+
+def write(rows: pd.DataFrame, results: Path) -> list[Path]:
+    """Write the table and the figure, with the same bytes every time; returns the paths of both.
+
+    Args:
+        rows: as `required_rates` gives them.
+        results: the folder of results.
+    """
+    table = results / "tables" / f"{NAME}.csv"
+    write_text(table, rows.to_csv(index=False, float_format="%.6g"))
+    stem = results / "figures" / NAME
+    _draw(rows, stem)
+    return [table, stem.with_suffix(".pdf")]
+
+
+def _draw(rows: pd.DataFrame, stem: Path) -> None:
+    """Lines over the number of nodes, one for each baseline, below what the cluster offers."""
+    style.use()
+    figure, axes = plt.subplots(figsize=_INCHES, layout="constrained")
+    for place, baseline in enumerate(unique(rows.baseline)):
+        own = rows[rows.baseline == baseline]
+        colour = _COLOURS[place % len(_COLOURS)]
+        look: dict[str, Any] = {"marker": _MARKERS[place % len(_MARKERS)], "color": colour}
+        axes.plot(own.nodes, own.required_gigabytes_per_second, label=f"against {baseline}", **look, **HOLLOW)
+        bound = own.required_with_free_exchanges_gigabytes_per_second
+        axes.plot(own.nodes, bound, linestyle=":", linewidth=0.8, color=colour)
+    offered = float(rows.offered_gigabytes_per_second.iloc[0])
+    (cluster,) = unique(rows.cluster)
+    axes.axhline(offered, color="0.4", linestyle="--")
+    axes.annotate(
+        f"{cluster}: {offered:g} GB/s",
+        (0.02, offered),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, -2),
+        textcoords="offset points",
+        va="top",
+        fontsize=7,
+    )
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(unique(rows.nodes), [str(number) for number in unique(rows.nodes)])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_xlabel("nodes")
+    axes.set_ylabel("GB/s of a node's link")
+    figure.legend(loc="outside upper center", ncols=2, frameon=False)
+    share, profile = f"{rows.saved_percent.iloc[0]:g} %", rows.profile.iloc[0]
+    note = f"simulated, computing as {profile}; the highest rate at which DASO saves {share}"
+    finish(figure, stem, f"{note}; dotted: if its exchanges in cycling epochs took no time")

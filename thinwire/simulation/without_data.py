@@ -1,0 +1,165 @@
+"""The time of a cell on a described cluster and device, without its data: for networks that no laptop trains.
+
+What a worker calls depends on the shapes of its model, and not on its images. So a worker of each role is
+mirrored with two small images, on two nodes. On more nodes, a worker at the same place of a node calls the
+same. The seconds of layers follow from the images of the cell and from the device. A server reads a push and
+its sum, and writes the sum, at the rate of the device's memory. Optimizers and codecs take no more than a
+launch. Nothing that was measured here is in the result, so it is the same on every machine. Input,
+evaluations and stragglers are left out.
+"""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from thinwire import plugins
+from thinwire.cluster import Cluster
+from thinwire.config import profile_file
+from thinwire.config.cell import Cell
+from thinwire.config.cluster_file import ClusterDescription
+from thinwire.data.augment import Augment
+from thinwire.data.read_arrays import Data, Rows
+from thinwire.options import resolve
+from thinwire.schedule.mirrored import MirroredCell
+from thinwire.schedule.operations import Operation, Post, Step
+from thinwire.simulation import event_loop, recurrence
+from thinwire.simulation.compute_cost import layer_flops
+from thinwire.simulation.compute_profile import Described
+from thinwire.simulation.loads import Loads
+from thinwire.simulation.program import Program, program_of
+from thinwire.simulation.timeline import Floats, Timeline
+from thinwire.task import Task
+
+_PIXELS, _IMAGES = 32, 2
+_NODES = 2
+_STEPS_AN_EPOCH = 1000  # more than are mirrored: no epoch ends
+_PASSES_OVER_A_PUSH = 3  # read it, read the sum, write the sum
+
+
+@dataclass(frozen=True)
+class MeanStep:
+    """Means over the steps of a period and the workers, in seconds."""
+
+    seconds: float
+    compute_seconds: float
+
+    @property
+    def exposed_share(self) -> float:
+        """The share of the step in which a worker waits: for bytes, for servers or for others."""
+        return max(0.0, 1 - self.compute_seconds / self.seconds)
+
+
+class CellWithoutData:
+    """A cell whose schedule repeats every few steps, for any number of nodes."""
+
+    def __init__(self, cell: Cell, workers_per_node: int, profile: str, period: int = 1) -> None:
+        """Mirror a worker of each role.
+
+        Args:
+            cell: its own numbers of workers and nodes are not used.
+            workers_per_node: on every cluster on which it will be simulated.
+            profile: a file in config/profiles/.
+            period: the number of steps after which the schedule begins again.
+
+        Raises:
+            UserError: there is no such profile, or the method cannot run on two nodes.
+        """
+        device = profile_file.load(profile)
+        self._memory_bytes_per_second = device.memory_gigabytes_per_second * 1e9
+        batch = cell.recipe.batch_per_worker(workers_per_node)
+        flops = {layer: batch * count for layer, count in layer_flops(cell).items()}
+        self._profile = Described(profile, device, flops, bytes_per_second_here=0.0, variation=0.0)
+        self._period, self._per_node = period, workers_per_node
+        small = cell.recipe.model_copy(update={"batch": _IMAGES, "batch_per": "worker"})
+        cluster = Cluster(_NODES * workers_per_node, _NODES)
+        mirrored = MirroredCell(replace(cell, recipe=small), Path(), cluster, _task)
+        first = max(2, period) - period  # the first step of a run may differ
+        self._steps: list[list[Step]] = []  # of each role
+        self._role_at: dict[tuple[bool, int], int] = {}  # by the place of a worker
+        for number, (role, run) in enumerate(mirrored.roles(first + period)):
+            self._steps.append(run.steps[first:])
+            self._role_at |= {self._place(worker): number for worker in role.workers}
+
+    def on(self, described: ClusterDescription, nodes: int) -> MeanStep:
+        """The mean step of the second period, on so many nodes of a cluster."""
+        timeline = self._simulate(described, nodes, np.ones(2 * self._period))
+        ends = timeline.end_seconds.max(axis=1)
+        return MeanStep(
+            float(ends[-1] - ends[self._period - 1]) / self._period,
+            float(timeline.compute_seconds[self._period :].mean()),
+        )
+
+    def at_paces(self, described: ClusterDescription, nodes: int, paces: Floats) -> Floats:
+        """The seconds of steps in which computing takes longer by these factors, one step for each.
+
+        It is for schedules in which no step leaves a call under way.
+
+        Args:
+            described: the cluster.
+            nodes: of it.
+            paces: [steps], factors of the profile's seconds.
+        """
+        return self._simulate(described, nodes, paces).step_seconds
+
+    def _simulate(self, described: ClusterDescription, nodes: int, paces: Floats) -> Timeline:
+        cluster = Cluster(nodes * self._per_node, nodes)
+        of_role = [self._program(steps, cluster, len(paces)) for steps in self._steps]
+        programs = [of_role[self._role_at[self._place(worker)]] for worker in range(cluster.workers)]
+        loads, pace = Loads(described, cluster), np.repeat(paces[:, None], cluster.workers, axis=1)
+        if recurrence.applies(programs, cluster):
+            return recurrence.simulate(programs[0], cluster, loads, pace, 0.0)
+        return event_loop.simulate(programs, cluster, loads, pace, 0.0)
+
+    def _program(self, steps: list[Step], cluster: Cluster, length: int) -> Program:
+        members = {channel: len(group) for channel, group in cluster.groups(0).items()}
+        served = [[self._served(operation, members) for operation in step] for step in steps]
+        return program_of(served, self._profile.seconds, length=length)
+
+    def _served(self, operation: Operation, members: dict[str, int]) -> Operation:
+        """The operation, with the seconds of a server on this device and for so many pushes."""
+        if not isinstance(operation, Post):
+            return operation
+        pushed = members[operation.channel] * operation.sent_bytes
+        served = operation.verb == "push_pull"
+        seconds = served * _PASSES_OVER_A_PUSH * pushed / self._memory_bytes_per_second
+        return replace(operation, server_seconds=seconds)
+
+    def _place(self, worker: int) -> tuple[bool, int]:
+        """Is the worker on the first node, and which one of its node is it?"""
+        node, place = divmod(worker, self._per_node)
+        return node == 0, place
+
+
+def _task(cell: Cell, results: Path, device: torch.device) -> Task:
+    """The task of a cell, with the same small black image again and again."""
+    dataset = plugins.get("dataset", cell.data.use).load()
+    known = dataset(resolve(dataset, cell.data.options))
+    plugin = plugins.get("model", cell.model.use).load()
+    config = resolve(plugin, cell.model.options)
+    channels, classes = known.shape[0], known.classes
+    shape = (channels, _PIXELS, _PIXELS)
+    rows = torch.zeros(_STEPS_AN_EPOCH * _IMAGES * cell.workers, dtype=torch.int64)
+    image = torch.zeros((1, *shape), dtype=torch.uint8)
+    data = Data(
+        name=cell.dataset,
+        classes=classes,
+        shape=shape,
+        augment=Augment(),
+        mean=(0.0,) * channels,
+        std=(1.0,) * channels,
+        train_images=Rows(image, rows),
+        train_labels=rows,
+        test_images=image,
+        test_labels=rows[:1],
+        checksums={},
+    )
+    return Task(
+        build_model=lambda: plugin(config, shape, classes),
+        data=data,
+        recipe=cell.recipe,
+        cluster=Cluster(cell.workers, cell.nodes),
+        seed=cell.seed,
+        device=device,
+    )
