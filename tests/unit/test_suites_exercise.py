@@ -4,7 +4,7 @@ A threshold above the largest tensor turns a method into another one, without a 
 trained twice: as the suite has it, and with options for far smaller tensors and shorter runs. What runs then
 must run in the suite, too. Lines that the entry's other options rule out run in neither of the two.
 
-One worker is mirrored. The images are noise, whose loss does not fall, so what follows a plateau can happen.
+One worker is mirrored. The other methods have no such options, or need a preparation, and are not trained here. The images are noise, whose loss does not fall, so what follows a plateau can happen.
 """
 
 import sys
@@ -30,7 +30,15 @@ from thinwire.schedule.mirrored import MirroredTrainer
 from thinwire.task import Task
 from thinwire.transport.mirror import Mirror
 
-SUITES = ("laptop", "demo", "validation", "claims/mp2_digits")
+SUITES = (
+    "laptop",
+    "demo",
+    "validation",
+    "claims/mp2_digits",
+    "claims/multi_step_delay_digits",
+    "claims/hylo_digits",
+    "claims/daso_digits",
+)
 # Of each method, the options that say from which size of tensor, or length of run, something happens.
 SMALL = {
     "daso": {"warmup_epochs": 1, "cooldown_epochs": 0, "patience": 0, "plateau_threshold": 0.9},
