@@ -394,6 +394,13 @@ def test_the_good_suite_is_good(write_suite):
             ("methods.ssgd.recipe:", "momentum belongs to sgd and lars, not to adam"),
         ),
         ({"models.cnn": {"recipe": {}}}, ("models.cnn: a recipe belongs to a method",)),
+        ({"models.cnn": {"prepare_from": {"seed": 0}}}, ("models.cnn: prepare_from belongs to a method",)),
+        ({"methods.mp2": {"prepare_from": {}}}, ("methods.mp2.prepare_from: it names no cell",)),
+        ({"methods.mp2": {"prepare_from": {"seed": -1}}}, ("methods.mp2.prepare_from.seed:", "not -1")),
+        (
+            {"methods.mp2": {"prepare_from": {"model": "cnn"}}},
+            ("methods.mp2.prepare_from.model: there is no such key",),
+        ),
         ({"tuned": "a b"}, ("tuned:", "'a b' cannot be the name of a suite")),
         ({"simulate": {}}, ("simulate.clusters: it is missing",)),
         ({"simulate": {"clusters": []}}, ("simulate.clusters:",)),
