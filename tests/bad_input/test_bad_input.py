@@ -358,8 +358,15 @@ def test_the_good_suite_is_good(write_suite):
         ({"recipe.schedule": {"name": "exponential"}}, ("recipe.schedule:", "exponential needs a factor")),
         (
             {"recipe.schedule": {"name": "cosine", "factor": 0.5}},
-            ("recipe.schedule:", "factor belongs to step and exponential, not to cosine"),
+            ("recipe.schedule:", "factor belongs to step and exponential and plateau, not to cosine"),
         ),
+        (
+            {"recipe.schedule": {"patience": 3}},
+            ("recipe.schedule:", "patience belongs to plateau, not to cosine"),
+        ),
+        ({"recipe.schedule": {"name": "plateau", "patience": -1}}, ("recipe.schedule.patience:", "not -1")),
+        ({"recipe.schedule": {"name": "plateau", "threshold": 1}}, ("recipe.schedule.threshold:", "not 1")),
+        ({"recipe.schedule": {"name": "plateau", "factor": 1.5}}, ("recipe.schedule.factor:", "not 1.5")),
         ({"recipe.schedule": {"power": 3.0}}, ("recipe.schedule:", "power belongs to polynomial")),
         ({"methods.ssgd": {"epochs": 0}}, ("methods.ssgd.epochs:", "not 0")),
         ({"models.cnn": {"epochs": 2}}, ("models.cnn: epochs belong to a method",)),
