@@ -26,11 +26,11 @@ _NOTES = (
 _BETWEEN_NODES = "Between nodes: the part of wire that leaves the worker's node."
 _PREPARED = (
     "Prepared: the bytes that the method's preparation sent before its runs, and the seconds that it took in "
-    "one process. A preparation is made once for each model, data set and seed. Only the column {column} "
-    "counts its bytes. Breaks even: how many runs must share one preparation, so that together they send no "
-    "more than as many runs of {baseline}; empty if no number would do. Used by: how many runs of the table "
-    "that are done use one preparation. With preparation, per run: the payload of a run and its share of the "
-    "preparation, which these runs divide evenly."
+    "one process. A preparation is made once for each model, data set and seed. Of the reductions, only "
+    "{column} counts its bytes. Breaks even: how many runs must share one preparation, so that together they "
+    "send no more than as many runs of {baseline}; empty if no number would do. Used by: how many runs of "
+    "the table that are done use one preparation. With preparation, per run: the payload of a run and its "
+    "share of the preparation, which these runs divide evenly."
 )
 _PREPARED_FROM = (
     "Prepared from: the method uses the preparation that was made for this seed or data set, and not one for "
