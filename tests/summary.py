@@ -41,6 +41,7 @@ def run(
         "evaluated_images": 539,
         **dict(zip(BYTES, bytes_)),
         **dict.fromkeys(OTHER_BYTES, bytes_[2]),
+        "prepared_from": None,
         "preparation_payload_push_bytes": math.nan,
         "preparation_payload_pull_bytes": math.nan,
         "preparation_seconds": math.nan,
@@ -51,9 +52,12 @@ def run(
     return row | more
 
 
-def prepared(seconds: float = 12.3, push: float = 3e6, pull: float = 2e6) -> dict[str, float]:
-    """What a preparation sent and took."""
+def prepared(
+    seconds: float = 12.3, push: float = 3e6, pull: float = 2e6, path: str = "digits/cnn/mp2/seed0"
+) -> dict[str, Any]:
+    """What a preparation sent and took, and its path."""
     return {
+        "prepared_from": path,
         "preparation_payload_push_bytes": push,
         "preparation_payload_pull_bytes": pull,
         "preparation_seconds": seconds,

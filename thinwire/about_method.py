@@ -44,6 +44,8 @@ def about_method(name: str) -> AboutMethod:
     for what, least in (("workers", method.needs.workers), ("nodes", method.needs.nodes)):
         if least > 1:
             needs.append(f"needs at least {least} {what}")
+    if plugin.defines("prepare"):
+        needs.append("needs a preparation, its own or that of another cell (`prepare_from` in a suite)")
     equals = [_is_ssgd(entry) for entry in method.equals_ssgd]
     ablations = [f"is an ablation, and no baseline, with {options}" for options in method.ablations]
     return AboutMethod(

@@ -41,9 +41,19 @@ class CompletingServer(thinwire.Server):
         """Load what was prepared, for prefixes like this one."""
         device = str(prefix.device)
         self.predictor = Predictor(len(prefix), self.shapes).to(prefix)
-        self.predictor.load_state_dict(load_file(self.folder / PREDICTOR, device=device))
+        saved = load_file(self.folder / PREDICTOR, device=device)
+        if _shapes(saved) != _shapes(self.predictor.state_dict()):
+            raise ValueError(
+                "its predictor was made for layers of other shapes: in prepare_from, name a data set with as "
+                "many classes, and images as large, as this one"
+            )
+        self.predictor.load_state_dict(saved)
         if self.constant:
             self.mean_prefix = load_file(self.folder / MEAN_PREFIX, device=device)["prefix"]
+
+
+def _shapes(tensors):
+    return {name: tensor.shape for name, tensor in tensors.items()}
 
 
 def write_mean_prefix(prefixes, folder):

@@ -101,7 +101,15 @@ def times():
 def write_into(folder):
     everything = [*of_ten_runs(), *of_few_runs(), *of_emulated_runs(), *alone()]
     recipes = {"alike": "lr 0.02"}
-    about = About("A_title with 100 % & more", "test", BASELINES, recipes, "Recipes: ours.", "emulated_100m")
+    about = About(
+        "A_title with 100 % & more",
+        "test",
+        BASELINES,
+        recipes,
+        "Recipes: ours.",
+        "emulated_100m",
+        prepared_from={"prepares": "seed0"},
+    )
     write(table_of(everything, BASELINES, times()), about, folder)
 
 

@@ -34,10 +34,11 @@ CASES = [
 ]
 
 
-def trajectory(method: str, options: dict[str, Any]) -> dict[str, Any]:
+def trajectory(method: str, options: dict[str, Any], recipe: dict[str, Any] | None = None) -> dict[str, Any]:
     """A small run on two nodes, as far as it is known in this process."""
     class_ = plugins.get("method", method).load()
-    task = small.task(workers=4, nodes=2, build_model=small.model_for(class_, **class_.short))
+    model = small.model_for(class_, **class_.short)
+    task = small.task(workers=4, nodes=2, build_model=model, **recipe or {})
     run = small.trainer(task, class_, **{**class_.short, **options})
     shipped, losses, ledgers = [], [], []
 
@@ -79,3 +80,14 @@ def test_processes_give_the_same_run_as_one_process(
                 counted = column.endswith("_bytes") or isinstance(ours[column], int)
                 wanted = ours[column] if counted else pytest.approx(ours[column], rel=tolerance)
                 assert theirs[column] == wanted, column
+
+
+def test_a_plateau_lowers_the_rate_in_the_same_epochs_on_processes() -> None:
+    schedule = {"name": "plateau", "factor": 0.5, "patience": 0, "threshold": 0.05}
+    recipe = {"epochs": 6, "schedule": schedule}
+    together = trajectory("ssgd", {}, recipe)
+    rates = [row["lr"] for row in together["curve"]]
+    assert len(set(rates)) > 1
+    for own in processes.run(trajectory, 4, "ssgd", {}, recipe):
+        assert [row["lr"] for row in own["curve"]] == rates
+        assert own["traffic"] == together["traffic"]

@@ -599,3 +599,18 @@ def test_a_model_that_it_cannot_predict_is_skipped_with_a_reason_and_prepares_no
     assert reason in found
     prepare(task, tmp_path / "a")
     assert not [path for path in Path(tmp_path / "a").rglob("*") if path.is_file()]
+
+
+def test_a_predictor_for_other_classes_is_refused(tmp_path):
+    """The preparation of a data set with 100 classes cannot serve one with 10."""
+    prefix, shapes = 640, [[torch.Size([100, 20]), torch.Size([100])]]
+    checkpoint.write_tensors(tmp_path / "predictor.safetensors", Predictor(prefix, shapes).state_dict())
+    fitting = package.CompletingServer(tmp_path, shapes, torch.float32, constant=False)
+    fitting.load(torch.zeros(prefix))
+    server = package.CompletingServer(
+        tmp_path, [[torch.Size([10, 20]), torch.Size([10])]], torch.float32, constant=False
+    )
+    with pytest.raises(
+        ValueError, match="its predictor was made for layers of other shapes: in prepare_from"
+    ):
+        server.load(torch.zeros(prefix))

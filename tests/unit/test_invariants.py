@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +19,10 @@ from thinwire.config.suite import suite_names
 from thinwire.data.write_arrays import lay_out
 from thinwire.emulation.frames import payload_rate
 from thinwire.errors import UserError
+from thinwire.invariants import curve_file
 from thinwire.invariants.run_file import broken_in_run
+from thinwire.optim.recipe import Schedule
+from thinwire.optim.schedule import learning_rate
 from thinwire.record import CURVE, LOG, RUN, TRAFFIC
 from thinwire.report import collect
 from thinwire.train.result_folders import data_folder, record_folder
@@ -225,6 +229,20 @@ def test_paired_runs_start_alike(results, fact):
     in_run("provenance", fact, to={"manifest.json": "0" * 64})(record_folder(results, SERVER))
     found = verify.verify(results).problems
     assert sum("differ from those of its pair" in sentence for sentence in found) == 1
+
+
+def test_the_rate_of_a_plateau_falls_by_whole_factors_and_never_rises():
+    schedule = Schedule(name="plateau", factor=0.5)
+    cell = replace(SERVER, recipe=SERVER.recipe.model_copy(update={"schedule": schedule}))
+    peak = learning_rate(cell.recipe, cell.workers, 9, 10)
+
+    def broken(*scales):
+        rows = [{"step": 10 * (i + 1), "lr": peak * scale} for i, scale in enumerate(scales)]
+        return curve_file._learning_rate(SimpleNamespace(steps_per_epoch=10), cell, rows)
+
+    assert broken(1, 1, 0.5, 0.125, 0.125) is None
+    for scales in ((1, 0.5, 1), (2,), (1, 0.7)):
+        assert "and the recipe gives" in broken(*scales)
 
 
 def test_a_channel_inside_nodes_uses_no_link_between_them(results):

@@ -3,9 +3,12 @@
 import math
 
 import pytest
+import torch
 
 from tests import small
 from thinwire import seeds
+from thinwire.optim.plateau import Plateau
+from thinwire.optim.recipe import Recipe, Schedule
 from thinwire.optim.schedule import learning_rate
 
 
@@ -36,6 +39,38 @@ def test_cosine_falls_from_the_peak_towards_zero():
 def test_exponential_falls_once_an_epoch():
     lr = rates(schedule={"name": "exponential", "factor": 0.5}, optimizer={"lr": 8.0})
     assert lr == [8.0] * 10 + [4.0] * 10 + [2.0] * 10
+
+
+@pytest.mark.parametrize("options", [{}, {"patience": 0}, {"factor": 0.5, "patience": 2, "threshold": 0.05}])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_plateau_lowers_the_rate_as_torch_does(options, seed):
+    """On losses that fall, stay and rise; the run is continued from a saved state in the middle."""
+    generator = torch.Generator().manual_seed(seed)
+    losses = (2 * torch.rand(80, generator=generator) + 10 / torch.arange(1, 81)).tolist()
+    losses[40:60] = [losses[40]] * 20
+    schedule = Schedule(name="plateau", **options)
+    optimizer = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    theirs = torch.optim.lr_scheduler.ReduceLROnPlateau(
+        optimizer, factor=schedule.factor, patience=schedule.patience, threshold=schedule.threshold, eps=0
+    )
+    ours = Plateau(schedule)
+    for epoch, loss in enumerate(losses):
+        if epoch == 45:
+            saved, ours = ours.state(), Plateau(schedule)
+            ours.load(saved)
+        ours.end_epoch(loss)
+        theirs.step(loss)
+        assert ours.scale == optimizer.param_groups[0]["lr"]
+    assert ours.scale < 1
+
+
+def test_recipes_of_other_schedules_have_no_options_of_a_plateau():
+    """So their cells keep the fingerprints that they had before there was this schedule."""
+    options = {"patience", "threshold"}
+    assert not options & small.recipe().model_dump()["schedule"].keys()
+    made = small.recipe(schedule={"name": "plateau", "patience": 3})
+    assert options <= made.model_dump()["schedule"].keys()
+    assert Recipe.of_dump(made.model_dump(mode="json")) == made
 
 
 def test_the_rate_is_scaled_to_the_batch():

@@ -4,7 +4,8 @@ A threshold above the largest tensor turns a method into another one, without a 
 trained twice: as the suite has it, and with options for far smaller tensors and shorter runs. What runs then
 must run in the suite, too. Lines that the entry's other options rule out run in neither of the two.
 
-One worker is mirrored. The other methods have no such options, or need a preparation, and are not trained here. The images are noise, whose loss does not fall, so what follows a plateau can happen.
+One worker is mirrored. The images are noise, whose loss does not fall, so what follows a plateau can happen.
+The other methods have no such options, or need a preparation, and are not trained here.
 """
 
 import sys

@@ -159,6 +159,41 @@ def test_a_preparation_breaks_even_after_the_runs_that_save_its_bytes():
     assert "breaks even" not in ledgers(run("ssgd", 0))
 
 
+def test_the_runs_that_use_a_preparation_divide_it():
+    """Of three done runs two use one preparation. A run that failed used it too, and bears no share."""
+    sent = (1e6, 0.5e6, 1e6, 1e6)
+    runs = (
+        run("ssgd", 0, bytes_=(2e6, 2e6, 4e6, 4e6)),
+        run("thin", 0, bytes_=sent, **prepared(path="digits/cnn/thin/seed0")),
+        run("thin", 1, bytes_=sent, **prepared(path="digits/cnn/thin/seed1")),
+        run("reuses", 0, bytes_=sent, **prepared(path="digits/cnn/thin/seed0")),
+        run("reuses", 1, "failed", None, (None,) * 4, **prepared(path="digits/cnn/thin/seed0")),
+    )
+    table = table_of(runs).set_index("method")
+    shared = table.total_with_share_of_prepared_bytes
+    assert shared.to_dict() == {"ssgd": 4e6, "thin": 1.5e6 + (2.5e6 + 5e6) / 2, "reuses": 1.5e6 + 2.5e6}
+    assert (table.preparation_runs_min["thin"], table.preparation_runs_max["thin"]) == (1, 2)
+    assert table.preparation_runs_max["reuses"] == 2
+    # All shares together are the two preparations.
+    extra = shared - table.total_bytes
+    assert (extra * table.done).sum() == 2 * 5e6
+    text = ledgers(*runs)
+    for part in ("| used by, runs ", "| 1 to 2 ", "| with preparation, per run, MB ", "| 5.250 ", "| 4.000 "):
+        assert part in text
+    assert "used by" not in ledgers(run("ssgd", 0))
+
+
+def test_a_method_with_the_preparation_of_another_cell_says_so():
+    about = About("Title", "test", ("ssgd",), prepared_from={"reuses": "seed0"})
+    runs = run("ssgd", 0), run("reuses", 0, **prepared()), run("thin", 0, **prepared())
+    assert "| reuses (prepared from seed0) " in markdown(*runs, about=about)
+    assert "| thin " in markdown(*runs, about=about)
+    made = table_of(runs)
+    assert "| prepared from " in traffic(made, about)
+    assert "\n- Prepared from: " in traffic(made, about)
+    assert "prepared from" not in traffic(made, About("Title", "test", ("ssgd",))).lower()
+
+
 def test_the_epochs_are_shown_if_they_differ():
     """A method that jumps says how many epochs its own stand for."""
     assert "epochs" not in markdown(run("ssgd", 0), run("thin", 0)).lower()

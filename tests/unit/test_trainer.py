@@ -264,6 +264,41 @@ def test_the_epochs_loss_is_everybodys_mean_and_its_bytes_are_metered():
     assert row[1].payload_push == 3 * 4
 
 
+# A loss must fall by nine tenths to count, so the rate falls after epochs 3, 5 and 7.
+PLATEAU = {"name": "plateau", "factor": 0.5, "patience": 1, "threshold": 0.9}
+
+
+def test_a_plateau_lowers_the_rate_of_all_workers_and_its_bytes_are_metered():
+    run = small.trainer(small.task(4, epochs=6, schedule=PLATEAU), thinwire.Method)
+    run.train()
+    assert [row["lr"] for row in run.curve] == [0.05] * 3 + [0.025] * 2 + [0.0125]
+    assert {worker.run.lr for worker in run.workers} == {0.0125}
+    (row,) = run.workers[0].ledger.rows.items()
+    assert row[0] == ("world", "mean", "control")
+    assert row[1].payload_push == 6 * 4
+
+
+def test_a_method_and_a_plateau_share_one_loss():
+    run = small.trainer(small.task(4, epochs=6, schedule=PLATEAU), Records)
+    run.train()
+    (row,) = run.workers[0].ledger.rows.values()
+    assert row.payload_push == 6 * 4
+
+
+def test_a_plateau_resumes_to_the_same_bits(tmp_path):
+    task = small.task(2, epochs=6, schedule=PLATEAU)
+    whole = small.trainer(task, "ssgd")
+    whole.train()
+    first = small.trainer(task, "ssgd")
+    first.train(until=4 * first.steps_per_epoch + 2)
+    checkpoint.save(tmp_path, first.step, first.state())
+    second = small.trainer(task, "ssgd")
+    second.load(checkpoint.latest(tmp_path, warn=print))
+    second.train()
+    assert small.everything(second) == small.everything(whole)
+    assert whole.curve[-1]["lr"] < 0.05
+
+
 def test_the_parameters_know_their_kinds_and_indices():
     run = small.trainer(small.task(1), thinwire.Method)
     kinds = [(p.name, p.kind) for p in run.workers[0].run.params]

@@ -207,6 +207,38 @@ def test_bad_input_is_one_sentence(suite):
     (folder / "prepared.json").write_text(sound)
 
 
+def test_the_preparation_of_another_cell_is_made_once_and_used(suite):
+    """Only `reused` is wanted, on one data set. Its preparation is that of another one, which is made too."""
+    methods = "{prepares: , reused: {use: prepares, prepare_from: {seed: 0, dataset: other}}}"
+    suite.suite("shared", methods, epochs=1, more="baseline: prepares\n")
+    text = (suite.folder / "config/shared.yaml").read_text()
+    text = text.replace("repetitions: 1", "repetitions: 2")
+    suite.write(
+        "config/shared.yaml", text.replace("datasets: [digits]", "datasets: {digits: , other: {use: digits}}")
+    )
+    made = suite.python(
+        "snakemake",
+        "--config",
+        "suites=shared",
+        "datasets=digits",
+        "methods=reused",
+        "--until",
+        "train_shared",
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    results = suite.folder / "results"
+    prepared = sorted((results / "prepared/shared").rglob("prepared.json"))
+    assert prepared == [results / "prepared/shared/other/cnn/prepares/seed0/prepared.json"]
+    for seed in ("seed0", "seed1"):
+        run = record.read(results / f"runs/shared/digits/cnn/reused/w2/{seed}" / record.RUN)
+        assert run.status == "done"
+        assert run.provenance["prepared_sha256"] == digests.of_file(prepared[0])
+        assert run.cell["prepare_from"]["repetition"] == 0
+        assert run.cell["prepare_from"]["data"]["label"] == "other"
+        cost = json.loads(prepared[0].read_text())["cost"]
+        assert run.preparation.model_dump(mode="json") == cost
+
+
 def test_a_skipped_cell_prepares_nothing(suite):
     suite.suite("normed", "{ssgd: , mp2: }")
     text = (suite.folder / "config/normed.yaml").read_text()

@@ -18,7 +18,8 @@ def main(arguments: Namespace) -> int:
     states = cell_states(chosen, arguments.results)
     width = max(len(cell.path) for cell in chosen)
     for cell, state in zip(chosen, states):
-        print(f"{cell.path:{width}}  {state}")
+        shared = f"; prepared from {cell.preparation}" if cell.prepare_from is not None else ""
+        print(f"{cell.path:{width}}  {state}{shared}")
     print(counts(states))
     return 0
 

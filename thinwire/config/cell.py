@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from thinwire import seeds
@@ -19,6 +19,14 @@ class Module:
     label: str
     use: str
     options: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class PreparingCell:
+    """In what the cell that a preparation is made for differs from a cell that uses it."""
+
+    data: Module
+    repetition: int
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,8 @@ class Cell:
     deviates: bool = False
     # What is emulated; None for the other transports.
     cluster: ClusterDescription | None = None
+    # Whose preparation the method uses; None: its own.
+    prepare_from: PreparingCell | None = None
 
     @property
     def dataset(self) -> str:
@@ -100,6 +110,9 @@ class Cell:
         del identity["cluster"]
         if self.cluster is not None:
             identity["cluster"] = self.cluster.model_dump(mode="json")
+        # Cells with their own preparation keep theirs, too.
+        if self.prepare_from is None:
+            del identity["prepare_from"]
         return _as_json(identity)
 
     @property
@@ -108,20 +121,30 @@ class Cell:
         return digest(self.identity())
 
     @property
+    def preparing(self) -> "Cell":
+        """The cell that its preparation is made for: itself, unless `prepare_from` names another one."""
+        if self.prepare_from is None:
+            return self
+        other = self.prepare_from
+        return replace(self, data=other.data, repetition=other.repetition, prepare_from=None)
+
+    @property
     def preparation(self) -> str:
         """The path of the method's preparation below its suite. All numbers of workers share it.
 
         Methods that differ only in their label share it too.
         """
-        return "/".join((self.dataset, self.model.label, self.preparer, f"seed{self.repetition}"))
+        of = self.preparing
+        return "/".join((of.dataset, of.model.label, of.preparer, f"seed{of.repetition}"))
 
     def preparation_identity(self) -> dict[str, str]:
         """Everything that a preparation may depend on, except code and data, under readable names."""
+        of = self.preparing
         return {
-            "data set": digest(asdict(self.data)),
+            "data set": digest(asdict(of.data)),
             "model": digest(asdict(self.model)),
             "method": digest([self.method.use, self.method.options]),
-            "seed": str(self.seed),
+            "seed": str(of.seed),
             "recipe": digest(self.preparer_recipe.model_dump(mode="json")),
             "suite": self.suite,
             "device": self.device,

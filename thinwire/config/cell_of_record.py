@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from thinwire.config.cell import Cell, Module
+from thinwire.config.cell import Cell, Module, PreparingCell
 from thinwire.config.cluster_file import ClusterDescription
 from thinwire.errors import UserError
 from thinwire.optim.recipe import Recipe
@@ -28,6 +28,9 @@ def cell_of(identity: dict[str, Any], deviates: bool = False) -> Cell:
             fields[recipe] = Recipe.of_dump(fields[recipe])
         if "cluster" in fields:
             fields["cluster"] = ClusterDescription.model_validate(fields["cluster"])
+        if "prepare_from" in fields:
+            other = fields["prepare_from"]
+            fields["prepare_from"] = PreparingCell(**{**other, "data": Module(**other["data"])})
         made = Cell(**fields, deviates=deviates)
         same = {**made.identity(), "rules": identity.get("rules")} == identity
     except (KeyError, TypeError, AttributeError, ValueError, ValidationError):

@@ -9,6 +9,7 @@ from thinwire.config.cell_sources import prepares
 from thinwire.config.claim_problems import claim_problems
 from thinwire.config.cluster_file import load as load_cluster
 from thinwire.config.ladder_problems import ladder_problems
+from thinwire.config.prepare_from import prepare_from_problems, preparing_cell
 from thinwire.config.simulate_problems import simulate_problems
 from thinwire.config.suite import load, path_of
 from thinwire.config.suite_methods import entries_of
@@ -30,7 +31,8 @@ def cells(name: str) -> list[Cell]:
         UserError: the suite is not valid, or names a plug-in that does not exist.
     """
     suite = load(name)
-    datasets, models, methods = _modules(suite.datasets), _modules(suite.models), _modules(entries_of(suite))
+    entries = entries_of(suite)
+    datasets, models, methods = _modules(suite.datasets), _modules(suite.models), _modules(entries)
     _require_none(name, _problems_of(suite, datasets, models, methods))
     recipes = {method.label: suite.recipe_of(method.label) for method in methods}
     cluster = None if suite.cluster is None else load_cluster(suite.cluster)
@@ -54,6 +56,7 @@ def cells(name: str) -> list[Cell]:
             transport=suite.transport,
             backend=suite.backend,
             cluster=cluster,
+            prepare_from=preparing_cell(entries[method.label].prepare_from, dataset, repetition, datasets),
         )
         for repetition in range(suite.repetitions)
         for dataset in datasets
@@ -79,12 +82,12 @@ def cell(name: str, path: str) -> Cell:
 
 
 def preparation(name: str, path: str) -> Cell:
-    """One of the cells that use the preparation at this path.
+    """The cell that the preparation at this path is made for.
 
     Raises:
         UserError: no method of the suite prepares anything there.
     """
-    every = {cell.preparation: cell for cell in cells(name) if prepares(cell)}
+    every = {cell.preparation: cell.preparing for cell in cells(name) if prepares(cell)}
     if path not in every:
         there = f"it has {', '.join(every)}" if every else "none of its methods prepares anything"
         raise UserError(f"suite {name} has no preparation {path!r}: {there}")
@@ -185,6 +188,7 @@ def _problems_of(
     found += simulate_problems(suite)
     found += claim_problems(suite)
     found += ladder_problems(suite)
+    found += prepare_from_problems(suite, entries_of(suite))
     there = plugins.find("method")
     found += [
         f"leave_out: there is no method {use!r}; there are {', '.join(there)}"
@@ -194,7 +198,7 @@ def _problems_of(
     if star and star != Entry():
         found.append(
             "methods.*: it stands for many modules and takes neither `use` nor `options` nor `epochs` nor "
-            "`reading` nor `recipe`"
+            "`reading` nor `recipe` nor `prepare_from`"
         )
     lengths = suite.repetitions, len(datasets), len(models), len(methods), len(suite.workers)
     if prod(lengths) > MOST_CELLS:

@@ -39,6 +39,19 @@ def _suite_name(text: str) -> str:
 Label = Annotated[str, AfterValidator(_label)]
 
 
+class PrepareFrom(Strict):
+    """The cell whose preparation a method uses. What is not given is that of each cell itself."""
+
+    seed: int | None = Field(default=None, ge=0, description="its repetition: 0 is that of seed0")
+    dataset: Label | None = Field(default=None, description="the label of its data set")
+
+    @model_validator(mode="after")
+    def _names_something(self) -> "PrepareFrom":
+        if self.seed is None and self.dataset is None:
+            raise ValueError("it names no cell: give seed, dataset or both")
+        return self
+
+
 class Entry(Strict):
     """A plug-in with options, under a label."""
 
@@ -55,6 +68,9 @@ class Entry(Strict):
     )
     recipe: Tunable | None = Field(
         default=None, description="of a method: what tuning may choose, instead of the recipe's"
+    )
+    prepare_from: PrepareFrom | None = Field(
+        default=None, description="of a method: the cell whose preparation it uses; default: each its own"
     )
 
 
@@ -214,6 +230,8 @@ class Suite(Strict):
                     raise ValueError(f"{kind}.{label}: a reading belongs to a method, or to the recipe")
                 if entry.recipe is not None:
                     raise ValueError(f"{kind}.{label}: a recipe belongs to a method, or to the suite")
+                if entry.prepare_from is not None:
+                    raise ValueError(f"{kind}.{label}: prepare_from belongs to a method")
         for label in self.methods:
             self.recipe_of(label)
         if self.backend is not None and self.transport == "inprocess":

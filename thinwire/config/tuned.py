@@ -8,7 +8,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, mode
 from thinwire.config import tuning_space, yaml_file
 from thinwire.config.cell import digest
 from thinwire.config.suite_methods import entries_of
-from thinwire.config.suite_schema import Entry, Suite
+from thinwire.config.suite_schema import Entry, PrepareFrom, Suite
 from thinwire.config.tuned_options import tunes
 from thinwire.errors import Problems, UserError
 from thinwire.optim.recipe import Reading, Strict
@@ -25,13 +25,15 @@ class Under(Strict):
     options: dict[str, Any]
     epochs: int | None
     reading: Reading | None = None
+    prepare_from: PrepareFrom | None = None
     recipe: dict[str, float] = Field(description="its own values, of keys that were not drawn")
     tunes: dict[str, list[float]] = Field(description="the options that were drawn, with their ranges")
 
     @model_serializer(mode="wrap")
-    def _without_reading(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Entries that leave reading to the recipe keep the digest that they had before there was the key."""
-        return {key: value for key, value in dump(self).items() if (key, value) != ("reading", None)}
+    def _without_later_keys(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Entries without a key that came later keep the digest that they had before there was this key."""
+        later = ("reading", "prepare_from")
+        return {key: value for key, value in dump(self).items() if key not in later or value is not None}
 
 
 class Choice(Strict):
@@ -132,6 +134,7 @@ def _chosen(label: str, entry: Entry, choice: Choice) -> Entry:
         options=entry.options | choice.options,
         epochs=entry.epochs,
         reading=entry.reading,
+        prepare_from=entry.prepare_from,
         recipe=tunable(own | choice.recipe.values),
     )
 
@@ -184,6 +187,7 @@ def under(label: str, entry: Entry) -> Under:
         options=entry.options,
         epochs=entry.epochs,
         reading=entry.reading,
+        prepare_from=entry.prepare_from,
         recipe=entry.recipe.values if entry.recipe else {},
         tunes=tunes(label, entry),
     )

@@ -86,6 +86,7 @@ def _trials(label: str, entry: Entry, tuning: Tuning, drawn: list[list[float]]) 
             options=entry.options | of_options,
             epochs=entry.epochs,
             reading=entry.reading,
+            prepare_from=entry.prepare_from,
             recipe=tunable(own | values),
         )
 

@@ -92,8 +92,13 @@ def _samples(cell: Cell, rows: list[dict[str, Any]]) -> str | None:
 def _learning_rate(run: Record, cell: Cell, rows: list[dict[str, Any]]) -> str | None:
     if run.steps_per_epoch is None:
         return None
+    schedule, drops = cell.recipe.schedule, 0
     for row in rows:
         planned = learning_rate(cell.recipe, cell.workers, row["step"] - 1, run.steps_per_epoch)
+        if schedule.name == "plateau" and row["lr"] > 0:
+            # No record has the losses of all epochs, but the rate falls by whole factors and never rises.
+            drops = max(drops, round(math.log(row["lr"] / planned, schedule.factor)))
+            planned *= schedule.factor**drops
         if not math.isclose(row["lr"], planned, rel_tol=1e-9, abs_tol=1e-15):
             return (
                 f"the learning rate of step {row['step']} is {row['lr']:g}, and the recipe gives {planned:g}"

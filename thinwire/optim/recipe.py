@@ -2,7 +2,16 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
 
 from thinwire.errors import MethodError, quoted
 from thinwire.label import nearest
@@ -43,7 +52,14 @@ BELONGS = {
     "beta2": ("adam",),
 }
 # Options that only some of the schedules have.
-BELONGS_TO_SCHEDULE = {"factor": ("step", "exponential"), "power": ("polynomial",)}
+BELONGS_TO_SCHEDULE = {
+    "factor": ("step", "exponential", "plateau"),
+    "power": ("polynomial",),
+    "patience": ("plateau",),
+    "threshold": ("plateau",),
+}
+# Options that came later. Recipes of other schedules keep the digest that they had before.
+_OF_PLATEAU_ONLY = ("patience", "threshold")
 
 
 class Optimizer(Strict):
@@ -109,7 +125,7 @@ class Optimizer(Strict):
 class Schedule(Strict):
     """The learning rate over the run, as a factor of the optimizer's `lr`."""
 
-    name: Literal["constant", "cosine", "step", "polynomial", "exponential"] = Field(
+    name: Literal["constant", "cosine", "step", "polynomial", "exponential", "plateau"] = Field(
         default="cosine", description="the shape after the warm-up"
     )
     warmup_epochs: float = Field(default=0.0, ge=0, description="epochs of linear warm-up, step by step")
@@ -120,10 +136,17 @@ class Schedule(Strict):
         default=0.1,
         gt=0,
         lt=1,
-        description="step: factor at each milestone; exponential: factor after each epoch",
+        description="step: factor at each milestone; exponential: factor after each epoch; plateau: factor "
+        "whenever the training loss has stopped falling",
     )
     power: float = Field(
         default=2.0, gt=0, description="polynomial: power of the share of the run that is left"
+    )
+    patience: int = Field(
+        default=10, ge=0, description="plateau: epochs without a new lowest loss that do not lower the rate"
+    )
+    threshold: float = Field(
+        default=1e-4, ge=0, lt=1, description="plateau: share by which a loss must be below the lowest one"
     )
 
     @model_validator(mode="after")
@@ -138,6 +161,11 @@ class Schedule(Strict):
         if list(self.milestones) != sorted(set(self.milestones)):
             raise ValueError("milestones must rise")
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_options_of_plateau(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        left_out = () if self.name == "plateau" else _OF_PLATEAU_ONLY
+        return {key: value for key, value in dump(self).items() if key not in left_out}
 
 
 class Recipe(Strict):

@@ -6,7 +6,10 @@ from thinwire.optim.recipe import Recipe
 
 
 def learning_rate(recipe: Recipe, workers: int, step: int, steps_per_epoch: int) -> float:
-    """Return the learning rate of step `step` (counted from 0); it is above 0 at every step of the run."""
+    """Return the learning rate of step `step` (counted from 0); it is above 0 at every step of the run.
+
+    The schedule `plateau` depends on the losses, too: `Plateau.scale` is to be multiplied with its rate.
+    """
     optimizer, schedule = recipe.optimizer, recipe.schedule
     peak = optimizer.lr
     if optimizer.lr_reference_batch:

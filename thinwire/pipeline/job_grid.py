@@ -30,10 +30,10 @@ class Grid:
             UserError: two suites mean different data sets by one label, or by two that differ in case only.
         """
         self.cells = {f"{cell.suite}/{cell.path}": cell for cell in every}
-        # One cell for each preparation: they share it.
-        self.preparations = {f"{cell.suite}/{cell.preparation}": cell for cell in every}
+        # The cell that each preparation is made for. With a subset it need not be in the grid itself.
+        self.preparations = {f"{cell.suite}/{cell.preparation}": cell.preparing for cell in every}
         self.blocks = blocks(every)
-        self.datasets = _datasets(every)
+        self.datasets = _datasets([*every, *self.preparations.values()])
         # Suites by the name that they have in W&B.
         self.projects = {project(cell.suite): cell.suite for cell in every}
         self.suites = _unique([cell.suite for cell in every])
@@ -67,7 +67,7 @@ class Grid:
         return [c for path, c in self.cells.items() if f"results/runs/{path}/{record.RUN}" in outputs]
 
     def of_preparation(self, what: Callable[[Cell], T]) -> OfWildcards[T]:
-        """`what` of a cell that shares the job's preparation, by its wildcards `suite` and `preparation`."""
+        """`what` of the cell that the job's preparation is made for, by its `suite` and `preparation`."""
         return lambda wildcards: what(self.preparations[f"{wildcards.suite}/{wildcards.preparation}"])
 
     def of_block(self, suite: str, what: Callable[[list[Cell]], T]) -> OfWildcards[T]:

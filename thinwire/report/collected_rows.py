@@ -21,7 +21,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> str:
 
 def row(cell: Cell, run: Record) -> dict[str, Any]:
     """The row of a run in `summary.csv`."""
-    return _names(cell) | _row(run)
+    return _names(cell) | _row(cell, run)
 
 
 def curves(records: Sequence[SoundRecord]) -> pd.DataFrame:
@@ -67,7 +67,7 @@ def _about(run: Record) -> dict[str, Any]:
 def _columns(runs: Sequence[dict[str, Any]]) -> list[str]:
     """The columns of all rows. The columns of a result are there even if no run has a result."""
     result = [name for name in record.Result.model_fields if name not in ("metrics", "traffic", "seconds")]
-    preparation = [f"preparation_{name}" for name in (*record.BYTES, "seconds")]
+    preparation = ["prepared_from", *(f"preparation_{name}" for name in (*record.BYTES, "seconds"))]
     clocks = [f"{name}_seconds" for name in record.Seconds.model_fields]
     timed = any(clock in row for row in runs for clock in clocks)
     ours = [*result, *record.BYTES, *(clocks if timed else []), *preparation]
@@ -92,7 +92,7 @@ def _names(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _row(run: Record) -> dict[str, Any]:
+def _row(cell: Cell, run: Record) -> dict[str, Any]:
     """What came out of a run."""
     row: dict[str, Any] = {
         "kind": run.kind,
@@ -106,6 +106,7 @@ def _row(run: Record) -> dict[str, Any]:
         "total_steps": run.total_steps,
     }
     if run.preparation is not None:
+        row["prepared_from"] = cell.preparation
         cost = run.preparation.traffic.model_dump() | {"seconds": run.preparation.seconds}
         row |= {f"preparation_{name}": value for name, value in cost.items()}
     if run.result is None:

@@ -10,6 +10,8 @@ CELL = ["dataset", "model", "workers", "nodes"]
 BLOCK = [*CELL, "kind"]
 # The payload of a run together with that of its preparation, which several runs may share.
 WITH_PREPARATION = "total with prepared"
+# The same, where each of the runs that use one preparation has its share of it.
+WITH_SHARE = "total with share of prepared"
 # The bytes of the one worker, in the one direction, that carries most of them.
 BUSIEST_LINK = "busiest link"
 # What is compared, each under the name that its columns begin with.

@@ -48,7 +48,8 @@ def of_run(folder: Path, run: Record, crate: Path, config: list[str], software: 
 def prepared_of(run: Record, crate: Path) -> Path | None:
     """The path of the record of a run's preparation, if it has one and that is still there."""
     cell = run.cell
-    labels = (cell["data"]["label"], cell["model"]["label"], cell["preparer"], f"seed{cell['repetition']}")
+    of = cell.get("prepare_from") or cell
+    labels = (of["data"]["label"], cell["model"]["label"], cell["preparer"], f"seed{of['repetition']}")
     path = (crate / "prepared" / cell["suite"]).joinpath(*labels, PREPARED)
     return path if run.preparation is not None and path.exists() else None
 

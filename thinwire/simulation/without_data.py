@@ -27,7 +27,7 @@ from thinwire.schedule.operations import Operation, Post, Step
 from thinwire.simulation import event_loop, recurrence
 from thinwire.simulation.compute_cost import layer_flops
 from thinwire.simulation.compute_profile import Described
-from thinwire.simulation.loads import Loads
+from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.program import Program, program_of
 from thinwire.simulation.timeline import Floats, Timeline
 from thinwire.task import Task

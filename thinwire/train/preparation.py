@@ -49,6 +49,7 @@ def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepa
     Raises:
         UserError: it failed for a reason outside the method, such as a full disk.
     """
+    cell = cell.preparing
     folder = preparing_folder(results, cell)
     with locked(folder.with_name(f"{folder.name}.lock"), f"{cell.suite}/{cell.preparation}"):
         identity = identity_of(cell, results)

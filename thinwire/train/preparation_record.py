@@ -36,7 +36,7 @@ class Prepared(record.Schema):
 
 def identity_of(cell: Cell, results: Path) -> dict[str, str]:
     """All that a preparation depends on: options, code and data."""
-    manifest = data_folder(results, cell.dataset) / MANIFEST
+    manifest = data_folder(results, cell.preparing.dataset) / MANIFEST
     files = {f"file of the {kind}": digest for kind, digest in sources(cell).items() if kind != "dataset"}
     files |= {f"file of the {p.kind} {p.name}": p.sha256 for p in prepared_from(cell)}
     data = sha256(manifest) if manifest.exists() else ""

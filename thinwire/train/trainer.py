@@ -129,6 +129,8 @@ class Trainer:
     def _train_step(self) -> None:
         step, task = self.step, self.task
         lr = learning_rate(task.recipe, task.cluster.workers, step, self.steps_per_epoch)
+        if (plateau := self.workers[0].plateau) is not None:
+            lr *= plateau.scale  # of losses that all workers have in common
         batches = self.batches.at(step)
         samples = [len(images) for images, _ in batches]
         world_samples = sum(samples) * task.cluster.workers // len(samples)

@@ -13,6 +13,7 @@ from thinwire.channel import Channel
 from thinwire.checkpoint import require_separate, restore, to_device
 from thinwire.cluster import Cluster
 from thinwire.method import Method
+from thinwire.optim.plateau import Plateau
 from thinwire.optim.recipe import Recipe
 from thinwire.run import Run
 from thinwire.traffic.ledger import Ledger
@@ -66,6 +67,7 @@ class Worker:
         # Each worker has its own copy of the options, as it would have in a process of its own.
         self.method = method(copy.deepcopy(config), self.run)
         self.epoch_loss = 0.0  # sum over the steps of this epoch
+        self.plateau = Plateau(recipe.schedule) if recipe.schedule.name == "plateau" else None
         self._wanted: list[nn.Parameter] | None = None  # whose gradients are computed; None: of all
         self._forward_stream = seeds.of_forward_pass(seed, rank)
         self._method_stream = seeds.of_method(seed, rank)
@@ -125,12 +127,19 @@ class Worker:
         self.method.step()
 
     def epoch_end(self) -> None:
-        """Give the method the mean loss of the epoch; the four bytes for this are metered like any other."""
-        if not self.method.wants_epoch_loss():
+        """Give the method and the schedule `plateau` the mean loss of the epoch.
+
+        The four bytes for this are sent once for both, and metered like any other.
+        """
+        wanted = self.method.wants_epoch_loss()
+        if not wanted and self.plateau is None:
             return
         loss = torch.tensor([self.epoch_loss / self.run.steps_per_epoch], dtype=torch.float32)
         self.run.world.mean([loss], kind="control").wait()
-        self.method.epoch_end(loss.item())
+        if self.plateau is not None:
+            self.plateau.end_epoch(loss.item())
+        if wanted:
+            self.method.epoch_end(loss.item())
 
     def shipped(self) -> tuple[list[Tensor], list[Tensor]]:
         """The weights that the method ships and the mean of the floating-point buffers.
@@ -159,7 +168,8 @@ class Worker:
     def state(self) -> dict[str, Any]:
         """Everything that this worker needs to resume."""
         require_separate(self.method.memory, self.run.weights)
-        return {
+        plateau = {} if self.plateau is None else {"plateau": self.plateau.state()}
+        return plateau | {
             "model": self.model.state_dict(),
             "optimizer": self.run.optimizer.state_dict(),
             "memory": self.method.memory,
@@ -178,6 +188,8 @@ class Worker:
         self.run.metrics = state["metrics"]
         self.ledger.load(state["ledger"])
         self.epoch_loss = state["epoch_loss"]
+        if self.plateau is not None:
+            self.plateau.load(state["plateau"])
 
 
 def _nodes(cluster: Cluster, members: tuple[int, ...]) -> tuple[int, ...]:

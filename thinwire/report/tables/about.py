@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from thinwire.config.baselines import baselines
+from thinwire.config.prepare_from import prepared_from
 from thinwire.config.suite_schema import Suite
 from thinwire.report.own_recipes import note, own_recipes
 
@@ -19,6 +20,7 @@ class About(NamedTuple):
     recipes_note: str = ""
     cluster: str | None = None  # of emulated runs
     subset: str | None = None  # says which part of the suite is shown, if it is not the whole
+    prepared_from: Mapping[str, str] = MappingProxyType({})  # by label: if another cell's preparation is used
 
     @property
     def baseline(self) -> str:
@@ -29,4 +31,6 @@ class About(NamedTuple):
     def of(cls, suite: Suite, subset: str | None = None) -> "About":
         """What the tables of this suite say."""
         recipes = own_recipes(suite), note(suite)
-        return cls(suite.title, suite.evaluate_on, tuple(baselines(suite)), *recipes, suite.cluster, subset)
+        labels = tuple(baselines(suite))
+        from_ = prepared_from(suite)
+        return cls(suite.title, suite.evaluate_on, labels, *recipes, suite.cluster, subset, from_)

@@ -47,7 +47,7 @@ def blocks(table: pd.DataFrame, about: About) -> list[Block]:
 def _block(block: pd.DataFrame, about: About) -> Block:
     first = block.iloc[0]
     shown = {
-        "method": _plain(_methods(block)),
+        "method": _plain(_methods(block, about)),
         "payload, MB": _plain(map(numbers.megabytes, block.total_bytes)),
     }
     saved = map(numbers.percent, block.total_with_prepared_reduction_percent)
@@ -83,11 +83,16 @@ def _marked(texts: Iterable[str], found: list[Mark]) -> list[Value]:
     return [Value(text, mark) for text, mark in zip(texts, found)]
 
 
-def _methods(block: pd.DataFrame) -> list[str]:
-    """Labels, with the epochs where methods of the block differ in them."""
-    if block.epochs.nunique() == 1 and block.virtual_epochs.isna().all():
-        return [str(label) for label in block.method]
-    return [f"{row.method} ({numbers.epochs(row)} epochs)" for _, row in block.iterrows()]
+def _methods(block: pd.DataFrame, about: About) -> list[str]:
+    """Labels, with the epochs where methods of the block differ in them, and whose preparation is used."""
+    same_epochs = block.epochs.nunique() == 1 and block.virtual_epochs.isna().all()
+    found = []
+    for _, row in block.iterrows():
+        more = [] if same_epochs else [f"{numbers.epochs(row)} epochs"]
+        if row.method in about.prepared_from:
+            more.append(f"prepared from {about.prepared_from[row.method]}")
+        found.append(f"{row.method} ({', '.join(more)})" if more else str(row.method))
+    return found
 
 
 def _workers(row: pd.Series) -> str:

@@ -28,6 +28,12 @@ def whole_seconds(value: float) -> str:
     return "" if pd.isna(value) else f"{value:.0f}"
 
 
+def runs_that_share(row: pd.Series) -> str:
+    """How many runs use one preparation: the least and the most."""
+    least, most = row.preparation_runs_min, row.preparation_runs_max
+    return "" if pd.isna(most) else f"{most:g}" if least == most else f"{least:g} to {most:g}"
+
+
 def to_target(seconds: float) -> str:
     """Seconds to the target."""
     if math.isinf(seconds):

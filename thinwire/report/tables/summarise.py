@@ -11,6 +11,7 @@ from thinwire.report.savings import (
     BUSIEST_LINK,
     CELL,
     WITH_PREPARATION,
+    WITH_SHARE,
     bytes_column,
     of_baseline,
     with_reductions,
@@ -54,7 +55,9 @@ def summarise(runs: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
         prepared_bytes=prepared,
         at_chance_level=at_chance_level(runs),
     )
+    runs = runs.assign(preparation_runs=_runs_that_share(runs))
     with_prepared = runs.payload_total_bytes + runs.prepared_bytes.fillna(0)
+    with_share = runs.payload_total_bytes + (runs.prepared_bytes / runs.preparation_runs).fillna(0)
     groups = runs.groupby([*CELL, "method", "kind"], sort=False)
     rows = []
     for names, group in groups:
@@ -72,6 +75,9 @@ def summarise(runs: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
                 **{bytes_column(name): done[c].mean() for name, c in _COLLECTED.items()},
                 "preparation_bytes": group.prepared_bytes.mean(),
                 bytes_column(WITH_PREPARATION): with_prepared[done.index].mean(),
+                "preparation_runs_min": done.preparation_runs.min(),
+                "preparation_runs_max": done.preparation_runs.max(),
+                bytes_column(WITH_SHARE): with_share[done.index].mean(),
                 "preparation_seconds": group.preparation_seconds.mean(),
                 "train_seconds": done.train_seconds.mean(),
                 "train_seconds_sd": done.train_seconds.std(ddof=1),
@@ -82,6 +88,15 @@ def summarise(runs: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
     table = with_reductions(pd.DataFrame(rows), baselines[0])
     table["train_speed_up"] = of_baseline(table, baselines[0], "train_seconds") / table.train_seconds
     return _in_order(table, baselines)
+
+
+def _runs_that_share(runs: pd.DataFrame) -> pd.Series:
+    """For each run, how many runs that are done use the same preparation; missing if the run uses none.
+
+    Runs that are not done have no result that could bear a share. So the shares add up to the preparation.
+    """
+    done = runs[runs.status == "done"]
+    return runs.prepared_from.map(done.prepared_from.value_counts())
 
 
 def _in_order(table: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:

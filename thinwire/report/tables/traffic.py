@@ -4,7 +4,14 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from thinwire.report.savings import TRAFFIC, WITH_PREPARATION, reduction_column, runs_to_break_even
+from thinwire.report.savings import (
+    TRAFFIC,
+    WITH_PREPARATION,
+    WITH_SHARE,
+    bytes_column,
+    reduction_column,
+    runs_to_break_even,
+)
 from thinwire.report.tables import numbers
 from thinwire.report.tables.about import About
 from thinwire.report.tables.markdown import escaped
@@ -19,9 +26,15 @@ _NOTES = (
 _BETWEEN_NODES = "Between nodes: the part of wire that leaves the worker's node."
 _PREPARED = (
     "Prepared: the bytes that the method's preparation sent before its runs, and the seconds that it took in "
-    "one process. A preparation is made once for each model, data set and seed. Only the column {column} "
-    "counts its bytes. Breaks even: how many runs must share one preparation, so that together they send no "
-    "more than as many runs of {baseline}; empty if no number would do."
+    "one process. A preparation is made once for each model, data set and seed. Of the reductions, only "
+    "{column} counts its bytes. Breaks even: how many runs must share one preparation, so that together they "
+    "send no more than as many runs of {baseline}; empty if no number would do. Used by: how many runs of "
+    "the table that are done use one preparation. With preparation, per run: the payload of a run and its "
+    "share of the preparation, which these runs divide evenly."
+)
+_PREPARED_FROM = (
+    "Prepared from: the method uses the preparation that was made for this seed or data set, and not one for "
+    "its own."
 )
 _EPOCHS = (
     "Epochs: the number that was trained. A method that forecasts weights skips epochs; its row also has "
@@ -50,6 +63,7 @@ def traffic(table: pd.DataFrame, about: About) -> str:
             if _prepared(table)
             else []
         ),
+        *([_PREPARED_FROM] if about.prepared_from else []),
         *([_TIMED] if _timed(table) else []),
     ]
     parts = [
@@ -74,11 +88,15 @@ def ledgers(table: pd.DataFrame, about: About) -> str:
         shown["epochs"] = map(numbers.epochs, rows)
     if about.recipes:
         shown["recipe"] = [about.recipes.get(method, "") for method in table.method]
+    if about.prepared_from:
+        shown["prepared from"] = [about.prepared_from.get(method, "") for method in table.method]
     shown["payload, MB"] = map(numbers.megabytes, table.total_bytes)
     if _prepared(table):
         shown["prepared, MB"] = map(numbers.megabytes, table.preparation_bytes)
         shown["prepared, s"] = map(numbers.whole_seconds, table.preparation_seconds)
         shown["breaks even, runs"] = map(numbers.ratio, runs_to_break_even(table, about.baseline))
+        shown["used by, runs"] = map(numbers.runs_that_share, rows)
+        shown["with preparation, per run, MB"] = map(numbers.megabytes, table[bytes_column(WITH_SHARE)])
     for name in TRAFFIC:
         if (name != "between nodes" or _several_nodes(table)) and (
             name != WITH_PREPARATION or _prepared(table)
