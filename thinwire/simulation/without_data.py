@@ -25,9 +25,9 @@ from thinwire.options import resolve
 from thinwire.schedule.mirrored import MirroredCell
 from thinwire.schedule.operations import Operation, Post, Step
 from thinwire.simulation import event_loop, recurrence
+from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.compute_cost import layer_flops
 from thinwire.simulation.compute_profile import Described
-from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.program import Program, program_of
 from thinwire.simulation.timeline import Floats, Timeline
 from thinwire.task import Task
