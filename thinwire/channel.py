@@ -28,7 +28,8 @@ from torch import Tensor
 from thinwire.call import Call, Pending, serving
 from thinwire.errors import MethodError
 from thinwire.group import Group
-from thinwire.parameter_server import Server, owner
+from thinwire.parameter_server import Server
+from thinwire.server_placement import hosting_rank
 from thinwire.trace.recorder import TRANSPORT, Activity, RecordedCall, Recorder
 from thinwire.traffic import payload as payloads
 from thinwire.traffic.ledger import Ledger
@@ -101,7 +102,7 @@ class Channel(Group):
             ragged: must be true if the receiver cannot know the sizes of payloads or of answers.
         """
         payload = payloads.flat(payload, f"run.{self.name}.push_pull")
-        host = owner(key, self.size)
+        host = hosting_rank(key, self.size)
         return self._post(
             Call("push_pull", payload=payload, partner=host, key=str(key), server=server, ragged=ragged)
         )

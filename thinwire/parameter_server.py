@@ -29,8 +29,3 @@ class Server:
             pushes: the payloads of all workers, in the order of the ranks; they must not be changed.
         """
         raise NotImplementedError
-
-
-def owner(key: int | str, size: int) -> int:
-    """The rank of the worker that hosts the server of `key`, in a channel of `size` workers."""
-    return key % size if isinstance(key, int) else sum(key.encode()) % size

@@ -11,8 +11,8 @@ import pytest
 
 from thinwire import plugins, slurm_time_limit
 from thinwire.config.block import blocks
-from thinwire.config.cell import Module
 from thinwire.config.expand_suite import cells
+from thinwire.config.module import Module
 from thinwire.errors import UserError
 from thinwire.pipeline import (
     cores,

@@ -12,7 +12,7 @@ ROOMS = (
     ("errors", "rules_version", "seeds", "cluster", "label", "slurm_time_limit", "stop_signals", "gpu_fault"),
     ("files", "digests", "options", "resource_shortage", "suggested_command", "nvidia_smi"),
     ("traffic", "trace"),
-    ("parameter_server", "group", "call"),
+    ("parameter_server", "server_placement", "group", "call"),
     ("transport",),
     ("channel", "unmetered_channel", "messages_in_flight"),
     ("optim", "step_generator"),

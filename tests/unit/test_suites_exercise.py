@@ -21,8 +21,8 @@ import torch
 
 from thinwire import plugins
 from thinwire.cluster import Cluster
-from thinwire.config.cell import Module
 from thinwire.config.expand_suite import cells
+from thinwire.config.module import Module
 from thinwire.data.augment import Augment
 from thinwire.data.read_arrays import Data
 from thinwire.optim.recipe import Schedule

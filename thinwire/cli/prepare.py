@@ -16,7 +16,7 @@ def main(arguments: Namespace) -> int:
     """Let a method prepare, and publish what it made."""
     require_valid(arguments.suite)
     cell = preparation(arguments.suite, arguments.preparation)
-    require_as_planned(cell, arguments.fingerprint, cell.preparation_fingerprint)
+    require_as_planned(cell, arguments.fingerprint, cell.preparation_key.fingerprint)
     # A method may change the working directory.
     results = arguments.results.absolute()
     try:

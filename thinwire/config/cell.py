@@ -1,24 +1,16 @@
 """A cell: one run, with everything that decides its result."""
 
-import hashlib
-import json
 import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from thinwire import seeds
 from thinwire.config.cluster_file import ClusterDescription
+from thinwire.config.identity_digest import digest
+from thinwire.config.module import Module
+from thinwire.config.preparation_key import PreparationKey
 from thinwire.optim.recipe import Recipe
 from thinwire.rules_version import RULES_VERSION
-
-
-@dataclass(frozen=True)
-class Module:
-    """A plug-in with its options, and the label that it has in paths and tables."""
-
-    label: str
-    use: str
-    options: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -129,33 +121,26 @@ class Cell:
         return replace(self, data=other.data, repetition=other.repetition, prepare_from=None)
 
     @property
-    def preparation(self) -> str:
-        """The path of the method's preparation below its suite. All numbers of workers share it.
-
-        Methods that differ only in their label share it too.
-        """
+    def preparation_key(self) -> PreparationKey:
+        """What its preparation depends on."""
         of = self.preparing
-        return "/".join((of.dataset, of.model.label, of.preparer, f"seed{of.repetition}"))
-
-    def preparation_identity(self) -> dict[str, str]:
-        """Everything that a preparation may depend on, except code and data, under readable names."""
-        of = self.preparing
-        return {
-            "data set": digest(asdict(of.data)),
-            "model": digest(asdict(self.model)),
-            "method": digest([self.method.use, self.method.options]),
-            "seed": str(of.seed),
-            "recipe": digest(self.preparer_recipe.model_dump(mode="json")),
-            "suite": self.suite,
-            "device": self.device,
-            "choice of what is evaluated on": self.evaluate_on,
-            "version of the rules": str(RULES_VERSION),
-        }
+        return PreparationKey(
+            suite=self.suite,
+            data=of.data,
+            model=self.model,
+            method=self.method,
+            preparer=self.preparer,
+            recipe=self.preparer_recipe,
+            repetition=of.repetition,
+            seed=of.seed,
+            device=self.device,
+            evaluate_on=self.evaluate_on,
+        )
 
     @property
-    def preparation_fingerprint(self) -> str:
-        """The digest of the identity of the preparation."""
-        return digest(self.preparation_identity())
+    def preparation(self) -> str:
+        """The path of the method's preparation below its suite."""
+        return self.preparation_key.path
 
 
 def _as_json(value: Any) -> Any:
@@ -166,9 +151,3 @@ def _as_json(value: Any) -> Any:
         return [_as_json(entry) for entry in value]
     finite = not isinstance(value, float) or math.isfinite(value)
     return value if isinstance(value, bool | int | float | str | None) and finite else str(value)
-
-
-def digest(identity: Any) -> str:
-    """The first sixteen hexadecimal digits of the SHA-256 of an identity."""
-    text = json.dumps(identity, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

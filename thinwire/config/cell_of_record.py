@@ -4,8 +4,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from thinwire.config.cell import Cell, Module, PreparingCell
+from thinwire.config.cell import Cell, PreparingCell
 from thinwire.config.cluster_file import ClusterDescription
+from thinwire.config.module import Module
 from thinwire.errors import UserError
 from thinwire.optim.recipe import Recipe
 

@@ -4,11 +4,12 @@ from math import prod
 
 from thinwire import plugins
 from thinwire.config.ablations import ablation
-from thinwire.config.cell import Cell, Module
+from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import prepares
 from thinwire.config.claim_problems import claim_problems
 from thinwire.config.cluster_file import load as load_cluster
 from thinwire.config.ladder_problems import ladder_problems
+from thinwire.config.module import Module
 from thinwire.config.prepare_from import prepare_from_problems, preparing_cell
 from thinwire.config.simulate_problems import simulate_problems
 from thinwire.config.suite import load, path_of

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from thinwire.config import tuning_space, yaml_file
-from thinwire.config.cell import digest
+from thinwire.config.identity_digest import digest
 from thinwire.config.suite_methods import entries_of
 from thinwire.config.suite_schema import Entry, PrepareFrom, Suite
 from thinwire.config.tuned_options import tunes

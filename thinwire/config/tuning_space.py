@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from thinwire.config import schema_file
-from thinwire.config.cell import digest
+from thinwire.config.identity_digest import digest
 from thinwire.config.one_line import OneLine
 from thinwire.config.ranges import LINEAR, LOG, LOG_OF_STEPS, Range
 from thinwire.config.suite_schema import Labels, Sizes

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from thinwire.config.cell import Cell, digest
+from thinwire.config.cell import Cell
 from thinwire.config.expand_suite import require_valid
+from thinwire.config.identity_digest import digest
 from thinwire.errors import UserError
 from thinwire.files import writing
 from thinwire.pipeline.inputs import plugin_digest

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from thinwire.config import grid_subset
-from thinwire.config.cell import Module
 from thinwire.config.grid_subset import WHOLE, Subset
+from thinwire.config.module import Module
 from thinwire.config.tuning_suite import PREFIX
 from thinwire.errors import UserError
 

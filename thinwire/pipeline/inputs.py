@@ -10,8 +10,10 @@ from functools import cache
 
 from thinwire import plugins
 from thinwire.config import suite, untested_claims
-from thinwire.config.cell import Cell, Module, digest
+from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import prepared_from, sources_by
+from thinwire.config.identity_digest import digest
+from thinwire.config.module import Module
 
 
 @cache

@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 from thinwire import record
 from thinwire.config.block import blocks
-from thinwire.config.cell import Cell, Module
+from thinwire.config.cell import Cell
 from thinwire.config.expand_suite import cells
 from thinwire.config.grid_subset import WHOLE, Subset
+from thinwire.config.module import Module
 from thinwire.errors import UserError
 from thinwire.label import clash
 from thinwire.launch.gpu_claims import gpus_of

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from thinwire.errors import MethodError
 from thinwire.traffic.ledger import KINDS
+from thinwire.traffic.ragged_size_bytes import ragged_size_bytes
 
 # Tensors of one dimension by kind (see thinwire.traffic.ledger.KINDS). Any of them may be empty.
 Payload = dict[str, Tensor]
@@ -28,8 +29,6 @@ DTYPES = (
     torch.uint8,
     torch.bool,
 )
-# Bytes of the size that is sent with each tensor of a ragged payload.
-SIZE_BYTES = 8
 _PLAIN = (Tensor, nn.Parameter)
 _KIND = {kind: kind for kind in KINDS}
 
@@ -105,7 +104,7 @@ def bytes_by_kind(payload: Payload, ragged: bool) -> dict[str, int]:
     """Return the bytes of a payload by kind; for a ragged payload they include its sizes."""
     own = {kind: nbytes([tensor]) for kind, tensor in payload.items()}
     if ragged:
-        own["sizes"] = own.get("sizes", 0) + SIZE_BYTES * len(payload)
+        own["sizes"] = own.get("sizes", 0) + ragged_size_bytes(len(payload))
     return own
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from thinwire import digests, plugins, record, record_store
-from thinwire.config.cell import Cell, digest
+from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import sources
+from thinwire.config.identity_digest import digest
 from thinwire.errors import MethodError, UserError
 from thinwire.files import locked, writing
 from thinwire.method import Job

@@ -40,7 +40,7 @@ def identity_of(cell: Cell, results: Path) -> dict[str, str]:
     files = {f"file of the {kind}": digest for kind, digest in sources(cell).items() if kind != "dataset"}
     files |= {f"file of the {p.kind} {p.name}": p.sha256 for p in prepared_from(cell)}
     data = sha256(manifest) if manifest.exists() else ""
-    return {**cell.preparation_identity(), "data": data, **files}
+    return {**cell.preparation_key.identity(), "data": data, **files}
 
 
 def read(folder: Path, identity: dict[str, str], command: str = "`thinwire prepare`") -> Prepared:

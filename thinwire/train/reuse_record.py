@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from thinwire import digests, record_store
-from thinwire.config.cell import Cell, digest
+from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import prepares, sources
+from thinwire.config.identity_digest import digest
 from thinwire.data.manifest import MANIFEST
 from thinwire.errors import UserError
 from thinwire.train import preparation_record

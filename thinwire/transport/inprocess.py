@@ -19,6 +19,7 @@ from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
 from thinwire.transport import flatten, ledger_entries
 from thinwire.transport.agreement import agreed
+from thinwire.transport.require_same_call import require_same_call
 from thinwire.transport.transport import Kind, Outcome
 
 T = TypeVar("T")
@@ -89,7 +90,7 @@ class InProcess:
         if len(members) == group.size:
             del self._collectives[place]
             try:
-                _require_agreement(group, place[1], [member.call for member in members])
+                require_same_call(group, place[1], [member.call for member in members])
                 complete(members)
             except Exception as error:
                 self._failed = error
@@ -158,27 +159,6 @@ class InProcess:
             if waiting:
                 parts.append(f"rank {to} waits on run.{key[0]} for a message from rank {source}")
         return "; ".join(parts)
-
-
-def _require_agreement(group: Group, number: int, calls: list[Call]) -> None:
-    """Check that all members have made the same call.
-
-    Raises:
-        MethodError: two of them differ.
-    """
-    first = calls[0]
-    for rank, call in enumerate(calls[1:], 1):
-        same = (
-            (call.verb, call.kind, call.partner, call.key, call.ragged)
-            == (first.verb, first.kind, first.partner, first.key, first.ragged)
-            and len(call.tensors) == len(first.tensors)
-            and all(a.shape == b.shape and a.dtype == b.dtype for a, b in zip(call.tensors, first.tensors))
-        )
-        if not same:
-            raise MethodError(
-                f"call {number + 1} on run.{group.name} does not agree: rank 0 calls "
-                f"{first.describe()} and rank {rank} calls {call.describe()}"
-            )
 
 
 def complete(members: list[Pending[Any]]) -> None:

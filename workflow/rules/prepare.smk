@@ -20,7 +20,7 @@ rule prepare:
     params:
         thinwire=THINWIRE,
         # When an option changes, so does this, and it is prepared again.
-        fingerprint=GRID.of_preparation(lambda cell: cell.preparation_fingerprint),
+        fingerprint=GRID.of_preparation(lambda cell: cell.preparation_key.fingerprint),
         # A plug-in's file may change and keep its time.
         sources=GRID.of_preparation(inputs.digest_of_preparation),
     shell:

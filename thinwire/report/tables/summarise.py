@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from thinwire.report.busiest_link import busiest_link_bytes
 from thinwire.report.chance_level import at_chance_level
 from thinwire.report.savings import (
     BLOCK,
@@ -50,8 +51,7 @@ def summarise(runs: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
     prepared = runs.preparation_payload_push_bytes + runs.preparation_payload_pull_bytes
     runs = runs.assign(
         payload_total_bytes=runs.payload_push_bytes + runs.payload_pull_bytes,
-        # Records of earlier versions do not say what was received, so their busiest link is not known.
-        wire_max_bytes=runs[["wire_sent_max_bytes", "wire_received_max_bytes"]].max(axis=1, skipna=False),
+        wire_max_bytes=busiest_link_bytes(runs),
         prepared_bytes=prepared,
         at_chance_level=at_chance_level(runs),
     )
