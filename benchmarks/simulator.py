@@ -4,20 +4,21 @@
 
 Trains every method of the suite `validation` on 2, 3 and 4 workers in emulated clusters with links of several
 rates, and simulates the same. It takes about 20 minutes, needs a quiet machine and the right to make network
-namespaces. A machine is faster at one time than at another, so there are three rounds over all runs, and each
-round begins with runs that calibrate it. These are at a rate that no compared run has. They tell
+namespaces. A machine is faster at one time than at another, so there are four rounds over all runs. In a
+round, the runs with one number of workers at one rate are a *group*. Each group begins with runs that
+calibrate it. These are at a rate that no compared run has. They tell
 
-- how much longer computing takes beside others, for each round and each number of workers;
+- how much longer computing takes beside others, for each group;
 - what handing a call over takes, and its latency, for each kind of calls. One method for each kind tells
-  this, on 2 workers, from all rounds together.
+  this, on 2 workers, from all groups together.
 
-The error of a cell is the median of the errors of its three runs. Prints:
+The error of a cell is the median of the errors of its four runs. Prints:
 
 - the error of the seconds of a step, for each class of methods, and over all (targets: median <= 5 %, 95th
   percentile <= 10 %);
 - the same, if the methods that calibrate are left out;
 - of all pairs of methods on one cluster whose steps differ by more than the noise, how often the simulation
-  names the faster one (target >= 95 %). The noise is how much longer the slowest of a cell's three runs takes
+  names the faster one (target >= 95 %). The noise is how much longer the slowest of a cell's four runs takes
   than the fastest, in the 95th percentile;
 - the error of the typical step when the traces are replayed, with calls as long as they were: the most over
   all runs (target <= 1 %);
@@ -36,7 +37,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -83,7 +84,7 @@ POINTS, FIGURE = Path(__file__).parent / "records" / "validation.csv", ROOT / "d
 # Rates of the links in Mbit/s, by the number of workers. More workers than cores crowd them: their links are
 # slow, so that computing matters less.
 RATES = {2: (50, 100, 300), 3: (100,), 4: (50, 100)}
-ROUNDS = 3
+ROUNDS = 4
 CALIBRATED_AT = 150  # Mbit/s
 # The method that tells what calls of a kind cost.
 CALIBRATED_WITH = {"mean": "ssgd", "gather": "top_k", "ragged gather": "dgc", "push_pull": "ps_sgd"}
@@ -132,30 +133,28 @@ def validated(results: Path) -> Iterator[dict[str, object]]:
     }
     for workers in RATES:
         to_common_speed([made for (_, its), made in simulated.items() if its == workers])
-    compared = [(*key, rate) for key in every for rate in RATES[key[1]]]
-    calibrating = [(method, workers) for workers, chosen in CONTENTION_WITH.items() for method in chosen]
+    groups = [(workers, rate) for workers, rates in RATES.items() for rate in rates]
     runs: dict[tuple[str, int, float], list[Run]] = defaultdict(list)
     samples: dict[str, list[Sample]] = defaultdict(list)
-    contentions: list[dict[int, Contention]] = []
-    for _ in range(ROUNDS):
-        traces = {key: emulated(every[key], CALIBRATED_AT, results) for key in calibrating}
-        contentions.append(
-            {
-                workers: contention([(traces[m, workers], simulated[m, workers].steps[0]) for m in chosen])
-                for workers, chosen in CONTENTION_WITH.items()
-            }
-        )
-        for kind, method in CALIBRATED_WITH.items():
-            simulate = simulation(simulated[method, 2], CALIBRATED_AT)
-            samples[kind].append(Sample(traces[method, 2], contentions[-1][2], simulate))
-        for method, workers, rate in compared:
+    contentions: dict[tuple[int, float], list[Contention]] = defaultdict(list)
+    for workers, rate in groups * ROUNDS:
+        traces = {
+            method: emulated(every[method, workers], CALIBRATED_AT, results)
+            for method in CONTENTION_WITH[workers]
+        }
+        beside = contention([(trace, simulated[m, workers].steps[0]) for m, trace in traces.items()])
+        contentions[workers, rate].append(beside)
+        if workers == 2:
+            for kind, method in CALIBRATED_WITH.items():
+                simulate = simulation(simulated[method, 2], CALIBRATED_AT)
+                samples[kind].append(Sample(traces[method], beside, simulate))
+        for method in CLASSES:
             runs[method, workers, rate].append(Run.of(emulated(every[method, workers], rate, results)))
     costs = costs_of_calls(samples)
     report_calibration(contentions, costs)
-    for method, workers, rate in compared:
-        own = runs[method, workers, rate]
+    for (method, workers, rate), own in runs.items():
         simulate = simulation(simulated[method, workers], rate)
-        made = [simulate(Calibration(of_round[workers], costs)) for of_round in contentions]
+        made = [simulate(Calibration(beside, costs)) for beside in contentions[workers, rate]]
         errors = [one / run.seconds - 1 for one, run in zip(made, own)]
         seconds = sorted(run.seconds for run in own)
         real = median(seconds)
@@ -177,11 +176,16 @@ def validated(results: Path) -> Iterator[dict[str, object]]:
         }
 
 
-def report_calibration(contentions: Sequence[dict[int, Contention]], costs: dict[str, CallCost]) -> None:
+def report_calibration(
+    contentions: Mapping[tuple[int, float], Sequence[Contention]], costs: Mapping[str, CallCost]
+) -> None:
     """What the calibrating runs tell."""
-    for workers in CONTENTION_WITH:
-        factors = ", ".join(f"{of_round[workers].typical:.2f}" for of_round in contentions)
-        print(f"computing beside others, {workers} workers: {factors} times as long as alone, by round")
+    for (workers, rate), of_rounds in contentions.items():
+        factors = ", ".join(f"{beside.typical:.2f}" for beside in of_rounds)
+        print(
+            f"computing beside others, {workers} workers, before the runs at {rate} Mbit/s: {factors} times "
+            "as long as alone, by round"
+        )
     for kind, cost in costs.items():
         print(
             f"{kind}: {cost.hand_over_seconds * 1e3:.2f} ms to hand over, "
