@@ -281,11 +281,11 @@ def report_speed() -> list[bool]:
     small, large = Cluster(64, 16), Cluster(4096, 1024)
     program = buckets(200, 20)
     began = time.process_time()
-    made = event_loop.simulate([program] * 64, small, Loads(described, small), np.ones((200, 64)), 0.0)
+    made = event_loop.simulate([program] * 64, small, Loads(described, small), np.ones((200, 64)))
     rate = made.operations / (time.process_time() - began)
     print(f"event loop: {rate / 1e6:.2f} million operations a second (target >= 0.8)")
     began = time.process_time()
-    recurrence.simulate(program, large, Loads(described, large), np.ones((200, 4096)), 0.0)
+    recurrence.simulate(program, large, Loads(described, large), np.ones((200, 4096)))
     seconds = time.process_time() - began
     print(f"4,096 workers, 200 steps of 20 buckets: {seconds:.2f} s (target <= 2)")
     return [rate >= LEAST_OPERATIONS, seconds <= MOST_SECONDS]

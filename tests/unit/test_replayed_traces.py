@@ -151,7 +151,7 @@ def test_in_a_replay_everybody_waits_for_a_worker_that_has_become_slower():
     calls = [[MeasuredCall(number, 2, False, 1.0) for number in range(3)] for _ in range(2)]
     pace = np.ones((3, 2))
     pace[1, 0] = 2.0
-    made = event_loop.run([program, program], MeasuredCalls(calls), pace, 0.0)
+    made = event_loop.run([program, program], MeasuredCalls(calls), pace)
     assert made.end_seconds.tolist() == [[3.0, 3.0], [8.0, 8.0], [11.0, 11.0]]
     assert made.others_seconds.tolist() == [[0.0, 0.0], [0.0, 2.0], [0.0, 0.0]]
 

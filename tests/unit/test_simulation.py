@@ -55,24 +55,24 @@ def paces(cluster, variation=0.0, seed=0):
     return np.random.default_rng(seed).lognormal(0, variation, (STEPS, cluster.workers))
 
 
-def simulated(made, cluster, on, variation=0.0, stolen=0.0):
+def simulated(made, cluster, on, variation=0.0):
     programs = [made] * cluster.workers
-    return event_loop.simulate(programs, cluster, Loads(on, cluster), paces(cluster, variation), stolen)
+    return event_loop.simulate(programs, cluster, Loads(on, cluster), paces(cluster, variation))
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS, ids=str)
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("channel", ["world", "node", "across"])
-@pytest.mark.parametrize(("stolen", "burst", "latencies"), [(0.0, 0, {}), (2e-9, 40_000, {"mean": 0.03})])
-def test_both_ways_agree(cluster, verb, channel, stolen, burst, latencies):
+@pytest.mark.parametrize(("burst", "latencies"), [(0, {}), (40_000, {"mean": 0.03})])
+def test_both_ways_agree(cluster, verb, channel, burst, latencies):
     size = len(cluster.groups(0)[channel])
     made = program(*(call(verb, channel, number % size) for number in range(CALLS)))
     if not recurrence.applies([made] * cluster.workers, cluster):
         assert verb == "push_pull" or channel == "across"
         return
     loads, pace = Loads(described(), cluster, burst, latencies), paces(cluster, 0.3)
-    by_events = event_loop.simulate([made] * cluster.workers, cluster, loads, pace, stolen)
-    at_once = recurrence.simulate(made, cluster, loads, pace, stolen)
+    by_events = event_loop.simulate([made] * cluster.workers, cluster, loads, pace)
+    at_once = recurrence.simulate(made, cluster, loads, pace)
     for part in ("end", "compute", "others", "server", "communication"):
         name = f"{part}_seconds"
         np.testing.assert_allclose(getattr(at_once, name), getattr(by_events, name), rtol=1e-12, atol=1e-12)
@@ -84,7 +84,7 @@ def test_both_ways_agree(cluster, verb, channel, stolen, burst, latencies):
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("cluster", CLUSTERS, ids=str)
 def test_the_parts_of_a_step_add_up(cluster, verb):
-    made = simulated(program(*[call(verb)] * CALLS), cluster, described(), 0.3, 1e-9)
+    made = simulated(program(*[call(verb)] * CALLS), cluster, described(), 0.3)
     waits = made.others_seconds + made.server_seconds + made.communication_seconds
     spent = (made.compute_seconds + waits).cumsum(axis=0)
     np.testing.assert_allclose(spent, made.end_seconds, rtol=1e-12)
@@ -195,7 +195,6 @@ def test_many_bytes_hide_the_latencies_of_hops_and_few_do_not():
             cluster,
             Loads(on, cluster, latency_seconds={"mean": 5e-3}),
             np.ones((1, 4)),
-            0.0,
         ).seconds
         for size in (8, BYTES)
     )
@@ -260,23 +259,9 @@ def test_everybody_waits_for_the_slowest():
     pace = np.ones((STEPS, 4))
     pace[:, 2] = 3.0
     made = program(call())
-    timeline = event_loop.simulate([made] * 4, Cluster(4, 4), Loads(described(), Cluster(4, 4)), pace, 0.0)
+    timeline = event_loop.simulate([made] * 4, Cluster(4, 4), Loads(described(), Cluster(4, 4)), pace)
     assert timeline.others_seconds[1:, [0, 1, 3]].min() == pytest.approx(0.02 + 0.01)
     assert timeline.others_seconds[:, 2].max() == 0
-
-
-def test_the_transport_takes_its_share_of_the_core_only_from_computation():
-    """By hand: of 4 MB, each byte takes 1 ns, which the computation after the call pays."""
-    hidden = [[Work(0.01), call(), Work(1.0), Await(0)]] * 1
-    exposed = [[Work(0.01), call(), Await(0), Work(1.0)]] * 1
-    cluster, pace = Cluster(2, 2), np.ones((1, 2))
-    on = Loads(described(), cluster)
-    paid, spared = (
-        event_loop.simulate([made] * 2, cluster, on, pace, 1e-9).compute_seconds[0, 0]
-        for made in (hidden, exposed)
-    )
-    assert paid == pytest.approx(1.01 + BYTES * 1e-9)
-    assert spared == pytest.approx(1.01)
 
 
 def test_programs_that_do_not_match_are_one_sentence():
@@ -286,7 +271,6 @@ def test_programs_that_do_not_match_are_one_sentence():
             Cluster(2),
             Loads(described(), Cluster(2)),
             np.ones((STEPS, 2)),
-            0.0,
         )
 
 
@@ -329,7 +313,7 @@ def test_a_link_passes_on_a_burst_at_once_after_a_pause_and_never_more():
     sent = HandOver("world", "gather", 0, False, second, 0, 0.0)
     made = [[sent, Await(0)], [sent, Await(1)], [Work(0.25), sent, Await(2)], [Work(9.0), sent, Await(3)]]
     without, with_burst = (
-        event_loop.simulate([made] * 2, cluster, Loads(on, cluster, size), np.ones((4, 2)), 0.0)
+        event_loop.simulate([made] * 2, cluster, Loads(on, cluster, size), np.ones((4, 2)))
         for size in (0, burst)
     )
     saved = np.diff(without.end_seconds[:, 0] - with_burst.end_seconds[:, 0], prepend=0.0)

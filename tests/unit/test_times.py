@@ -10,6 +10,7 @@ from tests.simulated import row, rows
 from thinwire.errors import UserError
 from thinwire.report import times
 from thinwire.report.break_even import faster_between
+from thinwire.report.speed_ups import speed_ups
 from thinwire.report.steps_to_target import steps_to_target
 from thinwire.simulation import simulated_file
 
@@ -85,7 +86,7 @@ def test_exposed_communication_includes_the_wait_for_servers():
 
 
 def test_measured_runs_have_rows_of_their_own_and_are_compared_with_each_other_only():
-    runs = pd.DataFrame([run("ssgd", 5.0), run("ssgd", 7.0), run("thin", 3.0), run("crowded", math.nan)])
+    runs = pd.DataFrame([run("ssgd", 4.0), run("ssgd", 9.0), run("thin", 3.0), run("crowded", math.nan)])
     table = table_of(row("ssgd", 10), row("thin", 1), runs=runs)
     measured = table[table.kind == "measured"].set_index("method")
     assert list(measured.index) == ["ssgd", "thin"], "a run without a time is no row"
@@ -93,6 +94,21 @@ def test_measured_runs_have_rows_of_their_own_and_are_compared_with_each_other_o
     assert measured.speed_up["thin"] == pytest.approx(2)
     assert (measured.cluster + measured.profile == "").all()
     assert list(table[table.kind == "simulated"].speed_up) == [1, 10]
+
+
+def test_times_and_speed_ups_agree_on_the_faster_baseline():
+    """By hand: one baseline has the smaller arithmetic mean, and the other the smaller geometric mean."""
+    steady, varying = [5.0, 5.0], [1.0, 10.0]
+    runs = pd.DataFrame(
+        run(method, seconds, repetition=repetition, cluster=None)
+        for method, each in (("ssgd", steady), ("ssgd_bf16", varying), ("thin", [2.0, 3.0]))
+        for repetition, seconds in enumerate(each)
+    )
+    table = table_of(row("ssgd"), runs=runs)
+    of_times = table[table.kind == "measured"].set_index("method").loc["thin"]
+    of_pairs = speed_ups(runs, BASELINES).set_index("method").loc["thin"]
+    assert of_times.baseline == of_pairs.against == "ssgd_bf16"
+    assert of_times.speed_up == pytest.approx(of_pairs.speed_up)
 
 
 def test_emulated_runs_name_their_cluster():

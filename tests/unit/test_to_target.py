@@ -5,8 +5,8 @@ import math
 import pandas as pd
 import pytest
 
-from thinwire.report.times import TARGET_OF_BASELINE
-from thinwire.report.to_target import SHARES, to_target
+from thinwire.report.target_accuracy import SHARES, TARGET_OF_BASELINE
+from thinwire.report.to_target import to_target
 
 INF = math.inf
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from thinwire.files import write_text
 from thinwire.report.savings import CELL
-from thinwire.report.to_target import SHARES
+from thinwire.report.target_accuracy import SHARES
 from thinwire.statistics.performance_profile import profile, ratios, score
 
 FACTORS = (1.0, 1.5, 2.0, 3.0, 4.0)

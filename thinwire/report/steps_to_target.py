@@ -8,7 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-TARGET_OF_BASELINE = 0.99
+from thinwire.report.target_accuracy import TARGET_OF_BASELINE, mean_final_accuracy
+
 # Where the runs were learned.
 _PLACE = ["dataset", "model", "workers", "nodes"]
 
@@ -43,12 +44,6 @@ def steps_to_target(curves: pd.DataFrame, baseline: str) -> StepsToTarget:
         return target, float(steps.median())
 
     return look_up
-
-
-def mean_final_accuracy(curves: pd.DataFrame) -> float:
-    """The mean of the accuracies in percent with which the runs that are done end; NaN without such a run."""
-    done = curves[curves.status == "done"]
-    return float(done.sort_values("step").groupby("repetition").test_accuracy_percent.last().mean())
 
 
 def reaching(curves: pd.DataFrame, target: float) -> pd.DataFrame:

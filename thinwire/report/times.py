@@ -1,14 +1,17 @@
-"""The table of times: of simulated, emulated and measured steps, against the better of the baselines."""
+"""The table of times: of simulated, emulated and measured steps, against the faster of the baselines."""
 
 import math
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from thinwire.files import write_text
-from thinwire.report.steps_to_target import TARGET_OF_BASELINE, StepsToTarget
+from thinwire.report.steps_to_target import StepsToTarget
+from thinwire.report.target_accuracy import TARGET_OF_BASELINE
 from thinwire.simulation import simulated_file
+from thinwire.statistics.faster_baseline import faster_baseline
 
 # What rows that are compared with each other have in common.
 PLACE = [
@@ -36,13 +39,14 @@ COLUMNS = [
 ]
 _NOTES = (
     "How: simulated rows follow from a schedule, a compute profile and a described cluster; measured and "
-    "emulated rows are mean times of runs with a process for each worker. Profile: how fast workers compute; "
-    "`here` is a core of the machine that simulated. Exposed: communication, servers included, that a worker "
-    "waits for in a step. Hidden: the time of a step in which a link between nodes sends and no worker waits "
-    "for that. Speed-up: over the faster of the baselines ({baselines}) in the same place. To the target: "
-    "{percent:g} % of the mean accuracy of {baseline} at the end, by the seconds of a step times the steps "
-    "of the learning runs until the first evaluation that reaches it (median over the repetitions); empty "
-    "where no run has as many workers. Simulated times are predictions: docs/simulation.md has their limits."
+    "emulated rows are geometric means of runs with a process for each worker. Profile: how fast workers "
+    "compute; `here` is a core of the machine that simulated. Exposed: communication, servers included, "
+    "that a worker waits for in a step. Hidden: the time of a step in which a link between nodes sends and "
+    "no worker waits for that. Speed-up: over the faster of the baselines ({baselines}) in the same place. "
+    "To the target: {percent:g} % of the mean accuracy of {baseline} at the end, by the seconds of a step "
+    "times the steps of the learning runs until the first evaluation that reaches it (median over the "
+    "repetitions); empty where no run has as many workers. Simulated times are predictions: "
+    "docs/simulation.md has their limits."
 )
 
 
@@ -83,23 +87,28 @@ def times(
 
 
 def _of_runs(runs: pd.DataFrame) -> pd.DataFrame:
-    """The mean times of the runs that have any; runs whose workers shared cores have none."""
+    """The geometric means of the times of runs; those whose workers shared cores have none."""
     if "train_seconds" not in runs:
         return pd.DataFrame()
     done = runs[(runs.status == "done") & runs.train_seconds.notna()]
-    done = done.assign(step_seconds=done.train_seconds / done.steps, cluster=done.cluster.fillna(""))
+    done = done.assign(log_seconds=np.log(done.train_seconds / done.steps), cluster=done.cluster.fillna(""))
     keys = ["dataset", "model", "workers", "nodes", "cluster", "kind", "method"]
-    means = done.groupby(keys, sort=False).step_seconds.mean().reset_index()
-    return means.assign(own_rate=True, profile="")
+    means = done.groupby(keys, sort=False).log_seconds.mean().reset_index()
+    seconds = np.exp(means.log_seconds)
+    return means.drop(columns="log_seconds").assign(step_seconds=seconds, own_rate=True, profile="")
 
 
 def _with_speed_up(table: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
-    """Add `speed_up` over the fastest of the baselines in the same place, and its label as `baseline`."""
-    of_baselines = table[table.method.isin(baselines)].sort_values("step_seconds")
-    fastest = of_baselines.drop_duplicates(PLACE)[[*PLACE, "method", "step_seconds"]]
-    fastest = fastest.rename(columns={"method": "baseline", "step_seconds": "fastest_seconds"})
-    both = table.merge(fastest, on=PLACE, how="left")
-    return both.assign(speed_up=both.fastest_seconds / both.step_seconds).drop(columns="fastest_seconds")
+    """Add `speed_up` over the faster of the baselines in the same place, and its label as `baseline`."""
+    baseline = pd.Series(index=table.index, dtype=object)
+    speed_up = pd.Series(index=table.index, dtype=float)
+    for _, rows in table.groupby(PLACE, sort=False, dropna=False):
+        seconds = dict(zip(rows.method, rows.step_seconds))
+        label = faster_baseline(seconds, baselines)
+        if label is not None:
+            baseline[rows.index] = label
+            speed_up[rows.index] = seconds[label] / rows.step_seconds
+    return table.assign(baseline=baseline, speed_up=speed_up)
 
 
 def headline(table: pd.DataFrame) -> pd.DataFrame:

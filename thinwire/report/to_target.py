@@ -8,11 +8,10 @@ import pandas as pd
 
 from thinwire.files import write_text
 from thinwire.report.savings import CELL
-from thinwire.report.steps_to_target import TARGET_OF_BASELINE, mean_final_accuracy, reaching
+from thinwire.report.steps_to_target import reaching
+from thinwire.report.target_accuracy import SHARES, mean_final_accuracy
 from thinwire.statistics.reference_convergence import Convergence, convergence
 
-# The targets as shares of the baseline's mean accuracy at the end: rankings may differ between targets.
-SHARES = (0.95, 0.98, TARGET_OF_BASELINE)
 COLUMNS = (
     *CELL,
     "method",

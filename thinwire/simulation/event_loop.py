@@ -21,9 +21,7 @@ from thinwire.simulation.timeline import Floats, Timeline
 _WORK, _HAND_OVER, _AWAIT, _END_STEP = range(4)
 
 
-def simulate(
-    programs: Sequence[Program], cluster: Cluster, loads: Loads, pace: Floats, stolen_seconds_per_byte: float
-) -> Timeline:
+def simulate(programs: Sequence[Program], cluster: Cluster, loads: Loads, pace: Floats) -> Timeline:
     """Simulate workers on a described cluster.
 
     Args:
@@ -31,36 +29,31 @@ def simulate(
         cluster: which workers share a node.
         loads: what calls put on the links.
         pace: [steps, workers]: a factor of the computation's seconds.
-        stolen_seconds_per_byte: that the transport takes from a worker's core for each byte that it hands
-            over; it takes at most half of the core.
 
     Raises:
         UserError: the workers wait for each other for ever.
     """
-    return run(programs, CallsOnLinks(cluster, loads), pace, stolen_seconds_per_byte)
+    return run(programs, CallsOnLinks(cluster, loads), pace)
 
 
-def run(
-    programs: Sequence[Program], carrier: Carrier, pace: Floats, stolen_seconds_per_byte: float
-) -> Timeline:
+def run(programs: Sequence[Program], carrier: Carrier, pace: Floats) -> Timeline:
     """Simulate workers whose calls a `Carrier` carries; the other arguments are those of `simulate`.
 
     Raises:
         UserError: the workers wait for each other for ever.
     """
-    return _EventLoop(programs, carrier, pace, stolen_seconds_per_byte).run()
+    return _EventLoop(programs, carrier, pace).run()
 
 
 class _EventLoop:
-    def __init__(self, programs: Sequence[Program], carrier: Carrier, pace: Floats, stolen: float) -> None:
-        self._workers, self._carrier, self._stolen = len(programs), carrier, stolen
+    def __init__(self, programs: Sequence[Program], carrier: Carrier, pace: Floats) -> None:
+        self._workers, self._carrier = len(programs), carrier
         self._pace = pace.T.tolist()
         flat = {key: _flat(program) for key, program in {id(p): p for p in programs}.items()}
         self._operations = [flat[id(program)] for program in programs]
         # Of each worker.
         self._place = [0] * self._workers  # of its next operation
         self._now = [0.0] * self._workers
-        self._debt = [0.0] * self._workers  # seconds that the transport still takes from its core
         self._made: list[list[Carried]] = [[] for _ in programs]
         self._waits = [[0.0] * 4 for _ in programs]
         self._rows: list[list[tuple[float, ...]]] = [[] for _ in programs]
@@ -83,7 +76,7 @@ class _EventLoop:
     def _advance(self, worker: int) -> None:
         """Run a worker until it waits for a call whose end is not known, or until its end."""
         operations, place = self._operations[worker], self._place[worker]
-        now, debt, made = self._now[worker], self._debt[worker], self._made[worker]
+        now, made = self._now[worker], self._made[worker]
         pace, rows, hand_over = self._pace[worker], self._rows[worker], self._carrier.hand_over
         step, last = len(rows), len(operations)
         waits = self._waits[worker]
@@ -91,15 +84,10 @@ class _EventLoop:
             code, what = operations[place]
             if code == _WORK:
                 seconds = what * pace[step]
-                if debt:
-                    stolen = min(debt, seconds)
-                    debt -= stolen
-                    seconds += stolen
                 now += seconds
                 waits[0] += seconds
             elif code == _HAND_OVER:
                 made.append(hand_over(worker, what, now))
-                debt += self._stolen * (what.push_bytes + what.pull_bytes)
             elif code == _AWAIT:
                 call = made[what]
                 if call.end < 0:
@@ -112,14 +100,13 @@ class _EventLoop:
                     waits[1] += others
                     waits[2] += server
                     waits[3] += idle - others - server
-                    debt = max(debt - idle, 0.0)
                     now = call.end
             else:
                 rows.append((now, *waits))
                 waits[:] = (0.0, 0.0, 0.0, 0.0)
                 step += 1
             place += 1
-        self._place[worker], self._now[worker], self._debt[worker] = place, now, debt
+        self._place[worker], self._now[worker] = place, now
 
 
 def _flat(program: Program) -> list[tuple[int, Any]]:

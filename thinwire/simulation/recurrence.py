@@ -47,11 +47,9 @@ def applies(programs: Sequence[Program], cluster: Cluster) -> bool:
     return not share_links or all(call.channel != "across" for call in calls)
 
 
-def simulate(
-    program: Program, cluster: Cluster, loads: Loads, pace: Floats, stolen_seconds_per_byte: float
-) -> Timeline:
+def simulate(program: Program, cluster: Cluster, loads: Loads, pace: Floats) -> Timeline:
     """Simulate; the arguments are those of `event_loop.simulate`, with one program for all."""
-    return _Recurrence(cluster, loads).run(program, pace, stolen_seconds_per_byte)
+    return _Recurrence(cluster, loads).run(program, pace)
 
 
 class _Recurrence:
@@ -68,8 +66,8 @@ class _Recurrence:
         self._under_way: dict[tuple[str, int], list[float]] = {}
         self._sent = self._between = 0
 
-    def run(self, program: Program, pace: Floats, stolen: float) -> Timeline:
-        now, debt = np.zeros(self._cluster.workers), np.zeros(self._cluster.workers)
+    def run(self, program: Program, pace: Floats) -> Timeline:
+        now = np.zeros(self._cluster.workers)
         calls: list[_Call] = []
         parts = np.zeros((5, len(program), self._cluster.workers))
         ends, computed, others, served, communicated = parts  # no server: see `applies`
@@ -79,22 +77,16 @@ class _Recurrence:
                 match operation:
                     case Work(seconds):
                         spent = seconds * pace[number]
-                        if stolen:
-                            taken = np.minimum(debt, spent)
-                            debt -= taken
-                            spent = spent + taken
                         now = now + spent
                         computed[number] += spent
                     case HandOver():
                         calls.append(self._carry(operation, now))
-                        debt += stolen * (operation.push_bytes + operation.pull_bytes)
                     case Await(call):
                         made = calls[call]
                         idle = np.maximum(made.end - now, 0.0)
                         for_others = np.minimum(np.maximum(made.begin - now, 0.0), idle)
                         others[number] += for_others
                         communicated[number] += idle - for_others
-                        debt = np.maximum(debt - idle, 0.0)
                         now = now + idle
             operations += len(step) + 1
             ends[number] = now

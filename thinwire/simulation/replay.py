@@ -31,7 +31,7 @@ def replayed(trace: Trace) -> Timeline:
     workers = _workers(trace)
     programs = [worker.program() for worker in workers]
     pace = np.ones((len(programs[0]), len(workers)))
-    return event_loop.run(programs, MeasuredCalls(_measured_calls(trace, workers)), pace, 0.0)
+    return event_loop.run(programs, MeasuredCalls(_measured_calls(trace, workers)), pace)
 
 
 def measured_end_seconds(trace: Trace) -> Floats:

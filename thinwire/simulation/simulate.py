@@ -122,9 +122,9 @@ class SimulatedCell:
         else:
             pace = calibration.contention.draw(length, seed)
         if recurrence.applies(programs, self.cluster):
-            timeline = recurrence.simulate(programs[0], self.cluster, loads, pace, 0.0)
+            timeline = recurrence.simulate(programs[0], self.cluster, loads, pace)
         else:
-            timeline = event_loop.simulate(programs, self.cluster, loads, pace, 0.0)
+            timeline = event_loop.simulate(programs, self.cluster, loads, pace)
         return Simulated(
             self.cell,
             described,

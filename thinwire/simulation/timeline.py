@@ -15,7 +15,7 @@ class Timeline:
     end_seconds: Floats
     """When a worker ends a step, from the start on."""
     compute_seconds: Floats
-    """How long it computes in a step, with what the transport takes from its core."""
+    """How long it computes in a step."""
     others_seconds: Floats
     """How long it waits until the last member has made the call that it waits for."""
     server_seconds: Floats

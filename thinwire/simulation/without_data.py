@@ -109,8 +109,8 @@ class CellWithoutData:
         programs = [of_role[self._role_at[self._place(worker)]] for worker in range(cluster.workers)]
         loads, pace = Loads(described, cluster), np.repeat(paces[:, None], cluster.workers, axis=1)
         if recurrence.applies(programs, cluster):
-            return recurrence.simulate(programs[0], cluster, loads, pace, 0.0)
-        return event_loop.simulate(programs, cluster, loads, pace, 0.0)
+            return recurrence.simulate(programs[0], cluster, loads, pace)
+        return event_loop.simulate(programs, cluster, loads, pace)
 
     def _program(self, steps: list[Step], cluster: Cluster, length: int) -> Program:
         members = {channel: len(group) for channel, group in cluster.groups(0).items()}

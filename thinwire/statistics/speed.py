@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from thinwire.statistics.faster_baseline import faster_baseline
 from thinwire.statistics.paired import Comparison, compare
 
 # Kinds of runs that have times of their own. A simulated time repeats exactly, so it has a ratio and no test.
@@ -26,17 +27,16 @@ def compare_speed(runs: pd.DataFrame, method: str, baselines: Sequence[str]) -> 
         runs: of one cell, with `train_seconds` and `steps`. Those that are not done, are of another kind than
             `TIMED` or have no times are left out.
         method: label of the method.
-        baselines: labels of the baselines. The one with the smallest geometric mean is
-            used, but never the method itself.
+        baselines: labels of the baselines. The faster one is used, but never the method itself.
     """
     if "train_seconds" not in runs:
         return None
     done = runs[(runs.status == "done") & runs.kind.isin(TIMED) & runs.train_seconds.notna()]
-    logs = {label: _log_seconds(group) for label, group in done.groupby("method")}
-    others = [label for label in baselines if label in logs and label != method]
-    if method not in logs or not others:
+    logs = {str(label): _log_seconds(group) for label, group in done.groupby("method")}
+    seconds = {label: float(np.exp(log.mean())) for label, log in logs.items() if label != method}
+    against = faster_baseline(seconds, baselines)
+    if method not in logs or against is None:
         return None
-    against = min(others, key=lambda label: logs[label].mean())
     return against, compare(logs[against], logs[method], MARGIN)
 
 

@@ -5,7 +5,8 @@ import math
 import pandas as pd
 
 from thinwire.config.claim_schema import Metric
-from thinwire.report.steps_to_target import TARGET_OF_BASELINE, reaching
+from thinwire.report.steps_to_target import reaching
+from thinwire.report.target_accuracy import TARGET_OF_BASELINE
 
 # What all runs have in common that are compared with each other.
 CELL = ["dataset", "model", "workers", "nodes", "kind", "cluster"]

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from thinwire.report.steps_to_target import TARGET_OF_BASELINE
 from thinwire.report.tables.about import About
 from thinwire.report.tables.blocks import Block
 from thinwire.report.tables.marks import Mark
+from thinwire.report.target_accuracy import TARGET_OF_BASELINE
 
 _ALWAYS = (
     "Payload: what a worker pushes and pulls in the whole run, as encoded, in millions of bytes; mean over "
