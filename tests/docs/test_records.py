@@ -29,6 +29,7 @@ def test_every_benchmark_records_and_is_quoted():
     assert BENCHMARKS == [
         "codecs",
         "engine",
+        "gpu",
         "io",
         "launch",
         "mirror",
@@ -39,7 +40,7 @@ def test_every_benchmark_records_and_is_quoted():
         "trace",
         "transport",
     ]
-    quoted = [(ROOT / f"docs/{page}.md").read_text() for page in ("performance", "questions")]
+    quoted = [(ROOT / f"docs/{page}.md").read_text() for page in ("performance", "questions", "gpu")]
     assert sorted({name for text in quoted for name in update_docs.names(text)}) == BENCHMARKS
 
 

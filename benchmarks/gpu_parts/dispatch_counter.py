@@ -1,0 +1,28 @@
+"""Counts the operations that would make the host wait for a GPU, on any device."""
+
+from collections import Counter
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# They give the host a number, or a tensor whose size it must know.
+_WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "_unique2", "unique_consecutive")
+
+
+class DispatchCounter(TorchDispatchMode):
+    """`counts` has the number of each operation that waits; an index with a mask counts as `mask`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[str] = Counter()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = func.overloadpacket.__name__
+        if name in _WAITING:
+            self.counts[name] += 1
+        elif name in ("index", "index_put_", "index_put"):
+            indices = [index for index in args[1] if index is not None]
+            if any(index.dtype == torch.bool for index in indices):
+                self.counts["mask"] += 1
+        return func(*args, **(kwargs or {}))

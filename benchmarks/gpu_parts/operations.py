@@ -1,0 +1,18 @@
+"""Does every method train in deterministic mode? An operation without a deterministic kernel raises."""
+
+import torch
+
+from gpu_parts import small_run
+from gpu_parts.part import Found, Place
+
+
+def part(place: Place) -> Found:
+    """Train each method for a short run, in the type that runs have."""
+
+    def steps(name: str) -> int:
+        run = small_run.trainer(small_run.task(place.device, dtype=torch.float32), name)
+        run.train()
+        place.wait()
+        return run.step
+
+    return small_run.of_each_method(Found(), steps)

@@ -1,0 +1,70 @@
+"""Four ranks on one device: gloo carries their tensors, and NCCL is refused with one sentence."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import ranks
+import torch
+
+from gpu_parts import small_run
+from gpu_parts.part import Found, Place
+from thinwire.errors import UserError
+from thinwire.launch.shared_gpus import require_gpus_of_their_own
+from thinwire.train.deterministic import deterministic
+from thinwire.train.trainer import Trainer
+from thinwire.transport.backend import GLOO
+from thinwire.transport.processes import Processes
+
+RANKS, SECONDS = 4, 120
+# Of a weight: gloo adds in another order.
+MOST_DIFFERENCE = 1e-12
+
+
+def part(place: Place) -> Found:
+    """Compare the weights of ranks with those of workers in one process.
+
+    The ranks are forks, and a process that has used CUDA cannot fork. So another process starts them.
+    """
+    command = [sys.executable, "-m", "gpu_parts.ranks_on_one_device", place.device.type]
+    folder = Path(__file__).parent.parent
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, cwd=folder)
+    if answer.returncode:
+        return Found(broken=[(answer.stderr.strip().splitlines() or ["the ranks failed"])[-1]])
+    found = Found()
+    of_ranks = json.loads(answer.stdout.splitlines()[-1])
+    run = small_run.trainer(small_run.task(place.device), "ssgd", {})
+    run.train()
+    differs = max(abs(a - b) for a, b in zip(of_ranks, _numbers(run), strict=True))
+    found.figures["from_one_process"] = differs
+    if not differs <= MOST_DIFFERENCE:
+        found.broken.append(f"a weight of four ranks differs by {differs:.1e} from that in one process")
+    try:
+        require_gpus_of_their_own(["the same GPU"] * RANKS, ["this node"] * RANKS)
+        found.broken.append("ranks that share a GPU were not refused")
+    except UserError as error:
+        found.figures["nccl"] = f"refused: {error}"
+    return found
+
+
+def _rank(device: torch.device) -> list[float]:
+    deterministic(device)
+    task = small_run.task(device)
+    transport = Processes(task.cluster, device, GLOO)
+    method = small_run.method("ssgd")
+    run = Trainer(task, *method, transport)
+    run.setup(None)
+    run.train()
+    made = _numbers(run)
+    transport.close()
+    return made
+
+
+def _numbers(run: Trainer) -> list[float]:
+    """The weights of the first worker."""
+    return [number for weight in run.shipped()[0] for number in weight.flatten().tolist()]
+
+
+if __name__ == "__main__":
+    print(json.dumps(ranks.run(_rank, RANKS, torch.device(sys.argv[1]))[0]))

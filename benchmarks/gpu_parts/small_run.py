@@ -1,0 +1,133 @@
+"""Small runs of every method on a device, on random images. They need no files."""
+
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from gpu_parts.part import Found
+from thinwire import plugins, record
+from thinwire.cluster import Cluster
+from thinwire.data.augment import Augment
+from thinwire.data.read_arrays import Data
+from thinwire.method import Method
+from thinwire.optim.recipe import Recipe
+from thinwire.options import resolve
+from thinwire.task import Task
+from thinwire.train.preparation_job import PreparationJob
+from thinwire.train.trainer import Trainer
+
+IMAGES, CLASSES = 120, 10
+# So many reach all phases of every method with its options for short runs.
+EPOCHS, STEPS_PER_EPOCH = 3, 5
+# On as many nodes every method of ours runs.
+CLUSTER = Cluster(4, 2)
+
+
+@cache
+def random_images(side: int = 8, channels: int = 1, images: int = IMAGES) -> Data:
+    """Images of noise, the same on every machine."""
+    draw = np.random.default_rng(0)
+    shape = (images, channels, side, side)
+    pixels = torch.from_numpy(draw.integers(0, 256, shape, dtype=np.uint8))
+    labels = torch.from_numpy(draw.integers(0, CLASSES, images))
+    return Data(
+        name="noise",
+        classes=CLASSES,
+        shape=(channels, side, side),
+        augment=Augment(pad=1, flip=True),
+        mean=(127.5,) * channels,
+        std=(74.0,) * channels,
+        train_images=pixels,
+        train_labels=labels,
+        test_images=pixels[:50],
+        test_labels=labels[:50],
+        checksums={},
+    )
+
+
+def task(
+    device: torch.device,
+    cluster: Cluster = CLUSTER,
+    dtype: torch.dtype = torch.float64,
+    model: str = "cnn",
+    data: Data | None = None,
+    batch: int = IMAGES // STEPS_PER_EPOCH,
+) -> Task:
+    """A task with momentum and weight decay.
+
+    In 64 bits two entries are hardly ever so close that rounding decides which is larger. So a selection that
+    differs between two devices is a fault, and no tie.
+
+    Args:
+        device: of the workers.
+        cluster: workers and nodes.
+        dtype: of the weights.
+        model: name of a module in models/.
+        data: images; the default is `random_images()`.
+        batch: of the whole run.
+    """
+    data = data or random_images()
+    module = plugins.get("model", model).load()
+    config = resolve(module, {})
+    recipe = Recipe.model_validate(
+        {
+            "epochs": EPOCHS,
+            "batch": batch,
+            "batch_per": "run",
+            "optimizer": {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01},
+            "schedule": {"name": "constant"},
+            "evaluate_every_epochs": EPOCHS,
+        }
+    )
+    return Task(
+        lambda: module(config, data.shape, data.classes),
+        data,
+        recipe,
+        cluster,
+        seed=3,
+        dtype=dtype,
+        device=device,
+    )
+
+
+def methods() -> list[str]:
+    """The names of all methods in methods/."""
+    return sorted(plugins.find("method"))
+
+
+def of_each_method(found: Found, run: Callable[[str], Any]) -> Found:
+    """Put what `run` returns for each method into the figures, and what it raises into what is broken."""
+    for name in methods():
+        try:
+            found.figures[name] = run(name)
+        except Exception as error:
+            found.broken.append(f"{name}: {str(error).partition(chr(10))[0]}")
+    return found
+
+
+def trainer(task: Task, name: str, options: dict[str, Any] | None = None) -> Trainer:
+    """A run of a method that is set up; the default options are the method's for short runs."""
+    own, config = method(name, options)
+    made = Trainer(task, own, config)
+    made.setup(_prepared(task, own, config))
+    return made
+
+
+def method(name: str, options: dict[str, Any] | None = None) -> tuple[type[Method], Any]:
+    """A method with its options; the default options are those for short runs."""
+    own: type[Method] = plugins.get("method", name).load()
+    return own, resolve(own, own.short if options is None else options)
+
+
+def _prepared(task: Task, method: type[Method], config: Any) -> Path | None:
+    if "prepare" not in vars(method):
+        return None
+    folder = Path(tempfile.mkdtemp(prefix="thinwire-prepared-"))
+    nothing = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
+    method.prepare(config, PreparationJob(task, "none", folder, nothing, lambda cost: None, 60.0), folder)
+    return folder

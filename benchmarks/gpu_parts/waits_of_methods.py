@@ -1,0 +1,46 @@
+"""How often the host waits for the device, starts kernels and allocates, for each method, step and worker."""
+
+import torch
+from torch.autograd import DeviceType
+from torch.profiler import ProfilerActivity, profile
+
+from gpu_parts import small_run
+from gpu_parts.dispatch_counter import DispatchCounter
+from gpu_parts.part import Found, Place
+from thinwire.train.trainer import Trainer
+
+FIRST, STEPS = 6, 3
+_WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
+
+
+def part(place: Place) -> Found:
+    """Count them in the middle of an epoch, where nothing is evaluated."""
+
+    def count(name: str) -> dict[str, float]:
+        run = small_run.trainer(small_run.task(place.device, dtype=torch.float32), name)
+        run.train(until=FIRST)
+        return (_profiled if place.is_gpu else _dispatched)(run)
+
+    return small_run.of_each_method(Found(), count)
+
+
+def _dispatched(run: Trainer) -> dict[str, float]:
+    with DispatchCounter() as counter:
+        run.train(until=FIRST + STEPS)
+    each = STEPS * len(run.workers)
+    return {name: number / each for name, number in sorted(counter.counts.items())}
+
+
+def _profiled(run: Trainer) -> dict[str, float]:
+    before = torch.cuda.memory_stats()["allocation.all.allocated"]
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as trace:
+        run.train(until=FIRST + STEPS)
+        torch.cuda.synchronize()
+    each = STEPS * len(run.workers)
+    events = trace.events()
+    return {
+        # The last wait is that of this function.
+        "waits": (sum(event.name in _WAITS for event in events) - 1) / each,
+        "kernels": sum(event.device_type == DeviceType.CUDA for event in events) / each,
+        "allocations": (torch.cuda.memory_stats()["allocation.all.allocated"] - before) / each,
+    }
