@@ -15,7 +15,7 @@ from thinwire.report import (
     style,
 )
 from thinwire.report.accuracy_points import pareto
-from thinwire.report.line_panels import MOST_LINES
+from thinwire.report.lines_that_stand_out import MOST_LINES
 
 EPOCHS, BYTES, TIME = (
     module.write

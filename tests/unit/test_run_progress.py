@@ -4,10 +4,10 @@ import pytest
 
 from thinwire import record
 from thinwire.config.expand_suite import cells
-from thinwire.pipeline.run_progress import Progress, duration
-from thinwire.train import progress_file
-from thinwire.train.progress_file import ProgressFile, RunProgress
+from thinwire.pipeline.progress_lines import Progress, duration
+from thinwire.train import run_progress
 from thinwire.train.result_folders import partial_folder, record_folder
+from thinwire.train.run_progress import ProgressFile, RunProgress
 
 FIRST, SECOND, *_ = cells("demo")
 
@@ -84,7 +84,7 @@ def test_a_published_record_has_no_progress_file(tmp_path):
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"epoch": 1, "more": 2}'])
 def test_half_a_progress_file_is_none(tmp_path, content):
     (tmp_path / record.PROGRESS).write_text(content)
-    assert progress_file.read(tmp_path) is None
+    assert run_progress.read(tmp_path) is None
 
 
 def test_the_time_left_is_that_of_this_attempt():

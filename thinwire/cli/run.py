@@ -34,6 +34,7 @@ from thinwire.tracking.live import Live
 from thinwire.train import reuse_record
 from thinwire.train.make_again import run_command
 from thinwire.train.result_folders import lock_file
+from thinwire.train.store_record import store_record
 from thinwire.transport.placement import Placement
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def main(arguments: Namespace) -> int:
         if code == 0 and key is not None:
             # The store only saves time, so that a full disk is no reason to fail now.
             with suppress(UserError):
-                reuse_record.keep(wanted, key, results)
+                store_record(wanted, key, results)
     if code in (0, 1):
         _say_if_edited(arguments, wanted)
     return code

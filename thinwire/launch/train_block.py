@@ -36,6 +36,7 @@ from thinwire.train import reuse_record
 from thinwire.train.make_again import block_command
 from thinwire.train.record_out_of_date import record_of
 from thinwire.train.result_folders import lock_file, log_file, partial_folder, record_folder
+from thinwire.train.store_record import store_record
 
 if TYPE_CHECKING:
     from thinwire.train.run_cell import Attempt
@@ -87,7 +88,7 @@ def train_block(
         if code in (0, 1):
             # The store only saves time, so a full disk is no reason to stop.
             with suppress(UserError):
-                reuse_record.keep(cell, key, results)
+                store_record(cell, key, results)
         else:
             exit_code = exit_code or (code if code > 0 else 128 - code)
 

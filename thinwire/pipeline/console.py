@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from thinwire.config.cell import Cell
-from thinwire.pipeline.run_progress import Progress
+from thinwire.pipeline.progress_lines import Progress
 
 _EVERY_SECONDS = 1.0
 # Lines of Snakemake that name jobs by number, and others that repeat a job's whole command.

@@ -8,8 +8,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thinwire.report import line_labels, style
-from thinwire.report.accuracy_points import heading, last, pareto, strong
-from thinwire.report.line_panels import MOST_LINES, end_of, layout, line_look
+from thinwire.report.accuracy_points import heading, last, pareto
+from thinwire.report.line_panels import end_of, layout, line_look
+from thinwire.report.lines_that_stand_out import MOST_LINES, accurate
 from thinwire.report.panels import finish, unique
 
 _FRONT: dict[str, Any] = {"color": "0.1", "linewidth": 0.6, "linestyle": ":", "zorder": 3}
@@ -50,7 +51,7 @@ def draw(
         bands: draw bands of one standard deviation?
     """
     methods = unique(pd.concat(panels).method)
-    stand_out = [strong(panel, cost, baselines) for panel in panels]
+    stand_out = [accurate(panel, cost, baselines) for panel in panels]
     looks = style.looks(methods, baselines)
     figure, all_axes = layout([heading(panel) for panel in panels], methods, above=axis.log)
     unlabelled = 0

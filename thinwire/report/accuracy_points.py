@@ -1,12 +1,9 @@
-"""The points of the figures of accuracy: means over the repetitions, and which methods stand out."""
+"""The points of the figures of accuracy: means over the repetitions, and the Pareto-optimal methods."""
 
-from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-
-from thinwire.report.line_panels import MOST_LINES
 
 # Lines of a panel have these in common. Runs of two kinds are never joined.
 PANEL = ["dataset", "model", "workers", "nodes", "kind"]
@@ -79,18 +76,3 @@ def pareto(ends: pd.DataFrame, cost: str) -> list[str]:
         return bool((as_good & ((costs < own) | (accuracies > accuracy))).any())
 
     return [str(m) for m, *own in zip(ordered.index, costs, accuracies) if not surpassed(*own)]
-
-
-def strong(panel: pd.DataFrame, cost: str, baselines: Collection[str]) -> Sequence[str]:
-    """The methods whose lines stand out: all, or in a crowded panel, the baselines and the Pareto-optimal.
-
-    At most `MOST_LINES` methods stand out. If there are more of them, the most accurate do.
-    """
-    ends = last(panel)
-    if len(ends) <= MOST_LINES:
-        return list(ends.index)
-    first = [method for method in ends.index if method in baselines]
-    others = ends.loc[[method for method in pareto(ends, cost) if method not in baselines]]
-    best = others.sort_values("accuracy", ascending=False, kind="stable").index
-    chosen = {*first, *best[: max(0, MOST_LINES - len(first))]}
-    return [method for method in ends.index if method in chosen]

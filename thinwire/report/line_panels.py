@@ -10,8 +10,6 @@ from matplotlib.figure import Figure
 from thinwire.report import line_labels, style
 from thinwire.report.line_labels import End
 
-# More lines cannot be told apart.
-MOST_LINES = 8
 # Inches around the axes of a panel, and their height.
 _LEFT, _RIGHT, _BOTTOM, _TOP, _HEIGHT = 0.48, 0.04, 0.42, 0.26, 1.75
 _WEAK = {"color": "0.62", "linewidth": 0.7, "zorder": 1.2}

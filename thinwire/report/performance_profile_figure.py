@@ -14,7 +14,8 @@ from matplotlib.axes import Axes
 from thinwire.report import line_labels, style
 from thinwire.report.accuracy_points import KINDS
 from thinwire.report.figure_names import FEWEST_CELLS, PROFILE
-from thinwire.report.line_panels import MOST_LINES, end_of, layout, line_look
+from thinwire.report.line_panels import end_of, layout, line_look
+from thinwire.report.lines_that_stand_out import cheap
 from thinwire.report.panels import finish, say, unique
 from thinwire.report.savings import CELL
 from thinwire.statistics.performance_profile import ratios
@@ -70,12 +71,12 @@ def profile(to_target: pd.DataFrame) -> pd.DataFrame:
 def _lines(axes: Axes, found: pd.DataFrame, looks: dict[str, Any], baselines: Collection[str]) -> None:
     finite = found.to_numpy()[np.isfinite(found.to_numpy())]
     most = max(_LEAST_AXIS, finite.max()) * 1.1
-    strong = _strong(found, most, baselines)
+    stand_out = cheap(found, most, baselines)
     ends = []
     for method in found:
         reached = np.sort(found[method][np.isfinite(found[method])])
         percent = 100 * np.arange(len(reached) + 1) / found[method].count()
-        look = line_look(str(method), looks, strong, baselines)
+        look = line_look(str(method), looks, stand_out, baselines)
         axes.step([1, *reached, most], [*percent, percent[-1]], where="post", **look)
         ends.append(end_of(look, most, percent[-1], baselines))
     axes.set_xlim(1, most)
@@ -84,11 +85,3 @@ def _lines(axes: Axes, found: pd.DataFrame, looks: dict[str, Any], baselines: Co
     axes.set_xlabel("bytes to the target over the fewest of any method", fontsize=7)
     axes.set_ylabel("share of cells, %", fontsize=7)
     line_labels.beside(axes, ends)
-
-
-def _strong(found: pd.DataFrame, most: float, baselines: Collection[str]) -> set[str]:
-    """The baselines, and the methods with the largest areas under their lines, on the logarithmic axis."""
-    areas = np.log(most / found.clip(upper=most)).mean().sort_values(ascending=False, kind="stable")
-    first = [method for method in areas.index if method in baselines]
-    others = [method for method in areas.index if method not in baselines]
-    return {*first, *others[: MOST_LINES - len(first)]}

@@ -11,7 +11,8 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from thinwire.report import style
 from thinwire.report.line_labels import End, beside
-from thinwire.report.line_panels import MOST_LINES, end_of, layout, line_look
+from thinwire.report.line_panels import end_of, layout, line_look
+from thinwire.report.lines_that_stand_out import fast
 from thinwire.report.panels import HOLLOW, finish, panel, say, task_of, unique
 from thinwire.simulation.validated_range import VALIDATED_WORKERS
 
@@ -26,7 +27,7 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
         say("No simulated step can be shown over the number of workers.", folder / NAME)
         return
     rows = rows.assign(task=task_of(rows), images_per_second=rows.batch_images / rows.step_seconds)
-    shown = _shown(rows, baselines)
+    shown = fast(rows, baselines)
     looks = style.looks(shown, baselines)
     places = unique(rows[["task", "cluster"]])
     panels = [_over_fewest(panel(rows, task=task, cluster=cluster), baselines) for task, cluster in places]
@@ -46,15 +47,6 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
     if left_out := len(unique(rows.method)) - len(shown):
         note += f"; the {left_out} slowest methods are left out"
     finish(figure, folder / NAME, note)
-
-
-def _shown(rows: pd.DataFrame, baselines: Sequence[str]) -> list[str]:
-    """The baselines and the fastest methods, in the order of the table."""
-    methods = unique(rows.method)
-    most = rows[rows.workers == rows.workers.max()]
-    others = most[~most.method.isin(baselines)].groupby("method").speed_up.median().sort_values()
-    fastest = {*baselines, *others.index[::-1][: MOST_LINES - len(baselines)]}
-    return [method for method in methods if method in fastest]
 
 
 def _over_fewest(rows: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:

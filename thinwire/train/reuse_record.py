@@ -59,13 +59,6 @@ def found(cell: Cell, key: str, results: Path) -> bool:
     return True
 
 
-def keep(cell: Cell, key: str, results: Path) -> None:
-    """Store a published record. A failed run is not stored: it may have failed by accident."""
-    folder = record_folder(results, cell)
-    if record_of(folder, cell).status != "failed":
-        record_store.keep(results, key, folder)
-
-
 def _made_from(cell: Cell, results: Path) -> list[Any]:
     """Options, code, data and preparation."""
     data = digests.of_file(data_folder(results, cell.dataset) / MANIFEST)

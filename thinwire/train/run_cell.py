@@ -17,15 +17,16 @@ from typing import cast
 from thinwire import plugins, record
 from thinwire.config.cell import Cell
 from thinwire.emulation.emulated_run import EmulatedRun
-from thinwire.errors import MethodError, UserError
+from thinwire.errors import MethodError
 from thinwire.files import writing
 from thinwire.provenance import now
 from thinwire.record import Record, Status
 from thinwire.stop_signals import heeding_stops
 from thinwire.train.divergence import Diverged
-from thinwire.train.progress_file import ProgressFile
+from thinwire.train.require_unchanged_sources import require_unchanged_sources
 from thinwire.train.result_folders import partial_folder, record_folder
 from thinwire.train.run_checkpoints import RunCheckpoints
+from thinwire.train.run_progress import ProgressFile
 from thinwire.train.run_setup import RunSetup
 from thinwire.train.shared_errors import all_or_none
 from thinwire.train.trainer import Trainer
@@ -206,11 +207,7 @@ class Attempt:
                 self.log(f"progress is no longer shown ({type(error).__name__}: {error})")
 
     def _publish(self, status: Status, reason: str | None) -> Record:
-        if changed := self._setup.changed_sources():
-            raise UserError(
-                f"the file of the {' and of the '.join(changed)} was changed while {self.cell.path} was "
-                "trained, so its result is not published: start it again"
-            )
+        require_unchanged_sources(self.cell, self._setup.sources)
         setup, trainer = self._setup, self._setup.trainer
         curve = trainer.curve if trainer else []
         made = Record(

@@ -27,7 +27,7 @@ class RunSetup:
 
     def __init__(self, cell: Cell, results: Path, transport: Transport) -> None:
         self._cell, self._results, self._transport = cell, results, transport
-        self._sources = sources(cell)
+        self.sources = sources(cell)
         self.trainer: Trainer | None = None  # until it is loaded
         # For the record. The fields are named as in `thinwire.record.Record`.
         self.record_fields: dict[str, Any] = {"method_options": {}, "model_options": {}}
@@ -35,7 +35,7 @@ class RunSetup:
         self.provenance: dict[str, Any] = {
             "started": now(),
             "seed": cell.seed,
-            "sources_sha256": self._sources,
+            "sources_sha256": self.sources,
         }
 
     def load(self) -> tuple[Trainer, Path | None]:
@@ -109,14 +109,10 @@ class RunSetup:
         """What the checkpoints of this process depend on: options, data and code; after `load`."""
         assert self.trainer is not None
         identity = {"fingerprint": self._cell.fingerprint, "data": self.trainer.task.data.digest}
-        identity |= {**self._sources, "rank": str(self._transport.ranks[0])}
+        identity |= {**self.sources, "rank": str(self._transport.ranks[0])}
         if "prepared_sha256" in self.provenance:
             identity["prepared"] = self.provenance["prepared_sha256"]
         return identity
-
-    def changed_sources(self) -> list[str]:
-        """The kinds of plug-ins whose files have changed since the attempt began."""
-        return [kind for kind, digest in sources(self._cell).items() if digest != self._sources[kind]]
 
     def _prepared(self) -> Path | None:
         found = preparation_of(self._cell, self._results)

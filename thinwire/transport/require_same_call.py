@@ -1,4 +1,4 @@
-"""Checks in one process that all workers make the same call. Ranks find it by `call_difference`."""
+"""Checks in one process that all workers make the same call. For ranks, see `agreement.disagreeing`."""
 
 from thinwire.call import Call
 from thinwire.errors import MethodError

@@ -8,7 +8,7 @@ from thinwire import record
 from thinwire.config.cell import Cell
 from thinwire.errors import UserError
 from thinwire.files import stamp
-from thinwire.train import progress_file
+from thinwire.train import run_progress
 from thinwire.train.result_folders import log_file, partial_folder, record_folder
 
 
@@ -58,8 +58,8 @@ class Progress:
     def _stamp(self, cell: Cell) -> tuple[int, int] | None:
         return stamp(record_folder(self._results, cell) / record.RUN)
 
-    def _of(self, cell: Cell) -> progress_file.RunProgress | None:
-        return progress_file.read(partial_folder(self._results, cell))
+    def _of(self, cell: Cell) -> run_progress.RunProgress | None:
+        return run_progress.read(partial_folder(self._results, cell))
 
 
 def duration(seconds: float) -> str:
@@ -75,7 +75,7 @@ def _outcome(made: record.Record) -> str:
     return f"done, accuracy {made.result.test_accuracy_percent:.2f} %"
 
 
-def _where(progress: progress_file.RunProgress) -> str:
+def _where(progress: run_progress.RunProgress) -> str:
     parts = [f"epoch {progress.epoch} of {progress.epochs}"]
     if progress.accuracy_percent is not None:
         parts.append(f"accuracy {progress.accuracy_percent:.2f} %")
