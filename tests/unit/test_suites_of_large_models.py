@@ -4,12 +4,16 @@ Only the shapes of the tensors count here, so the models are built without memor
 in small suites is counted line by line: tests/unit/test_suites_exercise.py.
 """
 
+import math
+
 import pytest
 import torch
 from torch import nn
 
+from methods.hylo.options import COMPRESSED
 from thinwire import plugins
 from thinwire.config.expand_suite import cells
+from thinwire.config.suite import load
 from thinwire.options import resolve
 
 SUITES = ("claims/multi_step_delay", "claims/hylo", "paper")
@@ -52,6 +56,32 @@ def test_hylo_compresses_large_layers_of_both_kinds_and_leaves_small_ones(kind, 
     for place, (options, networks) in found.items():
         sizes = [size for network in networks for size in weights(network, kind)]
         assert min(sizes) <= getattr(options, threshold) < max(sizes), place
+
+
+def pushed_bytes(options, parameters):
+    """What a worker pushes in a step, without the scales and numbers of kernels, which are few."""
+    total = 0
+    for parameter in parameters:
+        kind = "conv" if parameter.dim() > 2 else "linear"
+        size = parameter.numel()
+        if parameter.dim() == 1 or size <= getattr(options, f"{kind}_threshold"):
+            total += 4 * size
+        elif COMPRESSED[options.compression][kind] == "two bits":
+            total += size / 4
+        else:
+            total += 4 * size / len(parameter) * math.ceil(options.least_rate * len(parameter))
+    return total
+
+
+def test_the_ways_that_are_compared_at_equal_bytes_push_equally_much():
+    found = entries("hylo")
+    labels = ["hylo_16th", "uniform_kernels_16th", "uniform_two_bits"]
+    (claim,) = [claim for claim in load("claims/hylo").claim if claim.at_equal]
+    assert {claim.method, *claim.against} == set(labels)
+    for networks in zip(*(found["claims/hylo", label][1] for label in labels)):
+        options = [found["claims/hylo", label][0] for label in labels]
+        pushed = [pushed_bytes(own, network.parameters()) for own, network in zip(options, networks)]
+        assert max(pushed) / min(pushed) - 1 < claim.at_equal.within_percent / 100
 
 
 def test_multi_step_delay_splits_the_largest_tensor_and_waits_for_its_credit():

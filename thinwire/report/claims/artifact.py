@@ -28,8 +28,9 @@ _MINUTES = """\
 has measured them, no complete run of the suite is known.
 """
 _EXPECTED = """\
-The expected estimates follow from the shapes of the models, or are our guesses. For accuracy they are points.
-For bytes they are a reduction in percent: 100 means no bytes, and a negative number means more.
+The expected estimates follow from the shapes of the models, or are our guesses. For accuracy they are points,
+or percent of the accuracy compared with. For bytes they are a reduction in percent: 100 means no bytes, and a
+negative number means more.
 """
 _TESTS = {
     "paired_t": "paired t test",
@@ -95,6 +96,7 @@ def _minutes(suite: str) -> str:
 def _of_claim(suite: str, claim: Claim) -> dict[str, str]:
     unit = "%" if claim.unit == "percent" else claim.unit
     margin = f", margin {claim.margin.value:g} {unit}" if claim.margin else ""
+    equal = f", at equal {claim.at_equal.metric}".replace("_", " ") if claim.at_equal else ""
     expected = f"{claim.expected[0]:g} to {claim.expected[1]:g} {unit}" if claim.expected else "none stated"
     return {
         "id": claim.id,
@@ -102,7 +104,7 @@ def _of_claim(suite: str, claim: Claim) -> dict[str, str]:
         "suite": f"`{suite}`",
         "against": ", ".join(f"`{label}`" for label in claim.against),
         "test": f"{claim.metric} {claim.direction}".replace("_", " ")
-        + f", {_TESTS[claim.statistic]}{margin}",
+        + f", {_TESTS[claim.statistic]}{margin}{equal}",
         "scope": claim.scope,
         "expected estimate": expected,
     }
