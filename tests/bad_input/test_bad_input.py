@@ -418,6 +418,8 @@ def test_the_good_suite_is_good(write_suite):
             },
             ("methods.ssgd.recipe:", "momentum belongs to sgd and lars, not to adam"),
         ),
+        ({"methods.ssgd": {"prefetch": 1}}, ("methods.ssgd.prefetch:", "boolean, not 1")),
+        ({"models.cnn": {"prefetch": True}}, ("models.cnn: prefetch belongs to a method",)),
         ({"models.cnn": {"batch": 2}}, ("models.cnn: a batch belongs to a method",)),
         ({"datasets": {"digits": {"optimizer": {"lr": 1.0}}}}, ("datasets.digits: an optimizer belongs to",)),
         ({"models.cnn": {"recipe": {}}}, ("models.cnn: a recipe belongs to a method",)),

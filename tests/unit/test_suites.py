@@ -7,7 +7,7 @@ import pytest
 from thinwire.config import expand_suite, suite
 from thinwire.config.simulate_problems import simulate_problems
 from thinwire.config.suite_schema import Entry
-from thinwire.optim.recipe import Optimizer
+from thinwire.optim.recipe import Optimizer, Recipe
 from thinwire.plugins import ROOT
 from thinwire.report.own_recipes import note, own_recipes
 
@@ -65,6 +65,14 @@ def test_the_tables_say_which_batch_and_optimizer_differ_from_those_of_the_suite
     }
     assert "(batch 256, sgd, lr 0.1," in note(changed)
     assert not own_recipes(laptop)
+
+
+def test_recipes_without_prefetching_keep_their_fingerprints():
+    plain = suite.load("demo").recipe
+    assert "prefetch" not in plain.model_dump()
+    ahead = plain.model_copy(update={"prefetch": True})
+    assert Recipe.of_dump(ahead.model_dump(mode="json")) == ahead
+    assert Recipe.of_dump(plain.model_dump(mode="json")) == plain
 
 
 def test_folders_with_files_of_other_kinds_hold_no_suites():

@@ -38,11 +38,12 @@ def _suite_name(text: str) -> str:
 
 Label = Annotated[str, AfterValidator(_label)]
 # The keys of an entry that replace those of the recipe, and those that only a method has otherwise.
-REPLACES = ("epochs", "batch", "reading", "optimizer")
+REPLACES = ("epochs", "batch", "reading", "prefetch", "optimizer")
 _OF_METHODS = {
     "epochs": "epochs belong to a method, or to the recipe",
     "batch": "a batch belongs to a method, or to the recipe",
     "reading": "a reading belongs to a method, or to the recipe",
+    "prefetch": "prefetch belongs to a method, or to the recipe",
     "optimizer": "an optimizer belongs to a method, or to the recipe",
     "recipe": "a recipe belongs to a method, or to the suite",
     "prepare_from": "prepare_from belongs to a method",
@@ -78,6 +79,10 @@ class Entry(Strict):
     )
     reading: Reading | None = Field(
         default=None, description="of a method: how its workers read images, instead of the recipe's"
+    )
+    prefetch: bool | None = Field(
+        default=None,
+        description="of a method: whether a thread prepares the next batch, instead of the recipe's",
     )
     optimizer: Optimizer | None = Field(
         default=None, description="of a method: its optimizer, instead of all of the recipe's"

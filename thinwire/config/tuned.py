@@ -26,6 +26,7 @@ class Under(Strict):
     epochs: int | None
     batch: int | None = None
     reading: Reading | None = None
+    prefetch: bool | None = None
     optimizer: dict[str, Any] | None = Field(default=None, description="as the entry has it")
     prepare_from: PrepareFrom | None = None
     recipe: dict[str, float] = Field(description="its own values, of keys that were not drawn")
@@ -34,7 +35,7 @@ class Under(Strict):
     @model_serializer(mode="wrap")
     def _without_later_keys(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Entries without a key that came later keep the digest that they had before there was this key."""
-        later = ("batch", "reading", "optimizer", "prepare_from")
+        later = ("batch", "reading", "prefetch", "optimizer", "prepare_from")
         return {key: value for key, value in dump(self).items() if key not in later or value is not None}
 
 
@@ -188,6 +189,7 @@ def under(label: str, entry: Entry) -> Under:
         epochs=entry.epochs,
         batch=entry.batch,
         reading=entry.reading,
+        prefetch=entry.prefetch,
         optimizer=entry.optimizer.model_dump(exclude_unset=True) if entry.optimizer else None,
         prepare_from=entry.prepare_from,
         recipe=entry.recipe.values if entry.recipe else {},

@@ -51,6 +51,7 @@ def _parts(recipe: Recipe) -> dict[str, str]:
         **{key: f"{key} {value:g}" for key, value in values_of(recipe).items()},
         **{key: f"{key} {getattr(optimizer, key)}" for key in others},
         "reading": f"{recipe.reading} reading",
+        "prefetch": "with prefetching" if recipe.prefetch else "without prefetching",
     }
 
 
