@@ -162,6 +162,7 @@ def test_readers_of_ranges_seek_less_than_readers_with_strides(in_a_file):
             run.at(step)
         files = [reader.file for reader in run._readers]
         assert sum(file.bytes_read for file in files) == 120 * 64
+        assert sum(file.requests for file in files) == (24 if reading == "strided" else 40)
         seeks[reading] = sum(file.seeks for file in files)
     assert seeks["strided"] == 24
     assert 4 <= seeks["contiguous"] <= 40

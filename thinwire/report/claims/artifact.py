@@ -11,6 +11,7 @@ from thinwire.config.claim_schema import Claim
 from thinwire.config.expand_suite import cells
 from thinwire.config.suite_schema import Suite
 from thinwire.plugins import ROOT
+from thinwire.report.claims import benchmark_record
 
 # What suites have taken, by `python benchmarks/suite_minutes.py`.
 MINUTES = ROOT / "benchmarks" / "records" / "suite_minutes.csv"
@@ -47,7 +48,7 @@ def page() -> str:
     claims = [(name, claim) for name, suite in tested.items() for claim in suite.claim]
     of_claims = pd.DataFrame([_of_claim(name, claim) for name, claim in claims])
     of_claims = of_claims.sort_values("id", kind="stable")
-    untested = pd.DataFrame([claim.model_dump() for claim in untested_claims.read()])
+    untested = pd.DataFrame([_of_untested(claim) for claim in untested_claims.read()])
     return "\n".join(
         [
             _INTRODUCTION,
@@ -108,6 +109,11 @@ def _of_claim(suite: str, claim: Claim) -> dict[str, str]:
         "scope": claim.scope,
         "expected estimate": expected,
     }
+
+
+def _of_untested(claim: untested_claims.Untested) -> dict[str, str]:
+    measured = "nothing" if claim.printed is None else benchmark_record.sentence(claim.printed)
+    return claim.model_dump(exclude={"printed"}) | {"a benchmark measured": measured}
 
 
 def _table(frame: pd.DataFrame) -> str:
