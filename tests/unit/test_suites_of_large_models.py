@@ -1,7 +1,7 @@
-"""On the large models of the shipped suites, the default thresholds and slices of a method take effect.
+"""On the large models of the suites for GPUs, the thresholds, slices, densities and buckets take effect.
 
 Only the shapes of the tensors count here, so the models are built without memory for their numbers. What runs
-in small suites is counted line by line: tests/unit/test_suites_exercise.py.
+in small suites is counted branch by branch: tests/unit/test_suites_exercise.py.
 """
 
 import math
@@ -12,11 +12,14 @@ from torch import nn
 
 from methods.hylo.options import COMPRESSED
 from thinwire import plugins
+from thinwire.buckets import in_buckets
+from thinwire.codecs import select
 from thinwire.config.expand_suite import cells
-from thinwire.config.suite import load
+from thinwire.config.suite import load, suite_names
 from thinwire.options import resolve
+from thinwire.parameters import parameters
 
-SUITES = ("claims/multi_step_delay", "claims/hylo", "paper")
+SUITES = [name for name in suite_names() if load(name).device == "cuda"]
 
 
 def network(cell):
@@ -92,3 +95,18 @@ def test_multi_step_delay_splits_the_largest_tensor_and_waits_for_its_credit():
             sizes = [parameter.numel() for parameter in network.parameters()]
             assert max(sizes) > options.slice, place
             assert sum(sizes) > options.credit, place
+
+
+@pytest.mark.parametrize("use", ["top_k", "dgc"])
+def test_every_density_sends_several_entries_but_not_all(use):
+    for place, (options, networks) in entries(use).items():
+        for density in (options.density, *getattr(options, "warmup_densities", ())):
+            for network in networks:
+                largest = max(parameter.numel() for parameter in network.parameters())
+                assert 1 < select.count(density, largest) < largest, place
+
+
+def test_ssgd_sends_several_buckets():
+    for place, (options, networks) in entries("ssgd").items():
+        for network in networks:
+            assert len(in_buckets(parameters(network), options.bucket_mb)) > 1, place
