@@ -400,6 +400,28 @@ def test_the_good_suite_is_good(write_suite):
             },
             ("methods.ssgd.recipe:", "momentum belongs to sgd and lars, not to adam"),
         ),
+        ({"methods.ssgd": {"batch": 0}}, ("methods.ssgd.batch:", "not 0")),
+        (
+            {"recipe.batch_per": "run", "methods.ssgd": {"batch": 9}},
+            ("methods.ssgd.batch: a batch of 9 for the run cannot be shared evenly by 2 workers",),
+        ),
+        (
+            {"methods.ssgd": {"optimizer": {"lr": 0.1, "trust": 0.1}}},
+            ("methods.ssgd.optimizer:", "trust belongs to lars, not to sgd"),
+        ),
+        (
+            {
+                "methods.ssgd": {
+                    "optimizer": {"name": "adam", "lr": 0.1},
+                    "recipe": {"optimizer": {"momentum": 0.5}},
+                }
+            },
+            ("methods.ssgd.recipe:", "momentum belongs to sgd and lars, not to adam"),
+        ),
+        ({"methods.ssgd": {"prefetch": 1}}, ("methods.ssgd.prefetch:", "boolean, not 1")),
+        ({"models.cnn": {"prefetch": True}}, ("models.cnn: prefetch belongs to a method",)),
+        ({"models.cnn": {"batch": 2}}, ("models.cnn: a batch belongs to a method",)),
+        ({"datasets": {"digits": {"optimizer": {"lr": 1.0}}}}, ("datasets.digits: an optimizer belongs to",)),
         ({"models.cnn": {"recipe": {}}}, ("models.cnn: a recipe belongs to a method",)),
         ({"models.cnn": {"prepare_from": {"seed": 0}}}, ("models.cnn: prepare_from belongs to a method",)),
         ({"methods.mp2": {"prepare_from": {}}}, ("methods.mp2.prepare_from: it names no cell",)),
@@ -462,8 +484,8 @@ def test_suite_that_cannot_be_read(write_suite, content):
             {"methods.late": {"use": "ssgd", "options": {"overlap": False}}, "baseline": "late"},
             ("baseline: 'late' is an ablation of its method (overlap)", "label without this option"),
         ),
-        ({"methods.*": {"options": {"density": 0.1}}}, ("methods.*:", "neither")),
-        ({"methods.*": {"epochs": 2}}, ("methods.*:", "neither")),
+        ({"methods.*": {"options": {"density": 0.1}}}, ("methods.*:", "takes no keys")),
+        ({"methods.*": {"epochs": 2}}, ("methods.*:", "takes no keys")),
         ({"leave_out": ["dgc"]}, ("leave_out:", "no '*'")),
         ({"methods.*": None, "leave_out": ["nothing"]}, ("leave_out:", "no method 'nothing'", "ssgd")),
         (

@@ -61,6 +61,15 @@ def refusal(tmp_path, monkeypatch):
         (ACCURACY["more"] | points(1.0), "claim.0: margin: direction more takes none"),
         ({"scope": "number"}, "claim.0: margin: scope number needs one"),
         (points(1.0), "claim.0: margin.unit: that of push is percent"),
+        (
+            ACCURACY["same"] | {"margin": {"value": 0.5, "unit": "percent"}},
+            "claim.0: margin.unit: that of accuracy is points unless the direction is not_less",
+        ),
+        ({"at_equal": {"metric": "push", "within_percent": 1.0}}, "claim.0: at_equal: it goes with accuracy"),
+        (
+            {"at_equal": {"metric": "accuracy", "within_percent": 1.0}},
+            "claim.0.at_equal.metric: input should be 'push', 'pull'",
+        ),
         ({"margin": {"value": -1.0, "unit": "percent"}}, "claim.0.margin.value: input should be greater"),
         ({"expected": [2.0, 1.0]}, "claim.0: expected: [2.0, 1.0] does not rise"),
         (

@@ -68,6 +68,24 @@ def test_accuracy_is_compared_in_pairs(direction, margin, shift, verdict):
     assert found.low < shift < found.high
 
 
+@pytest.mark.parametrize(
+    ("other", "verdict", "estimate"), [(90.0, "held", -0.4), (60.0, "contradicted", -0.6)]
+)
+def test_a_loss_in_percent_is_a_share_of_the_accuracy_compared_with(other, verdict, estimate):
+    """0.36 points are 0.4 % of 90 %, and 0.6 % of 60 %."""
+    of = claim(**ACCURACY["not_less"], margin={"value": 0.5, "unit": "percent"})
+    found = judged(of, [-0.36 + 0.1 * value for value in SPREAD], other)
+    assert found.verdict == verdict
+    assert found.estimate == pytest.approx(estimate)
+    assert "%" in found.reason
+    assert "points" not in found.reason
+
+
+def test_a_share_of_no_accuracy_is_not_testable():
+    of = claim(**ACCURACY["not_less"], margin={"value": 0.5, "unit": "percent"})
+    assert judged(of, SPREAD, other=0.0).verdict == "not testable here"
+
+
 @pytest.mark.parametrize("direction", ACCURACY)
 def test_four_pairs_say_nothing_about_accuracy_however_clear_they_are(direction):
     of = claim(**ACCURACY[direction], **(points(0.3) if direction != "more" else {}))

@@ -45,6 +45,16 @@ def test_runs_are_paired_by_repetition_within_a_place():
     assert [(row["workers"], row["n"], row["estimate"]) for row in rows] == [(8, 2, 50), (4, 1, -100)]
 
 
+@pytest.mark.parametrize(("push", "verdict"), [(102.0, "held"), (97.0, "not testable here")])
+def test_a_claim_at_equal_bytes_says_nothing_where_they_differ(push, verdict):
+    of = claim(**ACCURACY["same"], **points(0.3), at_equal={"metric": "push", "within_percent": 2.0})
+    rows = [run("ssgd", n) for n in range(6)] + [run("thin", n, push) for n in range(6)]
+    row = row_of(of, *rows)
+    assert row["verdict"] == verdict
+    if verdict != "held":
+        assert row["says"] == "Not testable here: push differs by 3.0 % and not at most by 2 %."
+
+
 def test_only_the_models_of_the_claim_count():
     rows = [run(method, 0, model=model) for model in ("cnn", "vgg") for method in ("ssgd", "thin")]
     assert row_of(claim(models=["vgg"]), *rows)["model"] == "vgg"

@@ -6,12 +6,14 @@ import pandas as pd
 import pytest
 
 from tests.claims import run, runs
-from thinwire import digests
+from thinwire import digests, plugins
 from thinwire.cli import claims as command
 from thinwire.config import suite, untested_claims
 from thinwire.config.suite import load
 from thinwire.errors import UserError
-from thinwire.report.claims import table
+from thinwire.pipeline import inputs
+from thinwire.plugins import ROOT
+from thinwire.report.claims import benchmark_record, table
 
 
 @pytest.fixture
@@ -58,6 +60,23 @@ def test_without_any_results_every_claim_is_there(tmp_path):
     assert sorted(made.id) == sorted([*tested, *(claim.id for claim in untested_claims.read())])
     assert set(made.verdict) == {"cannot be told", "not testable here"}
     assert made.says.str.len().min() > 20
+
+
+def test_an_untested_claim_quotes_what_a_benchmark_printed(tmp_path):
+    made, _ = table.table(tmp_path)
+    (said,) = made[made.id == "003-c"].says
+    newest = max((ROOT / "benchmarks" / "records").glob("*/io.txt"))
+    for line in newest.read_text().splitlines():
+        assert (line in said) == (" seeks, " in line)
+    assert plugins.show(newest) in inputs.files_with_claims()
+
+
+def test_a_record_without_such_lines_is_one_sentence():
+    printed = untested_claims.Printed(benchmark="io", lines="nothing begins so")
+    with pytest.raises(UserError, match=r"io\.txt has no line that begins with 'nothing begins so'"):
+        benchmark_record.sentence(printed)
+    with pytest.raises(UserError, match=r"no record of the benchmark 'oi', .* --record` makes one"):
+        untested_claims.Printed(benchmark="oi", lines="8 readers").newest_record()
 
 
 def test_the_command_writes_the_same_bytes_again(results, capsys):

@@ -114,3 +114,5 @@ def test_the_rungs_of_hsgd_change_one_thing_each():
     assert len({entry.model_dump_json() for entry in rungs}) == len(rungs)
     reading = [suite.recipe_of(label).reading for label in suite.ladder]
     assert reading == ["strided", *["contiguous"] * (len(rungs) - 1)]
+    prefetch = [suite.recipe_of(label).prefetch for label in suite.ladder]
+    assert prefetch == [False, False, *[True] * (len(rungs) - 2)]

@@ -1,5 +1,6 @@
 """Readers that share a file: every record once an epoch, in what order, at which cost."""
 
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from tests import small
 from thinwire.data import reading_order
 from thinwire.data.batches import Batches
+from thinwire.data.prefetched import Prefetched
 
 RECORDS = 1003
 WAYS = {
@@ -160,6 +162,7 @@ def test_readers_of_ranges_seek_less_than_readers_with_strides(in_a_file):
             run.at(step)
         files = [reader.file for reader in run._readers]
         assert sum(file.bytes_read for file in files) == 120 * 64
+        assert sum(file.requests for file in files) == (24 if reading == "strided" else 40)
         seeks[reading] = sum(file.seeks for file in files)
     assert seeks["strided"] == 24
     assert 4 <= seeks["contiguous"] <= 40
@@ -174,3 +177,40 @@ def test_with_strides_the_workers_share_the_batches_of_the_file_in_its_order():
 
 def test_a_held_out_part_is_not_read_from_the_file_of_the_whole(in_a_file):
     assert in_a_file.held_out(0.1).train_file is None
+
+
+@pytest.mark.parametrize("reading", ["random", "strided", "contiguous"])
+def test_prefetched_batches_are_the_same(in_a_file, reading):
+    """Whichever step is asked for, as after an interruption."""
+    data = None if reading == "random" else in_a_file
+    kept, read = batches(4, 5, reading, data), Prefetched(batches(4, 5, reading, data), steps=14)
+    for step in (0, 1, 2, 5, 6, 3, 13):
+        for (images, labels), (expected, their_labels) in zip(read.at(step), kept.at(step), strict=True):
+            assert torch.equal(images, expected)
+            assert torch.equal(labels, their_labels)
+
+
+def test_the_next_batch_is_made_by_a_thread_before_anybody_asks_for_it(monkeypatch):
+    made, made_second = [], threading.Event()
+    run = batches(4, 5, "contiguous")
+    at = run.at
+
+    def noted(step):
+        made.append((step, threading.current_thread() is threading.main_thread()))
+        if step == 1:
+            made_second.set()
+        return at(step)
+
+    monkeypatch.setattr(run, "at", noted)
+    ahead = Prefetched(run, steps=2)
+    ahead.at(0)
+    assert made_second.wait(timeout=60)
+    ahead.at(1)
+    assert made == [(0, False), (1, False)], "there is no third step"
+
+
+def test_an_error_of_the_thread_is_raised_where_the_batch_is_used(monkeypatch):
+    run = batches(4, 5, "contiguous")
+    monkeypatch.setattr(run, "at", lambda step: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        Prefetched(run, steps=2).at(0)

@@ -7,7 +7,9 @@ import pytest
 from thinwire.config import expand_suite, suite
 from thinwire.config.simulate_problems import simulate_problems
 from thinwire.config.suite_schema import Entry
+from thinwire.optim.recipe import Optimizer, Recipe
 from thinwire.plugins import ROOT
+from thinwire.report.own_recipes import note, own_recipes
 
 NAMES = [p.relative_to(ROOT / "config").with_suffix("").as_posix() for p in suite.suite_files()]
 
@@ -41,6 +43,38 @@ def test_an_entry_may_have_a_reading_of_its_own(monkeypatch):
     assert found["read"].seed == found["ssgd"].seed, "the runs are paired"
 
 
+def test_an_entry_may_have_a_batch_and_an_optimizer_of_its_own(monkeypatch):
+    laptop = suite.load("laptop")
+    large = Entry(use="hsgd", batch=512, optimizer=Optimizer(name="lars", lr=2.0))
+    entries = laptop.methods | {"large": large}
+    monkeypatch.setattr(expand_suite, "load", lambda name: laptop.model_copy(update={"methods": entries}))
+    found = {cell.method.label: cell for cell in expand_suite.cells("laptop") if cell.repetition == 0}
+    recipe = found["large"].recipe
+    assert recipe == laptop.recipe.model_copy(update={"batch": 512, "optimizer": large.optimizer})
+    assert recipe.optimizer.weight_decay == 0, "no key of the suite's optimizer is left"
+    assert found["ssgd"].recipe == laptop.recipe
+    assert found["large"].seed == found["ssgd"].seed, "the runs are paired"
+
+
+def test_the_tables_say_which_batch_and_optimizer_differ_from_those_of_the_suite():
+    entry = Entry(use="hsgd", batch=512, optimizer=Optimizer(name="lars", lr=2.0, momentum=0.5, trust=0.02))
+    laptop = suite.load("laptop")
+    changed = laptop.model_copy(update={"methods": {"ssgd": Entry(), "large": entry}})
+    assert own_recipes(changed) == {
+        "large": "batch 512, lars, lr 2, weight_decay 0, momentum 0.5, trust 0.02, lr_inside_momentum True"
+    }
+    assert "(batch 256, sgd, lr 0.1," in note(changed)
+    assert not own_recipes(laptop)
+
+
+def test_recipes_without_prefetching_keep_their_fingerprints():
+    plain = suite.load("demo").recipe
+    assert "prefetch" not in plain.model_dump()
+    ahead = plain.model_copy(update={"prefetch": True})
+    assert Recipe.of_dump(ahead.model_dump(mode="json")) == ahead
+    assert Recipe.of_dump(plain.model_dump(mode="json")) == plain
+
+
 def test_folders_with_files_of_other_kinds_hold_no_suites():
     assert not {name.split("/")[0] for name in NAMES} & {"clusters", "profiles", "tuned", "tuning"}
 
@@ -61,3 +95,10 @@ def test_what_cannot_be_simulated_is_a_sentence(change, words):
     asked = demo.model_copy(update={"simulate": demo.simulate.model_copy(update=change)})
     (sentence,) = simulate_problems(asked)
     assert re.search(words, sentence)
+
+
+def test_steps_with_other_batches_are_not_simulated():
+    demo = suite.load("demo")
+    asked = demo.model_copy(update={"methods": demo.methods | {"large": Entry(use="ssgd", batch=512)}})
+    (sentence,) = simulate_problems(asked)
+    assert sentence == "simulate: large has a batch of its own; move it to a suite without simulated times"

@@ -1,17 +1,20 @@
-"""The suites that run on a laptop exercise the code of their methods, and not only their names.
+"""The suites that run on CPUs exercise the code of their methods, and not only their names.
 
 A threshold above the largest tensor turns a method into another one, without a message. So each entry is
-trained twice: as the suite has it, and with options for far smaller tensors and shorter runs. What runs then
-must run in the suite, too. Lines that the entry's other options rule out run in neither of the two.
+trained twice: as the suite has it, and on two nodes with options for far smaller tensors and shorter runs.
+Every branch that is taken then must be taken in the suite, too: the steps from one line of the method to the
+next are counted. Branches that the entry's other options rule out are taken in neither of the two. An option
+that an entry sets to 0 or to nothing switches a phase off, and stays.
 
 One worker is mirrored. The images are noise, whose loss does not fall, so what follows a plateau can happen.
-The other methods have no such options, or need a preparation, and are not trained here.
+Preparations are random numbers in the right shapes.
 """
 
 import sys
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import groupby
 from linecache import getline
 from pathlib import Path
 
@@ -19,58 +22,82 @@ import numpy as np
 import pytest
 import torch
 
+from methods.mp2 import layers, predictor, server
+from methods.wnn.forecaster import KINDS, Forecaster
 from thinwire import plugins
+from thinwire.buckets import in_buckets
+from thinwire.checkpoint import write_tensors
 from thinwire.cluster import Cluster
+from thinwire.codecs import select, sparse
 from thinwire.config.expand_suite import cells
 from thinwire.config.module import Module
+from thinwire.config.suite import load, suite_names
 from thinwire.data.augment import Augment
 from thinwire.data.read_arrays import Data
 from thinwire.optim.recipe import Schedule
 from thinwire.options import resolve
+from thinwire.parameters import parameters
 from thinwire.schedule.mirrored import MirroredTrainer
 from thinwire.task import Task
 from thinwire.transport.mirror import Mirror
 
-SUITES = (
-    "laptop",
-    "demo",
-    "validation",
-    "claims/mp2_digits",
-    "claims/multi_step_delay_digits",
-    "claims/hylo_digits",
-    "claims/daso_digits",
-)
+SUITES = [name for name in suite_names() if load(name).device == "cpu"]
 # Of each method, the options that say from which size of tensor, or length of run, something happens.
 SMALL = {
     "daso": {"warmup_epochs": 1, "cooldown_epochs": 0, "patience": 0, "plateau_threshold": 0.9},
     "dgc": {"density": 0.01, "warmup_densities": [0.5]},
+    "hsgd": {},
     "hylo": {"conv_threshold": 32, "linear_threshold": 32},
     "local_sgd": {"period": 2},
+    "mp2": {},
     "multi_step_delay": {"warmup_steps": 2, "interval": 2, "slice": 512, "credit": 1024},
+    "ps_sgd": {},
+    "ssgd": {"bucket_mb": 0.001},
+    "top_k": {"density": 0.5},
+    "wnn": {"interval_epochs": 0.2},
 }
+# MP2 with everything pushed is the authors' baseline, and predicts nothing.
+PREDICTS_NOTHING = "bsp"
 # What does not run, and stays so: measured results of these suites are published with these options. The demo
 # has 6 epochs between DASO's phases: with a patience of 2, its interval shortens but does not start again.
+RESTART = "wait = config.max_skips // 4"
+TO_WAIT = "while on_their_way and sum(size for _, size in on_their_way) + end - start > config.credit:"
+WAIT = "on_their_way.pop(0)[0].wait()"
 KNOWN = {
     ("demo", "daso"): [
-        'return config.max_skips, max(1, wait) if config.control == "corrected" else wait',
-        "wait = config.max_skips // 4",
+        f"if skips > 1: -> {RESTART}",
+        f'{RESTART} -> return config.max_skips, max(1, wait) if config.control == "corrected" else wait',
     ],
-    ("demo", "multi_step_delay"): ["on_their_way.pop(0)[0].wait()"],
-    ("validation", "multi_step_delay"): ["on_their_way.pop(0)[0].wait()"],
+    ("demo", "multi_step_delay"): [f"{WAIT} -> {TO_WAIT}", f"{TO_WAIT} -> {WAIT}"],
+    ("validation", "multi_step_delay"): [f"{WAIT} -> {TO_WAIT}", f"{TO_WAIT} -> {WAIT}"],
 }
+# Published likewise, with all gradients of a model in one bucket.
+ONE_BUCKET = {"demo", "validation"}
 STEPS_PER_EPOCH = 9
+# Methods that do something else later in a run. Of the others, two epochs show everything.
+WHOLE_RUN = {"daso", "dgc", "local_sgd", "multi_step_delay", "wnn"}
 METHODS = Path(plugins.get("method", "ssgd").path).parent
 
 
 def entries():
-    """Of each entry of these methods in a suite: the cells of one repetition, with the most workers."""
+    """The cells of one repetition with the most workers, together if they differ only in data and model.
+
+    Entries of several suites that train the same are one.
+    """
     found = {}
     for suite in SUITES:
-        every = cells(suite)
-        for cell in every:
-            if cell.method.use in SMALL and cell.repetition == 0 and cell.size_label == every[-1].size_label:
-                found.setdefault((suite, cell.method.label), []).append(cell)
-    return found
+        every = [cell for cell in cells(suite) if cell.repetition == 0]
+        most = [cell for cell in every if cell.size_label == every[-1].size_label]
+        for label, members in groupby(sorted(most, key=lambda c: c.method.label), lambda c: c.method.label):
+            if label != PREDICTS_NOTHING:
+                found[suite, label] = [*members]
+    first = {}
+    for place, members in found.items():
+        same = [
+            (c.model, c.data, c.method.use, c.method.options, c.recipe, c.workers, c.nodes) for c in members
+        ]
+        first.setdefault(str(same), place)
+    return {place: found[place] for place in first.values()}
 
 
 ENTRIES = entries()
@@ -84,8 +111,8 @@ def noise(shape, classes, images):
     return Data("noise", classes, shape, Augment(), (128.0,), (74.0,), pixels, labels, *none, {})
 
 
-def task_of(cell):
-    """The model, cluster and epochs of the cell, with an image a step for each worker and few steps.
+def task_of(cell, cluster):
+    """The model and epochs of the cell, with an image a step for each worker and few steps.
 
     The rate is so small that the loss of noise neither falls nor diverges.
     """
@@ -93,7 +120,7 @@ def task_of(cell):
     config, shape, classes = resolve(model, cell.model.options), dataset.shape, dataset.classes
     return Task(
         build_model=lambda: model(config, shape, classes),
-        data=noise(shape, classes, STEPS_PER_EPOCH * cell.workers),
+        data=noise(shape, classes, STEPS_PER_EPOCH * cluster.workers),
         recipe=cell.recipe.model_copy(
             update={
                 "batch": 1,
@@ -102,22 +129,41 @@ def task_of(cell):
                 "schedule": Schedule(name="constant"),
             }
         ),
-        cluster=Cluster(cell.workers, cell.nodes),
+        cluster=cluster,
         seed=1,
     )
 
 
-@contextmanager
-def counted_lines(counts):
-    """Counts how often each line of methods/ runs."""
+def write_preparation(use, config, model, folder):
+    """Write random numbers in the shapes of what the method prepares."""
+    if use == "wnn":
+        for kind in KINDS:
+            write_tensors(folder / f"{kind}.safetensors", Forecaster().state_dict())
+    if use == "mp2":
+        pushed, predicted = layers.split(model, config.pushed_stages)
+        prefix = layers.flatten_all([[param.tensor.detach() for param in layer] for layer in pushed])
+        made = predictor.Predictor(len(prefix), layers.shapes_of(predicted))
+        write_tensors(folder / server.PREDICTOR, made.state_dict())
+        write_tensors(folder / server.MEAN_PREFIX, {"prefix": prefix})
 
-    def line(frame, event, _):
-        if event == "line":
-            counts[frame.f_code.co_filename, frame.f_lineno] += 1
-        return line
+
+@contextmanager
+def counted_branches(counts):
+    """Counts how often one line of methods/ follows another one, or the head of its function."""
 
     def call(frame, event, _):
-        return line if frame.f_code.co_filename.startswith(str(METHODS)) else None
+        if not frame.f_code.co_filename.startswith(str(METHODS)):
+            return None
+        last = frame.f_lineno
+
+        def line(frame, event, _):
+            nonlocal last
+            if event == "line":
+                counts[frame.f_code.co_filename, last, frame.f_lineno] += 1
+                last = frame.f_lineno
+            return line
+
+        return line
 
     before = sys.gettrace()
     sys.settrace(call)
@@ -127,40 +173,101 @@ def counted_lines(counts):
         sys.settrace(before)
 
 
-def counts(members, options):
-    """How often each line of methods/ runs in these cells, with these options beside their own."""
+def counts(members, options, folder, nodes=None):
+    """How often each branch of methods/ is taken in these cells, with these options beside their own."""
     found = Counter()
     for cell in members:
-        task, method = task_of(cell), plugins.get("method", cell.method.use).load()
+        cluster = Cluster(cell.workers, nodes or cell.nodes)
+        task, method = task_of(cell, cluster), plugins.get("method", cell.method.use).load()
         config = resolve(method, cell.method.options | options)
-        trainer = MirroredTrainer(task, method, config, Mirror(cell.workers, 0))
+        write_preparation(cell.method.use, config, task.build_model(), folder)
+        trainer = MirroredTrainer(task, method, config, Mirror(cluster.workers, 0))
         if trainer.skip() is None:
-            trainer.setup()
-            with counted_lines(found):
-                trainer.train()
+            trainer.setup(folder)
+            with counted_branches(found):
+                trainer.train(until=None if cell.method.use in WHOLE_RUN else 2 * STEPS_PER_EPOCH)
+    assert found, "the method is skipped"
     return found
 
 
-def never_run(members, use):
-    """The lines that run with small thresholds and warm-ups, and never as the suite has them."""
-    own, small = counts(members, {}), counts(members, SMALL.get(use, {}))
-    assert own, "the method is skipped"
-    return sorted({getline(*place).strip() for place in small if not own[place]})
+def never_taken(members, use, folder):
+    """The branches that are taken with small thresholds and warm-ups, and never as the suite has them."""
+    set_off = {name for name, value in members[0].method.options.items() if value in (0, [])}
+    small = {name: value for name, value in SMALL[use].items() if name not in set_off}
+    nodes = max(2, members[0].nodes)
+    own, wanted = counts(members, {}, folder), counts(members, small, folder, nodes)
+    missing = [branch for branch in wanted if not own[branch]]
+    return sorted({" -> ".join(getline(file, line).strip() for line in lines) for file, *lines in missing})
 
 
 @pytest.mark.parametrize(("suite", "label"), ENTRIES)
-def test_every_line_that_can_run_runs(suite, label):
+def test_every_branch_that_can_be_taken_is_taken(suite, label, tmp_path):
     members = ENTRIES[suite, label]
-    assert never_run(members, members[0].method.use) == KNOWN.get((suite, label), [])
+    assert never_taken(members, members[0].method.use, tmp_path) == KNOWN.get((suite, label), [])
+
+
+def test_every_method_is_exercised():
+    assert (
+        {members[0].method.use for members in ENTRIES.values()} == set(plugins.find("method")) == set(SMALL)
+    )
 
 
 @pytest.mark.parametrize(
     ("use", "options", "line"),
     [
         ("hylo", {}, "codes = two_bit.quantise(unsent, threshold)"),
-        ("multi_step_delay", {"warmup_steps": 28}, "on_their_way.pop(0)[0].wait()"),
+        ("multi_step_delay", {"warmup_steps": 28}, WAIT),
     ],
 )
-def test_default_thresholds_are_above_all_tensors_of_a_small_model(use, options, line):
+def test_default_thresholds_are_above_all_tensors_of_a_small_model(use, options, line, tmp_path):
     members = [replace(cell, method=Module(use, use, options)) for cell in ENTRIES["laptop", use][:1]]
-    assert line in never_run(members, use)
+    assert any(line in branch for branch in never_taken(members, use, tmp_path))
+
+
+# ---- What is no branch of a method: how much a density sends, where servers are, and how many buckets leave.
+
+
+def of(*uses):
+    """The entries of these methods."""
+    return [place for place, members in ENTRIES.items() if members[0].method.use in uses]
+
+
+def options_of(cell):
+    return resolve(plugins.get("method", cell.method.use).load(), cell.method.options)
+
+
+@pytest.mark.parametrize(("suite", "label"), of("dgc", "top_k"))
+def test_every_density_is_used_and_sends_several_entries_but_not_all(suite, label, tmp_path, monkeypatch):
+    used, choose = {}, sparse.choose
+
+    def noted(tensors, density, *others):
+        used.setdefault(density, max(tensor.numel() for tensor in tensors))
+        return choose(tensors, density, *others)
+
+    monkeypatch.setattr(sparse, "choose", noted)
+    members = ENTRIES[suite, label]
+    for cell in members:
+        used.clear()
+        counts([cell], {}, tmp_path)
+        config = options_of(cell)
+        assert set(used) == {config.density, *getattr(config, "warmup_densities", ())}
+        for density, largest in used.items():
+            assert 1 < select.count(density, largest) < largest
+
+
+@pytest.mark.parametrize(("suite", "label"), of("mp2"))
+def test_mp2_predicts_layers(suite, label):
+    for cell in ENTRIES[suite, label]:
+        model = task_of(cell, Cluster(cell.workers, cell.nodes)).build_model()
+        assert all(layers.split(model, options_of(cell).pushed_stages))
+
+
+@pytest.mark.parametrize(("suite", "label"), of("ssgd"))
+def test_several_buckets_overlap_where_there_are_times(suite, label):
+    settings = load(suite)
+    if settings.transport == "inprocess" and settings.simulate is None:
+        return
+    for cell in ENTRIES[suite, label]:
+        model = task_of(cell, Cluster(cell.workers, cell.nodes)).build_model()
+        buckets = in_buckets(parameters(model), options_of(cell).bucket_mb)
+        assert (len(buckets) == 1) == (suite in ONE_BUCKET)

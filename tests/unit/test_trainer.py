@@ -121,6 +121,19 @@ def test_four_workers_are_one_worker_with_all_their_images():
         torch.testing.assert_close(alone, shared, rtol=0, atol=1e-12)
 
 
+def test_prefetching_changes_no_bit_of_a_run():
+    runs = [small.trainer(small.task(mixup=0.5, prefetch=prefetch), "top_k") for prefetch in (False, True)]
+    for run in runs:
+        run.train()
+    plain, ahead = (
+        [row | {"train_seconds": 0, "eval_seconds": 0, "harness_seconds": 0} for row in run.curve]
+        for run in runs
+    )
+    assert plain == ahead
+    for ours, theirs in zip(*(run.workers[0].run.weights for run in runs), strict=True):
+        assert torch.equal(ours, theirs)
+
+
 def test_evaluation_uses_the_mean_of_the_batch_norm_statistics():
     run = small.trainer(small.task(2), "ssgd")
     run.train()

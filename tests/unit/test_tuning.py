@@ -155,6 +155,10 @@ def test_a_wrong_tuning_is_one_sentence(files, tuning, words):
     ("changes", "words"),
     [
         ({"methods.top_k": {"recipe": {"optimizer": {"lr": 0.5}}}}, "space.lr: the suite sets it for top_k"),
+        (
+            {"methods.top_k": {"optimizer": {"name": "lars", "lr": 0.5}}},
+            "space.lr: the suite sets it for top_k",
+        ),
         ({"recipe.optimizer": {"name": "adam", "lr": 0.1}}, "space.momentum: the suite's optimizer adam has"),
     ],
 )
@@ -350,7 +354,12 @@ def test_a_suite_takes_what_was_chosen_for_its_methods(files, choices):
         (
             {"methods.ssgd": {"recipe": {"optimizer": {"lr": 0.3}}}},
             {},
-            "methods.ssgd.recipe: lr stands here and in",
+            "methods.ssgd: it sets lr, which ",
+        ),
+        (
+            {"methods.ssgd": {"optimizer": {"lr": 0.3}}},
+            {},
+            "methods.ssgd: it sets lr and momentum, which ",
         ),
     ],
     ids=lambda value: str(value)[:40],

@@ -73,8 +73,15 @@ class Margin(Strict):
 
     value: float = Field(ge=0, description="in the unit")
     unit: Literal["points", "percent"] = Field(
-        description="points: percentage points of accuracy; percent: of the bytes or seconds compared with"
+        description="points: percentage points of accuracy; percent: of the value compared with"
     )
+
+
+class AtEqual(Strict):
+    """Bytes of which the method and what it is compared with must have almost as many."""
+
+    metric: Literal["push", "pull", "payload", "wire", "between_nodes"] = Field(description="of bytes")
+    within_percent: float = Field(ge=0, description="of the value compared with")
 
 
 class Claim(Strict):
@@ -96,6 +103,9 @@ class Claim(Strict):
     metric: Metric = Field(description="what is compared")
     direction: Direction = Field(description="where the method lies, seen from what it is compared with")
     margin: Margin | None = Field(default=None, description="default: none")
+    at_equal: AtEqual | None = Field(
+        default=None, description="bytes that must be equal, or nothing is said; default: none"
+    )
     statistic: Statistic = Field(description="how the comparison is decided; it follows from the two above")
     scope: Literal["mechanism", "number"] = Field(
         description="mechanism: the direction alone; number: the published figure, which is the margin"
@@ -111,7 +121,9 @@ class Claim(Strict):
     @property
     def unit(self) -> Literal["points", "percent"]:
         """The unit of the estimate and of its interval."""
-        return "points" if self.metric == "accuracy" else "percent"
+        if self.metric == "accuracy":
+            return self.margin.unit if self.margin else "points"
+        return "percent"
 
     @model_validator(mode="after")
     def _belongs_together(self) -> "Claim":
@@ -123,8 +135,11 @@ class Claim(Strict):
             raise ValueError(f"margin: {why} needs one")
         if self.margin is not None and self.direction == "more":
             raise ValueError("margin: direction more takes none")
-        if self.margin is not None and self.margin.unit != self.unit:
-            raise ValueError(f"margin.unit: that of {self.metric} is {self.unit}")
+        if self.margin is not None and self.margin.unit not in self._units():
+            but = " unless the direction is not_less" if self.metric == "accuracy" else ""
+            raise ValueError(f"margin.unit: that of {self.metric} is {self._units()[0]}{but}")
+        if self.at_equal is not None and self.metric != "accuracy":
+            raise ValueError("at_equal: it goes with accuracy")
         if self.expected is not None and self.expected[0] > self.expected[1]:
             raise ValueError(f"expected: {self.expected} does not rise")
         for pattern, metrics, directions in _WORDS:
@@ -133,6 +148,12 @@ class Claim(Strict):
                 verdict = f"a verdict on {self.metric} and {self.direction}"
                 raise ValueError(f"may_say: {found[0]!r} is more than {verdict} supports")
         return self
+
+    def _units(self) -> tuple[str, ...]:
+        """The units that a margin may have. A published loss of accuracy may be points or a share of it."""
+        if self.metric != "accuracy":
+            return ("percent",)
+        return ("points", "percent") if self.direction == "not_less" else ("points",)
 
     def _fitting_statistic(self) -> str:
         if self.metric == "accuracy":

@@ -198,8 +198,7 @@ def _problems_of(
     ]
     if star and star != Entry():
         found.append(
-            "methods.*: it stands for many modules and takes neither `use` nor `options` nor `epochs` nor "
-            "`reading` nor `recipe` nor `prepare_from`"
+            "methods.*: it stands for many modules and takes no keys, such as `use`, `options` or `batch`"
         )
     lengths = suite.repetitions, len(datasets), len(models), len(methods), len(suite.workers)
     if prod(lengths) > MOST_CELLS:

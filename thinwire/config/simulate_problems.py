@@ -8,7 +8,10 @@ from thinwire.errors import UserError
 
 
 def simulate_problems(suite: Suite) -> Iterator[str]:
-    """One sentence for each cluster or profile that is not valid, and for workers that have no room."""
+    """One sentence for each cluster or profile that is not valid, and for workers that have no room.
+
+    Methods with batches of their own are refused, too: their steps cannot be brought to one speed.
+    """
     settings = suite.simulate
     if settings is None:
         return
@@ -25,6 +28,9 @@ def simulate_problems(suite: Suite) -> Iterator[str]:
                 profile_file.load(name)
         except UserError as error:
             yield f"simulate.profiles: {error}"
+    for label, entry in suite.methods.items():
+        if entry.batch is not None:
+            yield f"simulate: {label} has a batch of its own; move it to a suite without simulated times"
 
 
 def numbers_of_workers(settings: Simulate, suite: Suite) -> list[int]:

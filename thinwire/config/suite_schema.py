@@ -8,8 +8,8 @@ from thinwire.config.claim_schema import Claim
 from thinwire.config.one_line import OneLine
 from thinwire.errors import UserError
 from thinwire.label import require_label, require_suite_name
-from thinwire.optim.recipe import MOST_EPOCHS, Reading, Recipe, Strict
-from thinwire.optim.tunable import Tunable, changed
+from thinwire.optim.recipe import MOST_EPOCHS, Optimizer, Reading, Recipe, Strict
+from thinwire.optim.tunable import SECTIONS, Tunable, changed
 from thinwire.options import problems
 
 EVERY = "*"
@@ -37,6 +37,17 @@ def _suite_name(text: str) -> str:
 
 
 Label = Annotated[str, AfterValidator(_label)]
+# The keys of an entry that replace those of the recipe, and those that only a method has otherwise.
+REPLACES = ("epochs", "batch", "reading", "prefetch", "optimizer")
+_OF_METHODS = {
+    "epochs": "epochs belong to a method, or to the recipe",
+    "batch": "a batch belongs to a method, or to the recipe",
+    "reading": "a reading belongs to a method, or to the recipe",
+    "prefetch": "prefetch belongs to a method, or to the recipe",
+    "optimizer": "an optimizer belongs to a method, or to the recipe",
+    "recipe": "a recipe belongs to a method, or to the suite",
+    "prepare_from": "prepare_from belongs to a method",
+}
 
 
 class PrepareFrom(Strict):
@@ -63,8 +74,18 @@ class Entry(Strict):
         le=MOST_EPOCHS,
         description="of a method: the number of its epochs, instead of the recipe's",
     )
+    batch: int | None = Field(
+        default=None, ge=1, description="of a method: the images of its steps, instead of the recipe's"
+    )
     reading: Reading | None = Field(
         default=None, description="of a method: how its workers read images, instead of the recipe's"
+    )
+    prefetch: bool | None = Field(
+        default=None,
+        description="of a method: whether a thread prepares the next batch, instead of the recipe's",
+    )
+    optimizer: Optimizer | None = Field(
+        default=None, description="of a method: its optimizer, instead of all of the recipe's"
     )
     recipe: Tunable | None = Field(
         default=None, description="of a method: what tuning may choose, instead of the recipe's"
@@ -72,6 +93,12 @@ class Entry(Strict):
     prepare_from: PrepareFrom | None = Field(
         default=None, description="of a method: the cell whose preparation it uses; default: each its own"
     )
+
+    def sets(self, key: str) -> bool:
+        """Does it have its own value of this key of `tunable.SECTIONS`?"""
+        if self.optimizer is not None and SECTIONS[key] == "optimizer":
+            return True
+        return self.recipe is not None and key in self.recipe.values
 
 
 class Size(Strict):
@@ -224,16 +251,11 @@ class Suite(Strict):
                 raise ValueError(f"simulate.workers: {error}") from None
         for kind, entries in (("models", self.models), ("datasets", self.datasets)):
             for label, entry in entries.items():
-                if entry.epochs is not None:
-                    raise ValueError(f"{kind}.{label}: epochs belong to a method, or to the recipe")
-                if entry.reading is not None:
-                    raise ValueError(f"{kind}.{label}: a reading belongs to a method, or to the recipe")
-                if entry.recipe is not None:
-                    raise ValueError(f"{kind}.{label}: a recipe belongs to a method, or to the suite")
-                if entry.prepare_from is not None:
-                    raise ValueError(f"{kind}.{label}: prepare_from belongs to a method")
+                for key, belongs in _OF_METHODS.items():
+                    if getattr(entry, key) is not None:
+                        raise ValueError(f"{kind}.{label}: {belongs}")
         for label in self.methods:
-            self.recipe_of(label)
+            self._require_even_batch(label)
         if self.backend is not None and self.transport == "inprocess":
             raise ValueError("backend: workers in one process need none; it goes with transport: processes")
         if (self.cluster is not None) != (self.transport == "emulated"):
@@ -250,10 +272,9 @@ class Suite(Strict):
         """The recipe of the method with this label."""
         entry, made = self.methods.get(method), self.recipe
         changes: dict[str, dict[str, Any]] = {}
-        if entry is not None and entry.epochs is not None:
-            changes["epochs"] = {"epochs": entry.epochs}
-        if entry is not None and entry.reading is not None:
-            changes["reading"] = {"reading": entry.reading}
+        for key in REPLACES:
+            if entry is not None and getattr(entry, key) is not None:
+                changes[key] = {key: getattr(entry, key)}
         if entry is not None and entry.recipe is not None:
             changes["recipe"] = entry.recipe.model_dump(exclude_none=True)
         for key, change in changes.items():
@@ -262,3 +283,12 @@ class Suite(Strict):
             except ValidationError as error:
                 raise ValueError(f"methods.{method}.{key}: {problems(error)[0]}") from None
         return made
+
+    def _require_even_batch(self, method: str) -> None:
+        """Require that the workers of every size share the batch of this method evenly."""
+        recipe = self.recipe_of(method)
+        for size in self.workers:
+            try:
+                recipe.batch_per_worker(size.workers)
+            except ValueError as error:
+                raise ValueError(f"methods.{method}.batch: {error}") from None

@@ -24,7 +24,10 @@ class Under(Strict):
     use: str
     options: dict[str, Any]
     epochs: int | None
+    batch: int | None = None
     reading: Reading | None = None
+    prefetch: bool | None = None
+    optimizer: dict[str, Any] | None = Field(default=None, description="as the entry has it")
     prepare_from: PrepareFrom | None = None
     recipe: dict[str, float] = Field(description="its own values, of keys that were not drawn")
     tunes: dict[str, list[float]] = Field(description="the options that were drawn, with their ranges")
@@ -32,7 +35,7 @@ class Under(Strict):
     @model_serializer(mode="wrap")
     def _without_later_keys(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Entries without a key that came later keep the digest that they had before there was this key."""
-        later = ("reading", "prepare_from")
+        later = ("batch", "reading", "prefetch", "optimizer", "prepare_from")
         return {key: value for key, value in dump(self).items() if key not in later or value is not None}
 
 
@@ -129,13 +132,12 @@ def with_tuned(suite: Suite, file: Path) -> Suite:
 
 def _chosen(label: str, entry: Entry, choice: Choice) -> Entry:
     own = entry.recipe.values if entry.recipe else {}
-    return Entry(
-        use=entry.use or label,
-        options=entry.options | choice.options,
-        epochs=entry.epochs,
-        reading=entry.reading,
-        prepare_from=entry.prepare_from,
-        recipe=tunable(own | choice.recipe.values),
+    return entry.model_copy(
+        update={
+            "use": entry.use or label,
+            "options": entry.options | choice.options,
+            "recipe": tunable(own | choice.recipe.values),
+        }
     )
 
 
@@ -170,10 +172,9 @@ def _problems(name: str, entries: dict[str, Entry], tuned: Tuned) -> list[str]:
             continue
         choice = tuned.methods[label]
         now, then = under(label, entry).model_dump(), choice.under.model_dump()
-        if twice := [key for key in now["recipe"] if key in choice.recipe.values]:
-            found.append(
-                f"methods.{label}.recipe: {' and '.join(twice)} stands here and in {where}: remove it here"
-            )
+        if twice := [key for key in choice.recipe.values if entry.sets(key)]:
+            keys = " and ".join(twice)
+            found.append(f"methods.{label}: it sets {keys}, which {where} has chosen: remove it here")
         elif other := [key for key in now | then if now.get(key) != then.get(key)]:
             differ = f"(these differ: {', '.join(other)})"
             found.append(f"methods.{label}: {where} was made for another entry {differ}: {again}")
@@ -186,7 +187,10 @@ def under(label: str, entry: Entry) -> Under:
         use=entry.use or label,
         options=entry.options,
         epochs=entry.epochs,
+        batch=entry.batch,
         reading=entry.reading,
+        prefetch=entry.prefetch,
+        optimizer=entry.optimizer.model_dump(exclude_unset=True) if entry.optimizer else None,
         prepare_from=entry.prepare_from,
         recipe=entry.recipe.values if entry.recipe else {},
         tunes=tunes(label, entry),

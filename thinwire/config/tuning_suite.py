@@ -81,13 +81,8 @@ def _trials(label: str, entry: Entry, tuning: Tuning, drawn: list[list[float]]) 
     for point in drawn:
         values = {key: range_.at(share) for (key, range_), share in zip(keys.items(), point)}
         of_options = {o: range_.at(s) for (o, range_), s in zip(options.items(), point[len(keys) :])}
-        yield Entry(
-            use=use,
-            options=entry.options | of_options,
-            epochs=entry.epochs,
-            reading=entry.reading,
-            prepare_from=entry.prepare_from,
-            recipe=tunable(own | values),
+        yield entry.model_copy(
+            update={"use": use, "options": entry.options | of_options, "recipe": tunable(own | values)}
         )
 
 
@@ -111,7 +106,7 @@ def _problems(suite: Suite, tuning: Tuning, entries: dict[str, Entry]) -> list[s
                 f"{range_.high:g}: widen the range, because the first trial has that value"
             )
     for label, entry in entries.items():
-        fixed = [key for key in tuning.space.ranges if entry.recipe and key in entry.recipe.values]
+        fixed = [key for key in tuning.space.ranges if entry.sets(key)]
         if fixed:
             found.append(
                 f"space.{fixed[0]}: the suite sets it for {label}: remove it there, because it is drawn "

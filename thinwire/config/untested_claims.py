@@ -7,10 +7,33 @@ from pydantic import Field
 from thinwire.config import schema_file
 from thinwire.config.claim_schema import ClaimId
 from thinwire.config.one_line import OneLine
+from thinwire.errors import UserError
 from thinwire.optim.recipe import Strict
 from thinwire.plugins import ROOT
 
 PATH = ROOT / "config" / "claims" / "untested.yaml"
+
+
+class Printed(Strict):
+    """Lines of the newest record of a benchmark."""
+
+    benchmark: OneLine = Field(description="name of the file in benchmarks/, without .py")
+    lines: OneLine = Field(description="how these lines begin")
+
+    def newest_record(self) -> Path:
+        """The file of the newest record.
+
+        Raises:
+            UserError: there is none.
+        """
+        # The folders are named by date.
+        records = sorted((ROOT / "benchmarks" / "records").glob(f"*/{self.benchmark}.txt"))
+        if not records:
+            raise UserError(
+                f"there is no record of the benchmark {self.benchmark!r}, which config/claims/untested.yaml "
+                f"names: `python benchmarks/{self.benchmark}.py --record` makes one"
+            )
+        return records[-1]
 
 
 class Untested(Strict):
@@ -20,6 +43,9 @@ class Untested(Strict):
     publication: OneLine = Field(description="short name of the publication")
     claim: OneLine = Field(description="what the publication claims, in our words")
     reason: OneLine = Field(description="what a test would need")
+    printed: Printed | None = Field(
+        default=None, description="what a benchmark has printed about it; default: no benchmark measures it"
+    )
 
 
 class UntestedClaims(Strict):

@@ -74,13 +74,14 @@ def at_random(records: int, readers: int, reader: int, epoch: int, seed: int, ba
 
 
 class RecordFile:
-    """A file of records (`.npy`) that counts the bytes and seeks of its reads."""
+    """A file of records (`.npy`) that counts its reads: how many, their bytes, and their seeks."""
 
     def __init__(self, path: Path) -> None:
         shape = np.load(path, mmap_mode="r", allow_pickle=False)
         if not shape.flags.c_contiguous:
             raise ValueError(f"{path} is in Fortran order: its records are not contiguous")
         self.records = len(shape)
+        self.requests = 0  # ranges that were read
         self.bytes_read = 0
         self.seeks = 0  # reads that do not begin where the last one ended
         self._shape, self._dtype = shape.shape[1:], shape.dtype
@@ -103,6 +104,7 @@ class RecordFile:
                 self._file.seek(self._offset + start * self._record_bytes)
                 self.seeks += 1
             part = records[place : place + end - start].data.cast("B")
+            self.requests += 1
             self.bytes_read += self._fill(part)
             numbers[place : place + end - start] = np.arange(start, end)
             place += end - start

@@ -190,6 +190,10 @@ class Recipe(Strict):
         "file, each of the W workers reads one; contiguous: each worker reads one range of the file in "
         "chunks, and the ranges rotate by epoch (HSGD's input)",
     )
+    prefetch: bool = Field(
+        default=False,
+        description="a thread of each process reads and prepares the next batch while this one is used",
+    )
     optimizer: Optimizer = Field(description="the optimizer that every method starts from")
     schedule: Schedule = Field(default=Schedule(), description="the learning rate over the run")
     evaluate_every_epochs: int = Field(
@@ -205,6 +209,11 @@ class Recipe(Strict):
                 f"milestones {list(self.schedule.milestones)} do not all lie within the {self.epochs} epochs"
             )
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_prefetching(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Recipes without it keep the digest that they had before there was this option."""
+        return {key: value for key, value in dump(self).items() if key != "prefetch" or value}
 
     @classmethod
     def of_dump(cls, dump: dict[str, Any]) -> "Recipe":

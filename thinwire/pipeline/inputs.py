@@ -57,8 +57,12 @@ def dataset_digest(dataset: Module) -> str:
 
 
 def files_with_claims() -> list[str]:
-    """The files whose claims are in the table of claims: any suite, and the list of those without a test."""
-    return [plugins.show(path) for path in (*suite.suite_files(), untested_claims.PATH)]
+    """The files whose claims are in the table of claims, and the records of benchmarks that it quotes.
+
+    Claims are in every suite, and in the list of those without a test.
+    """
+    records = [claim.printed.newest_record() for claim in untested_claims.read() if claim.printed is not None]
+    return [plugins.show(path) for path in (*suite.suite_files(), untested_claims.PATH, *records)]
 
 
 def files_of_block(together: Sequence[Cell]) -> list[str]:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from thinwire.clock import CLOCKS, clock_on
 from thinwire.data.batches import Batches
+from thinwire.data.prefetched import Prefetched
 from thinwire.errors import MethodError
 from thinwire.method import Method
 from thinwire.optim.schedule import learning_rate
@@ -41,9 +42,10 @@ class Trainer:
         self.task = task
         self.transport: Transport = transport or InProcess(task.cluster.workers)
         recipe, cluster = task.recipe, task.cluster
-        self.batches = self._batches_of(self.transport.ranks)
-        self.steps_per_epoch = self.batches.steps_per_epoch
+        batches = self._batches_of(self.transport.ranks)
+        self.steps_per_epoch = batches.steps_per_epoch
         self.total_steps = self.steps_per_epoch * recipe.epochs
+        self.batches = Prefetched(batches, self.total_steps) if recipe.prefetch else batches
         self.step = 0
         self.curve: list[dict[str, Any]] = []
         self.traffic: list[dict[str, Any]] = []

@@ -11,6 +11,7 @@ from thinwire.config.claim_schema import Claim
 from thinwire.config.expand_suite import cells
 from thinwire.config.suite_schema import Suite
 from thinwire.plugins import ROOT
+from thinwire.report.claims import benchmark_record
 
 # What suites have taken, by `python benchmarks/suite_minutes.py`.
 MINUTES = ROOT / "benchmarks" / "records" / "suite_minutes.csv"
@@ -28,8 +29,9 @@ _MINUTES = """\
 has measured them, no complete run of the suite is known.
 """
 _EXPECTED = """\
-The expected estimates follow from the shapes of the models, or are our guesses. For accuracy they are points.
-For bytes they are a reduction in percent: 100 means no bytes, and a negative number means more.
+The expected estimates follow from the shapes of the models, or are our guesses. For accuracy they are points,
+or percent of the accuracy compared with. For bytes they are a reduction in percent: 100 means no bytes, and a
+negative number means more.
 """
 _TESTS = {
     "paired_t": "paired t test",
@@ -46,7 +48,7 @@ def page() -> str:
     claims = [(name, claim) for name, suite in tested.items() for claim in suite.claim]
     of_claims = pd.DataFrame([_of_claim(name, claim) for name, claim in claims])
     of_claims = of_claims.sort_values("id", kind="stable")
-    untested = pd.DataFrame([claim.model_dump() for claim in untested_claims.read()])
+    untested = pd.DataFrame([_of_untested(claim) for claim in untested_claims.read()])
     return "\n".join(
         [
             _INTRODUCTION,
@@ -95,6 +97,7 @@ def _minutes(suite: str) -> str:
 def _of_claim(suite: str, claim: Claim) -> dict[str, str]:
     unit = "%" if claim.unit == "percent" else claim.unit
     margin = f", margin {claim.margin.value:g} {unit}" if claim.margin else ""
+    equal = f", at equal {claim.at_equal.metric}".replace("_", " ") if claim.at_equal else ""
     expected = f"{claim.expected[0]:g} to {claim.expected[1]:g} {unit}" if claim.expected else "none stated"
     return {
         "id": claim.id,
@@ -102,10 +105,15 @@ def _of_claim(suite: str, claim: Claim) -> dict[str, str]:
         "suite": f"`{suite}`",
         "against": ", ".join(f"`{label}`" for label in claim.against),
         "test": f"{claim.metric} {claim.direction}".replace("_", " ")
-        + f", {_TESTS[claim.statistic]}{margin}",
+        + f", {_TESTS[claim.statistic]}{margin}{equal}",
         "scope": claim.scope,
         "expected estimate": expected,
     }
+
+
+def _of_untested(claim: untested_claims.Untested) -> dict[str, str]:
+    measured = "nothing" if claim.printed is None else benchmark_record.sentence(claim.printed)
+    return claim.model_dump(exclude={"printed"}) | {"a benchmark measured": measured}
 
 
 def _table(frame: pd.DataFrame) -> str:

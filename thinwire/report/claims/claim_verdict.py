@@ -38,8 +38,9 @@ class Outcome(NamedTuple):
 def of_pairs(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
     """The verdict on a claim.
 
-    The estimate is a difference in points for accuracy (ours minus theirs), and a reduction in percent for
-    bytes and seconds (0: as many, 100: none, negative: more). The interval holds all pairs for bytes, which
+    The estimate is a difference in points for accuracy (ours minus theirs), or in percent of theirs if the
+    margin has this unit. It is a reduction in percent for bytes and seconds (0: as many, 100: none,
+    negative: more). The interval holds all pairs for bytes, which
     are counted; for the others it is the 95 % t interval.
 
     Args:
@@ -89,6 +90,10 @@ def _of_bytes(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
 
 
 def _of_accuracy(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
+    if claim.unit == "percent":
+        if (theirs == 0).any():
+            return Outcome(Verdict.NOT_TESTABLE, "no image is classified correctly there", len(theirs))
+        ours, theirs = 100 * ours / theirs, 100 * theirs / theirs
     # A test for a difference alone has no margin; any above 0 serves there.
     made = compare(ours, theirs, *([claim.margin.value] if claim.margin else []))
     judged = Judged(made, made.p_different, made.p_same)
@@ -103,10 +108,11 @@ def _of_accuracy(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
     sure = made.p_different < LEVEL or made.mean == 0
     outside = sure and (made.high <= lowest or made.low >= highest)
     one_sided = claim.statistic == "non_inferiority"
+    unit = "%" if claim.unit == "percent" else claim.unit
     verdict = _judge(made, held, outside)
-    phrase = words.of_loss(made) if one_sided else words.of_accuracy(judged)
+    phrase = words.of_loss(made, unit) if one_sided else words.of_accuracy(judged)
     if one_sided and verdict is Verdict.CONTRADICTED:
-        phrase = f"a loss of more than {made.margin:g} points"
+        phrase = f"a loss of more than {made.margin:g} {unit}"
     reason = phrase.removeprefix("cannot be told: ")
     return Outcome(verdict, reason, made.n, made.mean, made.low, made.high)
 

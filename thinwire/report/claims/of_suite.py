@@ -51,6 +51,8 @@ def _of_runs(
     runs = runs[runs.method.isin([claim.method, *claim.variants, *claim.against])]
     runs = runs[runs.model.isin(claim.models or runs.model)]
     runs = runs.assign(value=metric_values(claim.metric, runs, curves, suite.baseline))
+    if claim.at_equal is not None:
+        runs = runs.assign(equal=metric_values(claim.at_equal.metric, runs, curves, suite.baseline))
     for cell, group in runs.groupby(CELL, sort=False):
         place = dict(zip(CELL, cell))
         if claim.method in set(group.method):
@@ -80,6 +82,8 @@ def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite) -> tuple[list[str],
     pairs = pd.concat([values.get_group(claim.method), values.get_group(best)], axis=1, join="inner")
     if pairs.empty:
         return [best], Outcome(Verdict.CANNOT_BE_TOLD, "no pair of runs is done")
+    if unequal := _why_not_equal(claim, known, best):
+        return [best], Outcome(Verdict.NOT_TESTABLE, unequal)
     outcome = of_pairs(claim, pairs.iloc[:, 0], pairs.iloc[:, 1])
     if outcome.n < suite.repetitions and claim.statistic != "exact_bytes":
         # The number was chosen before the runs. If some are missing, the others are a biased selection.
@@ -92,6 +96,18 @@ def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite) -> tuple[list[str],
         why = "on CPUs a number must follow from shapes, and these bytes differ between repetitions"
         outcome = outcome._replace(verdict=Verdict.CANNOT_BE_TOLD, reason=why)
     return [best], outcome
+
+
+def _why_not_equal(claim: Claim, runs: pd.DataFrame, against: str) -> str | None:
+    """Why these runs do not have equal bytes, or None if they need not or do."""
+    if claim.at_equal is None:
+        return None
+    means = runs.groupby("method").equal.mean()
+    metric, most = claim.at_equal.metric.replace("_", " "), claim.at_equal.within_percent
+    ours, theirs = float(means[claim.method]), float(means[against])
+    if abs(ours - theirs) <= most / 100 * theirs:
+        return None
+    return f"{metric} differs by {100 * abs(ours / theirs - 1):.1f} % and not at most by {most:g} %"
 
 
 def _of_simulation(name: str, suite: Suite, claim: Claim, times: pd.DataFrame) -> Iterator[Row]:

@@ -13,7 +13,7 @@ from thinwire.config.claim_schema import SECONDS
 from thinwire.config.suite_schema import Suite
 from thinwire.errors import UserError
 from thinwire.files import write_text
-from thinwire.report.claims import sentences
+from thinwire.report.claims import benchmark_record, sentences
 from thinwire.report.claims.claim_verdict import Outcome, Verdict
 from thinwire.report.claims.of_suite import Row, rows_of, rows_without_runs
 from thinwire.report.collect import SUMMARY, read_curves, read_summary
@@ -28,7 +28,8 @@ COLUMNS = (
 )
 _NOTES = (
     "Claims: what five publications claim, in our words. Estimate: for accuracy, the method minus what it is "
-    "compared with, in percentage points, with the 95 % t interval over pairs of runs with equal seeds; "
+    "compared with, in percentage points or in percent of the other, with the 95 % t interval over pairs of "
+    "runs with equal seeds; "
     "for bytes, the reduction in percent, from the smallest to the largest of all repetitions. Scope: "
     "*mechanism* is about the direction alone; *number* is about the published figure. Reconstructed: a part "
     "of the publication was not available, so the verdict is about our reconstruction. docs/claims.md "
@@ -113,8 +114,11 @@ def _rows_of(name: str, suite: Suite, results: Path) -> list[Row]:
 def _untested(claim: untested_claims.Untested) -> Row:
     numbers = dict.fromkeys(("margin", "estimate", "low", "high"), math.nan)
     verdict = {"reconstructed": False, "n": 0, "verdict": str(Verdict.NOT_TESTABLE)}
-    said = {"says": f"Not testable here: {claim.reason}."}
-    return dict.fromkeys(COLUMNS, "") | numbers | claim.model_dump() | verdict | said
+    said = f"Not testable here: {claim.reason}."
+    if claim.printed is not None:
+        said += f" {benchmark_record.sentence(claim.printed)}"
+    told = claim.model_dump(exclude={"printed"}) | {"says": said}
+    return dict.fromkeys(COLUMNS, "") | numbers | told | verdict
 
 
 def _where(row: Mapping[Any, Any]) -> str:
