@@ -1,8 +1,8 @@
 """The verbs of the channels: what they give, what they meter, what they refuse.
 
 Each function under `everywhere` is one worker's part of a test. Four workers run it on each transport: in one
-process, in processes of one node (shared memory), in processes of two nodes (torch.distributed), and in
-processes on the path of GPUs. The ledgers must be the same on all transports.
+process, in processes of one node (shared memory), and in processes of two nodes (torch.distributed).
+Processes also run it on the path of GPUs. The ledgers must be the same on all transports.
 """
 
 from collections.abc import Callable

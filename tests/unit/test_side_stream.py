@@ -18,8 +18,6 @@ from thinwire.transport import payload_format
 from thinwire.transport.side_stream import SideStream
 from thinwire.transport.verbs_on_device_group import OnDeviceGroup
 
-OWN, OTHERS = 1.0, 2.0
-
 
 class Issuing(Executor):
     """The thread that issues the calls: it comes to them when the test says so."""
@@ -104,28 +102,72 @@ def test_the_allocator_learns_which_answers_the_worker_uses(gpu, issuing):
     assert used_by == [gpu.current]
 
 
-def test_an_answer_is_there_when_the_worker_reads_it_and_not_before(gpu, issuing, monkeypatch):
-    """The work of the collective changes the data only when its stream runs, seconds after it was issued."""
+@pytest.fixture
+def verbs(gpu, issuing):
+    """Of the first of two workers."""
+    process_group = SimpleNamespace(rank=lambda: 0, size=lambda: 2)
+    return OnDeviceGroup(process_group, torch.device("cpu"), SideStream(CUDA, issuing))
 
-    _, others = payload_format.pack({"values": torch.full((4,), OTHERS)}, ragged=False)
+
+@pytest.fixture
+def world():
+    return Group("world", tuple(Cluster(2).world()), (0, 0), 0, Ledger())
+
+
+OWN, OTHERS = {"values": torch.full((4,), 1.0)}, {"values": torch.full((4,), 2.0)}
+
+
+def seen(gpu, payloads):
+    """What the worker's stream reads in its turn, and what a stream reads that waits for nothing."""
+    found = {}
+
+    def read(name):
+        found[name] = [payload["values"].tolist() for payload in payloads]
+
+    gpu.put(0, effect=lambda: read("in order"))
+    gpu.put(0, Stream(), effect=lambda: read("at once"))
+    gpu.compute(10)
+    return found["in order"], found["at once"]
+
+
+def test_gathered_payloads_are_there_when_the_worker_reads_them(gpu, issuing, verbs, world, monkeypatch):
+    """The collective changes data only when its stream runs, seconds after it was issued."""
+    _, others = payload_format.pack(OTHERS, ragged=False)
 
     def all_gather(rows, row, group):
         gpu.put(4, effect=lambda: torch._foreach_copy_(rows, [row, others]))
 
     monkeypatch.setattr(dist, "all_gather", all_gather)
-    process_group = SimpleNamespace(rank=lambda: 0, size=lambda: 2)
-    verbs = OnDeviceGroup(process_group, torch.device("cpu"), SideStream(CUDA, issuing))
-    world = Group("world", tuple(Cluster(2).world()), (0, 0), 0, Ledger())
-    seen = {}
-
-    def read(when):
-        seen[when] = [payload["values"].tolist() for payload in payloads]
-
-    wait = verbs.gather(world, Call("gather", payload={"values": torch.full((4,), OWN)}), 0)
+    wait = verbs.gather(world, Call("gather", payload=OWN), 0)
     issuing.issue_all()
-    payloads = wait()
-    gpu.put(0, effect=lambda: read("after waiting"))
-    gpu.put(0, Stream(), effect=lambda: read("without waiting"))
-    gpu.compute(10)
-    assert seen["after waiting"] == [[OWN] * 4, [OTHERS] * 4]
-    assert seen["without waiting"] != seen["after waiting"]
+    in_order, at_once = seen(gpu, wait())
+    assert in_order == [[1.0] * 4, [2.0] * 4]
+    assert at_once != in_order
+
+
+def test_the_answer_of_a_server_is_there_when_the_worker_reads_it(gpu, issuing, verbs, world, monkeypatch):
+    """Sends and receives run in a stream of NCCL's own, for which the call must wait."""
+    header, others = payload_format.pack(OTHERS, ragged=False)
+    received = []
+
+    def transfer(ops):
+        own = Stream(until=gpu.current.until)
+        (op,) = ops
+        if op.op is dist.irecv:
+            received.append(op.tensor)
+            gpu.put(4, own, effect=lambda: op.tensor.copy_(others))
+        return [SimpleNamespace(wait=lambda: gpu.current.wait_event(own.until))]
+
+    def operation(op, tensor, group_peer, group):
+        assert group_peer == 1
+        return SimpleNamespace(op=op, tensor=tensor)
+
+    monkeypatch.setattr(dist, "P2POp", operation)
+    monkeypatch.setattr(dist, "batch_isend_irecv", transfer)
+    monkeypatch.setattr(dist, "broadcast", lambda tensor, group_src, group: tensor.copy_(header))
+    wait = verbs.push_pull(world, Call("push_pull", payload=OWN, partner=1), 0)
+    issuing.issue_all()
+    in_order, at_once = seen(gpu, [wait()])
+    assert in_order == [[2.0] * 4]
+    assert at_once != in_order
+    assert len(received) == 1
