@@ -4,7 +4,11 @@ The host puts work into the queue of a stream and goes on at once. Only waiting 
 `compute` on the host itself.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from itertools import count
 
 import pytest
 import torch
@@ -18,6 +22,14 @@ class Stream:
 
     until: float = 0.0
 
+    def record_event(self) -> float:
+        """An event: when the stream comes to this place."""
+        return self.until
+
+    def wait_event(self, event: float) -> None:
+        """Let all further work wait for the event."""
+        self.until = max(self.until, event)
+
 
 @dataclass
 class FakeGpu:
@@ -27,15 +39,18 @@ class FakeGpu:
     current: Stream = field(default_factory=Stream)
     other: Stream = field(default_factory=Stream)
     synchronised: int = 0  # how often the host has waited for all streams
+    _effects: list[tuple[float, int, Callable[[], object]]] = field(default_factory=list)
+    _number: Iterator[int] = field(default_factory=count)
 
     def compute(self, seconds: float) -> None:
         """Let the host compute."""
-        self.host += seconds
+        self._pass(self.host + seconds)
 
-    def put(self, seconds: float, stream: Stream | None = None) -> None:
-        """Put work into the queue of a stream."""
+    def put(self, seconds: float, stream: Stream | None = None, effect: Callable[[], object] = int) -> None:
+        """Put work into the queue of a stream; it has its effect only when the stream has done it."""
         stream = stream or self.current
         stream.until = max(stream.until, self.host) + seconds
+        heappush(self._effects, (stream.until, next(self._number), effect))
 
     def wait_for_other(self) -> None:
         """Let the current stream wait for the other one, as `Work.wait` does with NCCL."""
@@ -44,7 +59,13 @@ class FakeGpu:
     def synchronise(self, *_: object) -> None:
         """Let the host wait for all streams."""
         self.synchronised += 1
-        self.host = max(self.host, self.current.until, self.other.until)
+        self._pass(max(self.current.until, self.other.until))
+
+    def _pass(self, until: float) -> None:
+        """Let the time of the host pass, and with it the work of all streams."""
+        self.host = max(self.host, until)
+        while self._effects and self._effects[0][0] <= self.host:
+            heappop(self._effects)[2]()
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Replace what `torch.cuda` offers."""
@@ -61,13 +82,23 @@ class FakeGpu:
                 return self.at <= gpu.host
 
             def synchronize(self) -> None:
-                gpu.host = max(gpu.host, self.at)
+                gpu._pass(self.at)
 
             def elapsed_time(self, end: "Event") -> float:
                 assert self.query(), "the stream has not come here yet"
                 assert end.query(), "the stream has not come there yet"
                 return 1000 * (end.at - self.at)
 
+        @contextmanager
+        def within(stream: Stream) -> Iterator[None]:
+            before, gpu.current = gpu.current, stream
+            try:
+                yield
+            finally:
+                gpu.current = before
+
         monkeypatch.setattr(torch.cuda, "Event", Event)
+        monkeypatch.setattr(torch.cuda, "Stream", Stream)
+        monkeypatch.setattr(torch.cuda, "stream", within)
         monkeypatch.setattr(torch.cuda, "current_stream", lambda device: gpu.current)
         monkeypatch.setattr(torch.cuda, "synchronize", gpu.synchronise)

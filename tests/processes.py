@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
+import pytest
 import torch
 import torch.distributed as dist
 
@@ -122,6 +123,13 @@ def transport(cluster: Cluster) -> Processes:
     opened = Processes(cluster, torch.device("cpu"), doing=_note)
     _OPEN.append(opened)
     return opened
+
+
+def on_device_group(function: Callable[..., Any], *args: Any) -> Any:
+    """Run a function on the path of GPUs, but with gloo, and tensors on the CPU; in one of the processes."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr("thinwire.transport.processes.uses_device_group", lambda device, backend: True)
+        return function(*args)
 
 
 def close() -> None:

@@ -276,7 +276,16 @@ def about(host, cores, device="cpu", **more):
             2,
             "2 other processes used a GPU of b",
         ),
+        ([about("a", [0], "gpu-1", messages_through_host=False)], 1, None),
+        (
+            [
+                about("a", [0], "gpu-1", messages_through_host=False),
+                about("a", [0], "gpu-2", messages_through_host=True),
+            ],
+            1,
+            "its messages went through the memory of the hosts, and its other calls over NCCL",
+        ),
     ],
 )
-def test_times_of_crowded_machines_are_not_valid(ranks, nodes, diagnosis):
+def test_times_that_say_nothing_about_the_method_are_not_valid(ranks, nodes, diagnosis):
     assert no_time_because(ranks, Cluster(len(ranks), nodes)) == diagnosis

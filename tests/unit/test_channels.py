@@ -1,8 +1,8 @@
 """The verbs of the channels: what they give, what they meter, what they refuse.
 
 Each function under `everywhere` is one worker's part of a test. Four workers run it on each transport: in one
-process, in processes of one node (shared memory), and in processes of two nodes (torch.distributed). The
-ledgers must be the same on all transports.
+process, in processes of one node (shared memory), and in processes of two nodes (torch.distributed).
+Processes also run it on the path of GPUs. The ledgers must be the same on all transports.
 """
 
 from collections.abc import Callable
@@ -49,6 +49,10 @@ Part = Callable[[Me], None]
 PARTS: dict[str, Part] = {}
 
 
+# NCCL needs one order of the calls on all channels.
+NOT_BETWEEN_GPUS = "two_channels_may_be_called_in_another_order_by_each_worker"
+
+
 def everywhere(part: Part) -> Part:
     """Register a part, which four workers will run on each transport."""
     PARTS[part.__name__] = part
@@ -75,10 +79,13 @@ def play_here(part: str, cluster: Cluster) -> dict[str, list[int]]:
 
 
 @cache
-def played_in_processes(cluster: Cluster) -> dict[str, Any]:
+def played_in_processes(cluster: Cluster, like_gpus: bool) -> dict[str, Any]:
     """The outcomes of all parts, in one launch."""
-    plays = [partial(play_here, part) for part in PARTS]
-    return dict(zip(PARTS, processes.run_all(plays, cluster.workers, cluster)))
+    parts = [part for part in PARTS if not like_gpus or part != NOT_BETWEEN_GPUS]
+    plays: list[Callable[..., Any]] = [partial(play_here, part) for part in parts]
+    if like_gpus:
+        plays = [partial(processes.on_device_group, play) for play in plays]
+    return dict(zip(parts, processes.run_all(plays, cluster.workers, cluster)))
 
 
 def floats(*numbers: float) -> torch.Tensor:
@@ -589,9 +596,12 @@ def test_in_one_process(part, cluster):
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
+@pytest.mark.parametrize("like_gpus", [False, True])
 @pytest.mark.parametrize("part", PARTS)
-def test_in_processes(part, cluster):
-    ledgers = played_in_processes(cluster)[part]
+def test_in_processes(part, like_gpus, cluster):
+    if like_gpus and part == NOT_BETWEEN_GPUS:
+        pytest.skip("NCCL needs one order of the calls on all channels")
+    ledgers = played_in_processes(cluster, like_gpus)[part]
     if isinstance(ledgers, processes.Failed):
         raise ledgers
     assert ledgers == play_in_process(PARTS[part], cluster)

@@ -1,5 +1,7 @@
 """What a GPU and NCCL need to start is done before the clocks run."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -40,8 +42,23 @@ def test_a_run_on_cpus_makes_no_pass_before_its_first_step(monkeypatch):
 def test_each_communicator_is_open_before_the_next_one_starts(gpu, monkeypatch):
     """A rank is in several groups, and two that start at once may wait for each other."""
     happened = []
-    monkeypatch.setattr(torch, "zeros", lambda *_, device: device)
-    monkeypatch.setattr(dist, "all_reduce", lambda number, group: happened.append((group, number)))
+    zeros = torch.zeros
+
+    def on_this_device(size, device):
+        happened.append(device)
+        return zeros(size)
+
+    def exchange(received, numbers, group):
+        assert len(received) == len(numbers) == group.size()
+        happened.append(("links of", group))
+
+    monkeypatch.setattr(torch, "zeros", on_this_device)
+    monkeypatch.setattr(dist, "all_reduce", lambda number, group: happened.append(("ring of", group)))
+    monkeypatch.setattr(dist, "all_to_all_single", exchange)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: happened.append("waits"))
-    open_communicators(["world", "node"], CUDA)
-    assert happened == [("world", CUDA), "waits", ("node", CUDA), "waits"]
+    world, node = SimpleNamespace(size=lambda: 4), SimpleNamespace(size=lambda: 2)
+    open_communicators([world, node], CUDA)
+    assert happened == [
+        *(CUDA, ("ring of", world), CUDA, ("links of", world), "waits"),
+        *(CUDA, ("ring of", node), CUDA, ("links of", node), "waits"),
+    ]

@@ -177,7 +177,7 @@ class Attempt:
         # The first signal asks for a stop after a step, the second one stops at once.
         with heeding_stops(request_stop, once=True), self._measured(trainer):
             trainer.train(after_step=after_step)
-        self._setup.look_at_gpus_again()
+        self._setup.note_ranks_again()
         return "done", None
 
     @contextmanager

@@ -18,6 +18,7 @@ from thinwire.train.preparation_of_cell import preparation_of
 from thinwire.train.preparation_record import PREPARED
 from thinwire.train.time_validity import about_this_process, no_time_because
 from thinwire.train.trainer import Trainer
+from thinwire.transport.backend import backend_of, uses_device_group
 from thinwire.transport.current_device import make_current
 from thinwire.transport.transport import Transport
 
@@ -81,7 +82,11 @@ class RunSetup:
             if device.type == "cuda":
                 self._note([about_this_process(device)])
             return
-        ranks = self._note(self._transport.share([about_this_process(device)]))
+        about = about_this_process(device)
+        if uses_device_group(device, backend_of(device, self._cell.backend)):
+            rows = self.trainer.workers[0].ledger.rows
+            about["messages_through_host"] = any(verb == "send" for _, verb, _ in rows)
+        ranks = self._note(self._transport.share([about]))
         if self._transport.kind == "measured":
             cluster = Cluster(self._cell.workers, self._cell.nodes)
             self.no_time_because = no_time_because(ranks, cluster)
@@ -91,8 +96,8 @@ class RunSetup:
         self.provenance["emulation"] = emulated.provenance
         self.no_time_because = emulated.no_time_because
 
-    def look_at_gpus_again(self) -> None:
-        """Record the other processes that have come to the GPUs since; after training."""
+    def note_ranks_again(self) -> None:
+        """Record what only training shows: other processes on the GPUs, and messages; after training."""
         assert self.trainer is not None
         if self.trainer.task.device.type == "cuda":
             self.note_ranks()

@@ -37,7 +37,8 @@ def no_time_because(ranks: Sequence[dict[str, Any]], cluster: Cluster) -> str | 
     """Why the times of a run say nothing about its method, in one clause; None if they are valid.
 
     Args:
-        ranks: what `about_this_process` gave on each rank.
+        ranks: what `about_this_process` gave on each rank. With NCCL, also whether it has sent messages,
+            which go through the memory of the host.
         cluster: that the cell describes.
     """
     hosts = list(dict.fromkeys(rank["host"] for rank in ranks))
@@ -53,4 +54,6 @@ def no_time_because(ranks: Sequence[dict[str, Any]], cluster: Cluster) -> str | 
             return f"{len(here)} workers shared {len(cores)} cores of {host}"
         if others := max(rank.get("other_processes", 0) for rank in here):
             return f"{others} other {'process' if others == 1 else 'processes'} used a GPU of {host}"
+    if any(rank.get("messages_through_host") for rank in ranks):
+        return "its messages went through the memory of the hosts, and its other calls over NCCL"
     return None

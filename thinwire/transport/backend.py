@@ -19,3 +19,12 @@ def backend_of(device: torch.device, wanted: str | None) -> str:
     if not dist.is_nccl_available():
         raise UserError("this build of torch has no NCCL: install a CUDA build, or set backend: gloo")
     return "cpu:gloo,cuda:nccl"
+
+
+def uses_device_group(device: torch.device, backend: str) -> bool:
+    """Are all collective calls those of the GPUs' own process group?
+
+    Otherwise some of them go through the memory of the host. With NCCL that would be another network than the
+    one of the means.
+    """
+    return device.type == "cuda" and backend != GLOO

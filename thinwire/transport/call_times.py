@@ -46,7 +46,7 @@ def follow(call: Call, work: dist.Work, cpu: bool) -> None:
     """Note when a call's work in torch.distributed begins, and when it has ended.
 
     gloo's threads tell the end. It is noted by Python, so it comes late by as long as another thread keeps
-    Python busy. NCCL's futures complete when the work is queued on the GPU, so of them nothing is noted.
+    Python busy. Of tensors on a GPU nothing is noted, because their copies to the host are only queued then.
 
     Args:
         call: may consist of several works; the last one to end counts.

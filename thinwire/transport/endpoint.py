@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,9 @@ from thinwire.transport.connection_errors import translated_errors
 from thinwire.transport.current_device import make_current
 from thinwire.transport.point_to_point import FIRST_TAG_OF_MESSAGES, PointToPoint
 from thinwire.transport.shared_memory import SharedMemory
+from thinwire.transport.side_stream import SideStream
 from thinwire.transport.verbs_in_shared_memory import InSharedMemory
+from thinwire.transport.verbs_on_device_group import OnDeviceGroup
 from thinwire.transport.verbs_over_torch_distributed import Distributed
 
 Finish = Callable[[], Any]
@@ -38,6 +40,7 @@ class Endpoint:
         rank: int,
         cluster: Cluster,
         device: torch.device,
+        issuing: Executor | None = None,
     ) -> None:
         """Open the channel. All members must do so at the same time.
 
@@ -47,6 +50,7 @@ class Endpoint:
             rank: of this worker in the whole run.
             cluster: tells which workers share a host.
             device: of this worker's tensors.
+            issuing: one thread for the calls of all channels, if they use the process group of the GPUs.
         """
         self.log = CallLog()
         self._place = members.index(rank)
@@ -58,11 +62,13 @@ class Endpoint:
             return
         self._process_group = group
         self._messages = PointToPoint(self._process_group, device, FIRST_TAG_OF_MESSAGES)
-        begin = partial(_begin_thread, device)
+        begin = partial(begin_thread, device)
         self._waiting = ThreadPoolExecutor(_WAITING_THREADS, initializer=begin)
         self._in_order = ThreadPoolExecutor(1, initializer=begin)
-        self._verbs: Distributed | InSharedMemory
-        if device.type == "cpu" and len({cluster.node_of(member) for member in members}) == 1:
+        self._verbs: Distributed | InSharedMemory | OnDeviceGroup
+        if issuing is not None:
+            self._verbs = OnDeviceGroup(group, device, SideStream(device, issuing))
+        elif device.type == "cpu" and len({cluster.node_of(member) for member in members}) == 1:
             memory = SharedMemory(self._place, self._size, self._exchange)
             self._verbs = InSharedMemory(memory, self._in_order)
         else:
@@ -138,7 +144,8 @@ class Endpoint:
         dist.destroy_process_group(self._process_group)
 
 
-def _begin_thread(device: torch.device) -> None:
+def begin_thread(device: torch.device) -> None:
+    """Begin a thread that works for a worker on `device`."""
     # In torch, the number of compute threads is a setting of each thread.
     torch.set_num_threads(1)
     make_current(device)

@@ -5,11 +5,14 @@ import os
 # NCCL chooses its algorithm by the size of a message and by what it finds of the network, and switches add in
 # another order than GPUs do (NVIDIA/nccl#1497). With these settings, the order depends on the ranks alone.
 _SAME_BITS = {"NCCL_ALGO": "Ring", "NCCL_PROTO": "Simple", "NCCL_NVLS_ENABLE": "0"}
+# Calls of several channels may be under way at once. Ranks issue them in one order. NCCL since 2.26 keeps it
+# on the GPU, so that no two calls wait for each other.
+_ONE_ORDER = {"NCCL_LAUNCH_ORDER_IMPLICIT": "1"}
 # torch would end a process at the first error or after ten minutes, before its heartbeat has written why.
 _NO_WATCHDOG = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "0"}
 
 
 def choose_nccl_settings() -> None:
     """Set what the user has not set; call this before torch opens its first group with NCCL."""
-    for name, value in (_SAME_BITS | _NO_WATCHDOG).items():
+    for name, value in (_SAME_BITS | _ONE_ORDER | _NO_WATCHDOG).items():
         os.environ.setdefault(name, value)

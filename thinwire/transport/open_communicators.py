@@ -1,4 +1,4 @@
-"""Opens NCCL's communicators, which it would otherwise do at the first collective of each channel."""
+"""Opens NCCL's communicators and their links, which it would otherwise do at the first call of each kind."""
 
 from collections.abc import Iterable
 
@@ -9,10 +9,11 @@ from thinwire.transport.connection_errors import translated_errors
 
 
 def open_communicators(groups: Iterable[dist.ProcessGroup], device: torch.device) -> None:
-    """Let each group add one number on a GPU, and wait for it.
+    """Let each group add one number on a GPU and exchange one between all members, and wait for both.
 
-    Without this, seconds of NCCL's start would be part of the first steps. All members must do so at the same
-    time, with their groups in the same order.
+    The sum opens the ring, and the exchange the direct links that parameter servers use. Without this,
+    seconds of NCCL's start would be part of the first steps. All members must do so at the same time, with
+    their groups in the same order.
 
     Args:
         groups: of which this process is a member.
@@ -24,5 +25,7 @@ def open_communicators(groups: Iterable[dist.ProcessGroup], device: torch.device
     for group in groups:
         with translated_errors():
             dist.all_reduce(torch.zeros(1, device=device), group=group)
+            numbers = torch.zeros(group.size(), device=device)
+            dist.all_to_all_single(torch.empty_like(numbers), numbers, group=group)
             # One after the other: two communicators that start at once may wait for each other.
             torch.cuda.synchronize(device)

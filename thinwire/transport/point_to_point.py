@@ -1,7 +1,9 @@
 """Payloads from one process to another, of any size, over a process group of torch.distributed.
 
 Tags identify messages, so a receiver may ask for them in any order. Payloads go through the memory of the
-host, even if they come from a GPU, because parameter servers run on the host.
+host, even if they come from a GPU. The reason is that NCCL has no tags (pytorch/pytorch#125079). There, a
+send may block all later work until its receiver asks for it, so workers that all send first would wait for
+ever (NVIDIA/nccl#479).
 """
 
 from collections.abc import Callable, Sequence

@@ -1,15 +1,20 @@
 """One process for each worker: torch.distributed between hosts, shared memory inside them.
 
-Collectives use gloo on a CPU and NCCL on a GPU, with one communicator for each channel. They begin when a
-worker posts them, so they run while it computes. They end when it waits for the answer. A mean is a ring
-all-reduce, and a gather of equal payloads is a ring all-gather. Ragged payloads, pushes, answers and messages
-go point to point, in threads, so a server answers whatever its worker is doing. If all members of a channel
-share a node and their tensors are on the CPU, they use shared memory instead.
+There is one communicator for each channel. Calls begin when a worker posts them, so they run while it
+computes. They end when it waits for the answer. What carries them:
+
+- NCCL, if tensors are on GPUs: see `verbs_on_device_group`
+- shared memory, if all members of a channel share a node and their tensors are on the CPU: see
+  `verbs_in_shared_memory`
+- gloo in all other cases: see `verbs_over_torch_distributed`
+
+Messages always go point to point through the memory of the host: see `point_to_point`.
 """
 
 import json
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -23,9 +28,10 @@ from thinwire.errors import MethodError
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload
 from thinwire.transport.agreement import disagreeing, require_received
+from thinwire.transport.backend import uses_device_group
 from thinwire.transport.call_difference import first_difference
 from thinwire.transport.connection_errors import ConnectionLost, translated_errors
-from thinwire.transport.endpoint import Endpoint, Finish
+from thinwire.transport.endpoint import Endpoint, Finish, begin_thread
 from thinwire.transport.open_communicators import open_communicators
 from thinwire.transport.rendezvous import open_group
 from thinwire.transport.transport import Ended, Kind, Outcome
@@ -72,8 +78,13 @@ class Processes:
         groups = _process_groups(cluster, backend)
         self._own_groups = [g for g in groups.values() if g is not dist.GroupMember.NON_GROUP_MEMBER]
         self._device = device
+        self._issuing = None
+        if uses_device_group(device, backend):
+            self._issuing = ThreadPoolExecutor(1, initializer=partial(begin_thread, device))
         self._endpoints = {
-            (name, members[0]): Endpoint(members, groups.get((name, members)), rank, cluster, device)
+            (name, members[0]): Endpoint(
+                members, groups.get((name, members)), rank, cluster, device, self._issuing
+            )
             for name, members in cluster.groups(rank).items()
         }
         # Functions that finish the calls that were posted and not yet waited for.
@@ -96,6 +107,8 @@ class Processes:
     def close(self) -> None:
         """Release everything. All processes must do so at the same time."""
         self.part()
+        if self._issuing is not None:
+            self._issuing.shutdown()
         for endpoint in self._endpoints.values():
             endpoint.close()
         dist.destroy_process_group(self._control)

@@ -1,0 +1,173 @@
+"""Calls between GPUs run beside the worker's stream, which waits only for answers."""
+
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from tests.fake_gpu import CUDA, FakeGpu, Stream
+from thinwire.call import Call
+from thinwire.cluster import Cluster
+from thinwire.group import Group
+from thinwire.traffic.ledger import Ledger
+from thinwire.transport import payload_format
+from thinwire.transport.side_stream import SideStream
+from thinwire.transport.verbs_on_device_group import OnDeviceGroup
+
+
+class Issuing(Executor):
+    """The thread that issues the calls: it comes to them when the test says so."""
+
+    def __init__(self) -> None:
+        self._calls: list[tuple[Future[Any], Callable[[], Any]]] = []
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        self._calls.append((future, function))
+        return future
+
+    def issue_all(self) -> None:
+        for future, function in self._calls:
+            future.set_result(function())
+        self._calls.clear()
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    made = FakeGpu()
+    made.install(monkeypatch)
+    return made
+
+
+@pytest.fixture
+def issuing():
+    return Issuing()
+
+
+def submit(stream, exchange):
+    return stream.submit(Call("gather"), exchange)
+
+
+def test_a_call_begins_when_the_worker_has_computed_what_it_hands_over(gpu, issuing):
+    stream = SideStream(CUDA, issuing)
+    gpu.put(5)
+    began = []
+    wait = submit(stream, lambda: (began.append(gpu.current.until), gpu.put(2)))
+    gpu.put(10)
+    issuing.issue_all()
+    assert began == [5], "after what was in the worker's stream, and not after what came later"
+    wait()
+    assert gpu.current.until == 15
+    assert gpu.host == 0, "the host has waited for nothing"
+
+
+def test_the_worker_computes_on_until_it_waits_for_the_answer(gpu, issuing):
+    wait = submit(SideStream(CUDA, issuing), lambda: gpu.put(10))
+    gpu.put(3)
+    issuing.issue_all()
+    assert gpu.current.until == 3
+    wait()
+    assert gpu.current.until == 10
+
+
+def test_a_slow_call_on_one_channel_does_not_delay_another_channel(gpu, issuing):
+    across, node = SideStream(CUDA, issuing), SideStream(CUDA, issuing)
+    slow = submit(across, lambda: gpu.put(100))
+    quick = submit(node, lambda: gpu.put(1))
+    issuing.issue_all()
+    quick()
+    assert gpu.current.until == 1
+    slow()
+    assert gpu.current.until == 100
+
+
+def test_calls_of_all_channels_are_issued_in_one_order(gpu, issuing):
+    across, node = SideStream(CUDA, issuing), SideStream(CUDA, issuing)
+    issued = []
+    for number, stream in enumerate((across, node, across)):
+        submit(stream, lambda number=number: issued.append(number))
+    assert issued == []
+    issuing.issue_all()
+    assert issued == [0, 1, 2]
+
+
+def test_the_allocator_learns_which_answers_the_worker_uses(gpu, issuing):
+    used_by = []
+    tensor = SimpleNamespace(is_cuda=True, record_stream=used_by.append)
+    SideStream(CUDA, issuing).hand_over([tensor, torch.ones(1)])
+    assert used_by == [gpu.current]
+
+
+@pytest.fixture
+def verbs(gpu, issuing):
+    """Of the first of two workers."""
+    process_group = SimpleNamespace(rank=lambda: 0, size=lambda: 2)
+    return OnDeviceGroup(process_group, torch.device("cpu"), SideStream(CUDA, issuing))
+
+
+@pytest.fixture
+def world():
+    return Group("world", tuple(Cluster(2).world()), (0, 0), 0, Ledger())
+
+
+OWN, OTHERS = {"values": torch.full((4,), 1.0)}, {"values": torch.full((4,), 2.0)}
+
+
+def seen(gpu, payloads):
+    """What the worker's stream reads in its turn, and what a stream reads that waits for nothing."""
+    found = {}
+
+    def read(name):
+        found[name] = [payload["values"].tolist() for payload in payloads]
+
+    gpu.put(0, effect=lambda: read("in order"))
+    gpu.put(0, Stream(), effect=lambda: read("at once"))
+    gpu.compute(10)
+    return found["in order"], found["at once"]
+
+
+def test_gathered_payloads_are_there_when_the_worker_reads_them(gpu, issuing, verbs, world, monkeypatch):
+    """The collective changes data only when its stream runs, seconds after it was issued."""
+    _, others = payload_format.pack(OTHERS, ragged=False)
+
+    def all_gather(rows, row, group):
+        gpu.put(4, effect=lambda: torch._foreach_copy_(rows, [row, others]))
+
+    monkeypatch.setattr(dist, "all_gather", all_gather)
+    wait = verbs.gather(world, Call("gather", payload=OWN), 0)
+    issuing.issue_all()
+    in_order, at_once = seen(gpu, wait())
+    assert in_order == [[1.0] * 4, [2.0] * 4]
+    assert at_once != in_order
+
+
+def test_the_answer_of_a_server_is_there_when_the_worker_reads_it(gpu, issuing, verbs, world, monkeypatch):
+    """Sends and receives run in a stream of NCCL's own, for which the call must wait."""
+    header, others = payload_format.pack(OTHERS, ragged=False)
+    received = []
+
+    def transfer(ops):
+        own = Stream(until=gpu.current.until)
+        (op,) = ops
+        if op.op is dist.irecv:
+            received.append(op.tensor)
+            gpu.put(4, own, effect=lambda: op.tensor.copy_(others))
+        return [SimpleNamespace(wait=lambda: gpu.current.wait_event(own.until))]
+
+    def operation(op, tensor, group_peer, group):
+        assert group_peer == 1
+        return SimpleNamespace(op=op, tensor=tensor)
+
+    monkeypatch.setattr(dist, "P2POp", operation)
+    monkeypatch.setattr(dist, "batch_isend_irecv", transfer)
+    monkeypatch.setattr(dist, "broadcast", lambda tensor, group_src, group: tensor.copy_(header))
+    wait = verbs.push_pull(world, Call("push_pull", payload=OWN, partner=1), 0)
+    issuing.issue_all()
+    in_order, at_once = seen(gpu, [wait()])
+    assert in_order == [[2.0] * 4]
+    assert at_once != in_order
+    assert len(received) == 1
