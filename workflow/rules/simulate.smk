@@ -17,6 +17,8 @@ rule simulate:
     # It measures how fast a core of this machine computes, so nothing else computes beside it.
     threads: workflow.cores
     resources:
+        # Without it the plug-in for Slurm would start a step itself, and that loses SLURM_CONF.
+        mpi="",
         cpus_per_task=1,
     params:
         thinwire=THINWIRE,
