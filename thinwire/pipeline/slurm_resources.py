@@ -1,4 +1,4 @@
-"""The nodes, ranks, cores and GPUs that a job asks of Slurm; slurm/config.yaml sets its time and memory."""
+"""The nodes, ranks, cores and GPUs that a job asks of Slurm; for its memory see `job_memory`."""
 
 from collections.abc import Callable
 from typing import Any

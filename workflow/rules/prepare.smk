@@ -14,6 +14,9 @@ rule prepare:
         "../../envs/thinwire.yaml"
     threads: 1
     resources:
+        **job_memory.resource(
+            workflow, GRID.of_preparation(lambda cell: [cell]), one_process=True
+        ),
         # Without `mpi` the plug-in for Slurm would start a step itself, and that loses SLURM_CONF.
         mpi="",
         step=slurm_resources.step_of_one_task(workflow),

@@ -27,6 +27,7 @@ for suite in GRID.suites:
                 lambda block: cores.of_block(block, len(GRID.blocks), workflow.cores),
             )
         resources:
+            **job_memory.resource(workflow, GRID.of_block(suite, list)),
             # The command runs once, on the first node, and starts several ranks on all nodes by itself.
             mpi=GRID.of_first(suite, slurm_resources.launcher),
             step=GRID.of_first(suite, slurm_resources.step(workflow)),
