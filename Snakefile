@@ -13,7 +13,7 @@ from thinwire import record
 from thinwire.config.block import block_fingerprint
 from thinwire.label import flat
 from thinwire.pipeline import cores, job_grid, local_gpus, outputs, wildcard_patterns
-from thinwire.pipeline import inputs, report_entries, simulation_inputs, slurm_resources
+from thinwire.pipeline import inputs, report_entries, simulation_inputs
 from thinwire.pipeline.console import DISPLAY
 from thinwire.pipeline.engine_command import engine_command
 from thinwire.pipeline.slurm_preflight import require_ready
@@ -30,7 +30,7 @@ local_gpus.limit(workflow, GRID)
 THINWIRE = engine_command(workflow.deployment_settings)
 
 
-PARTS = "wildcards data prepare train simulate required_rate hsgd_ratio collect report claims page paper crate track tune"
+PARTS = "wildcards slurm data prepare train simulate required_rate hsgd_ratio collect report claims page paper crate track tune"
 for part in PARTS.split():
 
     include: f"workflow/rules/{part}.smk"

@@ -1,5 +1,6 @@
 """Writing files so that each is complete or does not exist."""
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -8,11 +9,14 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from safetensors import SafetensorError
 
-from thinwire.errors import CannotWrite, UserError
+from thinwire.errors import CannotWrite, ResourceError, UserError
+
+# What `flock` says on a file system without locks, for example Lustre mounted without the option flock.
+_WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK)
 
 
 @contextmanager
@@ -60,17 +64,39 @@ def locked(path: Path, what: str) -> Iterator[None]:
     """Lock `path` while this process works on `what`; the system releases the lock if the process dies.
 
     Raises:
-        UserError: another process has the lock.
+        UserError: another process has the lock, or the file system has no locks.
     """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("w")
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"another process is at work on {what}: let it end, or stop it") from None
+        remedy = "put the project on another one, or have this one mounted with locks (Lustre: -o flock)"
+        if not try_lock(file, remedy):
+            raise UserError(f"another process is at work on {what}: let it end, or stop it")
         yield
+
+
+def try_lock(file: IO[Any], remedy: str) -> bool:
+    """Lock an open file until it is closed; False if another process has locked it.
+
+    Args:
+        file: that is open.
+        remedy: what the user can do if the file system has no locks.
+
+    Raises:
+        ResourceError: it has none.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in _WITHOUT_LOCKS:
+            raise
+        raise ResourceError(
+            f"the file system of {file.name} has no locks ({error.strerror}): {remedy}"
+        ) from None
+    return True
 
 
 def publish(folder: Path, target: Path) -> None:

@@ -1,8 +1,7 @@
 """A real Slurm on this one machine: a controller, its accounting, and several nodes with counted GPUs.
 
-All of it lies in one temporary folder. Daemons run in the foreground as children of this process. If it dies,
-the kernel kills them, so that none is left over. One thing lies elsewhere: while the cluster is up,
-`/etc/slurm` is a link into the folder, because jobs of snakemake lose `SLURM_CONF`.
+All of it lies in one temporary folder, to which `SLURM_CONF` leads. Daemons run in the foreground as children
+of this process. If it dies, the kernel kills them, so that none is left over.
 """
 
 import contextlib
@@ -13,14 +12,12 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 from tests.waiting import until
 
-ETC = Path("/etc/slurm")
-ASIDE = Path("/etc/slurm.before-thinwire")  # what lay at ETC
+CONF = "SLURM_CONF"
 PREFIX = "thinwire-slurm-"
 LOCK = Path("/run/lock/thinwire-slurm")
 NEEDED = ("munged", "mariadbd", "mariadb-install-db", "slurmdbd", "slurmctld", "slurmd", "setpriv")
@@ -90,8 +87,6 @@ def why_not() -> str | None:
         return "only root can bring up a Slurm"
     if missing := [program for program in NEEDED if shutil.which(program) is None]:
         return f"there is no {missing[0]} here; envs/slurm.sh installs what the tests of Slurm need"
-    if not _linked() and (ETC / "slurm.conf").exists():
-        return f"this machine has a Slurm of its own in {ETC}, which tests leave alone"
     return None
 
 
@@ -118,6 +113,7 @@ class Slurm:
     def __enter__(self) -> "Slurm":
         self.lock = LOCK.open("w")
         until("another test run on this machine gives Slurm back", self._locked, seconds=1200)
+        remove_leftovers()
         self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
         try:
             self._configure()
@@ -139,8 +135,8 @@ class Slurm:
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
-        restore()
-        shutil.rmtree(self.folder, ignore_errors=True)  # a start that failed early has not linked it
+        os.environ.pop(CONF, None)
+        remove_leftovers()
         self.lock.close()
 
     def __call__(self, *command: str) -> str:
@@ -188,7 +184,7 @@ class Slurm:
         return states == ["idle"] * len(self.nodes)
 
     def _ask(self, *command: str) -> subprocess.CompletedProcess:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("SLURM_")}
+        environment = {k: v for k, v in os.environ.items() if k == CONF or not k.startswith("SLURM_")}
         return subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=60, env=environment
         )
@@ -227,12 +223,7 @@ class Slurm:
         key = folder / "munge.key"
         key.touch(mode=0o600)
         key.write_bytes(os.urandom(1024))
-        if _linked():
-            print("slurm: an earlier test run was killed; what it left is removed", file=sys.stderr)
-        restore()
-        if ETC.exists():
-            ETC.rename(ASIDE)
-        ETC.symlink_to(etc)
+        os.environ[CONF] = f"{etc}/slurm.conf"
 
     def _start(self) -> None:
         folder = self.folder
@@ -294,11 +285,6 @@ class Slurm:
         )
 
 
-def _linked() -> bool:
-    """Whether /etc/slurm is a link of ours; a cluster's own may be a link as well."""
-    return ETC.is_symlink() and ETC.readlink().parent.name.startswith(PREFIX)
-
-
 def _of_jobs(folder: Path) -> list[int]:
     """The processes of a cluster's jobs: the sessions of the daemons, one a step, that write to its logs."""
     processes = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
@@ -316,14 +302,10 @@ def _of_jobs(folder: Path) -> list[int]:
     return found
 
 
-def restore() -> None:
-    """Put back what lay at /etc/slurm, and remove the folder of the cluster that was there instead."""
-    if _linked():
-        folder = ETC.readlink().parent
+def remove_leftovers() -> None:
+    """End the jobs of clusters that are gone, and remove their folders; the lock says that there is none."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         for process in _of_jobs(folder):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         shutil.rmtree(folder, ignore_errors=True)
-        ETC.unlink()
-    if ASIDE.exists():
-        ASIDE.rename(ETC)

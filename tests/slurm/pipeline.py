@@ -20,7 +20,7 @@ from thinwire.plugins import ROOT
 SETTINGS = {
     'slurm_account: ""': f"slurm_account: {Slurm.account}",
     'slurm_partition: ""': "slurm_partition: gpu",
-    "mem_mb: 16000 * attempt": "mem_mb: 1000",
+    "mem_mb: 0": "mem_mb: 1000",
     "runtime: 360 * attempt": "runtime: 50",
     "status-checks: 10": "status-checks: 1",
     "latency-wait: 60": "latency-wait: 5",

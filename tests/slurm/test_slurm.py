@@ -56,9 +56,9 @@ def pipelines(slurm, tmp_path_factory):
     failing = Pipeline(folder("failing"), *BROKEN, "ssgd", size="{workers: 2, nodes: 2}, 1")
     for name, text in BROKEN.items():
         failing.write(f"methods/{name}.py", text)
-    limited = Pipeline(folder("limited"), "held", epochs=HELD_EPOCHS)
-    limited.edit("slurm/config.yaml", "runtime: 50", "runtime: attempt + 1")
-    # Of two minutes; Slurm's signal may come half a minute earlier, and ranks must have begun by then.
+    limited = Pipeline(folder("limited"), "held", epochs=HELD_EPOCHS, size="{workers: 2, nodes: 2}, 1")
+    limited.edit("slurm/config.yaml", "runtime: 50", "runtime: attempt + 2")
+    # Of three minutes; Slurm's signal may come half a minute earlier, and ranks must have begun by then.
     limited.edit("thinwire/slurm_time_limit.py", "SAVING_SECONDS = 120", "SAVING_SECONDS = 40")
     preempted = Pipeline(folder("preempted"), "held", epochs=HELD_EPOCHS)
     preempted.edit("slurm/config.yaml", "slurm_partition: gpu", "slurm_partition: low")
@@ -239,13 +239,16 @@ def test_a_preempted_job_continues_when_slurm_starts_it_again(pipelines, slurm, 
 
 
 def test_a_job_that_reaches_its_time_limit_continues_with_more_time(pipelines, whole):
+    """Whether the job starts its ranks in a step, or has a single task."""
     limited = pipelines["limited"]
-    limited.until_log("interrupted after step")
+    until("both are interrupted", lambda: limited.log_of("held").count("interrupted after step") == 2)
     limited.gate.open()
     limited.until_published()
-    assert re.search("interrupted by SIGUSR1 .*; `thinwire train .*` goes on from here", limited.failed_jobs)
-    assert "goes on after step" in limited.log_of("held")
-    assert limited.record("held").interruptions >= 1
+    for size in ("w2n2", "w1"):
+        goes_on = f"`thinwire train .*/{size}/.*` goes on from here"
+        assert re.search(f"interrupted by SIGUSR1 .*; {goes_on}", limited.failed_jobs)
+        assert limited.record("held", size=size).interruptions >= 1
+    assert limited.log_of("held").count("goes on after step") >= 2
     pd.testing.assert_frame_equal(limited.curve("held"), whole, check_exact=True)
 
 

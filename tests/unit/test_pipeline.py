@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from snakemake.resources import Resources
 
 from thinwire import plugins, slurm_time_limit
 from thinwire.config.block import blocks
@@ -17,8 +18,10 @@ from thinwire.errors import UserError
 from thinwire.pipeline import (
     cores,
     inputs,
+    local_gpus,
     outputs,
     report_entries,
+    slurm_conf,
     slurm_preflight,
     slurm_resources,
     wildcard_patterns,
@@ -177,21 +180,62 @@ def test_a_change_of_a_plug_in_changes_the_digests_of_its_jobs(monkeypatch):
     assert all(a != b for a, b in zip(before, digests()))
 
 
+def a_snakemake(remote_exec=False, default_resources=None):
+    return SimpleNamespace(
+        remote_exec=remote_exec, resource_settings=SimpleNamespace(default_resources=default_resources)
+    )
+
+
 def test_what_a_cell_asks_of_slurm():
     cell = replace(DEMO[0], workers=8, nodes=2, device="cuda", transport="processes")
-    assert slurm_resources.gpus(cell) == "gpu:4"
     alone = replace(cell, transport="inprocess")
     assert (slurm_resources.nodes(cell), slurm_resources.ranks(cell)) == (2, 8)
     assert (slurm_resources.nodes(alone), slurm_resources.ranks(alone)) == (1, 1)
-    assert slurm_resources.gpus(alone) == "gpu:1"
     assert slurm_resources.launcher(alone) == ""
-    assert slurm_resources.gpus(replace(cell, device="cpu")) == ""
     assert slurm_resources.cpus_per_rank(cell) > 1
     assert slurm_resources.cpus_per_rank(replace(cell, device="cpu")) == 1
     assert slurm_resources.launcher(cell) == "srun"
     assert slurm_resources.launcher(replace(cell, workers=1, nodes=1)) == ""
     signal = f"--signal=USR1@{slurm_time_limit.SAVING_SECONDS}"
     assert slurm_resources.more_options(cell) == f"--ntasks-per-node=4 {signal}"
+
+
+def test_a_run_asks_for_a_gpu_for_each_process_and_a_preparation_for_one():
+    cell = replace(DEMO[0], workers=8, nodes=2, device="cuda", transport="processes")
+    of_run = slurm_resources.gres(a_snakemake(), local_gpus.of_cell)
+    of_preparation = slurm_resources.gres(a_snakemake(), local_gpus.of_preparation)
+    assert (of_run(cell), of_preparation(cell)) == ("gpu:4", "gpu:1")
+    assert of_run(replace(cell, transport="inprocess")) == "gpu:1"
+    on_cpus = replace(cell, device="cpu")
+    assert (of_run(on_cpus), of_preparation(on_cpus)) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("setting", "asked"),
+    [("gpu_type=a100", "gpu:a100:1"), ("gpu_type='a100'", "gpu:a100:1"), ("gpu_type=", "gpu:1")],
+)
+def test_the_type_of_the_gpus_is_one_setting(setting, asked):
+    defaults = Resources.parse([setting, "runtime=360"], allow_expressions=True)
+    of_cell = slurm_resources.gres(a_snakemake(default_resources=defaults), local_gpus.of_cell)
+    assert of_cell(replace(DEMO[0], device="cuda")) == asked
+
+
+def test_a_job_of_one_task_is_a_step_so_that_signals_reach_it_and_one_of_many_starts_its_own():
+    one, several = DEMO[0], replace(DEMO[0], workers=8, nodes=2, transport="processes")
+    in_job, here = slurm_resources.step(a_snakemake(remote_exec=True)), slurm_resources.step(a_snakemake())
+    assert in_job(one) == "srun --nodes=1 --ntasks=1"
+    assert in_job(several) == here(one) == here(several) == ""
+
+
+def test_slurm_conf_comes_back_in_a_job_that_has_lost_it():
+    variables = {"SLURM_CONF": "/elsewhere/slurm.conf"}
+    slurm_conf.hand_on(variables)
+    inherited = {name: value for name, value in variables.items() if not name.startswith("SLURM_")}
+    slurm_conf.hand_on(inherited)
+    assert inherited["SLURM_CONF"] == "/elsewhere/slurm.conf"
+    empty = {}
+    slurm_conf.hand_on(empty)
+    assert empty == {}
 
 
 @pytest.mark.parametrize(

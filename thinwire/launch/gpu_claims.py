@@ -5,7 +5,6 @@ folder, so all pipelines of a user respect it. The ranks of a job are forks of t
 lock, so they hold it too. The system releases it when the last of them has ended.
 """
 
-import fcntl
 import os
 import stat
 import tempfile
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from thinwire.config.cell import Cell
 from thinwire.errors import UserError
-from thinwire.files import writing
+from thinwire.files import try_lock, writing
 from thinwire.nvidia_smi import visible_gpus
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -81,14 +80,12 @@ def claim(gpus: Sequence[str], number: int) -> Iterator[list[str]]:
 
 def _lock(path: Path, held: ExitStack) -> bool:
     """Lock a file until `held` is closed; False if another process has locked it."""
-    with writing(path):
-        file = path.open("w")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        return False
-    held.enter_context(file)
+    with ExitStack() as opened:
+        with writing(path):
+            file = opened.enter_context(path.open("w"))
+        if not try_lock(file, "set TMPDIR to a folder on a local disk"):
+            return False
+        held.push(opened.pop_all())
     return True
 
 

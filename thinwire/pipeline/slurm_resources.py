@@ -1,8 +1,15 @@
-"""The nodes, ranks, cores and GPUs that a job asks of Slurm; slurm/config.yaml sets its time and memory."""
+"""The nodes, ranks, cores and GPUs that a job asks of Slurm; for its memory see `job_memory`."""
+
+from collections.abc import Callable
+from typing import Any
 
 from thinwire.config.cell import Cell
-from thinwire.launch.gpu_claims import gpus_of
 from thinwire.slurm_time_limit import BEFORE_TIME_LIMIT, SAVING_SECONDS
+
+# The setting in slurm/config.yaml.
+_GPU_TYPE = "gpu_type="
+# A signal before the time limit, on which a job saves its state.
+SIGNAL = f"--signal={BEFORE_TIME_LIMIT.name.removeprefix('SIG')}@{SAVING_SECONDS}"
 
 
 def nodes(cell: Cell) -> int:
@@ -15,9 +22,18 @@ def ranks(cell: Cell) -> int:
     return cell.workers if cell.transport == "processes" else 1
 
 
-def gpus(cell: Cell) -> str:
-    """The GPUs of a node, as Slurm counts them: one for each rank."""
-    return f"gpu:{gpus_of(cell)}" if cell.device == "cuda" else ""
+def gres(workflow: Any, gpus: Callable[[Cell], int]) -> Callable[[Cell], str]:
+    """Give a function for the GPUs of a node as Slurm counts them: `gpu:4`, or `gpu:a100:4` with a type.
+
+    Args:
+        workflow: of snakemake; the type is among its default resources.
+        gpus: gives the number of GPUs of a cell on each node.
+    """
+    defaults = workflow.resource_settings.default_resources
+    settings = [] if defaults is None else defaults.args
+    given = [setting.removeprefix(_GPU_TYPE) for setting in settings if setting.startswith(_GPU_TYPE)]
+    name = ":".join(["gpu", *(kind for text in given if (kind := text.strip("'\" ")))])
+    return lambda cell: f"{name}:{gpus(cell)}" if gpus(cell) else ""
 
 
 def cpus_per_rank(cell: Cell) -> int:
@@ -32,7 +48,19 @@ def launcher(cell: Cell) -> str:
     return "srun" if ranks(cell) > 1 else ""
 
 
+def step_of_one_task(workflow: Any) -> str:
+    """What starts a command in a step of Slurm; nothing on this machine.
+
+    Slurm sends signals to steps, and none to the batch script in which the jobs of snakemake begin.
+    """
+    return "srun --nodes=1 --ntasks=1" if workflow.remote_exec else ""
+
+
+def step(workflow: Any) -> Callable[[Cell], str]:
+    """Give a function for what starts the command of a cell; several ranks it starts in a step by itself."""
+    return lambda cell: "" if launcher(cell) else step_of_one_task(workflow)
+
+
 def more_options(cell: Cell) -> str:
     """As many ranks on each node, and a signal before the time limit, on which they save their state."""
-    name = BEFORE_TIME_LIMIT.name.removeprefix("SIG")
-    return f"--ntasks-per-node={ranks(cell) // nodes(cell)} --signal={name}@{SAVING_SECONDS}"
+    return f"--ntasks-per-node={ranks(cell) // nodes(cell)} {SIGNAL}"

@@ -14,9 +14,18 @@ rule prepare:
         "../../envs/thinwire.yaml"
     threads: 1
     resources:
+        **job_memory.resource(
+            workflow, GRID.of_preparation(lambda cell: [cell]), one_process=True
+        ),
+        # Without `mpi` the plug-in for Slurm would start a step itself, and that loses SLURM_CONF.
+        mpi="",
+        step=slurm_resources.step_of_one_task(workflow),
         # On a cluster: all workers are on one GPU.
-        gres=GRID.of_preparation(slurm_resources.gpus),
+        gres=GRID.of_preparation(
+            slurm_resources.gres(workflow, local_gpus.of_preparation)
+        ),
         local_gpus=GRID.of_preparation(local_gpus.of_preparation),
+        slurm_extra=slurm_resources.SIGNAL,
     params:
         thinwire=THINWIRE,
         # When an option changes, so does this, and it is prepared again.
@@ -25,5 +34,5 @@ rule prepare:
         sources=GRID.of_preparation(inputs.digest_of_preparation),
     shell:
         # 1: the preparation failed, and its record says why.
-        "{params.thinwire} prepare {wildcards.suite:q} {wildcards.preparation:q} --fingerprint {params.fingerprint} > {log:q} 2>&1"
+        "{resources.step} {params.thinwire} prepare {wildcards.suite:q} {wildcards.preparation:q} --fingerprint {params.fingerprint} > {log:q} 2>&1"
         " || {{ code=$?; [ $code = 1 ] && [ -e {output:q} ] || {{ cat {log:q} >&2; exit $code; }}; }}"

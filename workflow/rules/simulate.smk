@@ -17,6 +17,13 @@ rule simulate:
     # It measures how fast a core of this machine computes, so nothing else computes beside it.
     threads: workflow.cores
     resources:
+        **job_memory.resource(
+            workflow,
+            lambda wildcards: SIMULATED[wildcards.suite].cells,
+            one_process=True,
+        ),
+        # Without it the plug-in for Slurm would start a step itself, and that loses SLURM_CONF.
+        mpi="",
         cpus_per_task=1,
     params:
         thinwire=THINWIRE,

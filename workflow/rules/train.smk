@@ -27,13 +27,17 @@ for suite in GRID.suites:
                 lambda block: cores.of_block(block, len(GRID.blocks), workflow.cores),
             )
         resources:
-            # The command runs once, on the first node, and starts the ranks on all of them by itself.
+            **job_memory.resource(workflow, GRID.of_block(suite, list)),
+            # The command runs once, on the first node, and starts several ranks on all nodes by itself.
             mpi=GRID.of_first(suite, slurm_resources.launcher),
+            step=GRID.of_first(suite, slurm_resources.step(workflow)),
             nodes=GRID.of_first(suite, slurm_resources.nodes),
             tasks=GRID.of_first(suite, slurm_resources.ranks),
             cpus_per_task=GRID.of_first(suite, slurm_resources.cpus_per_rank),
             # GPUs for each node; the tasks are counted above.
-            gres=GRID.of_first(suite, slurm_resources.gpus),
+            gres=GRID.of_first(
+                suite, slurm_resources.gres(workflow, local_gpus.of_cell)
+            ),
             local_gpus=GRID.of_first(suite, local_gpus.of_cell),
             tasks_per_gpu=0,
             # Runs at the same time.
@@ -54,7 +58,7 @@ for suite in GRID.suites:
             sources=GRID.of_block(suite, inputs.digest_of_block),
         shell:
             "SRUN_CPUS_PER_TASK={resources.cpus_per_task}"
-            " {params.thinwire} train {params.suite:q} {wildcards.dataset:q}/{wildcards.model:q}/{wildcards.size}/{wildcards.seed}"
+            " {resources.step} {params.thinwire} train {params.suite:q} {wildcards.dataset:q}/{wildcards.model:q}/{wildcards.size}/{wildcards.seed}"
             " {params.only:q} --fingerprint {params.fingerprint} --jobs {resources.runs_at_once} >> {log:q} 2>&1"
             # 130: a person pressed Ctrl-C, and needs no log.
             " || {{ code=$?; [ $code = 130 ] || {{ tail -n 30 {log:q}; echo log: {log:q}; }} >&2; exit $code; }}"
