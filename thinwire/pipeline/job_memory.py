@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from thinwire import plugins
-from thinwire.config.cell import Cell, Module
+from thinwire.config.cell import Cell
+from thinwire.config.module import Module
 from thinwire.options import resolve
 
 # Of a process: torch, CUDA, batches and activations.
