@@ -71,12 +71,19 @@ def test_an_untested_claim_quotes_what_a_benchmark_printed(tmp_path):
     assert plugins.show(newest) in inputs.files_with_claims()
 
 
+def test_without_the_benchmarks_nothing_is_quoted(tmp_path, monkeypatch):
+    monkeypatch.setattr(untested_claims, "ROOT", tmp_path)
+    made, _ = table.table(tmp_path)
+    (said,) = made[made.id == "003-c"].says
+    assert said.endswith("seconds in small.")
+    assert not [path for path in inputs.files_with_claims() if path.startswith("benchmarks")]
+
+
 def test_a_record_without_such_lines_is_one_sentence():
     printed = untested_claims.Printed(benchmark="io", lines="nothing begins so")
+    (claim,) = [claim for claim in untested_claims.read() if claim.printed]
     with pytest.raises(UserError, match=r"io\.txt has no line that begins with 'nothing begins so'"):
-        benchmark_record.sentence(printed)
-    with pytest.raises(UserError, match=r"no record of the benchmark 'oi', .* --record` makes one"):
-        untested_claims.Printed(benchmark="oi", lines="8 readers").newest_record()
+        benchmark_record.sentence(claim.model_copy(update={"printed": printed}))
 
 
 def test_the_command_writes_the_same_bytes_again(results, capsys):

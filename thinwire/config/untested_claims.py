@@ -7,7 +7,6 @@ from pydantic import Field
 from thinwire.config import schema_file
 from thinwire.config.claim_schema import ClaimId
 from thinwire.config.one_line import OneLine
-from thinwire.errors import UserError
 from thinwire.optim.recipe import Strict
 from thinwire.plugins import ROOT
 
@@ -20,20 +19,11 @@ class Printed(Strict):
     benchmark: OneLine = Field(description="name of the file in benchmarks/, without .py")
     lines: OneLine = Field(description="how these lines begin")
 
-    def newest_record(self) -> Path:
-        """The file of the newest record.
-
-        Raises:
-            UserError: there is none.
-        """
+    def newest_record(self) -> Path | None:
+        """The file of the newest record; None where the project was copied without its benchmarks."""
         # The folders are named by date.
         records = sorted((ROOT / "benchmarks" / "records").glob(f"*/{self.benchmark}.txt"))
-        if not records:
-            raise UserError(
-                f"there is no record of the benchmark {self.benchmark!r}, which config/claims/untested.yaml "
-                f"names: `python benchmarks/{self.benchmark}.py --record` makes one"
-            )
-        return records[-1]
+        return records[-1] if records else None
 
 
 class Untested(Strict):

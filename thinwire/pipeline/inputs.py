@@ -61,7 +61,8 @@ def files_with_claims() -> list[str]:
 
     Claims are in every suite, and in the list of those without a test.
     """
-    records = [claim.printed.newest_record() for claim in untested_claims.read() if claim.printed is not None]
+    printed = [claim.printed for claim in untested_claims.read() if claim.printed is not None]
+    records = [record for each in printed if (record := each.newest_record()) is not None]
     return [plugins.show(path) for path in (*suite.suite_files(), untested_claims.PATH, *records)]
 
 

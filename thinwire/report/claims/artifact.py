@@ -112,7 +112,7 @@ def _of_claim(suite: str, claim: Claim) -> dict[str, str]:
 
 
 def _of_untested(claim: untested_claims.Untested) -> dict[str, str]:
-    measured = "nothing" if claim.printed is None else benchmark_record.sentence(claim.printed)
+    measured = benchmark_record.sentence(claim) or "nothing"
     return claim.model_dump(exclude={"printed"}) | {"a benchmark measured": measured}
 
 

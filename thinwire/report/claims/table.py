@@ -115,8 +115,8 @@ def _untested(claim: untested_claims.Untested) -> Row:
     numbers = dict.fromkeys(("margin", "estimate", "low", "high"), math.nan)
     verdict = {"reconstructed": False, "n": 0, "verdict": str(Verdict.NOT_TESTABLE)}
     said = f"Not testable here: {claim.reason}."
-    if claim.printed is not None:
-        said += f" {benchmark_record.sentence(claim.printed)}"
+    if printed := benchmark_record.sentence(claim):
+        said += f" {printed}"
     told = claim.model_dump(exclude={"printed"}) | {"says": said}
     return dict.fromkeys(COLUMNS, "") | numbers | told | verdict
 
