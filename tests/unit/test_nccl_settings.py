@@ -1,4 +1,4 @@
-"""NCCL adds in one order and ends no process, unless the user has chosen otherwise."""
+"""NCCL adds and begins calls in one order and ends no process, unless the user has chosen otherwise."""
 
 import os
 
@@ -13,6 +13,7 @@ def test_what_the_user_has_set_is_kept(monkeypatch):
         "NCCL_ALGO": "Tree",
         "NCCL_PROTO": "Simple",
         "NCCL_NVLS_ENABLE": "0",
+        "NCCL_LAUNCH_ORDER_IMPLICIT": "1",
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
         "PATH": "/bin",
     }
