@@ -1,4 +1,4 @@
-"""NCCL adds in one order and ends no process, unless the user has chosen otherwise."""
+"""NCCL adds and begins calls in one order and ends no process, unless the user has chosen otherwise."""
 
 import os
 

@@ -1,9 +1,13 @@
-"""A data set that was laid out on disk, as arrays in memory; every byte is verified before it is used."""
+"""A data set that was laid out on disk, as arrays in memory.
+
+Every byte is verified before it is used: by one process of each node, for all of them.
+"""
 
 import hashlib
 import json
 import mmap
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +19,7 @@ from torch import Tensor
 from thinwire import digests, seeds
 from thinwire.data.augment import Augment
 from thinwire.data.manifest import ARRAYS, MANIFEST, SOURCES
+from thinwire.data.watched_digest import watched_digest
 from thinwire.dataset import Dataset
 from thinwire.errors import UserError
 from thinwire.files import sha256
@@ -85,13 +90,21 @@ class Data:
         )
 
 
-def load(folder: Path, dataset: Dataset, command: str = "`thinwire data`") -> Data:
+def load(
+    folder: Path,
+    dataset: Dataset,
+    command: str = "`thinwire data`",
+    verify: bool = True,
+    progress: Callable[[str], None] = lambda what: None,
+) -> Data:
     """Read a data set that was laid out, every byte of it verified.
 
     Args:
         folder: of its arrays.
         dataset: what is expected there.
         command: what lays it out, for messages.
+        verify: read every byte; another process of this node does so otherwise.
+        progress: called again and again while bytes are verified, with a description.
 
     Raises:
         UserError: it was not laid out, or a file is missing, truncated or changed.
@@ -124,7 +137,7 @@ def load(folder: Path, dataset: Dataset, command: str = "`thinwire data`") -> Da
             raise UserError(
                 f"{path} has {path.stat().st_size:,} bytes instead of {expected['bytes']:,}: {again}"
             )
-        if sha256(path) != expected["sha256"]:
+        if verify and watched_digest(path, progress) != expected["sha256"]:
             raise UserError(f"{path} is not the file that was prepared (its SHA-256 differs): {again}")
         if name == SOURCES:
             continue

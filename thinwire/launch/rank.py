@@ -95,7 +95,9 @@ def run(
                 heartbeat.phase("measures the emulated links")
                 emulated = EmulatedRun(cell, transport)
             heartbeat.phase(RUNNING)
-            attempt = Attempt(cell, results, suite.checkpoint_every_seconds, hold, transport, emulated)
+            attempt = Attempt(
+                cell, results, suite.checkpoint_every_seconds, hold, transport, emulated, heartbeat.doing
+            )
             attempt.notes.append(f"{cell.workers} ranks are ready after {time.monotonic() - began:.2f} s")
             code = train(attempt)
         except Interrupted as error:

@@ -1,6 +1,7 @@
 """Builds the task of a cell, and chooses the device of a worker."""
 
 import socket
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,8 +22,21 @@ from thinwire.train.result_folders import data_folder
 HELD_OUT = 0.1
 
 
-def task_of(cell: Cell, results: Path, device: torch.device) -> Task:
+def task_of(
+    cell: Cell,
+    results: Path,
+    device: torch.device,
+    verify: bool = True,
+    progress: Callable[[str], None] = lambda what: None,
+) -> Task:
     """The task of a cell, with its data in memory.
+
+    Args:
+        cell: of the task.
+        results: the folder with the data.
+        device: of the workers.
+        verify: the data; another process of this node does so otherwise.
+        progress: called again and again while data are verified, with a description.
 
     Raises:
         PluginError: the model's module cannot be used.
@@ -30,7 +44,8 @@ def task_of(cell: Cell, results: Path, device: torch.device) -> Task:
     """
     dataset = plugins.get("dataset", cell.data.use).load()
     made = dataset(resolve(dataset, cell.data.options))
-    data = read_arrays.load(data_folder(results, cell.dataset), made, data_command(cell, results))
+    folder = data_folder(results, cell.dataset)
+    data = read_arrays.load(folder, made, data_command(cell, results), verify, progress)
     if not cell.recipe.augment:
         data = replace(data, augment=Augment())
     model = plugins.get("model", cell.model.use).load()

@@ -56,6 +56,7 @@ class Attempt:
         hold: bool = False,
         transport: Transport | None = None,
         emulated: EmulatedRun | None = None,
+        doing: Callable[[str], None] = lambda what: None,
     ) -> None:
         """Prepare an attempt.
 
@@ -66,6 +67,7 @@ class Attempt:
             hold: leave the finished record unpublished, for the caller.
             transport: between the workers; None if all of them live in this process.
             emulated: measures the emulated cluster; None if the workers are not on one.
+            doing: called with a description of what takes long before the training.
         """
         self.cell = cell
         self.results = results
@@ -85,7 +87,7 @@ class Attempt:
             self._checkpoint_folder /= f"rank{self.rank}"
         self._checkpoint_every = checkpoint_every_seconds
         self._checkpoints: RunCheckpoints | None = None  # until the run begins or goes on
-        self._setup = RunSetup(cell, results, self.transport)
+        self._setup = RunSetup(cell, results, self.transport, doing)
         self._emulated = emulated
         self._shows_progress = True
         self._progress_file = ProgressFile(self.partial)

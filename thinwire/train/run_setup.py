@@ -1,5 +1,6 @@
 """What a run needs before its workers first communicate, and what its record says about that."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,14 @@ from thinwire.transport.transport import Transport
 class RunSetup:
     """Of one attempt at a cell."""
 
-    def __init__(self, cell: Cell, results: Path, transport: Transport) -> None:
-        self._cell, self._results, self._transport = cell, results, transport
+    def __init__(
+        self,
+        cell: Cell,
+        results: Path,
+        transport: Transport,
+        doing: Callable[[str], None] = lambda what: None,
+    ) -> None:
+        self._cell, self._results, self._transport, self._doing = cell, results, transport, doing
         self.sources = sources(cell)
         self.trainer: Trainer | None = None  # until it is loaded
         # For the record. The fields are named as in `thinwire.record.Record`.
@@ -41,6 +48,8 @@ class RunSetup:
 
     def load(self) -> tuple[Trainer, Path | None]:
         """Load everything that may be missing or broken.
+
+        The first process of a node verifies the data for all of them. So all must meet before they train.
 
         Returns:
             The trainer, and the folder that the method's preparation has filled; None if it prepares nothing.
@@ -58,7 +67,7 @@ class RunSetup:
         self.record_fields["method_options"] = as_dict(config)
         model = plugins.get("model", cell.model.use).load()
         self.record_fields["model_options"] = as_dict(resolve(model, cell.model.options))
-        task = task_of(cell, self._results, device)
+        task = task_of(cell, self._results, device, self._is_first_on_node(), self._doing)
         self.provenance["data_sha256"] = task.data.checksums
         self.record_fields["classes"] = task.data.classes
         self.record_fields["evaluated_images"] = len(task.data.test_images)
@@ -101,6 +110,11 @@ class RunSetup:
         assert self.trainer is not None
         if self.trainer.task.device.type == "cuda":
             self.note_ranks()
+
+    def _is_first_on_node(self) -> bool:
+        if self._transport.kind in ("inprocess", "mirrored"):
+            return True
+        return self._transport.ranks[0] % (self._cell.workers // self._cell.nodes) == 0
 
     def _note(self, ranks: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Record what the ranks say; of the other processes, the most that each of them has seen."""
