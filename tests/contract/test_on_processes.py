@@ -2,7 +2,8 @@
 
 A method does the same there as in one process, which is compared step by step: weights, losses and ledgers.
 So most of what test_contract.py has shown for one process holds here, too, and is not repeated. The checks
-that are repeated depend on time and order, or on what is in flight when a run is interrupted.
+that are repeated depend on time and order, or on what is in flight when a run is interrupted. All of this is
+done once more on the path of calls that GPUs take, with gloo.
 
 All checks of a method share one launch. A check that fails may leave processes that wait for each other. So
 they are killed, and the next checks run in new processes.
@@ -34,7 +35,10 @@ REPEATED = (
 # Seconds without a move in which a check is taken not to end: a worker may prepare something meanwhile.
 PATIENCE = 300.0
 
-Check = Callable[..., None]
+Check = Callable[..., Any]
+# By check or trajectory, and by path of calls.
+Outcomes = dict[tuple[str, str], Any]
+CPUS, LIKE_GPUS = "on_cpus", "like_gpus"
 
 
 def checks() -> Iterator[tuple[str, Check, dict[str, Any]]]:
@@ -61,8 +65,7 @@ subject_of = functools.cache(Subject.of)
 def check_here(name: str, method: Path, folder: Path) -> str | None:
     """Run a check in this process, one of several. Returns why it was skipped, if it was."""
     check, parameters = CHECKS[name]
-    own = folder / name / str(dist.get_rank())
-    own.mkdir(parents=True)
+    own = Path(tempfile.mkdtemp(prefix=f"{name}-{dist.get_rank()}-", dir=folder))
     tempfile.tempdir = str(own)
     with pytest.MonkeyPatch.context() as monkeypatch:
         there = {"subject": subject_of(method), "monkeypatch": monkeypatch, "tmp_path": own, **parameters}
@@ -99,33 +102,40 @@ def trajectory_here(method: Path, folder: Path) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Subject], dict[str, Any]]:
-    """The outcome of each check of a method, by rank, and its trajectory."""
+def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Subject], Outcomes]:
+    """The outcome of each check of a method, by rank, and its trajectory; of both paths of calls."""
 
     @functools.cache
-    def of(subject: Subject) -> dict[str, Any]:
+    def of(subject: Subject) -> Outcomes:
         workers = subject.clusters()[0].workers
-        calls = {name: functools.partial(check_here, name) for name in CHECKS}
+        calls: dict[str, Check] = {name: functools.partial(check_here, name) for name in CHECKS}
         calls["trajectory"] = trajectory_here
+        like_gpus = [functools.partial(processes.on_device_group, call) for call in calls.values()]
         folder = tmp_path_factory.mktemp(subject.name)
-        ended = processes.run_all([*calls.values()], workers, subject.path, folder, patience=PATIENCE)
-        return dict(zip(calls, ended))
+        functions = [*calls.values(), *like_gpus]
+        ended = processes.run_all(functions, workers, subject.path, folder, patience=PATIENCE)
+        places = [(name, way) for way in (CPUS, LIKE_GPUS) for name in calls]
+        return dict(zip(places, ended, strict=True))
 
     return of
 
 
+@pytest.mark.parametrize("way", [CPUS, LIKE_GPUS])
 @pytest.mark.parametrize("check", CHECKS)
-def test_keeps_the_contract(subject: Subject, check: str, outcomes: Callable[[Subject], Any]) -> None:
-    outcome = outcomes(subject)[check]
+def test_keeps_the_contract(
+    subject: Subject, check: str, way: str, outcomes: Callable[[Subject], Outcomes]
+) -> None:
+    outcome = outcomes(subject)[check, way]
     if isinstance(outcome, processes.Failed):
         raise outcome
     if outcome[0] is not None:
         pytest.skip(outcome[0])
 
 
-def test_runs_as_in_one_process(subject: Subject, outcomes: Callable[[Subject], Any]) -> None:
+@pytest.mark.parametrize("way", [CPUS, LIKE_GPUS])
+def test_runs_as_in_one_process(subject: Subject, way: str, outcomes: Callable[[Subject], Outcomes]) -> None:
     """Workers of one process might share more than the channels; workers of several processes cannot."""
-    apart = outcomes(subject)["trajectory"]
+    apart = outcomes(subject)["trajectory", way]
     if isinstance(apart, processes.Failed):
         raise apart
     workers = subject.clusters()[0].workers

@@ -603,7 +603,9 @@ def test_communication_inside_one_process_is_found(bug, tmp_path):
     planted = subject(tmp_path, IN_ONE_PROCESS[bug])
     trajectory = processes.run(on_processes.trajectory_here, 4, planted.path, tmp_path)
     with pytest.raises(AssertionError, match="workers in one process have another road than the channels"):
-        on_processes.test_runs_as_in_one_process(planted, lambda subject: {"trajectory": trajectory})
+        on_processes.test_runs_as_in_one_process(
+            planted, on_processes.CPUS, lambda subject: {("trajectory", on_processes.CPUS): trajectory}
+        )
 
 
 def test_a_sound_method_passes(tmp_path, perform):

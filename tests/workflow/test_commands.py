@@ -40,10 +40,11 @@ def test_check_passes_a_method_of_ten_lines(ten_lines):
     assert answer.stdout.splitlines()[-1] == verdict
 
 
-def test_check_performs_one_check_in_one_process_and_in_several(ten_lines):
+def test_check_performs_one_check_in_one_process_and_twice_in_several(ten_lines):
+    """In several, once on each path of calls: that of CPUs and that of GPUs."""
     answer = thinwire("check", ten_lines, "--processes", "-k", "every_message_in_flight")
     assert answer.returncode == 0, answer.stdout
-    assert "2 passed" in answer.stdout
+    assert "3 passed" in answer.stdout
     assert "keeps what was checked of the contract (every_message_in_flight)" in answer.stdout
 
 
