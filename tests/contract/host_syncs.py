@@ -1,10 +1,10 @@
 """Finds, on CPU tensors, the operations of a method for which a host would wait for its GPU.
 
-A host queues operations on a GPU and goes on. It must wait where it reads a value, where the size of a result
-depends on values, and where it copies data from or to the GPU. Such an operation is a *host synchronisation*.
+A host queues operations on a GPU and goes on. It must wait if it reads a value, if the size of a result
+depends on values, or if it copies data. Such an operation is a *host synchronisation*.
 
-All tensors of a test are on the CPU. So tensors that a run would have on its host are told apart by how they
-were made: without the argument `device`, or from such tensors only. All others count as on the GPU.
+All tensors of a test are on the CPU. Some of them would be on the host of a GPU, too: those that were made
+without the argument `device`, or from such tensors only. All others count as on the GPU.
 """
 
 import sys

@@ -42,7 +42,8 @@ def decode(code: Tensor, count: int, encoding: Encoding) -> Tensor:
     if encoding == "int32":
         return code.to(torch.int64)
     if encoding == "bitmap":
-        return (code[:, None] >> _places(code.device) & 1).view(-1).nonzero_static(size=count).view(-1)
+        bits = code[:, None] & 1 << _places(code.device)
+        return bits.view(-1).nonzero_static(size=count).view(-1)
     runs = code.to(torch.int64) & 0xFFFF
     followed = runs != FILLER
     positions = (runs + followed).cumsum(0) - 1

@@ -105,7 +105,7 @@ def _reaching(row: Tensor, k: int, threshold: Tensor) -> tuple[Tensor, Tensor]:
 
 def _first_ones(positions: Tensor, selected: Tensor, numel: int) -> tuple[Tensor, Tensor]:
     """Return the selected positions in increasing order, then the number `numel` for others; and how many."""
-    return torch.where(selected, positions, numel).sort().values, selected.sum()
+    return positions.masked_fill(~selected, numel).sort().values, selected.count_nonzero()
 
 
 def _reaching_on_host(row: Tensor, k: int, threshold: float) -> Tensor:

@@ -22,4 +22,4 @@ def deterministic(device: torch.device) -> None:
     torch.set_num_threads(1)
     # Does what use_deterministic_algorithms(True) does, without spending seconds on importing inductor.
     torch.set_deterministic_debug_mode("error")
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
