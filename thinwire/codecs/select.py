@@ -135,7 +135,7 @@ def _random(row: Tensor, k: int, generator: torch.Generator) -> Tensor:
 
 
 def _is_searched_on_host(row: Tensor) -> bool:
-    return row.device.type == "cpu" and row.numel() >= SHORTEST
+    return row.numel() >= SHORTEST and row.device.type == "cpu"
 
 
 def _sample_size(numel: int, k: int) -> float:
