@@ -53,7 +53,7 @@ class HostSync(NamedTuple):
 
 
 class HostSyncs:
-    """While it is entered, notes the host synchronisations that are caused by lines of some files.
+    """Inside `counting`, notes the host synchronisations that are caused by lines of some files.
 
     What the transport does for a call is the transport's, unless it runs a server of the method. Reading
     a file is not noted either: a method does that once a run.
