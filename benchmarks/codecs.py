@@ -54,8 +54,8 @@ def main(arguments: argparse.Namespace) -> int:
             {
                 "copy": lambda row=row, other=other: other.copy_(row),
                 "topk": lambda row=row, k=k_exact: row.topk(k),
-                "exact": lambda row=row, k=k_exact: select.exact(row, k),
-                "sampled": lambda row=row, k=k_sampled: select.sampled(row, k, stream),
+                "exact": lambda row=row, k=k_exact: select.exact([row], [k]),
+                "sampled": lambda row=row, k=k_sampled: select.sampled([row], [k], stream),
             }
         )
         allowed = TOPK_FACTOR * took["topk"] + TOPK_PASSES * took["copy"]

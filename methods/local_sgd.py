@@ -87,7 +87,7 @@ class Method(thinwire.Method):
         """Before the first local step, keep the loss and the rate with which later ones are compared."""
         loss = self.run.loss.to(torch.float32, copy=True).view(1)
         self.run.world.mean([loss], kind="control").wait()
-        self.memory["first_loss"] = loss.item()
+        self.memory["first_loss"] = loss  # a tensor, so that this step does not wait for a GPU
         self.memory["highest_lr"] = self.memory["last_lr"] = self.run.lr
 
     def sync_weights(self):
@@ -119,7 +119,8 @@ class Method(thinwire.Method):
     def adapted(self, loss):
         memory, period = self.memory, self.memory["period"]
         first = self.config.period
-        shorter = adacomm.interval(first, loss, memory["first_loss"], self.run.lr, memory["highest_lr"])
+        first_loss = memory["first_loss"].item()
+        shorter = adacomm.interval(first, loss, first_loss, self.run.lr, memory["highest_lr"])
         if shorter is None:
             return period
         if shorter >= period and self.run.lr >= memory["last_lr"]:

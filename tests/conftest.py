@@ -55,3 +55,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(autouse=True, scope="session")
 def _same_bits_every_time() -> None:
     deterministic(torch.device("cpu"))
+
+
+@pytest.fixture(autouse=True)
+def _nan_in_new_memory(_same_bits_every_time: None) -> None:
+    """Fill new tensors with NaN before each test, because a run in this process may have switched it off."""
+    torch.utils.deterministic.fill_uninitialized_memory = True

@@ -225,6 +225,7 @@ def _rank(
     args: Any,
 ) -> None:
     deterministic(torch.device("cpu"))
+    torch.utils.deterministic.fill_uninitialized_memory = True
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     turn = threading.Lock()
 

@@ -72,15 +72,15 @@ class Predictor(nn.Module):
         inputs = FEATURES if len(linears) == 1 else CODE
         self.conv_layers = nn.ParameterList(torch.empty(math.ceil(size / CODE)) for size in convs)
         self.linear_layers = nn.ParameterList(torch.empty(size, inputs) for size in linears)
-        self._initialise()
 
-    def _initialise(self):
+    def initialise(self):
         """Normal with standard deviation 0.1, truncated at two of it; biases 0.1, in the attention 0."""
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
                 nn.init.constant_(parameter, 0.0 if "attention" in name else 0.1)
             else:
                 nn.init.trunc_normal_(parameter, std=0.1, a=-0.2, b=0.2)
+        return self
 
     def forward(self, prefix):
         """The predicted values of each layer, as vectors, from the prefix [p]."""

@@ -43,7 +43,8 @@ class Training:
         prefix = len(flatten_all([[p.tensor for p in layer] for layer in self.layers[0]]))
         self.shapes = [*pushed, *predicted]
         self._begin_stream(-1)
-        self.predictor = Predictor(prefix, predicted).to(job.task.device, job.task.dtype)
+        predictor = Predictor(prefix, predicted).initialise()
+        self.predictor = predictor.to(job.task.device, job.task.dtype)
         self.adam = torch.optim.Adam(self.predictor.parameters(), lr=config.predictor_lr, fused=True)
         self.normalise = Normalise(self.data, job.task.device, job.task.dtype)
         self.epoch, self.best, self.best_accuracy, self.log = 0, {}, -1.0, []

@@ -40,7 +40,8 @@ class CompletingServer(thinwire.Server):
     def load(self, prefix):
         """Load what was prepared, for prefixes like this one."""
         device = str(prefix.device)
-        self.predictor = Predictor(len(prefix), self.shapes).to(prefix)
+        with torch.device(prefix.device):
+            self.predictor = Predictor(len(prefix), self.shapes).to(prefix.dtype)
         saved = load_file(self.folder / PREDICTOR, device=device)
         if _shapes(saved) != _shapes(self.predictor.state_dict()):
             raise ValueError(

@@ -31,7 +31,7 @@ def note_first_loss(run, memory, config):
     if steps_left == 1:
         loss = torch.stack(memory["first_losses"]).mean()
         run.world.mean([loss], kind="control").wait()
-        memory["first_loss"] = loss.item()
+        memory["first_loss"] = loss  # a tensor, so that this step does not wait for a GPU
         memory["highest_lr"] = memory["last_lr"] = run.lr
         memory["first_losses"] = []
 
@@ -54,7 +54,7 @@ def adapt(memory, config, lr, loss):
 def _adapted(memory, config, lr, loss):
     interval = memory["interval"]
     highest = memory["highest_lr"] if config.lr_term else lr
-    wanted = adacomm.interval(config.interval, loss, memory["first_loss"], lr, highest)
+    wanted = adacomm.interval(config.interval, loss, float(memory["first_loss"]), lr, highest)
     if wanted is None:
         return interval
     if config.shrink is not None and wanted >= interval and lr == memory["last_lr"]:

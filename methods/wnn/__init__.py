@@ -108,6 +108,7 @@ class Method(thinwire.Method):
     def forecaster(self, kind, like):
         """The forecaster of this kind of weight, read when it is first needed."""
         if kind not in self.forecasters:
-            self.forecasters[kind] = made = Forecaster().to(like)
+            with torch.device(like.device):
+                self.forecasters[kind] = made = Forecaster().to(like.dtype)
             made.load_state_dict(load_file(self.prepared / f"{kind}.safetensors", device=str(like.device)))
         return self.forecasters[kind]

@@ -44,6 +44,23 @@ BUGS = {
             self.run.weights[0].mul_(1 + 1e-3 * random.random())
         """,
     ),
+    "waits for the GPU in every step": (
+        contract.test_hosts_wait_for_their_gpus_only_where_sizes_depend_on_values,
+        """
+        def sync_gradients(self):
+            self.norm = self.run.gradients[0].norm().item()
+        """,
+    ),
+    "waits twice where it may wait once": (
+        contract.test_hosts_wait_for_their_gpus_only_where_sizes_depend_on_values,
+        """
+        def sync_gradients(self):
+            row = self.run.gradients[0].flatten()
+            large = row[row.abs() > row.abs().mean()]
+            some = large if len(large) > 1 and large.max() > 0 else row
+            self.run.world.gather({"values": some}, ragged=True).wait()
+        """,
+    ),
     "writes to the weights when they are looked at": (
         contract.test_evaluation_is_neutral,
         """

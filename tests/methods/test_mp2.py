@@ -53,7 +53,7 @@ def test_prefix_and_predictor_have_the_published_sizes(name, options, shape, pre
     pushed, predicted = map(layers.shapes_of, layers.split(model, 2))
     assert count(pushed) == prefix
     assert count(pushed) + count(predicted) == sum(p.numel() for p in model.parameters())
-    made = Predictor(prefix, predicted)
+    made = Predictor(prefix, predicted).initialise()
     assert made.folded == (prefix % 64 == 0)
     assert predictor is None or sum(p.numel() for p in made.parameters()) == predictor
     assert sum(map(len, made(torch.randn(prefix)))) == count(predicted)
@@ -71,7 +71,7 @@ def test_a_predicted_convolution_has_rank_1_and_depends_on_the_prefix():
         [torch.Size([16, 8, 3, 3]), torch.Size([16])],
         [torch.Size([10, 16]), torch.Size([10])],
     ]
-    predictor = Predictor(640, shapes).double()
+    predictor = Predictor(640, shapes).initialise().double()
     one, other = predictor(torch.randn(640).double()), predictor(torch.randn(640).double())
     assert len(one[0]) == 8 * 9 * 16 + 16
     # These are no multiple of 64: of a matrix of 64 rows of 19, 61 rows are whole.
@@ -124,7 +124,9 @@ def test_the_later_layers_follow_from_the_averaged_prefix():
     run = run_of()
     method = run.workers[0].method
     predicted = layers.split(run.workers[0].model, 2)[1]
-    predictor = Predictor(len(layers.flatten_all(method.pushed)), layers.shapes_of(predicted)).double()
+    predictor = (
+        Predictor(len(layers.flatten_all(method.pushed)), layers.shapes_of(predicted)).initialise().double()
+    )
     predictor.load_state_dict(load_file(method.prepared / "predictor.safetensors"))
     for step in range(1, 6):
         run.train(until=step)
@@ -199,7 +201,7 @@ def test_a_constant_predictor_answers_with_what_it_predicts_from_the_mean_of_the
     files = sorted((tmp_path / "a" / "scratch" / "prefixes").glob("*.safetensors"))
     mean = torch.cat([load_file(file)["prefixes"] for file in files]).mean(0)
     shapes = layers.shapes_of(layers.split(run.workers[0].model, 2)[1])
-    predictor = Predictor(len(mean), shapes).double()
+    predictor = Predictor(len(mean), shapes).initialise().double()
     predictor.load_state_dict(load_file(method.prepared / "predictor.safetensors"))
     torch.testing.assert_close(seen[0], torch.cat(predictor(mean)), rtol=0, atol=1e-12)
 
@@ -604,7 +606,9 @@ def test_a_model_that_it_cannot_predict_is_skipped_with_a_reason_and_prepares_no
 def test_a_predictor_for_other_classes_is_refused(tmp_path):
     """The preparation of a data set with 100 classes cannot serve one with 10."""
     prefix, shapes = 640, [[torch.Size([100, 20]), torch.Size([100])]]
-    checkpoint.write_tensors(tmp_path / "predictor.safetensors", Predictor(prefix, shapes).state_dict())
+    checkpoint.write_tensors(
+        tmp_path / "predictor.safetensors", Predictor(prefix, shapes).initialise().state_dict()
+    )
     fitting = package.CompletingServer(tmp_path, shapes, torch.float32, constant=False)
     fitting.load(torch.zeros(prefix))
     server = package.CompletingServer(

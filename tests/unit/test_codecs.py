@@ -1,10 +1,12 @@
 """Codecs: which entries are chosen, how positions are encoded, and that nothing is lost."""
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
 
+from tests.contract.host_syncs import HostSyncs
 from thinwire.codecs import half, indices, select, sparse
 from thinwire.codecs.entries_over_threshold import Maxima
 
@@ -45,7 +47,7 @@ def test_the_share_is_rounded_up(density, numel, expected):
 @pytest.mark.parametrize("density", [1e-4, 0.01, 0.3, 1.0])
 def test_positions_increase_are_valid_and_are_at_most_k(how, numel, density):
     k = select.count(density, numel)
-    chosen = select.SELECT[how](row(numel), k, generator())
+    chosen = select.SELECT[how]([row(numel)], [k], generator())[0]
     assert chosen.dtype == torch.int64
     assert bool((chosen.diff() > 0).all())
     assert chosen.numel() == 0 or (chosen[0] >= 0 and chosen[-1] < numel)
@@ -74,7 +76,7 @@ def test_exact_is_exact_where_the_sample_misleads_too(numel, density, shape):
     }[shape]
     k = select.count(density, numel)
     expected = here.abs().argsort(descending=True)[:k].sort().values
-    assert torch.equal(select.exact(here, k), expected)
+    assert torch.equal(select.exact([here], [k])[0], expected)
 
 
 @pytest.mark.parametrize("how", ["exact", "sampled"])
@@ -82,7 +84,7 @@ def test_exact_is_exact_where_the_sample_misleads_too(numel, density, shape):
 def test_chosen_entries_are_larger_than_the_others(how, seed):
     """Also if more entries than may be sent are above the sampled threshold: not just the first are sent."""
     here = row(50_000, seed)
-    chosen = select.SELECT[how](here, 50, generator(seed))
+    chosen = select.SELECT[how]([here], [50], generator(seed))[0]
     left = torch.ones(here.numel(), dtype=torch.bool)
     left[chosen] = False
     assert here[chosen].abs().min() >= here[left].abs().max()
@@ -90,8 +92,10 @@ def test_chosen_entries_are_larger_than_the_others(how, seed):
 
 def test_the_sampled_threshold_has_no_bias_to_the_beginning():
     """Of 200 draws, the mean place of what is chosen is in the middle."""
-    places = [select.sampled(row(60_000, seed), 60, generator(seed)).double().mean() for seed in range(200)]
-    assert torch.stack(places).mean().item() == pytest.approx(30_000, rel=0.05)
+    chosen = [select.sampled([row(60_000, seed)], [60], generator(seed))[0] for seed in range(200)]
+    assert torch.stack([positions.double().mean() for positions in chosen]).mean().item() == pytest.approx(
+        30_000, rel=0.05
+    )
 
 
 # Around the strides of 100 and 60 that a sample of 1 % or 1,000 entries would have, and sizes of layers.
@@ -119,7 +123,7 @@ def test_a_sampled_threshold_finds_about_k_whatever_the_length_of_the_rows(lengt
                 matrix = torch.randn(numel // length, length, generator=generator(length))
                 matrix[:, : max(1, round(share * length))] *= larger
                 k = select.count(density, matrix.numel())
-                chosen = select.sampled(matrix.view(-1), k, generator())
+                chosen = select.sampled([matrix.view(-1)], [k], generator())[0]
                 assert 0.8 * k <= len(chosen) <= k
     assert not any(looked_at_all)
 
@@ -139,26 +143,71 @@ def test_at_least_80_percent_of_k_are_sent_if_few_entries_are_far_larger(seed):
     numel, k = 60_000, 60
     here = row(numel, seed)
     here[torch.randperm(numel, generator=generator(seed))[:44]] *= 300
-    assert 0.8 * k <= len(select.sampled(here, k, generator(seed))) <= k
+    assert 0.8 * k <= len(select.sampled([here], [k], generator(seed))[0]) <= k
+
+
+@pytest.mark.parametrize("shape", ["normal", "few far larger", "equal", "zeros", "mostly zeros"])
+@pytest.mark.parametrize("factor", [0.3, 1.0, 3.0, 100.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_gpu_finds_the_entries_that_the_search_on_the_host_finds(shape, factor, dtype):
+    """Also where the threshold is too high or too low."""
+    numel, k = 60_000, 600
+    large = torch.arange(numel) % 150 == 0
+    here = {
+        "normal": row(numel),
+        "few far larger": row(numel) * torch.where(large, 300, 1),
+        "equal": torch.ones(numel),
+        "zeros": torch.zeros(numel),
+        "mostly zeros": row(numel) * large,
+    }[shape].to(dtype)
+    threshold = factor * here.abs().sort().values[-k]
+    positions, count = select._reaching(here, k, threshold)
+    expected = select._reaching_on_host(here, k, threshold.item())
+    if shape == "equal":  # which of them is not defined
+        assert int(count) == len(expected) == k
+    else:
+        assert torch.equal(positions[: int(count)], expected)
+
+
+@pytest.mark.parametrize("how", select.SELECT)
+def test_several_rows_are_selected_as_each_of_them_alone(how):
+    rows = [row(numel, numel) for numel in (60_000, 7, 1000, 200_000)]
+    ks = [60, 7, 10, 2000]
+    together, alone = generator(), generator()
+    for found, one, k in zip(select.SELECT[how](rows, ks, together), rows, ks):
+        assert torch.equal(found, select.SELECT[how]([one], [k], alone)[0])
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+@pytest.mark.parametrize(("how", "waits"), [("exact", 0), ("sampled", 1), ("random", 0)])
+def test_the_host_waits_at_most_once_for_the_selection_of_all_rows(how, waits, encoding, monkeypatch):
+    """As on a GPU, for rows of all lengths. A second time it waits only for the number of fillers."""
+    monkeypatch.setattr(select, "_is_searched_on_host", lambda row: False)
+    here = [row(numel, numel) for numel in (60_000, 7, 1000, 200_000)]
+    syncs = HostSyncs([Path(__file__)])
+    with syncs.counting():
+        payload = sparse.take(here, sparse.choose(here, 0.01, select.SELECT[how], generator()), encoding)
+        sparse.mean([payload, payload], here, encoding)
+    assert len(syncs.found) == waits + (encoding == "run_length")
 
 
 def test_random_entries_are_drawn_anew_and_evenly():
     stream = generator()
-    drawn = torch.stack([select.random(row(100), 10, stream) for _ in range(2000)])
+    drawn = torch.stack([select.random([row(100)], [10], stream)[0] for _ in range(2000)])
     share = torch.bincount(drawn.flatten(), minlength=100) / 2000
     assert float((share - 0.1).abs().max()) < 0.04
 
 
 @pytest.mark.parametrize("how", ["exact", "sampled"])
 def test_equal_entries_send_exactly_k(how):
-    assert len(select.SELECT[how](torch.ones(100_000), 100, generator())) == 100
+    assert len(select.SELECT[how]([torch.ones(100_000)], [100], generator())[0]) == 100
 
 
 def test_zeros_are_never_sent_above_a_sampled_threshold():
-    assert len(select.sampled(torch.zeros(100_000), 100, generator())) == 0
+    assert len(select.sampled([torch.zeros(100_000)], [100], generator())[0]) == 0
     mostly = torch.zeros(100_000)
     mostly[::20_000] = 1.0
-    assert select.sampled(mostly, 100, generator()).tolist() == [0, 20_000, 40_000, 60_000, 80_000]
+    assert select.sampled([mostly], [100], generator())[0].tolist() == [0, 20_000, 40_000, 60_000, 80_000]
 
 
 POSITIONS = {
@@ -179,7 +228,7 @@ POSITIONS = {
 def test_positions_come_back(encoding, name):
     positions, numel = POSITIONS[name]
     code = indices.encode(torch.tensor(positions, dtype=torch.int64), numel, encoding)
-    assert indices.decode(code, encoding).tolist() == positions
+    assert indices.decode(code, len(positions), encoding).tolist() == positions
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
@@ -188,7 +237,7 @@ def test_random_positions_come_back(encoding, seed):
     for numel, k in ((8, 3), (1000, 200), (1_000_000, 13)):
         positions = torch.randperm(numel, generator=generator(seed))[:k].sort().values
         code = indices.encode(positions, numel, encoding)
-        assert torch.equal(indices.decode(code, encoding), positions)
+        assert torch.equal(indices.decode(code, len(positions), encoding), positions)
 
 
 def nbytes(positions, numel, encoding):

@@ -1,10 +1,11 @@
-"""The settings of torch on a GPU, in a process of their own, because they last."""
+"""The settings of torch. Those of runs are made in a process of their own, because they last."""
 
 import json
 import subprocess
 import sys
 
 import pytest
+import torch
 
 from thinwire.plugins import ROOT
 
@@ -19,7 +20,8 @@ device = torch.device({device!r})
 deterministic(device)
 cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
 found = [cudnn.allow_tf32, matmul.allow_tf32, cudnn.benchmark]
-print(json.dumps([found, provenance(device)["hardware"]]))
+fills = torch.utils.deterministic.fill_uninitialized_memory
+print(json.dumps([found, provenance(device)["hardware"], fills]))
 """
 
 
@@ -32,8 +34,19 @@ def settings(device):
 
 @pytest.mark.parametrize(("device", "recorded"), [("cuda:0", False), ("cpu", None)])
 def test_no_operation_on_a_gpu_rounds_to_tf32_and_the_record_says_so(device, recorded):
-    found, hardware = settings(device)
+    found, hardware, _ = settings(device)
     if device != "cpu":
         assert found == [False, False, False]
     assert hardware["tf32_in_convolutions"] is recorded
     assert hardware["tf32_in_matrix_products"] is recorded
+
+
+@pytest.mark.parametrize("device", ["cuda:0", "cpu"])
+def test_runs_do_not_fill_the_memory_of_new_tensors(device):
+    _, _, fills = settings(device)
+    assert fills is False
+
+
+def test_tests_fill_the_memory_of_new_tensors_with_nan():
+    assert torch.are_deterministic_algorithms_enabled()
+    assert bool(torch.empty(1000).isnan().all())

@@ -33,7 +33,7 @@ def take(
     positions = _positions(rows, count, importance, generator)
     payload = {"values": rows[positions].flatten()}
     if count < len(rows):
-        payload["sizes"] = torch.tensor([count], dtype=torch.int32, device=tensor.device)
+        payload["sizes"] = torch.full((1,), count, dtype=torch.int32, device=tensor.device)
         payload["indices"] = indices.encode(positions, len(rows), _encoding(count, len(rows)))
     rows[positions] = 0
     return payload
@@ -43,7 +43,7 @@ def _positions(rows: Tensor, count: int, importance: Importance, generator: torc
     """Return the positions of the kernels to take, in increasing order."""
     if importance == "random":
         assert generator is not None
-        return select.random(rows[:, 0], count, generator)
+        return select.random([rows[:, 0]], [count], generator)[0]
     norms = rows.norm(p=1 if importance == "l1" else 2, dim=1)
     # Among equal norms the first ones are taken.
     return norms.sort(descending=True, stable=True).indices[:count].sort().values
@@ -57,7 +57,8 @@ def give(payload: Payload, like: Tensor) -> Tensor:
     dense = torch.zeros_like(like)
     rows = dense.view(like.shape[0], -1)
     kernels = payload["values"].view(-1, rows.shape[1])
-    rows[indices.decode(payload["indices"], _encoding(len(kernels), len(rows)))] = kernels
+    count = len(kernels)
+    rows[indices.decode(payload["indices"], count, _encoding(count, len(rows)))] = kernels
     return dense
 
 

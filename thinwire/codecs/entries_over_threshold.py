@@ -3,6 +3,8 @@
 First the largest magnitude in each group of 16 entries is computed. Then a threshold needs one comparison for
 each group, and one for each entry in the groups that reach it. Comparisons are the slow part: on a CPU they
 take several times as long as the maxima.
+
+For CPUs only: on a GPU, each search would make the host wait.
 """
 
 import torch
@@ -22,22 +24,21 @@ class Maxima:
 
     def __init__(self, row: Tensor) -> None:
         self.row = row
-        width = WIDTH if row.device.type == "cpu" else max(1, row.numel() // GROUP)
-        whole = row.numel() // (GROUP * width) * GROUP * width
+        whole = row.numel() // (GROUP * WIDTH) * GROUP * WIDTH
         rest = (row.numel() - whole) // GROUP
         # Sections of equal blocks: start of the section, width of its blocks, maxima of all its groups.
-        self._sections = [(0, width, self._largest(0, whole, width))]
+        self._sections = [(0, WIDTH, self._largest(0, whole, WIDTH))]
         self._sections.append((whole, rest, self._largest(whole, whole + GROUP * rest, rest)))
         self._last = whole + GROUP * rest  # here the last entries begin, fewer than 16
 
     def reaching(self, threshold: float) -> Tensor:
         """Return the positions of entries with a magnitude of at least `threshold`, in increasing order."""
-        candidates = [torch.arange(self._last, self.row.numel(), device=self.row.device)]
+        candidates = [torch.arange(self._last, self.row.numel())]
         for start, width, largest in self._sections:
             groups = (largest >= threshold).nonzero().view(-1)
             if width:
                 first = start + groups // width * (GROUP * width) + groups % width
-                members = torch.arange(GROUP, device=self.row.device) * width
+                members = torch.arange(GROUP) * width
                 candidates.append((first[:, None] + members).view(-1))
         positions = torch.cat(candidates)
         return positions[self.row.index_select(0, positions).abs() >= threshold].sort().values

@@ -1,6 +1,10 @@
 """Selection of the entries to send: the largest, approximately the largest, or random ones.
 
-Each function takes a tensor as one row and returns the positions of at most `k` entries, in increasing order.
+Each function takes tensors as rows, with a number `k` for each row. It returns the positions of at most `k`
+entries of each row, in increasing order.
+
+The host waits for a GPU at most once for all rows, where the numbers of entries depend on the values. On CPUs
+long rows are searched in another way, which is faster there but would wait several times for each row.
 """
 
 import math
@@ -20,7 +24,7 @@ ADJUSTMENTS = 10
 # For a larger share of the entries and for shorter rows, topk alone is faster than a search for candidates.
 MOST_CANDIDATES, SHORTEST = 0.02, 50_000
 
-Select = Callable[[Tensor, int, torch.Generator], Tensor]
+Select = Callable[[list[Tensor], list[int], torch.Generator], list[Tensor]]
 
 
 def count(density: float, numel: int) -> int:
@@ -29,25 +33,29 @@ def count(density: float, numel: int) -> int:
     return max(1, math.ceil(round(density * numel, 6)))
 
 
-def exact(row: Tensor, k: int, generator: torch.Generator | None = None) -> Tensor:
-    """Select the `k` entries of largest magnitude.
+def exact(rows: list[Tensor], ks: list[int], generator: torch.Generator | None = None) -> list[Tensor]:
+    """Select the `k` entries of largest magnitude of each row.
 
-    In a long row, a sample gives a threshold, and only the entries that reach it are searched. If fewer than
-    `k` entries reach it, all are searched. Both searches find the same magnitudes. Among entries of equal
-    magnitude `torch.topk` decides, so the two may find different positions.
+    In a long row on a CPU, a sample gives a threshold, and only the entries that reach it are searched. If
+    fewer than `k` entries reach it, all are searched. Both searches find the same magnitudes. Among entries
+    of equal magnitude `torch.topk` decides, so the two may find different positions.
     """
-    if row.numel() >= SHORTEST and k <= MOST_CANDIDATES * row.numel():
+    return [_exact(row, k) for row, k in zip(rows, ks)]
+
+
+def _exact(row: Tensor, k: int) -> Tensor:
+    if _is_searched_on_host(row) and k <= MOST_CANDIDATES * row.numel():
         sample = row[:: _stride(row.numel(), k)].abs()
         expected = k / row.numel() * sample.numel()
         rank = min(sample.numel(), math.ceil(expected + 3 * math.sqrt(expected)) + 1)
-        candidates = Maxima(row).reaching(_rank(sample, rank))
+        candidates = Maxima(row).reaching(_rank(sample, rank).item())
         if candidates.numel() >= k:
             return candidates[_largest(row[candidates], k)]
     return _largest(row, k)
 
 
-def sampled(row: Tensor, k: int, generator: torch.Generator) -> Tensor:
-    """Select the entries that reach a threshold from a sample; at most the `k` largest of them.
+def sampled(rows: list[Tensor], ks: list[int], generator: torch.Generator) -> list[Tensor]:
+    """Select the entries that reach a threshold from a sample; at most the `k` largest of each row.
 
     At least 0.8 `k` entries are selected if so many are not zero. For this the threshold is lowered
     repeatedly. If the last attempt still gives too few, all nonzero entries are candidates. Zeros are never
@@ -57,16 +65,51 @@ def sampled(row: Tensor, k: int, generator: torch.Generator) -> Tensor:
     random start. That code differs in three points. Its stride is odd; here it is coprime to the number of
     entries. It keeps the first `k` candidates by position, not the largest. It never considers all entries.
     """
+    found = [_sampled(row, k, generator) for row, k in zip(rows, ks)]
+    unknown = [reaching for _, reaching in found if reaching is not None]
+    # Here the host waits for a GPU, once for all rows.
+    counts = iter(torch.stack(unknown).tolist() if unknown else [])
+    return [positions if reaching is None else positions[: next(counts)] for positions, reaching in found]
+
+
+def _sampled(row: Tensor, k: int, generator: torch.Generator) -> tuple[Tensor, Tensor | None]:
+    """Return positions, and how many of the first ones are selected: a scalar, or None for all of them."""
     numel = row.numel()
     if k == numel:
-        return _largest(row, k)
+        return _largest(row, k), None
     if _sample_size(numel, k) >= numel or numel < SHORTEST:
-        found = _largest(row, k)
-        return found[row[found] != 0]
+        largest = row.abs().topk(k, sorted=False)
+        return _first_ones(largest.indices, largest.values != 0, numel)
     stride = _stride(numel, k)
     start = int(torch.randint(stride, (1,), generator=generator))
     sample = row[start::stride].abs()
     threshold = _rank(sample, math.ceil(k / numel * sample.numel()))
+    if _is_searched_on_host(row):
+        return _reaching_on_host(row, k, threshold.item()), None
+    return _reaching(row, k, threshold)
+
+
+def _reaching(row: Tensor, k: int, threshold: Tensor) -> tuple[Tensor, Tensor]:
+    """As `_reaching_on_host`, in the form of `_sampled`. The host waits for nothing.
+
+    Only the `k` largest entries are compared with the thresholds, because no others can be selected.
+    """
+    smallest = torch.finfo(row.dtype).tiny
+    largest = row.abs().topk(k, sorted=False)
+    lowered = FEWEST ** torch.arange(ADJUSTMENTS, dtype=torch.float64, device=row.device)
+    thresholds = (threshold.double() * lowered).to(row.dtype).clamp(min=smallest)
+    enough = (largest.values[:, None] >= thresholds).sum(0) >= FEWEST * k
+    highest = torch.where(enough, thresholds, smallest).max()
+    return _first_ones(largest.indices, largest.values >= highest, row.numel())
+
+
+def _first_ones(positions: Tensor, selected: Tensor, numel: int) -> tuple[Tensor, Tensor]:
+    """Return the selected positions in increasing order, then the number `numel` for others; and how many."""
+    return positions.masked_fill(~selected, numel).sort().values, selected.count_nonzero()
+
+
+def _reaching_on_host(row: Tensor, k: int, threshold: float) -> Tensor:
+    """Return at most the `k` largest of the entries that reach the threshold, which is lowered as needed."""
     smallest = torch.finfo(row.dtype).tiny
     maxima = Maxima(row)
     for _ in range(ADJUSTMENTS):
@@ -79,10 +122,20 @@ def sampled(row: Tensor, k: int, generator: torch.Generator) -> Tensor:
     return found if found.numel() <= k else found[_largest(row[found], k)]
 
 
-def random(row: Tensor, k: int, generator: torch.Generator) -> Tensor:
-    """Select `k` entries at random, independently of their values; every set of `k` is equally likely."""
+def random(rows: list[Tensor], ks: list[int], generator: torch.Generator) -> list[Tensor]:
+    """Select `k` entries of each row at random, whatever their values are; all sets are equally likely."""
+    return [_random(row, k, generator) for row, k in zip(rows, ks)]
+
+
+def _random(row: Tensor, k: int, generator: torch.Generator) -> Tensor:
     chosen = torch.randperm(row.numel(), generator=generator)[:k].sort().values
-    return chosen.to(row.device)
+    if row.device.type == "cuda":
+        chosen = chosen.pin_memory()  # so that the host need not wait for the copy
+    return chosen.to(row.device, non_blocking=True)
+
+
+def _is_searched_on_host(row: Tensor) -> bool:
+    return row.numel() >= SHORTEST and row.device.type == "cpu"
 
 
 def _sample_size(numel: int, k: int) -> float:
@@ -101,9 +154,9 @@ def _stride(numel: int, k: int) -> int:
     return stride
 
 
-def _rank(magnitudes: Tensor, rank: int) -> float:
-    """Return the magnitude of this rank; rank 1 is the largest."""
-    return magnitudes.topk(rank, sorted=False).values.min().item()
+def _rank(magnitudes: Tensor, rank: int) -> Tensor:
+    """Return the magnitude of this rank, a scalar; rank 1 is the largest."""
+    return magnitudes.topk(rank, sorted=False).values.min()
 
 
 def _largest(row: Tensor, k: int) -> Tensor:

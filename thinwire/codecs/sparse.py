@@ -19,7 +19,7 @@ from thinwire.traffic.payload import Payload
 def choose(tensors: list[Tensor], density: float, select: Select, generator: torch.Generator) -> list[Tensor]:
     """Choose the share `density` of the entries of each tensor; return positions in the tensor as a row."""
     rows = [tensor.view(-1) for tensor in tensors]
-    return [select(row, count(density, row.numel()), generator) for row in rows]
+    return select(rows, [count(density, row.numel()) for row in rows], generator)
 
 
 @recorded(ENCODE)
@@ -59,6 +59,7 @@ def mean(payloads: list[Payload], like: list[Tensor], encoding: Encoding) -> lis
     sizes = [tensor.numel() for tensor in like]
     total = torch.zeros(sum(sizes), dtype=like[0].dtype, device=like[0].device)
     for payload in payloads:
-        total.index_add_(0, indices.decode(payload["indices"], encoding), payload["values"])
+        values = payload["values"]
+        total.index_add_(0, indices.decode(payload["indices"], values.numel(), encoding), values)
     total /= len(payloads)
     return [part.view(t.shape) for part, t in zip(total.split(sizes), like)]

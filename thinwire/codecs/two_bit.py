@@ -10,8 +10,6 @@ from torch import Tensor
 
 from thinwire.trace.recorder import DECODE, ENCODE, recorded
 
-_SHIFTS = (6, 4, 2, 0)
-
 
 @recorded(ENCODE)
 def quantise(values: Tensor, threshold: Tensor) -> Tensor:
@@ -30,13 +28,15 @@ def pack(codes: Tensor) -> Tensor:
     flat = codes.flatten()
     padded = torch.zeros(-(-flat.numel() // 16) * 16, dtype=torch.uint8, device=codes.device)
     padded[: flat.numel()] = torch.where(flat > 0, 3, torch.where(flat < 0, 2, 0)).to(torch.uint8)
-    shifts = torch.tensor(_SHIFTS, dtype=torch.uint8, device=codes.device)
-    return (padded.view(-1, 4) << shifts).sum(1, dtype=torch.uint8)
+    return (padded.view(-1, 4) << _shifts(codes.device)).sum(1, dtype=torch.uint8)
 
 
 @recorded(DECODE)
 def unpack(packed: Tensor, numel: int) -> Tensor:
     """Return the codes 1, -1 and 0 (int8) of `numel` entries; the unused bit pattern 01 also gives 0."""
-    shifts = torch.tensor(_SHIFTS, dtype=torch.uint8, device=packed.device)
-    bits = (packed[:, None] >> shifts & 3).view(-1)[:numel]
+    bits = (packed[:, None] >> _shifts(packed.device) & 3).view(-1)[:numel]
     return (bits == 3).to(torch.int8) - (bits == 2).to(torch.int8)
+
+
+def _shifts(device: torch.device) -> Tensor:
+    return torch.arange(6, -1, -2, dtype=torch.uint8, device=device)
