@@ -24,8 +24,8 @@ def part(place: Place) -> Found:
         actions: dict[str, Callable[[], object]] = {
             "copy": lambda: other.copy_(row),  # noqa: B023
             "topk": lambda: torch.topk(row.abs(), select.count(EXACT_DENSITY, numel)),  # noqa: B023
-            "exact": lambda: select.exact(row, select.count(EXACT_DENSITY, numel)),  # noqa: B023
-            "sampled": lambda: select.sampled(row, select.count(SAMPLED_DENSITY, numel), stream),  # noqa: B023
+            "exact": lambda: select.exact([row], [select.count(EXACT_DENSITY, numel)]),  # noqa: B023
+            "sampled": lambda: select.sampled([row], [select.count(SAMPLED_DENSITY, numel)], stream),  # noqa: B023
         }
         took = {name: median(_times(place, action)) for name, action in actions.items()}
         found.figures[f"{numel // 10**6} M"] = {
