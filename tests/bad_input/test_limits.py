@@ -206,7 +206,7 @@ def test_options_on_the_command_line_have_the_same_limits(options, tmp_path):
 
 def test_the_sizes_of_the_suites_here_are_far_below_the_limits():
     for path in suite.suite_files():
-        assert path.stat().st_size < yaml_file.MOST_BYTES / 50
+        assert path.stat().st_size < yaml_file.MOST_BYTES / 20
 
 
 def test_a_good_suite_at_the_limit_is_good(config):

@@ -143,6 +143,7 @@ def write_preparation(use, config, model, folder):
         pushed, predicted = layers.split(model, config.pushed_stages)
         prefix = layers.flatten_all([[param.tensor.detach() for param in layer] for layer in pushed])
         made = predictor.Predictor(len(prefix), layers.shapes_of(predicted))
+        made.initialise()
         write_tensors(folder / server.PREDICTOR, made.state_dict())
         write_tensors(folder / server.MEAN_PREFIX, {"prefix": prefix})
 
