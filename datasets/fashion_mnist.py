@@ -8,9 +8,12 @@ import gzip
 import hashlib
 import struct
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 import thinwire
 from thinwire.data.download import download as fetch_file
@@ -23,6 +26,11 @@ _DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 
 
 class Dataset(thinwire.Dataset):
+    @dataclass
+    class Config:
+        # Training images that are used: the first ones, whose order is random. The test set is always whole.
+        images: Annotated[int, Field(ge=100, le=60_000)] = 60_000
+
     classes = 10
     shape = (1, 28, 28)
     licence = "MIT, Zalando SE"
@@ -41,7 +49,8 @@ class Dataset(thinwire.Dataset):
         folder = place or (_DEBIAN if _DEBIAN.is_dir() else self._download(download))
         arrays = [self._read(folder, name) for name in self.files]
         train_images, train_labels, test_images, test_labels = arrays
-        return Raw(train_images[:, None], train_labels, test_images[:, None], test_labels)
+        used = slice(self.config.images)
+        return Raw(train_images[used, None], train_labels[used], test_images[:, None], test_labels)
 
     def _download(self, folder):
         """Download the official files into `folder`."""

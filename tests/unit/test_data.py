@@ -108,6 +108,23 @@ def test_fashion_mnist_reads_the_official_format(tmp_path, monkeypatch, compress
     assert np.array_equal(data.train_labels.numpy(), made["train-labels-idx1-ubyte"])
 
 
+def test_a_part_of_fashion_mnist_has_the_first_training_images_and_the_whole_test_set(tmp_path, monkeypatch):
+    dataset = plugins.get("dataset", "fashion_mnist").load()
+    made = {
+        "train-images-idx3-ubyte": np.arange(300)[:, None, None] % 256 * np.ones((28, 28), int),
+        "train-labels-idx1-ubyte": np.arange(300) % 10,
+        "t10k-images-idx3-ubyte": np.zeros((200, 28, 28), int),
+        "t10k-labels-idx1-ubyte": np.arange(200) % 10,
+    }
+    monkeypatch.setattr(
+        dataset, "files", {name: write_idx(tmp_path / name, a, False) for name, a in made.items()}
+    )
+    raw = dataset(dataset.Config(images=120)).fetch(tmp_path, tmp_path)
+    assert raw.train_images[:, 0, 0, 0].tolist() == list(range(120))
+    assert raw.train_labels.tolist() == [number % 10 for number in range(120)]
+    assert len(raw.test_images) == len(raw.test_labels) == 200
+
+
 def batches(workers, batch, data=None):
     return Batches(data or small.digits(), workers, batch, 3, CPU, torch.float64)
 

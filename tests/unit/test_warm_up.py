@@ -10,7 +10,7 @@ from tests import small
 from tests.fake_gpu import CUDA, FakeGpu
 from thinwire.train import trainer as trainer_module
 from thinwire.train.warm_up import warm_up
-from thinwire.transport.open_communicators import open_communicators
+from thinwire.transport.open_nccl_communicators import open_nccl_communicators
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_each_communicator_is_open_before_the_next_one_starts(gpu, monkeypatch):
     monkeypatch.setattr(dist, "all_to_all_single", exchange)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda device: happened.append("waits"))
     world, node = SimpleNamespace(size=lambda: 4), SimpleNamespace(size=lambda: 2)
-    open_communicators([world, node], CUDA)
+    open_nccl_communicators([world, node], CUDA)
     assert happened == [
         *(CUDA, ("ring of", world), CUDA, ("links of", world), "waits"),
         *(CUDA, ("ring of", node), CUDA, ("links of", node), "waits"),

@@ -14,16 +14,13 @@ from thinwire.cluster import Cluster
 from thinwire.errors import MethodError
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy
-from thinwire.transport import call_times, flatten, inprocess, ledger_entries
+from thinwire.transport import call_times, inprocess, ledger_entries
 from thinwire.transport.agreement import CallLog, Summary
+from thinwire.transport.choose_verbs import choose_verbs
 from thinwire.transport.connection_errors import translated_errors
 from thinwire.transport.current_device import make_current
 from thinwire.transport.point_to_point import FIRST_TAG_OF_MESSAGES, PointToPoint
 from thinwire.transport.shared_memory import SharedMemory
-from thinwire.transport.side_stream import SideStream
-from thinwire.transport.verbs_in_shared_memory import InSharedMemory
-from thinwire.transport.verbs_on_device_group import OnDeviceGroup
-from thinwire.transport.verbs_over_torch_distributed import Distributed
 
 Finish = Callable[[], Any]
 # The largest number of threads of a channel that wait for messages at the same time.
@@ -65,14 +62,15 @@ class Endpoint:
         begin = partial(begin_thread, device)
         self._waiting = ThreadPoolExecutor(_WAITING_THREADS, initializer=begin)
         self._in_order = ThreadPoolExecutor(1, initializer=begin)
-        self._verbs: Distributed | InSharedMemory | OnDeviceGroup
-        if issuing is not None:
-            self._verbs = OnDeviceGroup(group, device, SideStream(device, issuing))
-        elif device.type == "cpu" and len({cluster.node_of(member) for member in members}) == 1:
-            memory = SharedMemory(self._place, self._size, self._exchange)
-            self._verbs = InSharedMemory(memory, self._in_order)
-        else:
-            self._verbs = Distributed(group, device, flatten.Pool(), self._waiting, self._in_order)
+        self._verbs = choose_verbs(
+            group,
+            device,
+            len({cluster.node_of(member) for member in members}) == 1,
+            lambda: SharedMemory(self._place, self._size, self._exchange),
+            issuing,
+            self._waiting,
+            self._in_order,
+        )
 
     def _exchange(self, numbers: list[int]) -> list[list[int]]:
         """Gather equally many numbers from every member; return them by rank."""

@@ -32,7 +32,7 @@ from thinwire.transport.backend import uses_device_group
 from thinwire.transport.call_difference import first_difference
 from thinwire.transport.connection_errors import ConnectionLost, translated_errors
 from thinwire.transport.endpoint import Endpoint, Finish, begin_thread
-from thinwire.transport.open_communicators import open_communicators
+from thinwire.transport.open_nccl_communicators import open_nccl_communicators
 from thinwire.transport.rendezvous import open_group
 from thinwire.transport.transport import Ended, Kind, Outcome
 
@@ -98,7 +98,7 @@ class Processes:
         Raises:
             ConnectionLost: another process has ended.
         """
-        open_communicators(self._own_groups, self._device)
+        open_nccl_communicators(self._own_groups, self._device)
 
     def part(self) -> None:
         """Wait until all processes are ready to leave."""

@@ -8,7 +8,7 @@ import torch.distributed as dist
 from thinwire.transport.connection_errors import translated_errors
 
 
-def open_communicators(groups: Iterable[dist.ProcessGroup], device: torch.device) -> None:
+def open_nccl_communicators(groups: Iterable[dist.ProcessGroup], device: torch.device) -> None:
     """Let each group add one number on a GPU and exchange one between all members, and wait for both.
 
     The sum opens the ring, and the exchange the direct links that parameter servers use. Without this,
