@@ -3,14 +3,14 @@
     python benchmarks/simulator.py [--record]
 
 Trains every method of the suite `validation` on 2, 3 and 4 workers in emulated clusters with links of several
-rates, and simulates the same. It takes about 20 minutes, needs a quiet machine and the right to make network
+rates, and simulates the same. It takes about 30 minutes, needs a quiet machine and the right to make network
 namespaces. A machine is faster at one time than at another, so there are four rounds over all runs. In a
 round, the runs with one number of workers at one rate are a *group*. Each group begins with runs that
 calibrate it. These are at a rate that no compared run has. They tell
 
 - how much longer computing takes beside others, for each group;
 - what handing a call over takes, and its latency, for each kind of calls. One method for each kind tells
-  this, on 2 workers, from all groups together.
+  this, on 2 workers, from all groups together; for means there are two, with overlap and without.
 
 The error of a cell is the median of the errors of its four runs. Prints:
 
@@ -86,10 +86,17 @@ POINTS, FIGURE = Path(__file__).parent / "records" / "validation.csv", ROOT / "d
 RATES = {2: (50, 100, 300), 3: (100,), 4: (50, 100)}
 ROUNDS = 4
 CALIBRATED_AT = 150  # Mbit/s
-# The method that tells what calls of a kind cost.
-CALIBRATED_WITH = {"mean": "ssgd", "gather": "top_k", "ragged gather": "dgc", "push_pull": "ps_sgd"}
+# The methods that tell what calls of a kind cost. Of the two for means, one computes while it sends, and the
+# other waits for its calls.
+CALIBRATED_WITH = {
+    "mean": ("ssgd", "local_sgd"),
+    "gather": ("top_k",),
+    "ragged gather": ("dgc",),
+    "push_pull": ("ps_sgd",),
+}
+CALIBRATING = [method for methods in CALIBRATED_WITH.values() for method in methods]
 # The methods that tell how much longer computing takes: with long and with short pauses.
-CONTENTION_WITH = {2: tuple(CALIBRATED_WITH.values()), 3: ("ssgd", "top_k"), 4: ("ssgd", "top_k")}
+CONTENTION_WITH = {2: tuple(CALIBRATING), 3: ("ssgd", "top_k"), 4: ("ssgd", "top_k")}
 CLASSES = {
     "ssgd": "all-reduce",
     "ssgd_bf16": "all-reduce",
@@ -145,9 +152,10 @@ def validated(results: Path) -> Iterator[dict[str, object]]:
         beside = contention([(trace, simulated[m, workers].steps[0]) for m, trace in traces.items()])
         contentions[workers, rate].append(beside)
         if workers == 2:
-            for kind, method in CALIBRATED_WITH.items():
-                simulate = simulation(simulated[method, 2], CALIBRATED_AT)
-                samples[kind].append(Sample(traces[method], beside, simulate))
+            for kind, methods in CALIBRATED_WITH.items():
+                for method in methods:
+                    simulate = simulation(simulated[method, 2], CALIBRATED_AT)
+                    samples[kind].append(Sample(traces[method], beside, simulate))
         for method in CLASSES:
             runs[method, workers, rate].append(Run.of(emulated(every[method, workers], rate, results)))
     costs = costs_of_calls(samples)
@@ -189,7 +197,7 @@ def report_calibration(
     for kind, cost in costs.items():
         print(
             f"{kind}: {cost.hand_over_seconds * 1e3:.2f} ms to hand over, "
-            f"{cost.latency_seconds * 1e3:.2f} ms latency (from {CALIBRATED_WITH[kind]})"
+            f"{cost.latency_seconds * 1e3:.2f} ms latency (from {' and '.join(CALIBRATED_WITH[kind])})"
         )
 
 
@@ -247,7 +255,7 @@ def report_errors(points: pd.DataFrame) -> list[bool]:
         f"error of a step over {len(points)} cells: median {median * 100:.1f} % (target <= 5), 95th "
         f"percentile {high * 100:.1f} % (target <= 10)"
     )
-    others = errors[~points.method.isin(CALIBRATED_WITH.values())]
+    others = errors[~points.method.isin(CALIBRATING)]
     print(
         f"without the methods that calibrate, {len(others)} cells: median {others.median() * 100:.1f} %, "
         f"95th percentile {others.quantile(0.95) * 100:.1f} %"
