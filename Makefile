@@ -1,10 +1,11 @@
 # make demo   set up, run the demo from data to page and paper, show its tables
+# make figures  make tables, figures, page and paper of the committed results again
 # make test   set up, pass the tests
 # make faults every fault in every phase of a run; THINWIRE_FAULTS="2 of 12" makes it a twelfth of them
 # make lint   set up, format and type checks
 # make docs   set up, build the documentation as a site in site/
 # make setup  what the others begin with; make clean removes what they made
-.PHONY: demo test faults lint docs setup clean
+.PHONY: demo figures test faults lint docs setup clean
 bin := .venv/bin
 
 demo: setup
@@ -18,6 +19,9 @@ demo: setup
 	@echo "page:    results/index.html    all results, for a browser"
 	@echo "paper:   results/paper.pdf     its numbers lead to the runs"
 	@echo "claims:  results/claims.md     verdicts on what five publications claim"
+
+figures: setup
+	@$(bin)/thinwire rebuild
 
 test: setup
 	@$(bin)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder

@@ -4,6 +4,8 @@ import shlex
 from pathlib import Path
 
 DEFAULT_RESULTS = Path("results")
+# The results that are committed.
+REFERENCE = DEFAULT_RESULTS / "reference"
 
 
 def suggested_command(*words: str, results: Path) -> str:

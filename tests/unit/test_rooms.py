@@ -35,6 +35,7 @@ ROOMS = (
     ("report",),
     ("page", "paper"),
     ("verify", "ro_crate"),
+    ("reference",),
     ("tuning",),
     ("tracking",),
     ("pipeline",),

@@ -21,7 +21,7 @@ from thinwire.cli.output import ignore_lost_output
 from thinwire.errors import UserError
 from thinwire.resource_shortage import shortage
 from thinwire.stop_signals import interrupts_ending_at_once
-from thinwire.suggested_command import DEFAULT_RESULTS
+from thinwire.suggested_command import DEFAULT_RESULTS, REFERENCE
 
 
 class _Parser(argparse.ArgumentParser):
@@ -226,6 +226,34 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="the folder of results; default: results",
     )
+
+    archive = commands.add_parser(
+        "archive", parents=[results], help="add the records of suites to the results that are committed"
+    )
+    archive.add_argument("suites", nargs="+", metavar="SUITE")
+    archive.add_argument(
+        "--into",
+        type=Path,
+        default=REFERENCE,
+        metavar="DIR",
+        help="the folder that is committed; default: results/reference",
+    )
+
+    rebuild = commands.add_parser(
+        "rebuild", help="make tables, figures, page and paper of the committed results again"
+    )
+    compare = commands.add_parser(
+        "compare", parents=[results], help="put a rerun beside the committed results, cell by cell"
+    )
+    for command in (rebuild, compare):
+        command.add_argument(
+            "folder",
+            nargs="?",
+            type=Path,
+            default=REFERENCE,
+            metavar="FOLDER",
+            help="the folder that is committed; default: results/reference",
+        )
 
     track = commands.add_parser(
         "track", parents=[results], help="make offline runs of W&B from the records of runs"

@@ -8,11 +8,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
+from thinwire.reference import record_archive
 from thinwire.verify.verify import verify
 
 
 def main(arguments: Namespace) -> int:
     """Check a folder of results, and print what is wrong."""
+    if record_archive.archived(arguments.folder):
+        # What is committed is checked, and not what somebody has unpacked earlier.
+        record_archive.unpack(arguments.folder)
     found = verify(arguments.folder, _shown if sys.stderr.isatty() else iter)
     for sentence in found.problems:
         print(sentence, file=sys.stderr)

@@ -1,0 +1,37 @@
+"""Adds suites to the results that are committed."""
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from thinwire.errors import UserError
+from thinwire.reference import record_archive
+from thinwire.report.collect import collect
+from thinwire.simulation import simulated_file
+
+# Results of `thinwire required_rate` and `thinwire hsgd_ratio`, which belong to no suite.
+_SIMULATED = ("tables/{}.csv", "figures/{}.pdf", "figures/{}.png", "figures/{}.svg")
+
+
+def archive(suites: Iterable[str], results: Path, reference: Path) -> None:
+    """Copy the records and simulated times of suites, and collect all that are in the archives then.
+
+    Raises:
+        UserError: a record is missing, damaged or out of date, also one of a suite that was there before.
+    """
+    for suite in suites:
+        record_archive.pack(results, suite, reference)
+        _copy(simulated_file.path_of(results, suite), simulated_file.path_of(reference, suite))
+    for name in ("required_rate", "hsgd_ratio"):
+        for pattern in _SIMULATED:
+            _copy(results / pattern.format(name), reference / pattern.format(name))
+    record_archive.unpack(reference)
+    left_out = collect(record_archive.archived(reference), reference)
+    if left_out:
+        raise UserError(left_out[0])
+
+
+def _copy(path: Path, to: Path) -> None:
+    if path.exists():
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, to)

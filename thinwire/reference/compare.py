@@ -1,0 +1,96 @@
+"""Puts a rerun beside the committed results: cell by cell, is it the same within the interval?"""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from thinwire.errors import UserError
+from thinwire.report.collect import SUMMARY, read_summary
+from thinwire.statistics.prediction_interval import of_mean
+
+_CELL = ["suite", "dataset", "model", "workers", "nodes", "method"]
+ACCURACY, PAYLOAD = "accuracy_percent", "payload_bytes"
+# How sure it is that a rerun without a fault has no cell outside its interval: 1 - LEVEL.
+LEVEL = 0.05
+# Relative difference of floats that were written as text.
+_ROUNDING = 1e-9
+
+
+def compare(reference: Path, results: Path) -> pd.DataFrame:
+    """Compare the runs of all cells that both folders have.
+
+    Args:
+        reference: the folder of results that is committed.
+        results: another one, whose runs may be fewer.
+
+    Returns:
+        A row for each cell and metric: the number of runs and the means of those that are done, on both
+        sides; the interval in which the mean of the rerun is expected; and the verdict.
+
+        - `identical`: every run has the value of the run with its repetition
+        - `inside`, `outside`: the interval holds the rerun's mean, or not
+        - `outside`, too: a run has not ended as the run with its repetition, for example diverged
+        - `cannot_be_told`: fewer than two runs tell the interval
+
+    Raises:
+        UserError: a collected file is missing or was changed, or the folders have no cell in common.
+    """
+    committed, rerun = _runs(reference), _runs(results)
+    both = committed[_CELL].drop_duplicates().merge(rerun[_CELL].drop_duplicates(), on=_CELL)
+    if both.empty:
+        raise UserError(f"{results} and {reference} have no cell in common: nothing can be compared")
+    # Bonferroni's correction, because every cell may be outside by chance, in each of two metrics.
+    level = LEVEL / (2 * len(both))
+    there, here = dict(list(committed.groupby(_CELL))), dict(list(rerun.groupby(_CELL)))
+    rows = []
+    for cell in both.itertuples(index=False, name=None):
+        for metric in (ACCURACY, PAYLOAD):
+            judged = _judge(there[cell], here[cell], metric, level)
+            rows.append({**dict(zip(_CELL, cell)), "metric": metric, **judged})
+    return pd.DataFrame(rows)
+
+
+def _runs(folder: Path) -> pd.DataFrame:
+    """The runs of all suites in a folder of results."""
+    path = folder / SUMMARY
+    if not path.is_file():
+        raise UserError(f"{path} is missing: run the pipeline, or `thinwire collect SUITE`, first")
+    suites = pd.read_csv(path, usecols=["suite"], dtype="string").suite.unique()
+    runs = pd.concat([read_summary(folder, suite) for suite in suites], ignore_index=True)
+    runs[ACCURACY] = runs.test_accuracy_percent
+    runs[PAYLOAD] = runs.payload_push_bytes + runs.payload_pull_bytes
+    return runs
+
+
+def _judge(committed: pd.DataFrame, rerun: pd.DataFrame, metric: str, level: float) -> dict[str, Any]:
+    expected, found = (runs[runs.status == "done"][metric] for runs in (committed, rerun))
+    pairs = committed.merge(rerun, on="repetition", suffixes=("", "_rerun"))
+    low, high = math.nan, math.nan
+    if len(expected) and len(found):
+        low, high = of_mean(expected, len(found), level)
+    mean = float(found.mean())
+    if not pairs.status.equals(pairs.status_rerun):
+        verdict = "outside"
+    elif len(pairs) == len(rerun) and _equal(pairs[metric], pairs[f"{metric}_rerun"]):
+        verdict = "identical"
+    elif len(expected) < 2 or not len(found):
+        verdict = "cannot_be_told"
+    else:
+        verdict = "inside" if low <= mean <= high else "outside"
+    return {
+        "reference_runs": len(committed),
+        "runs": len(rerun),
+        "reference_mean": float(expected.mean()),
+        "mean": mean,
+        "low": low,
+        "high": high,
+        "verdict": verdict,
+    }
+
+
+def _equal(ones: pd.Series, others: pd.Series) -> bool:
+    """Are all pairs equal, apart from rounding? Runs that are not done have no value on both sides."""
+    return bool(np.isclose(ones, others, rtol=_ROUNDING, atol=0.0, equal_nan=True).all())
