@@ -1,4 +1,4 @@
-"""A small convolutional network: two convolutions with pooling, one linear layer."""
+"""A small convolutional network: two convolutions with pooling, one linear layer; on request with batch norm."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -14,14 +14,13 @@ class Model(thinwire.Model):
     @dataclass
     class Config:
         width: Annotated[int, Field(ge=1)] = 16  # channels of the first convolution; the second has double
+        batch_norm: bool = False  # after each convolution, which then has no bias
 
     def __init__(self, config, shape, classes):
         super().__init__(config, shape, classes)
         channels, height, width = shape
-        self.first = nn.Sequential(nn.Conv2d(channels, config.width, 3, padding=1), nn.ReLU(), HalvingPool())
-        self.second = nn.Sequential(
-            nn.Conv2d(config.width, 2 * config.width, 3, padding=1), nn.ReLU(), HalvingPool()
-        )
+        self.first = _stage(channels, config.width, config.batch_norm)
+        self.second = _stage(config.width, 2 * config.width, config.batch_norm)
         self.classifier = nn.Linear(2 * config.width * (height // 4) * (width // 4), classes)
 
     def forward(self, images):
@@ -29,3 +28,9 @@ class Model(thinwire.Model):
 
     def stages(self):
         return [[self.first], [self.second], [self.classifier]]
+
+
+def _stage(inputs, outputs, batch_norm):
+    conv = nn.Conv2d(inputs, outputs, 3, padding=1, bias=not batch_norm)
+    norm = [nn.BatchNorm2d(outputs)] if batch_norm else []
+    return nn.Sequential(conv, *norm, nn.ReLU(), HalvingPool())

@@ -98,6 +98,7 @@ def test_mp2s_alexnet_has_the_same_parameters_for_images_of_any_size(pixels):
 
 EVERY = [
     ("cnn", {}),
+    ("cnn", {"batch_norm": True}),
     ("resnet", {"depth": 8}),
     ("resnet", {"depth": 18}),
     ("vgg", {"depth": 11, "width": 8}),
