@@ -46,8 +46,8 @@ def test_an_entry_may_have_a_reading_of_its_own(monkeypatch):
 def test_an_entry_may_have_a_batch_and_an_optimizer_of_its_own(monkeypatch):
     laptop = suite.load("laptop")
     large = Entry(use="hsgd", batch=512, optimizer=Optimizer(name="lars", lr=2.0))
-    entries = laptop.methods | {"large": large}
-    monkeypatch.setattr(expand_suite, "load", lambda name: laptop.model_copy(update={"methods": entries}))
+    changed = laptop.model_copy(update={"methods": laptop.methods | {"large": large}, "simulate": None})
+    monkeypatch.setattr(expand_suite, "load", lambda name: changed)
     found = {cell.method.label: cell for cell in expand_suite.cells("laptop") if cell.repetition == 0}
     recipe = found["large"].recipe
     assert recipe == laptop.recipe.model_copy(update={"batch": 512, "optimizer": large.optimizer})
