@@ -24,7 +24,11 @@ class Subject(NamedTuple):
     def of(cls, path: Path) -> "Subject":
         """The method in this file."""
         name = plugins.name_of(path)
-        return cls(name, path, plugins.load_file("method", path, f"thinwire_methods.{name}"))
+        own = plugins.find("method").get(name)
+        if own is not None and own.path.samefile(path):
+            return cls(name, path, own.load())
+        # Another file may have the name of a method in methods/, which other checks load.
+        return cls(name, path, plugins.load_file("method", path, f"thinwire_checked.{name}"))
 
     @property
     def files(self) -> list[Path]:

@@ -56,6 +56,18 @@ def test_check_fails_a_method_that_breaks_the_contract(ten_lines):
     assert answer.stdout.splitlines()[-1] == f"{ten_lines}: breaks the contract, see above"
 
 
+@pytest.mark.parametrize("edited", [False, True])
+def test_check_takes_the_baseline_itself_and_an_edited_copy_of_it(tmp_path, edited):
+    """It is compared with the module in methods/, which has its name."""
+    path = ROOT / "methods" / "ssgd.py"
+    if edited:
+        path = tmp_path / "ssgd.py"
+        path.write_text((ROOT / "methods" / "ssgd.py").read_text() + "# edited\n")
+    answer = thinwire("check", path, "-k", "equals_ssgd")
+    assert answer.returncode == 0, answer.stdout
+    assert "keeps what was checked of the contract (equals_ssgd)" in answer.stdout
+
+
 def test_an_unknown_check_is_refused_with_the_nearest(ten_lines):
     answer = thinwire("check", ten_lines, "-k", "lerns")
     assert (answer.returncode, answer.stdout) == (2, "")
