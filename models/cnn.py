@@ -1,4 +1,4 @@
-"""A small convolutional network: two convolutions with pooling, one linear layer; on request with batch norm."""
+"""A small convolutional network: two convolutions with pooling, one linear layer; batch norm on request."""
 
 from dataclasses import dataclass
 from typing import Annotated

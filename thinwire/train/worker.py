@@ -18,6 +18,7 @@ from thinwire.optim.recipe import Recipe
 from thinwire.run import Run
 from thinwire.traffic.ledger import Ledger
 from thinwire.train import batch_norm_buffers
+from thinwire.train.place_gradients import place_gradients
 from thinwire.train.ready_hooks import ReadyHooks
 from thinwire.train.seed_global_generators import seed_global_generators
 from thinwire.transport.transport import Transport
@@ -74,6 +75,7 @@ class Worker:
         self._shared_stream = seeds.of_shared_choices(seed)
         self._uses_forward_ready = method.forward_ready is not Method.forward_ready
         self._uses_grad_ready = method.grad_ready is not Method.grad_ready
+        place_gradients(self.run.params, transport.shared_like)
         self._ready_hooks = ReadyHooks(model, self.run.params, self.method) if transport.overlaps else None
 
     def setup(self) -> None:

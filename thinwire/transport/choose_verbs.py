@@ -19,8 +19,7 @@ Verbs = Distributed | InSharedMemory | OnDeviceGroup
 def choose_verbs(
     group: dist.ProcessGroup,
     device: torch.device,
-    on_one_host: bool,
-    open_memory: Callable[[], SharedMemory],
+    open_memory: Callable[[], SharedMemory] | None,
     issuing: Executor | None,
     waiting: ThreadPoolExecutor,
     in_order: ThreadPoolExecutor,
@@ -30,14 +29,13 @@ def choose_verbs(
     Args:
         group: the process group of the members.
         device: of this worker's tensors.
-        on_one_host: do all members share a host?
-        open_memory: opens the memory that they share.
+        open_memory: opens the memory that the members share; None if they share none.
         issuing: one thread for the calls of all channels, if they use the process group of the GPUs.
         waiting: threads that wait for messages.
         in_order: one thread, which carries out calls one after the other.
     """
     if issuing is not None:
         return OnDeviceGroup(group, device, SideStream(device, issuing))
-    if device.type == "cpu" and on_one_host:
+    if open_memory is not None:
         return InSharedMemory(open_memory(), in_order)
     return Distributed(group, device, flatten.Pool(), waiting, in_order)

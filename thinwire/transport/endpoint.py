@@ -21,6 +21,7 @@ from thinwire.transport.connection_errors import translated_errors
 from thinwire.transport.current_device import make_current
 from thinwire.transport.point_to_point import FIRST_TAG_OF_MESSAGES, PointToPoint
 from thinwire.transport.shared_memory import SharedMemory
+from thinwire.transport.shared_tensors import SharedTensors
 
 Finish = Callable[[], Any]
 # The largest number of threads of a channel that wait for messages at the same time.
@@ -38,6 +39,7 @@ class Endpoint:
         cluster: Cluster,
         device: torch.device,
         issuing: Executor | None = None,
+        shared: SharedTensors | None = None,
     ) -> None:
         """Open the channel. All members must do so at the same time.
 
@@ -48,6 +50,7 @@ class Endpoint:
             cluster: tells which workers share a host.
             device: of this worker's tensors.
             issuing: one thread for the calls of all channels, if they use the process group of the GPUs.
+            shared: this worker's tensors in the memory of its host; None on GPUs, or alone on a host.
         """
         self.log = CallLog()
         self._place = members.index(rank)
@@ -62,15 +65,11 @@ class Endpoint:
         begin = partial(begin_thread, device)
         self._waiting = ThreadPoolExecutor(_WAITING_THREADS, initializer=begin)
         self._in_order = ThreadPoolExecutor(1, initializer=begin)
-        self._verbs = choose_verbs(
-            group,
-            device,
-            len({cluster.node_of(member) for member in members}) == 1,
-            lambda: SharedMemory(self._place, self._size, self._exchange),
-            issuing,
-            self._waiting,
-            self._in_order,
-        )
+        on_one_host = len({cluster.node_of(member) for member in members}) == 1
+        open_memory = None
+        if shared is not None and on_one_host:
+            open_memory = partial(SharedMemory, self._place, self._size, self._exchange, shared)
+        self._verbs = choose_verbs(group, device, open_memory, issuing, self._waiting, self._in_order)
 
     def _exchange(self, numbers: list[int]) -> list[list[int]]:
         """Gather equally many numbers from every member; return them by rank."""

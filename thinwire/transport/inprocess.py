@@ -77,6 +77,9 @@ class InProcess:
         if self._collectives or any(self._sent.values()) or any(self._expected.values()):
             raise MethodError(f"a step ended with unfinished calls: {self._unfinished()}")
 
+    def shared_like(self, tensors: Sequence[Tensor]) -> None:
+        """Return None: there is one process."""
+
     def post(self, group: Group, call: Call) -> Pending[Any]:
         """Join the next collective call on the channel; the last worker to join completes it for all."""
         pending: Pending[Any] = Pending(group, call, self.wait)

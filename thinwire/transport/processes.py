@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 from torch.nn import functional
 
 from thinwire.call import Call, Pending
@@ -34,6 +35,7 @@ from thinwire.transport.connection_errors import ConnectionLost, translated_erro
 from thinwire.transport.endpoint import Endpoint, Finish, begin_thread
 from thinwire.transport.open_nccl_communicators import open_nccl_communicators
 from thinwire.transport.rendezvous import open_group
+from thinwire.transport.shared_tensors import SharedTensors
 from thinwire.transport.transport import Ended, Kind, Outcome
 
 T = TypeVar("T")
@@ -81,9 +83,12 @@ class Processes:
         self._issuing = None
         if uses_device_group(device, backend):
             self._issuing = ThreadPoolExecutor(1, initializer=partial(begin_thread, device))
+        self._shared = None
+        if device.type == "cpu" and cluster.workers_per_node > 1:
+            self._shared = SharedTensors()
         self._endpoints = {
             (name, members[0]): Endpoint(
-                members, groups.get((name, members)), rank, cluster, device, self._issuing
+                members, groups.get((name, members)), rank, cluster, device, self._issuing, self._shared
             )
             for name, members in cluster.groups(rank).items()
         }
@@ -111,11 +116,17 @@ class Processes:
             self._issuing.shutdown()
         for endpoint in self._endpoints.values():
             endpoint.close()
+        if self._shared is not None:
+            self._shared.close()
         dist.destroy_process_group(self._control)
 
     def together(self, turns: Sequence[Callable[[], T]]) -> list[T]:
         """Run the function of the only worker in this process."""
         return [turn() for turn in turns]
+
+    def shared_like(self, tensors: Sequence[Tensor]) -> list[Tensor] | None:
+        """Return tensors like these in memory that the workers of the node share; None on GPUs and alone."""
+        return None if self._shared is None else self._shared.like(tensors)
 
     def post(self, group: Group, call: Call) -> Pending[Any]:
         """Begin this worker's part of the next collective call on the channel."""

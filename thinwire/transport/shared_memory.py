@@ -1,12 +1,12 @@
 """Communication of workers on one host, in shared memory and without a network.
 
 Each worker owns a segment of memory, which all members map, and a pipe from each of the others. Through the
-pipes the members signal that they have reached a certain point in a call. A signal is a digest of that call.
+pipes the members signal that they have reached a certain point in a call. A signal is a digest of that call,
+and a word.
 Segments and pipes have no names; the others open them through /proc. So they need no space in any folder, and
 nothing is left behind, however a worker ends.
 """
 
-import mmap
 import os
 from collections.abc import Callable
 from zlib import crc32
@@ -19,26 +19,35 @@ from thinwire.traffic.payload import Payload
 from thinwire.transport import flatten, payload_format
 from thinwire.transport.agreement import agreed
 from thinwire.transport.connection_errors import ConnectionLost
+from thinwire.transport.segment import Segment
+from thinwire.transport.shared_tensors import Run, SharedTensors
 
-# Segments grow in steps of this many bytes.
-_STEP = 2**20
 # A mean is computed in chunks of this many numbers, which pass from worker to worker. A chunk fits into the
 # cache and keeps all workers busy. It is so large that signalling the next worker costs little.
 _CHUNK = 2**19
+# In place, a mean is computed in blocks of this many numbers, which are in the cache when they are written.
+_BLOCK = 2**17
 _HEADER_BYTES = 8 * payload_format.HEADER
-_DIGEST_BYTES = 4
+_DIGEST_BYTES = _WORD_BYTES = 4
 
 
 class SharedMemory:
     """One worker's end. All members call the same verbs in the same order, one at a time."""
 
-    def __init__(self, rank: int, size: int, exchange: Callable[[list[int]], list[list[int]]]) -> None:
+    def __init__(
+        self,
+        rank: int,
+        size: int,
+        exchange: Callable[[list[int]], list[list[int]]],
+        shared: SharedTensors,
+    ) -> None:
         """Open the segments and pipes of all members.
 
         Args:
             rank: of this member.
             size: number of members.
             exchange: gathers equally many numbers from every member, and returns them by rank.
+            shared: this member's tensors that the others may change during a call.
 
         Raises:
             ConnectionLost: another member has ended.
@@ -46,24 +55,25 @@ class SharedMemory:
         """
         self._rank, self._size = rank, size
         self._others = [other for other in range(size) if other != rank]
+        self._shared = shared
         try:
-            own = _Segment(os.memfd_create("thinwire"))
+            own = Segment(os.memfd_create("thinwire"))
             pipes = {other: os.pipe() for other in self._others}
         except OSError as error:
             raise ResourceError(
                 f"no memory can be shared by the workers of this node ({error.strerror})"
             ) from None
         writing = [pipes[other][1] if other in pipes else 0 for other in range(size)]
-        given = exchange([os.getpid(), own.file, *writing])
-        self._segments = [
-            own if other == rank else _Segment(_opened(given[other][0], given[other][1], os.O_RDWR))
-            for other in range(size)
+        given = exchange([os.getpid(), own.file, self._shared.segment.file, *writing])
+        self._segments = [own if m == rank else _segment(*given[m][:2]) for m in range(size)]
+        self._regions = [
+            shared.segment if m == rank else _segment(given[m][0], given[m][2]) for m in range(size)
         ]
         self._out = {
-            other: _opened(given[other][0], given[other][2 + rank], os.O_WRONLY) for other in self._others
+            other: _opened(given[other][0], given[other][3 + rank], os.O_WRONLY) for other in self._others
         }
         self._in = {other: reading for other, (reading, _) in pipes.items()}
-        exchange([0] * (2 + size))
+        exchange([0] * (3 + size))
         # Now only the other member can write to the pipe. So the pipe ends when that member ends.
         for _, own_end in pipes.values():
             os.close(own_end)
@@ -80,31 +90,72 @@ class SharedMemory:
             os.close(pipe)
         for segment in self._segments:
             segment.close()
+        for member in self._others:
+            self._regions[member].close()
 
     def mean(self, tensors: list[Tensor], into: list[Tensor]) -> None:
         """Write the mean over the members into `into`.
 
-        There is one sum for all members, in the segment of rank 0. It is computed chunk by chunk. The members
-        add their parts to a chunk in the order of the ranks, while it is in the cache. Then all copy it.
+        If all members have the tensors at the same places of their shared memory, nothing is copied: see
+        `_reduce_in_place`. Otherwise the members add one after the other: see `_reduce_in_turn`.
 
         Args:
             tensors: of one type.
-            into: of the same type and shapes.
+            into: of the same type and shapes; the same tensors, if they shall be replaced.
+        """
+        if self._shared.used:
+            replaced = all(tensor is result for tensor, result in zip(tensors, into))
+            runs = self._shared.runs_of(tensors) if replaced else []
+            word = crc32(repr(runs).encode()) if runs else 0
+            if set(self._meet(word)) == {word} and runs:
+                self._reduce_in_place(runs, tensors[0].dtype)
+                return
+        self._reduce_in_turn(tensors, into)
+
+    def _reduce_in_place(self, runs: list[Run], dtype: torch.dtype) -> None:
+        """Replace the numbers of all members in these places of the shared memory by their mean.
+
+        Each member does so for its share of the numbers. It reads the share of every member, and writes it.
+        They are added in the order of the ranks, as in one process. 16-bit numbers are divided before they
+        are added, because a sum may overflow where the mean does not.
+        """
+        divide_first = dtype.itemsize == 2
+        for run in runs:
+            share = slice(
+                run.numbers * self._rank // self._size, run.numbers * (self._rank + 1) // self._size
+            )
+            members = [region.view(dtype, run.numbers, run.start)[share] for region in self._regions]
+            for total, *others in zip(*(member.split(_BLOCK) for member in members)):
+                if divide_first:
+                    torch._foreach_div_([total, *others], self._size)
+                for other in others:
+                    total += other
+                if not divide_first:
+                    total /= self._size
+                for other in others:
+                    other.copy_(total)
+        self._barrier()
+
+    def _reduce_in_turn(self, tensors: list[Tensor], into: list[Tensor]) -> None:
+        """Write the mean of tensors that lie anywhere.
+
+        There is one sum for all members, in the segment of rank 0. It is computed chunk by chunk. The members
+        add their parts to a chunk in the order of the ranks, while it is in the cache. Then all copy it.
         """
         dtype, count = tensors[0].dtype, sum(tensor.numel() for tensor in tensors)
-        shared = self._segments[0]
+        total = self._segments[0]
         if self._rank == 0:
-            shared.reserve(count * dtype.itemsize)
+            total.reserve(count * dtype.itemsize)
         end = 0
         for chunk in flatten.in_chunks(tensors, _CHUNK):
             start, end = end, end + sum(map(len, chunk))
             if self._rank > 0:
                 self._await(self._rank - 1)
-            self._add(shared.view(dtype, end)[start:], chunk)
+            self._add(total.view(dtype, end)[start:], chunk)
             if self._rank + 1 < self._size:
                 self._signal(self._rank + 1)
         self._barrier()
-        torch._foreach_copy_(into, flatten.parts(shared.view(dtype, count), into))
+        torch._foreach_copy_(into, flatten.parts(total.view(dtype, count), into))
         self._barrier()
 
     def _add(self, total: Tensor, chunk: list[Tensor]) -> None:
@@ -159,7 +210,7 @@ class SharedMemory:
         return sizes, answer
 
     @property
-    def _own(self) -> "_Segment":
+    def _own(self) -> "Segment":
         return self._segments[self._rank]
 
     def _write(self, payload: Payload, ragged: bool) -> None:
@@ -177,37 +228,50 @@ class SharedMemory:
 
     def _barrier(self) -> None:
         """Wait until all members have reached this point."""
-        for other in self._others:
-            self._signal(other)
-        for other in self._others:
-            self._await(other)
+        self._meet(0)
 
-    def _signal(self, member: int) -> None:
+    def _meet(self, word: int) -> list[int]:
+        """Wait until all members have reached this point; return the words of all, in any order."""
+        for other in self._others:
+            self._signal(other, word)
+        return [word, *map(self._await, self._others)]
+
+    def _signal(self, member: int, word: int = 0) -> None:
         """Signal to a member that this worker has reached this point.
+
+        Args:
+            member: its rank.
+            word: a number of 32 bits for that member.
 
         Raises:
             ConnectionLost: the member has ended.
         """
         try:
-            os.write(self._out[member], self._digest)
+            os.write(self._out[member], self._digest + word.to_bytes(_WORD_BYTES))
         except BrokenPipeError:
             raise _ended(member) from None
 
-    def _await(self, member: int) -> None:
-        """Wait for the signal of a member.
+    def _await(self, member: int) -> int:
+        """Wait for the signal of a member, and return its word.
 
         Raises:
             ConnectionLost: the member has ended.
             MethodError: the member carries out another call.
         """
-        digest = os.read(self._in[member], _DIGEST_BYTES)
-        if not digest:
+        signal = os.read(self._in[member], _DIGEST_BYTES + _WORD_BYTES)
+        if not signal:
             raise _ended(member)
-        if digest != self._digest:
+        if signal[:_DIGEST_BYTES] != self._digest:
             raise MethodError(
                 f"the workers do not agree: rank {self._rank} is at {self._call}, and rank {member} is at "
                 "another call"
             )
+        return int.from_bytes(signal[_DIGEST_BYTES:])
+
+
+def _segment(process: int, number: int) -> Segment:
+    """The segment that another process of this host has open."""
+    return Segment(_opened(process, number, os.O_RDWR))
 
 
 def _opened(process: int, number: int, how: int) -> int:
@@ -232,38 +296,3 @@ def _opened(process: int, number: int, how: int) -> int:
 
 def _ended(member: int) -> ConnectionLost:
     return ConnectionLost(f"member {member} of this node has ended")
-
-
-class _Segment:
-    """A file in memory, mapped, which can grow."""
-
-    def __init__(self, file: int) -> None:
-        self.file = file
-        self._bytes = torch.empty(0, dtype=torch.uint8)
-
-    def reserve(self, size: int) -> None:
-        """Grow to at least `size` bytes.
-
-        Raises:
-            ResourceError: there is not enough memory.
-        """
-        # Allocated now, because a page that is missing at its first use would kill the process.
-        if size > os.fstat(self.file).st_size:
-            try:
-                os.posix_fallocate(self.file, 0, size + -size % _STEP)
-            except OSError as error:
-                raise ResourceError(
-                    f"{size / 1e6:.0f} MB of shared memory cannot be had ({error.strerror}): free memory, or "
-                    "raise the limit of this job"
-                ) from None
-
-    def view(self, dtype: torch.dtype, count: int) -> Tensor:
-        """Return the first `count` numbers of a type."""
-        size = count * dtype.itemsize
-        if size > len(self._bytes):
-            mapped = mmap.mmap(self.file, os.fstat(self.file).st_size)
-            self._bytes = torch.frombuffer(mapped, dtype=torch.uint8)
-        return self._bytes[:size].view(dtype)
-
-    def close(self) -> None:
-        os.close(self.file)

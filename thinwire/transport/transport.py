@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, TypeVar
 
+from torch import Tensor
+
 from thinwire.call import Call, Pending
 from thinwire.group import Group
 
@@ -29,6 +31,13 @@ class Transport(Protocol):
 
     def together(self, turns: Sequence[Callable[[], T]]) -> list[T]:
         """Run one function for each worker of this process."""
+
+    def shared_like(self, tensors: Sequence[Tensor]) -> list[Tensor] | None:
+        """Return tensors with these shapes and types in memory that the workers of a node share.
+
+        Their content is arbitrary. None if there is no such memory. All workers of a node must ask for the
+        same shapes in the same order.
+        """
 
     def post(self, group: Group, call: Call) -> Pending[Any]:
         """Begin or join the next collective call on the channel."""
