@@ -55,8 +55,8 @@ def test_a_worker_seeds_the_generators_of_the_device_on_which_its_images_are(mon
         raise Stop
 
     stub = SimpleNamespace(
-        _forward_stream=SimpleNamespace(at=lambda step: 10 + step),
-        run=SimpleNamespace(step=3, params=[]),
+        _forward_seed=13,
+        run=SimpleNamespace(params=[]),
         _ready_hooks=None,
         model=model,
     )

@@ -97,6 +97,6 @@ class StatusExchange:
     def _take_losses(self) -> tuple[list[int], list[list[float]]]:
         """The steps since the last exchange, and the losses in each of the workers of this process."""
         steps = [step for step, _ in self._losses]
-        rows = [torch.stack(losses) for _, losses in self._losses]
+        losses = [loss for _, losses in self._losses for loss in losses]
         self._losses = []
-        return steps, torch.stack(rows).double().tolist() if rows else []
+        return steps, torch.stack(losses).view(len(steps), -1).double().tolist() if losses else []

@@ -73,6 +73,7 @@ class Worker:
         self._forward_stream = seeds.of_forward_pass(seed, rank)
         self._method_stream = seeds.of_method(seed, rank)
         self._shared_stream = seeds.of_shared_choices(seed)
+        self._forward_seed = 0  # of this step, for dropout; set by `begin`
         self._uses_forward_ready = method.forward_ready is not Method.forward_ready
         self._uses_grad_ready = method.grad_ready is not Method.grad_ready
         place_gradients(self.run.params, transport.shared_like)
@@ -96,6 +97,8 @@ class Worker:
         run.step = step
         run.epoch = step // run.steps_per_epoch
         run.lr = lr
+        # One worker after another does this: between passes over models, a hash takes several times as long.
+        self._forward_seed = self._forward_stream.at(step)
         run.reseed(
             own=lambda: self._method_stream.at(step),
             shared=lambda: self._shared_stream.at(step),
@@ -111,7 +114,7 @@ class Worker:
 
     def compute_gradients(self, images: Tensor, labels: Tensor) -> None:
         """Run the forward and the backward pass, with this worker's own random stream for dropout."""
-        seed_global_generators(images.device, self._forward_stream.at(self.run.step))
+        seed_global_generators(images.device, self._forward_seed)
         for param in self.run.params:
             param.tensor.grad = None
         with nullcontext() if self._ready_hooks is None else self._ready_hooks.during_passes():

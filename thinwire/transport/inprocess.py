@@ -7,10 +7,11 @@ are greenlets of one thread. A switch takes microseconds, and no two workers run
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
-from greenlet import getcurrent, greenlet
+from greenlet import greenlet
 from torch import Tensor
 
 from thinwire.call import Call, Pending
@@ -21,6 +22,7 @@ from thinwire.transport import flatten, ledger_entries
 from thinwire.transport.agreement import agreed
 from thinwire.transport.require_same_call import require_same_call
 from thinwire.transport.transport import Kind, Outcome
+from thinwire.transport.turns import let_others_run, ready_greenlet
 
 T = TypeVar("T")
 
@@ -40,29 +42,33 @@ class InProcess:
         self._expected: dict[tuple[tuple[str, int], int, int], deque[Pending[Any]]] = {}
         self._completed = 0
         self._failed: Exception | None = None  # the error of a call that could not be carried out
+        self._idle: list[greenlet] = []  # ready for the turns of the workers; empty while they run
 
     def together(self, turns: Sequence[Callable[[], T]]) -> list[T]:
         """Run one function per worker, alternately: a worker that must wait lets the next one run."""
-        workers = [greenlet(turn) for turn in turns]
         results: list[Any] = [None] * len(turns)
+
+        def run(worker: int) -> None:
+            results[worker] = turns[worker]()
+
+        # After an error they are not put back: some of them have stopped in the middle of a turn.
+        greenlets, self._idle = self._idle or [ready_greenlet() for _ in turns], []
         running = list(range(len(turns)))
         while running:
             before = (len(running), self._completed)
             for worker in list(running):
-                results[worker] = workers[worker].switch()
-                if workers[worker].dead:
+                if greenlets[worker].switch(partial(run, worker)):
                     running.remove(worker)
             if (len(running), self._completed) == before:
                 raise MethodError(f"the workers wait for each other for ever: {self._unfinished()}")
+        self._idle = greenlets
         return results
 
     def wait(self, pending: Pending[Any]) -> None:
         """Let the other workers run until `pending` is done."""
         while not pending.done:
-            hub = getcurrent().parent
-            if hub is None:
+            if not let_others_run():
                 raise MethodError(f"no other worker can complete {pending.call.describe()}")
-            hub.switch()
 
     def check_settled(self) -> None:
         """Check after a step that every collective call is complete and every message has been received.
