@@ -33,7 +33,7 @@ PHASES = {
     "rendezvous": ("thinwire.transport.rendezvous:join", 1),
     "opening": ("thinwire.transport.processes:Processes.__init__", 1),
     "channels": ("thinwire.transport.endpoint:Endpoint.__init__", 2),
-    "segments": ("thinwire.transport.shared_memory:_Segment.__init__", 1),
+    "segments": ("thinwire.transport.segment:Segment.__init__", 1),
     "data": ("thinwire.train.run_setup:task_of", 1),
     "resume": ("thinwire.checkpoint:sound", 1),
     "step": ("thinwire.train.trainer:Trainer._train_step", 6),
