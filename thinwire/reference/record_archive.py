@@ -14,7 +14,6 @@ from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
 from thinwire.files import aside
 from thinwire.record import RUN
-from thinwire.suggested_command import suggested_command
 from thinwire.train.result_folders import record_folder, runs_folder
 
 _FOLDER, _SUFFIX = "records", ".tar.xz"
@@ -63,8 +62,8 @@ def unpack(reference: Path) -> None:
     suites = archived(reference)
     if not suites:
         raise UserError(
-            f"{reference / _FOLDER} has no archives of records: "
-            f"{suggested_command('archive', 'SUITE', results=reference.parent)} writes them"
+            f"{reference / _FOLDER} has no archives of records: `thinwire archive SUITE --into {reference}` "
+            "writes them"
         )
     shutil.rmtree(runs_folder(reference), ignore_errors=True)
     for suite in suites:

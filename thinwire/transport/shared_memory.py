@@ -2,9 +2,8 @@
 
 Each worker owns a segment of memory, which all members map, and a pipe from each of the others. Through the
 pipes the members signal that they have reached a certain point in a call. A signal is a digest of that call,
-and a word.
-Segments and pipes have no names; the others open them through /proc. So they need no space in any folder, and
-nothing is left behind, however a worker ends.
+and a number for the others. Segments and pipes have no names; the others open them through /proc. So they
+need no space in any folder, and nothing is left behind, however a worker ends.
 """
 
 import os
@@ -96,8 +95,9 @@ class SharedMemory:
     def mean(self, tensors: list[Tensor], into: list[Tensor]) -> None:
         """Write the mean over the members into `into`.
 
-        If all members have the tensors at the same places of their shared memory, nothing is copied: see
-        `_reduce_in_place`. Otherwise the members add one after the other: see `_reduce_in_turn`.
+        Each member first tells the others, by a digest, where in its shared memory the tensors lie. If all
+        have them at the same places, nothing is copied: see `_reduce_in_place`. Otherwise the members add one
+        after the other: see `_reduce_in_turn`.
 
         Args:
             tensors: of one type.
