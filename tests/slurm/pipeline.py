@@ -102,9 +102,9 @@ class Pipeline(Project):
         """What Slurm has kept of jobs that failed."""
         return "\n".join(path.read_text() for path in (self.folder / ".snakemake/slurm_logs").rglob("*.log"))
 
-    def log_of(self, method: str) -> str:
+    def log_of(self, method: str, size: str = "*") -> str:
         """The log of the runs of a method so far, whether they are published or not."""
-        logs = [*self.folder.glob(f"results/*/grid/*/*/{method}/*/*/{record.LOG}")]
+        logs = [*self.folder.glob(f"results/*/grid/*/*/{method}/{size}/*/{record.LOG}")]
         return "\n".join(path.read_text() for path in logs)
 
     def record(self, method: str, seed: int = 0, size: str = "w*n2") -> record.Record:
