@@ -27,7 +27,6 @@ from torch import nn
 from torch.nn import functional
 
 from thinwire import plugins
-from thinwire.cluster import Cluster
 from thinwire.data import read_arrays, write_arrays
 from thinwire.data.batches import Batches
 from thinwire.data.read_arrays import Data
@@ -38,6 +37,7 @@ from thinwire.options import resolve
 from thinwire.task import Task, initial_model
 from thinwire.train.deterministic import deterministic
 from thinwire.train.trainer import Trainer
+from thinwire.worker_placement import Cluster
 
 WORKERS = 8
 BATCH = 32

@@ -17,7 +17,6 @@ import record
 import torch
 
 from thinwire import plugins
-from thinwire.cluster import Cluster
 from thinwire.data import read_arrays, write_arrays
 from thinwire.data.read_arrays import Data
 from thinwire.method import Method
@@ -29,6 +28,7 @@ from thinwire.task import Task
 from thinwire.train.deterministic import deterministic
 from thinwire.train.record_spans import record_spans
 from thinwire.transport.mirror import Mirror
+from thinwire.worker_placement import Cluster
 
 SIZES = (1024, 4096)
 WORKERS_PER_NODE = 8

@@ -35,7 +35,6 @@ from torch.nn.parallel import DistributedDataParallel
 
 from thinwire import plugins
 from thinwire.channel import Channel
-from thinwire.cluster import Cluster
 from thinwire.data.augment import Augment
 from thinwire.data.batches import Batches
 from thinwire.data.read_arrays import Data
@@ -48,6 +47,7 @@ from thinwire.task import Task, initial_model
 from thinwire.train.deterministic import deterministic
 from thinwire.train.trainer import Trainer
 from thinwire.transport.processes import Processes
+from thinwire.worker_placement import Cluster
 
 RANKS = 2
 BATCH = 32  # images of a rank

@@ -14,7 +14,7 @@ import torch._dynamo  # optimizers import it at their first step; here it is imp
 import torch.distributed as dist
 
 from thinwire.transport import rendezvous
-from thinwire.transport.placement import Placement
+from thinwire.transport.rank_placement import Placement
 
 SECONDS_TO_JOIN = 60
 _FORK = multiprocessing.get_context("fork")

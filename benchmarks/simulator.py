@@ -52,7 +52,6 @@ import seaborn as sns
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from thinwire.cli.trace import trace_cell
-from thinwire.cluster import Cluster
 from thinwire.config import cluster_file, profile_file
 from thinwire.config.cell import Cell
 from thinwire.config.cluster_file import ClusterDescription
@@ -78,6 +77,7 @@ from thinwire.simulation.simulate import SimulatedCell
 from thinwire.trace import trace_file
 from thinwire.trace.trace_file import Trace
 from thinwire.train.result_folders import trace_folder
+from thinwire.worker_placement import Cluster
 
 SUITE, STEPS = "validation", 35
 POINTS, FIGURE = Path(__file__).parent / "records" / "validation.csv", ROOT / "docs" / "validation.png"

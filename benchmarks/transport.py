@@ -34,9 +34,9 @@ import torch.distributed as dist
 from torch import Tensor
 
 from thinwire.channel import Channel
-from thinwire.cluster import Cluster
 from thinwire.traffic.ledger import Ledger
 from thinwire.transport.processes import Processes
+from thinwire.worker_placement import Cluster
 
 RANKS = 4
 SIZES = (1_000_000, 10_000_000)

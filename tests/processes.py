@@ -15,12 +15,12 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from thinwire.cluster import Cluster
 from thinwire.train.deterministic import deterministic
 from thinwire.transport import rendezvous
 from thinwire.transport.call_difference import first_difference
-from thinwire.transport.placement import Placement
 from thinwire.transport.processes import Processes
+from thinwire.transport.rank_placement import Placement
+from thinwire.worker_placement import Cluster
 
 T = TypeVar("T")
 # One process imports torch and the engine; the others are its forks.

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from tests import processes
 from thinwire import plugins, record
-from thinwire.cluster import Cluster
 from thinwire.data.augment import Augment
 from thinwire.data.read_arrays import Data
 from thinwire.optim.recipe import Recipe
@@ -24,6 +23,7 @@ from thinwire.train.preparation_job import PreparationJob
 from thinwire.train.trainer import Trainer
 from thinwire.transport.inprocess import InProcess
 from thinwire.transport.transport import Transport
+from thinwire.worker_placement import Cluster
 
 
 class Plain(nn.Module):

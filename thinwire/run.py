@@ -7,11 +7,11 @@ from torch import Tensor, nn
 
 from thinwire.buckets import Bucket, in_buckets
 from thinwire.channel import Channel
-from thinwire.cluster import Cluster
 from thinwire.optim.optimizer import make_optimizer
 from thinwire.optim.recipe import Recipe
 from thinwire.parameters import Param, parameters
 from thinwire.step_generator import StepGenerator
+from thinwire.worker_placement import Cluster
 
 
 class Run:

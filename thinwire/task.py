@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from thinwire import seeds
-from thinwire.cluster import Cluster
 from thinwire.data.read_arrays import Data
 from thinwire.optim.recipe import Recipe
+from thinwire.worker_placement import Cluster
 
 
 @dataclass(frozen=True)

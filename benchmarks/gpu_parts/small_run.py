@@ -11,7 +11,6 @@ import torch
 
 from gpu_parts.part import Found
 from thinwire import plugins, record
-from thinwire.cluster import Cluster
 from thinwire.data.augment import Augment
 from thinwire.data.read_arrays import Data
 from thinwire.method import Method
@@ -20,6 +19,7 @@ from thinwire.options import resolve
 from thinwire.task import Task
 from thinwire.train.preparation_job import PreparationJob
 from thinwire.train.trainer import Trainer
+from thinwire.worker_placement import Cluster
 
 IMAGES, CLASSES = 120, 10
 # So many reach all phases of every method with its options for short runs.

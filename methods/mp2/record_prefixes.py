@@ -8,7 +8,7 @@ from safetensors import safe_open
 
 from thinwire import UserError, seeds
 from thinwire.checkpoint import write_tensors
-from thinwire.cluster import Cluster
+from thinwire.worker_placement import Cluster
 
 from .layers import flatten_all, split
 

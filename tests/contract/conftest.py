@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from tests import small
 from thinwire import plugins
-from thinwire.cluster import Cluster
+from thinwire.worker_placement import Cluster
 
 
 class Subject(NamedTuple):

@@ -22,7 +22,6 @@ from tests import small
 from tests.contract.host_syncs import HostSyncs
 from thinwire import checkpoint, options, plugins
 from thinwire.call import Pending, nbytes
-from thinwire.cluster import Cluster
 from thinwire.in_the_limit import InTheLimit
 from thinwire.messages_in_flight import Flight
 from thinwire.schedule.mirrored import MirroredTrainer
@@ -36,6 +35,7 @@ from thinwire.transport.inprocess import InProcess
 from thinwire.transport.mirror import CannotMirror, Mirror
 from thinwire.transport.processes import Processes
 from thinwire.unmetered_channel import QuietChannel
+from thinwire.worker_placement import Cluster
 
 # How far a method may be from SSGD if it is SSGD, in double precision: what the order of adding leaves.
 ROUNDING = 1e-11

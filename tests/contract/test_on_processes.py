@@ -23,7 +23,7 @@ import torch.distributed as dist
 from tests import processes
 from tests.contract import test_contract as contract
 from tests.contract.conftest import Subject
-from thinwire.cluster import Cluster
+from thinwire.worker_placement import Cluster
 
 # By check and, if it has parameters, their value.
 REPEATED = (

@@ -24,7 +24,7 @@ from thinwire.config.cell import Cell
 from thinwire.emulation.network import INTERFACE
 from thinwire.launch import slurm_step
 from thinwire.train import status_exchange
-from thinwire.transport.placement import Placement
+from thinwire.transport.rank_placement import Placement
 
 # How long a process waits until a signal that was sent to another process reaches it, too.
 _HANDED_ON_SECONDS = 5.0

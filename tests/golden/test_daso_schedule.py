@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from tests import small
 from tests.reference import daso
 from thinwire import plugins
-from thinwire.cluster import Cluster
 from thinwire.options import resolve
 from thinwire.train.worker import Worker
 from thinwire.transport.inprocess import InProcess
+from thinwire.worker_placement import Cluster
 
 NODES, PLACES = 2, 2
 WORKERS = NODES * PLACES

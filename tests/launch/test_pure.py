@@ -2,7 +2,6 @@
 
 import pytest
 
-from thinwire.cluster import Cluster
 from thinwire.errors import UserError
 from thinwire.launch import exit_report, flight_recorder
 from thinwire.launch.diagnosis import diagnose
@@ -11,6 +10,7 @@ from thinwire.launch.hang_detection import Beat, HangDetector
 from thinwire.launch.launcher_environment import from_environment, require_match, require_places
 from thinwire.launch.rendezvous_address import first_host
 from thinwire.train.time_validity import no_time_because
+from thinwire.worker_placement import Cluster
 
 SLURM = {
     "SLURM_JOB_ID": "71",

@@ -11,7 +11,7 @@ from thinwire.config.expand_suite import cells
 from thinwire.config.suite import load
 from thinwire.errors import ResourceError, UserError
 from thinwire.launch import exit_report, flight_recorder, rank
-from thinwire.transport.placement import Placement
+from thinwire.transport.rank_placement import Placement
 
 CELL = replace(cells("demo")[0], transport="processes", device="cuda")
 PLACEMENT = Placement(1, 4, 1, "node", "127.0.0.1", 1, "fork", b"secret")

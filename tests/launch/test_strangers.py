@@ -40,7 +40,7 @@ from thinwire.transport import (
     store_server,
 )
 from thinwire.transport.connection_errors import ConnectionLost
-from thinwire.transport.placement import Placement
+from thinwire.transport.rank_placement import Placement
 from thinwire.transport.store_client import NotThisRun, RunStore
 from thinwire.transport.store_server import StoreServer
 

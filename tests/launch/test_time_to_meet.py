@@ -7,7 +7,7 @@ import pytest
 from thinwire.config.expand_suite import cells
 from thinwire.config.suite import load
 from thinwire.launch import rank
-from thinwire.transport.placement import Placement
+from thinwire.transport.rank_placement import Placement
 from thinwire.transport.rendezvous import Refused
 
 

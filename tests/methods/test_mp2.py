@@ -10,13 +10,13 @@ from safetensors.torch import load_file
 
 from tests import small
 from thinwire import checkpoint, plugins, record, seeds
-from thinwire.cluster import Cluster
 from thinwire.data.batches import Batches
 from thinwire.errors import CannotWrite, Problems, UserError
 from thinwire.options import resolve
 from thinwire.task import initial_model
 from thinwire.train.preparation_job import PreparationJob
 from thinwire.train.trainer import Trainer
+from thinwire.worker_placement import Cluster
 
 Mp2 = plugins.get("method", "mp2").load()
 package = import_module("thinwire_methods.mp2")

@@ -14,7 +14,6 @@ import torch
 
 from tests import processes
 from thinwire.channel import Channel
-from thinwire.cluster import Cluster
 from thinwire.errors import MethodError
 from thinwire.messages_in_flight import Flight
 from thinwire.parameter_server import Server
@@ -22,6 +21,7 @@ from thinwire.traffic.ledger import Ledger
 from thinwire.transport.inprocess import InProcess
 from thinwire.transport.transport import Transport
 from thinwire.unmetered_channel import QuietChannel
+from thinwire.worker_placement import Cluster
 
 
 class Me:

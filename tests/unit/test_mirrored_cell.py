@@ -6,9 +6,9 @@ import pytest
 
 from thinwire.cli import data
 from thinwire.cli.main import _parser
-from thinwire.cluster import Cluster
 from thinwire.config.expand_suite import cell
 from thinwire.schedule.mirrored import MirroredCell, MirroredTrainer
+from thinwire.worker_placement import Cluster
 
 
 @pytest.fixture(scope="module")

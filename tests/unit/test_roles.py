@@ -4,7 +4,6 @@ import pytest
 
 from tests import small
 from thinwire import plugins
-from thinwire.cluster import Cluster
 from thinwire.errors import UserError
 from thinwire.options import resolve
 from thinwire.schedule.mirrored import MirroredTrainer
@@ -12,6 +11,7 @@ from thinwire.schedule.roles import Role, alike, roles
 from thinwire.trace.recorder import RecordedCall
 from thinwire.train.record_spans import record_spans
 from thinwire.transport.mirror import Mirror
+from thinwire.worker_placement import Cluster
 
 # Without decisions that follow from the loss, which is another one among all workers.
 FIXED = {"multi_step_delay": {"min_interval": 3, "max_interval": 3}}

@@ -9,7 +9,16 @@ from thinwire.plugins import ROOT
 
 # From the ground up.
 ROOMS = (
-    ("errors", "rules_version", "seeds", "cluster", "label", "slurm_time_limit", "stop_signals", "gpu_fault"),
+    (
+        "errors",
+        "rules_version",
+        "seeds",
+        "worker_placement",
+        "label",
+        "slurm_time_limit",
+        "stop_signals",
+        "gpu_fault",
+    ),
     ("files", "digests", "options", "resource_shortage", "suggested_command", "nvidia_smi"),
     ("traffic", "trace"),
     ("parameter_server", "server_placement", "group", "call"),

@@ -9,11 +9,11 @@ import torch
 
 from tests import processes
 from thinwire.channel import Channel
-from thinwire.cluster import Cluster
 from thinwire.errors import ResourceError
 from thinwire.traffic.ledger import Ledger
 from thinwire.transport import shared_memory
 from thinwire.transport.connection_errors import ConnectionLost
+from thinwire.worker_placement import Cluster
 
 WORKERS = 3
 

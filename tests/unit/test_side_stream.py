@@ -11,12 +11,12 @@ import torch.distributed as dist
 
 from tests.fake_gpu import CUDA, FakeGpu, Stream
 from thinwire.call import Call
-from thinwire.cluster import Cluster
 from thinwire.group import Group
 from thinwire.traffic.ledger import Ledger
 from thinwire.transport import payload_format
 from thinwire.transport.side_stream import SideStream
 from thinwire.transport.verbs_on_device_group import OnDeviceGroup
+from thinwire.worker_placement import Cluster
 
 
 class Issuing(Executor):

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from thinwire.cluster import Cluster
 from thinwire.config.cluster_file import ClusterDescription
 from thinwire.emulation.frames import payload_rate
 from thinwire.errors import UserError
@@ -14,6 +13,7 @@ from thinwire.simulation import event_loop, recurrence
 from thinwire.simulation.call_seconds import Loads, shape_of
 from thinwire.simulation.program import Await, HandOver, Work, program_of
 from thinwire.traffic import wire_bytes
+from thinwire.worker_placement import Cluster
 
 STEPS, CALLS, BYTES = 6, 4, 4_000_000
 VERBS = ("mean", "gather", "ragged gather", "broadcast", "push_pull")

@@ -27,7 +27,6 @@ from methods.wnn.forecaster import KINDS, Forecaster
 from thinwire import plugins
 from thinwire.buckets import in_buckets
 from thinwire.checkpoint import write_tensors
-from thinwire.cluster import Cluster
 from thinwire.codecs import select, sparse
 from thinwire.config.expand_suite import cells
 from thinwire.config.module import Module
@@ -40,6 +39,7 @@ from thinwire.parameters import parameters
 from thinwire.schedule.mirrored import MirroredTrainer
 from thinwire.task import Task
 from thinwire.transport.mirror import Mirror
+from thinwire.worker_placement import Cluster
 
 SUITES = [name for name in suite_names() if load(name).device == "cpu"]
 # Of each method, the options that say from which size of tensor, or length of run, something happens.

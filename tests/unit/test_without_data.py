@@ -6,7 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thinwire.cluster import Cluster
 from thinwire.config import cluster_file
 from thinwire.config.expand_suite import cells
 from thinwire.config.module import Module
@@ -14,6 +13,7 @@ from thinwire.schedule.mirrored import MirroredCell
 from thinwire.schedule.operations import Compute, Post
 from thinwire.simulation import without_data
 from thinwire.simulation.without_data import CellWithoutData
+from thinwire.worker_placement import Cluster
 
 CLUSTER, PROFILE = cluster_file.load("infiniband_800g_4gpus"), "a100_tf32"
 SMALL = Module("cnn", "cnn", {"width": 8})

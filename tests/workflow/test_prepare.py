@@ -18,7 +18,7 @@ import gate
 import thinwire
 from safetensors.torch import load_file, save_file
 from thinwire import plugins
-from thinwire.cluster import Cluster
+from thinwire.worker_placement import Cluster
 
 
 class Method(thinwire.Method):

@@ -17,7 +17,6 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from thinwire.cli.earlier_record import settled
-from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
 from thinwire.config.cluster_file import load as load_cluster
 from thinwire.config.expand_suite import cell, require_as_planned, require_valid
@@ -35,7 +34,8 @@ from thinwire.train import reuse_record
 from thinwire.train.make_again import run_command
 from thinwire.train.result_folders import lock_file
 from thinwire.train.store_record import store_record
-from thinwire.transport.placement import Placement
+from thinwire.transport.rank_placement import Placement
+from thinwire.worker_placement import Cluster
 
 if TYPE_CHECKING:
     from thinwire.train.run_cell import Attempt, Report

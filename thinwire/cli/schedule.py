@@ -3,7 +3,6 @@
 from argparse import Namespace
 from collections.abc import Iterator
 
-from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
 from thinwire.config.expand_suite import cell, require_valid
 from thinwire.errors import UserError
@@ -11,6 +10,7 @@ from thinwire.schedule.describe_steps import describe, ranges
 from thinwire.schedule.kinds_of_steps import kinds_of_steps
 from thinwire.schedule.mirrored import MirroredCell, MirroredRun
 from thinwire.schedule.roles import Role
+from thinwire.worker_placement import Cluster
 
 
 def main(arguments: Namespace) -> int:

@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from thinwire.cluster import Cluster
 from thinwire.config import schema_file
 from thinwire.config.one_line import OneLine
 from thinwire.config.suite_schema import MOST_GBIT_PER_SECOND, MOST_WORKERS
@@ -18,6 +17,7 @@ from thinwire.label import nearest, require_label
 from thinwire.optim.recipe import Strict
 from thinwire.options import problems
 from thinwire.plugins import ROOT, show
+from thinwire.worker_placement import Cluster
 
 FOLDER = ROOT / "config" / "clusters"
 # Far beyond any network. With this limit a typo gives an error message and no endless simulation.

@@ -12,11 +12,11 @@ import torch.distributed as dist
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
-from thinwire.cluster import Cluster
 from thinwire.emulation.frames import payload_rate
 from thinwire.transport.connection_errors import translated_errors
 from thinwire.transport.rendezvous import open_group
 from thinwire.transport.transport import Transport
+from thinwire.worker_placement import Cluster
 
 # A link that deviates further from its configured rate gives no times.
 TOLERANCE = 0.05

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
 from thinwire.emulation.calibration import calibrate
 from thinwire.emulation.training_meter import Training, TrainingMeter
 from thinwire.traffic.ledger import Ledger
 from thinwire.transport.transport import Transport
+from thinwire.worker_placement import Cluster
 
 # A run whose workers share cores has times only if its training could be shorter by at most this share.
 MOST_CROWDING = 0.05

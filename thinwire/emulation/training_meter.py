@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from thinwire.cluster import Cluster
 from thinwire.emulation import interface_bytes
 from thinwire.traffic.ledger import Ledger
 from thinwire.transport.transport import Transport
+from thinwire.worker_placement import Cluster
 
 
 class Training(BaseModel):

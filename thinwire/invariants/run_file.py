@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
 from thinwire.invariants.broken import Broken, first_broken
 from thinwire.record import RUN, Record
 from thinwire.train.time_validity import no_time_because
+from thinwire.worker_placement import Cluster
 
 # Clocks are read to the second, and a system may set its clock while a run is in progress.
 _CLOCK_TOLERANCE_SECONDS = 5.0

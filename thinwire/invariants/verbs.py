@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from thinwire.cluster import Cluster
+from thinwire.worker_placement import Cluster
 
 # From the push and the pull of a verb and the size of the group: the pull, or the push of a verb that only
 # pulls; and the bytes that are sent and received. Of a push, the server's own part stays off the wire.

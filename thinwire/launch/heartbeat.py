@@ -23,7 +23,7 @@ from thinwire.launch.exit_report import ExitReport
 from thinwire.launch.flight_recorder import FlightRecorder
 from thinwire.launch.hang_detection import Beat, HangDetector
 from thinwire.launch.waiting_limits import BEAT_SECONDS, GRACE_SECONDS, PAUSED_SECONDS, SILENT_SECONDS
-from thinwire.transport.placement import Placement
+from thinwire.transport.rank_placement import Placement
 from thinwire.transport.rendezvous import store_of
 
 ALARM = "alarm"

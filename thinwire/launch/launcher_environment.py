@@ -4,10 +4,10 @@ import os
 import socket
 from collections.abc import Callable, Mapping
 
-from thinwire.cluster import Cluster
 from thinwire.errors import UserError
 from thinwire.launch.rendezvous_address import LOOPBACK, address_of, first_host, port_of_launch
-from thinwire.transport.placement import Placement
+from thinwire.transport.rank_placement import Placement
+from thinwire.worker_placement import Cluster
 
 # After a rank ends, the others have this time to notice and to write their reports. Then srun ends them.
 WAIT_SECONDS = 30

@@ -23,14 +23,14 @@ from thinwire.launch.flight_recorder import FlightRecorder
 from thinwire.launch.fork import fork
 from thinwire.launch.heartbeat import ALARM
 from thinwire.launch.imports_for_runs import import_for_runs
-from thinwire.launch.rank_placements import emulated, placements
+from thinwire.launch.local_rank_placements import emulated, placements
 from thinwire.launch.retry import AttemptEnd, Start
 from thinwire.launch.waiting_limits import GRACE_SECONDS
 from thinwire.resource_shortage import trouble
 from thinwire.stop_signals import heeding_stops, stops_held_back
 from thinwire.train.cell_task import device_of
 from thinwire.train.run_cell import Attempt, Interrupted
-from thinwire.transport.placement import Placement
+from thinwire.transport.rank_placement import Placement
 from thinwire.transport.rendezvous import store_of
 
 _POLL_SECONDS = 0.02

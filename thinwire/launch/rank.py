@@ -11,7 +11,6 @@ from typing import Never
 import torch
 
 from thinwire import record
-from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
 from thinwire.config.suite_schema import Suite
 from thinwire.emulation.emulated_run import EmulatedRun
@@ -32,9 +31,10 @@ from thinwire.transport.backend import GLOO, backend_of
 from thinwire.transport.connection_errors import ConnectionLost
 from thinwire.transport.current_device import make_current
 from thinwire.transport.nccl_settings import choose_nccl_settings
-from thinwire.transport.placement import Placement
 from thinwire.transport.processes import Processes
+from thinwire.transport.rank_placement import Placement
 from thinwire.transport.rendezvous import Refused, join
+from thinwire.worker_placement import Cluster
 
 BAD_INPUT = 2
 

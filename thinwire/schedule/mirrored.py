@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from thinwire import plugins
-from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
 from thinwire.data.batches import Batches
 from thinwire.errors import UserError
@@ -36,6 +35,7 @@ from thinwire.train.preparation_of_cell import preparation_of
 from thinwire.train.record_spans import record_spans
 from thinwire.train.trainer import Trainer
 from thinwire.transport.mirror import Mirror
+from thinwire.worker_placement import Cluster
 
 MOST_WORKERS = 4096
 # Where the data set is too small for so many workers, it is repeated until an epoch has this many steps.

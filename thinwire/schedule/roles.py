@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from thinwire.cluster import Cluster
 from thinwire.errors import UserError
 from thinwire.trace.recorder import RecordedCall
+from thinwire.worker_placement import Cluster
 
 MOST_MIRRORED = 64
 # Sizes of workers of one role may differ by so much, for instance where a tensor cannot be divided evenly.

@@ -13,11 +13,11 @@ from math import ceil, log2
 import numpy as np
 from numpy.typing import NDArray
 
-from thinwire.cluster import Cluster
 from thinwire.config.cluster_file import ClusterDescription
 from thinwire.emulation.frames import payload_rate
 from thinwire.simulation.call_kind import kind_of_call
 from thinwire.simulation.program import HandOver
+from thinwire.worker_placement import Cluster
 
 Floats = NDArray[np.float64]
 

@@ -7,9 +7,9 @@ channel, it begins when one of these has ended. The second phase begins when the
 import heapq
 from dataclasses import dataclass, field
 
-from thinwire.cluster import Cluster
 from thinwire.simulation.call_seconds import CALLS_AT_ONCE, Load, Loads, shape_of
 from thinwire.simulation.program import HandOver
+from thinwire.worker_placement import Cluster
 
 
 @dataclass(slots=True)

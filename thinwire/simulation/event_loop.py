@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from thinwire.cluster import Cluster
 from thinwire.errors import UserError
 from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.calls_on_links import CallsOnLinks
 from thinwire.simulation.carrier import Carried, Carrier
 from thinwire.simulation.program import Await, HandOver, Program, Work
 from thinwire.simulation.timeline import Floats, Timeline
+from thinwire.worker_placement import Cluster
 
 _WORK, _HAND_OVER, _AWAIT, _END_STEP = range(4)
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from thinwire.cluster import Cluster
 from thinwire.simulation.call_seconds import CALLS_AT_ONCE, Load, Loads, shape_of
 from thinwire.simulation.program import Await, HandOver, Program, Work
 from thinwire.simulation.timeline import Floats, Timeline
+from thinwire.worker_placement import Cluster
 
 # So few links are faster one by one than as an array.
 _FEW = 16

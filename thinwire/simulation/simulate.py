@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from thinwire.cluster import Cluster
 from thinwire.config import profile_file
 from thinwire.config.cell import Cell
 from thinwire.config.cluster_file import ClusterDescription
@@ -25,6 +24,7 @@ from thinwire.simulation.compute_profile import (
 )
 from thinwire.simulation.program import costs_nothing, program_of
 from thinwire.simulation.timeline import Timeline
+from thinwire.worker_placement import Cluster
 
 # So many steps of a run are simulated unless a person wants more.
 STEPS = 200

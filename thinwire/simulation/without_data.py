@@ -15,7 +15,6 @@ import numpy as np
 import torch
 
 from thinwire import plugins
-from thinwire.cluster import Cluster
 from thinwire.config import profile_file
 from thinwire.config.cell import Cell
 from thinwire.config.cluster_file import ClusterDescription
@@ -31,6 +30,7 @@ from thinwire.simulation.compute_profile import Described
 from thinwire.simulation.program import Program, program_of
 from thinwire.simulation.timeline import Floats, Timeline
 from thinwire.task import Task
+from thinwire.worker_placement import Cluster
 
 _PIXELS, _IMAGES = 32, 2
 _NODES = 2

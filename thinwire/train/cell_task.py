@@ -8,7 +8,6 @@ from pathlib import Path
 import torch
 
 from thinwire import plugins
-from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
 from thinwire.data import read_arrays
 from thinwire.data.augment import Augment
@@ -17,6 +16,7 @@ from thinwire.options import resolve
 from thinwire.task import Task
 from thinwire.train.make_again import data_command
 from thinwire.train.result_folders import data_folder
+from thinwire.worker_placement import Cluster
 
 # The share of the training set that is held out for tuning.
 HELD_OUT = 0.1

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from thinwire import checkpoint, record
-from thinwire.cluster import Cluster
 from thinwire.errors import MethodError
 from thinwire.method import Job, Method, Training
 from thinwire.task import Task
 from thinwire.train.cell_task import HELD_OUT
 from thinwire.train.preparation_record import SCRATCH
 from thinwire.train.trainer import Trainer
+from thinwire.worker_placement import Cluster
 
 
 class PreparationJob(Job):

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from thinwire import plugins
-from thinwire.cluster import Cluster
 from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import sources
 from thinwire.emulation.emulated_run import EmulatedRun
@@ -22,6 +21,7 @@ from thinwire.train.trainer import Trainer
 from thinwire.transport.backend import backend_of, uses_device_group
 from thinwire.transport.current_device import make_current
 from thinwire.transport.transport import Transport
+from thinwire.worker_placement import Cluster
 
 
 class RunSetup:

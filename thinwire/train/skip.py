@@ -1,8 +1,8 @@
 """Decides whether a cell is skipped: first by the `needs` of its method, then by the hook `skip`."""
 
-from thinwire.cluster import Cluster
 from thinwire.method import Method
 from thinwire.optim.recipe import Recipe
+from thinwire.worker_placement import Cluster
 
 
 def why_skipped(method: Method, cluster: Cluster, recipe: Recipe) -> str | None:

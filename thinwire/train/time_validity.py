@@ -5,8 +5,8 @@ import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from thinwire.cluster import Cluster
 from thinwire.nvidia_smi import processes_on
+from thinwire.worker_placement import Cluster
 
 if TYPE_CHECKING:
     import torch

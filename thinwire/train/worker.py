@@ -11,7 +11,6 @@ from torch.nn import functional
 from thinwire import seeds
 from thinwire.channel import Channel
 from thinwire.checkpoint import require_separate, restore, to_device
-from thinwire.cluster import Cluster
 from thinwire.method import Method
 from thinwire.optim.plateau import Plateau
 from thinwire.optim.recipe import Recipe
@@ -23,6 +22,7 @@ from thinwire.train.ready_hooks import ReadyHooks
 from thinwire.train.seed_global_generators import seed_global_generators
 from thinwire.transport.transport import Transport
 from thinwire.unmetered_channel import QuietChannel
+from thinwire.worker_placement import Cluster
 
 # Why a channel refuses a call. `Method` lists the hooks that may communicate.
 _BEFORE_TRAINING = (

@@ -10,7 +10,6 @@ import torch
 import torch.distributed as dist
 
 from thinwire.call import Call, Pending
-from thinwire.cluster import Cluster
 from thinwire.errors import MethodError
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy
@@ -22,6 +21,7 @@ from thinwire.transport.current_device import make_current
 from thinwire.transport.point_to_point import FIRST_TAG_OF_MESSAGES, PointToPoint
 from thinwire.transport.shared_memory import SharedMemory
 from thinwire.transport.shared_tensors import SharedTensors
+from thinwire.worker_placement import Cluster
 
 Finish = Callable[[], Any]
 # The largest number of threads of a channel that wait for messages at the same time.

@@ -24,7 +24,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from thinwire.call import Call, Pending
-from thinwire.cluster import Cluster
 from thinwire.errors import MethodError
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload
@@ -37,6 +36,7 @@ from thinwire.transport.open_nccl_communicators import open_nccl_communicators
 from thinwire.transport.rendezvous import open_group
 from thinwire.transport.shared_tensors import SharedTensors
 from thinwire.transport.transport import Ended, Kind, Outcome
+from thinwire.worker_placement import Cluster
 
 T = TypeVar("T")
 # How long a rank that has failed waits until it can report that to the others.

@@ -16,7 +16,7 @@ from thinwire.errors import UserError
 from thinwire.resource_shortage import shortage
 from thinwire.transport import closed_listeners, handshake, listening, network_interface, peer_proof
 from thinwire.transport.connection_errors import translated_errors
-from thinwire.transport.placement import Placement
+from thinwire.transport.rank_placement import Placement
 from thinwire.transport.store_client import NotThisRun, RunStore
 from thinwire.transport.store_server import StoreServer
 

@@ -9,7 +9,7 @@ from thinwire.config.cell import Cell
 from thinwire.emulation.network import Network
 from thinwire.emulation.require_emulable import require_emulable
 from thinwire.transport import listening
-from thinwire.transport.placement import Placement
+from thinwire.transport.rank_placement import Placement
 
 # Of rank 0 on its emulated node, where nothing else listens.
 _PORT = 29500
