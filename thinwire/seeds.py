@@ -35,6 +35,11 @@ class Stream:
         return derive(self.seed, "setup")
 
 
+def of_run(suite: int, dataset: str, model: str, repetition: int) -> int:
+    """The seed of a run, alike for all methods and numbers of workers; `suite` is the seed of its suite."""
+    return derive(suite, dataset, model, repetition)
+
+
 # The streams of a run. `seed` is the seed of the run and `worker` the worker's rank.
 
 

@@ -21,7 +21,7 @@ from thinwire.train import preparation_record
 from thinwire.train.cell_state import CellState, cell_state, cell_states, counts
 from thinwire.train.preparation_record import PREPARED
 from thinwire.train.result_folders import data_folder, prepared_folder, record_folder
-from thinwire.train.set_aside import set_aside
+from thinwire.train.set_aside_record import set_aside
 
 DEMO = cells("demo")
 CELL = DEMO[0]

@@ -24,6 +24,7 @@ from thinwire.data.augment import Augment
 from thinwire.data.augmented import augmented
 from thinwire.data.batches import Batches
 from thinwire.data.download import download
+from thinwire.data.held_out import held_out
 from thinwire.data.mixup import _beta, mixup
 from thinwire.errors import UserError
 from thinwire.train.cell_task import task_of
@@ -68,13 +69,13 @@ def test_laying_out_twice_gives_the_same_bytes(digits_folder, tmp_path):
 
 def test_what_is_held_out_for_tuning_comes_from_the_training_set(digits_folder):
     data = read_arrays.load(*digits_folder)
-    tuning = data.held_out(0.1)
+    tuning = held_out(data)
     assert len(tuning.test_images) == round(0.1 * len(data.train_images))
     assert len(tuning.train_images) + len(tuning.test_images) == len(data.train_images)
     both = {i.numpy().tobytes() for i in [*tuning.train_images[:], *tuning.test_images[:]]}
     assert both == {i.numpy().tobytes() for i in data.train_images}
-    assert torch.equal(tuning.test_images[:], data.held_out(0.1).test_images[:])
-    again = tuning.held_out(0.5)  # of a preparation in a suite that tunes
+    assert torch.equal(tuning.test_images[:], held_out(data).test_images[:])
+    again = held_out(tuning, 0.5)  # of a preparation in a suite that tunes
     inner = {i.numpy().tobytes() for i in [*again.train_images[:], *again.test_images[:]]}
     assert inner == {i.numpy().tobytes() for i in tuning.train_images[:]}
 

@@ -27,6 +27,7 @@ from PIL import Image
 from tests import archives
 from thinwire import plugins
 from thinwire.data import decode, image_tree, read_arrays, tar_stream, write_arrays
+from thinwire.data.held_out import held_out
 from thinwire.data.image_tree_dataset import ImageFolder
 from thinwire.data.memory_budget import MemoryBudget
 from thinwire.errors import CannotWrite, UserError
@@ -708,7 +709,7 @@ def test_processes_share_the_pages_of_one_copy(tmp_path):
     data = laid(tmp_path, put(tmp_path / "place", "folder"))
     maps = Path("/proc/self/maps").read_text()
     assert str(tmp_path / "laid" / "train_images.npy") in maps
-    tuning = data.held_out(0.2)
+    tuning = held_out(data, 0.2)
     assert torch.equal(tuning.train_images[:], data.train_images[tuning.train_images._rows])
     assert tuning.train_images._whole.data_ptr() == data.train_images.data_ptr()
     before = (tmp_path / "laid" / "train_images.npy").read_bytes()

@@ -10,6 +10,7 @@ import torch
 from tests import small
 from thinwire.data import reading_order
 from thinwire.data.batches import Batches
+from thinwire.data.held_out import held_out
 from thinwire.data.prefetched import Prefetched
 
 RECORDS = 1003
@@ -176,7 +177,7 @@ def test_with_strides_the_workers_share_the_batches_of_the_file_in_its_order():
 
 
 def test_a_held_out_part_is_not_read_from_the_file_of_the_whole(in_a_file):
-    assert in_a_file.held_out(0.1).train_file is None
+    assert held_out(in_a_file).train_file is None
 
 
 @pytest.mark.parametrize("reading", ["random", "strided", "contiguous"])

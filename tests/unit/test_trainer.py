@@ -10,6 +10,7 @@ from torch import nn
 import thinwire
 from tests import small
 from thinwire import checkpoint
+from thinwire.data.held_out import held_out
 from thinwire.errors import MethodError
 from thinwire.train import batch_norm_buffers
 from thinwire.train.divergence import Diverged
@@ -162,7 +163,7 @@ class Explodes(thinwire.Method):
 def test_the_score_is_what_the_shipped_weights_earn(evaluate_on):
     """Accuracy and loss equal a second computation by hand: evaluation mode, mean of the statistics."""
     data = small.digits(200, 77)
-    data = data if evaluate_on == "test" else data.held_out(0.2)
+    data = data if evaluate_on == "test" else held_out(data, 0.2)
     run = small.trainer(small.task(2, data=data, epochs=2, batch=20), "local_sgd", period=3)
     run.train()
     weights, buffers = run.shipped()

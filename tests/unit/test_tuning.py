@@ -18,7 +18,7 @@ from thinwire.config import expand_suite, suite, tuned, tuning_space, yaml_file
 from thinwire.config.ranges import LINEAR, LOG_OF_STEPS, Range
 from thinwire.optim.tunable import values_of
 from thinwire.plugins import ROOT
-from thinwire.tuning import choose, figure, trials, write_tuned
+from thinwire.tuning import choose, figure, rows_of_trials, write_tuned
 
 METHODS = {
     "*": None,
@@ -73,7 +73,7 @@ def files(tmp_path, monkeypatch):
 def tried():
     """The cell of every trial's first run, by method and number."""
     cells = [cell for cell in expand_suite.cells("tuning/base") if cell.repetition == 0]
-    return {trials.of_trial_label(cell.method.label): cell for cell in cells}
+    return {rows_of_trials.of_trial_label(cell.method.label): cell for cell in cells}
 
 
 # ---- What is tried.
@@ -243,7 +243,7 @@ def choices(files, tmp_path, monkeypatch):
     best = 2
 
     def made_of(folder, cell):
-        method, trial = trials.of_trial_label(cell.method.label)
+        method, trial = rows_of_trials.of_trial_label(cell.method.label)
         traffic = record.Traffic.sum([])
         return record.Record(
             kind="inprocess",
@@ -265,14 +265,14 @@ def choices(files, tmp_path, monkeypatch):
             provenance={},
         )
 
-    monkeypatch.setattr(trials, "record_of", made_of)
+    monkeypatch.setattr(rows_of_trials, "record_of", made_of)
     of_file = digests.of_file
     monkeypatch.setattr(digests, "of_file", lambda p: "0" if p.name == record.RUN else of_file(p))
 
     def write(trial=2):
         nonlocal best
         best = trial
-        made = write_tuned.write_tuned("base", trials.runs_of_trials("base", tmp_path))
+        made = write_tuned.write_tuned("base", rows_of_trials.runs_of_trials("base", tmp_path))
         assert tuned.read("base") == made
         return made
 

@@ -8,7 +8,7 @@ from thinwire.train import reuse_record
 from thinwire.train.cell_state import MISSING, cell_state
 from thinwire.train.make_again import block_command, is_timed, run_command
 from thinwire.train.result_folders import record_folder
-from thinwire.train.set_aside import set_aside
+from thinwire.train.set_aside_record import set_aside
 
 
 def settled(cell: Cell, results: Path, again: bool, leads: bool = True) -> int | None:

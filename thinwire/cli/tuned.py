@@ -11,7 +11,7 @@ from thinwire.config.tuned import Choice
 from thinwire.config.tuning_suite import PREFIX
 from thinwire.plugins import show
 from thinwire.tuning import choose, figure
-from thinwire.tuning.trials import runs_of_trials
+from thinwire.tuning.rows_of_trials import runs_of_trials
 from thinwire.tuning.write_tuned import write_tuned
 
 

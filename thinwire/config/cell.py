@@ -87,7 +87,7 @@ class Cell:
     @property
     def seed(self) -> int:
         """The seed. It fixes initial weights and data order, alike for all methods and numbers of workers."""
-        return seeds.derive(self.suite_seed, self.dataset, self.model.label, self.repetition)
+        return seeds.of_run(self.suite_seed, self.dataset, self.model.label, self.repetition)
 
     def identity(self) -> dict[str, Any]:
         """Everything that decides the result, except code and data, in types that JSON preserves."""

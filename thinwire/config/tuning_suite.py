@@ -1,18 +1,18 @@
 """The trials of a tuning, as a suite of their own: each method of the tuned suite, once for every trial."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 from pydantic import ValidationError
 
 from thinwire import seeds
-from thinwire.config.draws import points
 from thinwire.config.suite_methods import entries_of
 from thinwire.config.suite_schema import EVERY, Entry, Suite
-from thinwire.config.tuned_options import MOST_OPTIONS, ranges, tunes
+from thinwire.config.trial_values import entries_of_trials, points
+from thinwire.config.tuned_options import MOST_OPTIONS
 from thinwire.config.tuning_space import Tuning, path_of
 from thinwire.errors import Problems
 from thinwire.label import nearest
-from thinwire.optim.tunable import tunable, values_of
+from thinwire.optim.tunable import values_of
 from thinwire.options import problems
 from thinwire.plugins import show
 
@@ -48,7 +48,7 @@ def suite_of_trials(name: str, suite: Suite, tuning: Tuning) -> Suite:
     methods = {
         trial_label(label, trial): made
         for label, entry in entries.items()
-        for trial, made in enumerate(_trials(label, entry, tuning, drawn))
+        for trial, made in enumerate(entries_of_trials(label, entry, tuning, drawn))
     }
     if EVERY in suite.methods:
         methods[EVERY] = Entry()  # so that `leave_out` is checked as ever; no module is left for it
@@ -70,20 +70,6 @@ def suite_of_trials(name: str, suite: Suite, tuning: Tuning) -> Suite:
         return Suite.model_validate(content)
     except ValidationError as error:
         raise Problems(show(path_of(name)), problems(error)) from None
-
-
-def _trials(label: str, entry: Entry, tuning: Tuning, drawn: list[list[float]]) -> Iterable[Entry]:
-    """The entry of a method for each trial."""
-    keys, options = tuning.space.ranges, ranges(tunes(label, entry))
-    use = entry.use or label
-    yield entry.model_copy(update={"use": use})
-    own = entry.recipe.values if entry.recipe else {}
-    for point in drawn:
-        values = {key: range_.at(share) for (key, range_), share in zip(keys.items(), point)}
-        of_options = {o: range_.at(s) for (o, range_), s in zip(options.items(), point[len(keys) :])}
-        yield entry.model_copy(
-            update={"use": use, "options": entry.options | of_options, "recipe": tunable(own | values)}
-        )
 
 
 def _problems(suite: Suite, tuning: Tuning, entries: dict[str, Entry]) -> list[str]:

@@ -8,7 +8,7 @@ import json
 import mmap
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from thinwire import digests, seeds
+from thinwire import digests
 from thinwire.data.augment import Augment
 from thinwire.data.manifest import ARRAYS, MANIFEST, SOURCES
+from thinwire.data.rows import Images
 from thinwire.data.watched_digest import watched_digest
 from thinwire.dataset import Dataset
 from thinwire.errors import UserError
@@ -27,26 +28,6 @@ from thinwire.options import as_dict
 
 # Python knows the name from 3.13 on; elsewhere than on Linux the map does without.
 _MAP_NORESERVE = 0x4000 if sys.platform == "linux" else 0
-
-
-class Rows:
-    """Some rows of a tensor, without a copy of them."""
-
-    def __init__(self, whole: "Images", rows: Tensor) -> None:
-        self._whole, self._rows = whole, rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, chosen: Tensor | slice) -> Tensor:
-        return self._whole[self._rows[chosen]]
-
-    def to(self, device: torch.device) -> "Rows":
-        """The same rows of the whole tensor on a device."""
-        return Rows(self._whole.to(device), self._rows.to(device))
-
-
-Images = Tensor | Rows
 
 
 @dataclass(frozen=True)
@@ -70,24 +51,6 @@ class Data:
     def digest(self) -> str:
         """Changes when anything of the data does."""
         return hashlib.sha256(json.dumps(self.checksums, sort_keys=True).encode()).hexdigest()
-
-    def held_out(self, fraction: float) -> "Data":
-        """The same data for tuning: a fixed part of the *training* set stands in for the test set.
-
-        Which part depends on the data set alone, so that every method is tuned on the same images.
-        """
-        generator = torch.Generator().manual_seed(seeds.derive("held out", self.name))
-        order = torch.randperm(len(self.train_images), generator=generator)
-        count = round(fraction * len(order))
-        held, kept = order[:count].sort().values, order[count:].sort().values
-        return replace(
-            self,
-            train_images=Rows(self.train_images, kept),
-            train_labels=self.train_labels[kept],
-            test_images=Rows(self.train_images, held),
-            test_labels=self.train_labels[held],
-            train_file=None,
-        )
 
 
 def load(

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import torch
 
-from thinwire.data.read_arrays import Data, Rows
+from thinwire.data.read_arrays import Data
+from thinwire.data.rows import Rows
 
 
 def repeated(data: Data, images: int) -> Data:

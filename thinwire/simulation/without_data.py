@@ -19,7 +19,8 @@ from thinwire.config import profile_file
 from thinwire.config.cell import Cell
 from thinwire.config.cluster_file import ClusterDescription
 from thinwire.data.augment import Augment
-from thinwire.data.read_arrays import Data, Rows
+from thinwire.data.read_arrays import Data
+from thinwire.data.rows import Rows
 from thinwire.options import resolve
 from thinwire.schedule.mirrored import MirroredCell
 from thinwire.schedule.operations import Operation, Post, Step

@@ -11,15 +11,13 @@ from thinwire import plugins
 from thinwire.config.cell import Cell
 from thinwire.data import read_arrays
 from thinwire.data.augment import Augment
+from thinwire.data.held_out import held_out
 from thinwire.errors import UserError
 from thinwire.options import resolve
 from thinwire.task import Task
 from thinwire.train.make_again import data_command
 from thinwire.train.result_folders import data_folder
 from thinwire.worker_placement import Cluster
-
-# The share of the training set that is held out for tuning.
-HELD_OUT = 0.1
 
 
 def task_of(
@@ -52,7 +50,7 @@ def task_of(
     config = resolve(model, cell.model.options)
     return Task(
         build_model=lambda: model(config, data.shape, data.classes),
-        data=data.held_out(HELD_OUT) if cell.evaluate_on == "held_out" else data,
+        data=held_out(data) if cell.evaluate_on == "held_out" else data,
         recipe=cell.recipe,
         cluster=Cluster(cell.workers, cell.nodes),
         seed=cell.seed,

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from thinwire import checkpoint, record
+from thinwire.data.held_out import held_out
 from thinwire.errors import MethodError
 from thinwire.method import Job, Method, Training
 from thinwire.task import Task
-from thinwire.train.cell_task import HELD_OUT
 from thinwire.train.preparation_record import SCRATCH
 from thinwire.train.trainer import Trainer
 from thinwire.worker_placement import Cluster
@@ -28,7 +28,7 @@ class PreparationJob(Job):
         note: Callable[[record.Cost], None],
         checkpoint_every_seconds: float,
     ) -> None:
-        self.task = replace(task, cluster=Cluster(1), data=task.data.held_out(HELD_OUT))
+        self.task = replace(task, cluster=Cluster(1), data=held_out(task.data))
         self.model = model
         self.scratch = folder / SCRATCH
         self._spent = spent

@@ -18,7 +18,7 @@ from thinwire.call import Call, Pending
 from thinwire.errors import MethodError
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
-from thinwire.transport import flatten, ledger_entries
+from thinwire.transport import ledger_entries
 from thinwire.transport.agreement import agreed
 from thinwire.transport.require_same_call import require_same_call
 from thinwire.transport.transport import Kind, Outcome
@@ -179,9 +179,9 @@ def _mean(members: list[Pending[Any]]) -> None:
     calls = [member.call for member in members]
     total = [t.clone() for t in calls[0].tensors] if calls[0].fresh else calls[0].tensors
     if len(members) > 1 and total:
-        for own, *others in zip(
-            flatten.by_dtype(total), *(flatten.by_dtype(call.tensors) for call in calls[1:])
-        ):
+        everybody = [total, *(call.tensors for call in calls[1:])]
+        for dtype in {tensor.dtype for tensor in total}:
+            own, *others = ([tensor for tensor in each if tensor.dtype == dtype] for each in everybody)
             _mean_of_one_type(own, others)
     size = nbytes(total)
     for member in members:

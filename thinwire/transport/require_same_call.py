@@ -12,15 +12,16 @@ def require_same_call(group: Group, number: int, calls: list[Call]) -> None:
         MethodError: two of them differ.
     """
     first = calls[0]
+    expected = _must_agree(first)
     for rank, call in enumerate(calls[1:], 1):
-        same = (
-            (call.verb, call.kind, call.partner, call.key, call.ragged)
-            == (first.verb, first.kind, first.partner, first.key, first.ragged)
-            and len(call.tensors) == len(first.tensors)
-            and all(a.shape == b.shape and a.dtype == b.dtype for a, b in zip(call.tensors, first.tensors))
-        )
-        if not same:
+        if _must_agree(call) != expected:
             raise MethodError(
                 f"call {number + 1} on run.{group.name} does not agree: rank 0 calls "
                 f"{first.describe()} and rank {rank} calls {call.describe()}"
             )
+
+
+def _must_agree(call: Call) -> tuple[object, ...]:
+    """Everything in which the calls of all members must agree."""
+    layout = [(tensor.shape, tensor.dtype) for tensor in call.tensors]
+    return call.verb, call.kind, call.partner, call.key, call.ragged, layout
