@@ -9,7 +9,7 @@
 bin := .venv/bin
 
 demo: setup
-	@$(bin)/snakemake --config suites=demo,claims/mp2_digits
+	@$(bin)/snakemake --config suites=demo,claims/mp2_digits repetitions=3
 	@echo
 	@cat results/tables/demo/summary.md
 	@echo
