@@ -8,8 +8,8 @@ A block after one of these lines becomes what stands in the newest record of `be
     <!-- heading of the newest record of NAME --> the lines that say where and of what it is
     <!-- printed, in the newest record of NAME --> what follows the commands in the block above this line
 
-Between `<!-- summary of results/reference/NAME.csv -->` and `<!-- end -->` are the tables of these results,
-as `thinwire report` writes them. With `traffic` instead of `summary` it is the table of all ledgers.
+Between `<!-- summary of the committed SUITE -->` and `<!-- end -->` are the tables of a suite in
+`results/reference/`, as `thinwire report` writes them. With `traffic` it is the table of all ledgers.
 After `<!-- steps of METHOD -->` stands the table of where the method's steps come from.
 `docs/artifact.md` is made from the suites. Tests check that all of this is up to date.
 """
@@ -29,10 +29,8 @@ from thinwire.report.tables.traffic import ledgers
 
 ROOT = Path(__file__).parent.parent
 ARTIFACT = ROOT / "docs" / "artifact.md"
-# The suites of the reference results.
-SUITES = {"demo": "demo", "mp2_digits": "claims/mp2_digits"}
 _TABLES = re.compile(
-    r"(<!-- (?P<kind>summary|traffic) of results/reference/(?P<name>\w+)\.csv -->\n).*?(?=<!-- end -->)",
+    r"(<!-- (?P<kind>summary|traffic) of the committed (?P<suite>\S+) -->\n).*?(?=<!-- end -->)",
     re.DOTALL,
 )
 _STEPS = re.compile(r"(<!-- steps of (?P<name>\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
@@ -53,7 +51,7 @@ def quoted(text: str) -> str:
     """The text with its blocks and tables as the newest records, the reference and the methods have them."""
     text = _BLOCK.sub(_again, text)
     text = _STEPS.sub(lambda match: f"{match[1]}\n{steps(match['name'])}\n\n", text)
-    return _TABLES.sub(lambda match: f"{match[1]}\n{tables(match['name'], match['kind'])}\n\n", text)
+    return _TABLES.sub(lambda match: f"{match[1]}\n{tables(match['suite'], match['kind'])}\n\n", text)
 
 
 def _again(match: re.Match[str]) -> str:
@@ -77,9 +75,9 @@ def printed(record: str, commands: str) -> str:
     return re.split(r"^(?:\$ |exit code )", after, maxsplit=1, flags=re.MULTILINE)[0]
 
 
-def tables(name: str, kind: str) -> str:
-    """The tables of reference results in Markdown: a summary of each block, or the traffic."""
-    about, results = About.of(load(SUITES[name])), reference(name)
+def tables(suite: str, kind: str) -> str:
+    """The tables of a committed suite in Markdown: a summary of each block, or the traffic."""
+    about, results = About.of(load(suite)), committed(suite)
     if kind == "traffic":
         return ledgers(results, about)
     return "\n\n".join(f"**{block.heading}.** {of_block(block)}" for block in blocks(results, about))
@@ -92,9 +90,9 @@ def steps(method: str) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in heading + rows)
 
 
-def reference(name: str) -> pd.DataFrame:
-    """A summary in results/reference/, as the report made it."""
-    frame = pd.read_csv(ROOT / "results" / "reference" / f"{name}.csv")
+def committed(suite: str) -> pd.DataFrame:
+    """The summary of a suite in results/reference/, as the report made it."""
+    frame = pd.read_csv(ROOT / "results/reference/tables" / suite / "summary.csv")
     texts = ["reason", "no_time_because"]
     return frame.assign(**frame[texts].astype("string").fillna("").to_dict("series"))
 

@@ -71,10 +71,11 @@ def now() -> str:
 def git_state() -> dict[str, str | None]:
     """Return the revision of the checkout and a digest of uncommitted changes; None without git."""
     revision = _git("rev-parse", "HEAD")
+    # Bytes, because a changed file may have any encoding.
     changes = _git("diff", "HEAD", "--", ".")
     return {
-        "revision": revision,
-        "changes_sha256": hashlib.sha256(changes.encode()).hexdigest() if changes else None,
+        "revision": None if revision is None else revision.decode(),
+        "changes_sha256": hashlib.sha256(changes).hexdigest() if changes else None,
     }
 
 
@@ -93,11 +94,9 @@ def processor() -> str:
         return platform.processor()
 
 
-def _git(*arguments: str) -> str | None:
+def _git(*arguments: str) -> bytes | None:
     try:
-        answer = subprocess.run(
-            ["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=True
-        )
+        answer = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
     return answer.stdout.strip()

@@ -1,11 +1,9 @@
 """docs/artifact.md is made from the suites, and has every claim."""
 
-import pandas as pd
-
 from benchmarks import update_docs
+from benchmarks.update_docs import committed
 from tests.docs import pages
 from thinwire.config.suite import load
-from thinwire.plugins import ROOT
 from thinwire.report.claims import artifact
 
 TEXT = update_docs.ARTIFACT.read_text()
@@ -31,7 +29,7 @@ def test_every_claim_of_the_publications_is_in_one_of_the_tables():
 
 
 def test_what_is_expected_of_the_digits_is_what_the_reference_has():
-    reference = pd.read_csv(ROOT / "results/reference/mp2_digits.csv").set_index("method")
+    reference = committed("claims/mp2_digits").set_index("method")
     column = {"payload": "total", "payload_with_preparation": "total_with_prepared"}
     expected = [claim for claim in load("claims/mp2_digits").claim if claim.expected]
     assert len(expected) == 3

@@ -182,7 +182,7 @@ def test_provenance_tells_a_changed_checkout_from_a_clean_one(tmp_path, monkeypa
     clean = provenance.git_state()
     assert len(clean["revision"]) == 40
     assert clean["changes_sha256"] is None
-    (tmp_path / "a").write_text("2")
+    (tmp_path / "a").write_bytes("\N{LATIN SMALL LETTER E WITH ACUTE}".encode("latin-1"))
     changed = provenance.git_state()
     assert changed["revision"] == clean["revision"]
     assert len(changed["changes_sha256"]) == 64
