@@ -28,6 +28,7 @@ from thinwire.data.augment import Augment
 from thinwire.data.batches import Batches
 from thinwire.data.image_tree_dataset import ImageFolder
 from thinwire.data.read_arrays import Data
+from thinwire.data.record_file import RecordFile
 
 BATCH = 64
 GRAIN = 38  # of 256 levels: for about 110 kB
@@ -180,7 +181,7 @@ def of_readers(folder):
     seeks = []
     for way, loads in ways.items():
         out_of_cache(folder)
-        files = [reading_order.RecordFile(path) for _ in range(count)]
+        files = [RecordFile(path) for _ in range(count)]
         took = seconds(lambda f=files, w=loads: [f[i].read(load) for i in range(count) for load in w(i)])
         seeks.append(sum(file.seeks for file in files))
         read, requests = (sum(getattr(file, name) for file in files) for name in ("bytes_read", "requests"))

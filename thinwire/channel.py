@@ -59,7 +59,7 @@ class Channel(Group):
 
         Args:
             tensors: tensors of any shapes; all workers pass the same shapes.
-            kind: the kind under which the ledgers count the bytes; see `thinwire.traffic.ledger.KINDS`.
+            kind: the kind under which the ledgers count the bytes; see `thinwire.traffic.payload_kinds`.
         """
         where = f"run.{self.name}.mean"
         tensors = payloads.plain(tensors, where)
@@ -82,7 +82,7 @@ class Channel(Group):
         Args:
             tensors: tensors of any shapes; all workers pass the same shapes.
             source: the rank, in this channel, of the worker whose tensors are sent.
-            kind: the kind under which the ledgers count the bytes; see `thinwire.traffic.ledger.KINDS`.
+            kind: the kind under which the ledgers count the bytes; see `thinwire.traffic.payload_kinds`.
         """
         where = f"run.{self.name}.broadcast"
         tensors = payloads.plain(tensors, where)

@@ -9,7 +9,7 @@ import torch
 
 from thinwire.config.expand_suite import cells
 from thinwire.train import run_setup, worker
-from thinwire.train.cell_task import device_of
+from thinwire.train.device_of_worker import device_of
 from thinwire.train.seed_global_generators import seed_global_generators
 from thinwire.transport.endpoint import Endpoint
 from thinwire.transport.inprocess import InProcess

@@ -5,8 +5,8 @@ import random
 import pytest
 import torch
 
-from thinwire.traffic.ledger import KINDS
 from thinwire.traffic.payload import DTYPES
+from thinwire.traffic.payload_kinds import KINDS
 from thinwire.transport import flatten, payload_format
 
 

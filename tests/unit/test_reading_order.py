@@ -12,6 +12,7 @@ from thinwire.data import reading_order
 from thinwire.data.batches import Batches
 from thinwire.data.held_out import held_out
 from thinwire.data.prefetched import Prefetched
+from thinwire.data.record_file import RecordFile
 
 RECORDS = 1003
 WAYS = {
@@ -37,7 +38,7 @@ def test_every_record_is_read_exactly_once_an_epoch(way, count, epoch, file):
     path, content = file
     seen = []
     for reader in range(count):
-        records = reading_order.RecordFile(path)
+        records = RecordFile(path)
         for load in WAYS[way](count, reader, epoch):
             assert np.array_equal(records.read(load), content[load.order])
             seen += load.order.tolist()
@@ -48,7 +49,7 @@ def test_every_record_is_read_exactly_once_an_epoch(way, count, epoch, file):
 def cost(way, count, path, epoch=0):
     total = [0, 0]
     for reader in range(count):
-        records = reading_order.RecordFile(path)
+        records = RecordFile(path)
         for load in WAYS[way](count, reader, epoch):
             records.read(load)
         total[0] += records.bytes_read
@@ -73,7 +74,7 @@ def test_bytes_and_seeks_are_those_of_each_way(file):
 
 def test_a_chunk_may_begin_where_the_last_one_ended(file):
     path, _ = file
-    records = reading_order.RecordFile(path)
+    records = RecordFile(path)
     records.read(reading_order.Load([(0, 10), (10, 20), (5, 6)], np.array([12, 3, 5])))
     assert records.seeks == 2
     records.close()

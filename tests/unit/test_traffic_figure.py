@@ -8,7 +8,7 @@ import pytest
 
 from tests.frames import METHODS, traffic
 from thinwire.report import style, traffic_figure
-from thinwire.traffic.ledger import KINDS
+from thinwire.traffic.payload_kinds import KINDS
 
 
 @pytest.fixture

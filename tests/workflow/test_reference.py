@@ -33,7 +33,7 @@ def rebuilt(tmp_path_factory):
     for name in ("index.html", "paper.pdf", "claims.csv", "claims.md"):
         (folder / name).unlink()
     for name in ("required_rate", "hsgd_ratio"):
-        for path in (f"tables/{name}.csv", *(f"figures/{name}.{kind}" for kind in ("pdf", "png", "svg"))):
+        for path in (f"tables/{name}.csv", *(f"figures/{name}.{kind}" for kind in ("pdf", "png"))):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(FOLDER / path, folder / path)
     answer = thinwire("rebuild", folder)

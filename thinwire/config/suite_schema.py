@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from thinwire.config.claim_schema import Claim
+from thinwire.config.number_of_workers import NumberOfWorkers
 from thinwire.config.one_line import OneLine
 from thinwire.errors import UserError
 from thinwire.label import require_label, require_suite_name
@@ -14,7 +15,6 @@ from thinwire.options import problems
 
 EVERY = "*"
 # Far more than anybody runs. With these limits a typo gives an error message and does not fill the memory.
-MOST_WORKERS = 100_000
 MOST_LABELS = 1_000  # of data sets, models or methods
 MOST_SECONDS = 366 * 24 * 3600.0
 MOST_GBIT_PER_SECOND = 1e5  # of a link
@@ -101,23 +101,6 @@ class Entry(Strict):
         return self.recipe is not None and key in self.recipe.values
 
 
-class Size(Strict):
-    """A number of workers on a number of nodes."""
-
-    workers: int = Field(ge=1, le=MOST_WORKERS, description="replicas")
-    nodes: int = Field(default=1, ge=1, description="nodes over which they are spread evenly")
-
-    @model_validator(mode="after")
-    def _even(self) -> "Size":
-        if self.workers % self.nodes:
-            raise ValueError(f"{self.workers} workers cannot be spread evenly over {self.nodes} nodes")
-        return self
-
-    @property
-    def label(self) -> str:
-        return f"w{self.workers}" + (f"n{self.nodes}" if self.nodes > 1 else "")
-
-
 def _entry(value: Any) -> Any:
     """An entry without a value, such as `ssgd:`, takes all defaults."""
     return {} if value is None else value
@@ -130,11 +113,6 @@ def _named(value: Any) -> Any:
     if not all(isinstance(name, str) for name in value):
         raise ValueError("a list here holds names; give an entry with options a label")
     return dict.fromkeys(_once(value))
-
-
-def _size(value: Any) -> Any:
-    """`4` means four workers on one node."""
-    return {"workers": value} if isinstance(value, int) else value
 
 
 def _once(values: list[Any]) -> list[Any]:
@@ -155,7 +133,7 @@ def _labels(entries: dict[str, Entry]) -> dict[str, Entry]:
 
 
 Labels = Annotated[list[Label], AfterValidator(_once)]
-Sizes = Annotated[list[Annotated[Size, BeforeValidator(_size)]], Field(min_length=1), AfterValidator(_once)]
+Sizes = Annotated[list[NumberOfWorkers], Field(min_length=1), AfterValidator(_once)]
 Entries = Annotated[
     dict[str, Annotated[Entry, BeforeValidator(_entry)]],
     Field(min_length=1, max_length=MOST_LABELS),

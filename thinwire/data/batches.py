@@ -77,8 +77,11 @@ class Batches:
         """
         epoch, place = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
-            order = self._random(epoch) if self._reading == "random" else self._of_readers(epoch)
-            self._order, self._epoch = order, epoch
+            if self._reading == "random":
+                self._order = reading_order.shuffled(len(self._images), self._order_stream.at(epoch))
+            else:
+                self._order = self._of_readers(epoch)
+            self._epoch = epoch
         chosen = self._order[place * self._batch : (place + 1) * self._batch]
         chosen = chosen.view(self._workers, -1)[self._ranks].flatten()
         images = self._read(epoch, place) if self._readers else self._images[chosen]
@@ -98,11 +101,6 @@ class Batches:
         for generator, stream in zip(self._generators, self._mixup_streams):
             generator.manual_seed(stream.at(step))
         return [mixup(*own, self._classes, self._mixup, g) for own, g in zip(batches, self._generators)]
-
-    def _random(self, epoch: int) -> Tensor:
-        """The order of an epoch: one permutation of all images."""
-        generator = torch.Generator().manual_seed(self._order_stream.at(epoch))
-        return torch.randperm(len(self._images), generator=generator)
 
     def _of_readers(self, epoch: int) -> Tensor:
         """The order of an epoch in which each worker has a reader of its own."""

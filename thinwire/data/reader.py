@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from thinwire.data.reading_order import Load, RecordFile
+from thinwire.data.reading_order import Load
+from thinwire.data.record_file import RecordFile
 
 
 class Reader:

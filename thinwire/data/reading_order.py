@@ -1,4 +1,7 @@
-"""Three ways in which several readers share a file of records: contiguous, strided, and at random.
+"""In which order the training images are read: shuffled for all workers, or by a reader for each of them.
+
+Shuffled is the default: one permutation for each epoch. Several readers share a file of records in one of
+three ways: contiguous, strided, and at random.
 
 Contiguous is HSGD's parallel input (Wang et al., 2020; reconstructed). Reader i owns one range of the file
 and reads it in chunks, in an order drawn for each epoch. It shuffles a few chunks at a time in a buffer. The
@@ -10,15 +13,21 @@ In each epoch, every record is read exactly once, by one of the readers.
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from thinwire import seeds
 
 # How many chunks a reader shuffles together, and the most records in a chunk.
 CHUNKS_AT_ONCE, MOST_OF_A_CHUNK = 8, 512
+
+
+def shuffled(records: int, seed: int) -> Tensor:
+    """The order of an epoch for all workers together: one permutation, with the seed of the epoch."""
+    return torch.randperm(records, generator=torch.Generator().manual_seed(seed))
 
 
 def chunk_size(records: int, readers: int) -> int:
@@ -71,54 +80,3 @@ def at_random(records: int, readers: int, reader: int, epoch: int, seed: int, ba
     own = drawn[reader * records // readers : (reader + 1) * records // readers]
     for i in range(0, len(own), batch):
         yield Load([(record, record + 1) for record in own[i : i + batch].tolist()], own[i : i + batch])
-
-
-class RecordFile:
-    """A file of records (`.npy`) that counts its reads: how many, their bytes, and their seeks."""
-
-    def __init__(self, path: Path) -> None:
-        shape = np.load(path, mmap_mode="r", allow_pickle=False)
-        if not shape.flags.c_contiguous:
-            raise ValueError(f"{path} is in Fortran order: its records are not contiguous")
-        self.records = len(shape)
-        self.requests = 0  # ranges that were read
-        self.bytes_read = 0
-        self.seeks = 0  # reads that do not begin where the last one ended
-        self._shape, self._dtype = shape.shape[1:], shape.dtype
-        self._record_bytes = shape[:1].nbytes
-        self._offset = path.stat().st_size - shape.nbytes
-        self._file = path.open("rb", buffering=0)
-        self._position = -1
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-    def read(self, load: Load) -> np.ndarray:
-        """The records of a load, in the order in which they are used."""
-        count = sum(end - start for start, end in load.ranges)
-        records = np.empty((count, *self._shape), self._dtype)
-        numbers, place = np.empty(count, np.int64), 0
-        for start, end in load.ranges:
-            if start != self._position:
-                self._file.seek(self._offset + start * self._record_bytes)
-                self.seeks += 1
-            part = records[place : place + end - start].data.cast("B")
-            self.requests += 1
-            self.bytes_read += self._fill(part)
-            numbers[place : place + end - start] = np.arange(start, end)
-            place += end - start
-            self._position = end
-        if len(load.ranges) == 1 and np.array_equal(numbers, load.order):
-            return records
-        sorter = np.argsort(numbers)
-        return records[sorter[np.searchsorted(numbers, load.order, sorter=sorter)]]
-
-    def _fill(self, buffer: memoryview) -> int:
-        done = 0
-        while done < len(buffer):
-            got = self._file.readinto(buffer[done:])
-            if not got:
-                raise EOFError(f"{self._file.name} ends within a record")
-            done += got
-        return done

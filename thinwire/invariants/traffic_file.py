@@ -11,7 +11,7 @@ from thinwire.config.cell import Cell
 from thinwire.invariants.broken import Broken, falls, first_broken, is_whole
 from thinwire.invariants.verbs import VERBS, broken_verb
 from thinwire.record import BYTES, CURVE, TRAFFIC, TRAFFIC_COLUMNS
-from thinwire.traffic.ledger import KINDS
+from thinwire.traffic.payload_kinds import KINDS
 from thinwire.worker_placement import Cluster
 
 _MEANS = tuple(name for name in BYTES if "_max_" not in name)

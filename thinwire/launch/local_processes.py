@@ -28,7 +28,7 @@ from thinwire.launch.retry import AttemptEnd, Start
 from thinwire.launch.waiting_limits import GRACE_SECONDS
 from thinwire.resource_shortage import trouble
 from thinwire.stop_signals import heeding_stops, stops_held_back
-from thinwire.train.cell_task import device_of
+from thinwire.train.device_of_worker import device_of
 from thinwire.train.run_cell import Attempt, Interrupted
 from thinwire.transport.rank_placement import Placement
 from thinwire.transport.rendezvous import store_of

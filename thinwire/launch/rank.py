@@ -24,7 +24,7 @@ from thinwire.launch.launcher_environment import require_places
 from thinwire.launch.shared_gpus import require_gpus_of_their_own, uuid_of
 from thinwire.launch.waiting_limits import RENDEZVOUS_SECONDS
 from thinwire.resource_shortage import shortage, trouble
-from thinwire.train.cell_task import device_of
+from thinwire.train.device_of_worker import device_of
 from thinwire.train.result_folders import lock_file, partial_folder
 from thinwire.train.run_cell import Attempt, Interrupted
 from thinwire.transport.backend import GLOO, backend_of

@@ -10,7 +10,7 @@ from thinwire.report.collect import collect
 from thinwire.simulation import simulated_file
 
 # Results of `thinwire required_rate` and `thinwire hsgd_ratio`, which belong to no suite.
-_SIMULATED = ("tables/{}.csv", "figures/{}.pdf", "figures/{}.png", "figures/{}.svg")
+_SIMULATED = ("tables/{}.csv", "figures/{}.pdf", "figures/{}.png")
 
 
 def archive(suites: Iterable[str], results: Path, reference: Path) -> None:

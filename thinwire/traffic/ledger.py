@@ -11,9 +11,6 @@ from dataclasses import astuple, dataclass
 
 from thinwire.traffic.wire_bytes import Wire
 
-# What a tensor contains; each kind has rows of its own in the ledgers.
-KINDS = ("values", "indices", "scales", "sizes", "weights", "buffers", "control")
-
 
 @dataclass(slots=True)
 class Bytes:
@@ -39,7 +36,7 @@ class Ledger:
         Args:
             channel: the name of the channel.
             verb: the verb of the call; a `push_pull` is entered as `push` and `pull`.
-            kind: one of `KINDS`.
+            kind: one of `thinwire.traffic.payload_kinds.KINDS`.
             push: bytes that the worker encoded.
             pull: bytes that the worker decoded.
             wire: bytes on the worker's link.

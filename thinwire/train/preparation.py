@@ -19,8 +19,9 @@ from thinwire.files import locked, writing
 from thinwire.method import Job
 from thinwire.options import problems, resolve
 from thinwire.provenance import now, provenance
-from thinwire.train.cell_task import device_of, task_of
+from thinwire.train.cell_task import task_of
 from thinwire.train.deterministic import deterministic
+from thinwire.train.device_of_worker import device_of
 from thinwire.train.preparation_job import PreparationJob
 from thinwire.train.preparation_record import (
     PROGRESS,

@@ -11,8 +11,9 @@ from thinwire.emulation.emulated_run import EmulatedRun
 from thinwire.files import sha256
 from thinwire.options import as_dict, resolve
 from thinwire.provenance import now, provenance
-from thinwire.train.cell_task import device_of, task_of
+from thinwire.train.cell_task import task_of
 from thinwire.train.deterministic import deterministic
+from thinwire.train.device_of_worker import device_of
 from thinwire.train.initial_weights import digest_of_weights
 from thinwire.train.preparation_of_cell import preparation_of
 from thinwire.train.preparation_record import PREPARED

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from thinwire.traffic.ledger import KINDS
 from thinwire.traffic.payload import DTYPES, Payload
+from thinwire.traffic.payload_kinds import KINDS
 
 # How many numbers a header has. The first three are the bytes of the body, whether it is ragged, and the
 # number of tensors. Then each tensor has its kind, type and length.
