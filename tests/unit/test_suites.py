@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from tests.untuned import untuned
 from thinwire.config import expand_suite, suite
 from thinwire.config.simulate_problems import simulate_problems
 from thinwire.config.suite_schema import Entry
@@ -33,7 +34,7 @@ def test_every_publication_has_a_suite_with_ten_repetitions(claim):
 
 
 def test_an_entry_may_have_a_reading_of_its_own(monkeypatch):
-    laptop = suite.load("laptop")
+    laptop = untuned("laptop")
     entries = laptop.methods | {"read": Entry(use="ssgd", reading="strided")}
     monkeypatch.setattr(expand_suite, "load", lambda name: laptop.model_copy(update={"methods": entries}))
     found = {cell.method.label: cell for cell in expand_suite.cells("laptop") if cell.repetition == 0}
@@ -44,7 +45,7 @@ def test_an_entry_may_have_a_reading_of_its_own(monkeypatch):
 
 
 def test_an_entry_may_have_a_batch_and_an_optimizer_of_its_own(monkeypatch):
-    laptop = suite.load("laptop")
+    laptop = untuned("laptop")
     large = Entry(use="hsgd", batch=512, optimizer=Optimizer(name="lars", lr=2.0))
     changed = laptop.model_copy(update={"methods": laptop.methods | {"large": large}, "simulate": None})
     monkeypatch.setattr(expand_suite, "load", lambda name: changed)
@@ -58,13 +59,13 @@ def test_an_entry_may_have_a_batch_and_an_optimizer_of_its_own(monkeypatch):
 
 def test_the_tables_say_which_batch_and_optimizer_differ_from_those_of_the_suite():
     entry = Entry(use="hsgd", batch=512, optimizer=Optimizer(name="lars", lr=2.0, momentum=0.5, trust=0.02))
-    laptop = suite.load("laptop")
+    laptop = untuned("laptop")
     changed = laptop.model_copy(update={"methods": {"ssgd": Entry(), "large": entry}})
     assert own_recipes(changed) == {
         "large": "batch 512, lars, lr 2, weight_decay 0, momentum 0.5, trust 0.02, lr_inside_momentum True"
     }
     assert "(batch 128, sgd, lr 0.1," in note(changed)
-    assert not own_recipes(laptop.model_copy(update={"tuned": None}))
+    assert not own_recipes(laptop)
 
 
 def test_recipes_without_prefetching_keep_their_fingerprints():

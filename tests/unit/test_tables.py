@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from tests.summary import ABOUT, prepared, run, table_of
+from tests.untuned import untuned
 from thinwire import digests
 from thinwire.config.baselines import baselines
 from thinwire.config.suite import load
@@ -210,7 +211,7 @@ def test_the_epochs_are_shown_if_they_differ():
 
 def test_recipes_are_shown_if_a_method_has_its_own():
     runs = run("ssgd", 0), run("sign", 0)
-    suite = load("laptop")
+    suite = untuned("laptop")
     assert "recipe" not in ledgers(*runs, about=About.of(suite)).partition("\n|:")[0]
     entry = Entry(recipe=tunable({"lr": 0.02, "warmup_epochs": 1, "momentum": 0.5}))
     own = suite.model_copy(update={"methods": suite.methods | {"sign": entry}})
