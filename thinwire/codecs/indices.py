@@ -4,9 +4,9 @@ All encodings are exact. The positions must be in increasing order and below `nu
 
 - `int32`: 4 k
 - `bitmap`: ceil(numel / 8)
-- `run_length`: 2 (k + floor((numel - 1) / 65535)), as if all entries between positions lay in one gap
+- `run_length`: 2 (k + fillers), with one filler for every 65535 entries of a gap between two positions
 
-So the size follows from k and `numel`, and the host waits for a GPU in none of them.
+On a GPU only one thing makes the host wait: the number of fillers, if `numel` is large enough for one.
 """
 
 from typing import Literal
@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 Encoding = Literal["int32", "bitmap", "run_length"]
-# A run length of this value skips as many entries, and no chosen position follows it. Those that no gap needs
-# come last: to count the others, the host would wait for a GPU.
+# A run length of this value skips as many entries, and no chosen position follows it.
 FILLER = 65535
 
 
@@ -31,8 +30,9 @@ def encode(positions: Tensor, numel: int, encoding: Encoding) -> Tensor:
     gaps = positions.diff(prepend=positions.new_full((1,), -1)) - 1
     if numel <= FILLER:  # no gap is long enough for a filler
         return gaps.to(torch.int16)
-    codes = positions.new_full((positions.numel() + (numel - 1) // FILLER,), FILLER)
-    codes[(gaps // FILLER + 1).cumsum(0) - 1] = gaps % FILLER
+    fillers = gaps // FILLER
+    codes = positions.new_full((positions.numel() + int(fillers.sum()),), FILLER)
+    codes[(fillers + 1).cumsum(0) - 1] = gaps % FILLER
     # As int16 with the same bits, because few communication libraries support uint16.
     return codes.to(torch.int16)
 

@@ -36,10 +36,9 @@ def take(tensors: list[Tensor], chosen: list[Tensor], encoding: Encoding) -> Pay
 
 
 def varies(selection: str, encoding: Encoding) -> bool:
-    """Are payloads sent with their sizes?
+    """Do the sizes of payloads depend on the values?
 
-    They are if a sampled threshold selects the entries, because then their number depends on the values. They
-    also are if positions are sent as run lengths.
+    They do if a sampled threshold selects the entries, and if run lengths may need fillers.
     """
     return selection == "sampled" or encoding == "run_length"
 
