@@ -3,6 +3,7 @@
 import atexit
 import multiprocessing
 import os
+import pickle
 import socket
 import threading
 import traceback
@@ -167,7 +168,7 @@ def _outcome(pipes: list[Connection], moves: Sequence[int], patience: float) -> 
         for pipe in ready:
             rank = pipes.index(pipe)
             try:
-                sound, reply = pipe.recv()
+                sound, reply = _received(pipe)
             except (EOFError, ConnectionResetError):
                 sound, reply = False, "the process died"
             (given if sound else raised)[rank] = reply
@@ -184,6 +185,10 @@ def _outcome(pipes: list[Connection], moves: Sequence[int], patience: float) -> 
     return [given[rank] for rank in range(len(pipes))]
 
 
+def _received(pipe: Connection) -> Any:
+    return pickle.loads(pipe.recv_bytes())
+
+
 def _waiting(pipes: list[Connection]) -> str:
     """What each process is doing, and where their calls differ. Processes that have died do not answer."""
     replies: dict[int, Any] = {}
@@ -191,7 +196,7 @@ def _waiting(pipes: list[Connection]) -> str:
         with suppress(OSError, EOFError):
             pipe.send("?")
             while rank not in replies and pipe.poll(ANSWER):
-                about, reply = pipe.recv()
+                about, reply = _received(pipe)
                 if about == "replies":
                     replies[rank] = reply
     lines = [f"rank {rank} {reply['doing']}" for rank, reply in replies.items()]
@@ -235,8 +240,9 @@ def _rank(
     _MOVES.append(moved)
 
     def say(*words: Any) -> None:
+        # Pickled here, because `send` would give tensors as shared memory, which is gone with this process.
         with turn:
-            pipe.send(words)
+            pipe.send_bytes(pickle.dumps(words))
 
     def answer() -> None:
         try:
