@@ -86,10 +86,10 @@ POINTS, FIGURE = Path(__file__).parent / "records" / "validation.csv", ROOT / "d
 RATES = {2: (50, 100, 300), 3: (100,), 4: (50, 100)}
 ROUNDS = 4
 CALIBRATED_AT = 150  # Mbit/s
-# The methods that tell what calls of a kind cost. Of the two for means, one computes while it sends, and the
-# other waits for its calls.
+# The methods that tell what calls of a kind cost. Of the two for means, one computes while it sends several
+# buckets, and the other waits for its only call.
 CALIBRATED_WITH = {
-    "mean": ("ssgd", "local_sgd"),
+    "mean": ("ssgd_buckets", "local_sgd"),
     "gather": ("top_k",),
     "ragged gather": ("dgc",),
     "push_pull": ("ps_sgd",),
@@ -99,6 +99,7 @@ CALIBRATING = [method for methods in CALIBRATED_WITH.values() for method in meth
 CONTENTION_WITH = {2: tuple(CALIBRATING), 3: ("ssgd", "top_k"), 4: ("ssgd", "top_k")}
 CLASSES = {
     "ssgd": "all-reduce",
+    "ssgd_buckets": "all-reduce",
     "ssgd_bf16": "all-reduce",
     "top_k": "all-gather",
     "dgc": "all-gather",
