@@ -10,7 +10,7 @@ calibrate it. These are at a rate that no compared run has. They tell
 
 - how much longer computing takes beside others, for each group;
 - what handing a call over takes, and its latency, for each kind of calls. One method for each kind tells
-  this, on 2 workers, from all groups together; for means there are two, with overlap and without.
+  this, on 2 workers, from all groups together; for means there are two, which have one call at a time.
 
 The error of a cell is the median of the errors of its four runs. Prints:
 
@@ -86,10 +86,9 @@ POINTS, FIGURE = Path(__file__).parent / "records" / "validation.csv", ROOT / "d
 RATES = {2: (50, 100, 300), 3: (100,), 4: (50, 100)}
 ROUNDS = 4
 CALIBRATED_AT = 150  # Mbit/s
-# The methods that tell what calls of a kind cost. Of the two for means, one computes while it sends several
-# buckets, and the other waits for its only call.
+# The methods that tell what calls of a kind cost. Both for means have one call at a time.
 CALIBRATED_WITH = {
-    "mean": ("ssgd_buckets", "local_sgd"),
+    "mean": ("ssgd", "local_sgd"),
     "gather": ("top_k",),
     "ragged gather": ("dgc",),
     "push_pull": ("ps_sgd",),

@@ -63,14 +63,14 @@ def simulated(made, cluster, on, variation=0.0):
 @pytest.mark.parametrize("cluster", CLUSTERS, ids=str)
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("channel", ["world", "node", "across"])
-@pytest.mark.parametrize(("burst", "latencies"), [(0, {}), (40_000, {"mean": 0.03})])
+@pytest.mark.parametrize(("burst", "latencies"), [(0, {}), (40_000, {"gather": 0.03})])
 def test_both_ways_agree(cluster, verb, channel, burst, latencies):
     size = len(cluster.groups(0)[channel])
     made = program(*(call(verb, channel, number % size) for number in range(CALLS)))
-    if not recurrence.applies([made] * cluster.workers, cluster):
+    loads, pace = Loads(described(), cluster, burst, latencies), paces(cluster, 0.3)
+    if not recurrence.applies([made] * cluster.workers, cluster, loads):
         assert verb == "push_pull" or channel == "across"
         return
-    loads, pace = Loads(described(), cluster, burst, latencies), paces(cluster, 0.3)
     by_events = event_loop.simulate([made] * cluster.workers, cluster, loads, pace)
     at_once = recurrence.simulate(made, cluster, loads, pace)
     for part in ("end", "compute", "others", "server", "communication"):
@@ -177,13 +177,27 @@ def test_a_calibrated_latency_is_that_of_its_kind_of_calls_between_nodes():
         for verb in ("mean", "gather", "ragged gather")
         for channel in ("across", "node")
     }
-    latencies = {key: load.phases[0].latency_seconds for key, load in found.items()}
+    latencies = {key: sum(phase.latency_seconds for phase in load.phases) for key, load in found.items()}
     assert latencies == {
         ("mean", "across"): 5e-3,
         ("gather", "across"): 1e-3,
         ("ragged gather", "across"): 7e-3,
         **{(verb, "node"): 1e-3 for verb in ("mean", "gather", "ragged gather")},
     }
+
+
+def test_on_an_emulated_network_other_calls_go_between_the_halves_of_a_mean():
+    """By hand: each half of a mean of two is half its bytes; the third call waits until one of two has ended."""
+    cluster, sizes = Cluster(2, 2), (200_000, BYTES, 400_000)
+    small, large, third = (size / (125e6 * 1448 / 1514) for size in sizes)
+    made = [[*(call(size=size) for size in sizes), Await(0)], [Await(1)], [Await(2)]]
+    loads = Loads(described(latency=0), cluster, latency_seconds={"mean": 0.0})
+    assert not recurrence.applies([made] * 2, cluster, loads)
+    ends = event_loop.simulate([made] * 2, cluster, loads, np.ones((3, 2))).end_seconds[:, 0]
+    assert ends == pytest.approx([small + large / 2, small + large, small + large + third])
+    loads = Loads(described(latency=0, call=0), cluster)
+    in_order = event_loop.simulate([made] * 2, cluster, loads, np.ones((3, 2)))
+    assert in_order.end_seconds[:, 0] == pytest.approx([small, small + large, small + large + third])
 
 
 def test_many_bytes_hide_the_latencies_of_hops_and_few_do_not():

@@ -2,7 +2,8 @@
 
 The bytes are those of `thinwire.traffic.wire_bytes`, except for two algorithms of the mean that the ledgers
 do not have: see `_mean`. The headers of frames take their share of a link's rate. A load has one or two
-*phases*. The second phase of a `push_pull` begins when the server has answered.
+*phases*. The second phase of a `push_pull` begins when the server has answered. On an emulated network, the
+second phase of a mean is the one in which the members pass on what they have added.
 """
 
 from collections.abc import Mapping, Sequence
@@ -91,6 +92,8 @@ class Loads:
         self._described, self._cluster = described, cluster
         self._latency_seconds = latency_seconds or {}
         self._burst_bytes = burst_bytes
+        # gloo passes sums on behind all that it has begun to send, so its means have two phases.
+        self.means_in_two_phases = "mean" in self._latency_seconds
         per_node = cluster.workers_per_node
         shared = described.link.shared_by_workers
         burst_seconds = burst_bytes / described.link.rate_bytes_per_second
@@ -106,18 +109,18 @@ class Loads:
         if len(shape.members) == 1:
             return Load((), 0, 0)
         transfers = _TRANSFERS[shape.verb](self, shape)
-        kind = kind_of_call(shape.verb, shape.ragged)
-        phases = tuple(self._phase(kind, sent, received, hops) for sent, received, hops in transfers)
-        every = [sent for sent, _, _ in transfers]
-        between_nodes = round(sum(float(between.sum()) for between, _ in every))
-        return Load(
-            phases,
-            round(sum(float(sent.sum()) for pair in every for sent in pair)),
-            between_nodes,
-            kind in _COLLECTIVE and between_nodes > 0,
-        )
+        sent_bytes = round(sum(float(part.sum()) for sent, _, _ in transfers for part in sent))
+        between_nodes = round(sum(float(between.sum()) for (between, _), _, _ in transfers))
+        kind, share = kind_of_call(shape.verb, shape.ragged), 1.0
+        if kind == "mean" and between_nodes and self.means_in_two_phases:
+            transfers = [half for transfer in transfers for half in _halves(*transfer)]
+            share = 0.5
+        phases = tuple(self._phase(kind, *transfer, share) for transfer in transfers)
+        return Load(phases, sent_bytes, between_nodes, kind in _COLLECTIVE and between_nodes > 0)
 
-    def _phase(self, kind: str, sent: tuple[Floats, Floats], received: Floats, hops: float) -> Phase:
+    def _phase(
+        self, kind: str, sent: tuple[Floats, Floats], received: Floats, hops: float, share: float
+    ) -> Phase:
         """Give a phase, from bytes of all workers.
 
         Args:
@@ -125,6 +128,7 @@ class Loads:
             sent: that each worker sends to other nodes, and to its own node.
             received: that each worker receives from other nodes.
             hops: that follow one another until the last byte has arrived.
+            share: of the latency of its kind.
         """
         between, inside = sent
         link, described = self._described.link, self._described
@@ -139,6 +143,7 @@ class Loads:
             latency = self._latency_seconds.get(kind, latency)
             # Two members calibrate it. Among more, there are more hops; many bytes hide them, few do not.
             least = latency * hops / _HOPS_OF_TWO[kind] if kind in self._latency_seconds else latency
+            latency *= share
             if kind == "gather" and hops == 1:  # between two members
                 latency += self._late_seconds(between.max() / 2)
             latency, least = (seconds + hops * link.latency_seconds for seconds in (latency, least))
@@ -207,6 +212,12 @@ def _mean(loads: Loads, shape: Shape) -> Transfers:
     sent, received = loads._ring(shape.members, np.full(count, 2 * (count - 1) / count * size))
     hops = 2 * ceil(log2(count)) if algorithm == "tree" else 2 * (count - 1)
     return [(sent, received, float(hops))]
+
+
+def _halves(sent: tuple[Floats, Floats], received: Floats, hops: float) -> Transfers:
+    """A mean as two transfers: parts are added, then the sums are passed on."""
+    between, inside = sent
+    return [((between / 2, inside / 2), received / 2, hops / 2)] * 2
 
 
 def _gather(loads: Loads, shape: Shape) -> Transfers:

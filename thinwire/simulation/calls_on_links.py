@@ -1,11 +1,14 @@
 """Calls that take as long as links, buses and servers need: those that begin first are carried first.
 
 The first phase of a call begins when its last member has made it. If `CALLS_AT_ONCE` are under way on its
-channel, it begins when one of these has ended. The second phase begins when the server has answered.
+channel, it begins when one of these has ended. The second phase of a `push_pull` begins when the server has
+answered, that of a mean when the first one has ended. Until then, other calls have gone ahead of it.
 """
 
 import heapq
+from collections import deque
 from dataclasses import dataclass, field
+from math import inf
 
 from thinwire.simulation.call_seconds import CALLS_AT_ONCE, Load, Loads, shape_of
 from thinwire.simulation.program import HandOver
@@ -27,6 +30,11 @@ class _Call:
     blocked: list[int] = field(default_factory=list)
 
 
+# The next phase of a call: when it begins, the call's number on its channel, the channel's first member, the
+# channel, and the call.
+_Phase = tuple[float, int, int, str, _Call]
+
+
 class CallsOnLinks:
     """A `Carrier` for a described cluster."""
 
@@ -43,13 +51,15 @@ class CallsOnLinks:
         # By channel, its first member and the number of the call on it.
         self._incomplete: dict[tuple[str, int, int], _Call] = {}
         # A heap of phases: those that begin first come first, and of these the first of each channel.
-        self._phases: list[tuple[float, int, int, str, _Call]] = []
+        self._phases: list[_Phase] = []
         sizes = (loads.links, loads.links, cluster.nodes)
         # When each sending link, receiving link and bus becomes free.
         self._free = tuple([-ahead] * size for ahead, size in zip(loads.ahead_seconds, sizes))
         self._server_free = [0.0] * cluster.workers
-        # A heap of the ends of calls under way, by the channel and its first member.
+        # By the channel and its first member: a heap of the ends of calls under way, which are infinite until
+        # they are known, and the calls that wait for one of these ends.
         self._under_way: dict[tuple[str, int], list[float]] = {}
+        self._waiting: dict[tuple[str, int], deque[_Phase]] = {}
         self._known: dict[tuple[HandOver, int], Load] = {}  # by call and the first member
         self.sent_bytes = self.between_nodes_bytes = 0
 
@@ -78,19 +88,28 @@ class CallsOnLinks:
         """Carry the phase that begins first; whatever a waiting worker does later comes later."""
         if not self._phases:
             return None
-        begin, number, first, channel, call = heapq.heappop(self._phases)
-        under_way = None
-        if call.load.queued:
-            under_way = self._under_way.setdefault((channel, first), [0.0] * CALLS_AT_ONCE)
+        phase = begin, number, first, channel, call = heapq.heappop(self._phases)
+        group = (channel, first)
+        if call.load.queued and not call.carried:
+            under_way = self._under_way.setdefault(group, [0.0] * CALLS_AT_ONCE)
+            if under_way[0] == inf:
+                self._waiting.setdefault(group, deque()).append(phase)
+                return []
             if under_way[0] > begin:
                 heapq.heappush(self._phases, (under_way[0], number, first, channel, call))
                 return []
+            heapq.heapreplace(under_way, inf)
         end = self._carry_phase(call, begin)
-        if under_way is not None:
-            heapq.heapreplace(under_way, end)
         if call.carried < len(call.load.phases):
-            heapq.heappush(self._phases, (self._serve(call, end), number, first, channel, call))
+            following = end if call.load.queued else self._serve(call, end)
+            heapq.heappush(self._phases, (following, number, first, channel, call))
             return []
+        if call.load.queued:
+            under_way = self._under_way[group]
+            under_way[under_way.index(inf)] = end
+            heapq.heapify(under_way)
+            if waiting := self._waiting.get(group):
+                heapq.heappush(self._phases, waiting.popleft())
         call.end = end
         ready, call.blocked = call.blocked, []
         return ready

@@ -29,13 +29,14 @@ class _Call:
     end: Floats
 
 
-def applies(programs: Sequence[Program], cluster: Cluster) -> bool:
+def applies(programs: Sequence[Program], cluster: Cluster, loads: Loads) -> bool:
     """Can these programs be simulated here?
 
     All need to be one. There may be no servers, whose answers could come after later calls, and no groups
-    that share the links of nodes. Between nodes only one channel may be used.
+    that share the links of nodes. Between nodes only one channel may be used, and no call may have phases
+    that others can go between.
     """
-    if any(program is not programs[0] for program in programs):
+    if loads.means_in_two_phases or any(program is not programs[0] for program in programs):
         return False
     calls = [operation for step in programs[0] for operation in step if isinstance(operation, HandOver)]
     if any(call.verb == "push_pull" for call in calls):

@@ -121,7 +121,7 @@ class SimulatedCell:
             pace = profile.pace(length, self.cluster.workers, seed)
         else:
             pace = calibration.contention.draw(length, seed)
-        if recurrence.applies(programs, self.cluster):
+        if recurrence.applies(programs, self.cluster, loads):
             timeline = recurrence.simulate(programs[0], self.cluster, loads, pace)
         else:
             timeline = event_loop.simulate(programs, self.cluster, loads, pace)

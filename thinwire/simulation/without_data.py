@@ -109,7 +109,7 @@ class CellWithoutData:
         of_role = [self._program(steps, cluster, len(paces)) for steps in self._steps]
         programs = [of_role[self._role_at[self._place(worker)]] for worker in range(cluster.workers)]
         loads, pace = Loads(described, cluster), np.repeat(paces[:, None], cluster.workers, axis=1)
-        if recurrence.applies(programs, cluster):
+        if recurrence.applies(programs, cluster, loads):
             return recurrence.simulate(programs[0], cluster, loads, pace)
         return event_loop.simulate(programs, cluster, loads, pace)
 
