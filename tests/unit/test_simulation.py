@@ -187,7 +187,7 @@ def test_a_calibrated_latency_is_that_of_its_kind_of_calls_between_nodes():
 
 
 def test_on_an_emulated_network_other_calls_go_between_the_halves_of_a_mean():
-    """By hand: each half of a mean of two is half its bytes; the third call waits until one of two has ended."""
+    """By hand: each phase of a mean of two sends half its bytes. The third call waits until one has ended."""
     cluster, sizes = Cluster(2, 2), (200_000, BYTES, 400_000)
     small, large, third = (size / (125e6 * 1448 / 1514) for size in sizes)
     made = [[*(call(size=size) for size in sizes), Await(0)], [Await(1)], [Await(2)]]
