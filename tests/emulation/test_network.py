@@ -154,7 +154,7 @@ def test_the_meter_leaves_out_what_is_done_while_it_is_paused(monkeypatch):
             return own * 2
 
     sent, ledger = [1000], Ledger()
-    monkeypatch.setattr(training_meter.interface_bytes, "sent", lambda: sent[0])
+    monkeypatch.setattr(training_meter.link_bytes, "sent", lambda: sent[0])
 
     def send(payload):
         sent[0] += payload + 66

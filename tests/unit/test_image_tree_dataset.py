@@ -26,10 +26,10 @@ from PIL import Image
 
 from tests import archives
 from thinwire import plugins
-from thinwire.data import decode, image_tree, read_arrays, tar_stream, write_arrays
+from thinwire.data import archive_limits, decode, image_tree, read_arrays, tar_stream, write_arrays
+from thinwire.data.decoding_memory import MemoryBudget
 from thinwire.data.held_out import held_out
 from thinwire.data.image_tree_dataset import ImageFolder
-from thinwire.data.memory_budget import MemoryBudget
 from thinwire.errors import CannotWrite, UserError
 
 FILES = archives.image_tree(train=5, val=2)
@@ -274,7 +274,7 @@ def test_a_link_in_a_zip_is_refused(tmp_path):
 
 
 def test_an_image_of_absurd_size_is_refused_before_it_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(image_tree, "MOST_BYTES", 20_000)
+    monkeypatch.setattr(archive_limits, "MOST_BYTES", 20_000)
     place = tmp_path / "place"
     place.mkdir()
     with zipfile.ZipFile(place / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:

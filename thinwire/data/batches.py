@@ -1,6 +1,5 @@
 """Which images each worker sees at each step."""
 
-import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 
@@ -11,6 +10,7 @@ from torch import Tensor
 from thinwire import seeds
 from thinwire.data import reading_order
 from thinwire.data.augmented import augmented
+from thinwire.data.images_on_gpu import fit_on
 from thinwire.data.mixup import mixup
 from thinwire.data.read_arrays import Data
 from thinwire.data.reader import Reader
@@ -44,7 +44,7 @@ class Batches:
         """Batches for the workers `ranks`, or for all workers."""
         self._device = device
         file = None if reading == "random" else data.train_file
-        stays = file is not None or _is_too_large(data, device)
+        stays = file is not None or not fit_on(device, data)
         self._images = data.train_images if stays else data.train_images.to(device)
         self._labels = data.train_labels.to(device)
         self._normalise = Normalise(data, device, dtype)
@@ -125,14 +125,6 @@ class Batches:
         share = self._batch // self._workers
         first = place * share
         return torch.cat([reader.images(epoch, first, first + share) for reader in self._readers])
-
-
-def _is_too_large(data: Data, device: torch.device) -> bool:
-    """Whether the training images, if put there, would take more than a quarter of a GPU's free memory."""
-    if device.type != "cuda":
-        return False
-    free, _ = torch.cuda.mem_get_info(device)
-    return len(data.train_images) * math.prod(data.shape) > free / 4
 
 
 class Normalise:

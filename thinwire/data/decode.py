@@ -17,8 +17,8 @@ from PIL import Image
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from thinwire.data.decoding_memory import MemoryBudget
 from thinwire.data.image_tree import Entry, ImageTree
-from thinwire.data.memory_budget import MemoryBudget
 from thinwire.errors import UserError
 from thinwire.files import write_json, writing
 

@@ -1,13 +1,11 @@
 """Trees of images, {train,val}/CLASS/*.JPEG, in a folder, a zip or a tar.
 
-An archive is read member by member, and nothing of it is unpacked onto the disk. An archive may
-have no link, no member of absurd size, and no path that leads out of it. Otherwise it is refused as a whole,
-before any image is read.
+An archive is read member by member, and nothing of it is unpacked onto the disk. If it does not keep to
+`archive_limits`, it is refused as a whole, before any image is read.
 Damage is found where the form has checksums. A zip has one for each member, and a gzip one for the whole. A
 plain tar has them for its headers only.
 """
 
-import re
 import tarfile
 import zipfile
 import zlib
@@ -15,15 +13,15 @@ from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
+from thinwire.data.archive_limits import read_whole, require_harmless, require_printable, require_size
 from thinwire.data.tar_stream import members_of
-from thinwire.errors import UserError, quoted
+from thinwire.errors import UserError
 
 PARTS = ("train", "val")
 SUFFIXES = (".jpeg", ".jpg", ".png")
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
-MOST_BYTES = 64 * 2**20  # of one image file
 
 
 class Entry(NamedTuple):
@@ -82,30 +80,20 @@ class ImageTree:
             if self.path.is_dir():
                 for entry in entries:
                     with (self.path / entry.name).open("rb") as plain:
-                        yield self._whole(entry, plain)
+                        yield read_whole(plain, entry.bytes, f"{self.path}: {entry.name}")
             elif self.path.suffix == ".zip":
                 with zipfile.ZipFile(self.path) as archive:
                     for entry in entries:
                         with archive.open(entry.name) as packed:
-                            yield self._whole(entry, packed)
+                            yield read_whole(packed, entry.bytes, f"{self.path}: {entry.name}")
             else:
                 wanted = {entry.name: entry for entry in entries}
                 with closing(members_of(self.path)) as members:
                     for member, tar in members:
-                        if member.name in wanted:
+                        if found := wanted.get(member.name):
                             content = tar.extractfile(member)
                             assert content is not None, "entries are plain files"
-                            yield self._whole(wanted[member.name], content)
-
-    def _whole(self, entry: Entry, file: IO[bytes]) -> bytes:
-        """The content of a file, which never takes more memory than was said when the tree was listed."""
-        content = file.read(entry.bytes + 1)
-        if len(content) != entry.bytes:
-            raise UserError(
-                f"{self.path}: {entry.name} has not the {entry.bytes:,} bytes that it says it has: "
-                "fetch it again"
-            )
-        return content
+                            yield read_whole(content, found.bytes, f"{self.path}: {found.name}")
 
     def _list(self) -> Generator[Entry, None, None]:
         if self.path.is_dir():
@@ -165,7 +153,7 @@ def _in_zip(path: Path) -> Generator[Entry, None, None]:
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             link = (info.external_attr >> 16) & 0o170000 == 0o120000
-            _require_harmless(path, info.filename, link)
+            require_harmless(path, info.filename, link)
             if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 # The others unpack a block at a time, however large it becomes.
                 raise UserError(f"{path}: {info.filename} is packed in an unusual way: pack it with deflate")
@@ -177,22 +165,9 @@ def _in_tar(path: Path) -> Generator[Entry, None, None]:
     stamp = path.stat().st_mtime_ns
     with closing(members_of(path)) as members:
         for member, _ in members:
-            _require_harmless(path, member.name, not (member.isfile() or member.isdir()))
+            require_harmless(path, member.name, not (member.isfile() or member.isdir()))
             if member.isfile() and _is_image(member.name):
                 yield _entry(path, member.name, member.size, stamp)
-
-
-def _require_harmless(archive: Path, name: str, special: bool) -> None:
-    """Nothing is unpacked, so nothing could happen; but who packs such a thing is not to be trusted."""
-    path = PurePosixPath(name.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or ":" in "".join(path.parts[:1]):
-        raise UserError(
-            f"{archive}: {name} leads out of the archive, which is refused: fetch it from its source"
-        )
-    if special:
-        raise UserError(
-            f"{archive}: {name} is a link or a device, which is refused: fetch it from its source"
-        )
 
 
 def _is_image(name: str) -> bool:
@@ -203,13 +178,7 @@ def _is_image(name: str) -> bool:
 
 
 def _entry(where: Path, name: str, size: int, stamp: int) -> Entry:
-    if size > MOST_BYTES:
-        raise UserError(
-            f"{where}: {name} has {size:,} bytes, which no image here has: fetch it from its source"
-        )
-    if re.search(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", name):
-        raise UserError(
-            f"{where}: the name {quoted(name)} is no UTF-8 or has control characters: rename the file"
-        )
+    require_size(where, name, size)
+    require_printable(where, name)
     part, class_name = PurePosixPath(name).parts[-3:-1]
     return Entry(part, class_name, name, size, stamp)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from thinwire.emulation import interface_bytes
+from thinwire.emulation import link_bytes
 from thinwire.traffic.ledger import Ledger
 from thinwire.transport.transport import Transport
 from thinwire.worker_placement import Cluster
@@ -77,7 +77,7 @@ class TrainingMeter:
 
     def _read(self) -> _Reading:
         return _Reading(
-            interface_bytes.sent() if self._reads else 0,
+            link_bytes.sent() if self._reads else 0,
             sum(ledger.total().between_nodes for ledger in self._ledgers),
             time.process_time(),
             time.perf_counter(),

@@ -14,7 +14,7 @@ from thinwire.errors import MethodError
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy
 from thinwire.transport import call_times, inprocess, ledger_entries
-from thinwire.transport.agreement import CallLog, Summary
+from thinwire.transport.call_log import CallLog, Summary
 from thinwire.transport.choose_verbs import choose_verbs
 from thinwire.transport.connection_errors import translated_errors
 from thinwire.transport.current_device import make_current

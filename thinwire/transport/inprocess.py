@@ -19,7 +19,7 @@ from thinwire.errors import MethodError
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
 from thinwire.transport import ledger_entries
-from thinwire.transport.agreement import agreed
+from thinwire.transport.matching_payloads import bytes_of_each
 from thinwire.transport.require_same_call import require_same_call
 from thinwire.transport.transport import Kind, Outcome
 from thinwire.transport.turns import let_others_run, ready_greenlet
@@ -225,7 +225,7 @@ def _gather(members: list[Pending[Any]]) -> None:
 
 def _agreed_sizes(members: list[Pending[Any]]) -> dict[str, list[int]]:
     """Check that the payloads match; return the bytes that each member hands over, by kind."""
-    return agreed([member.call.payload for member in members], members[0].call.ragged)
+    return bytes_of_each([member.call.payload for member in members], members[0].call.ragged)
 
 
 def _broadcast(members: list[Pending[Any]]) -> None:

@@ -27,12 +27,13 @@ from thinwire.call import Call, Pending
 from thinwire.errors import MethodError
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload
-from thinwire.transport.agreement import disagreeing, require_received
 from thinwire.transport.backend import uses_device_group
 from thinwire.transport.call_difference import first_difference
+from thinwire.transport.call_log import disagreeing
 from thinwire.transport.connection_errors import ConnectionLost, translated_errors
 from thinwire.transport.endpoint import Endpoint, Finish, begin_thread
 from thinwire.transport.open_nccl_communicators import open_nccl_communicators
+from thinwire.transport.received_messages import require_received
 from thinwire.transport.rendezvous import open_group
 from thinwire.transport.shared_tensors import SharedTensors
 from thinwire.transport.transport import Ended, Kind, Outcome

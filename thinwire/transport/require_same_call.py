@@ -1,4 +1,4 @@
-"""Checks in one process that all workers make the same call. For ranks, see `agreement.disagreeing`."""
+"""Checks in one process that all workers make the same call. For ranks, see `call_log.disagreeing`."""
 
 from thinwire.call import Call
 from thinwire.errors import MethodError

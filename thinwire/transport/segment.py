@@ -19,6 +19,18 @@ class Segment:
         self.file = file
         self._bytes = torch.empty(0, dtype=torch.uint8)
 
+    @classmethod
+    def new(cls) -> "Segment":
+        """Return an empty segment of this process. Others open it through /proc.
+
+        Raises:
+            ResourceError: there is not enough memory, or too many files are open.
+        """
+        try:
+            return cls(os.memfd_create("thinwire"))
+        except OSError as error:
+            raise no_shared_memory(error) from None
+
     def reserve(self, size: int) -> None:
         """Grow to at least `size` bytes.
 
@@ -45,3 +57,8 @@ class Segment:
 
     def close(self) -> None:
         os.close(self.file)
+
+
+def no_shared_memory(error: OSError) -> ResourceError:
+    """What to raise where the system gives no memory or no pipe."""
+    return ResourceError(f"no memory can be shared by the workers of this node ({error.strerror})")

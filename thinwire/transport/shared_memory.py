@@ -16,9 +16,9 @@ from torch import Tensor
 from thinwire.errors import MethodError, ResourceError
 from thinwire.traffic.payload import Payload
 from thinwire.transport import flatten, payload_format
-from thinwire.transport.agreement import agreed
 from thinwire.transport.connection_errors import ConnectionLost
-from thinwire.transport.segment import Segment
+from thinwire.transport.matching_payloads import bytes_of_each
+from thinwire.transport.segment import Segment, no_shared_memory
 from thinwire.transport.shared_tensors import Run, SharedTensors
 
 # A mean is computed in chunks of this many numbers, which pass from worker to worker. A chunk fits into the
@@ -55,13 +55,11 @@ class SharedMemory:
         self._rank, self._size = rank, size
         self._others = [other for other in range(size) if other != rank]
         self._shared = shared
+        own = Segment.new()
         try:
-            own = Segment(os.memfd_create("thinwire"))
             pipes = {other: os.pipe() for other in self._others}
         except OSError as error:
-            raise ResourceError(
-                f"no memory can be shared by the workers of this node ({error.strerror})"
-            ) from None
+            raise no_shared_memory(error) from None
         writing = [pipes[other][1] if other in pipes else 0 for other in range(size)]
         given = exchange([os.getpid(), own.file, self._shared.segment.file, *writing])
         self._segments = [own if m == rank else _segment(*given[m][:2]) for m in range(size)]
@@ -199,7 +197,7 @@ class SharedMemory:
         self._write(payload, ragged)
         self._barrier()
         pushes = [self._read(member, copy=self._rank == server) for member in range(self._size)]
-        sizes = agreed(pushes, ragged)
+        sizes = bytes_of_each(pushes, ragged)
         answer = update(pushes) if self._rank == server else {}
         self._barrier()
         if self._rank == server:

@@ -1,14 +1,12 @@
 """Tensors of one worker that the other workers of its host can read and write during a call."""
 
 import mmap
-import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from thinwire.errors import ResourceError
 from thinwire.transport.segment import Segment
 
 
@@ -36,12 +34,7 @@ class SharedTensors:
         Raises:
             ResourceError: there is not enough memory, or too many files are open.
         """
-        try:
-            self.segment = Segment(os.memfd_create("thinwire"))
-        except OSError as error:
-            raise ResourceError(
-                f"no memory can be shared by the workers of this node ({error.strerror})"
-            ) from None
+        self.segment = Segment.new()
         self._mappings: list[_Mapping] = []
 
     @property

@@ -16,7 +16,7 @@ from thinwire.call import Call
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, nbytes
 from thinwire.transport import call_times, flatten, ledger_entries
-from thinwire.transport.agreement import agreed
+from thinwire.transport.matching_payloads import bytes_of_each
 from thinwire.transport.shared_memory import SharedMemory
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class InSharedMemory:
 
         def finish() -> list[Payload]:
             payloads = wait()
-            ledger_entries.gather(group, agreed(payloads, call.ragged))
+            ledger_entries.gather(group, bytes_of_each(payloads, call.ragged))
             return payloads
 
         return finish

@@ -18,8 +18,8 @@ from thinwire.call import Call
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, nbytes
 from thinwire.transport import flatten, ledger_entries, payload_format
-from thinwire.transport.agreement import agreed
 from thinwire.transport.connection_errors import translated_errors
+from thinwire.transport.matching_payloads import bytes_of_each
 from thinwire.transport.side_stream import SideStream
 
 Finish = Callable[[], Any]
@@ -106,7 +106,7 @@ class OnDeviceGroup:
         def finish() -> list[Payload]:
             payloads = wait()
             self._stream.hand_over(tensor for payload in payloads for tensor in payload.values())
-            ledger_entries.gather(group, agreed(payloads, call.ragged))
+            ledger_entries.gather(group, bytes_of_each(payloads, call.ragged))
             return payloads
 
         return finish
@@ -120,7 +120,7 @@ class OnDeviceGroup:
             answer: Payload = {}
             pushes = self._push(call)
             if group.rank == call.partner:
-                pushed = agreed(pushes, call.ragged)
+                pushed = bytes_of_each(pushes, call.ragged)
                 answer = call.serve(pushes)
             return pushed, self._pull(answer, call)
 

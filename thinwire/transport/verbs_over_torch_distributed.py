@@ -17,8 +17,8 @@ from thinwire.call import Call
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
 from thinwire.transport import call_times, flatten, ledger_entries, payload_format
-from thinwire.transport.agreement import agreed
 from thinwire.transport.connection_errors import translated_errors
+from thinwire.transport.matching_payloads import bytes_of_each
 from thinwire.transport.point_to_point import FIRST_TAG_OF_CALLS, PointToPoint
 
 Finish = Callable[[], Any]
@@ -132,7 +132,7 @@ class Distributed:
         def finish() -> list[Payload]:
             payloads = [message.payload for message in received.result()]
             payloads.insert(group.rank, own)
-            ledger_entries.gather(group, agreed(payloads, ragged=True))
+            ledger_entries.gather(group, bytes_of_each(payloads, ragged=True))
             return payloads
 
         return finish
@@ -163,7 +163,7 @@ class Distributed:
         def serve() -> tuple[dict[str, list[int]], Payload]:
             pushes = [message.payload for message in self._messages.receive(others, pushing)]
             pushes.insert(group.rank, own)
-            sizes = agreed(pushes, call.ragged)
+            sizes = bytes_of_each(pushes, call.ragged)
             # A copy, because the server may continue to change the tensors of its answer.
             answer = copy(call.serve(pushes))
             self._messages.send(answer, others, pulling, call.ragged)

@@ -5,9 +5,10 @@ import torch
 
 from thinwire.call import Call
 from thinwire.errors import MethodError
-from thinwire.transport import agreement
-from thinwire.transport.agreement import CallLog, agreed, disagreeing, require_received
+from thinwire.transport import call_log
 from thinwire.transport.call_difference import first_difference
+from thinwire.transport.call_log import CallLog, disagreeing
+from thinwire.transport.received_messages import require_received
 
 
 def log(*calls):
@@ -19,41 +20,6 @@ def log(*calls):
 
 def mean(*shape, dtype=torch.float32, kind="values"):
     return Call("mean", tensors=[torch.zeros(shape, dtype=dtype)], kind=kind)
-
-
-def payload(**sizes):
-    return {kind: torch.zeros(size) for kind, size in sizes.items()}
-
-
-def test_sizes_are_transposed():
-    each = [payload(values=1, indices=2), payload(values=1, indices=2)]
-    assert agreed(each, ragged=False) == {"values": [4, 4], "indices": [8, 8]}
-    assert agreed([payload(values=1), payload(values=0)], ragged=True) == {"values": [4, 0], "sizes": [8, 8]}
-    assert agreed([{}, {}], ragged=False) == {}
-
-
-def test_sizes_that_differ_must_be_declared():
-    with pytest.raises(MethodError, match=r"values of different sizes, \[4, 8\] bytes: say ragged=True"):
-        agreed([payload(values=1), payload(values=2)], ragged=False)
-
-
-@pytest.mark.parametrize("ragged", [False, True])
-@pytest.mark.parametrize(
-    ("other", "description"),
-    [
-        (payload(values=1), r"rank 2 values float32\[\]: hand over the same kinds"),
-        (payload(indices=1, values=1), r"rank 2 indices float32\[\], values float32\[\]: "),
-        (
-            {"values": torch.zeros(1), "indices": torch.zeros(1, dtype=torch.int32)},
-            r"rank 2 values float32\[\], indices int32\[\]: ",
-        ),
-        ({}, "rank 2 nothing: .* an empty tensor where there is nothing"),
-    ],
-)
-def test_all_workers_pass_the_same_kinds_in_one_order_and_of_one_type(other, description, ragged):
-    same = payload(values=1, indices=1)
-    with pytest.raises(MethodError, match=rf"rank 0 hands over values float32\[\], .*, and {description}"):
-        agreed([same, same, other], ragged)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +57,7 @@ def test_the_source_and_the_servers_worker_must_agree(verb):
 
 
 def test_the_last_calls_are_remembered_by_number(monkeypatch):
-    monkeypatch.setattr(agreement, "REMEMBERED", 2)
+    monkeypatch.setattr(call_log, "REMEMBERED", 2)
     made = log(mean(1), mean(2), mean(3))
     assert made.count == 3
     assert made.last() == {"2": "mean(values, float32[2])", "3": "mean(values, float32[3])"}
@@ -113,7 +79,7 @@ def test_a_worker_that_has_made_fewer_calls_does_not_disagree():
 
 def test_calls_that_one_remembers_and_another_has_forgotten_are_not_compared(monkeypatch):
     short = log(*[mean(1)] * 10).last()
-    monkeypatch.setattr(agreement, "REMEMBERED", 1)
+    monkeypatch.setattr(call_log, "REMEMBERED", 1)
     assert first_difference({0: short, 1: log(*[mean(1)] * 9, mean(2)).last()}) == (
         "call 10: rank 0 calls mean(values, float32[1]) and rank 1 calls mean(values, float32[2])"
     )

@@ -1,4 +1,4 @@
-"""A budget of memory that several threads share."""
+"""The memory in which threads decode images: a budget that they share."""
 
 import threading
 from collections.abc import Iterator
