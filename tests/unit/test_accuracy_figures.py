@@ -201,7 +201,7 @@ def test_a_seed_that_did_not_end_is_in_no_line_and_the_figure_says_so(draw):
     frame.loc[broken, ["status", "test_accuracy_percent"]] = ["diverged", 10.0]
     figure = draw(EPOCHS, frame)
     assert lines(figure)[0, "thin"] == [[1, 60.375], [2, 70.375], [3, 80.375]]
-    assert "1 runs that did not end are left out" in note(figure)
+    assert "1 run that did not end is left out" in note(figure)
 
 
 def test_a_single_worker_sends_nothing_and_has_no_panel(draw):

@@ -1,9 +1,10 @@
 """The table of where the values come from, in LaTeX."""
 
 from collections.abc import Sequence
+from itertools import groupby
 
 from thinwire.paper.latex import breakable, escaped
-from thinwire.paper.origins import Origin
+from thinwire.paper.origins import Origin, Run
 from thinwire.paper.values import Collected
 
 _DIGITS = 12  # of a digest
@@ -34,10 +35,18 @@ def origins(collected: Collected, names: Sequence[str]) -> str:
 def _row(origin: Origin, names: Sequence[str]) -> str:
     digest = rf" (\texttt{{{origin.sha256[:_DIGITS]}}})" if origin.sha256 else ""
     lines = f", {escaped(origin.rows)}" if origin.rows else ""
-    runs = [
-        rf"\href{{../index.html\#{run.anchor}}}{{{breakable(run.folder)}}} \texttt{{{run.sha256[:_DIGITS]}}}"
-        for run in origin.runs
-    ]
+    runs = [_cell(folder, list(runs)) for folder, runs in groupby(origin.runs, _folder_of_cell)]
     behind = r"\newline ".join((*runs, escaped(origin.note)) if origin.note else runs)
     where = rf"\hypertarget{{{origin.key}}}{{{breakable(origin.file)}}}{lines}{digest}"
     return rf"{where} & {', '.join(map(breakable, names))} & {behind} \\"
+
+
+def _folder_of_cell(run: Run) -> str:
+    return run.folder.rpartition("/")[0]
+
+
+def _cell(folder: str, runs: Sequence[Run]) -> str:
+    seeds = [
+        rf"\href{{../index.html\#{run.anchor}}}{{{escaped(run.folder.rpartition('/')[2])}}}" for run in runs
+    ]
+    return f"{breakable(folder)}/ {' '.join(seeds)}"

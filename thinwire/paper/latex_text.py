@@ -76,6 +76,9 @@ class _Writer:
     def _parbreak(self, it: Element) -> str:
         return "\n\n"
 
+    def _linebreak(self, it: Element) -> str:
+        return r"\newline "  # also within a cell of a table
+
     def _smartquote(self, it: Element) -> str:
         return '"' if it["double"] else "'"
 

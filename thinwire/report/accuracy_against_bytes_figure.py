@@ -32,5 +32,6 @@ def write(curves: pd.DataFrame, folder: Path, baselines: Collection[str] = ()) -
         say("No run that is done has sent anything: there is no accuracy to show against bytes.", stem)
         return
     notes = ["dotted: the Pareto front of the ends", *points.left_out, *preparation_note(curves)]
-    notes += [f"{n} points before the first byte are left out" for n in [int((~sent).sum())] if n]
+    if unsent := int((~sent).sum()):
+        notes.append(accuracy_points.left_out_phrase(unsent, "point", "before the first byte"))
     accuracy_panels.draw(panels, _AXIS, stem, notes, baselines, front=True)

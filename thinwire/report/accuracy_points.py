@@ -28,15 +28,21 @@ def of_curves(curves: pd.DataFrame, *columns: str) -> Points:
     ended = curves.status == "done"
     left_out = []
     if lost := curves[~ended].drop_duplicates([*PANEL, "method", "repetition"]).shape[0]:
-        left_out.append(f"{lost} runs that did not end are left out")
+        left_out.append(left_out_phrase(lost, "run", "that did not end"))
     curves = curves[ended]
     needed = ["test_accuracy_percent", *columns]
     finite = np.isfinite(curves[needed].astype(float)).all(axis=1)
     if lost := int((~finite).sum()):
-        left_out.append(f"{lost} evaluations without a number are left out")
+        left_out.append(left_out_phrase(lost, "evaluation", "without a number"))
     groups = curves[finite].groupby([*PANEL, "method", "epoch", "evaluated_on"], sort=False)
     means = groups[needed].mean().assign(sd=groups.test_accuracy_percent.std(ddof=1)).reset_index()
     return Points(means.rename(columns={"test_accuracy_percent": "accuracy"}), left_out)
+
+
+def left_out_phrase(count: int, noun: str, which: str) -> str:
+    """How many of something a figure does not show, as a phrase for its note."""
+    things, are = (noun, "is") if count == 1 else (f"{noun}s", "are")
+    return f"{count} {things} {which} {are} left out"
 
 
 def panels(means: pd.DataFrame) -> list[pd.DataFrame]:
