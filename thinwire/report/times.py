@@ -43,10 +43,10 @@ _NOTES = (
     "compute; `here` is a core of the machine that simulated. Exposed: communication, servers included, "
     "that a worker waits for in a step. Hidden: the time of a step in which a link between nodes sends and "
     "no worker waits for that. Speed-up: over the faster of the baselines ({baselines}) in the same place. "
-    "To the target: {percent:g} % of the mean accuracy of {baseline} at the end, by the seconds of a step "
-    "times the steps of the learning runs until the first evaluation that reaches it (median over the "
-    "repetitions); empty where no run has as many workers. Simulated times are predictions: "
-    "docs/simulation.md has their limits."
+    "To the target: the target is {percent:g} % of the mean accuracy of {baseline} at the end. The seconds "
+    "are those of a step, times the steps until the first evaluation of a learning run that reaches it "
+    "(median over the repetitions). They are empty where no run has as many workers. Simulated times are "
+    "predictions: docs/simulation.md has their limits."
 )
 
 

@@ -27,13 +27,12 @@ COLUMNS = (
     *("estimate", "low", "high", "unit", "verdict", "reason", "says"),
 )
 _NOTES = (
-    "Claims: what five publications claim, in our words. Estimate: for accuracy, the method minus what it is "
-    "compared with, in percentage points or in percent of the other, with the 95 % t interval over pairs of "
-    "runs with equal seeds; "
-    "for bytes, the reduction in percent, from the smallest to the largest of all repetitions. Scope: "
-    "*mechanism* is about the direction alone; *number* is about the published figure. Reconstructed: a part "
-    "of the publication was not available, so the verdict is about our reconstruction. docs/claims.md "
-    "explains the verdicts."
+    "Claims: what five publications claim, in our words. Estimate: for accuracy, the method minus what it "
+    "is compared with, in percentage points or in percent of the other. It has the 95 % t interval over "
+    "pairs of runs with equal seeds. For bytes, the estimate is the reduction in percent. It has the "
+    "smallest and the largest of all repetitions. Scope: *mechanism* is about the direction alone; *number* "
+    "is about the published figure. Reconstructed: a part of the publication was not available, so the "
+    "verdict is about our reconstruction. docs/claims.md explains the verdicts."
 )
 
 
