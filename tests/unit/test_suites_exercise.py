@@ -4,7 +4,7 @@ A threshold above the largest tensor turns a method into another one, without a 
 trained twice: as the suite has it, and on two nodes with options for far smaller tensors and shorter runs.
 Every branch that is taken then must be taken in the suite, too: the steps from one line of the method to the
 next are counted. Branches that the entry's other options rule out are taken in neither of the two. An option
-that an entry sets to 0 or to nothing switches a phase off, and stays.
+that an entry sets to 0, to nothing, or to a size that no tensor has, switches a phase off, and stays.
 
 One worker is mirrored. The images are noise, whose loss does not fall, so what follows a plateau can happen.
 Preparations are random numbers in the right shapes.
@@ -73,6 +73,7 @@ KNOWN = {
 }
 # Published likewise, with all gradients of a model in one bucket.
 ONE_BUCKET = {(suite, label) for suite in ("demo", "validation") for label in ("ssgd", "ssgd_bf16")}
+NO_TENSOR = 10**9  # is so large
 STEPS_PER_EPOCH = 9
 # Methods that do something else later in a run. Of the others, two epochs show everything.
 WHOLE_RUN = {"daso", "dgc", "local_sgd", "multi_step_delay", "wnn"}
@@ -193,7 +194,7 @@ def counts(members, options, folder, nodes=None):
 
 def never_taken(members, use, folder):
     """The branches that are taken with small thresholds and warm-ups, and never as the suite has them."""
-    set_off = {name for name, value in members[0].method.options.items() if value in (0, [])}
+    set_off = {name for name, value in members[0].method.options.items() if value in (0, [], NO_TENSOR)}
     small = {name: value for name, value in SMALL[use].items() if name not in set_off}
     nodes = max(2, members[0].nodes)
     own, wanted = counts(members, {}, folder), counts(members, small, folder, nodes)
