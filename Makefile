@@ -45,6 +45,7 @@ setup:
 
 clean:
 	rm -rf .venv .snakemake site results/runs results/partial results/logs results/tables results/figures \
-	  results/store results/by_hand results/set_aside results/data results/download results/prepared results/preparing results/wandb results/simulated wandb \
+	  results/store results/by_hand results/set_aside results/data results/download results/prepared results/preparing \
+	  results/wandb results/simulated results/traces results/emulated wandb \
 	  results/summary.csv results/curves.parquet results/traffic.parquet results/collected.json results/claims.csv results/claims.md \
 	  results/index.html results/paper results/paper.pdf results/workflow results/ro-crate-metadata.json
