@@ -11,7 +11,8 @@ A block after one of these lines becomes what stands in the newest record of `be
 Between `<!-- summary of the committed SUITE -->` and `<!-- end -->` are the tables of a suite in
 `results/reference/`, as `thinwire report` writes them. With `traffic` it is the table of all ledgers.
 After `<!-- steps of METHOD -->` stands the table of where the method's steps come from.
-`docs/artifact.md` is made from the suites. Tests check that all of this is up to date.
+`docs/artifact.md` is made from the suites. The README's table, after `<!-- table of the study -->`, and its
+figures are made by `study_results.py`. Tests check that all of this is up to date.
 """
 
 import re
@@ -19,6 +20,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from benchmarks import study_results
 from thinwire.about_method import about_method
 from thinwire.config.suite import load
 from thinwire.report.claims import artifact
@@ -33,6 +35,7 @@ _TABLES = re.compile(
     r"(<!-- (?P<kind>summary|traffic) of the committed (?P<suite>\S+) -->\n).*?(?=<!-- end -->)",
     re.DOTALL,
 )
+_STUDY = re.compile(r"(<!-- table of the study -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _STEPS = re.compile(r"(<!-- steps of (?P<name>\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _BLOCK = re.compile(
     r"(?:```sh\n(?P<commands>[^`]*)```\n+)?"
@@ -51,6 +54,7 @@ def quoted(text: str) -> str:
     """The text with its blocks and tables as the newest records, the reference and the methods have them."""
     text = _BLOCK.sub(_again, text)
     text = _STEPS.sub(lambda match: f"{match[1]}\n{steps(match['name'])}\n\n", text)
+    text = _STUDY.sub(lambda match: f"{match[1]}\n{study_results.table()}\n\n", text)
     return _TABLES.sub(lambda match: f"{match[1]}\n{tables(match['suite'], match['kind'])}\n\n", text)
 
 
@@ -103,12 +107,14 @@ def names(text: str) -> list[str]:
 
 
 def main() -> None:
-    """Write each page again that would be another one now."""
-    pages = {path: quoted(path.read_text()) for path in sorted(ROOT.glob("docs/**/*.md"))}
+    """Write each page again that would be another one now, and the figures of the README."""
+    paths = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+    pages = {path: quoted(path.read_text()) for path in paths}
     for path, after in (pages | {ARTIFACT: artifact.page()}).items():
         if not path.exists() or path.read_text() != after:
             path.write_text(after)
             print(f"changed: {path.relative_to(ROOT)}")
+    study_results.draw(ROOT / "docs")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The README stays short."""
 
+from benchmarks import study_results
 from tests.docs import pages
 from thinwire.plugins import ROOT
 
@@ -18,6 +19,13 @@ def test_its_tables_have_at_most_6_columns_and_12_rows():
         assert len(rows) <= 12
 
 
-def test_its_picture_is_committed():
-    assert "](docs/demo_accuracy_against_bytes.png)" in README
-    assert (ROOT / "docs/demo_accuracy_against_bytes.png").is_file()
+def test_the_figures_of_the_study_are_those_of_the_committed_results(tmp_path):
+    study_results.draw(tmp_path)
+    for names, page, folder in (
+        (study_results.OF_README, README, "docs/"),
+        (study_results.OF_PAGE, (ROOT / "docs/study.md").read_text(), ""),
+    ):
+        for name in names:
+            picture = f"{name}.png"
+            assert f"]({folder}{picture})" in page
+            assert (tmp_path / picture).read_bytes() == (ROOT / "docs" / picture).read_bytes()

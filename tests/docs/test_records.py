@@ -18,8 +18,8 @@ BENCHMARKS = sorted(
 )
 
 
-@pytest.mark.parametrize("path", sorted(ROOT.glob("docs/**/*.md")), ids=pages.name)
-def test_quoted_blocks_are_the_newest_records(path):
+@pytest.mark.parametrize("path", [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))], ids=pages.name)
+def test_quoted_blocks_and_tables_are_the_newest(path):
     text = path.read_text()
     assert len(update_docs.names(text)) == len(re.findall("<!-- .*newest record of", text))
     assert update_docs.quoted(text) == text, "python benchmarks/update_docs.py writes it again"

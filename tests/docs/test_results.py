@@ -1,5 +1,7 @@
 """Tables of results in the documentation have the numbers of results/reference/."""
 
+import re
+
 import pytest
 
 from benchmarks import update_docs
@@ -7,12 +9,15 @@ from benchmarks.update_docs import committed
 from tests.docs import pages
 from thinwire.plugins import ROOT
 
-README_COLUMNS = {
-    "payload, MB": ("total_bytes", 1e-6),
-    "payload saved, %": ("total_reduction_percent", 1),
-    "busiest link saved, %": ("busiest_link_reduction_percent", 1),
-    "between nodes saved, %": ("between_nodes_reduction_percent", 1),
+SAVED = {
+    "payload saved, %": "total_reduction_percent",
+    "busiest link saved, %": "busiest_link_reduction_percent",
+    "between nodes saved, %": "between_nodes_reduction_percent",
 }
+VERDICTS = {"≠": "different", "=": "same", "?": "cannot_be_told"}
+ACCURACY = re.compile(
+    r"(?P<mean>\S+) ± (?P<sd>\S+)(?: \((?P<done>\d+) of (?P<all>\d+)\))?(?: (?P<sign>[≠=?]))?"
+)
 
 
 def require_equal(shown, value):
@@ -23,19 +28,21 @@ def require_equal(shown, value):
 
 def test_the_table_of_the_readme():
     (table,) = pages.tables((ROOT / "README.md").read_text())
-    frame = committed("demo")
-    frame = frame[frame.workers == 8].set_index("method")
+    frame = committed("laptop")
+    frame = frame[(frame.workers == 16) & (frame.nodes == 4)].set_index(["model", "method"])
     heading, *rows = table
-    assert heading == ["method", "test accuracy, %", *README_COLUMNS]
-    assert [row[0].strip("`") for row in rows] == list(frame.index)
+    models = [name.removesuffix(", %").strip("`") for name in heading[1:3]]
+    assert heading[3:] == list(SAVED)
+    assert {(model, row[0].strip("`")) for row in rows for model in models} == set(frame.index)
     for row in rows:
-        expected = frame.loc[row[0].strip("`")]
-        mean, sd = row[1].split(" ± ")
-        require_equal(mean, expected.accuracy_mean_percent)
-        require_equal(sd, expected.accuracy_sd_percent)
-        for shown, (column, scale) in zip(row[2:], README_COLUMNS.values()):
-            require_equal(shown, expected[column] * scale)
-        assert expected.done == 3
+        for model, text in zip(models, row[1:3]):
+            expected, shown = frame.loc[model, row[0].strip("`")], ACCURACY.fullmatch(text)
+            require_equal(shown["mean"], expected.accuracy_mean_percent)
+            require_equal(shown["sd"], expected.accuracy_sd_percent)
+            assert VERDICTS.get(shown["sign"]) == (expected.verdict if row[0] != "`ssgd`" else None)
+            assert expected.done == int(shown["done"] or 10)
+        for shown, column in zip(row[3:], SAVED.values()):
+            require_equal(shown, frame.loc[(models[0], row[0].strip("`")), column])
 
 
 @pytest.mark.parametrize("suite", ["demo", "claims/mp2_digits"])
