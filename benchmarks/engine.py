@@ -41,7 +41,7 @@ from thinwire.worker_placement import Cluster
 
 WORKERS = 8
 BATCH = 32
-RATIO_TARGET = 1.10
+RATIO_TARGET = 1.02
 SELF_TIME_TARGET_US = 50.0
 MEMORY_TARGET = 1.10
 BLOCKS = 15
