@@ -10,60 +10,54 @@ from pathlib import Path
 
 import pandas as pd
 
+from benchmarks import committed_tables
 from thinwire.config.baselines import baselines
 from thinwire.config.suite import load
-from thinwire.plugins import ROOT
 from thinwire.report import accuracy_against_bytes_figure, bandwidth_figure, figure_names, style
 from thinwire.report.collect import read_curves
-from thinwire.suggested_command import REFERENCE
 
 # Accuracy and bytes are in one suite, simulated times in the other.
 SUITE, TIMES = "laptop", "laptop_times"
 MODELS = ("lenet", "cnn_bn")
 # Of the simulated places: links between machines, and workers that compute like GPUs.
 CLUSTER, PROFILE = "ethernet_10g", "a100_tf32"
-OF_README = (f"{SUITE}_{figure_names.AGAINST_BYTES}", f"{TIMES}_{bandwidth_figure.NAME}")
-OF_PAGE = (f"{SUITE}_{figure_names.PAIRED_DIFFERENCES}",)
+AGAINST_BYTES = f"{SUITE}_{figure_names.AGAINST_BYTES}.png"
+BANDWIDTH = f"{TIMES}_{bandwidth_figure.NAME}.png"
+PAIRED_DIFFERENCES = f"{SUITE}_{figure_names.PAIRED_DIFFERENCES}.png"
 SAVED = {
     "payload saved, %": "total_reduction_percent",
     "busiest link saved, %": "busiest_link_reduction_percent",
     "between nodes saved, %": "between_nodes_reduction_percent",
 }
 SIGNS = {"different": "≠", "same": "=", "cannot_be_told": "?"}
-_FOLDER = ROOT / REFERENCE
 
 
 def table() -> str:
     """The table in Markdown: accuracies on both models with their verdicts, and bytes saved on the first."""
-    runs = _largest(_read(SUITE, "summary")).set_index(["model", "method"])
-    rows = [
-        ["method", *(f"`{model}`, %" for model in MODELS), *SAVED],
-        ["---"] * (1 + len(MODELS) + len(SAVED)),
-    ]
+    runs = _largest(committed_tables.summary(SUITE)).set_index(["model", "method"])
+    rows = []
     for method in runs.loc[MODELS[0]].index:
         accuracies = [_accuracy(runs.loc[model, method]) for model in MODELS]
         # Rounding makes -0.0 of a small negative number.
         saved = [f"{round(runs.loc[(MODELS[0], method), column], 1) + 0.0:.1f}" for column in SAVED.values()]
         rows.append([f"`{method}`", *accuracies, *saved])
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return committed_tables.markdown(["method", *(f"`{model}`, %" for model in MODELS), *SAVED], rows)
 
 
 def draw(folder: Path) -> None:
-    """Write `NAME.png` into a folder, for each name of `OF_README` and of `OF_PAGE`."""
-    times = _read(TIMES, "times")
+    """Write the three figures into a folder."""
+    times = committed_tables.table(TIMES, "times")
     simulated = times[(times.kind == "simulated") & (times.cluster == CLUSTER) & (times.profile == PROFILE)]
+    curves = _largest(read_curves(committed_tables.FOLDER, SUITE))
     style.use()
-    with tempfile.TemporaryDirectory() as drawn:
-        accuracy_against_bytes_figure.write(
-            _largest(read_curves(_FOLDER, SUITE)), Path(drawn), baselines(load(SUITE))
-        )
-        bandwidth_figure.write(simulated, Path(drawn), baselines(load(TIMES)))
-        for name, of in zip((figure_names.AGAINST_BYTES, bandwidth_figure.NAME), OF_README):
-            shutil.copyfile(Path(drawn) / f"{name}.png", folder / f"{of}.png")
-    (of,) = OF_PAGE
-    shutil.copyfile(
-        _FOLDER / "figures" / SUITE / f"{figure_names.PAIRED_DIFFERENCES}.png", folder / f"{of}.png"
-    )
+    with tempfile.TemporaryDirectory() as scratch:
+        drawn = Path(scratch)
+        accuracy_against_bytes_figure.write(curves, drawn, baselines(load(SUITE)))
+        bandwidth_figure.write(simulated, drawn, baselines(load(TIMES)))
+        shutil.copyfile(drawn / f"{figure_names.AGAINST_BYTES}.png", folder / AGAINST_BYTES)
+        shutil.copyfile(drawn / f"{bandwidth_figure.NAME}.png", folder / BANDWIDTH)
+    whole = committed_tables.FOLDER / "figures" / SUITE
+    shutil.copyfile(whole / f"{figure_names.PAIRED_DIFFERENCES}.png", folder / PAIRED_DIFFERENCES)
 
 
 def _accuracy(row: pd.Series) -> str:
@@ -76,7 +70,3 @@ def _accuracy(row: pd.Series) -> str:
 
 def _largest(frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame.workers == frame.workers.max()]
-
-
-def _read(suite: str, name: str) -> pd.DataFrame:
-    return pd.read_csv(_FOLDER / "tables" / suite / f"{name}.csv")

@@ -18,9 +18,7 @@ figures are made by `study_results.py`. Tests check that all of this is up to da
 import re
 from pathlib import Path
 
-import pandas as pd
-
-from benchmarks import study_results
+from benchmarks import committed_tables, study_results
 from thinwire.about_method import about_method
 from thinwire.config.suite import load
 from thinwire.report.claims import artifact
@@ -81,7 +79,7 @@ def printed(record: str, commands: str) -> str:
 
 def tables(suite: str, kind: str) -> str:
     """The tables of a committed suite in Markdown: a summary of each block, or the traffic."""
-    about, results = About.of(load(suite)), committed(suite)
+    about, results = About.of(load(suite)), committed_tables.summary(suite)
     if kind == "traffic":
         return ledgers(results, about)
     return "\n\n".join(f"**{block.heading}.** {of_block(block)}" for block in blocks(results, about))
@@ -90,15 +88,7 @@ def tables(suite: str, kind: str) -> str:
 def steps(method: str) -> str:
     """The table in Markdown of where the steps of a method come from."""
     rows = [(part.what, part.source, part.where) for part in about_method(method).provenance]
-    heading = [("step", "source", "where, or why"), ("---",) * 3]
-    return "\n".join(f"| {' | '.join(row)} |" for row in heading + rows)
-
-
-def committed(suite: str) -> pd.DataFrame:
-    """The summary of a suite in results/reference/, as the report made it."""
-    frame = pd.read_csv(ROOT / "results/reference/tables" / suite / "summary.csv")
-    texts = ["reason", "no_time_because"]
-    return frame.assign(**frame[texts].astype("string").fillna("").to_dict("series"))
+    return committed_tables.markdown(("step", "source", "where, or why"), rows)
 
 
 def names(text: str) -> list[str]:

@@ -1,7 +1,7 @@
 """docs/artifact.md is made from the suites, and has every claim."""
 
 from benchmarks import update_docs
-from benchmarks.update_docs import committed
+from benchmarks.committed_tables import summary as committed
 from tests.docs import pages
 from thinwire.config.suite import load
 from thinwire.report.claims import artifact

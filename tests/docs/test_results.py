@@ -5,7 +5,7 @@ import re
 import pytest
 
 from benchmarks import update_docs
-from benchmarks.update_docs import committed
+from benchmarks.committed_tables import summary as committed
 from tests.docs import pages
 from thinwire.plugins import ROOT
 
