@@ -38,7 +38,7 @@ COLUMNS = [
     "seconds_to_target",
 ]
 _NOTES = (
-    "How: simulated rows follow from a schedule, a compute profile and a described cluster; measured and "
+    "How: simulated rows follow from a schedule, a compute profile and a described cluster. Measured and "
     "emulated rows are geometric means of runs with a process for each worker. Profile: how fast workers "
     "compute; `here` is a core of the machine that simulated. Exposed: communication, servers included, "
     "that a worker waits for in a step. Hidden: the time of a step in which a link between nodes sends and "
