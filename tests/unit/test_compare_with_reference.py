@@ -1,5 +1,7 @@
 """A rerun beside committed results: what is called identical, inside and outside, and how often by chance."""
 
+import math
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -22,16 +24,21 @@ def runs(method, accuracies, payload=100.0, status="done"):
 
 
 @pytest.fixture
-def verdicts(monkeypatch, tmp_path):
-    """The verdicts of two tables of runs, by method and metric."""
+def compared(monkeypatch, tmp_path):
+    """Two tables of runs, compared by method and metric."""
 
     def compared(committed, rerun):
         tables = iter((committed, rerun))
         monkeypatch.setattr(compare, "_runs", lambda folder: next(tables))
-        table = compare.compare(tmp_path, tmp_path)
-        return table.set_index(["method", "metric"]).verdict.to_dict()
+        return compare.compare(tmp_path, tmp_path).set_index(["method", "metric"])
 
     return compared
+
+
+@pytest.fixture
+def verdicts(compared):
+    """The verdicts of two tables of runs, by method and metric."""
+    return lambda committed, rerun: compared(committed, rerun).verdict.to_dict()
 
 
 SPREAD = [97.8, 98.0, 98.2, 97.9, 98.1]
@@ -62,6 +69,12 @@ def test_equal_runs_are_identical_and_others_are_judged_by_the_spread(verdicts):
 def test_runs_that_diverge_on_both_sides_are_identical(verdicts):
     diverged = runs("a", [float("nan")] * 2, payload=float("nan"), status="diverged")
     assert set(verdicts(diverged, diverged).values()) == {"identical"}
+
+
+def test_intervals_end_where_values_are_impossible(compared):
+    wide = pd.concat([runs("a", [0.1, 99.9]).assign(**{PAYLOAD: [1.0, 200.0]}), runs("b", [98.0])])
+    table = compared(wide, pd.concat([runs("a", [50.0]), runs("b", [97.0])]))
+    assert set(zip(table.low, table.high)) == {(0, 100), (0, table.high["a", PAYLOAD]), (0, math.inf)}
 
 
 def test_one_committed_run_tells_nothing_about_another_value(verdicts):

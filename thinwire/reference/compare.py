@@ -13,6 +13,7 @@ from thinwire.statistics.prediction_interval import of_mean
 
 _CELL = ["suite", "dataset", "model", "workers", "nodes", "method"]
 ACCURACY, PAYLOAD = "accuracy_percent", "payload_bytes"
+_POSSIBLE = {ACCURACY: (0.0, 100.0), PAYLOAD: (0.0, math.inf)}
 # How sure it is that a rerun without a fault has no cell outside its interval: 1 - LEVEL.
 LEVEL = 0.05
 # Relative difference of floats that were written as text.
@@ -70,7 +71,7 @@ def _judge(committed: pd.DataFrame, rerun: pd.DataFrame, metric: str, level: flo
     pairs = committed.merge(rerun, on="repetition", suffixes=("", "_rerun"))
     low, high = math.nan, math.nan
     if len(expected) and len(found):
-        low, high = of_mean(expected, len(found), level)
+        low, high = np.clip(of_mean(expected, len(found), level), *_POSSIBLE[metric])
     mean = float(found.mean())
     if not pairs.status.equals(pairs.status_rerun):
         verdict = "outside"
