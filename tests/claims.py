@@ -55,6 +55,7 @@ def run(
         "status": "done",
         "reason": None,
         "test_accuracy_percent": accuracy,
+        "evaluated_images": 10_000,
         "steps": 10,
         "payload_push_bytes": push,
         "payload_pull_bytes": 100.0,

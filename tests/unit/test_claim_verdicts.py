@@ -1,7 +1,9 @@
 """The verdict on a claim follows from pairs of values."""
 
 import math
+import re
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -12,9 +14,9 @@ from thinwire.report.claims.claim_verdict import of_pairs
 SPREAD = [0.1, -0.1, 0.05, -0.05, 0.2, -0.2]
 
 
-def judged(of, differences, other=90.0):
+def judged(of, differences, other=90.0, resolution=0.01):
     theirs = pd.Series([other] * len(differences))
-    return of_pairs(of, theirs + differences, theirs)
+    return of_pairs(of, theirs + differences, theirs, resolution)
 
 
 def bytes_of(of, *ours, other=100.0):
@@ -95,10 +97,11 @@ def test_four_pairs_say_nothing_about_accuracy_however_clear_they_are(direction)
         assert found.reason == "4 pairs, and 5 are needed at least"
 
 
-def test_five_equal_differences_are_no_certainty():
+def test_equal_differences_of_one_image_are_no_certainty_and_those_of_many_images_are():
     of = claim(**ACCURACY["more"])
-    assert judged(of, [-1.0] * 5).verdict == "cannot be told"
-    assert judged(of, [-1.0] * 6).verdict == "contradicted"
+    assert judged(of, [-1.0] * 5, resolution=1.0).verdict == "cannot be told"
+    found = judged(of, [-1.0] * 5, resolution=0.1)
+    assert (found.verdict, found.reason) == ("contradicted", "worse by 1.00 points")
 
 
 def test_results_that_are_equal_in_every_pair_are_the_same_and_no_gain():
@@ -108,7 +111,14 @@ def test_results_that_are_equal_in_every_pair_are_the_same_and_no_gain():
 
 @pytest.mark.parametrize(
     ("factor", "margin", "verdict"),
-    [(0.5, 30, "held"), (0.5, 60, "contradicted"), (1.5, 0, "contradicted"), (1.0, 0, "cannot be told")],
+    [
+        (0.5, 30, "held"),
+        (0.5, 60, "contradicted"),
+        (0.995, 30, "contradicted"),
+        (0.7, 30, "cannot be told"),
+        (1.5, 0, "contradicted"),
+        (1.0, 0, "cannot be told"),
+    ],
 )
 def test_seconds_are_compared_as_ratios(factor, margin, verdict):
     theirs = pd.Series([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
@@ -124,3 +134,49 @@ def test_a_run_that_misses_the_target_has_no_seconds_to_compare():
     found = of_pairs(claim(**TO_TARGET), pd.Series([1.0, math.inf] * 3), pd.Series([2.0] * 6))
     assert (found.verdict, found.reason) == ("cannot be told", "3 runs miss the target")
     assert math.isnan(found.estimate)
+
+
+UNDECIDED = (
+    r"pairs?, and 5 are needed at least|pairs find a (difference|factor) of|cannot be told whether the "
+)
+DECIDED = {
+    ("more", "held"): r"better by .* points",
+    ("more", "contradicted"): r"worse by .* points|the same in every pair",
+    ("same", "held"): r"((better|worse) by .* points, but )?the same (within .* points|in every pair)",
+    ("same", "contradicted"): r"(better|worse) by .* points",
+    ("not_less", "held"): r"no loss of .* points or more",
+    ("not_less", "contradicted"): r"a loss of .* points or more",
+    ("less", "held"): r"by the seconds of \d+ pairs: .* times faster",
+    (
+        "less",
+        "contradicted",
+    ): r"by .*: (.* times slower|the same time in .*|the reduction is not above \d+ %)",
+}
+
+
+@pytest.mark.parametrize("direction", ["more", "same", "not_less", "less"])
+def test_verdicts_and_reasons_agree_whatever_the_runs_say(direction):
+    random = np.random.default_rng(2026)
+    seen = set()
+    for _ in range(80):
+        n, margin, spread = random.integers(1, 13), int(random.choice([1, 30])), random.choice([0, 0.05, 1])
+        drawn = np.round(random.normal(random.choice([0, 1, -0.9, 40, -40]), spread, n))
+        if direction == "less":
+            margin = random.choice([0, margin])
+            of = claim(**STEP, margin={"value": margin, "unit": "percent"})
+            found = of_pairs(of, pd.Series(100 - drawn), pd.Series([100.0] * n))
+            inside, outside = found.estimate > margin, found.estimate <= margin
+        else:
+            of = claim(**ACCURACY[direction], **({} if direction == "more" else points(margin)))
+            found = judged(of, drawn, other=50.0, resolution=0.1)
+            estimate = found.estimate if direction != "same" else margin - abs(found.estimate)
+            least = -margin if direction == "not_less" else 0
+            inside, outside = estimate > least, estimate <= least
+        if found.verdict == "cannot be told":
+            assert re.search(UNDECIDED, found.reason), found
+        else:
+            assert inside if found.verdict == "held" else outside, found
+            assert re.fullmatch(DECIDED[direction, found.verdict], found.reason), found
+            assert n >= 5
+        seen.add(str(found.verdict))
+    assert seen == {"held", "contradicted", "cannot be told"}

@@ -45,6 +45,12 @@ def test_runs_are_paired_by_repetition_within_a_place():
     assert [(row["workers"], row["n"], row["estimate"]) for row in rows] == [(8, 2, 50), (4, 1, -100)]
 
 
+def test_bytes_beside_none_are_not_equal():
+    of = claim(**ACCURACY["same"], **points(0.3), at_equal={"metric": "push", "within_percent": 2.0})
+    row = row_of(of, *(run(method, n, push) for method, push in (("ssgd", 0), ("thin", 3)) for n in range(6)))
+    assert (row["verdict"], row["reason"]) == ("not testable here", "push is 3 bytes, and ssgd has none")
+
+
 @pytest.mark.parametrize(("push", "verdict"), [(102.0, "held"), (97.0, "not testable here")])
 def test_a_claim_at_equal_bytes_says_nothing_where_they_differ(push, verdict):
     of = claim(**ACCURACY["same"], **points(0.3), at_equal={"metric": "push", "within_percent": 2.0})

@@ -52,15 +52,24 @@ def test_equal_results_in_every_pair_are_the_same_and_not_unknown():
     assert (found.p_different, found.p_same, found.p_not_inferior) == (1, 0, 0)
 
 
-def test_differences_that_are_equal_and_not_0_are_judged_by_signs():
-    """One image fewer in each of five pairs: the sign test gives 2 / 2^5, and no certainty."""
+def test_equal_differences_have_the_largest_spread_that_their_resolution_hides():
+    """One image fewer in each of five pairs is no certainty, ten images fewer are: t is 2, and 20."""
     theirs = pd.Series([98.7, 98.3, 97.2, 98.9, 99.1])
-    found = compare(theirs - 0.1, theirs)
-    assert (found.sd, found.low, found.high) == (0, found.mean, found.mean)
-    assert found.p_different == 1 / 16
-    assert found.p_same == found.p_not_inferior == 1 / 32
-    assert compare(theirs - 0.4, theirs).p_same == compare(theirs - 0.4, theirs).p_not_inferior == 1
-    assert compare(theirs + 0.4, theirs).p_not_inferior == 1 / 32
+    one, ten = (compare(theirs - 0.1 * images, theirs, resolution=0.1) for images in (1, 10))
+    assert one.sd == ten.sd == pytest.approx(0.1 * math.sqrt(5 / 4))
+    assert one.p_different == pytest.approx(2 * stats.t.sf(2, 4))
+    assert ten.p_different == pytest.approx(2 * stats.t.sf(20, 4))
+    assert (one.p_not_inferior, one.p_same) == pytest.approx([stats.t.sf(4, 4)] * 2)
+    assert ten.p_not_inferior == ten.p_same == pytest.approx(stats.t.cdf(14, 4))
+    assert one.low < one.mean < 0 < one.high
+    assert ten.low < ten.mean < ten.high < 0
+    assert one.detectable == ten.detectable == pytest.approx(detectable_in_sd(5) * one.sd)
+
+
+def test_equal_differences_of_exact_values_are_sure():
+    found = compare(pd.Series([1.1] * 5), pd.Series([1.0] * 5))
+    assert found.p_different < 1e-9
+    assert [found.low, found.high] == pytest.approx([0.1, 0.1])
 
 
 @pytest.mark.parametrize(("ours", "mean"), [([], NAN), ([NAN], NAN), ([92.0], 2)])

@@ -11,6 +11,7 @@ from scipy import stats
 
 from tests.docs import pages
 from thinwire.plugins import ROOT
+from thinwire.statistics import words
 from thinwire.statistics.holm import holm
 from thinwire.statistics.paired import LEVEL, MARGIN_POINTS, POWER, compare, detectable_in_sd, t_tests
 from thinwire.statistics.verdict import FEWEST_PAIRS, Verdict, judge
@@ -116,7 +117,7 @@ def test_verdicts_of_whole_comparisons(quick_holm):
 
 def verdict(differences):
     (judged,) = judge([compare(pd.Series(differences), pd.Series(0.0, index=range(len(differences))))])
-    return judged.verdict
+    return words.on_accuracy(judged).verdict
 
 
 def test_ranks_say_nothing_below_six_pairs():

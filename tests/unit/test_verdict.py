@@ -1,8 +1,11 @@
 """Verdicts follow from corrected p-values, and words from verdicts."""
 
+import gc
 import math
+import re
 from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -15,15 +18,20 @@ NAN = math.nan
 SPREAD = pd.Series([-0.05, 0.05, 0.0, -0.05, 0.05, 0.0])
 
 
-def of(differences, n=6, margin=0.3):
+def of(differences, n=6, margin=0.3, resolution=0.01):
     """The comparison of runs with these differences."""
-    differences = pd.Series(differences)[:n]
-    return compare(90 + differences, differences * 0 + 90, margin)
+    differences = pd.Series(differences, dtype=float)[:n]
+    return compare(90 + differences, differences * 0 + 90, margin, resolution)
 
 
 def verdict_and_words(comparison):
     (judged,) = judge([comparison])
-    return judged.verdict, words.of_accuracy(judged)
+    return words.on_accuracy(judged)
+
+
+def speed(comparison):
+    (judged,) = judge([comparison])
+    return words.on_speed(judged).words
 
 
 def test_holm_by_hand():
@@ -42,10 +50,16 @@ def test_holm_by_hand():
         (SPREAD, Verdict.SAME, "the same within 0.3 points"),
         (-0.1 + SPREAD, Verdict.DIFFERENT, "worse by 0.10 points, but the same within 0.3 points"),
         (0 * SPREAD, Verdict.SAME, "the same in every pair"),
+        ([-10] * 5, Verdict.DIFFERENT, "worse by 10.00 points"),
+        (
+            [-0.004] * 10,
+            Verdict.DIFFERENT,
+            "worse by less than 0.01 points, but the same within 0.3 points",
+        ),
     ],
 )
 def test_a_verdict_and_its_words(differences, verdict, phrase):
-    assert verdict_and_words(of(differences)) == (verdict, phrase)
+    assert verdict_and_words(of(differences, n=10, resolution=0.001)) == (verdict, phrase)
 
 
 def test_what_cannot_be_told_says_what_could():
@@ -63,7 +77,7 @@ def test_fewer_than_five_pairs_say_nothing_however_far_apart(n):
     verdict, phrase = verdict_and_words(comparison)
     assert verdict is Verdict.CANNOT_BE_TOLD
     assert phrase.endswith(f"{n} pair{'s' * (n != 1)}, and 5 are needed at least")
-    assert words.of_loss(comparison) == words.of_speed(judge([comparison])[0]) == phrase
+    assert f"cannot be told: {words.on_loss(comparison).words}" == speed(comparison) == phrase
     assert verdict_and_words(of([30.0, 31.0, 30.5, 29.0, 30.0]))[0] is Verdict.DIFFERENT
 
 
@@ -71,20 +85,60 @@ def test_comparisons_are_judged_among_those_that_are_read_with_them():
     """A p-value of 0.03 is a verdict alone, and none among three; runs without pairs do not count."""
     alone = replace(of(20 * SPREAD), p_different=0.03)
     none = of([], 0)
-    assert judge([alone, none, none])[0].verdict is Verdict.DIFFERENT
+    assert words.on_accuracy(judge([alone, none, none])[0]).verdict is Verdict.DIFFERENT
     family = judge([alone, none, alone, alone])
-    assert {each.verdict for each in family} == {Verdict.CANNOT_BE_TOLD}
+    assert {words.on_accuracy(each).verdict for each in family} == {Verdict.CANNOT_BE_TOLD}
     assert family[0].p_different_holm == pytest.approx(0.09)
 
 
 def test_no_loss_is_said_only_if_a_test_says_so():
-    assert words.of_loss(of(SPREAD, margin=0.5)) == "no loss of 0.5 points or more"
-    assert words.of_loss(of(SPREAD - 0.5, margin=0.5)).startswith("cannot be told")
-    assert words.of_loss(of(SPREAD * 30, margin=0.5)).startswith("cannot be told")
+    assert words.on_loss(of(SPREAD, margin=0.5)) == (True, "no loss of 0.5 points or more")
+    unsure = (None, "cannot be told whether the loss is below 0.5 points")
+    assert words.on_loss(of(SPREAD - 0.5, margin=0.5)) == unsure
+    assert words.on_loss(of(SPREAD * 30, margin=0.5)) == unsure
+    assert words.on_loss(of(SPREAD - 1, margin=0.5)) == (False, "a loss of 0.5 points or more")
 
 
 def test_speed_is_said_as_a_factor():
     factor = math.log(2) + SPREAD
-    assert words.of_speed(judge([of(factor)])[0]) == "2.00 times faster"
-    assert words.of_speed(judge([of(-factor)])[0]) == "2.00 times slower"
-    assert words.of_speed(judge([of(20 * SPREAD)])[0]).startswith("cannot be told: 6 pairs find a factor of")
+    assert speed(of(factor)) == "2.00 times faster"
+    assert speed(of(-factor)) == "2.00 times slower"
+    assert speed(of(0.001 + SPREAD / 1000)) == "less than 1.01 times faster"
+    assert speed(of(20 * SPREAD)).startswith("cannot be told: 6 pairs find a factor of")
+
+
+SAID = {
+    Verdict.DIFFERENT: r"(better|worse) by (less than )?([\d.]+) points(, but the same within .+ points)?",
+    Verdict.SAME: r"the same (in every pair|within ([\d.]+) points)",
+    Verdict.CANNOT_BE_TOLD: r"cannot be told: \d+ pairs?( find .*|, and 5 are needed at least)",
+}
+
+
+def test_verdicts_and_words_agree_whatever_the_runs_say(monkeypatch):
+    """In families of one to four methods, with rounded differences too, of which many are equal."""
+    monkeypatch.setattr(gc, "collect", lambda: 0)  # statsmodels does it in every correction
+    random = np.random.default_rng(2026)
+    found = set()
+    for _ in range(60):
+        n, margin, resolution = (
+            random.integers(0, 13),
+            random.choice([0.1, 0.3, 2.0]),
+            random.choice([0.01, 1]),
+        )
+        family = []
+        for _ in range(random.integers(1, 5)):
+            drawn = random.normal(random.choice([0, 0.2, -0.2, 3, -10]), random.choice([0, 0.05, 1]), n)
+            family.append(of(np.round(drawn / resolution) * resolution, n, margin, resolution))
+        for comparison, judged in zip(family, judge(family)):
+            verdict, said = words.on_accuracy(judged)
+            match = re.fullmatch(SAID[verdict], said)
+            assert match, (verdict, said)
+            assert " 0.00 points" not in said
+            if verdict is Verdict.DIFFERENT:
+                assert n >= 5
+                assert match[1] == ("better" if comparison.mean > 0 else "worse")
+                assert match[2] or float(match[3]) == pytest.approx(abs(comparison.mean), abs=0.0051)
+            if verdict is Verdict.SAME or (verdict is Verdict.DIFFERENT and match[4]):
+                assert abs(comparison.mean) < margin
+            found.add(verdict)
+    assert found == set(Verdict)

@@ -46,14 +46,21 @@ def comparisons(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for place, here in ran.groupby([*CELL, "kind"], sort=False):
         names = dict(zip([*CELL, "kind"], place))
-        theirs = _accuracies(here, baseline)
+        theirs, one_image = _accuracies(here, baseline), resolution_points(here)
         methods = [method for method in dict.fromkeys(here.method) if method != baseline]
-        family = judge([compare(_accuracies(here, method), theirs) for method in methods])
+        family = judge(
+            [compare(_accuracies(here, method), theirs, resolution=one_image) for method in methods]
+        )
         rows += [
             {**names, "method": method, "against": baseline, **_row(judged)}
             for method, judged in zip(methods, family)
         ]
     return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def resolution_points(runs: pd.DataFrame) -> float:
+    """What one image more or less changes in an accuracy, in percentage points."""
+    return float(100 / runs.evaluated_images.min())
 
 
 def write(table: pd.DataFrame, folder: Path) -> None:
@@ -68,7 +75,7 @@ def _accuracies(runs: pd.DataFrame, method: str) -> pd.Series:
 
 
 def _row(judged: Judged) -> dict[str, Any]:
-    difference = judged.comparison
+    difference, (verdict, said) = judged.comparison, words.on_accuracy(judged)
     return {
         "n": difference.n,
         "difference_mean_points": difference.mean,
@@ -81,6 +88,6 @@ def _row(judged: Judged) -> dict[str, Any]:
         "p_same": difference.p_same,
         "p_same_holm": judged.p_same_holm,
         "detectable_points": difference.detectable,
-        "verdict": judged.verdict.value,
-        "words": words.of_accuracy(judged),
+        "verdict": verdict.value,
+        "words": said,
     }

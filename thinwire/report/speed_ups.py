@@ -67,5 +67,5 @@ def _row(judged: Judged) -> dict[str, Any]:
         "p_different": logarithm.p_different,
         "p_different_holm": judged.p_different_holm,
         "detectable_factor": np.exp(logarithm.detectable),
-        "words": words.of_speed(judged),
+        "words": words.on_speed(judged).words,
     }

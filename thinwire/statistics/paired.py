@@ -26,7 +26,7 @@ class Comparison:
 
     n: int
     mean: float
-    sd: float
+    sd: float  # if all differences are equal but not 0: the most that coarse values may hide
     low: float  # of the 95 % t interval of the mean
     high: float
     margin: float
@@ -36,13 +36,17 @@ class Comparison:
     detectable: float  # a difference of this size is found with a probability of 80 %
 
 
-def compare(ours: pd.Series, theirs: pd.Series, margin: float = MARGIN_POINTS) -> Comparison:
+def compare(
+    ours: pd.Series, theirs: pd.Series, margin: float = MARGIN_POINTS, resolution: float = 0.0
+) -> Comparison:
     """Compare two series in pairs, `ours` minus `theirs`.
 
     Args:
         ours: finite values with the repetition as index; NaN is a missing value.
         theirs: likewise. Repetitions that are missing in one of the two are left out.
         margin: of equivalence and of non-inferiority, in the unit of the values, above 0.
+        resolution: from one possible value to the next, in the same unit. For accuracy it is one image. It
+            matters only if all differences are equal.
 
     Raises:
         ValueError: a repetition occurs twice, or a value is infinite.
@@ -57,7 +61,7 @@ def compare(ours: pd.Series, theirs: pd.Series, margin: float = MARGIN_POINTS) -
         mean = float(differences.mean()) if n else _NAN
         return Comparison(n, mean, _NAN, _NAN, _NAN, margin, _NAN, _NAN, _NAN, _NAN)
     if np.ptp(differences) <= _ROUNDING:
-        return _of_equal_differences(n, float(differences[0]), margin)
+        return _of_equal_differences(n, float(differences[0]), margin, resolution)
     tests = t_tests(differences, margin)
     found = {name: float(value) for name, value in tests._asdict().items()}
     return Comparison(n=n, margin=margin, detectable=detectable_in_sd(n) * found["sd"], **found)
@@ -107,19 +111,30 @@ def detectable_in_sd(n: int) -> float:
     return float(found)
 
 
-def _of_equal_differences(n: int, difference: float, margin: float) -> Comparison:
+def _of_equal_differences(n: int, difference: float, margin: float, resolution: float) -> Comparison:
     """All differences are equal, so that a t test would divide by 0.
 
-    If they are 0, the results are equal in every pair, and nothing differs. Otherwise accuracy is too coarse
-    to show a spread, which is no certainty. Then the p-values are those of sign tests.
+    If they are 0, the results are equal in every pair, and nothing differs. Otherwise the values may be too
+    coarse to show a spread. Exact values that are rounded to these have differences in an interval of twice
+    the resolution, so the t tests assume the largest standard deviation that n numbers there can have.
     """
     if abs(difference) <= _ROUNDING:
-        p_different, p_same, p_not_inferior, difference = 1.0, 0.0, 0.0, 0.0
-    else:
-        all_on_one_side = 0.5**n
-        p_different = 2 * all_on_one_side
-        p_same = all_on_one_side if abs(difference) < margin else 1.0
-        p_not_inferior = all_on_one_side if difference > -margin else 1.0
+        return Comparison(n, 0.0, 0.0, 0.0, 0.0, margin, 1.0, 0.0, 0.0, 0.0)
+    sd = max(resolution, _ROUNDING) * math.sqrt(n / (n - 1))
+    error = sd / math.sqrt(n)
+    t = stats.t(n - 1)
+    half = float(t.ppf(1 - LEVEL / 2)) * error
+    above = float(t.sf((difference + margin) / error))
+    below = float(t.cdf((difference - margin) / error))
     return Comparison(
-        n, difference, 0.0, difference, difference, margin, p_different, p_same, p_not_inferior, 0.0
+        n=n,
+        mean=difference,
+        sd=sd,
+        low=difference - half,
+        high=difference + half,
+        margin=margin,
+        p_different=float(2 * t.sf(abs(difference) / error)),
+        p_same=max(above, below),
+        p_not_inferior=above,
+        detectable=detectable_in_sd(n) * sd,
     )

@@ -1,4 +1,4 @@
-"""The three verdicts on comparisons: different, the same within the margin, or cannot be told."""
+"""The three verdicts on comparisons, and the corrected p-values that `words` takes them from."""
 
 import math
 from collections.abc import Sequence
@@ -37,13 +37,6 @@ class Judged:
     def within_margin(self) -> bool:
         """Is the mean difference smaller than the margin? A tiny but sure difference is both."""
         return self.p_same_holm < LEVEL
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict; a difference that is sure is called one, however small it is."""
-        if self.differs:
-            return Verdict.DIFFERENT
-        return Verdict.SAME if self.within_margin else Verdict.CANNOT_BE_TOLD
 
 
 def judge(family: Sequence[Comparison]) -> list[Judged]:

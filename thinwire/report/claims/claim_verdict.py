@@ -10,8 +10,7 @@ import pandas as pd
 
 from thinwire.config.claim_schema import Claim
 from thinwire.statistics import words
-from thinwire.statistics.paired import LEVEL, Comparison, compare
-from thinwire.statistics.verdict import FEWEST_PAIRS, Judged
+from thinwire.statistics.paired import MARGIN_POINTS, compare
 
 
 class Verdict(StrEnum):
@@ -22,6 +21,9 @@ class Verdict(StrEnum):
     DEPENDS = "depends on the reconstruction"  # variants of the method have different verdicts
     CANNOT_BE_TOLD = "cannot be told"  # no evidence yet, or too little
     NOT_TESTABLE = "not testable here"  # no run of this suite could show it
+
+
+_OF_ANSWER = {True: Verdict.HELD, False: Verdict.CONTRADICTED, None: Verdict.CANNOT_BE_TOLD}
 
 
 class Outcome(NamedTuple):
@@ -35,7 +37,7 @@ class Outcome(NamedTuple):
     high: float = math.nan
 
 
-def of_pairs(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
+def of_pairs(claim: Claim, ours: pd.Series, theirs: pd.Series, resolution: float = 0.0) -> Outcome:
     """The verdict on a claim.
 
     The estimate is a difference in points for accuracy (ours minus theirs), or in percent of theirs if the
@@ -47,12 +49,13 @@ def of_pairs(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
         claim: what is tested.
         ours: the metric of the method, with the repetition as index; none is missing.
         theirs: that of the method it is compared with, for the same repetitions.
+        resolution: from one possible accuracy to the next, in points.
     """
     if claim.statistic == "exact_bytes":
         return _of_bytes(claim, ours, theirs)
     if claim.statistic == "ratio":
         return _of_seconds(claim, ours, theirs)
-    return _of_accuracy(claim, ours, theirs)
+    return _of_accuracy(claim, ours, theirs, resolution)
 
 
 def over_variants(method: str, own: Outcome, variants: Mapping[str, Outcome]) -> Outcome:
@@ -89,32 +92,23 @@ def _of_bytes(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
     return Outcome(verdict, reason, len(saved), float(saved.mean()), low, high)
 
 
-def _of_accuracy(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
+def _of_accuracy(claim: Claim, ours: pd.Series, theirs: pd.Series, resolution: float) -> Outcome:
     if claim.unit == "percent":
         if (theirs == 0).any():
             return Outcome(Verdict.NOT_TESTABLE, "no image is classified correctly there", len(theirs))
+        resolution = 100 * resolution / theirs.min()
         ours, theirs = 100 * ours / theirs, 100 * theirs / theirs
     # A test for a difference alone has no margin; any above 0 serves there.
-    made = compare(ours, theirs, *([claim.margin.value] if claim.margin else []))
-    judged = Judged(made, made.p_different, made.p_same)
-    held = {
-        "paired_t": made.p_different < LEVEL and made.mean > 0,
-        "tost": made.p_same < LEVEL,
-        "non_inferiority": made.p_not_inferior < LEVEL,
-    }[claim.statistic]
-    lowest = {"more": 0.0, "same": -_margin(claim), "not_less": -_margin(claim)}[claim.direction]
-    highest = _margin(claim) if claim.direction == "same" else math.inf
-    # Equal differences of few pairs have an interval without width, which is no certainty.
-    sure = made.p_different < LEVEL or made.mean == 0
-    outside = sure and (made.high <= lowest or made.low >= highest)
-    one_sided = claim.statistic == "non_inferiority"
-    unit = "%" if claim.unit == "percent" else claim.unit
-    verdict = _judge(made, held, outside)
-    phrase = words.of_loss(made, unit) if one_sided else words.of_accuracy(judged)
-    if one_sided and verdict is Verdict.CONTRADICTED:
-        phrase = f"a loss of more than {made.margin:g} {unit}"
-    reason = phrase.removeprefix("cannot be told: ")
-    return Outcome(verdict, reason, made.n, made.mean, made.low, made.high)
+    margin = claim.margin.value if claim.margin else MARGIN_POINTS
+    made = compare(ours, theirs, margin, resolution)
+    match claim.direction:
+        case "more":
+            answer = words.on_gain(made)
+        case "same":
+            answer = words.on_equality(made)
+        case _:
+            answer = words.on_loss(made, "%" if claim.unit == "percent" else claim.unit)
+    return Outcome(_OF_ANSWER[answer.shown], answer.words, made.n, made.mean, made.low, made.high)
 
 
 def _of_seconds(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
@@ -123,20 +117,10 @@ def _of_seconds(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
         return Outcome(Verdict.CANNOT_BE_TOLD, f"{runs} the target", len(ours))
     # The logarithm of the ratio of seconds: those of the other method over ours.
     made = compare(np.log(theirs), np.log(ours))
-    judged = Judged(made, made.p_different, made.p_same)
+    answer = words.on_reduction(made, _margin(claim))
     estimate, low, high = (100 * (1 - math.exp(-value)) for value in (made.mean, made.low, made.high))
-    sure = made.p_different < LEVEL
-    held, outside = sure and low > _margin(claim), high <= _margin(claim)
-    reason = f"by the seconds of {made.n} pairs: {words.of_speed(judged)}"
-    return Outcome(_judge(made, held, outside), reason, made.n, estimate, low, high)
-
-
-def _judge(made: Comparison, held: bool, outside: bool) -> Verdict:
-    if made.n < FEWEST_PAIRS:
-        return Verdict.CANNOT_BE_TOLD
-    if held:
-        return Verdict.HELD
-    return Verdict.CONTRADICTED if outside else Verdict.CANNOT_BE_TOLD
+    reason = f"by the seconds of {made.n} pairs: {answer.words}"
+    return Outcome(_OF_ANSWER[answer.shown], reason, made.n, estimate, low, high)
 
 
 def _margin(claim: Claim) -> float:

@@ -13,6 +13,7 @@ from thinwire.report.claims.claim_verdict import Outcome, Verdict, of_pairs, ove
 from thinwire.report.claims.metric_values import CELL, metric_values
 from thinwire.report.claims.reconstructed import is_reconstructed
 from thinwire.report.claims.sentences import fields, says, simulated
+from thinwire.report.comparisons import resolution_points
 
 Row = dict[str, Any]
 _NOWHERE = dict.fromkeys(CELL, "")
@@ -84,7 +85,7 @@ def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite) -> tuple[list[str],
         return [best], Outcome(Verdict.CANNOT_BE_TOLD, "no pair of runs is done")
     if unequal := _why_not_equal(claim, known, best):
         return [best], Outcome(Verdict.NOT_TESTABLE, unequal)
-    outcome = of_pairs(claim, pairs.iloc[:, 0], pairs.iloc[:, 1])
+    outcome = of_pairs(claim, pairs.iloc[:, 0], pairs.iloc[:, 1], resolution_points(known))
     if outcome.n < suite.repetitions and claim.statistic != "exact_bytes":
         # The number was chosen before the runs. If some are missing, the others are a biased selection.
         lost = runs[runs.method.isin([claim.method, best]) & runs.value.isna()]
@@ -107,6 +108,8 @@ def _why_not_equal(claim: Claim, runs: pd.DataFrame, against: str) -> str | None
     ours, theirs = float(means[claim.method]), float(means[against])
     if abs(ours - theirs) <= most / 100 * theirs:
         return None
+    if theirs == 0:
+        return f"{metric} is {ours:g} bytes, and {against} has none"
     return f"{metric} differs by {100 * abs(ours / theirs - 1):.1f} % and not at most by {most:g} %"
 
 
