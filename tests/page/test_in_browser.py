@@ -6,6 +6,7 @@ import pytest
 
 from tests import sound
 from tests.page.results_of_demo import MILLISECONDS
+from thinwire.plugins import ROOT
 
 ROWS = "[...document.querySelectorAll('{} tbody tr')]"
 RUN = "run-demo/digits/cnn/ssgd/w4/seed1"
@@ -123,6 +124,44 @@ def test_an_address_opens_a_run_and_chooses_its_cell(page, results):
         assert (results / link).exists()
     named = page.run("[...document.querySelectorAll('a[href^=\"#\"]')].map(a => a.hash.slice(1))")
     assert all(page.run(f"document.getElementById({name!r}) !== null") for name in set(named))
+
+
+def test_the_committed_page_links_only_what_is_committed(browser):
+    """Its records are in archives; their folders are there only where somebody has unpacked them."""
+    reference = ROOT / "results/reference"
+    browser.open((reference / "index.html").as_uri())
+    links = browser.run(
+        "[...document.links, ...DATA.suites.flatMap(suite => rowsOf('runs', suite)"
+        ".flatMap(row => [...provenanceOf(suite, row).querySelectorAll('a')]))]"
+        ".map(link => link.getAttribute('href')).filter(link => !link.startsWith('#'))"
+    )
+    archives = (reference / "records").rglob("*.tar.xz")
+    assert set(links) == {path.relative_to(reference).as_posix() for path in archives}
+
+
+def test_times_on_another_number_of_nodes_than_the_runs_say_so(page):
+    heads = "[...document.querySelectorAll('#leaders th[scope=col]')].map(h => h.textContent)"
+    assert page.run("chosen.cell.nodes") == 2
+    assert {"time to target", "speed-up (how)"} <= set(page.run(heads))
+    page.run("rowsOf('places').forEach(row => { row.nodes = 8 }); choose()")
+    assert {"time to target on 8 nodes", "speed-up on 8 nodes (how)"} <= set(page.run(heads))
+
+
+def test_times_on_as_many_nodes_as_the_runs_are_shown_first(page):
+    page.run(
+        "rowsOf('places').unshift({...rowsOf('places')[0], nodes: 8}); select('place').length = 0; choose()"
+    )
+    assert page.run("[...select('place').options].map(option => option.value.includes('8 nodes'))") == [
+        True,
+        False,
+    ]
+    assert ", 2 nodes" in page.run("select('place').value")
+
+
+def test_names_in_backticks_are_shown_as_code(page):
+    page.run("chosen.suite.absent.leaders = 'Run `thinwire report` & <b>.'; choose()")
+    shown = page.run("document.querySelector('[data-absent=leaders]').innerHTML")
+    assert shown == "<span>Run <code>thinwire report</code> &amp; &lt;b&gt;.</span>"
 
 
 def test_claims_are_sorted_by_their_verdicts_which_say_what_is_reconstructed(page):

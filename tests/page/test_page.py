@@ -4,13 +4,14 @@ import json
 import re
 import shutil
 
+import pandas as pd
 import pytest
 
 from tests import simulated
 from thinwire import record
 from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
-from thinwire.page import page
+from thinwire.page import method_sections, page
 from thinwire.page.columns import columns
 from thinwire.page.rates import break_even, speed_ups
 
@@ -70,7 +71,35 @@ def test_tables_that_are_missing_are_one_sentence_with_the_command_that_makes_th
     absent = content(text)["suites"][0]["absent"]
     assert set(absent) == {"leaders", "comparisons", "speed_ups"}
     assert "`thinwire report demo` makes it" in absent["leaders"]
-    assert "`thinwire claims` makes them" in text
+    assert "<code>thinwire claims</code> makes them" in text
+
+
+def test_a_claim_is_shown_with_two_digits_and_without_backticks(results, tmp_path):
+    shutil.copytree(results, tmp_path / "results")
+    path = tmp_path / "results/claims.csv"
+    claims = pd.read_csv(path).assign(
+        estimate=[None, -0.6311], low=-1080.4, high=0.5, says="`top_k` <sends>."
+    )
+    claims.to_csv(path, index=False)
+    text = page.write(tmp_path / "results").read_text()
+    assert "\N{MINUS SIGN}0.63 %<br><small>\N{MINUS SIGN}1080 to 0.50</small>" in text
+    assert "<code>top_k</code> &lt;sends&gt;." in text
+
+
+def test_the_name_the_mark_and_the_title_of_a_method_are_apart(plain, monkeypatch):
+    monkeypatch.setattr(method_sections, "is_reconstructed", lambda name: name == "ssgd")
+    for name, words in (("ssgd", "ssgd reconstructed Synchronous SGD:"), ("top_k", "top_k Top-k with")):
+        summary = re.search(rf'<details id="method-{name}">.*?</summary>', page.html(plain), re.DOTALL)[0]
+        shown = re.sub(r"<[^>]*>", "", summary)
+        assert " ".join(shown.split()).startswith(words)
+
+
+def test_records_in_an_archive_are_linked_there(plain, tmp_path):
+    shutil.copytree(plain, tmp_path / "results")
+    assert content(page.html(tmp_path / "results"))["suites"][0]["archive"] is None
+    (tmp_path / "results/records").mkdir()
+    (tmp_path / "results/records/demo.tar.xz").touch()
+    assert content(page.html(tmp_path / "results"))["suites"][0]["archive"] == "records/demo.tar.xz"
 
 
 def test_there_is_nothing_to_show(tmp_path):

@@ -46,8 +46,8 @@ def _row(row: dict[Any, Any]) -> dict[str, Any]:
         size += f" on {row['nodes']:g} nodes"
     where = [row["dataset"], row["model"], size, row["cluster"]]
     estimate, low, high, unit = (row[name] for name in ("estimate", "low", "high", "unit"))
-    interval = "" if pd.isna(low) or pd.isna(high) or low == high else f"{low:.4g} to {high:.4g}"
-    shown_estimate = "" if pd.isna(estimate) else f"{estimate:.4g} {'' if pd.isna(unit) else unit}".strip()
+    interval = "" if pd.isna(low) or pd.isna(high) or low == high else f"{_fixed(low)} to {_fixed(high)}"
+    shown_estimate = "" if pd.isna(estimate) else f"{_fixed(estimate)} {'%' if unit == 'percent' else unit}"
     tested = " against ".join(filter(None, (shown["method"], shown["against"])))
     return shown | {
         _RECONSTRUCTED: bool(row[_RECONSTRUCTED]),
@@ -59,3 +59,8 @@ def _row(row: dict[Any, Any]) -> dict[str, Any]:
         "interval": interval,
         "n": "" if pd.isna(row["n"]) else f"{row['n']:g}",
     }
+
+
+def _fixed(value: float) -> str:
+    """Two decimals, as in the sentence beside it; none where a number has three digits without them."""
+    return f"{value:.{0 if abs(value) >= 99.995 else 2}f}".replace("-", "\N{MINUS SIGN}")

@@ -8,7 +8,7 @@ CELL = ["dataset", "model", "workers", "nodes"]
 ROW = [*CELL, "method", "kind"]
 # What the page shows of `results/tables/SUITE/summary.csv`, under shorter names.
 SUMMARY = {
-    "total_bytes": "sent_bytes",
+    "total_bytes": "payload_bytes",
     "preparation_bytes": "prepared_bytes",
     "total_reduction_percent": "saved_percent",
     "total_with_prepared_reduction_percent": "saved_with_prepared_percent",

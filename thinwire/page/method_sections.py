@@ -33,7 +33,7 @@ def _result(suite: str, row: dict[Any, Any]) -> dict[str, Any]:
     size = f"{row['workers']} workers" + (f" on {row['nodes']} nodes" if row["nodes"] > 1 else "")
     numbers = {
         "accuracy": row["accuracy_percent"],
-        "sent": row["sent_bytes"] / 1e6,
+        "payload": row["payload_bytes"] / 1e6,
         "saved": row["saved_percent"],
     }
     return {

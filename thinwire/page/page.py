@@ -1,13 +1,14 @@
 """Writes `results/index.html`: all suites that have results, on one page."""
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 import thinwire
 from thinwire.errors import UserError
@@ -80,11 +81,11 @@ def html(results: Path) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["prose"] = _prose
     return environment.get_template("page.html").render(
         sections=_SECTIONS.items(),
         choices=_CHOICES.items(),
         claims=claims(results),
-        claims_command="`thinwire claims`",
         methods=methods,
         runs=run_lines(suites),
         version=thinwire.__version__,
@@ -104,6 +105,11 @@ def _suites(results: Path) -> list[str]:
         what = "is missing" if rows is None else "has no runs"
         raise UserError(f"{path} {what}: run the pipeline, or `thinwire collect SUITE`, first")
     return list(dict.fromkeys(rows.suite))
+
+
+def _prose(text: str) -> Markup:
+    """A sentence, whose names in backticks are shown as code."""
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 @cache

@@ -19,6 +19,7 @@ from thinwire.report.own_recipes import note, own_recipes
 from thinwire.report.style import looks
 from thinwire.simulation import simulated_file
 from thinwire.suggested_command import DEFAULT_RESULTS, suggested_command
+from thinwire.train.result_folders import record_archive
 
 _RUN = ["dataset", "model", "method", "workers", "nodes", "repetition"]
 
@@ -53,6 +54,7 @@ def suite_data(suite: str, results: Path) -> SuiteData:
     absent = _absent(suite, tables)
     tables["curves"] = _curves(read_curves(results, suite), runs)
     tables |= {"runs": runs.rows, "ledgers": runs.ledgers}
+    archive = record_archive(results, suite)
     content = {
         "name": suite,
         "title": settings.title,
@@ -66,6 +68,8 @@ def suite_data(suite: str, results: Path) -> SuiteData:
         "tables": {name: columns(table) for name, table in tables.items()},
         "absent": absent,
         "origins": runs.origins,
+        # Beside committed results the records are in an archive, and their folders may not be there.
+        "archive": archive.relative_to(results).as_posix() if archive.exists() else None,
     }
     return SuiteData(suite, modules, rows, runs.rows, content)
 

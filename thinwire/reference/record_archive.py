@@ -14,9 +14,13 @@ from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
 from thinwire.files import aside
 from thinwire.record import RUN
-from thinwire.train.result_folders import record_folder, runs_folder
-
-_FOLDER, _SUFFIX = "records", ".tar.xz"
+from thinwire.train.result_folders import (
+    ARCHIVE_SUFFIX,
+    archives_folder,
+    record_archive,
+    record_folder,
+    runs_folder,
+)
 
 
 def pack(results: Path, suite: str, reference: Path) -> Path:
@@ -37,7 +41,7 @@ def pack(results: Path, suite: str, reference: Path) -> Path:
             f"{len(missing)} of {len(folders)} cells of {suite} have no record, the first is {missing[0]}: "
             f"run the pipeline with --config suites={suite} first"
         )
-    archive = _archive(reference, suite)
+    archive = record_archive(reference, suite)
     archive.parent.mkdir(parents=True, exist_ok=True)
     with aside(archive) as scratch, tarfile.open(scratch, "w:xz", preset=9) as tar:
         for path in sorted(path for folder in folders for path in folder.iterdir()):
@@ -62,12 +66,12 @@ def unpack(reference: Path) -> None:
     suites = archived(reference)
     if not suites:
         raise UserError(
-            f"{reference / _FOLDER} has no archives of records: `thinwire archive SUITE --into {reference}` "
-            "writes them"
+            f"{archives_folder(reference)} has no archives of records: "
+            f"`thinwire archive SUITE --into {reference}` writes them"
         )
     shutil.rmtree(runs_folder(reference), ignore_errors=True)
     for suite in suites:
-        path = _archive(reference, suite)
+        path = record_archive(reference, suite)
         try:
             with tarfile.open(path, "r:xz") as tar:
                 tar.extractall(reference, filter="data")
@@ -76,10 +80,6 @@ def unpack(reference: Path) -> None:
 
 
 def _suites(reference: Path) -> Iterator[str]:
-    folder = reference / _FOLDER
-    for path in folder.rglob(f"*{_SUFFIX}"):
-        yield path.relative_to(folder).as_posix().removesuffix(_SUFFIX)
-
-
-def _archive(reference: Path, suite: str) -> Path:
-    return reference / _FOLDER / f"{suite}{_SUFFIX}"
+    folder = archives_folder(reference)
+    for path in folder.rglob(f"*{ARCHIVE_SUFFIX}"):
+        yield path.relative_to(folder).as_posix().removesuffix(ARCHIVE_SUFFIX)

@@ -5,6 +5,8 @@ from pathlib import Path
 from thinwire.config.cell import Cell
 from thinwire.record import RUN
 
+ARCHIVE_SUFFIX = ".tar.xz"
+
 
 def runs_folder(results: Path) -> Path:
     """The published records of all suites."""
@@ -20,6 +22,16 @@ def folders_of_records(results: Path) -> list[Path]:
 def record_folder(results: Path, cell: Cell) -> Path:
     """The published record of a run."""
     return runs_folder(_of_runs(results, cell)) / cell.suite / cell.path
+
+
+def archives_folder(results: Path) -> Path:
+    """The archives of records, if these are committed results."""
+    return results / "records"
+
+
+def record_archive(results: Path, suite: str) -> Path:
+    """The archive of all records of a suite."""
+    return archives_folder(results) / f"{suite}{ARCHIVE_SUFFIX}"
 
 
 def set_aside_folder(results: Path, cell: Cell) -> Path:

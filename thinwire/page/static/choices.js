@@ -52,14 +52,17 @@ function choose() {
   }
   offer(select("workers"), cells.map((cell) => [sizeKey(cell), sizeOf(cell)]), sizeKey(firstShown(cells)));
   chosen.cell = cells.find((cell) => sizeKey(cell) === select("workers").value);
-  const places = rowsOf("places").filter((row) => inCell(row, SIMULATED_CELL)).map(placeName);
-  offer(select("place"), places.length ? unique(places).map((name) => [name, name]) : [["", "none"]]);
+  const places = rowsOf("places").filter((row) => inCell(row, SIMULATED_CELL));
+  const sameNodes = places.find((row) => inCell(row)) ?? places[0];
+  const names = unique(places.map(placeName)).map((name) => [name, name]);
+  offer(select("place"), names.length ? names : [["", "none"]], sameNodes && placeName(sameNodes));
   chosen.place = select("place").value;
   document.querySelectorAll(".cell-name").forEach((place) => (place.textContent = cellName()));
   document.getElementById("suite-title").textContent = chosen.suite.title;
   document.getElementById("baseline").textContent = chosen.suite.baselines[0];
   document.querySelectorAll("[data-absent]").forEach((place) => {
-    place.textContent = chosen.suite.absent[place.dataset.absent] ?? "";
+    const absent = chosen.suite.absent[place.dataset.absent];
+    place.replaceChildren(...(absent ? [prose(absent)] : []));
   });
   SHOWN.forEach((show) => show());
 }

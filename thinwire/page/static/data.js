@@ -58,6 +58,12 @@ function megabytes(bytes) {
   return bytes === null || bytes === undefined ? "" : (bytes / 1e6).toFixed(3);
 }
 
+// A sentence, whose names in backticks are shown as code.
+function prose(text) {
+  const parts = text.split(/`([^`]+)`/);
+  return element("span", {}, ...parts.map((part, i) => (i % 2 ? element("code", {}, part) : part)));
+}
+
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);

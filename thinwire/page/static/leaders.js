@@ -16,7 +16,7 @@ function showLeaders() {
   const columns = [
     { title: "method", key: (row) => row.method, text: (row) => methodLink(row.method) },
     { title: "runs", key: (row) => row.kind, text: (row) => KINDS[row.kind] ?? row.kind },
-    { title: "sent, MB", key: (row) => row.sent_bytes, text: sentText, number: true },
+    { title: "payload, MB", key: (row) => row.payload_bytes, text: payloadText, number: true },
     { title: "saved, %", key: (row) => row.saved_percent, text: savedText, number: true },
     {
       title: `accuracy on ${chosen.suite.evaluated_on}, %`, key: (row) => row.accuracy_percent,
@@ -33,29 +33,31 @@ function showLeaders() {
     const text = (row) => (row.epochs_median === Infinity ? "not reached" : row.epochs_median ?? "");
     columns.push({ title: "epochs to target", key: (row) => row.epochs_median, text, number: true });
   }
-  if (times.size) columns.push(...timeColumns(timed));
+  const [first] = times.values();
+  if (first) columns.push(...timeColumns(timed, first.nodes));
   const recipes = chosen.suite.recipes;
   if (Object.keys(recipes).length) {
     columns.push({ title: "recipe", key: (row) => recipes[row.method], words: true });
   }
   fillTable(document.querySelector("#leaders table"), columns, rows);
   document.getElementById("recipes-note").textContent = chosen.suite.recipes_note;
-  const [first] = times.values();
   document.getElementById("times-note").textContent = first ? timesNote(first, times) : NO_TIMES;
   const reasons = rows.filter((row) => row.reason).map((row) => `${row.method}: ${row.reason}.`);
-  document.getElementById("reasons").textContent = reasons.join(" ");
+  document.getElementById("reasons").replaceChildren(...reasons.length ? [prose(reasons.join(" "))] : []);
 }
 
-// `timed` gives the row with the times of a row; none where the method has no time in the chosen place.
-function timeColumns(timed) {
+// `timed` gives the row with the times of a row; none where the method has no time in the chosen place, which
+// has this many nodes: a cell may be simulated on other numbers of nodes than its runs had.
+function timeColumns(timed, nodes) {
+  const on = nodes === chosen.cell.nodes ? "" : ` on ${nodesOf(nodes)}`;
   const withKind = (row, text) => (text ? element("span", {}, text, below(`(${timed(row).kind})`)) : "");
   return [
     {
-      title: "time to target", key: (row) => timed(row)?.seconds_to_target,
+      title: `time to target${on}`, key: (row) => timed(row)?.seconds_to_target,
       text: (row) => withKind(row, seconds(timed(row)?.seconds_to_target)), number: true,
     },
     {
-      title: "speed-up (how)", key: (row) => timed(row)?.speed_up,
+      title: `speed-up${on} (how)`, key: (row) => timed(row)?.speed_up,
       text: (row) => withKind(row, timed(row)?.speed_up?.toFixed(2)), number: true,
     },
   ];
@@ -78,9 +80,9 @@ function methodLink(label) {
   return element("span", {}, link, below("reconstructed"));
 }
 
-function sentText(row) {
+function payloadText(row) {
   const prepared = row.prepared_bytes ? ` + ${megabytes(row.prepared_bytes)} prepared` : "";
-  return megabytes(row.sent_bytes) + prepared;
+  return megabytes(row.payload_bytes) + prepared;
 }
 
 function savedText(row) {
@@ -105,6 +107,9 @@ function below(text) {
 
 // How a person reads the place of a time: `ethernet_1g, here, 8 nodes (simulated)`.
 function placeName(row) {
-  const nodes = `${row.nodes} node${row.nodes > 1 ? "s" : ""}`;
-  return [row.cluster, row.profile, nodes].filter(Boolean).join(", ") + ` (${row.kind})`;
+  return [row.cluster, row.profile, nodesOf(row.nodes)].filter(Boolean).join(", ") + ` (${row.kind})`;
+}
+
+function nodesOf(nodes) {
+  return `${nodes} node${nodes > 1 ? "s" : ""}`;
 }

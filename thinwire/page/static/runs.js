@@ -48,14 +48,20 @@ function resultOf(row) {
 }
 
 function provenanceOf(suite, row) {
+  const origin = Object.entries(suite.origins[row.origin]).map(([name, value]) => [name, String(value)]);
+  const own = [["seed", row.seed], ["fingerprint", row.fingerprint]];
+  return facts([...placesOf(suite, row), ...own, ...origin]);
+}
+
+// The folder of a record and its files; only its archive is linked where there is one.
+function placesOf(suite, row) {
+  const link = (href, text) => element("a", { href }, text);
+  if (suite.archive) return [["folder", row.folder], ["archive", link(suite.archive, suite.archive)]];
   const files = element("span");
   for (const name of ["run.json", "curve.parquet", "traffic.parquet", "log.txt"]) {
-    files.append(element("a", { href: `${row.folder}/${name}` }, name), " ");
+    files.append(link(`${row.folder}/${name}`, name), " ");
   }
-  const folder = element("a", { href: `${row.folder}/` }, row.folder);
-  const origin = Object.entries(suite.origins[row.origin]).map(([name, value]) => [name, String(value)]);
-  const own = [["folder", folder], ["files", files], ["seed", row.seed], ["fingerprint", row.fingerprint]];
-  return facts([...own, ...origin]);
+  return [["folder", link(`${row.folder}/`, row.folder)], ["files", files]];
 }
 
 // Payload, wire and between-nodes bytes are never added up: they have columns of their own.
