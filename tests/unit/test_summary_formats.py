@@ -88,6 +88,7 @@ def test_who_failed_or_guesses_is_never_marked():
     assert found["thin"][1] == "**50.0**"
     assert found["guesses"][1] == "99.0"
     assert found["fails"][1] == "98.0"
+    assert found["ssgd"][1] == "0.0", "what saves nothing is not the second best"
 
 
 def simulated_times(**more):

@@ -18,8 +18,9 @@ class Mark(Enum):
 
 
 def of_savings(block: pd.DataFrame) -> list[Mark]:
-    """Marks of the bytes saved, with the preparation counted."""
-    return _highest(block.total_with_prepared_reduction_percent.round(1).where(_sound(block)))
+    """Marks of the bytes saved, with the preparation counted; what saves nothing has none."""
+    saved = block.total_with_prepared_reduction_percent.round(1).where(_sound(block))
+    return [mark if value > 0 else Mark.NONE for mark, value in zip(_highest(saved), saved)]
 
 
 def of_speed_ups(block: pd.DataFrame) -> list[Mark]:
