@@ -13,7 +13,7 @@ import pandas as pd
 from benchmarks import committed_tables
 from thinwire.config.baselines import baselines
 from thinwire.config.suite import load
-from thinwire.report import accuracy_against_bytes_figure, bandwidth_figure, figure_names, style
+from thinwire.report import accuracy_against_bytes_figure, bandwidth_figure, result_names, style
 from thinwire.report.collect import read_curves
 
 # Accuracy and bytes are in one suite, simulated times in the other.
@@ -21,9 +21,9 @@ SUITE, TIMES = "laptop", "laptop_times"
 MODELS = ("lenet", "cnn_bn")
 # Of the simulated places: links between machines, and workers that compute like GPUs.
 CLUSTER, PROFILE = "ethernet_10g", "a100_tf32"
-AGAINST_BYTES = f"{SUITE}_{figure_names.AGAINST_BYTES}.png"
+AGAINST_BYTES = f"{SUITE}_{result_names.AGAINST_BYTES}.png"
 BANDWIDTH = f"{TIMES}_{bandwidth_figure.NAME}.png"
-PAIRED_DIFFERENCES = f"{SUITE}_{figure_names.PAIRED_DIFFERENCES}.png"
+PAIRED_DIFFERENCES = f"{SUITE}_{result_names.PAIRED_DIFFERENCES}.png"
 SAVED = {
     "payload saved, %": "total_reduction_percent",
     "busiest link saved, %": "busiest_link_reduction_percent",
@@ -54,10 +54,10 @@ def draw(folder: Path) -> None:
         drawn = Path(scratch)
         accuracy_against_bytes_figure.write(curves, drawn, baselines(load(SUITE)))
         bandwidth_figure.write(simulated, drawn, baselines(load(TIMES)))
-        shutil.copyfile(drawn / f"{figure_names.AGAINST_BYTES}.png", folder / AGAINST_BYTES)
+        shutil.copyfile(drawn / f"{result_names.AGAINST_BYTES}.png", folder / AGAINST_BYTES)
         shutil.copyfile(drawn / f"{bandwidth_figure.NAME}.png", folder / BANDWIDTH)
     whole = committed_tables.FOLDER / "figures" / SUITE
-    shutil.copyfile(whole / f"{figure_names.PAIRED_DIFFERENCES}.png", folder / PAIRED_DIFFERENCES)
+    shutil.copyfile(whole / f"{result_names.PAIRED_DIFFERENCES}.png", folder / PAIRED_DIFFERENCES)
 
 
 def _accuracy(row: pd.Series) -> str:

@@ -8,7 +8,7 @@ from tests import frames
 from thinwire.config.expand_suite import cells
 from thinwire.pipeline import outputs
 from thinwire.report import figures
-from thinwire.report.figure_names import FORMATS, of_runs
+from thinwire.report.result_names import FORMATS, of_runs
 
 RUNS = pd.DataFrame([{**frames.CELL, "workers": workers, "kind": "measured"} for workers in (2, 4, 8)])
 

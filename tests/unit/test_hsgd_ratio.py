@@ -6,8 +6,8 @@ import pytest
 
 from thinwire.config import cluster_file
 from thinwire.report import hsgd_ratio as shown
-from thinwire.report.figure_names import FORMATS
-from thinwire.simulation import hsgd_ratio
+from thinwire.report.result_names import FORMATS
+from thinwire.simulation import hsgd_ratio, without_data
 from thinwire.simulation.hsgd_ratio import CLUSTER, ratios
 from thinwire.simulation.without_data import MeanStep
 
@@ -59,7 +59,7 @@ def test_the_rate_of_the_cluster_itself_is_possible():
 
 def test_the_ends_of_the_ladder_have_the_network_of_the_other_suite(monkeypatch):
     made = []
-    monkeypatch.setattr(hsgd_ratio, "CellWithoutData", lambda cell, *_: made.append(cell))
+    monkeypatch.setattr(without_data, "CellWithoutData", lambda cell, *_: made.append(cell))
     hsgd_ratio.ends_of_the_ladder(4)
     assert [cell.method.label for cell in made] == ["n0_naive", "n6_hsgd"]
     assert {(cell.model.label, cell.recipe.batch_per_worker(4)) for cell in made} == {("resnet50", 256)}

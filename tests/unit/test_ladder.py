@@ -9,7 +9,7 @@ from tests.simulated import row, rows
 from thinwire.config.ladder_problems import ladder_problems
 from thinwire.config.suite import load
 from thinwire.report import ladder, ladder_figure, style, times
-from thinwire.report.figure_names import FORMATS
+from thinwire.report.result_names import FORMATS
 
 RUNGS = ["naive", "ring", "levels"]
 RUN = {

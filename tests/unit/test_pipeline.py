@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -87,7 +88,7 @@ def test_a_grid_has_every_cell_of_its_suites_in_their_order():
 
 def test_a_block_has_all_methods_on_one_data_set_model_size_and_seed():
     grid = Grid(DEMO + PAPER)
-    assert (grid.suites, grid.timed) == (["demo", "paper"], {"paper"})
+    assert grid.suites == ["demo", "paper"]
     for path, block in grid.blocks.items():
         assert {f"{cell.suite}/{cell.block}" for cell in block} == {path}
     block = grid.blocks[f"paper/{PAPER[0].block}"]
@@ -100,8 +101,15 @@ def test_the_order_of_a_block_rotates_with_the_repetition():
     assert after == before[1:] + before[:1]
 
 
-def test_jobs_share_the_cores_of_a_machine():
-    assert cores.of_block(PAPER[:1], 6, 64) == PAPER[0].workers
+def test_nothing_runs_beside_a_timed_block():
+    timed = PAPER[:1]
+    assert [cores.of_block(timed, 6, number) for number in (2, 64)] == [2, 64]
+    assert cores.of_block(timed, 6, None) == timed[0].workers
+    assert cores.runs_at_once(timed, 6, 64) == 1
+
+
+def test_blocks_share_the_cores_of_a_machine_so_that_all_end_early():
+    assert cores.of_block(DEMO[:10], 33, 64) == 5  # three rounds of two runs each, not one of ten
     assert [cores.of_block(DEMO[:10], 6, number) for number in (None, 1, 2, 6, 13, 500)] == [
         1,
         1,
@@ -395,7 +403,34 @@ def test_an_option_that_no_plug_in_has_is_one_sentence(tmp_path, monkeypatch):
             check_options(["demo"], DEMO)
 
 
-def test_the_paper_is_made_of_the_whole_demo_only():
-    assert outputs.paper(chosen({})) == ["results/paper.pdf"]
-    assert outputs.paper(chosen({"suites": "laptop"})) == []
-    assert outputs.paper(chosen({"suites": "demo", "methods": "ssgd"})) == []
+@pytest.mark.parametrize(
+    ("config", "there"),
+    [
+        ({}, True),
+        ({"suites": "demo,claims/mp2_digits", "repetitions": 3}, True),
+        ({"suites": "laptop"}, False),
+        ({"suites": "demo", "repetitions": 2}, False),
+        ({"suites": "demo,claims/mp2_digits", "methods": "ssgd"}, False),
+    ],
+)
+def test_the_paper_is_made_where_no_cell_of_the_demo_is_missing(config, there):
+    given = chosen(config)
+    grid = read(given.suites, with_options=False, subset=given.subset)
+    assert outputs.paper(grid) == ["results/paper.pdf"] * there
+
+
+def test_planning_imports_nothing_that_only_jobs_need(tmp_path):
+    """Every call of snakemake plans, and so does every job on Slurm."""
+    program = (
+        "import atexit, sys\n"
+        "from snakemake.cli import main\n"
+        "atexit.register(lambda: print(*sorted(sys.modules)))\n"
+        f"main(['-n', '--quiet', 'all', '--snakefile', {str(plugins.ROOT / 'Snakefile')!r}])\n"
+    )
+    planned = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "60 cells: 60 missing" in planned.stderr
+    loaded = set(planned.stdout.split())
+    assert "thinwire.pipeline.outputs" in loaded
+    assert not loaded & {"torch", "scipy", "statsmodels", "matplotlib", "seaborn", "typst", "wandb"}

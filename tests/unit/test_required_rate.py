@@ -8,7 +8,7 @@ import pytest
 from thinwire.config import cluster_file
 from thinwire.errors import UserError
 from thinwire.report import required_rate as shown
-from thinwire.report.figure_names import FORMATS
+from thinwire.report.result_names import FORMATS
 from thinwire.simulation.required_rate import CLUSTER, highest_rate, required_rates
 from thinwire.simulation.without_data import MeanStep
 

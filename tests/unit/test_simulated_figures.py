@@ -7,7 +7,7 @@ import pytest
 
 from tests.simulated import row, rows
 from thinwire.report import simulated_figures, style, times
-from thinwire.report.figure_names import FORMATS
+from thinwire.report.result_names import FORMATS
 
 BASELINES = ["ssgd", "ssgd_bf16"]
 METHODS = [*BASELINES, *(f"m{i}" for i in range(9))]

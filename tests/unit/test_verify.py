@@ -14,7 +14,7 @@ from thinwire.data.manifest import MANIFEST
 from thinwire.page import page
 from thinwire.report import collect, other_records, report_digests
 from thinwire.report.claims import table as claims
-from thinwire.report.collect import COLLECTED, CURVES, SUMMARY, TRAFFIC
+from thinwire.report.result_names import COLLECTED, CURVES, DIGESTS, SUMMARY, TRAFFIC
 from thinwire.train.result_folders import data_folder, record_folder
 from thinwire.verify import records, verify
 
@@ -111,8 +111,8 @@ CHANGES = {
         "holds what `thinwire collect` does not write",
     ),
     "digests of other tables": (
-        lambda r: empty_digests(r / "tables/demo", report_digests.DIGESTS),
-        report_digests.DIGESTS,
+        lambda r: empty_digests(r / "tables/demo", DIGESTS),
+        DIGESTS,
         "holds what `thinwire report` does not write",
     ),
     "no manifest": (

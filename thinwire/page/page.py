@@ -19,7 +19,7 @@ from thinwire.page.method_sections import method_sections
 from thinwire.page.read_table import read_table
 from thinwire.page.run_lines import run_lines
 from thinwire.page.suite_data import suite_data
-from thinwire.report.collect import SUMMARY
+from thinwire.report.result_names import SUMMARY
 
 FILE = "index.html"
 _HERE = Path(__file__).parent

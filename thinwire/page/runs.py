@@ -11,7 +11,7 @@ from thinwire.config.cell import Cell
 from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
 from thinwire.record import Record
-from thinwire.report.collect import SUMMARY
+from thinwire.report.result_names import SUMMARY
 from thinwire.suggested_command import suggested_command
 from thinwire.train.result_folders import record_folder
 

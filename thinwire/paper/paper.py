@@ -20,9 +20,9 @@ from thinwire.method_provenance import Part
 from thinwire.paper import bars, bibtex, declarations, latex_origins, latex_text, latex_values, values
 from thinwire.paper.declarations import SOURCES, Declarations
 from thinwire.paper.values import Collected
-from thinwire.report.collect import SUMMARY, read_summary
+from thinwire.report.collect import read_summary
+from thinwire.report.result_names import PAPER, SUMMARY
 
-PAPER = "paper.pdf"
 # Has all that the paper is made of, so that it can be sent or compiled alone.
 FOLDER = "paper"
 MAIN = "paper.typ"

@@ -3,7 +3,7 @@
 Methods that begin with `of_` are for rules: each turns a function of a cell into one of a job's wildcards.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any, TypeVar
 
 from thinwire import record
@@ -24,8 +24,12 @@ OfWildcards = Callable[[Any], T]
 
 
 class Grid:
-    def __init__(self, every: Sequence[Cell]) -> None:
+    def __init__(self, every: Sequence[Cell], whole: Container[str] = ()) -> None:
         """Lay out these cells.
+
+        Args:
+            every: cells of one suite or of several.
+            whole: the suites of which no cell is missing.
 
         Raises:
             UserError: two suites mean different data sets by one label, or by two that differ in case only.
@@ -38,8 +42,7 @@ class Grid:
         # Suites by the name that they have in W&B.
         self.projects = {project(cell.suite): cell.suite for cell in every}
         self.suites = _unique([cell.suite for cell in every])
-        # Suites whose workers are processes; no two of their runs share a machine.
-        self.timed = {cell.suite for cell in every if cell.has_ranks}
+        self.whole = whole
 
     def methods_of(self, suite: str) -> list[str]:
         """The labels of a suite's methods."""
@@ -103,7 +106,8 @@ def read(suites: Sequence[str], with_options: bool, subset: Subset = WHOLE) -> G
     wanted = subset.keep(every)
     if with_options:
         check_options(suites, every)
-    return Grid(wanted)
+    cut = {cell.suite for cell in every if not subset.has(cell)}
+    return Grid(wanted, {cell.suite for cell in wanted} - cut)
 
 
 def _datasets(every: Sequence[Cell]) -> dict[str, Module]:

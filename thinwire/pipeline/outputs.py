@@ -5,20 +5,24 @@ from pathlib import Path
 
 from thinwire.config import cluster_file, profile_file
 from thinwire.config.cell import Cell
-from thinwire.config.grid_subset import WHOLE
 from thinwire.config.suite import load
 from thinwire.config.suite import path_of as suite_path
 from thinwire.paper.declarations import SOURCES
-from thinwire.paper.paper import PAPER
 from thinwire.pipeline.command_line_choices import Chosen
 from thinwire.pipeline.job_grid import Grid
 from thinwire.pipeline.simulation_inputs import Simulation
 from thinwire.plugins import ROOT
-from thinwire.report.collect import CURVES, SUMMARY, TRAFFIC
-from thinwire.report.figure_names import FORMATS, of_runs
-from thinwire.report.hsgd_ratio import NAME as HSGD_RATIO
-from thinwire.report.report_digests import DIGESTS
-from thinwire.report.required_rate import NAME as REQUIRED_RATE
+from thinwire.report.result_names import (
+    CURVES,
+    DIGESTS,
+    FORMATS,
+    HSGD_RATIO,
+    PAPER,
+    REQUIRED_RATE,
+    SUMMARY,
+    TRAFFIC,
+    of_runs,
+)
 from thinwire.ro_crate.entities import METADATA
 from thinwire.simulation import hsgd_ratio as ratio
 from thinwire.simulation import required_rate as required
@@ -44,7 +48,7 @@ def made_from_records(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simula
 
 def in_crate(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simulation]) -> list[str]:
     """What the research object describes: all but itself and the runs for W&B."""
-    return [*tables_and_figures(chosen, grid, simulated), PAGE, *paper(chosen)]
+    return [*tables_and_figures(chosen, grid, simulated), PAGE, *paper(grid)]
 
 
 def shown_on_page(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simulation]) -> list[str]:
@@ -64,9 +68,9 @@ def tables_and_figures(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simul
     return [*collected, *reports, *claims()]
 
 
-def paper(chosen: Chosen) -> list[str]:
-    """The path of the paper, which needs all results of the demo."""
-    return [f"results/{PAPER}"] if PAPER_SUITE in chosen.suites and chosen.subset == WHOLE else []
+def paper(grid: Grid) -> list[str]:
+    """The path of the paper, which needs all cells of the demo."""
+    return [f"results/{PAPER}"] if PAPER_SUITE in grid.whole else []
 
 
 def paper_sources() -> list[str]:

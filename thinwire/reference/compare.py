@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from thinwire.errors import UserError
-from thinwire.report.collect import SUMMARY, read_summary
+from thinwire.report.collect import read_summary
+from thinwire.report.result_names import SUMMARY
 from thinwire.statistics.prediction_interval import of_mean
 
 _CELL = ["suite", "dataset", "model", "workers", "nodes", "method"]

@@ -7,9 +7,9 @@ import pandas as pd
 
 from thinwire.report import accuracy_panels, accuracy_points
 from thinwire.report.accuracy_panels import Axis
-from thinwire.report.figure_names import OVER_EPOCHS
 from thinwire.report.panels import say
 from thinwire.report.payload import preparation_note, with_megabytes
+from thinwire.report.result_names import OVER_EPOCHS
 
 
 def write(curves: pd.DataFrame, folder: Path, baselines: Collection[str] = ()) -> None:

@@ -7,9 +7,9 @@ import pandas as pd
 
 from thinwire.report import accuracy_panels, accuracy_points
 from thinwire.report.accuracy_panels import Axis
-from thinwire.report.figure_names import OVER_TIME
 from thinwire.report.panels import say
 from thinwire.report.payload import with_megabytes
+from thinwire.report.result_names import OVER_TIME
 
 _AXIS = Axis("train_seconds", "training on the slowest worker, without evaluation, s", log=True)
 

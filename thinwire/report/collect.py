@@ -13,13 +13,10 @@ from thinwire.files import aside, write_text
 from thinwire.report import collected_rows
 from thinwire.report.other_records import other_records
 from thinwire.report.require_sound_record import require_sound_record
+from thinwire.report.result_names import COLLECTED, CURVES, SUMMARY, TRAFFIC
 from thinwire.suggested_command import suggested_command
 from thinwire.train.make_again import advice
 from thinwire.train.result_folders import record_folder
-
-SUMMARY, CURVES, TRAFFIC = "summary.csv", "curves.parquet", "traffic.parquet"
-# Holds the digests of all three, and of each record that they were made from.
-COLLECTED = "collected.json"
 
 
 def collect(suites: Iterable[str], results: Path, subset: Subset = WHOLE) -> list[str]:

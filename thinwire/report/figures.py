@@ -10,9 +10,9 @@ from thinwire.report import (
     accuracy_against_bytes_figure,
     accuracy_over_epochs_figure,
     accuracy_over_time_figure,
-    figure_names,
     paired_differences_figure,
     performance_profile_figure,
+    result_names,
     style,
     traffic_figure,
 )
@@ -39,16 +39,16 @@ def write(frames: Frames, folder: Path, baselines: Sequence[str] = ()) -> list[s
     """
     style.use()
     drawn: dict[str, tuple[Callable[..., None], pd.DataFrame]] = {
-        figure_names.OVER_EPOCHS: (accuracy_over_epochs_figure.write, frames.curves),
-        figure_names.AGAINST_BYTES: (accuracy_against_bytes_figure.write, frames.curves),
-        figure_names.OVER_TIME: (accuracy_over_time_figure.write, frames.curves),
-        figure_names.TRAFFIC: (traffic_figure.write, frames.traffic),
-        figure_names.PAIRED_DIFFERENCES: (paired_differences_figure.write, frames.comparisons),
-        figure_names.PROFILE: (performance_profile_figure.write, frames.to_target),
+        result_names.OVER_EPOCHS: (accuracy_over_epochs_figure.write, frames.curves),
+        result_names.AGAINST_BYTES: (accuracy_against_bytes_figure.write, frames.curves),
+        result_names.OVER_TIME: (accuracy_over_time_figure.write, frames.curves),
+        result_names.TRAFFIC_FIGURE: (traffic_figure.write, frames.traffic),
+        result_names.PAIRED_DIFFERENCES: (paired_differences_figure.write, frames.comparisons),
+        result_names.PROFILE: (performance_profile_figure.write, frames.to_target),
     }
     cells = len(frames.runs[CELL].drop_duplicates())
     timed = bool((frames.runs.kind != "inprocess").any())
-    names = figure_names.of_runs(cells, timed)
+    names = result_names.of_runs(cells, timed)
     for name in names:
         draw, frame = drawn[name]
         draw(frame, folder, baselines)
@@ -57,9 +57,9 @@ def write(frames: Frames, folder: Path, baselines: Sequence[str] = ()) -> list[s
 
 def _not_drawn(names: Sequence[str], cells: int) -> list[str]:
     sentences = []
-    if figure_names.OVER_TIME not in names:
-        sentences.append(f"{figure_names.OVER_TIME} is not drawn: runs in one process have no times.")
-    if figure_names.PROFILE not in names:
-        needed = f"it needs {figure_names.FEWEST_CELLS} combinations of data set, model and workers"
-        sentences.append(f"{figure_names.PROFILE} is not drawn: {needed}, and there are {cells}.")
+    if result_names.OVER_TIME not in names:
+        sentences.append(f"{result_names.OVER_TIME} is not drawn: runs in one process have no times.")
+    if result_names.PROFILE not in names:
+        needed = f"it needs {result_names.FEWEST_CELLS} combinations of data set, model and workers"
+        sentences.append(f"{result_names.PROFILE} is not drawn: {needed}, and there are {cells}.")
     return sentences

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from thinwire.files import write_text
 from thinwire.report import style
 from thinwire.report.panels import finish, grid, unique
+from thinwire.report.result_names import HSGD_RATIO
 
-NAME = "hsgd_ratio"
 # The publication names the one that is drawn thick.
 LEVELS, PUBLISHED = (2, 5, 10, 20, 50), 20
 _PANEL_INCHES = 2.0  # the height
@@ -24,9 +24,9 @@ def write(rows: pd.DataFrame, results: Path) -> list[Path]:
         rows: as `ratios` gives them; for each number of nodes a whole grid.
         results: the folder of results.
     """
-    table = results / "tables" / f"{NAME}.csv"
+    table = results / "tables" / f"{HSGD_RATIO}.csv"
     write_text(table, rows.to_csv(index=False, float_format="%.6g"))
-    stem = results / "figures" / NAME
+    stem = results / "figures" / HSGD_RATIO
     style.use()
     nodes = unique(rows.nodes)
     figure, all_axes = grid(1, len(nodes), (style.COLUMN_INCHES / len(nodes), _PANEL_INCHES), sharey=True)

@@ -13,8 +13,8 @@ from matplotlib.axes import Axes
 
 from thinwire.report import style
 from thinwire.report.accuracy_points import PANEL, heading
-from thinwire.report.figure_names import PAIRED_DIFFERENCES
 from thinwire.report.panels import finish, grid, name_methods, say, unique
+from thinwire.report.result_names import PAIRED_DIFFERENCES
 
 # With markers that differ in grey, too.
 _VERDICTS: dict[str, dict[str, Any]] = {

@@ -13,10 +13,10 @@ from matplotlib.axes import Axes
 
 from thinwire.report import line_labels, style
 from thinwire.report.accuracy_points import KINDS
-from thinwire.report.figure_names import FEWEST_CELLS, PROFILE
 from thinwire.report.line_panels import end_of, layout, line_look
 from thinwire.report.lines_that_stand_out import cheap
 from thinwire.report.panels import finish, say, unique
+from thinwire.report.result_names import FEWEST_CELLS, PROFILE
 from thinwire.report.savings import CELL
 from thinwire.statistics.performance_profile import ratios
 

@@ -3,11 +3,8 @@
 from pathlib import Path
 
 from thinwire import digests
-from thinwire.report.collect import COLLECTED
+from thinwire.report.result_names import COLLECTED, DIGESTS
 from thinwire.simulation import simulated_file
-
-# In the folder of the suite's tables.
-DIGESTS = "digests.json"
 
 
 def write(results: Path, suite: str) -> None:

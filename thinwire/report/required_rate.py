@@ -12,8 +12,8 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from thinwire.files import write_text
 from thinwire.report import style
 from thinwire.report.panels import HOLLOW, finish, unique
+from thinwire.report.result_names import REQUIRED_RATE
 
-NAME = "required_rate"
 _INCHES = (style.COLUMN_INCHES, 2.4)
 _MARKERS = "osD^vP"
 _COLOURS = ("0.1", "#0173b2", "#c46a00")
@@ -42,9 +42,9 @@ def write(rows: pd.DataFrame, results: Path) -> list[Path]:
         rows: as `required_rates` gives them.
         results: the folder of results.
     """
-    table = results / "tables" / f"{NAME}.csv"
+    table = results / "tables" / f"{REQUIRED_RATE}.csv"
     write_text(table, rows.to_csv(index=False, float_format="%.6g"))
-    stem = results / "figures" / NAME
+    stem = results / "figures" / REQUIRED_RATE
     _draw(rows, stem)
     return [table, stem.with_suffix(".pdf")]
 

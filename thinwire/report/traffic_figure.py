@@ -11,8 +11,8 @@ from matplotlib.patches import Patch
 
 from thinwire.report import style
 from thinwire.report.accuracy_points import PANEL, heading
-from thinwire.report.figure_names import TRAFFIC
 from thinwire.report.panels import finish, grid, name_methods, say, unique
+from thinwire.report.result_names import TRAFFIC_FIGURE
 
 # With looks that differ in grey, too.
 _KINDS = {
@@ -38,7 +38,7 @@ def write(traffic: pd.DataFrame, folder: Path, baselines: Sequence[str] = ()) ->
     finite = np.isfinite(traffic[list(_DIRECTIONS)].to_numpy()).all(axis=1)
     done = traffic[(traffic.status == "done") & finite]
     if done.empty:
-        say("No run that is done has sent anything: there is no traffic to show.", folder / TRAFFIC)
+        say("No run that is done has sent anything: there is no traffic to show.", folder / TRAFFIC_FIGURE)
         return
     methods = unique(done.method)
     of_panels = [panel for _, panel in done.groupby(PANEL, sort=False)]
@@ -60,7 +60,7 @@ def write(traffic: pd.DataFrame, folder: Path, baselines: Sequence[str] = ()) ->
         "means over the workers and the runs that are done, without preparations; "
         "right: push and pull together"
     )
-    finish(figure, folder / TRAFFIC, note)
+    finish(figure, folder / TRAFFIC_FIGURE, note)
 
 
 def _megabytes(panel: pd.DataFrame) -> pd.DataFrame:

@@ -6,7 +6,7 @@ from pathlib import Path
 from thinwire import digests
 from thinwire.data.manifest import MANIFEST
 from thinwire.record import RUN
-from thinwire.report.collect import COLLECTED, CURVES, SUMMARY, TRAFFIC
+from thinwire.report.result_names import COLLECTED, CURVES, SUMMARY, TRAFFIC
 from thinwire.ro_crate.entities import Entity, file_entity, path_id, refs
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from thinwire import digests, record
 from thinwire.errors import UserError
 from thinwire.files import write_text
-from thinwire.report.collect import COLLECTED
+from thinwire.report.result_names import COLLECTED
 from thinwire.ro_crate import actions, parts, workflow
 from thinwire.ro_crate.entities import CONTEXT, METADATA, Entity, file_entity
 from thinwire.ro_crate.head import head

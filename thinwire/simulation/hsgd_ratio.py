@@ -6,6 +6,7 @@ computing is scaled, as if devices or batches were others.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +14,9 @@ from thinwire.config.cell import Cell
 from thinwire.config.cluster_file import ClusterDescription
 from thinwire.config.expand_suite import cells
 from thinwire.config.suite import load
-from thinwire.simulation.without_data import CellWithoutData
+
+if TYPE_CHECKING:  # the pipeline reads the names of suites here, and PyTorch takes its time
+    from thinwire.simulation.without_data import CellWithoutData
 
 LADDER, NETWORK = "claims/hsgd_ladder", "claims/daso_time"
 CLUSTER, PROFILE = "ethernet_25g_4gpus", "a100_tf32"
@@ -25,7 +28,7 @@ COMPUTE_SECONDS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 Row = dict[str, object]
 
 
-def ends_of_the_ladder(workers_per_node: int) -> tuple[CellWithoutData, CellWithoutData]:
+def ends_of_the_ladder(workers_per_node: int) -> "tuple[CellWithoutData, CellWithoutData]":
     """The lowest and the highest rung, with the network of the other suite.
 
     Args:
@@ -34,6 +37,8 @@ def ends_of_the_ladder(workers_per_node: int) -> tuple[CellWithoutData, CellWith
     Raises:
         UserError: a suite or the profile cannot be read.
     """
+    from thinwire.simulation.without_data import CellWithoutData
+
     rungs = load(LADDER).ladder
     network = cells(NETWORK)[0]
     of_rung = {cell.method.label: cell for cell in cells(LADDER) if cell.repetition == 0}
@@ -45,8 +50,8 @@ def ends_of_the_ladder(workers_per_node: int) -> tuple[CellWithoutData, CellWith
 
 
 def ratios(
-    lowest: CellWithoutData,
-    highest: CellWithoutData,
+    lowest: "CellWithoutData",
+    highest: "CellWithoutData",
     cluster: ClusterDescription,
     nodes: Sequence[int] = NODES,
     rates: Sequence[float] = RATES_GBIT_PER_SECOND,
@@ -82,7 +87,7 @@ def ratios(
 
 
 def _seconds(
-    rung: CellWithoutData, cluster: ClusterDescription, nodes: int, compute: Sequence[float]
+    rung: "CellWithoutData", cluster: ClusterDescription, nodes: int, compute: Sequence[float]
 ) -> list[float]:
     """Of steps that compute for so long."""
     own = rung.on(cluster, nodes).compute_seconds

@@ -8,11 +8,14 @@ links, the larger is the share that DASO saves, as long as its own exchanges are
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from thinwire.config.cluster_file import ClusterDescription
 from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
-from thinwire.simulation.without_data import CellWithoutData, MeanStep
+
+if TYPE_CHECKING:  # the pipeline reads the names of suites here, and PyTorch takes its time
+    from thinwire.simulation.without_data import MeanStep
 
 SUITE, CLUSTER, PROFILE = "claims/daso_time", "infiniband_800g_4gpus", "a100_tf32"
 NODES = (4, 8, 16, 32, 64)
@@ -26,7 +29,7 @@ LEAST_GIGABYTES_PER_SECOND = 0.001
 _PRECISION = 1.01  # of the rate, as a factor
 
 Row = dict[str, object]
-Simulated = Callable[[str, ClusterDescription, int], MeanStep]
+Simulated = Callable[[str, ClusterDescription, int], "MeanStep"]
 
 
 def highest_rate(saved: Callable[[float], float], share: float, low: float, high: float) -> float | None:
@@ -65,6 +68,8 @@ def simulated() -> Simulated:
     Raises:
         UserError: the suite, the cluster or the profile cannot be read.
     """
+    from thinwire.simulation.without_data import CellWithoutData
+
     methods = (*BASELINES, _BLOCKING, _CYCLING)
     first = {cell.method.label: cell for cell in cells(SUITE) if cell.repetition == 0}
     mirrored = {

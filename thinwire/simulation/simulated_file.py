@@ -1,12 +1,14 @@
 """The file with the simulated times of a suite: a row for each method, place and compute profile."""
 
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING
 
 from thinwire.errors import UserError
 from thinwire.files import aside
 from thinwire.suggested_command import suggested_command
+
+if TYPE_CHECKING:  # the pipeline needs the path only, and pandas takes its time
+    import pandas as pd
 
 # docs/columns.md explains them.
 COLUMNS = (
@@ -42,7 +44,7 @@ def path_of(results: Path, suite: str) -> Path:
     return results / "simulated" / f"{suite}.csv"
 
 
-def write(rows: pd.DataFrame, results: Path, suite: str) -> Path:
+def write(rows: "pd.DataFrame", results: Path, suite: str) -> Path:
     """Write the rows; returns the path."""
     path = path_of(results, suite)
     with aside(path) as scratch:
@@ -50,12 +52,14 @@ def write(rows: pd.DataFrame, results: Path, suite: str) -> Path:
     return path
 
 
-def read(results: Path, suite: str) -> pd.DataFrame | None:
+def read(results: Path, suite: str) -> "pd.DataFrame | None":
     """The rows; None if the suite has not been simulated. Labels are read as text.
 
     Raises:
         UserError: the file is empty, or lacks a column.
     """
+    import pandas as pd
+
     path = path_of(results, suite)
     if not path.exists():
         return None

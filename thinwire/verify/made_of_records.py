@@ -9,8 +9,8 @@ import pyarrow as pa
 from thinwire import digests
 from thinwire.errors import UserError
 from thinwire.report import collected_rows, report_digests
-from thinwire.report.collect import COLLECTED, CURVES, SUMMARY, TRAFFIC
 from thinwire.report.require_sound_record import SoundRecord
+from thinwire.report.result_names import COLLECTED, CURVES, DIGESTS, SUMMARY, TRAFFIC
 from thinwire.suggested_command import suggested_command
 
 _AGAIN = "start the pipeline again"
@@ -77,7 +77,7 @@ def _problems_of_rows(
 
 def problems_of_reports(results: Path) -> Iterator[str]:
     """What is wrong with the tables and figures of suites, in a sentence each."""
-    for path in sorted((results / "tables").rglob(report_digests.DIGESTS)):
+    for path in sorted((results / "tables").rglob(DIGESTS)):
         suite = str(path.parent.relative_to(results / "tables"))
         again = f"make them again with {suggested_command('report', suite, results=results)}"
         try:

@@ -16,7 +16,8 @@ from thinwire.files import write_text
 from thinwire.report.claims import benchmark_record, sentences
 from thinwire.report.claims.claim_verdict import Outcome, Verdict
 from thinwire.report.claims.of_suite import Row, rows_of, rows_without_runs
-from thinwire.report.collect import SUMMARY, read_curves, read_summary
+from thinwire.report.collect import read_curves, read_summary
+from thinwire.report.result_names import SUMMARY
 from thinwire.simulation import simulated_file
 
 CSV, MARKDOWN = "claims.csv", "claims.md"

@@ -1,0 +1,37 @@
+"""What the files of results are called, and which figures a suite has.
+
+The pipeline names them before they are made. It reads this file each time, so nothing is imported here.
+"""
+
+# The tables of all runs, and the digests of all three and of each record that they were made from.
+SUMMARY, CURVES, TRAFFIC = "summary.csv", "curves.parquet", "traffic.parquet"
+COLLECTED = "collected.json"
+PAPER = "paper.pdf"
+# Of the tables and figures of a suite, in the folder of its tables.
+DIGESTS = "digests.json"
+# Tables with a figure that belong to no suite.
+HSGD_RATIO, REQUIRED_RATE = "hsgd_ratio", "required_rate"
+
+# For print, for the web, and for pages that show pictures only.
+FORMATS = ("pdf", "svg", "png")
+OVER_EPOCHS, AGAINST_BYTES, OVER_TIME = (
+    "accuracy_over_epochs",
+    "accuracy_against_bytes",
+    "accuracy_over_time",
+)
+TRAFFIC_FIGURE, PAIRED_DIFFERENCES, PROFILE = "traffic", "paired_differences", "performance_profile"
+# With fewer, the share of cells is a step or two, and says nothing.
+FEWEST_CELLS = 3
+
+
+def of_runs(cells: int, timed: bool) -> list[str]:
+    """The figures that are made from runs.
+
+    Args:
+        cells: how many combinations of data set, model, workers and nodes the suite has.
+        timed: has the suite processes as workers? Only then can runs have times.
+    """
+    names = [OVER_EPOCHS, AGAINST_BYTES, TRAFFIC_FIGURE, PAIRED_DIFFERENCES]
+    names += [OVER_TIME] if timed else []
+    names += [PROFILE] if cells >= FEWEST_CELLS else []
+    return names
