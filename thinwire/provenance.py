@@ -4,7 +4,8 @@ import hashlib
 import os
 import platform
 import subprocess
-from datetime import UTC, datetime
+import time
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
@@ -66,6 +67,19 @@ def provenance(device: "torch.device") -> dict[str, Any]:
 def now() -> str:
     """Return the time, as ISO 8601 in UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+class Span:
+    """The time from its creation to now. Its length is right even if the system's clock is set meanwhile."""
+
+    def __init__(self) -> None:
+        self.started = now()
+        self._since = time.monotonic()
+
+    def ended(self) -> str:
+        """Return `started` and the seconds that have passed since, as ISO 8601 in UTC."""
+        passed = timedelta(seconds=time.monotonic() - self._since)
+        return (datetime.fromisoformat(self.started) + passed).isoformat(timespec="seconds")
 
 
 def git_state() -> dict[str, str | None]:

@@ -8,24 +8,25 @@ from dataclasses import replace
 
 import pytest
 
+from tests import sound
 from tests.tracking import records
-from thinwire import digests, plugins, record
+from thinwire import digests, plugins, record, record_store
 from thinwire.cli.earlier_record import settled
 from thinwire.config.cell_sources import sources
-from thinwire.config.expand_suite import cells
 from thinwire.data.manifest import MANIFEST
 from thinwire.errors import UserError
 from thinwire.files import sha256
+from thinwire.launch.retry import finished
 from thinwire.pipeline.dry_run_overview import overview
-from thinwire.train import preparation_record
+from thinwire.train import preparation_record, reuse_record
 from thinwire.train.cell_state import CellState, cell_state, cell_states, counts
 from thinwire.train.preparation_record import PREPARED
-from thinwire.train.result_folders import data_folder, prepared_folder, record_folder
+from thinwire.train.result_folders import data_folder, partial_folder, prepared_folder, record_folder
 from thinwire.train.set_aside_record import set_aside
 
-DEMO = cells("demo")
+DEMO = sound.cells("demo")
 CELL = DEMO[0]
-PREPARING = next(cell for cell in cells("claims/mp2_digits") if cell.method.use == "wnn")
+PREPARING = next(cell for cell in sound.cells("claims/mp2_digits") if cell.method.use == "wnn")
 
 
 @pytest.fixture
@@ -36,10 +37,10 @@ def results(tmp_path):
     return tmp_path
 
 
-def publish(results, cell, **about):
+def publish(results, cell, about=(), **changes):
     manifest = data_folder(results, cell.dataset) / MANIFEST
-    made = {"sources_sha256": sources(cell), "data_sha256": {MANIFEST: sha256(manifest)}, **about}
-    return records.publish(results, cell, provenance=made)
+    made = {"sources_sha256": sources(cell), "data_sha256": {MANIFEST: sha256(manifest)}, **dict(about)}
+    return sound.publish(results, cell, provenance=made, **changes)
 
 
 def with_epochs(cell, epochs):
@@ -52,7 +53,7 @@ def test_a_record_is_missing_and_then_there(results):
     publish(results, CELL)
     assert cell_state(CELL, results) == CellState("done")
     assert cell_state(CELL, results).holds
-    records.publish(results, DEMO[1], status="failed", reason="out of luck")
+    publish(results, DEMO[1], status="failed", reason="out of luck")
     assert str(cell_state(DEMO[1], results)) == "failed: out of luck"
 
 
@@ -93,7 +94,8 @@ def test_another_preparation_is_noticed(results, monkeypatch):
     prepared.parent.mkdir(parents=True)
     identity = preparation_record.identity_of(PREPARING, results)
     digests.write_json(prepared, {"identity": identity})
-    publish(results, PREPARING, prepared_sha256=sha256(prepared))
+    cost = record.Cost(seconds=1.0, traffic=record.Traffic.sum([]))
+    publish(results, PREPARING, {"prepared_sha256": sha256(prepared)}, preparation=cost)
     assert cell_state(PREPARING, results).holds
 
     changed = {**identity, "file of the model lenet": "0"}
@@ -112,11 +114,24 @@ def test_a_changed_record_is_damaged(results):
     assert state.reason == f"{folder / record.LOG} is not the file that was written (its SHA-256 differs)"
 
 
+def test_a_record_that_breaks_an_invariant_is_made_again(results, capsys):
+    backwards = {"started": "2026-11-24T12:00:00+00:00", "ended": "2026-11-24T11:00:00+00:00"}
+    folder = publish(results, CELL, backwards)
+    key = reuse_record.key_alone(CELL, results)
+    record_store.keep(results, key, folder)
+    assert "(invariant: start and end)" in cell_state(CELL, results).reason
+    assert settled(CELL, results, again=False) is None
+    assert "the record is made again" in capsys.readouterr().out
+    assert not record_store.fetch(results, key, folder)
+    folder.rename(partial_folder(results, CELL))
+    assert not finished(CELL, results)
+
+
 def test_a_run_that_deviates_has_a_place_of_its_own(results):
     deviating = replace(CELL, transport="processes", deviates=True)
     publish(results, CELL)
     assert cell_state(deviating, results) == CellState("missing")
-    publish(results, deviating)
+    publish(results, deviating, kind="measured")
     assert record_folder(results, deviating) == results / "by_hand/runs/demo" / CELL.path
     assert cell_state(deviating, results).holds
     assert cell_state(CELL, results).holds
@@ -126,7 +141,7 @@ def test_a_run_that_deviates_has_a_place_of_its_own(results):
 
 def test_a_timed_cell_is_trained_again_with_its_block_only(results, capsys):
     timed = replace(CELL, transport="processes")
-    publish(results, timed)
+    publish(results, timed, kind="measured")
     assert settled(timed, results, again=False) == 0
     command = f"`thinwire train demo {CELL.block} --again --results {results}`"
     assert f"{command} trains all methods of its block again" in capsys.readouterr().out

@@ -2,7 +2,9 @@
 
 import json
 import shutil
+import time
 from dataclasses import replace
+from datetime import datetime
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -11,7 +13,7 @@ import pytest
 
 from tests import sound
 from tests.tracking.records import made as made_record
-from thinwire import digests, plugins
+from thinwire import digests, plugins, provenance
 from thinwire.config.cell_of_record import cell_of
 from thinwire.config.cluster_file import load as load_cluster
 from thinwire.config.expand_suite import cells
@@ -23,7 +25,7 @@ from thinwire.invariants import curve_file
 from thinwire.invariants.run_file import broken_in_run
 from thinwire.optim.recipe import Schedule
 from thinwire.optim.schedule import learning_rate
-from thinwire.record import CURVE, LOG, RUN, TRAFFIC
+from thinwire.record import CHECKPOINTS, CURVE, LOG, RUN, TRAFFIC
 from thinwire.report import collect
 from thinwire.train.result_folders import data_folder, record_folder
 from thinwire.train.run_cell import Attempt
@@ -32,8 +34,8 @@ from thinwire.verify import records, verify
 IMAGES = 539
 
 
-def short(cell):
-    return replace(cell, recipe=cell.recipe.model_copy(update={"epochs": 2}))
+def short(cell, epochs=2):
+    return replace(cell, recipe=cell.recipe.model_copy(update={"epochs": epochs}))
 
 
 # Between them they use the channels in and between nodes, and parameter servers.
@@ -207,6 +209,30 @@ def test_a_change_breaks_the_invariant_that_is_named(results, invariant, what):
         collect.collect(["demo"], results)
     assert str(folder) in str(refusal.value)
     assert "invariant: " in str(refusal.value)
+    # The pipeline would not notice, and without the option the record might be the one that is there.
+    command = f"`thinwire run demo {SERVER.path} --again --results {results}`"
+    assert str(refusal.value).endswith(f": make this run again with {command}")
+
+
+def test_a_record_that_breaks_an_invariant_is_not_published(made, tmp_path, monkeypatch):
+    shutil.copytree(made / "data", tmp_path / "data")
+    monkeypatch.setattr(provenance.Span, "ended", lambda self: "2020-01-01T00:00:00+00:00")
+    attempt = Attempt(short(SERVER, epochs=1), tmp_path, 60.0)
+    (attempt.partial / CHECKPOINTS).mkdir(parents=True)
+    with pytest.raises(UserError, match=r"\(invariant: start and end\): the record is not published"):
+        attempt.run(lambda trainer: None)
+    assert not attempt.target.exists()
+    # The next attempt begins anew.
+    assert {path.name for path in attempt.partial.iterdir()} & {RUN, CHECKPOINTS} == set()
+
+
+def test_a_clock_that_is_set_back_does_not_change_how_long_a_run_took(monkeypatch):
+    span = provenance.Span()
+    monkeypatch.setattr(provenance, "now", lambda: "2020-01-01T00:00:00+00:00")
+    later = time.monotonic() + 100
+    monkeypatch.setattr("time.monotonic", lambda: later)
+    passed = datetime.fromisoformat(span.ended()) - datetime.fromisoformat(span.started)
+    assert passed.total_seconds() == pytest.approx(100, abs=2)
 
 
 def test_a_table_that_is_none_is_found(results):

@@ -60,7 +60,7 @@ def test_records_that_are_out_of_date_or_damaged_are_left_out_with_a_sentence(re
     (sentence,) = collect.collect(["demo"], results)
     assert sentence.startswith("left out of summary.csv: 2 records of suite claims/mp2_digits; the first: ")
     assert f"{folder / record.RUN} was made with other options" in sentence
-    assert "(suite_seed): start it again" in sentence
+    assert "(suite_seed): start the pipeline again, or make this run again with" in sentence
     assert kept(results) == {"demo": 2, "claims/mp2_digits": 1}
 
 

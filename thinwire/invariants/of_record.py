@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from thinwire.config.cell import Cell
-from thinwire.errors import UserError
+from thinwire.digests import Damaged
 from thinwire.invariants.broken import Broken
 from thinwire.invariants.curve_file import broken_in_curve
 from thinwire.invariants.run_file import broken_in_run
@@ -19,7 +19,7 @@ def read_tables(folder: Path) -> tuple[pa.Table, pa.Table]:
     """The curve and the traffic of the record in a folder.
 
     Raises:
-        UserError: one of them is no parquet file.
+        Damaged: one of them is no parquet file.
     """
     return _read(folder / CURVE), _read(folder / TRAFFIC)
 
@@ -32,24 +32,20 @@ def broken(run: Record, cell: Cell, curve: pa.Table, traffic: pa.Table) -> Itera
     yield from of_curve or broken_in_traffic(cell, curve, traffic)
 
 
-def require_invariants(folder: Path, run: Record, cell: Cell, advice: str) -> tuple[pa.Table, pa.Table]:
+def require_invariants(folder: Path, run: Record, cell: Cell) -> tuple[pa.Table, pa.Table]:
     """Check the record in a folder, and return its curve and its traffic.
 
     Args:
         folder: of the record, whose digests are right.
         run: its `run.json`.
         cell: that the record is of.
-        advice: what to do if it is refused, as the end of the message.
 
     Raises:
-        UserError: it breaks an invariant; one sentence names the record and the invariant.
+        Damaged: it breaks an invariant; the message names the record and the invariant.
     """
-    try:
-        curve, traffic = read_tables(folder)
-    except UserError as error:
-        raise UserError(f"{error}: {advice}") from None
+    curve, traffic = read_tables(folder)
     for each in broken(run, cell, curve, traffic):
-        raise UserError(f"{folder / each.file} does not hold what its run gave: {each}: {advice}")
+        raise Damaged(f"{folder / each.file} does not hold what its run gave: {each}")
     return curve, traffic
 
 
@@ -58,4 +54,4 @@ def _read(path: Path) -> pa.Table:
         return pq.ParquetFile(path).read()
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0]
-        raise UserError(f"{path} cannot be read as a table ({reason})") from None
+        raise Damaged(f"{path} cannot be read as a table ({reason})") from None

@@ -15,6 +15,7 @@ from thinwire.config.cell import Cell
 from thinwire.data.manifest import MANIFEST
 from thinwire.errors import ResourceError, UserError
 from thinwire.files import stamp, writing
+from thinwire.invariants.of_record import require_invariants
 from thinwire.launch import failure_record
 from thinwire.launch.diagnosis import diagnose
 from thinwire.launch.exit_report import RUNNING, ExitReport
@@ -92,9 +93,11 @@ def until_it_ends(cell: Cell, results: Path, start: Start, hold: bool, log: Call
 
 
 def finished(cell: Cell, results: Path) -> bool:
-    """Is there an unpublished record, undamaged and made with the present options, code and data?"""
+    """Is there an unpublished record, sound and made with the present options, code and data?"""
+    folder = partial_folder(results, cell)
     try:
-        made = record_of(partial_folder(results, cell), cell)
+        made = record_of(folder, cell)
+        require_invariants(folder, made, cell)
         manifest = digests.of_file(data_folder(results, cell.dataset) / MANIFEST)
     except UserError:
         return False

@@ -15,7 +15,6 @@ from thinwire.report.other_records import other_records
 from thinwire.report.require_sound_record import require_sound_record
 from thinwire.report.result_names import COLLECTED, CURVES, SUMMARY, TRAFFIC
 from thinwire.suggested_command import suggested_command
-from thinwire.train.make_again import advice
 from thinwire.train.result_folders import record_folder
 
 
@@ -37,7 +36,7 @@ def collect(suites: Iterable[str], results: Path, subset: Subset = WHOLE) -> lis
             another state of its suite.
     """
     grid = [cell for suite in suites for cell in cells(suite)]
-    wanted = [require_sound_record(results, cell, advice(cell, results)) for cell in subset.keep(grid)]
+    wanted = [require_sound_record(results, cell) for cell in subset.keep(grid)]
     others, left_out = other_records(results, grid)
     kept = [*wanted, *others]
     write_text(results / SUMMARY, collected_rows.summary([collected_rows.row(r.cell, r.run) for r in kept]))

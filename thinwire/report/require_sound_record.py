@@ -6,8 +6,11 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from thinwire.config.cell import Cell
+from thinwire.digests import Damaged
+from thinwire.errors import UserError
 from thinwire.invariants.of_record import require_invariants
 from thinwire.record import Record
+from thinwire.train.make_again import advice, advice_by_hand
 from thinwire.train.record_out_of_date import record_of
 from thinwire.train.result_folders import record_folder
 
@@ -21,17 +24,20 @@ class SoundRecord(NamedTuple):
     traffic: pa.Table
 
 
-def require_sound_record(results: Path, cell: Cell, advice: str = "start it again") -> SoundRecord:
+def require_sound_record(results: Path, cell: Cell) -> SoundRecord:
     """Read the record of a cell.
 
     Args:
         results: the folder of results.
         cell: of a suite as it is now.
-        advice: what to do if it is refused, as the end of the message.
 
     Raises:
-        UserError: it is missing, damaged, changed, out of date or breaks an invariant.
+        UserError: it is missing, damaged, changed, out of date or breaks an invariant; the message says what
+            to do.
     """
     folder = record_folder(results, cell)
-    run = record_of(folder, cell, advice)
-    return SoundRecord(cell, run, *require_invariants(folder, run, cell, advice))
+    run = record_of(folder, cell, advice(cell, results))
+    try:
+        return SoundRecord(cell, run, *require_invariants(folder, run, cell))
+    except Damaged as error:
+        raise UserError(f"{error}: {advice_by_hand(cell, results)}") from None

@@ -9,6 +9,7 @@ from thinwire import record
 from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import sources, sources_of_many
 from thinwire.errors import UserError
+from thinwire.invariants.of_record import require_invariants
 from thinwire.train.record_out_of_date import Sources, difference, difference_of_inputs, is_there
 from thinwire.train.result_folders import record_folder
 
@@ -38,6 +39,8 @@ def cell_state(cell: Cell, results: Path, sources_of: Sources = sources) -> Cell
     try:
         run = record.read_sound(folder / record.RUN)
         reason = difference(run, cell, sources_of) or difference_of_inputs(run, cell, results)
+        if reason is None:
+            require_invariants(folder, run, cell)
     except UserError as error:
         return CellState(DAMAGED, str(error))
     if reason is not None:

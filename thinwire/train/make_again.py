@@ -50,5 +50,14 @@ def advice(cell: Cell, results: Path) -> str:
 
     The pipeline notices what has changed since it made a record, but not that somebody changed the record.
     """
-    command = block_command(cell, results) if is_timed(cell) else run_command(cell, results)
-    return f"start the pipeline again, or make this run again with {command}"
+    return f"start the pipeline again, or make this run again with {_command(cell, results)}"
+
+
+def advice_by_hand(cell: Cell, results: Path) -> str:
+    """What to do if a record breaks an invariant, as the end of a message: the pipeline does not notice."""
+    return f"make this run again with {_command(cell, results, '--again')}"
+
+
+def _command(cell: Cell, results: Path, *options: str) -> str:
+    """The command that makes the record of a cell, as it was made: timed with its block, or alone."""
+    return (block_command if is_timed(cell) else run_command)(cell, results, *options)

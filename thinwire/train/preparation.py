@@ -18,7 +18,7 @@ from thinwire.errors import MethodError, UserError
 from thinwire.files import locked, writing
 from thinwire.method import Job
 from thinwire.options import problems, resolve
-from thinwire.provenance import now, provenance
+from thinwire.provenance import Span, now, provenance
 from thinwire.train.cell_task import task_of
 from thinwire.train.deterministic import deterministic
 from thinwire.train.device_of_worker import device_of
@@ -73,7 +73,8 @@ def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepa
             lambda cost: _write_progress(folder, identity, cost),
             checkpoint_every_seconds,
         )
-        at_start = {"started": now(), **provenance(device), "sources_sha256": sources(cell)}
+        span = Span()
+        at_start = {"started": span.started, **provenance(device), "sources_sha256": sources(cell)}
         reason = _attempt(cell, job, folder)
         made = Prepared(
             status="done" if reason is None else "failed",
@@ -81,7 +82,7 @@ def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepa
             identity=identity,
             files=digests_of(folder),
             cost=job.cost(),
-            provenance={**at_start, "ended": now()},
+            provenance={**at_start, "ended": span.ended()},
         )
         if identity_of(cell, results) != identity:
             raise UserError(

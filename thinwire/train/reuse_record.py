@@ -13,6 +13,7 @@ from thinwire.config.cell_sources import prepares, sources
 from thinwire.config.identity_digest import digest
 from thinwire.data.manifest import MANIFEST
 from thinwire.errors import UserError
+from thinwire.invariants.of_record import require_invariants
 from thinwire.train import preparation_record
 from thinwire.train.make_again import is_timed
 from thinwire.train.record_out_of_date import record_of
@@ -52,7 +53,7 @@ def found(cell: Cell, key: str, results: Path) -> bool:
     if not record_store.fetch(results, key, folder):
         return False
     try:
-        record_of(folder, cell)
+        require_invariants(folder, record_of(folder, cell), cell)
     except UserError:
         record_store.forget(results, key)
         return False

@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
-from thinwire import plugins, record
+from thinwire import digests, plugins, record
 from thinwire.config.cell import Cell
 from thinwire.emulation.emulated_run import EmulatedRun
-from thinwire.errors import MethodError
+from thinwire.errors import MethodError, ResourceError
 from thinwire.files import writing
+from thinwire.invariants.of_record import require_invariants
 from thinwire.provenance import now
 from thinwire.record import Record, Status
 from thinwire.stop_signals import heeding_stops
@@ -221,11 +222,25 @@ class Attempt:
             fingerprint=self.cell.fingerprint,
             result=record.result(curve),
             interruptions=self._checkpoints.interruptions if self._checkpoints else 0,
-            provenance={**setup.provenance, "ended": now()},
+            provenance={**setup.provenance, "ended": setup.span.ended()},
             **setup.record_fields,
         )
         if self.leads:
             record.write_aside(self.partial, made, curve, trainer.traffic if trainer else [])
+            self._require_invariants(made)
             if not self._hold:
                 record.put_in_place(self.partial, self.target)
         return made
+
+    def _require_invariants(self, made: Record) -> None:
+        """Refuse a record that `collect` would refuse, before it is published."""
+        try:
+            require_invariants(self.partial, made, self.cell)
+        except digests.Damaged as error:
+            # The error may be in the saved states, too.
+            record.discard(self.partial / record.CHECKPOINTS)
+            (self.partial / record.RUN).unlink()
+            raise ResourceError(
+                f"{error}: the record is not published; start again to train from the beginning, and report "
+                "it if that does not help"
+            ) from None

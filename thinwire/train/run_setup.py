@@ -10,7 +10,7 @@ from thinwire.config.cell_sources import sources
 from thinwire.emulation.emulated_run import EmulatedRun
 from thinwire.files import sha256
 from thinwire.options import as_dict, resolve
-from thinwire.provenance import now, provenance
+from thinwire.provenance import Span, provenance
 from thinwire.train.cell_task import task_of
 from thinwire.train.deterministic import deterministic
 from thinwire.train.device_of_worker import device_of
@@ -41,8 +41,9 @@ class RunSetup:
         # For the record. The fields are named as in `thinwire.record.Record`.
         self.record_fields: dict[str, Any] = {"method_options": {}, "model_options": {}}
         self.no_time_because: str | None = None
+        self.span = Span()
         self.provenance: dict[str, Any] = {
-            "started": now(),
+            "started": self.span.started,
             "seed": cell.seed,
             "sources_sha256": self.sources,
         }

@@ -14,7 +14,7 @@ from thinwire.invariants.of_record import broken, read_tables
 from thinwire.invariants.pairs import Pairs
 from thinwire.record import Record
 from thinwire.report.require_sound_record import SoundRecord
-from thinwire.train.make_again import advice
+from thinwire.train.make_again import advice, advice_by_hand
 from thinwire.train.record_out_of_date import difference, difference_of_inputs
 from thinwire.train.result_folders import folders_of_records, record_folder, runs_folder
 
@@ -47,14 +47,14 @@ class RecordCheck:
             where = "" if str(folder) in str(error) else f"{path} is not sound: "
             yield f"{where}{error}: {again}"
             return
-        again = advice(cell, self._results)
+        again, by_hand = advice(cell, self._results), advice_by_hand(cell, self._results)
         if record_folder(self._results, cell) != folder:
             yield f"{folder} holds a record of {cell.suite}/{cell.path}: {again}"
         try:
             curve, traffic = read_tables(folder)
             found = list(broken(run, cell, curve, traffic))
             found += self._pairs.broken(folder, run, cell)
-            yield from (f"{folder / b.file} does not hold what its run gave: {b}: {again}" for b in found)
+            yield from (f"{folder / b.file} does not hold what its run gave: {b}: {by_hand}" for b in found)
             if not found:
                 self.sound[str(path.relative_to(self._results))] = SoundRecord(
                     cell, _slim(run), curve, traffic
