@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 
+import pandas as pd
 import pytest
 import typst
 import yaml
@@ -12,6 +13,7 @@ import yaml
 from tests import sound
 from tests.sound import cells
 from thinwire.about_method import about_method
+from thinwire.config.grid_subset import of
 from thinwire.errors import UserError
 from thinwire.files import write_text
 from thinwire.method_provenance import SOURCES
@@ -95,6 +97,17 @@ def test_every_value_of_the_text_leads_to_its_runs(made):
     assert [run["anchor"] for run in runs] == [origins.anchor(cell) for cell in expected]
     pdf = (made / "paper.pdf").read_bytes()
     assert all(f"index.html#{run['anchor']}".encode() in pdf for run in runs)
+
+
+def test_behind_a_value_are_only_the_runs_that_were_collected(made, copied, monkeypatch):
+    """A table may be made of a part of its suite, for example of fewer repetitions."""
+    file = declarations.read().files["demo"]
+    table = pd.read_csv(made / "tables/demo/summary.csv")
+    rows = table[(table.method == "dgc") & (table.workers == 8)]
+    monkeypatch.setattr(collect, "cells", cells)
+    collect.collect(["demo"], copied, of({"repetitions": 2}))
+    found = origins.runs_behind(file, rows, copied, collect.collected_folders(copied))
+    assert [cell.repetition for cell, _ in found] == [0, 1]
 
 
 # Comments, code, citations, links, layout and names are no text.

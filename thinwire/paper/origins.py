@@ -1,6 +1,6 @@
 """Where a value comes from: a file, rows of it, and the runs behind these rows."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,8 +36,17 @@ class Origin(NamedTuple):
     note: str  # says what stands behind it if no runs are listed
 
 
-def of_rows(file: File, rows: pd.DataFrame, whole: pd.DataFrame, results: Path) -> Origin:
+def of_rows(
+    file: File, rows: pd.DataFrame, whole: pd.DataFrame, results: Path, collected: Container[Path]
+) -> Origin:
     """The origin of a value that comes from these rows of a whole file.
+
+    Args:
+        file: that holds the rows.
+        rows: the value's own.
+        whole: all rows of the file.
+        results: the folder of results.
+        collected: the folders of the records that the tables were made from.
 
     Raises:
         UserError: the record of a run is missing.
@@ -45,7 +54,7 @@ def of_rows(file: File, rows: pd.DataFrame, whole: pd.DataFrame, results: Path) 
     first, last = rows.index.min(), rows.index.max()
     contiguous = last - first + 1 == len(rows)
     lines = f"line {first}" if len(rows) == 1 else f"{len(rows)} lines from {first} to {last}"
-    runs = runs_behind(file, rows, results)
+    runs = runs_behind(file, rows, results, collected)
     listed = runs if len(runs) <= _MOST_RUNS else []
     own = "-".join(map(str, [first, last] if contiguous else rows.index))
     stem = file.path.removeprefix("results/").rpartition(".")[0]
@@ -61,10 +70,12 @@ def of_rows(file: File, rows: pd.DataFrame, whole: pd.DataFrame, results: Path) 
     )
 
 
-def runs_behind(file: File, rows: pd.DataFrame, results: Path) -> list[tuple[Cell, Path]]:
-    """The runs that have the labels of these rows, each with the folder of its record.
+def runs_behind(
+    file: File, rows: pd.DataFrame, results: Path, collected: Container[Path]
+) -> list[tuple[Cell, Path]]:
+    """The collected runs that have the labels of these rows, each with the folder of its record.
 
-    A row without a repetition stands for all repetitions. Simulated rows have no runs.
+    A row without a repetition stands for all repetitions that were collected. Simulated rows have no runs.
     """
     if not {"dataset", "method"} <= set(rows) or set(rows.get("kind", ())) == {"simulated"}:
         return []
@@ -76,7 +87,8 @@ def runs_behind(file: File, rows: pd.DataFrame, results: Path) -> list[tuple[Cel
     columns = [name for name in grid[0][1] if name in rows]
     wanted = set(rows[columns].itertuples(index=False, name=None))
     found = [cell for cell, labels in grid if tuple(labels[name] for name in columns) in wanted]
-    return [(cell, record_folder(results, cell)) for cell in found]
+    folders = [(cell, record_folder(results, cell)) for cell in found]
+    return [(cell, folder) for cell, folder in folders if folder in collected]
 
 
 def anchor(cell: Cell) -> str:

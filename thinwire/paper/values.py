@@ -11,6 +11,7 @@ from thinwire.paper import origins, tables
 from thinwire.paper.declarations import Declarations, File, Published
 from thinwire.paper.origins import Origin
 from thinwire.plugins import show
+from thinwire.report.collect import collected_folders
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -45,6 +46,7 @@ def collect(declarations: Declarations, results: Path) -> Collected:
         value.origin: _of(published)
         for value, published in zip(values.values(), declarations.published.values())
     }
+    collected = collected_folders(results)
     read: dict[str, pd.DataFrame] = {}
     for name, declared in declarations.values.items():
         if declared.file not in declarations.files:
@@ -57,7 +59,7 @@ def collect(declarations: Declarations, results: Path) -> Collected:
         whole = read[declared.file]
         for own_name, rows in tables.groups(name, declared, whole):
             taken = tables.taken(own_name, declared, rows)
-            origin = origins.of_rows(file, rows, whole, results)
+            origin = origins.of_rows(file, rows, whole, results, collected)
             if own_name in values:
                 raise UserError(f"value {own_name!r} occurs twice in paper/values.yaml")
             values[own_name] = Value(text_of(taken, declared.digits), origin.key)

@@ -96,6 +96,19 @@ def read_traffic(results: Path, suite: str) -> pd.DataFrame:
     return _rows_of(suite, results / TRAFFIC)
 
 
+def collected_folders(results: Path) -> set[Path]:
+    """The folders of the records from which the collected files were made.
+
+    Raises:
+        UserError: nothing was collected, or the list was changed since.
+    """
+    try:
+        records = digests.read_json(results / COLLECTED)["records"]
+    except digests.Damaged as error:
+        raise UserError(f"{error}: start the pipeline again") from None
+    return {(results / path).parent for path in records}
+
+
 def _rows_of(suite: str, path: Path) -> pd.DataFrame:
     _require_as_collected(path, suite)
     rows = pd.read_parquet(path)
