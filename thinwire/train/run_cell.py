@@ -227,15 +227,16 @@ class Attempt:
         )
         if self.leads:
             record.write_aside(self.partial, made, curve, trainer.traffic if trainer else [])
-            self._require_invariants(made)
+            self._require_invariants()
             if not self._hold:
                 record.put_in_place(self.partial, self.target)
         return made
 
-    def _require_invariants(self, made: Record) -> None:
+    def _require_invariants(self) -> None:
         """Refuse a record that `collect` would refuse, before it is published."""
         try:
-            require_invariants(self.partial, made, self.cell)
+            # As it is read later: lists are tuples before.
+            require_invariants(self.partial, record.read_sound(self.partial / record.RUN), self.cell)
         except digests.Damaged as error:
             # The error may be in the saved states, too.
             record.discard(self.partial / record.CHECKPOINTS)
