@@ -23,9 +23,10 @@ def state_at_start(config):
 def note_first_loss(run, memory, config):
     """At the end of the warm-up: the loss and the learning rate to which later ones are compared.
 
-    The workers exchange their losses, which takes four bytes.
+    Without a warm-up, they are those of the first step. The workers exchange their losses, which takes four
+    bytes.
     """
-    steps_left = config.warmup_steps - run.step
+    steps_left = max(1, config.warmup_steps) - run.step
     if 0 < steps_left <= STEPS_OF_FIRST_LOSS:
         memory["first_losses"].append(run.loss.clone())
     if steps_left == 1:
@@ -44,9 +45,6 @@ def adapt(memory, config, lr, loss):
         return
     mean = sum(memory["losses"]) / len(memory["losses"])
     memory["losses"] = []
-    if "first_loss" not in memory:
-        memory["first_loss"] = mean
-        memory["last_lr"] = lr
     memory["interval"] = _adapted(memory, config, lr, mean)
     memory["last_lr"] = lr
 

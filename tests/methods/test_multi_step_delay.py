@@ -207,6 +207,17 @@ def test_9_the_interval_follows_the_loss_within_its_limits():
     assert falling[-1] < 12
 
 
+def test_9_without_a_warm_up_the_first_loss_and_rate_are_those_of_the_first_step():
+    run = small.trainer(small.task(3, dtype=torch.float32), NAME, warmup_steps=0)
+    run.train(until=1)
+    loss = sum(worker.run.loss.item() for worker in run.workers) / 3
+    for worker in run.workers:
+        memory = worker.method.memory
+        assert memory["first_loss"].item() == pytest.approx(loss, rel=1e-6)
+        assert memory["highest_lr"] == memory["last_lr"] == worker.run.lr
+        assert worker.ledger.rows["world", "mean", "control"].payload_push == 4
+
+
 def test_9_a_falling_rate_lengthens_it_only_with_its_term():
     assert intervals([1.0], [0.025], interval=4) == [8]
     assert intervals([1.0], [0.025], interval=4, lr_term=False) == [4]

@@ -148,8 +148,9 @@ def train(
     The interval starts as H0 = `interval`, clipped. At the end of every epoch that ends after the
     warm-up, the epoch's mean loss is added to a window. Once the window holds adapt_every_epochs losses,
     their mean F gives the next interval (adapt()), and the window is emptied. F0 is the mean loss over
-    the last min(50, warmup_steps) steps of the warm-up, and lr0 its last learning rate. Without a
-    warm-up, they are those of the first window. A new interval holds from the next round on.
+    the last min(50, warmup_steps) steps of the warm-up; without a warm-up, the loss at the first step. lr0
+    is the highest of the learning rates at that step and at the ends of the later epochs, so that a warm-up
+    of the learning rate does not count as an increase. A new interval holds from the next round on.
 
     Source: reconstruction (see above).
     """
@@ -178,7 +179,7 @@ def train(
 
     loss_of: list[list[float]] = []
     window: list[float] = []
-    first_loss: float | None = None
+    first_loss = math.nan
     first_learning_rate = 0.0
     previous_learning_rate = 0.0
     history: list[Tensors] = []
@@ -259,8 +260,8 @@ def train(
         history.append(copy_tensors(global_weights))
 
         # Reconstruction: what F0 and lr0 are, and when the interval adapts.
-        if step == warmup_steps - 1:
-            counted = loss_of[-min(STEPS_OF_FIRST_LOSS, warmup_steps) :]
+        if step == max(1, warmup_steps) - 1:
+            counted = loss_of[-STEPS_OF_FIRST_LOSS:]
             mean_of = [sum(losses[worker] for losses in counted) / len(counted) for worker in range(workers)]
             first_loss = sum(mean_of) / workers
             first_learning_rate = lr
@@ -270,14 +271,11 @@ def train(
         if ends_epoch and not is_warmup:
             of_epoch = [one for losses in loss_of[-steps_per_epoch:] for one in losses]
             window.append(sum(of_epoch) / len(of_epoch))
+            first_learning_rate = max(first_learning_rate, lr)
 
         if len(window) == adapt_every_epochs:
             mean_loss = sum(window) / len(window)
             window = []
-            if first_loss is None:
-                first_loss = mean_loss
-                first_learning_rate = lr
-                previous_learning_rate = lr
             current_interval = adapt(
                 current_interval,
                 interval,
