@@ -49,7 +49,11 @@ class Method(thinwire.Method):
         thinwire.Part("batch-norm statistics stay local", "ours", "public codes differ"),
         thinwire.Part("one more mean at the end", "ours", "what is delivered must be on a worker"),
         thinwire.Part("post-local: SSGD before the local steps", "certain", "Lin et al."),
-        thinwire.Part("AdaComm: root of loss and learning rate", "related work", "Paddle's version of it"),
+        thinwire.Part(
+            "AdaComm: root of loss and learning rate",
+            "related work",
+            "Paddle's code; there the first period is under the root, too",
+        ),
         thinwire.Part(
             "AdaComm: half a period that does not fall", "ours", "Wang & Joshi could not be read in full"
         ),

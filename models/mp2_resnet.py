@@ -6,8 +6,13 @@ last with four times the channels. If a unit changes the shape, its shortcut is 
 18 and 34, 1x1 in depth 50. On CIFAR-10 they have 3,139,274, 5,666,314 and 5,885,770 parameters.
 
 Source: the authors' code, github
-MP2-GitHub/Model-Parameter-Prediction-Method-for-Distributed-Machine-Learning. The units of depth 50 are those
-that give the authors' parameter counts.
+MP2-GitHub/Model-Parameter-Prediction-Method-for-Distributed-Machine-Learning, what the workers train. The
+authors train the predictors on slightly different networks: in depth 34 one convolution is bypassed, and in
+depth 50 the last convolution of a stage's first unit has the stride, in the first stage as well.
+
+Where the stride is 2, TensorFlow pads the maps only below and on the right. In depths 18 and 34 this gives
+the mirror image of the model here. In depth 50 it gives a slightly different model, because a 1x1 convolution
+does not move with the padding.
 
 Ours: the initial weights are He's. Without batch norm the maps would grow with the depth. So the weights of
 each unit's last convolution are divided by the square root of the number of units. This follows Zhang,

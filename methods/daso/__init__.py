@@ -24,7 +24,9 @@ the same steps, with the same weights. It was run beside Heat 1.8.0; tests/metho
 Merging on time is not always better. A merge leaves 2 S / (2 S + P) of the progress since the message was
 sent. So with B = 1 on many nodes the formula all but stops the run, and the accident does not
 (tests/methods/test_daso.py has the table). `blocking_sends: delta`, the default, casts the change since the
-last blocking mean to 16 bits. The authors' code casts the weights, and so rounds the model.
+last blocking mean to 16 bits. The authors' code casts the weights, and so rounds the model. As in all means
+of this project, values of 16 bits are divided before they are added. Heat divides their sum. So on a number
+of nodes that is not a power of two, the last bits differ.
 
 Controls. `fixed_skips` and `fixed_wait` are B and S of all epochs except warm-up and cool-down, whatever the
 loss is. With `fixed_wait: 0` every exchange blocks, in full precision. `match_progress` divides the learning

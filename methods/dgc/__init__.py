@@ -14,7 +14,8 @@ With Adam there is no momentum to correct. Adam takes the mean of the sums that 
 
 Deviations from the authors' code:
 - The warm-up densities are listed, one for each epoch. The code has a power law unless a list is given.
-- Of the entries above the sampled threshold, the k largest are sent. The code sends the first k by position.
+- Of the entries above the sampled threshold, the k largest are sent. Of at most 1.3 k entries, the code sends
+  the first k by position.
 - The stride of the sample shares no divisor with the tensor's size. In the code it is odd.
 - The gradient's norm is clipped over all tensors, at `clip_norm` / sqrt(W) for a worker's share g_i / W of
   the mean.

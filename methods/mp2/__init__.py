@@ -11,14 +11,18 @@ trained on the loss of the model, not on the distance between weights.
 The predictor is made once for each model, data set and seed, from a whole dense run (`prepare`). Afterwards
 it does not change. The cost of its preparation is reported with every result.
 
-The prefix is everything before the third resolution. This is so in all models of the authors except
-ResNet-50, whose prefix ends one convolution earlier. Each worker keeps its own state of the recipe's
-optimizer. There is one server, on the first worker. MP2 was published with Adam, mixup and models without
-batch norm; so is `config/claims/mp2.yaml`.
+The prefix is everything before the third resolution; in ResNets before the fourth, because the first has only
+one convolution. This is so in all models of the authors except ResNet-50, whose prefix ends one convolution
+earlier. Each worker keeps its own state of the recipe's optimizer. There is one server, on the first worker.
+MP2 was published with Adam, models without batch norm and, except for LeNet, mixup; so is
+`config/claims/mp2.yaml`.
 
 Deviations from the authors' code:
 - The dense run and the predictor train on nine tenths of the training images. The best predictor is chosen on
-  the others, by its accuracy with the last prefix; the code chooses it on the test set.
+  the others; the code chooses it on the test set.
+- The prefixes are visited in random order, and the predictor's accuracy is measured after each pass, with the
+  last recorded prefix. The code visits them in the order in which they were recorded. It measures after each
+  batch (LeNet: after each pass), with the prefix that was drawn last.
 - Images are standardised (in the code: divided by 255). Numbers are sent in single precision (double).
 - The initial weights are the model's.
 

@@ -11,7 +11,8 @@ For LeNet, whose p is not a multiple of 64, the authors replace the first convol
 numbers. All this is as in their code.
 
 Ours: the form for LeNet is used whenever p is not a multiple of 64. If the size of a convolution is not a
-multiple of 64, the values of its outer product are cut to its size.
+multiple of 64, the values of its outer product are cut to its size. In a ResNet the convolution of a unit's
+shortcut comes after the unit's others in the prefix; the authors put it before them.
 """
 
 import math

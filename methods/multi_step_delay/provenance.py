@@ -10,7 +10,11 @@ PROVENANCE = (
     Part("correction inside a round", "related work", "SSD-SGD"),
     Part("its weights, scaled to sum 1", "ours", "SSD-SGD's learning rate is another"),
     Part("correction at the end of a round", "ours", "by default all the way, as in Local SGD"),
-    Part("interval from loss and learning rate", "related work", "AdaComm, in Paddle's version"),
+    Part(
+        "interval from loss and learning rate",
+        "related work",
+        "AdaComm, as Paddle's code has it; there the first interval is under the root, too",
+    ),
     Part("first interval", "ours", "no run in one process has timings"),
     Part("a warm-up of single steps", "related work", "SSD-SGD's code"),
     Part("a sum lands a round later; option delay", "related work", "CoCoD-SGD"),

@@ -12,8 +12,8 @@ Reconstructed: WNN on many workers, because MP2 was compared with it. All worker
 each forecasts them by itself, without traffic. The forecasters are trained here (`prepare`), because the
 authors' training is not published. They learn from recorded runs of small architectures other than the
 model's, one of which is held out. The authors published trained forecasters (files NWNN_*_13 of their
-repository). These were tried once on runs recorded here, and forecast no better than "no change"; no test
-repeats that.
+repository). These were tried once on runs recorded here. They forecast biases better than "no change", and
+other weights no better. No test repeats that.
 
 A run of E epochs stands for nearly 2 E epochs (`virtual_epochs` in its curve). So it can be compared in two
 ways. With as many epochs as the other methods it saves no traffic. With half as many (`epochs` in a suite's

@@ -298,6 +298,23 @@ def test_casting_the_weights_rounds_the_model_and_casting_the_change_does_not(se
     assert gap < 2e-3 if sends == "delta" else gap > 2e-3
 
 
+@pytest.mark.parametrize(("nodes", "same_bits"), [(2, True), (3, False), (4, True)])
+def test_a_published_mean_in_16_bits_is_heats_but_for_last_bits_on_3_nodes(nodes, same_bits):
+    """Heat adds in 16 bits, node by node, and divides the sum; means here divide before they add."""
+    options = {"control": "published", "blocking_sends": "weights", "warmup_epochs": 1000}
+    run = small.trainer(small.task(nodes, nodes, dtype=torch.float32), "daso", **options)
+    run.train(until=1)
+    for node, worker in enumerate(run.workers):
+        for weight in worker.run.weights:
+            weight.mul_(1 + 0.01 * node)
+    first, *others = [flat(worker.run.weights).bfloat16() for worker in run.workers]
+    heat = (sum(others, first) / nodes).float()
+    sent = [worker.method.exchange.send() for worker in run.workers]
+    ours = flat(sent[0].wait()).float()
+    assert torch.equal(ours, heat) == same_bits
+    torch.testing.assert_close(ours, heat, rtol=2.0**-6, atol=0)
+
+
 @pytest.mark.parametrize("staleness", [-1, 1, 2, 4])
 def test_a_merge_is_the_formula_and_of_equal_weights_changes_nothing(staleness):
     run = small.trainer(small.task(2, 2), "daso", warmup_epochs=0, cooldown_epochs=0)

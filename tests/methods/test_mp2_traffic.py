@@ -40,8 +40,8 @@ MP2 pushes a *prefix*, the first layers of the model, and pulls the whole model.
 - No column counts the run on which the predictor is trained. That run pushes and pulls the whole model, so it
   costs as much as training without MP2.
 
-The prefix consists of the layers of the first two resolutions. For ResNet-50 the authors' prefix ends one
-convolution earlier. It has 343,104 parameters, which gives their 88.34 %.
+The prefix consists of the layers of the first two resolutions, in ResNets of the first three. For ResNet-50
+the authors' prefix ends one convolution earlier. It has 343,104 parameters, which gives their 88.34 %.
 
 | model | parameters | prefix | as published, % | push less, % | pull less, % | total less, % |
 |:--|--:|--:|--:|--:|--:|--:|

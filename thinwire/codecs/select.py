@@ -63,7 +63,8 @@ def sampled(rows: list[Tensor], ks: list[int], generator: torch.Generator) -> li
 
     As in the code of Deep Gradient Compression (Lin et al., arXiv 1712.01887), the sample is strided, with a
     random start. That code differs in three points. Its stride is odd; here it is coprime to the number of
-    entries. It keeps the first `k` candidates by position, not the largest. It never considers all entries.
+    entries. Of at most 1.3 `k` candidates it keeps the first `k` by position, not the largest. It never
+    considers all entries.
     """
     found = [_sampled(row, k, generator) for row, k in zip(rows, ks)]
     unknown = [reaching for _, reaching in found if reaching is not None]

@@ -7,9 +7,9 @@ Source: You, Gitman & Ginsburg, "Large Batch Training of Convolutional Networks"
 paper the learning rate is inside the momentum, as above. Most implementations have it outside (v <- momentum
 v + d, w <- w - lr v). Both are the same only while the rate does not change.
 
-The paper is silent on two points, and implementations differ. Here, if |w| or |g| is zero, the ratio is 1.
-Tensors with at most one dimension (biases, normalisation) take plain SGD steps, without ratio and without
-weight decay.
+Where |w| or |g| is zero, the paper says nothing and implementations differ; here the ratio is 1. Tensors with
+at most one dimension (biases, normalisation) take plain SGD steps, without ratio and without weight decay.
+Some implementations do so, too; the paper scales these tensors like all others.
 """
 
 from typing import Any
