@@ -14,7 +14,9 @@ from thinwire.data.manifest import MANIFEST
 from thinwire.errors import UserError
 from thinwire.files import sha256
 from thinwire.launch.retry import AttemptEnd, finished, until_it_ends
+from thinwire.reference import compare
 from thinwire.report import collect
+from thinwire.report.claims import table
 from thinwire.report.report import report
 from thinwire.tracking import replay
 from thinwire.train.result_folders import data_folder, partial_folder, record_folder
@@ -275,6 +277,20 @@ def test_a_report_needs_the_collected_files_unchanged(results, name):
     with pytest.raises(UserError, match=rf"{file}.*: run {command} \(or the pipeline\) first"):
         report("demo", results)
     assert not (results / "tables").exists()
+
+
+@pytest.mark.parametrize("reader", [lambda r: compare.compare(r, r), table.table], ids=["compare", "claims"])
+@pytest.mark.parametrize("content", [b"", b"\xff", b'suite\n"', b"method\nssgd\n"])
+@pytest.mark.parametrize("forged", [False, True])
+def test_a_damaged_summary_is_one_sentence_to_all_who_ask_it_for_its_suites(results, reader, content, forged):
+    collects(results)
+    (results / collect.SUMMARY).write_bytes(content)
+    if forged:
+        digests.write_json(
+            results / collect.COLLECTED, {"files": digests.of_files(results, [collect.SUMMARY])}
+        )
+    with pytest.raises(UserError, match=r"summary\.csv .*: run `thinwire collect \S+ --results \S+` \(or"):
+        reader(results)
 
 
 def test_a_collected_file_of_an_earlier_call_is_refused(results, monkeypatch):

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from thinwire.errors import UserError
-from thinwire.report.collect import read_summary
+from thinwire.report.collect import collected_suites, read_summary
 from thinwire.report.result_names import SUMMARY
 from thinwire.statistics.prediction_interval import of_mean
 
@@ -60,7 +60,8 @@ def _runs(folder: Path) -> pd.DataFrame:
     path = folder / SUMMARY
     if not path.is_file():
         raise UserError(f"{path} is missing: run the pipeline, or `thinwire collect SUITE`, first")
-    suites = pd.read_csv(path, usecols=["suite"], dtype="string").suite.unique()
+    if not (suites := collected_suites(folder)):
+        raise UserError(f"{path} has no runs: run the pipeline, or `thinwire collect SUITE`, first")
     runs = pd.concat([read_summary(folder, suite) for suite in suites], ignore_index=True)
     runs[ACCURACY] = runs.test_accuracy_percent
     runs[PAYLOAD] = runs.payload_push_bytes + runs.payload_pull_bytes

@@ -1,6 +1,7 @@
 """All runs in three tidy tables: rows are runs, evaluations, or parts of the traffic of a run."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -53,6 +54,21 @@ def collect(suites: Iterable[str], results: Path, subset: Subset = WHOLE) -> lis
     return left_out
 
 
+def collected_suites(results: Path) -> list[str]:
+    """The suites that have runs in `summary.csv`, in its order; none if there is no such file.
+
+    Raises:
+        UserError: the file was changed since it was collected, or cannot be read.
+    """
+    path = results / SUMMARY
+    if not path.exists():
+        return []
+    _require_as_collected(path, "SUITE")
+    with _reading(path, "SUITE"):
+        suites = pd.read_csv(path, usecols=["suite"], dtype=str, keep_default_na=False).suite
+    return [*dict.fromkeys(suites)]
+
+
 def read_summary(results: Path, suite: str) -> pd.DataFrame:
     """The rows of a suite in `summary.csv`. Labels are read as text, even those that look like numbers.
 
@@ -66,8 +82,9 @@ def read_summary(results: Path, suite: str) -> pd.DataFrame:
         ("suite", "dataset", "model", "method", "kind", "cluster", "status", "reason", "no_time_because"),
         "string",
     )
-    runs = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
-    runs = runs[runs.suite == suite]
+    with _reading(path, suite):
+        runs = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
+        runs = runs[runs["suite"] == suite]
     if runs.empty:
         raise UserError(f"{path} has no run of suite {suite}: run {_collect(suite, results)} first")
     if missing := [name for name in (*record.BYTES, "classes", "evaluated_images") if name not in runs]:
@@ -111,8 +128,21 @@ def collected_folders(results: Path) -> set[Path]:
 
 def _rows_of(suite: str, path: Path) -> pd.DataFrame:
     _require_as_collected(path, suite)
-    rows = pd.read_parquet(path)
-    return rows[rows.suite == suite]
+    with _reading(path, suite):
+        rows = pd.read_parquet(path)
+        return rows[rows["suite"] == suite]
+
+
+@contextmanager
+def _reading(path: Path, suite: str) -> Iterator[None]:
+    """Turn what pandas says about a file that is no table of ours into one sentence."""
+    try:
+        yield
+    except (ValueError, OSError, KeyError) as error:
+        again = _collect(suite, path.parent)
+        raise UserError(
+            f"{path} cannot be read ({' '.join(str(error).split())}): run {again} (or the pipeline) first"
+        ) from None
 
 
 def _require_as_collected(path: Path, suite: str) -> None:
@@ -120,7 +150,7 @@ def _require_as_collected(path: Path, suite: str) -> None:
     try:
         found = digests.of_file(path)
         collected = digests.read_json(path.with_name(COLLECTED))
-        if collected["files"].get(path.name) != found:
+        if not isinstance(files := collected.get("files"), dict) or files.get(path.name) != found:
             raise digests.Damaged(f"{path} is not as it was collected (its SHA-256 differs)")
     except digests.Damaged as error:
         again = _collect(suite, path.parent)

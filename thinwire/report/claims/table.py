@@ -16,8 +16,7 @@ from thinwire.files import write_text
 from thinwire.report.claims import benchmark_record, sentences
 from thinwire.report.claims.claim_verdict import Outcome, Verdict
 from thinwire.report.claims.of_suite import Row, rows_of, rows_without_runs
-from thinwire.report.collect import read_curves, read_summary
-from thinwire.report.result_names import SUMMARY
+from thinwire.report.collect import collected_suites, read_curves, read_summary
 from thinwire.simulation import simulated_file
 
 CSV, MARKDOWN = "claims.csv", "claims.md"
@@ -48,7 +47,7 @@ def table(results: Path) -> tuple[pd.DataFrame, list[str]]:
     """
     rows: list[Row] = []
     left_out = []
-    collected = _collected(results)
+    collected = collected_suites(results)
     for name in suites.suite_names():
         try:
             suite = suites.load(name)
@@ -94,12 +93,6 @@ def short(made: pd.DataFrame) -> pd.DataFrame:
             "verdict": [_verdict(row) for row in made.to_dict("records")],
         }
     )
-
-
-def _collected(results: Path) -> set[str]:
-    """The suites with collected runs."""
-    path = results / SUMMARY
-    return set(pd.read_csv(path, usecols=["suite"], dtype=str).suite) if path.exists() else set()
 
 
 def _rows_of(name: str, suite: Suite, results: Path) -> list[Row]:
