@@ -14,6 +14,7 @@ from thinwire.errors import UserError
 from thinwire.page import method_sections, page
 from thinwire.page.columns import columns
 from thinwire.page.rates import break_even, speed_ups
+from thinwire.report import report_digests
 
 
 @pytest.fixture(scope="module")
@@ -113,8 +114,6 @@ def test_there_is_nothing_to_show(tmp_path):
 @pytest.mark.parametrize(
     ("file", "damage", "words"),
     [
-        ("tables/demo/summary.csv", "dataset\ndigits\n", "summary.csv has no column model: delete it"),
-        ("tables/demo/times.csv", "", "times.csv cannot be read"),
         ("claims.csv", "id\n1\n", "claims.csv has no column suite"),
         ("summary.csv", "suite\ndemo\n", "summary.csv is not as it was collected"),
         ("runs/demo/digits/cnn/ssgd/w4/seed0/run.json", "{}", "run `thinwire collect demo"),
@@ -125,6 +124,44 @@ def test_a_damaged_file_is_one_sentence(plain, tmp_path, file, damage, words):
     (tmp_path / "results" / file).write_text(damage)
     with pytest.raises(UserError, match=re.escape(words)):
         page.write(tmp_path / "results")
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "words"),
+    [
+        ("tables/demo/summary.csv", "dataset\ndigits\n", "summary.csv has no column model: delete it"),
+        ("tables/demo/times.csv", "", "times.csv cannot be read"),
+    ],
+)
+def test_a_table_of_an_earlier_version_is_one_sentence(plain, tmp_path, file, damage, words):
+    shutil.copytree(plain, tmp_path / "results")
+    (tmp_path / "results" / file).write_text(damage)
+    report_digests.write(tmp_path / "results", "demo")
+    with pytest.raises(UserError, match=re.escape(words)):
+        page.write(tmp_path / "results")
+
+
+@pytest.mark.parametrize(
+    "file", ["summary.csv", "comparisons.csv", "to_target.csv", "times.csv", "digests.json"]
+)
+def test_a_table_that_was_edited_is_not_shown(results, tmp_path, file):
+    shutil.copytree(results, tmp_path / "results")
+    path = tmp_path / "results/tables/demo" / file
+    path.write_text(path.read_text().replace("1", "2", 1))
+    with pytest.raises(
+        UserError, match=rf"{file} was changed .*: make (it|the tables) again with `thinwire report"
+    ):
+        page.html(tmp_path / "results")
+
+
+def test_simulated_times_that_no_table_was_made_from_are_not_shown(plain, tmp_path):
+    shutil.copytree(plain, tmp_path / "results")
+    path = tmp_path / "results/simulated/demo.csv"
+    path.write_text(path.read_text().replace("100.0", "1000.0"))
+    with pytest.raises(
+        UserError, match=r"the tables of demo were made from other times than .*demo\.csv has"
+    ):
+        page.html(tmp_path / "results")
 
 
 def test_runs_that_the_suite_has_no_more_are_one_sentence(plain, monkeypatch):

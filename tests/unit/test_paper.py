@@ -19,7 +19,7 @@ from thinwire.files import write_text
 from thinwire.method_provenance import SOURCES
 from thinwire.paper import declarations, origins, paper, values
 from thinwire.plugins import ROOT
-from thinwire.report import collect
+from thinwire.report import collect, report_digests
 from thinwire.report.tables.summarise import summarise
 from thinwire.train.result_folders import record_folder
 from thinwire.verify.made_of_collected import problems_of_conclusions
@@ -38,6 +38,7 @@ def made(tmp_path_factory):
         collect.collect(["demo"], results)
     table = summarise(collect.read_summary(results, "demo"), ["ssgd"])
     write_text(results / "tables/demo/summary.csv", table.to_csv(index=False))
+    report_digests.write(results, "demo")
     paper.paper(results)
     return results
 
@@ -69,7 +70,7 @@ def test_a_paper_that_does_not_follow_from_the_collected_files_is_found(copied):
     assert "is not what follows from the collected files: make it again with `thinwire paper" in sentence
 
 
-def test_a_changed_table_changes_the_paper(made, copied):
+def test_another_table_changes_the_paper(made, copied):
     table = copied / "tables/demo/summary.csv"
     before = values.collect(declarations.read(), copied).values["demo.dgc.saved"]
     rows = table.read_text().splitlines()
@@ -79,6 +80,11 @@ def test_a_changed_table_changes_the_paper(made, copied):
     contents[place] = "12.3"
     rows[line - 1] = ",".join(contents)
     table.write_text("\n".join(rows) + "\n")
+    with pytest.raises(
+        UserError, match=r"summary\.csv was changed .*: make it again with `thinwire report demo"
+    ):
+        paper.paper(copied)
+    report_digests.write(copied, "demo")
     paper.paper(copied)
     assert (
         json.loads((copied / "paper/values.json").read_text())["values"]["demo.dgc.saved"]["text"] == "12.3"

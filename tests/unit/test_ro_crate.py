@@ -10,7 +10,7 @@ import pytest
 from tests import sound
 from thinwire import record
 from thinwire.errors import UserError
-from thinwire.report import collect, other_records
+from thinwire.report import collect, other_records, report_digests
 from thinwire.ro_crate.entities import METADATA
 from thinwire.ro_crate.write import write
 
@@ -117,6 +117,19 @@ def test_a_changed_record_is_refused(results):
     path = results / "runs/demo" / DONE.path / record.CURVE
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(UserError, match="is not the file that was written"):
+        write(results)
+
+
+@pytest.mark.parametrize("name", ["tables/demo/made.csv", "figures/demo/made.svg", collect.SUMMARY])
+def test_a_changed_table_or_figure_is_refused(results, name):
+    for made in ("tables/demo/made.csv", "figures/demo/made.svg"):
+        (results / made).parent.mkdir(parents=True)
+        (results / made).write_text("made")
+    report_digests.write(results, "demo")
+    write(results)
+    assert name in entities(results)
+    (results / name).write_text("changed")
+    with pytest.raises(UserError, match=rf"{name} (was changed|is not the file that was written)"):
         write(results)
 
 

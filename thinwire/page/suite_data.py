@@ -14,6 +14,7 @@ from thinwire.page import leaders, rates
 from thinwire.page.columns import columns
 from thinwire.page.read_table import read_table
 from thinwire.page.runs import Runs, read_runs
+from thinwire.report import report_digests
 from thinwire.report.collect import read_curves, read_summary
 from thinwire.report.own_recipes import note, own_recipes
 from thinwire.report.style import looks
@@ -76,12 +77,20 @@ def suite_data(suite: str, results: Path) -> SuiteData:
 
 def _tables(suite: str, results: Path, baseline: str) -> tuple[pd.DataFrame | None, dict[str, pd.DataFrame]]:
     """The rows of the leader table, and all tables that were made of the suite's results, by their names."""
-    folder = results / "tables" / suite
-    summary = read_table(folder / "summary.csv", leaders.SUMMARY_COLUMNS)
-    compared = read_table(folder / "comparisons.csv", leaders.COMPARISON_COLUMNS)
-    to_target = read_table(folder / "to_target.csv", leaders.TO_TARGET_COLUMNS)
-    times = read_table(folder / "times.csv", leaders.TIMES_COLUMNS)
+
+    def table(name: str, needed: list[str]) -> pd.DataFrame | None:
+        path = results / "tables" / suite / name
+        if path.exists():
+            report_digests.require_as_made(results, path)
+        return read_table(path, needed)
+
+    summary = table("summary.csv", leaders.SUMMARY_COLUMNS)
+    compared = table("comparisons.csv", leaders.COMPARISON_COLUMNS)
+    to_target = table("to_target.csv", leaders.TO_TARGET_COLUMNS)
+    times = table("times.csv", leaders.TIMES_COLUMNS)
     simulated = simulated_file.read(results, suite)
+    if summary is not None:
+        report_digests.require_times_as_used(results, suite)
     tables: dict[str, pd.DataFrame] = {}
     rows = None
     if summary is not None:

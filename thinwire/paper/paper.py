@@ -20,6 +20,7 @@ from thinwire.method_provenance import Part
 from thinwire.paper import bars, bibtex, declarations, latex_origins, latex_text, latex_values, values
 from thinwire.paper.declarations import SOURCES, Declarations
 from thinwire.paper.values import Collected
+from thinwire.report import report_digests
 from thinwire.report.collect import read_summary
 from thinwire.report.result_names import PAPER, SUMMARY
 
@@ -64,6 +65,10 @@ def collect(declared: Declarations, results: Path) -> Collected:
     }
     for suite in sorted(suites):
         read_summary(results, suite)
+    for file in (*declared.files.values(), *declared.figures.values()):
+        path = file.on_disk(results)
+        if path.is_file() and path.is_relative_to(results):
+            report_digests.require_as_made(results, path)
     return values.collect(declared, results)
 
 

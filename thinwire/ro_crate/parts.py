@@ -6,7 +6,8 @@ from pathlib import Path
 from thinwire import digests
 from thinwire.data.manifest import MANIFEST
 from thinwire.record import RUN
-from thinwire.report.result_names import COLLECTED, CURVES, SUMMARY, TRAFFIC
+from thinwire.report import report_digests
+from thinwire.report.result_names import COLLECTED, CURVES, DIGESTS, SUMMARY, TRAFFIC
 from thinwire.ro_crate.entities import Entity, file_entity, path_id, refs
 
 
@@ -37,10 +38,18 @@ def collected(crate: Path) -> list[Entity]:
 
 
 def made_of_suite(suite: str, crate: Path) -> list[Entity]:
-    """The tables and figures of a suite."""
-    folders = (crate / "tables" / suite, crate / "figures" / suite)
-    files = [path for folder in folders for path in sorted(folder.glob("[!.]*")) if path.is_file()]
-    return [file_entity(path, crate, f"{path.name} of suite {suite}") for path in files]
+    """The tables and figures of a suite, and their digests; none if it has no tables.
+
+    Raises:
+        UserError: one of them was changed since it was made.
+    """
+    own = crate / "tables" / suite / DIGESTS
+    if not own.exists():
+        return []
+    files = [crate / name for name in report_digests.listed(crate, suite)]
+    for path in files:
+        report_digests.require_as_made(crate, path)
+    return [file_entity(path, crate, f"{path.name} of suite {suite}") for path in (*files, own)]
 
 
 def run_files(folders: Mapping[str, Sequence[Path]], crate: Path) -> list[Entity]:

@@ -59,12 +59,13 @@ def write(crate: Path) -> Path:
 def _collected_folders(crate: Path) -> list[Path]:
     """The folders of the records from which `summary.csv` was collected, in its order."""
     try:
-        listed = digests.read_json(crate / COLLECTED).get("records")
+        content = digests.read_json(crate / COLLECTED)
+        digests.require_files(crate, content.get("files", {}))
     except digests.Damaged as error:
         raise UserError(
             f"{error}: collect the records first, with the pipeline or `thinwire collect`"
         ) from None
-    if not listed:
+    if not (listed := content.get("records")):
         raise UserError(f"{crate / COLLECTED} lists no records: {_AGAIN}")
     return [(crate / name).parent for name in listed]
 
