@@ -6,6 +6,10 @@ Where there is no nvidia-smi, no GPU is known here.
 
 import os
 import subprocess
+from contextlib import suppress
+
+# A driver that is loaded for this question takes half a minute. One that is stuck never answers.
+_MOST_SECONDS = 60.0
 
 
 def visible_gpus() -> list[str]:
@@ -32,10 +36,18 @@ def _named(name: str, there: dict[str, str]) -> list[str]:
 
 
 def _ask(query: str) -> list[list[str]]:
-    """The rows of its answer; none if there is no nvidia-smi, or if it does not reach the driver."""
+    """The rows of its answer; none if there is no nvidia-smi, or if it does not reach the driver in time."""
     command = ["nvidia-smi", query, "--format=csv,noheader"]
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError):
+        asking = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    except OSError:
         return []
-    return [line.split(", ") for line in answer.splitlines() if line]
+    try:
+        answer = asking.communicate(timeout=_MOST_SECONDS)[0]
+    except subprocess.TimeoutExpired:
+        asking.kill()
+        # Stuck in the driver, it does not end even then. `subprocess.run` would wait for that.
+        with suppress(subprocess.TimeoutExpired):
+            asking.communicate(timeout=1)
+        return []
+    return [line.split(", ") for line in answer.splitlines() if line] if asking.returncode == 0 else []

@@ -63,6 +63,9 @@ def test_the_gpus_are_those_that_the_user_lets_commands_see(monkeypatch, visible
 def test_without_nvidia_smi_or_its_driver_no_gpu_is_known(machine, monkeypatch):
     install(machine, "#!/bin/sh\necho 'NVIDIA-SMI has failed'; exit 9\n")
     assert nvidia_smi.visible_gpus() == []
+    install(machine, "#!/bin/sh\necho '0, GPU-aa'; exec sleep 600\n")
+    monkeypatch.setattr(nvidia_smi, "_MOST_SECONDS", 0.05)
+    assert nvidia_smi.visible_gpus() == []
     monkeypatch.setenv("PATH", "/nonexistent")
     assert nvidia_smi.visible_gpus() == []
     with gpus_claimed(1):

@@ -6,7 +6,7 @@ from thinwire.errors import UserError
 from thinwire.launch import exit_report, flight_recorder
 from thinwire.launch.diagnosis import diagnose
 from thinwire.launch.exit_report import ExitReport
-from thinwire.launch.hang_detection import Beat, HangDetector
+from thinwire.launch.hang_detection import Beat, HangDetector, describe_hang
 from thinwire.launch.launcher_environment import from_environment, require_match, require_places
 from thinwire.launch.rendezvous_address import first_host
 from thinwire.train.time_validity import no_time_because
@@ -147,6 +147,17 @@ def test_of_a_hanging_run_the_rank_that_does_not_wait_is_blamed():
     all_wait = ["waits for a", "waits for b", "waits for b"]
     diagnosis = detector.check(beats([62] * 3, [5, 5, 5], all_wait), 62)
     assert "rank 0 on n0 waits for a; rank 1 on n1 waits for b" in diagnosis["hung"]
+
+
+@pytest.mark.parametrize("doing", ["saves a checkpoint", "reads its checkpoints", "saves its record"])
+def test_a_disk_that_hangs_is_no_failure_of_the_method(doing):
+    waits = [doing, "waits for the status of all workers"]
+    ((field, text),) = describe_hang(beats([9, 9], [5, 5], waits), 60).items()
+    assert field == "trouble"
+    assert text.startswith(
+        f"nothing has moved for 60 s: rank 0 on n0 {doing}, and the others wait: see whether"
+    )
+    assert "hung" in describe_hang(beats([9, 9], [5, 5], [doing, "computes"]), 60)
 
 
 def test_a_run_is_not_ended_while_one_rank_makes_progress():

@@ -1,5 +1,7 @@
 """A run resumes only from its own checkpoint, and never fails because of what it finds there."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from thinwire import checkpoint
@@ -14,9 +16,14 @@ class Trainer:
 
     transport = InProcess(2)
     loaded = None
+    step = 3
+    status = SimpleNamespace(elapsed_seconds=1.0)
 
     def load(self, state):
         self.loaded = state
+
+    def state(self):
+        return {"step": self.step}
 
 
 @pytest.fixture
@@ -56,3 +63,11 @@ def test_a_checkpoint_of_something_else_is_not_used(folder, state):
     loaded, log = resumed(folder)
     assert loaded is None
     assert "training from the beginning" in log
+
+
+def test_what_waits_for_the_disk_says_so(folder):
+    done = []
+    checkpoints = RunCheckpoints(folder, 60, IDENTITY, print, done.append)
+    checkpoints.resume(Trainer())
+    checkpoints.save(Trainer())
+    assert done == ["reads its checkpoints"] * 2 + ["saves a checkpoint", "computes"]

@@ -153,6 +153,14 @@ def test_evaluation_scores_what_is_shipped_and_not_worker_0():
     assert run.curve[-1]["test_loss"] == pytest.approx(math.log(10))
 
 
+def test_an_evaluation_gives_a_sign_of_life_for_each_of_its_batches():
+    done = []
+    run = small.trainer(small.task(1, data=small.digits(120, 539), epochs=1), "ssgd")
+    run.doing = done.append
+    run.train()
+    assert done == ["evaluates"] * 2
+
+
 class Explodes(thinwire.Method):
     def sync_weights(self):
         if self.run.step == 4:

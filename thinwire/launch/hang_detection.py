@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+# What a rank does that waits for the disk, and not for a method, begins with one of these words.
+_DISK = ("reads", "saves")
+
 
 class Beat(NamedTuple):
     """The heartbeat of a rank."""
@@ -52,14 +55,22 @@ class HangDetector:
             names = ", ".join(f"rank {beat.rank} on {beat.node}" for beat in silent)
             return {"alarm": f"{names} has not been heard of for {self._silent_seconds:.0f} s"}
         if beats and now - self._last_moves[1] > self._hang_seconds:
-            return {"hung": describe_hang(beats, self._hang_seconds)}
+            return describe_hang(beats, self._hang_seconds)
         return {}
 
 
-def describe_hang(beats: Sequence[Beat], seconds: float) -> str:
-    """Describe which ranks block a run: those that do not wait, if any; otherwise all."""
+def describe_hang(beats: Sequence[Beat], seconds: float) -> dict[str, str]:
+    """Describe which ranks block a run: those that do not wait, if any; otherwise all.
+
+    Returns:
+        `hung` with the description; if the disk blocks the run, `trouble` with what to do as well.
+    """
     busy = [beat for beat in beats if not beat.doing.startswith("waits")]
     blocking = busy or beats
     described = "; ".join(f"rank {beat.rank} on {beat.node} {beat.doing}" for beat in blocking)
     others = ", and the others wait" if 0 < len(busy) < len(beats) else ""
-    return f"nothing has moved for {seconds:.0f} s: {described}{others}"
+    text = f"nothing has moved for {seconds:.0f} s: {described}{others}"
+    if not all(beat.doing.startswith(_DISK) for beat in blocking):
+        return {"hung": text}
+    advice = "see whether the file system answers, or raise hang_seconds of the suite, and start again"
+    return {"trouble": f"{text}: {advice}; a run goes on from its last checkpoint"}

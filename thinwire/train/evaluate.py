@@ -29,6 +29,7 @@ def evaluate(
     ranks: Sequence[int] = (0,),
     workers: int = 1,
     share: Callable[[list[Any]], list[Any]] = lambda own: own,
+    before_batch: Callable[[], None] = lambda: None,
 ) -> Score:
     """Score `weights` and the floating-point `buffers`, both in the order of the model.
 
@@ -43,6 +44,7 @@ def evaluate(
         ranks: of the workers in this process; each batch is scored by one worker of the run.
         workers: of the run.
         share: gives the results of all workers, from those of the workers in this process.
+        before_batch: called before each batch that is scored here.
     """
     names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
     state = {**dict(zip(names, weights)), **dict(zip(batch_norm_buffers.names(model), buffers))}
@@ -51,6 +53,7 @@ def evaluate(
     for rank in ranks:
         found = []
         for batch, images, labels in scoring_batches(data, weights[0].device, dtype, rank, workers):
+            before_batch()
             logits = torch.func.functional_call(model, state, (images,))
             loss = functional.cross_entropy(logits, labels, reduction="sum").item()
             found.append([batch, loss, int((logits.argmax(1) == labels).sum()), len(labels)])

@@ -68,7 +68,7 @@ class Attempt:
             hold: leave the finished record unpublished, for the caller.
             transport: between the workers; None if all of them live in this process.
             emulated: measures the emulated cluster; None if the workers are not on one.
-            doing: called with a description of what takes long before the training.
+            doing: called with a description of what takes long beside the steps.
         """
         self.cell = cell
         self.results = results
@@ -88,6 +88,7 @@ class Attempt:
             self._checkpoint_folder /= f"rank{self.rank}"
         self._checkpoint_every = checkpoint_every_seconds
         self._checkpoints: RunCheckpoints | None = None  # until the run begins or goes on
+        self._doing = doing
         self._setup = RunSetup(cell, results, self.transport, doing)
         self._emulated = emulated
         self._shows_progress = True
@@ -159,8 +160,9 @@ class Attempt:
             return "skipped", reason
         trainer.setup(prepared)
         self._checkpoints = checkpoints = RunCheckpoints(
-            self._checkpoint_folder, self._checkpoint_every, self._setup.identity(), self.log
+            self._checkpoint_folder, self._checkpoint_every, self._setup.identity(), self.log, self._doing
         )
+        trainer.doing = self._doing
         if checkpoints.resume(trainer) and self.leads:
             self.log(f"goes on after step {trainer.step}")
 
@@ -226,6 +228,7 @@ class Attempt:
             **setup.record_fields,
         )
         if self.leads:
+            self._doing("saves its record")
             record.write_aside(self.partial, made, curve, trainer.traffic if trainer else [])
             self._require_invariants()
             if not self._hold:

@@ -11,7 +11,12 @@ class RunCheckpoints:
     """The checkpoints of the workers in this process. All processes save theirs after the same steps."""
 
     def __init__(
-        self, folder: Path, every_seconds: float, identity: dict[str, str], log: Callable[[str], None]
+        self,
+        folder: Path,
+        every_seconds: float,
+        identity: dict[str, str],
+        log: Callable[[str], None],
+        doing: Callable[[str], None] = lambda what: None,
     ) -> None:
         """Describe the checkpoints.
 
@@ -20,20 +25,23 @@ class RunCheckpoints:
             every_seconds: of training a checkpoint is due.
             identity: of the options, the code and the data that they depend on.
             log: is called with a line about each checkpoint that cannot be used.
+            doing: is called with a description of what takes long.
         """
         self._folder, self._every = folder, every_seconds
-        self._identity, self._log = identity, log
+        self._identity, self._log, self._doing = identity, log, doing
         self._saved_at = 0.0
         self.interruptions = 0  # how often the run has resumed from a checkpoint
 
     def resume(self, trainer: Trainer) -> bool:
         """Resume from the newest checkpoint that is sound on all ranks; False if none has this identity."""
         transport = trainer.transport
+        self._doing("reads its checkpoints")
         own = checkpoint.sound(self._folder, warn=self._log)
         of_all_ranks = transport.share([own for _ in transport.ranks])
         common = set.intersection(*map(set, of_all_ranks))
         if not common:
             return False
+        self._doing("reads its checkpoints")
         saved = checkpoint.load(self._folder, max(common))
         same = isinstance(saved, dict) and saved.get("identity") == self._identity
         if not all(transport.share([same for _ in transport.ranks])):
@@ -59,5 +67,7 @@ class RunCheckpoints:
             "interruptions": self.interruptions,
             "trainer": trainer.state(),
         }
+        self._doing("saves a checkpoint")
         checkpoint.save(self._folder, trainer.step, state)
+        self._doing("computes")
         self._saved_at = trainer.status.elapsed_seconds

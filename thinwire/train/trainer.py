@@ -51,6 +51,7 @@ class Trainer:
         self.traffic: list[dict[str, Any]] = []
         self.clock = clock_on(task.device)
         self.around_evaluation: Callable[[], AbstractContextManager[None]] = nullcontext
+        self.doing: Callable[[str], None] = lambda what: None  # called with what takes long beside the steps
         first = initial_model(task)
         if task.device.type == "cuda":
             warm_up(first, *self.batches.at(0)[0])
@@ -196,6 +197,7 @@ class Trainer:
             self.transport.ranks,
             self.task.cluster.workers,
             self.transport.share,
+            lambda: self.doing("evaluates"),
         )
         self.clock.switch("harness")
         self.curve.append(
