@@ -166,7 +166,7 @@ def load_file(kind: str, path: Path, module_name: str) -> Any:
         return _plugin_class(kind, path, module)
     except BaseException as error:
         del sys.modules[module_name]
-        if isinstance(error, PluginError) or not isinstance(error, Exception):
+        if isinstance(error, PluginError | KeyboardInterrupt):
             raise
         raise PluginError(f"{show(path)}{_line(error, path)}: {_what(error)}") from error
 
@@ -221,7 +221,7 @@ def _plugin_class(kind: str, path: Path, module: Any) -> Any:
     return found
 
 
-def _line(error: Exception, path: Path) -> str:
+def _line(error: BaseException, path: Path) -> str:
     """Return the line of the file in which the error arose, as a part of a message."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f", line {error.lineno}"
@@ -231,6 +231,8 @@ def _line(error: Exception, path: Path) -> str:
     return ""
 
 
-def _what(error: Exception) -> str:
+def _what(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return "it ends the process that imports it: do that only `if __name__ == '__main__'`"
     text = error.msg if isinstance(error, SyntaxError) else str(error)
     return f"{type(error).__name__}: {text}"

@@ -8,7 +8,7 @@ from thinwire import record
 from thinwire.config.cell_sources import sources
 from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
-from thinwire.launch import retry
+from thinwire.launch import retry, train_block
 from thinwire.launch.exit_report import ExitReport
 from thinwire.launch.retry import AttemptEnd, until_it_ends
 from thinwire.provenance import now
@@ -138,3 +138,16 @@ def test_a_held_record_stays_aside(tmp_path, monkeypatch):
     assert Starts(lambda: publishes(tmp_path, in_place=False)).run(tmp_path, hold=True) == 0
     assert published(tmp_path) is None
     assert (partial_folder(tmp_path, CELL) / record.RUN).exists()
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_run_without_a_record_is_none_whatever_its_exit_code(tmp_path, monkeypatch, code):
+    """A plug-in that ends the process at its import; the other runs of its block go on."""
+    block = cells("demo")[:2]
+    monkeypatch.setattr(train_block.reuse_record, "keys", lambda block, results: ["a", "b"])
+    monkeypatch.setattr(train_block, "_local_starter", lambda *_: None)
+    monkeypatch.setattr(train_block, "_train", lambda cell, *_: code if cell == block[0] else 143)
+    lines = []
+    assert train_block.train_block(block, tmp_path, 2, lambda attempt: 0, lines.append) in (2, 143)
+    assert sum("could not go on, exit code 2" in line for line in lines) == 1
+    assert sum("interrupted by SIGTERM" in line for line in lines) == 1

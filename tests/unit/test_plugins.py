@@ -94,3 +94,13 @@ def test_a_package_imports_its_own_modules_in_every_way(folder):
     )
     method = plugins.load_file("method", package / "__init__.py", "thinwire_methods.packaged_for_a_test")
     assert method.answers == [42, 42]
+
+
+@pytest.mark.parametrize("ending", ["sys.exit()", "sys.exit(3)", "raise SystemExit('enough')"])
+def test_a_plug_in_that_ends_the_process_is_refused_with_its_line(tmp_path, ending):
+    path = tmp_path / "ends.py"
+    path.write_text(f"import sys\n\n{ending}\n")
+    with pytest.raises(
+        plugins.PluginError, match=r"ends\.py, line 3: it ends the process that imports it: do"
+    ):
+        plugins.load_file("method", path, "ends")

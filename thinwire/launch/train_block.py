@@ -18,14 +18,14 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from signal import Signals
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from thinwire import record
 from thinwire.config.cell import Cell
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Suite
 from thinwire.errors import UserError
-from thinwire.files import locked, writing
+from thinwire.files import locked, stamp, writing
 from thinwire.launch import slurm_step
 from thinwire.launch.fork import fork
 from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
@@ -42,6 +42,15 @@ if TYPE_CHECKING:
     from thinwire.train.run_cell import Attempt
 
 _BAD_INPUT = 2  # exit code: something outside the run must be fixed
+
+
+class _Running(NamedTuple):
+    """A run that has begun."""
+
+    cell: Cell
+    key: str  # of its record in the store
+    began: float  # seconds of the monotonic clock
+    before: tuple[int, int] | None  # the stamp of the record that is there already
 
 
 def train_block(
@@ -72,7 +81,7 @@ def train_block(
     log(f"{len(block) - len(waiting)} of {len(block)} runs were made before")
     if not waiting:
         return 0
-    running: dict[int, tuple[Cell, str, float]] = {}
+    running: dict[int, _Running] = {}
     asked_to_stop = exit_code = 0
 
     def forward_signal(number: int) -> None:
@@ -82,13 +91,16 @@ def train_block(
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    def end(cell: Cell, key: str, began: float, code: int) -> None:
+    def end(run: _Running, code: int) -> None:
         nonlocal exit_code
-        log(f"{cell.path}: {_outcome(cell, results, code, time.monotonic() - began)}")
+        cell = run.cell
+        if code in (0, 1) and stamp(record_folder(results, cell) / record.RUN) == run.before:
+            code = _BAD_INPUT  # a plug-in has ended the process with this code
+        log(f"{cell.path}: {_outcome(cell, results, code, time.monotonic() - run.began)}")
         if code in (0, 1):
             # The store only saves time, so a full disk is no reason to stop.
             with suppress(UserError):
-                store_record(cell, key, results)
+                store_record(cell, run.key, results)
         else:
             exit_code = exit_code or (code if code > 0 else 128 - code)
 
@@ -98,15 +110,17 @@ def train_block(
             while running or (waiting and not (exit_code or asked_to_stop)):
                 while waiting and len(running) < jobs and not (exit_code or asked_to_stop):
                     cell, key = waiting.pop(0)
-                    run, began = partial(_train, cell, results, starter), time.monotonic()
+                    before = stamp(record_folder(results, cell) / record.RUN)
+                    run = _Running(cell, key, time.monotonic(), before)
+                    train_it = partial(_train, cell, results, starter)
                     if step:
-                        end(cell, key, began, run())
+                        end(run, train_it())
                         continue
                     with stops_held_back():
-                        running[fork(run)] = cell, key, began
+                        running[fork(train_it)] = run
                 if running:
                     pid, status = os.wait()
-                    end(*running.pop(pid), os.waitstatus_to_exitcode(status))
+                    end(running.pop(pid), os.waitstatus_to_exitcode(status))
     if asked_to_stop:
         exit_code = 128 + asked_to_stop
     if exit_code:
