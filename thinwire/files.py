@@ -39,13 +39,25 @@ def sha256(path: Path) -> str:
 
 @contextmanager
 def aside(path: Path) -> Iterator[Path]:
-    """Give another path at which to write a file; at the end the file is renamed to `path`."""
+    """Give another path at which to write a file; at the end the file is renamed to `path`.
+
+    Raises:
+        CannotWrite: the file cannot be written.
+        UserError: another file, which was to be read for it, cannot be read.
+    """
+    scratch = path.with_name(f".{path.name}.{os.getpid()}")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = path.with_name(f".{path.name}.{os.getpid()}")
-        yield scratch
-        _sync(scratch)
-        scratch.replace(path)
+        try:
+            yield scratch
+            _sync(scratch)
+            scratch.replace(path)
+        except OSError as error:
+            if error.filename is None or str(error.filename) == str(scratch):
+                raise
+            raise UserError(f"{error.filename} cannot be read ({error.strerror})") from None
+        finally:
+            scratch.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -100,7 +112,10 @@ def try_lock(file: IO[Any], remedy: str) -> bool:
 
 
 def publish(folder: Path, target: Path) -> None:
-    """Rename a finished folder to `target`; a folder that is there already is replaced, never merged."""
+    """Rename a finished folder to `target`; a folder that is there already is replaced, never merged.
+
+    If `target` is on another file system, the folder is copied there first.
+    """
     with writing(target):
         for path in folder.iterdir():
             _sync(path)
@@ -108,9 +123,20 @@ def publish(folder: Path, target: Path) -> None:
         for leftover in target.parent.glob(f".{target.name}.old.*"):
             shutil.rmtree(leftover, ignore_errors=True)
         old = target.with_name(f".{target.name}.old.{os.getpid()}")
-        if target.exists():
+        try:
+            folder.rename(target)
+        except OSError as error:
+            if error.errno == errno.EXDEV:
+                copy = target.with_name(f".{target.name}.new.{os.getpid()}")
+                shutil.rmtree(copy, ignore_errors=True)
+                shutil.copytree(folder, copy)
+                publish(copy, target)
+                shutil.rmtree(folder)
+                return
+            if not target.exists():
+                raise
             target.rename(old)
-        folder.rename(target)
+            folder.rename(target)
         _sync(target.parent)
         shutil.rmtree(old, ignore_errors=True)
 

@@ -4,6 +4,7 @@ Snakemake deletes the outputs of a job before it starts the job again. What is s
 here. Anybody may delete the store: then it is computed again.
 """
 
+import os
 import shutil
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def _place(results: Path, key: str) -> Path:
 
 def _copy(folder: Path, target: Path) -> None:
     """Copy a folder, so that the copy is complete or does not exist."""
-    scratch = target.with_name(f".{target.name}.new")
+    scratch = target.with_name(f".{target.name}.new.{os.getpid()}")
     with writing(target):
         shutil.rmtree(scratch, ignore_errors=True)
         shutil.copytree(folder, scratch)

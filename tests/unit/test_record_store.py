@@ -7,6 +7,9 @@ import pytest
 from thinwire import digests, record_store
 from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
+from thinwire.files import locked
+from thinwire.launch import train_block
+from thinwire.train.result_folders import lock_file
 from thinwire.train.reuse_record import keys as record_keys
 
 DEMO = [cell for cell in cells("demo") if cell.block == cells("demo")[0].block]
@@ -31,6 +34,16 @@ def test_a_copy_is_found_under_its_key_only(tmp_path):
     assert (made / "run.json").read_text() == "{}"
     record_store.forget(tmp_path, "0123")
     assert not record_store.fetch(tmp_path, "0123", made)
+
+
+def test_nothing_is_put_where_another_process_works(results):
+    (cell, *_), (key, *_) = DEMO, record_keys(DEMO, results)
+    record_store.keep(results, key, results / "data/digits")
+    with locked(lock_file(results, cell), "it"):
+        assert not train_block._found(cell, key, results)
+        assert record_store.fetch(results, key, results / "other"), "it is left where it is"
+    assert not train_block._found(cell, key, results)
+    assert not record_store.fetch(results, key, results / "other"), "it is no record"
 
 
 def test_the_key_of_a_run_changes_with_its_options_and_data(results):

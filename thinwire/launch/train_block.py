@@ -14,7 +14,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from signal import Signals
@@ -75,9 +75,7 @@ def train_block(
         UserError: the data set or a preparation is missing.
     """
     keys = reuse_record.keys(block, results)
-    waiting = [
-        (cell, key) for cell, key in zip(block, keys) if again or not reuse_record.found(cell, key, results)
-    ]
+    waiting = [(cell, key) for cell, key in zip(block, keys) if again or not _found(cell, key, results)]
     log(f"{len(block) - len(waiting)} of {len(block)} runs were made before")
     if not waiting:
         return 0
@@ -126,6 +124,16 @@ def train_block(
     if exit_code:
         slurm_step.wait_for_a_requeue()
     return exit_code
+
+
+def _found(cell: Cell, key: str, results: Path) -> bool:
+    """Publish the record of a cell from the store, if it is there and no other process works on the cell."""
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(lock_file(results, cell), f"{cell.suite}/{cell.path}"))
+        except UserError:
+            return False  # its run says why
+        return reuse_record.found(cell, key, results)
 
 
 def _local_starter(suite: Suite, results: Path, train: "Callable[[Attempt], int]") -> Callable[[Cell], Start]:

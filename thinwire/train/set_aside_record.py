@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from thinwire.config.cell import Cell
-from thinwire.files import writing
+from thinwire.files import publish, writing
 from thinwire.train.result_folders import record_folder, set_aside_folder
 
 
@@ -13,4 +13,6 @@ def set_aside(cell: Cell, results: Path) -> Path:
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         last = max((int(path.name) for path in folder.iterdir() if path.name.isdecimal()), default=0)
-        return record_folder(results, cell).rename(folder / str(last + 1))
+    aside = folder / str(last + 1)
+    publish(record_folder(results, cell), aside)
+    return aside
