@@ -48,6 +48,15 @@ def test_a_run_that_is_at_work_has_a_line(tmp_path):
     assert progress.finished() == []
 
 
+def test_a_write_that_fails_is_no_error_and_the_next_one_may_succeed(tmp_path, monkeypatch):
+    monkeypatch.setattr(run_progress, "_EVERY_SECONDS", 0.0)
+    file = ProgressFile(tmp_path / "later")
+    file.update(1, 100, 10, None)
+    (tmp_path / "later").mkdir()
+    file.update(2, 100, 10, None)
+    assert run_progress.read(tmp_path / "later").step == 2
+
+
 def test_what_is_left_is_as_slow_as_what_is_done(tmp_path):
     clock = Clock()
     progress = Progress([FIRST, SECOND], tmp_path, clock)

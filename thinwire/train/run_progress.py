@@ -2,6 +2,7 @@
 
 import json
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,7 +44,7 @@ class ProgressFile:
         self._written = 0.0
 
     def update(self, step: int, steps: int, steps_per_epoch: int, accuracy_percent: float | None) -> None:
-        """Write how far the run is, unless that was written just now."""
+        """Write how far the run is, unless that was written just now; if it fails, the next time may not."""
         now = time.monotonic()
         if self._first is None:
             self._first = step, now
@@ -56,7 +57,8 @@ class ProgressFile:
         here = step - first_step, now - first_time
         content = RunProgress(epoch, epochs, step, steps, *here, accuracy_percent)._asdict()
         # Who reads half of it reads it again a moment later.
-        self._path.write_text(json.dumps(content))
+        with suppress(OSError):
+            self._path.write_text(json.dumps(content))
 
 
 def read(folder: Path) -> RunProgress | None:
