@@ -1,5 +1,6 @@
-"""The table `speed_ups.csv`: measured and emulated times, compared in pairs with the faster baseline."""
+"""The table `speed_ups.csv`: measured and emulated times, compared in pairs with the fastest baseline."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -28,17 +29,23 @@ COLUMNS = (
     "detectable_factor",
     "words",
 )
+_OF_THE_FASTEST = {
+    **dict.fromkeys(("speed_up", "speed_up_low", "speed_up_high"), 1.0),
+    **dict.fromkeys(("p_different", "p_different_holm", "detectable_factor"), math.nan),
+    "words": "the fastest baseline",
+}
 
 
 def speed_ups(runs: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
     """One row for each cell, cluster, kind and method with times, in the order of the runs.
 
-    The methods of one cell, cluster and kind are judged together. Simulated times are no runs, so they have
+    The methods of one cell, cluster and kind are judged together. The fastest baseline has a speed-up of 1 by
+    construction, and no test. Simulated times are no runs, so they have
     no row here: they repeat exactly, and a test of them would mean nothing.
 
     Args:
         runs: one row for each run.
-        baselines: labels of the baselines. Each method is compared with the faster of the others.
+        baselines: labels of the baselines. All methods are compared with the fastest of them.
     """
     place = [*CELL, "cluster", "kind"]
     timed = runs[runs.kind.isin(TIMED)]
@@ -46,9 +53,11 @@ def speed_ups(runs: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
     for names, here in timed.assign(cluster=timed.cluster.fillna("")).groupby(place, sort=False):
         found = {method: compare_speed(here, method, baselines) for method in dict.fromkeys(here.method)}
         compared = {method: pair for method, pair in found.items() if pair is not None}
-        family = judge([comparison for _, comparison in compared.values()])
-        for (method, (against, _)), judged in zip(compared.items(), family):
-            rows.append({**dict(zip(place, names)), "method": method, "against": against, **_row(judged)})
+        others = [made for method, (against, made) in compared.items() if method != against]
+        judged = iter(judge(others))
+        for method, (against, made) in compared.items():
+            row = _row(next(judged)) if method != against else {**_OF_THE_FASTEST, "n": made.n}
+            rows.append({**dict(zip(place, names)), "method": method, "against": against, **row})
     return pd.DataFrame(rows, columns=list(COLUMNS))
 
 

@@ -1,4 +1,4 @@
-"""Measured and emulated times, compared in pairs with the faster baseline."""
+"""Measured and emulated times, compared in pairs with the fastest baseline."""
 
 from collections.abc import Sequence
 
@@ -15,25 +15,26 @@ MARGIN = float(np.log(1.05))
 
 
 def compare_speed(runs: pd.DataFrame, method: str, baselines: Sequence[str]) -> tuple[str, Comparison] | None:
-    """Compare the time of a step with that of the faster baseline, block by block.
+    """Compare the time of a step with that of the fastest baseline, block by block.
 
     The runs of a block have the same repetition, and follow each other on the same machines.
 
     Returns:
         The label of that baseline, and the differences of the logarithms of its seconds and the method's.
-        `exp` of their mean is the speed-up. None: there are no times of one of them.
+        `exp` of their mean is the speed-up. The fastest baseline is compared with itself, so its differences
+        are 0. None: there are no times of one of them.
 
     Args:
         runs: of one cell, with `train_seconds` and `steps`. Those that are not done, are of another kind than
             `TIMED` or have no times are left out.
         method: label of the method.
-        baselines: labels of the baselines. The faster one is used, but never the method itself.
+        baselines: labels of the baselines.
     """
     if "train_seconds" not in runs:
         return None
     done = runs[(runs.status == "done") & runs.kind.isin(TIMED) & runs.train_seconds.notna()]
     logs = {str(label): _log_seconds(group) for label, group in done.groupby("method")}
-    seconds = {label: float(np.exp(log.mean())) for label, log in logs.items() if label != method}
+    seconds = {label: float(np.exp(log.mean())) for label, log in logs.items()}
     against = faster_baseline(seconds, baselines)
     if method not in logs or against is None:
         return None
