@@ -15,6 +15,8 @@ from thinwire.config.baselines import baselines
 from thinwire.config.suite import load
 from thinwire.report import accuracy_against_bytes_figure, bandwidth_figure, result_names, style
 from thinwire.report.collect import read_curves
+from thinwire.report.tables import numbers
+from thinwire.statistics.rounding import fixed
 
 # Accuracy and bytes are in one suite, simulated times in the other.
 SUITE, TIMES = "laptop", "laptop_times"
@@ -38,8 +40,7 @@ def table() -> str:
     rows = []
     for method in runs.loc[MODELS[0]].index:
         accuracies = [_accuracy(runs.loc[model, method]) for model in MODELS]
-        # Rounding makes -0.0 of a small negative number.
-        saved = [f"{round(runs.loc[(MODELS[0], method), column], 1) + 0.0:.1f}" for column in SAVED.values()]
+        saved = [numbers.percent(runs.loc[(MODELS[0], method), column]) for column in SAVED.values()]
         rows.append([f"`{method}`", *accuracies, *saved])
     return committed_tables.markdown(["method", *(f"`{model}`, %" for model in MODELS), *SAVED], rows)
 
@@ -61,7 +62,7 @@ def draw(folder: Path) -> None:
 
 
 def _accuracy(row: pd.Series) -> str:
-    shown = f"{row.accuracy_mean_percent:.2f} ± {row.accuracy_sd_percent:.2f}"
+    shown = f"{fixed(row.accuracy_mean_percent, 2)} ± {fixed(row.accuracy_sd_percent, 2)}"
     ended = row.done + row[["diverged", "timeout", "failed"]].sum()
     if row.done < ended:
         shown += f" ({row.done} of {ended})"

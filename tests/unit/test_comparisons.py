@@ -1,8 +1,12 @@
 """comparisons.csv: pairs of the same repetition, judged among the methods of one cell and kind."""
 
+import re
+
+import numpy as np
 import pandas as pd
 import pytest
 
+from thinwire.paper.values import text_of
 from thinwire.report.comparisons import comparisons, write
 
 SPREAD = (0.1, -0.1, 0.05, -0.05, 0.0, 0.1)
@@ -72,3 +76,16 @@ def test_the_file_has_the_same_bytes_every_time(tmp_path):
     first, again = ((tmp_path / name / "comparisons.csv").read_text() for name in ("first", "again"))
     assert first == again
     assert "different,better by 1.02 points" in first
+
+
+def test_words_and_the_file_round_a_tie_alike(tmp_path):
+    """In tenths of points, half of all means of ten differences are ties at two digits."""
+    random = np.random.default_rng(1)
+    theirs = 100 - np.round(random.uniform(1, 30, 10), 2)
+    ours = [theirs - 1.005 + np.round(random.permutation(np.repeat([-0.03, 0.03], 5)), 2) for _ in range(20)]
+    table = table_of(runs("ssgd", theirs), *(runs(f"m{i}", values) for i, values in enumerate(ours)))
+    write(table, tmp_path)
+    read = pd.read_csv(tmp_path / "comparisons.csv")
+    assert list(read.difference_mean_points) == list(table.difference_mean_points)
+    in_words = [re.search(r"[\d.]+", said)[0] for said in read.words]
+    assert in_words == [text_of(abs(mean), 2) for mean in read.difference_mean_points]

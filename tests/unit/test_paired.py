@@ -9,6 +9,7 @@ from scipy import stats
 from statsmodels.stats.weightstats import ttost_paired
 
 from thinwire.statistics.paired import compare, detectable_in_sd
+from thinwire.statistics.rounding import fixed, table_digits
 
 NAN = math.nan
 
@@ -94,3 +95,23 @@ def test_the_detectable_difference_has_the_power_that_it_says(n):
     limit, shift = stats.t.isf(0.025, n - 1), detectable_in_sd(n) * math.sqrt(n)
     power = stats.nct.sf(limit, n - 1, shift) + stats.nct.cdf(-limit, n - 1, shift)
     assert power == pytest.approx(0.8, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("value", "digits", "text"),
+    [
+        (1.005, 2, "1.00"),  # the float is a little smaller
+        (0.125, 2, "0.13"),
+        (-31.25, 1, "-31.3"),
+        (-0.004, 2, "0.00"),
+        (1234567.5, 0, "1234568"),
+        (NAN, 2, "nan"),
+        (math.inf, 2, "inf"),
+    ],
+)
+def test_numbers_are_written_as_on_the_page_of_results(value, digits, text):
+    assert fixed(value, digits) == text
+
+
+def test_the_last_digits_of_a_sum_do_not_decide():
+    assert table_digits(-1.0050000000000003) == table_digits(-1.0049999999999997) == -1.005

@@ -156,7 +156,7 @@ def test_other_numbers_of_workers_have_no_target_and_other_nodes_have():
 def test_seconds_to_the_target_are_steps_times_simulated_seconds():
     table = table_of(row("ssgd", 20), to_target=lambda place, method: (89.0, 50.0))
     assert table.seconds_to_target[0] == pytest.approx(1.0)
-    assert "| 1 " in times.markdown(table, "Title", BASELINES)
+    assert "| 1.000 " in times.markdown(table, "Title", BASELINES)
 
 
 def test_the_table_shows_own_rates_and_the_most_workers_that_have_learned():

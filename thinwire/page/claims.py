@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 
 from thinwire.page.read_table import read_table
+from thinwire.statistics.rounding import fixed
 
 FILE = "claims.csv"
 _TEXTS = [
@@ -63,4 +64,4 @@ def _row(row: dict[Any, Any]) -> dict[str, Any]:
 
 def _fixed(value: float) -> str:
     """Two decimals, as in the sentence beside it; none where a number has three digits without them."""
-    return f"{value:.{0 if abs(value) >= 99.995 else 2}f}".replace("-", "\N{MINUS SIGN}")
+    return fixed(value, 0 if abs(value) >= 99.995 else 2).replace("-", "\N{MINUS SIGN}")

@@ -1,6 +1,7 @@
 """The named values of the paper, as texts, each with its origin."""
 
 import math
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ from thinwire.paper.declarations import Declarations, File, Published
 from thinwire.paper.origins import Origin
 from thinwire.plugins import show
 from thinwire.report.collect import collected_folders
+from thinwire.statistics.rounding import fixed
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -83,9 +85,7 @@ def text_of(value: Any, digits: int) -> str:
         return "n/a"
     if math.isinf(value):
         return "not reached"
-    text = f"{value:,.{digits}f}"
-    # A number that rounds to zero has no sign.
-    return text.replace("-", MINUS) if float(text.replace(",", "")) else text.removeprefix("-")
+    return f"{Decimal(fixed(value, digits)):,}".replace("-", MINUS)
 
 
 def number_of(text: str) -> float:

@@ -13,6 +13,7 @@ from matplotlib.colors import LogNorm
 from thinwire.report import style
 from thinwire.report.break_even import faster_between
 from thinwire.report.panels import finish, grid, name_methods, panel, say, task_of, unique
+from thinwire.statistics.rounding import fixed
 
 NAME = "bandwidth"
 # The darker, the faster, so it can be read in grey.
@@ -61,7 +62,7 @@ def _table(
                 axes.text(
                     column,
                     place,
-                    f"{speed_up:.2f}" if speed_up < 9.995 else f"{speed_up:.0f}",
+                    fixed(speed_up, 2 if speed_up < 9.995 else 0),
                     ha="center",
                     va="center",
                     fontsize=5.5,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from thinwire.files import write_text
+from thinwire.report import table_file
 from thinwire.report.savings import CELL
 from thinwire.statistics import words
 from thinwire.statistics.paired import compare
@@ -55,7 +55,7 @@ def comparisons(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
             {**names, "method": method, "against": baseline, **_row(judged)}
             for method, judged in zip(methods, family)
         ]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return table_file.with_table_digits(pd.DataFrame(rows, columns=list(COLUMNS)))
 
 
 def resolution_points(runs: pd.DataFrame) -> float:
@@ -65,7 +65,7 @@ def resolution_points(runs: pd.DataFrame) -> float:
 
 def write(table: pd.DataFrame, folder: Path) -> None:
     """Write `comparisons.csv`."""
-    write_text(folder / "comparisons.csv", table.to_csv(index=False, float_format="%.6g"))
+    table_file.write(table, folder / "comparisons.csv")
 
 
 def _accuracies(runs: pd.DataFrame, method: str) -> pd.Series:

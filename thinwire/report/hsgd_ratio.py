@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thinwire.files import write_text
-from thinwire.report import style
+from thinwire.report import style, table_file
 from thinwire.report.panels import finish, grid, unique
 from thinwire.report.result_names import HSGD_RATIO
 
@@ -25,7 +24,7 @@ def write(rows: pd.DataFrame, results: Path) -> list[Path]:
         results: the folder of results.
     """
     table = results / "tables" / f"{HSGD_RATIO}.csv"
-    write_text(table, rows.to_csv(index=False, float_format="%.6g"))
+    table_file.write(rows, table)
     stem = results / "figures" / HSGD_RATIO
     style.use()
     nodes = unique(rows.nodes)

@@ -6,6 +6,8 @@ from pathlib import Path
 import pandas as pd
 
 from thinwire.files import write_text
+from thinwire.report import table_file
+from thinwire.report.tables import numbers
 from thinwire.report.times import PLACE
 
 PARTS = ("compute_seconds", "others_seconds", "server_seconds", "communication_seconds")
@@ -35,7 +37,7 @@ def ladder(times: pd.DataFrame, rungs: Sequence[str]) -> pd.DataFrame:
     both = both.assign(first_over_this=both.first_seconds / both.step_seconds)
     place = both.groupby(PLACE, sort=False, dropna=False).ngroup()
     ordered = both.assign(place=place).sort_values(["place", "rung"], kind="stable", na_position="last")
-    return ordered.reindex(columns=COLUMNS).reset_index(drop=True)
+    return table_file.with_table_digits(ordered.reindex(columns=COLUMNS).reset_index(drop=True))
 
 
 def markdown(table: pd.DataFrame, title: str) -> str:
@@ -46,8 +48,8 @@ def markdown(table: pd.DataFrame, title: str) -> str:
             "cluster": table.cluster,
             "profile": table.profile,
             "method": table.method,
-            "ms a step": [f"{seconds * 1e3:.3f}" for seconds in table.step_seconds],
-            "times": ["" if pd.isna(ratio) else f"{ratio:.2f}" for ratio in table.first_over_this],
+            "ms a step": list(map(numbers.milliseconds, table.step_seconds)),
+            "times": list(map(numbers.ratio, table.first_over_this)),
             "how": table.kind,
         }
     )
@@ -57,5 +59,5 @@ def markdown(table: pd.DataFrame, title: str) -> str:
 
 def write(table: pd.DataFrame, title: str, folder: Path) -> None:
     """Write `ladder.csv` and `ladder.md`."""
-    write_text(folder / "ladder.csv", table.to_csv(index=False, float_format="%.6g"))
+    table_file.write(table, folder / "ladder.csv")
     write_text(folder / "ladder.md", markdown(table, title))

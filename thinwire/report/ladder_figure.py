@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from thinwire.report import style
 from thinwire.report.panels import finish, grid, name_methods, panel, say, task_of, unique
 from thinwire.report.step_parts import PARTS, stacked_bars
+from thinwire.report.tables import numbers
 
 NAME = "ladder"
 _NOTE = "number at a bar: step of the first rung over this one; below the line: methods that are no rungs"
@@ -50,7 +51,7 @@ def _bars(axes: Axes, rows: pd.DataFrame) -> None:
     else:
         ends = stacked_bars(axes, rows)
     for number, (end, ratio) in enumerate(zip(ends, rows.first_over_this)):
-        axes.text(end, number, "" if pd.isna(ratio) else f" {ratio:.2f}", va="center", fontsize=6)
+        axes.text(end, number, f" {numbers.ratio(ratio)}", va="center", fontsize=6)
     axes.set_xlim(0, _ROOM_FOR_NUMBERS * ends.max())
     name_methods(axes, list(rows.method), [])
     if rows.rung.isna().any() and rows.rung.notna().any():

@@ -15,6 +15,7 @@ from thinwire.report import style
 from thinwire.report.accuracy_points import PANEL, heading
 from thinwire.report.panels import finish, grid, name_methods, say, unique
 from thinwire.report.result_names import PAIRED_DIFFERENCES
+from thinwire.statistics.rounding import fixed
 
 # With markers that differ in grey, too.
 _VERDICTS: dict[str, dict[str, Any]] = {
@@ -82,7 +83,7 @@ def _intervals(axes: Axes, panel: pd.DataFrame) -> None:
             if abs(mean) > limit:
                 at = np.sign(mean) * 0.9 * limit
                 axes.text(
-                    at, place, f"{mean:.1f}", ha="left" if mean < 0 else "right", bbox=_OPAQUE, **_BESIDE
+                    at, place, fixed(mean, 1), ha="left" if mean < 0 else "right", bbox=_OPAQUE, **_BESIDE
                 )
         texts = (f"{row['n']:.0f}", row["verdict"].replace("_", " "))
         for text, at in zip(texts, _COLUMNS):

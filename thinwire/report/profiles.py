@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from thinwire.files import write_text
+from thinwire.report import table_file
 from thinwire.report.savings import CELL
 from thinwire.report.target_accuracy import SHARES
 from thinwire.statistics.performance_profile import profile, ratios, score
@@ -38,7 +38,9 @@ def profiles(to_target: pd.DataFrame) -> pd.DataFrame:
         for percent, here in of_kind.groupby("percent", sort=False)
         for metric, column in METRICS.items()
     ]
-    return pd.concat(parts)[list(COLUMNS)] if parts else pd.DataFrame(columns=list(COLUMNS))
+    if not parts:
+        return pd.DataFrame(columns=list(COLUMNS))
+    return table_file.with_table_digits(pd.concat(parts))[list(COLUMNS)]
 
 
 def _of_methods(table: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -51,4 +53,4 @@ def _of_methods(table: pd.DataFrame, column: str) -> pd.DataFrame:
 
 def write(table: pd.DataFrame, folder: Path) -> None:
     """Write `profiles.csv`."""
-    write_text(folder / "profiles.csv", table.to_csv(index=False, float_format="%.6g"))
+    table_file.write(table, folder / "profiles.csv")

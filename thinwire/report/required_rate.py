@@ -9,10 +9,10 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from thinwire.files import write_text
-from thinwire.report import style
+from thinwire.report import style, table_file
 from thinwire.report.panels import HOLLOW, finish, unique
 from thinwire.report.result_names import REQUIRED_RATE
+from thinwire.statistics.rounding import fixed
 
 _INCHES = (style.COLUMN_INCHES, 2.4)
 _MARKERS = "osD^vP"
@@ -30,8 +30,9 @@ def sentences(rows: pd.DataFrame) -> Iterable[str]:
         else:
             bound = row["required_with_free_exchanges_gigabytes_per_second"]
             yield (
-                f"{where}: for {share}, our simulation needs at most {rate:.2f} GB/s a node, or {bound:.2f} "
-                f"if exchanges in cycling epochs took no time; {row['cluster']} offers {offered}."
+                f"{where}: for {share}, our simulation needs at most {fixed(rate, 2)} GB/s a node, or "
+                f"{fixed(bound, 2)} if exchanges in cycling epochs took no time; {row['cluster']} offers "
+                f"{offered}."
             )
 
 
@@ -43,7 +44,7 @@ def write(rows: pd.DataFrame, results: Path) -> list[Path]:
         results: the folder of results.
     """
     table = results / "tables" / f"{REQUIRED_RATE}.csv"
-    write_text(table, rows.to_csv(index=False, float_format="%.6g"))
+    table_file.write(rows, table)
     stem = results / "figures" / REQUIRED_RATE
     _draw(rows, stem)
     return [table, stem.with_suffix(".pdf")]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thinwire.files import write_text
+from thinwire.report import table_file
 from thinwire.report.savings import CELL
 from thinwire.statistics import words
 from thinwire.statistics.speed import TIMED, compare_speed
@@ -58,12 +58,12 @@ def speed_ups(runs: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
         for method, (against, made) in compared.items():
             row = _row(next(judged)) if method != against else {**_OF_THE_FASTEST, "n": made.n}
             rows.append({**dict(zip(place, names)), "method": method, "against": against, **row})
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return table_file.with_table_digits(pd.DataFrame(rows, columns=list(COLUMNS)))
 
 
 def write(table: pd.DataFrame, folder: Path) -> None:
     """Write `speed_ups.csv`."""
-    write_text(folder / "speed_ups.csv", table.to_csv(index=False, float_format="%.6g"))
+    table_file.write(table, folder / "speed_ups.csv")
 
 
 def _row(judged: Judged) -> dict[str, Any]:

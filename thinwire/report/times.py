@@ -1,6 +1,5 @@
 """The table of times: of simulated, emulated and measured steps, against the faster of the baselines."""
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,7 +7,9 @@ import numpy as np
 import pandas as pd
 
 from thinwire.files import write_text
+from thinwire.report import table_file
 from thinwire.report.steps_to_target import StepsToTarget
+from thinwire.report.tables import numbers
 from thinwire.report.target_accuracy import TARGET_OF_BASELINE
 from thinwire.simulation import simulated_file
 from thinwire.statistics.faster_baseline import faster_baseline
@@ -79,10 +80,12 @@ def times(
     table = table.reset_index(drop=True)
     place = zip(table.dataset, table.model, table.workers, table.nodes)
     found = [to_target(where, method) for where, method in zip(place, table.method)]
-    return table.assign(
-        target_accuracy_percent=[target for target, _ in found],
-        steps_to_target=[steps for _, steps in found],
-        seconds_to_target=[steps * s for (_, steps), s in zip(found, table.step_seconds)],
+    return table_file.with_table_digits(
+        table.assign(
+            target_accuracy_percent=[target for target, _ in found],
+            steps_to_target=[steps for _, steps in found],
+            seconds_to_target=[steps * s for (_, steps), s in zip(found, table.step_seconds)],
+        )
     )
 
 
@@ -143,11 +146,11 @@ def markdown(table: pd.DataFrame, title: str, baselines: Sequence[str], untimed:
             "cluster": rows.cluster,
             "profile": rows.profile,
             "method": rows.method,
-            "ms a step": [_milliseconds(s) for s in rows.step_seconds],
-            "exposed, ms": [_milliseconds(s) for s in rows.exposed_seconds],
-            "hidden, ms": [_milliseconds(s) for s in rows.hidden_seconds],
-            "speed-up": ["" if pd.isna(s) else f"{s:.2f}" for s in rows.speed_up],
-            "to the target, s": [_to_target(s) for s in rows.seconds_to_target],
+            "ms a step": list(map(numbers.milliseconds, rows.step_seconds)),
+            "exposed, ms": list(map(numbers.milliseconds, rows.exposed_seconds)),
+            "hidden, ms": list(map(numbers.milliseconds, rows.hidden_seconds)),
+            "speed-up": list(map(numbers.ratio, rows.speed_up)),
+            "to the target, s": list(map(numbers.to_target, rows.seconds_to_target)),
             "how": rows.kind,
         }
     )
@@ -164,15 +167,5 @@ def write(
     table: pd.DataFrame, title: str, baselines: Sequence[str], folder: Path, untimed: Sequence[str] = ()
 ) -> None:
     """Write `times.csv` and `times.md`."""
-    write_text(folder / "times.csv", table[COLUMNS].to_csv(index=False, float_format="%.6g"))
+    table_file.write(table[COLUMNS], folder / "times.csv")
     write_text(folder / "times.md", markdown(table, title, baselines, untimed))
-
-
-def _milliseconds(seconds: float) -> str:
-    return "" if pd.isna(seconds) else f"{seconds * 1e3:.3f}"
-
-
-def _to_target(seconds: float) -> str:
-    if math.isinf(seconds):
-        return "not reached"
-    return "" if pd.isna(seconds) else f"{seconds:.3g}"

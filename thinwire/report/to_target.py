@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from thinwire.files import write_text
+from thinwire.report import table_file
 from thinwire.report.savings import CELL
 from thinwire.report.steps_to_target import reaching
 from thinwire.report.target_accuracy import SHARES, mean_final_accuracy
@@ -66,12 +66,12 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str) -> pd.Dat
                     else convergence(needs.epochs, reference_needs.epochs, reference.epochs.max())
                 ).value
                 rows.append(row)
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return table_file.with_table_digits(pd.DataFrame(rows, columns=list(COLUMNS)))
 
 
 def write(table: pd.DataFrame, folder: Path) -> None:
     """Write `to_target.csv`."""
-    write_text(folder / "to_target.csv", table.to_csv(index=False, float_format="%.6g"))
+    table_file.write(table, folder / "to_target.csv")
 
 
 def _curves(runs: pd.DataFrame, every: dict[Any, pd.DataFrame]) -> pd.DataFrame:

@@ -7,6 +7,7 @@ import math
 from typing import NamedTuple
 
 from thinwire.statistics.paired import LEVEL, POWER, Comparison
+from thinwire.statistics.rounding import fixed, table_digits
 from thinwire.statistics.verdict import FEWEST_PAIRS, Judged, Verdict
 
 
@@ -121,13 +122,14 @@ def _within(difference: Comparison) -> str:
 
 
 def _times(logarithm: Comparison) -> str:
-    times = math.exp(abs(logarithm.mean))
-    size = f"{times:.2f}" if times >= 1.005 else "less than 1.01"
+    times = table_digits(math.exp(abs(logarithm.mean)))
+    size = fixed(times, 2) if times >= 1.005 else "less than 1.01"
     return f"{size} times {'faster' if logarithm.mean > 0 else 'slower'}"
 
 
 def _points(size: float) -> str:
-    return f"{size:.2f} points" if size >= 0.005 else "less than 0.01 points"
+    size = table_digits(size)
+    return f"{fixed(size, 2)} points" if size >= 0.005 else "less than 0.01 points"
 
 
 def _cannot_be_told(why: str) -> str:
@@ -139,7 +141,7 @@ def _difference_found(difference: Comparison) -> str:
 
 
 def _factor_found(logarithm: Comparison) -> str:
-    return _found(logarithm.n, f"a factor of {math.exp(logarithm.detectable):.2f}")
+    return _found(logarithm.n, f"a factor of {fixed(table_digits(math.exp(logarithm.detectable)), 2)}")
 
 
 def _found(pairs: int, size: str) -> str:

@@ -11,6 +11,7 @@ import pandas as pd
 from thinwire.config.claim_schema import Claim
 from thinwire.statistics import words
 from thinwire.statistics.paired import MARGIN_POINTS, compare
+from thinwire.statistics.rounding import table_digits
 
 
 class Verdict(StrEnum):
@@ -121,6 +122,15 @@ def _of_seconds(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
     estimate, low, high = (100 * (1 - math.exp(-value)) for value in (made.mean, made.low, made.high))
     reason = f"by the seconds of {made.n} pairs: {answer.words}"
     return Outcome(_OF_ANSWER[answer.shown], reason, made.n, estimate, low, high)
+
+
+def rounded(outcome: Outcome) -> Outcome:
+    """The outcome with the numbers that tables give."""
+    return outcome._replace(
+        estimate=table_digits(outcome.estimate),
+        low=table_digits(outcome.low),
+        high=table_digits(outcome.high),
+    )
 
 
 def _margin(claim: Claim) -> float:

@@ -9,11 +9,12 @@ import pandas as pd
 from thinwire.config.claim_schema import SECONDS, Claim
 from thinwire.config.suite_methods import entries_of
 from thinwire.config.suite_schema import Suite
-from thinwire.report.claims.claim_verdict import Outcome, Verdict, of_pairs, over_variants
+from thinwire.report.claims.claim_verdict import Outcome, Verdict, of_pairs, over_variants, rounded
 from thinwire.report.claims.metric_values import CELL, metric_values
 from thinwire.report.claims.reconstructed import is_reconstructed
 from thinwire.report.claims.sentences import fields, says, simulated
 from thinwire.report.comparisons import resolution_points
+from thinwire.statistics.rounding import fixed
 
 Row = dict[str, Any]
 _NOWHERE = dict.fromkeys(CELL, "")
@@ -62,7 +63,7 @@ def _of_runs(
                 label: _outcome(claim.model_copy(update={"method": label}), group, suite)[1]
                 for label in claim.variants
             }
-            outcome = over_variants(claim.method, outcome, variants)
+            outcome = rounded(over_variants(claim.method, outcome, variants))
             yield _row(name, suite, claim, against, outcome, place)
 
 
@@ -110,7 +111,7 @@ def _why_not_equal(claim: Claim, runs: pd.DataFrame, against: str) -> str | None
         return None
     if theirs == 0:
         return f"{metric} is {ours:g} bytes, and {against} has none"
-    return f"{metric} differs by {100 * abs(ours / theirs - 1):.1f} % and not at most by {most:g} %"
+    return f"{metric} differs by {fixed(100 * abs(ours / theirs - 1), 1)} % and not at most by {most:g} %"
 
 
 def _of_simulation(name: str, suite: Suite, claim: Claim, times: pd.DataFrame) -> Iterator[Row]:
@@ -123,10 +124,11 @@ def _of_simulation(name: str, suite: Suite, claim: Claim, times: pd.DataFrame) -
             continue
         place = dict(zip(CELL, cell)) | {"cluster": f"{group.cluster.iloc[0]}, {group.profile.iloc[0]}"}
         estimate = 100 * (1 - float(seconds[claim.method]) / float(others.min()))
-        outcome = Outcome(Verdict.NOT_TESTABLE, "a simulation decides no claim", 0, estimate)
+        outcome = rounded(Outcome(Verdict.NOT_TESTABLE, "a simulation decides no claim", 0, estimate))
         against = str(others.idxmin())
         row = _row(name, suite, claim, [against], outcome, place)
-        yield row | {"says": simulated(claim, fields(claim, against, outcome, place), estimate)}
+        said = simulated(claim, fields(claim, against, outcome, place), outcome.estimate)
+        yield row | {"says": said}
 
 
 def _row(

@@ -5,6 +5,7 @@ from typing import Any
 
 from thinwire.config.claim_schema import FIELDS, Claim
 from thinwire.report.claims.claim_verdict import Outcome, Verdict
+from thinwire.statistics.rounding import fixed
 
 
 def fields(claim: Claim, against: str, outcome: Outcome, place: dict[str, Any]) -> dict[str, str]:
@@ -16,7 +17,7 @@ def fields(claim: Claim, against: str, outcome: Outcome, place: dict[str, Any]) 
         "unit": claim.unit,
         "margin": f"{claim.margin.value:g}" if claim.margin else "",
         "n": outcome.n,
-        **{name: f"{value:.2f}" for name, value in numbers.items()},
+        **{name: fixed(value, 2) for name, value in numbers.items()},
         **place,
     }
     return {name: str(values[name]) for name in FIELDS}
@@ -55,15 +56,15 @@ def says(claim: Claim, outcome: Outcome, named: dict[str, str], reconstructed: b
 
 def simulated(claim: Claim, named: dict[str, str], estimate: float) -> str:
     """What a simulation may say: its own numbers, and no verdict."""
-    change = f"{abs(estimate):.1f} % {'fewer' if estimate >= 0 else 'more'} seconds a step"
+    change = f"{fixed(abs(estimate), 1)} % {'fewer' if estimate >= 0 else 'more'} seconds a step"
     where = _where(named)
     return f"Our simulation gives {change} for `{claim.method}` than for `{named['against']}` ({where})."
 
 
 def estimate(outcome: Outcome, unit: str) -> str:
     """The estimate, with its interval unless that is a single number."""
-    interval = f" ({outcome.low:.2f} to {outcome.high:.2f})" if outcome.low < outcome.high else ""
-    return f"{outcome.estimate:.2f}{interval} {'%' if unit == 'percent' else unit}"
+    interval = f" ({fixed(outcome.low, 2)} to {fixed(outcome.high, 2)})" if outcome.low < outcome.high else ""
+    return f"{fixed(outcome.estimate, 2)}{interval} {'%' if unit == 'percent' else unit}"
 
 
 def _where(named: dict[str, str]) -> str:

@@ -13,6 +13,7 @@ from thinwire.config.claim_schema import SECONDS
 from thinwire.config.suite_schema import Suite
 from thinwire.errors import UserError
 from thinwire.files import write_text
+from thinwire.report import table_file
 from thinwire.report.claims import benchmark_record, sentences
 from thinwire.report.claims.claim_verdict import Outcome, Verdict
 from thinwire.report.claims.of_suite import Row, rows_of, rows_without_runs
@@ -68,7 +69,7 @@ def write(made: pd.DataFrame, results: Path) -> None:
 
 def csv(made: pd.DataFrame) -> str:
     """The table for programs."""
-    return str(made.to_csv(index=False, float_format="%.6g"))
+    return table_file.csv(made)
 
 
 def markdown(made: pd.DataFrame) -> str:

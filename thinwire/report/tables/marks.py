@@ -4,9 +4,13 @@ A mark claims an order, so a column is marked only if its order is known. Simula
 exact. Accuracies are ordered by the verdicts of their comparisons with the baseline, and by nothing else.
 """
 
+import math
+from collections.abc import Callable
 from enum import Enum
 
 import pandas as pd
+
+from thinwire.report.tables.numbers import percent, ratio, to_target
 
 
 class Mark(Enum):
@@ -19,21 +23,22 @@ class Mark(Enum):
 
 def of_savings(block: pd.DataFrame) -> list[Mark]:
     """Marks of the bytes saved, with the preparation counted; what saves nothing has none."""
-    saved = block.total_with_prepared_reduction_percent.round(1).where(_sound(block))
+    saved = _shown(block.total_with_prepared_reduction_percent, percent).where(_sound(block))
     return [mark if value > 0 else Mark.NONE for mark, value in zip(_highest(saved), saved)]
 
 
 def of_speed_ups(block: pd.DataFrame) -> list[Mark]:
     """Marks of speed-ups; none if they are measured, because nothing says how certain those are."""
     exact = block.time_from.astype("string").str.startswith("simulated").fillna(False)
-    return _highest(block.step_speed_up.round(2).where(_sound(block) & exact))
+    return _highest(_shown(block.step_speed_up, ratio).where(_sound(block) & exact))
 
 
 def of_seconds_to_target(block: pd.DataFrame, baseline: str) -> list[Mark]:
     """Marks of seconds to the target; they depend on accuracies, so none if a verdict is missing."""
     if not _all_told(block, baseline):
         return [Mark.NONE] * len(block)
-    return _highest(-block.seconds_to_target.where(_sound(block)))
+    finite = block.seconds_to_target.replace(math.inf, math.nan)
+    return _highest(-_shown(finite, to_target).where(_sound(block)))
 
 
 def of_accuracies(block: pd.DataFrame, baseline: str) -> list[Mark]:
@@ -49,6 +54,11 @@ def of_accuracies(block: pd.DataFrame, baseline: str) -> list[Mark]:
     group = level.astype(float).where(~above, 2.0)
     marks = _highest(group.where(_sound(block)))
     return [mark if value > 0 else Mark.NONE for mark, value in zip(marks, group)]
+
+
+def _shown(values: pd.Series, text: Callable[[float], str]) -> pd.Series:
+    """The numbers that a reader sees: equal texts have equal marks."""
+    return pd.to_numeric(values.map(text))
 
 
 def _sound(block: pd.DataFrame) -> pd.Series:

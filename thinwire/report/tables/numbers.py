@@ -1,31 +1,31 @@
-"""How numbers are written in tables. Missing ones are empty."""
+"""How numbers are written in the texts of tables. Missing ones are empty."""
 
 import math
 
 import pandas as pd
 
 from thinwire.report.tables.summarise import STATUSES
+from thinwire.statistics.rounding import fixed
 
 
 def megabytes(value: float) -> str:
     """Bytes in units of 10^6."""
-    return "" if pd.isna(value) else f"{value / 1e6:.3f}"
+    return "" if pd.isna(value) else fixed(value / 1e6, 3)
 
 
 def percent(value: float) -> str:
     """A reduction in percent; 99.96 is not rounded to 100."""
-    text = f"{value:.2f}" if 99 < value < 100 else f"{value:.1f}"
-    return "" if pd.isna(value) else "0.0" if text == "-0.0" else text
+    return "" if pd.isna(value) else fixed(value, 2 if 99 < value < 100 else 1)
 
 
 def ratio(value: float) -> str:
     """A speed-up, or another ratio."""
-    return "" if pd.isna(value) else f"{value:.2f}"
+    return "" if pd.isna(value) else fixed(value, 2)
 
 
 def whole_seconds(value: float) -> str:
     """Seconds of a preparation."""
-    return "" if pd.isna(value) else f"{value:.0f}"
+    return "" if pd.isna(value) else fixed(value, 0)
 
 
 def runs_that_share(row: pd.Series) -> str:
@@ -38,7 +38,12 @@ def to_target(seconds: float) -> str:
     """Seconds to the target."""
     if math.isinf(seconds):
         return "not reached"
-    return "" if pd.isna(seconds) else f"{seconds:.3f}" if seconds < 10 else f"{seconds:.1f}"
+    return "" if pd.isna(seconds) else fixed(seconds, 3 if seconds < 10 else 1)
+
+
+def milliseconds(seconds: float) -> str:
+    """Seconds in units of 10^-3."""
+    return "" if pd.isna(seconds) else fixed(seconds * 1e3, 3)
 
 
 def accuracy(row: pd.Series) -> str:
@@ -48,14 +53,15 @@ def accuracy(row: pd.Series) -> str:
         return ", ".join(rest)
     if row.at_chance_level > 0:
         rest.insert(0, f"{row.at_chance_level:g} at chance level")
-    spread = f" ± {row.accuracy_sd_percent:.2f}" if row.done > 1 else ""
-    return f"{row.accuracy_mean_percent:.2f}{spread} ({row.done})" + "".join(f", {part}" for part in rest)
+    mean, spread = fixed(row.accuracy_mean_percent, 2), fixed(row.accuracy_sd_percent, 2)
+    shown = f"{mean} ± {spread}" if row.done > 1 else mean
+    return ", ".join([f"{shown} ({row.done})", *rest])
 
 
 def training(row: pd.Series) -> str:
     """Mean ± standard deviation of the seconds of training."""
     mean, sd = row.train_seconds, row.train_seconds_sd
-    return "" if pd.isna(mean) else f"{mean:.1f}" + ("" if pd.isna(sd) else f" ± {sd:.1f}")
+    return "" if pd.isna(mean) else fixed(mean, 1) + ("" if pd.isna(sd) else f" ± {fixed(sd, 1)}")
 
 
 def epochs(row: pd.Series) -> str:

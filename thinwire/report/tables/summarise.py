@@ -17,6 +17,7 @@ from thinwire.report.savings import (
     of_baseline,
     with_reductions,
 )
+from thinwire.report.table_file import with_table_digits
 
 STATUSES = ("done", "diverged", "timeout", "failed", "skipped")
 # The column of the collected runs with the bytes of each traffic.
@@ -87,7 +88,7 @@ def summarise(runs: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
         )
     table = with_reductions(pd.DataFrame(rows), baselines[0])
     table["train_speed_up"] = of_baseline(table, baselines[0], "train_seconds") / table.train_seconds
-    return _in_order(table, baselines)
+    return _in_order(with_table_digits(table), baselines)
 
 
 def _runs_that_share(runs: pd.DataFrame) -> pd.Series:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pandas as pd
 
 from thinwire.files import write_text
+from thinwire.report import table_file
 from thinwire.report.tables.about import About
 from thinwire.report.tables.blocks import blocks
 from thinwire.report.tables.latex import latex
@@ -24,7 +25,7 @@ def write(table: pd.DataFrame, about: About, folder: Path) -> None:
         about: what to say about the suite.
         folder: of the suite's tables.
     """
-    write_text(folder / "summary.csv", table.to_csv(index=False, float_format="%.6g"))
+    table_file.write(table, folder / "summary.csv")
     for end, text in summary(table, about).items():
         write_text(folder / f"summary.{end}", text)
     write_text(folder / "traffic.md", traffic(table, about))
