@@ -4,8 +4,9 @@
 # make faults every fault in every phase of a run; THINWIRE_FAULTS="2 of 12" makes it a twelfth of them
 # make lint   set up, format and type checks
 # make docs   set up, build the documentation as a site in site/
-# make setup  what the others begin with; make clean removes what they made
-.PHONY: demo figures test faults lint docs setup clean
+# make setup  what the others begin with: the environment
+# make clean  remove the environment and the site; make clean-results removes your results, and asks before
+.PHONY: demo figures test faults lint docs setup clean clean-results
 bin := .venv/bin
 
 demo: setup
@@ -44,8 +45,10 @@ setup:
 	@envs/setup.sh
 
 clean:
-	rm -rf .venv .snakemake site results/runs results/partial results/logs results/tables results/figures \
-	  results/store results/by_hand results/set_aside results/data results/download results/prepared results/preparing \
-	  results/wandb results/simulated results/traces results/emulated wandb \
-	  results/summary.csv results/curves.parquet results/traffic.parquet results/collected.json results/claims.csv results/claims.md \
-	  results/index.html results/paper results/paper.pdf results/workflow results/ro-crate-metadata.json
+	rm -rf .venv site
+
+# Snakemake's notes belong to the results; results/reference is part of the project.
+clean-results:
+	@printf 'delete all of results/ but results/reference? [y/N] ' && read -r answer && [ "$$answer" = y ]
+	find results -mindepth 1 -maxdepth 1 ! -name reference -exec rm -rf {} +
+	rm -rf .snakemake wandb results/reference/runs results/reference/paper

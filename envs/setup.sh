@@ -18,7 +18,12 @@ say() { echo "setup: $*" >&2; }
 }
 # The folder is part of the stamp: a virtual environment does not survive being moved.
 stamp="$(pwd) $("$python" -V) $(cat envs/requirements.in envs/requirements.lock envs/*.py pyproject.toml envs/setup.sh | cksum)"
-[ "$(cat $venv/.stamp 2>/dev/null)" != "$stamp" ] || exit 0
+is_current() { [ "$(cat $venv/.stamp 2>/dev/null)" = "$stamp" ]; }
+! is_current || exit 0
+# Two at once would each remove what the other installs: the second one waits, and finds it done.
+exec 9< envs/setup.sh
+flock --nonblock 9 || { say "waiting for another set-up of this checkout"; flock 9; }
+! is_current || exit 0
 
 say "installing into $venv (once; about a minute)"
 rm -rf $venv

@@ -11,7 +11,7 @@ from tests.docs import pages
 from thinwire import plugins
 from thinwire.cli.main import _parser
 from thinwire.config import expand_suite, suite
-from thinwire.pipeline import command_line_choices
+from thinwire.pipeline import command_line_choices, job_grid
 from thinwire.plugins import ROOT
 
 # The change log mentions what was removed.
@@ -70,7 +70,7 @@ def test_commands_of_thinwire_are_accepted_and_name_what_is_there(path):
 
 @EACH_PAGE
 def test_targets_of_make_are_there(path):
-    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     for words in command_lines(path.read_text()):
         if words[:1] == ["make"] and len(words) > 1:
             assert words[1] in targets, words
@@ -86,6 +86,16 @@ def test_keys_and_suites_of_snakemake_are_there(path):
             if key == "suites" and value.islower():
                 for name in value.split(","):
                     suite.load(name)
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/running.md"])
+def test_what_snakemake_is_asked_for_can_be_planned(name):
+    for words in command_lines((ROOT / name).read_text()):
+        arguments = after(words, "snakemake") or []
+        given = dict(word.split("=", 1) for word in arguments if re.match(r"[a-z]+=", word))
+        if given and all(value.islower() or value.isdigit() for value in given.values()):
+            choice = command_line_choices.chosen(given)
+            assert job_grid.read(choice.suites, with_options=False, subset=choice.subset).blocks
 
 
 @EACH_PAGE

@@ -1,5 +1,12 @@
 """The README stays short."""
 
+import re
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
 from benchmarks import study_results
 from tests.docs import pages
 from thinwire.plugins import ROOT
@@ -9,6 +16,14 @@ README = (ROOT / "README.md").read_text()
 
 def test_it_has_at_most_1200_words():
     assert len(README.split()) <= 1200
+
+
+def test_the_environment_takes_the_disk_that_it_says():
+    if sys.prefix != str(ROOT / ".venv") or "cu" in version("torch"):
+        pytest.skip("this is not the environment of `make setup` with PyTorch's CPU build")
+    said = float(re.search(r"environment takes ([\d.]+) GB", README.replace("\n", " "))[1])
+    files = (path.lstat() for path in Path(sys.prefix).rglob("*"))
+    assert said / 1.3 < sum(file.st_size for file in files) / 1e9 < said * 1.3
 
 
 def test_its_tables_have_at_most_6_columns_and_12_rows():

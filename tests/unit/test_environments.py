@@ -1,7 +1,11 @@
-"""The conda environment has the versions of the lock, and the lock has all requirements."""
+"""The environment has the versions of the lock, and `make` sets it up once and removes what it may."""
 
+import fcntl
 import re
+import shutil
+import subprocess
 
+import pytest
 import yaml
 
 from thinwire.plugins import ROOT
@@ -40,3 +44,33 @@ def test_everything_in_the_lock_has_a_digest():
     entries = re.split(r"\n(?=[A-Za-z0-9])", text)
     assert len(entries) > 50
     assert all("--hash=sha256:" in entry for entry in entries if "==" in entry.splitlines()[0])
+
+
+@pytest.mark.parametrize(
+    ("target", "answer", "left"),
+    [
+        ("clean", "", {"results", "runs", "reference", "summary.csv"}),
+        ("clean-results", "", {".venv", "results", "runs", "reference", "summary.csv"}),
+        ("clean-results", "n\n", {".venv", "results", "runs", "reference", "summary.csv"}),
+        ("clean-results", "y\n", {".venv", "results", "reference", "summary.csv"}),
+    ],
+)
+def test_results_are_removed_by_their_own_target_and_only_after_a_question(tmp_path, target, answer, left):
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    for folder in (".venv", "results/runs", "results/reference"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "results/reference/summary.csv").touch()
+    subprocess.run(["make", target], cwd=tmp_path, input=answer, text=True, capture_output=True, check=False)
+    assert {path.name for path in tmp_path.rglob("*")} - {"Makefile"} == left
+
+
+def test_a_second_set_up_waits_for_the_first(tmp_path):
+    """Each would remove what the other installs."""
+    shutil.copytree(ROOT / "envs", tmp_path / "envs")
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    with (tmp_path / "envs/setup.sh").open() as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        with subprocess.Popen([tmp_path / "envs/setup.sh"], stderr=subprocess.PIPE, text=True) as second:
+            assert second.stderr.readline() == "setup: waiting for another set-up of this checkout\n"
+            second.kill()
+    assert not (tmp_path / ".venv").exists()
