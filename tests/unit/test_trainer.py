@@ -15,6 +15,7 @@ from thinwire.errors import MethodError
 from thinwire.train import batch_norm_buffers
 from thinwire.train.divergence import Diverged
 from thinwire.train.trainer import Trainer
+from thinwire.transport.mirror import Mirror
 
 
 def test_without_a_method_workers_train_alone():
@@ -77,6 +78,46 @@ def test_gradients_that_a_method_does_not_want_are_not_computed_and_read_as_zero
         else:
             assert mine.tensor.grad is None
             assert mine.grad.count_nonzero() == 0
+
+
+class WantsNone(thinwire.Method):
+    """Uses no gradient, and counts the numbers in its gradients that are not zero."""
+
+    def wants_gradient(self, param):
+        return False
+
+    def step(self):
+        self.run.metrics["nonzero"] = float(sum(g.count_nonzero() for g in self.run.gradients))
+
+
+def test_a_method_may_want_no_gradient_at_all():
+    run = small.trainer(small.task(2), WantsNone)
+    run.train()
+    assert run.workers[0].run.metrics == {"nonzero": 0}
+
+
+class WantsAllButTheNorm(thinwire.Method):
+    """Keeps the names whose gradients it hears of while the backward pass runs."""
+
+    def setup(self):
+        self.heard = []
+
+    def wants_gradient(self, param):
+        return not param.name.startswith("norm")
+
+    def grad_ready(self, param):
+        if torch._C._current_graph_task_id() != -1:
+            self.heard.append(param.name)
+
+
+def test_a_gradient_that_a_method_does_not_want_holds_no_other_back():
+    run = Trainer(small.task(2), WantsAllButTheNorm, WantsAllButTheNorm.Config(), Mirror(2, 0))
+    run.setup(None)
+    worker = run.workers[0]
+    images, labels = run.batches.at(0)[0]
+    worker.begin(0, 0.1, len(images), 2 * len(images))
+    worker.compute_gradients(images, labels)
+    assert worker.method.heard == [param.name for param in reversed(worker.run.params)]
 
 
 class Draws(thinwire.Method):

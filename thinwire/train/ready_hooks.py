@@ -22,9 +22,10 @@ class ReadyHooks:
     def __init__(self, model: nn.Module, params: list[Param], method: Method) -> None:
         self._params = params
         self._method = method
+        self.unwanted: set[int] = set()  # indices of the gradients that are not computed; set after `setup`
         self._active = False
         self._announced = 0  # parameters announced in this forward pass, from the input side
-        self._ready: set[int] = set()  # indices of the gradients that are computed
+        self._ready: set[int] = set()  # indices of the gradients that need not be waited for
         self._next_gradient = -1  # index of the gradient to announce next
         if type(method).forward_ready is not Method.forward_ready:
             for module in model.modules():
@@ -40,7 +41,7 @@ class ReadyHooks:
     def during_passes(self) -> Iterator[None]:
         """Wrap the forward and backward pass of one step; at its end all gradients are announced."""
         self._active, self._announced = True, 0
-        self._ready, self._next_gradient = set(), len(self._params) - 1
+        self._ready, self._next_gradient = set(self.unwanted), len(self._params) - 1
         yield
         self._active = False
         with torch.no_grad():

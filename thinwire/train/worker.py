@@ -85,9 +85,11 @@ class Worker:
         self.run.optimizer = self.method.optimizer([param.tensor for param in self.run.params])
         self.method.setup()
         require_separate(self.method.memory, self.run.weights)
-        wanted = [param.tensor for param in self.run.params if self.method.wants_gradient(param)]
+        wanted = [param for param in self.run.params if self.method.wants_gradient(param)]
         # None means all of them, without a search for what leads to them.
-        self._wanted = wanted if len(wanted) < len(self.run.params) else None
+        self._wanted = [param.tensor for param in wanted] if len(wanted) < len(self.run.params) else None
+        if self._ready_hooks is not None:
+            self._ready_hooks.unwanted = set(range(len(self.run.params))) - {param.index for param in wanted}
 
     def begin(self, step: int, lr: float, samples: int, world_samples: int) -> None:
         """Begin a step: set its number, learning rate and batch sizes, and open the metered channels."""
@@ -122,7 +124,8 @@ class Worker:
             self.run.loss = loss.detach()
             if self._ready_hooks is not None:
                 self._ready_hooks.end_forward()
-            loss.backward(inputs=self._wanted)
+            if self._wanted != []:  # torch refuses a backward pass to nothing
+                loss.backward(inputs=self._wanted)
 
     def exchange(self) -> None:
         """Run the method between the backward pass and the next forward pass."""
