@@ -86,6 +86,7 @@ class Channel(Group):
         """
         where = f"run.{self.name}.broadcast"
         tensors = payloads.plain(tensors, where)
+        source = self._known_rank(source, "broadcast", "source")
         return self._post(
             Call("broadcast", tensors=tensors, kind=payloads.known(kind, where), partner=source)
         )
@@ -102,6 +103,8 @@ class Channel(Group):
             ragged: must be true if the receiver cannot know the sizes of payloads or of answers.
         """
         payload = payloads.flat(payload, f"run.{self.name}.push_pull")
+        if not isinstance(key, int | str):
+            raise MethodError(f"run.{self.name}.push_pull was called with key={key!r}: pass an int or a str")
         host = hosting_rank(key, self.size)
         return self._post(
             Call("push_pull", payload=payload, partner=host, key=str(key), server=server, ragged=ragged)
@@ -116,12 +119,26 @@ class Channel(Group):
             ragged: must be true if the receiver cannot know the sizes.
         """
         payload = payloads.flat(payload, f"run.{self.name}.send")
-        call = Call("send", payload=payload, partner=to, ragged=ragged)
+        call = Call("send", payload=payload, partner=self._known_rank(to, "send", "to"), ragged=ragged)
         return self._hand_over(self._transport.send, call)
 
     def receive(self, source: int) -> Pending[Payload]:
         """Receive the next message from the worker with rank `source`; it must be sent in the same step."""
-        return self._hand_over(self._transport.receive, Call("receive", partner=source))
+        call = Call("receive", partner=self._known_rank(source, "receive", "source"))
+        return self._hand_over(self._transport.receive, call)
+
+    def _known_rank(self, rank: int, verb: str, argument: str) -> int:
+        """Check that a member of this channel has this rank, and return it.
+
+        Raises:
+            MethodError: none has; -1 is no rank either.
+        """
+        if type(rank) is not int or not 0 <= rank < self.size:
+            raise MethodError(
+                f"run.{self.name}.{verb} was called with {argument}={rank!r}: pass a rank of this channel, "
+                f"an int from 0 to {self.size - 1}"
+            )
+        return rank
 
     def _post(self, call: Call) -> Pending[Any]:
         return self._hand_over(self._transport.post, call)

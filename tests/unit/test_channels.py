@@ -18,6 +18,7 @@ from thinwire.errors import MethodError
 from thinwire.messages_in_flight import Flight
 from thinwire.parameter_server import Server
 from thinwire.traffic.ledger import Ledger
+from thinwire.traffic.payload import Payload
 from thinwire.transport.inprocess import InProcess
 from thinwire.transport.transport import Transport
 from thinwire.unmetered_channel import QuietChannel
@@ -584,6 +585,27 @@ def an_unknown_kind_is_refused(me):
         me.world.mean([torch.ones(1)], kind="gradients")
     with pytest.raises(MethodError, match="'gradients'"):
         me.world.gather({"gradients": torch.ones(1)})
+
+
+@everywhere
+def what_is_no_rank_of_the_channel_is_refused(me):
+    """Also -1, which Python would take for the last worker: the ledgers would count no sender."""
+    payload: Payload = {"values": floats(1)}
+    for channel in (me.world, me.node, me.across, me.quiet):
+        for rank in (-1, channel.size, 0.0, True, None):
+            for verb, call in {
+                "broadcast": partial(channel.broadcast, [floats(1)], source=rank),
+                "send": partial(channel.send, payload, to=rank),
+                "receive": partial(channel.receive, source=rank),
+            }.items():
+                problem = (
+                    rf"run\.{channel.name}\.{verb} was called with \w+={rank}: .* to {channel.size - 1}$"
+                )
+                with pytest.raises(MethodError, match=problem):
+                    call()
+        with pytest.raises(MethodError, match=r"push_pull was called with key=1\.5: pass an int or a str"):
+            channel.push_pull(1.5, payload, Sum({}))
+    assert me.ledger.rows == {}
 
 
 CLUSTERS = [pytest.param(Cluster(4), id="on_one_node"), pytest.param(Cluster(4, 2), id="on_two_nodes")]
