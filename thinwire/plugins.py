@@ -15,7 +15,9 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
+
+from pydantic import StrictBool, TypeAdapter
 
 from thinwire.errors import UserError
 from thinwire.files import sha256
@@ -27,6 +29,21 @@ ROOT = Path(__file__).resolve().parents[1]
 # SHA-256 of the plug-ins that this process has loaded, by module name.
 _LOADED: dict[str, str] = {}
 CLASS = {"method": "Method", "model": "Model", "dataset": "Dataset"}
+
+
+class _Literal(NamedTuple):
+    """A class attribute that is read from the source, so that no module must be imported for it."""
+
+    type: Any
+    example: str
+
+
+_LITERALS = {
+    "ablations": _Literal(list[dict[str, Any]], '[{"momentum": "drop"}]'),
+    "prepares_from_models": _Literal(tuple[str, ...], '("cnn", "lenet")'),
+    "prepares_for_any_epochs": _Literal(StrictBool, "True"),
+    "tunes": _Literal(dict[str, Any], '{"clip": (0.1, 10.0)}'),
+}
 
 
 class PluginError(UserError):
@@ -65,11 +82,29 @@ class Plugin:
         return any(isinstance(node, ast.FunctionDef) and node.name == hook for node in self._body())
 
     def literal(self, name: str) -> Any:
-        """Return the constant that its class assigns to `name`, or None; this does not run its code."""
-        for node in self._body():
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
-                return ast.literal_eval(node.value)
-        return None
+        """Return the constant that its class assigns to `name`, or None; this does not run its code.
+
+        Raises:
+            PluginError: the class assigns something else.
+        """
+        values = [
+            node.value
+            for node in self._body()
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
+            if name in map(ast.unparse, node.targets if isinstance(node, ast.Assign) else [node.target])
+        ]
+        if not values:
+            return None
+        type_, example = _LITERALS[name]
+        try:
+            literal = ast.literal_eval(values[-1])
+            TypeAdapter(type_).validate_python(literal)
+        except (ValueError, TypeError):
+            raise PluginError(
+                f"{show(self.path)}, line {values[-1].lineno}: {name} must be a literal such as {example}, "
+                "because it is read without running the code"
+            ) from None
+        return literal
 
     def _body(self) -> list[ast.stmt]:
         """Return the statements in the body of its class."""
@@ -215,10 +250,32 @@ def _plugin_class(kind: str, path: Path, module: Any) -> Any:
     config = getattr(found, "Config", None)
     if config is not None and not dataclasses.is_dataclass(config):
         raise PluginError(f"{show(path)}: its Config must be a @dataclass")
+    if kind == "method":
+        _require_readable(Plugin(kind, name_of(path), path), found, base)
     parts = getattr(found, "provenance", ())
     if not (isinstance(parts, tuple) and all(isinstance(part, Part) for part in parts)):
         raise PluginError(f"{show(path)}: its provenance must be a tuple of thinwire.Part(...)")
     return found
+
+
+def _require_readable(plugin: Plugin, found: Any, base: Any) -> None:
+    """Check that a method is what its source says, for the engine reads some of it without running the code.
+
+    Raises:
+        PluginError: an attribute or `prepare` is not written into the body of the class.
+    """
+    for name, (_, example) in _LITERALS.items():
+        read = plugin.literal(name)
+        if getattr(found, name) != (getattr(base, name) if read is None else read):
+            raise PluginError(
+                f"{show(plugin.path)}: {name} must be assigned in the body of the class Method itself, as a "
+                f"literal such as {example}, because it is read without running the code"
+            )
+    prepares = inspect.getattr_static(found, "prepare") is not inspect.getattr_static(base, "prepare")
+    if plugin.defines("prepare") != prepares:
+        raise PluginError(
+            f"{show(plugin.path)}: prepare must be a def in the body of the class Method itself"
+        )
 
 
 def _line(error: BaseException, path: Path) -> str:

@@ -85,6 +85,66 @@ def test_a_hook_is_found_without_running_the_code(folder):
     assert {name for name, plugin in found.items() if plugin.defines("prepare")} == {"one"}
 
 
+def test_class_attributes_are_read_without_running_the_code(folder):
+    path = folder / "methods" / "one.py"
+    path.write_text(
+        "raise SystemExit\nclass Method:\n    ablations: ClassVar[list] = [{'a': 1}]\n    tunes = {}\n"
+        "    tunes = other = {'b': (0.1, 1)}\n    prepares_for_any_epochs: bool\n"
+    )
+    plugin = plugins.find("method", folder)["one"]
+    assert plugin.literal("ablations") == [{"a": 1}]
+    assert plugin.literal("tunes") == {"b": (0.1, 1)}
+    assert plugin.literal("prepares_for_any_epochs") is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "tunes = {'clip': (LOW, 1)}",
+        "tunes: dict = dict(clip=(0.1, 1))",
+        "tunes = {[]: 1}",
+        "tunes = ['clip']",
+        "ablations = [1]",
+        "ablations = {'momentum': 'drop'}",
+        "prepares_from_models = 'cnn'",
+        "prepares_for_any_epochs = 'no'",
+    ],
+)
+def test_a_class_attribute_that_is_no_literal_as_it_should_be_is_one_sentence(folder, line):
+    name = line.split()[0].rstrip(":")
+    (folder / "methods" / "one.py").write_text(f"class Method:\n    {line}\n")
+    plugin = plugins.find("method", folder)["one"]
+    with pytest.raises(plugins.PluginError, match=rf"one\.py, line 2: {name} must be a literal such as "):
+        plugin.literal(name)
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        (
+            "class Base(thinwire.Method):\n    tunes = {'a': (1, 2)}\nclass Method(Base): ...\n",
+            "tunes must be",
+        ),
+        ("class Method(thinwire.Method): ...\nMethod.ablations = [{}]\n", "ablations must be assigned"),
+        (
+            "class Method(thinwire.Method):\n    prepares_for_any_epochs = True\n"
+            "    if True:\n        prepares_for_any_epochs = False\n",
+            "prepares_for_any_epochs must be",
+        ),
+        (
+            "class Base(thinwire.Method):\n    @classmethod\n    def prepare(cls, config, job, folder): ...\n"
+            "class Method(Base): ...\n",
+            "prepare must be a def",
+        ),
+    ],
+)
+def test_a_method_that_is_not_what_its_source_says_is_refused(tmp_path, source, words):
+    path = tmp_path / "hidden.py"
+    path.write_text(f"import thinwire\n{source}")
+    with pytest.raises(plugins.PluginError, match=words):
+        plugins.load_file("method", path, "thinwire_methods.hidden_for_a_test")
+
+
 def test_a_package_imports_its_own_modules_in_every_way(folder):
     package = folder / "methods" / "packaged"
     (package / "helper.py").write_text("ANSWER = 42\n")

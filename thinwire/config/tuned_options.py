@@ -19,13 +19,10 @@ def tunes(label: str, entry: Entry) -> dict[str, list[float]]:
         UserError: the attribute is not as `thinwire.Method.tunes` explains.
     """
     plugin = plugins.get("method", entry.use or label)
-    try:
-        named = plugin.literal("tunes") or {}
-    except ValueError:
-        named = None
-    if not (isinstance(named, dict) and len(named) <= MOST_OPTIONS and all(map(_valid, named.items()))):
+    named = plugin.literal("tunes") or {}
+    if not (len(named) <= MOST_OPTIONS and all(map(_valid, named.items()))):
         raise UserError(
-            f"{show(plugin.path)}: tunes names at most {MOST_OPTIONS} options in a literal, each with the "
+            f"{show(plugin.path)}: tunes names at most {MOST_OPTIONS} options, each with the "
             'two ends of its range, which are positive and rise: {"clip": (0.1, 10.0)}'
         )
     return {name: list(ends) for name, ends in named.items() if name not in entry.options}
