@@ -65,9 +65,11 @@ class Plugin:
 
     @property
     def sha256(self) -> str:
-        """A digest of its files."""
-        digests = [sha256(path) for path in self.files]
-        return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+        """A digest of its file, or of the names and the content of all files of its package."""
+        if self.path.name != "__init__.py":
+            return sha256(self.path)
+        files = [f"{path.relative_to(self.path.parent)} {sha256(path)}\n" for path in self.files]
+        return hashlib.sha256("".join(files).encode()).hexdigest()
 
     @property
     def title(self) -> str:

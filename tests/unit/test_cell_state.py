@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ from tests.tracking import records
 from thinwire import digests, plugins, record, record_store
 from thinwire.cli.earlier_record import settled
 from thinwire.config.cell_sources import sources
+from thinwire.config.engine_files import engine_files
 from thinwire.data.manifest import MANIFEST
 from thinwire.errors import UserError
 from thinwire.files import sha256
@@ -78,6 +80,36 @@ def test_the_plug_ins_whose_files_differ_are_named(results, tmp_path, monkeypatc
     monkeypatch.setattr(plugins.find, "__defaults__", (tmp_path / "other",))
     (state,) = cell_states([CELL], results)
     assert state.reason == "made with another file of the method and of the model than there is now"
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "files"),
+    [
+        ("method", "top_k", ["codecs/entries_over_threshold.py", "codecs/indices.py", "codecs/select.py"]),
+        ("method", "ps_sgd", ["optimizer_parameter_server.py"]),
+        ("method", "local_sgd", ["optim/adacomm.py"]),
+        ("model", "cnn", ["model.py"]),
+        ("dataset", "imagenette", ["data/decode.py", "data/image_tree_dataset.py"]),
+    ],
+)
+def test_what_a_plug_in_imports_of_the_engine_belongs_to_it_but_for_the_loop(kind, name, files):
+    imported = {path.relative_to(plugins.ROOT / "thinwire") for path in engine_files(plugins.get(kind, name))}
+    assert set(map(Path, files)) <= imported
+    assert imported.isdisjoint(map(Path, ("train/worker.py", "channel.py", "run.py", "errors.py")))
+
+
+def test_another_file_of_the_engine_is_noticed(results, monkeypatch):
+    publish(results, CELL)
+    earlier = {kind: digest for kind, digest in sources(DEMO[1]).items() if kind != "engine"}
+    publish(results, DEMO[1], {"sources_sha256": earlier})
+
+    def sha256_of_another_engine(path):
+        return "0" if path.name == "half.py" else sha256(path)
+
+    monkeypatch.setattr("thinwire.config.cell_sources.sha256", sha256_of_another_engine)
+    assert cell_state(CELL, results).reason == "made with another file of the engine than there is now"
+    # Its record does not say what it was made with.
+    assert cell_state(DEMO[1], results).holds
 
 
 def test_other_data_are_noticed_and_missing_data_are_not(results):

@@ -13,6 +13,7 @@ from snakemake.resources import Resources
 
 from thinwire import plugins, slurm_time_limit
 from thinwire.config.block import blocks
+from thinwire.config.cell_sources import PluginDigests
 from thinwire.config.expand_suite import cells
 from thinwire.config.module import Module
 from thinwire.errors import UserError
@@ -184,7 +185,7 @@ def test_a_change_of_a_plug_in_changes_the_digests_of_its_jobs(monkeypatch):
 
     before = digests()
     assert digests() == before
-    monkeypatch.setattr(inputs, "plugin_digest", lambda kind, name: "another")
+    monkeypatch.setattr(inputs, "digests_of_plugin", lambda kind, name: PluginDigests("another", "another"))
     assert all(a != b for a, b in zip(before, digests()))
 
 
@@ -358,7 +359,7 @@ def test_a_simulation_depends_on_its_cells_its_settings_and_the_descriptions(mon
     fewer = replace(demo, settings=demo.settings.model_copy(update={"steps": 5}))
     assert len({demo.fingerprint, fewer.fingerprint, replace(demo, cells=demo.cells[1:]).fingerprint}) == 3
     before = demo.fingerprint
-    monkeypatch.setattr(inputs, "plugin_digest", lambda kind, name: "another")
+    monkeypatch.setattr(inputs, "digests_of_plugin", lambda kind, name: PluginDigests("another", "another"))
     assert demo.fingerprint != before
 
 

@@ -85,6 +85,15 @@ def test_a_hook_is_found_without_running_the_code(folder):
     assert {name for name, plugin in found.items() if plugin.defines("prepare")} == {"one"}
 
 
+def test_the_digest_of_a_package_has_the_names_of_its_files(folder):
+    package = plugins.find("method", folder)["packaged"]
+    helper = package.path.parent / "helper.py"
+    helper.write_text("")
+    before = package.sha256
+    helper.rename(helper.with_name("helpers.py"))
+    assert package.sha256 != before
+
+
 def test_class_attributes_are_read_without_running_the_code(folder):
     path = folder / "methods" / "one.py"
     path.write_text(

@@ -192,7 +192,7 @@ def test_another_plug_in_than_now_is_found(results, monkeypatch):
     found = verify.verify(results)
     assert found.sound == 0
     assert (
-        "another file of the method and of the model and of the dataset than there is now"
+        "another file of the method and of the model and of the dataset and of the engine than there is now"
         in found.problems[0]
     )
 

@@ -1,11 +1,25 @@
-"""The files of plug-ins that a cell depends on: if one of them changes, its runs are made again."""
+"""The files that a cell depends on: if one of them changes, its runs are made again."""
 
 from collections.abc import Callable
 from functools import cache, partial
+from typing import NamedTuple
 
 from thinwire import plugins
 from thinwire.config.cell import Cell
+from thinwire.config.engine_files import engine_files
+from thinwire.config.identity_digest import digest
+from thinwire.files import sha256
 from thinwire.plugins import Plugin
+
+ENGINE = "engine"
+
+
+class PluginDigests(NamedTuple):
+    """What changes with the files that a plug-in consists of."""
+
+    own: str
+    engine: str
+    """Of the engine's files that it imports."""
 
 
 def prepares(cell: Cell) -> bool:
@@ -20,20 +34,26 @@ def prepared_from(cell: Cell) -> list[Plugin]:
 
 
 def sources(cell: Cell) -> dict[str, str]:
-    """The SHA-256 of the method, the model and the data set, as their files are now."""
-    return sources_by(cell, _digest)
+    """Digests of the method, the model, the data set and the engine's files that they import, as of now."""
+    return sources_by(cell, plugin_digests)
 
 
 def sources_of_many() -> Callable[[Cell], dict[str, str]]:
     """A function like `sources` that reads each plug-in once, for many cells of one moment."""
-    return partial(sources_by, digest_of=cache(_digest))
+    return partial(sources_by, digests_of=cache(plugin_digests))
 
 
-def sources_by(cell: Cell, digest_of: Callable[[str, str], str]) -> dict[str, str]:
+def sources_by(cell: Cell, digests_of: Callable[[str, str], PluginDigests]) -> dict[str, str]:
     """What `sources` gives, from a function of the kind and the name of a plug-in."""
     used = {"method": cell.method.use, "model": cell.model.use, "dataset": cell.data.use}
-    return {kind: digest_of(kind, name) for kind, name in used.items()}
+    found = {kind: digests_of(kind, name) for kind, name in used.items()}
+    return {kind: each.own for kind, each in found.items()} | {
+        ENGINE: digest([each.engine for each in found.values()])
+    }
 
 
-def _digest(kind: str, name: str) -> str:
-    return plugins.get(kind, name).sha256
+def plugin_digests(kind: str, name: str) -> PluginDigests:
+    """Read the files of a plug-in, and those of the engine that it imports."""
+    plugin = plugins.get(kind, name)
+    imported = {str(path.relative_to(plugins.ROOT)): sha256(path) for path in engine_files(plugin)}
+    return PluginDigests(plugin.sha256, digest(imported))

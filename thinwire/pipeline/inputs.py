@@ -11,7 +11,7 @@ from functools import cache
 from thinwire import plugins
 from thinwire.config import suite, untested_claims
 from thinwire.config.cell import Cell
-from thinwire.config.cell_sources import prepared_from, sources_by
+from thinwire.config.cell_sources import plugin_digests, prepared_from, sources_by
 from thinwire.config.identity_digest import digest
 from thinwire.config.module import Module
 
@@ -22,10 +22,13 @@ def plugin_files(kind: str, name: str) -> list[str]:
     return [plugins.show(path) for path in plugins.get(kind, name).files]
 
 
-@cache
+# Computed once, although thousands of runs need them.
+digests_of_plugin = cache(plugin_digests)
+
+
 def plugin_digest(kind: str, name: str) -> str:
-    """Changes when a file of the plug-in does. It is computed once, although thousands of runs need it."""
-    return plugins.get(kind, name).sha256
+    """Changes when a file of the plug-in does, or one of the engine that it imports."""
+    return digest(digests_of_plugin(kind, name))
 
 
 @cache
@@ -96,10 +99,10 @@ def prepared_for_block(together: Sequence[Cell]) -> list[str]:
 
 def digest_of_block(together: Sequence[Cell]) -> str:
     """Changes when a file of a method, of the model or of the data set does."""
-    return digest([sources_by(cell, plugin_digest) for cell in together])
+    return digest([sources_by(cell, digests_of_plugin) for cell in together])
 
 
 def digest_of_preparation(cell: Cell) -> str:
     """Changes when a file of the method, of one of its models or of the data set does."""
     others = [plugin_digest("model", model.name) for model in prepared_from(cell)]
-    return digest([sources_by(cell, plugin_digest), *others])
+    return digest([sources_by(cell, digests_of_plugin), *others])

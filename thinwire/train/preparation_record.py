@@ -8,7 +8,8 @@ from pydantic import ValidationError
 
 from thinwire import digests, record
 from thinwire.config.cell import Cell
-from thinwire.config.cell_sources import prepared_from, sources
+from thinwire.config.cell_sources import plugin_digests, prepared_from, sources
+from thinwire.config.identity_digest import digest
 from thinwire.data.manifest import MANIFEST
 from thinwire.errors import UserError
 from thinwire.files import publish, sha256
@@ -37,8 +38,9 @@ class Prepared(record.Schema):
 def identity_of(cell: Cell, results: Path) -> dict[str, str]:
     """All that a preparation depends on: options, code and data."""
     manifest = data_folder(results, cell.preparing.dataset) / MANIFEST
-    files = {f"file of the {kind}": digest for kind, digest in sources(cell).items() if kind != "dataset"}
-    files |= {f"file of the {p.kind} {p.name}": p.sha256 for p in prepared_from(cell)}
+    files = {f"file of the {kind}": own for kind, own in sources(cell).items() if kind != "dataset"}
+    for model in prepared_from(cell):
+        files[f"file of the model {model.name}"] = digest(plugin_digests("model", model.name))
     data = sha256(manifest) if manifest.exists() else ""
     return {**cell.preparation_key.identity(), "data": data, **files}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from thinwire import digests, record
 from thinwire.config.cell import Cell
-from thinwire.config.cell_sources import sources
+from thinwire.config.cell_sources import ENGINE, sources
 from thinwire.config.identity_digest import digest
 from thinwire.data.manifest import MANIFEST
 from thinwire.errors import UserError
@@ -15,7 +15,7 @@ from thinwire.record import Record
 from thinwire.train.preparation_record import PREPARED, differences, identity_of
 from thinwire.train.result_folders import data_folder, prepared_folder
 
-# The SHA-256 of the files of a cell's plug-ins, by kind.
+# Digests of the files that a cell depends on, by kind.
 Sources = Callable[[Cell], Mapping[str, str]]
 # At most so many options are listed; if the suite is another one, all of them differ.
 _MOST_OPTIONS = 4
@@ -55,8 +55,10 @@ def difference(run: Record, cell: Cell, sources_of: Sources = sources) -> str | 
     options = _paths(run.cell, expected)
     if options or run.fingerprint != digest(expected):
         found.append(f"other options than the suite has now ({_listed(options or ['fingerprint'])})")
-    used = run.provenance.get("sources_sha256", {})
-    kinds = [kind for kind, now in sources_of(cell).items() if used.get(kind) != now]
+    used, now = run.provenance.get("sources_sha256", {}), sources_of(cell)
+    # Records of earlier versions say nothing about files of the engine.
+    used = {ENGINE: now[ENGINE], **used}
+    kinds = [kind for kind in now if used.get(kind) != now[kind]]
     if kinds:
         found.append(f"another file of the {' and of the '.join(kinds)} than there is now")
     return " and ".join(found) or None
