@@ -164,9 +164,9 @@ def everything(trainer: Trainer) -> Any:
     return _frozen(trainer.state())
 
 
-def digest(tensors: list[Tensor]) -> str:
-    """A digest with which tensors in different processes are compared bit for bit."""
-    return hashlib.sha256(repr(_frozen(tensors)).encode()).hexdigest()
+def digest(tree: Any) -> str:
+    """A digest with which trees of tensors are compared bit for bit, also in different processes."""
+    return hashlib.sha256(repr(_frozen(tree)).encode()).hexdigest()
 
 
 def _frozen(tree: Any) -> Any:

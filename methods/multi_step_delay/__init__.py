@@ -113,9 +113,9 @@ class Method(thinwire.Method):
             intervals.adapt(self.memory, self.config, self.run.lr, loss)
 
     def evaluated(self, quiet):
-        if not self.lands_late:
-            self.land(len(self.run.params))  # what the next forward pass would land, layer by layer
-        return [weight.clone() for weight in self.memory["global"]]
+        # With what the next forward pass will land, layer by layer.
+        landing = [] if self.lands_late else self.flight.state()
+        return self.global_model.after(landing)
 
     def finish(self):
         self.land(self.run.total_steps + len(self.run.params))

@@ -1,5 +1,7 @@
 """The global model z, which is the same on all workers, and the correction of the local one towards it."""
 
+import copy
+
 import torch
 
 from .sub_tensors import part_of
@@ -27,6 +29,16 @@ class GlobalModel:
         v.mul_(momentum).add_(arrived)
         z.sub_(arrived + momentum * v if options["nesterov"] else v, alpha=note["lr"])
         mean.copy_(arrived / note["length"])
+
+    def after(self, messages):
+        """z as these messages will leave it, in new tensors; changes nothing."""
+        ahead = copy.copy(self)
+        ahead.memory = {
+            name: [tensor.clone() for tensor in self.memory[name]] for name in ("global", "velocity", "mean")
+        }
+        for message in messages:
+            ahead.update(message["note"], message["answer"][0])
+        return ahead.memory["global"]
 
     def correct_local(self, note):
         """Move a slice of x towards z: by what z has changed since x was sent, or to z itself."""

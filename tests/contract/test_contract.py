@@ -95,6 +95,37 @@ def test_evaluation_is_neutral(subject):
     assert small.everything(watched) == small.everything(alone)
 
 
+def test_hooks_that_only_answer_change_nothing(subject, monkeypatch):
+    """Weights, optimizer, memory, messages in flight and metrics are the same before and after each call."""
+
+    def state(method):
+        run = method.run
+        return {
+            "weights": small.digest(run.weights),
+            "the optimizer": small.digest(run.optimizer.state_dict()) if hasattr(run, "optimizer") else "",
+            "memory": small.digest(method.memory),
+            "messages in flight": small.digest(method.flight.state()),
+            "metrics": small.digest(run.metrics),
+        }
+
+    def watched(name, ask):
+        def asked(method, *arguments):
+            before = state(method)
+            answer = ask(method, *arguments)
+            after = state(method)
+            changed = [what for what in before if before[what] != after[what]]
+            assert not changed, f"{name} may only read, and changes {' and '.join(changed)}"
+            return answer
+
+        return asked
+
+    for hook in ("skip", "wants_gradient", "wants_epoch_loss", "evaluated"):
+        monkeypatch.setattr(subject.method, hook, watched(hook, getattr(subject.method, hook)))
+    run = subject.trainer()
+    run.skip()
+    run.train(after_step=Trainer.shipped)
+
+
 def test_all_workers_ship_the_same_weights(subject):
     run = subject.trainer()
     run.train(until=run.total_steps - 2)

@@ -71,6 +71,38 @@ BUGS = {
             return mean
         """,
     ),
+    "lands its messages when it is looked at": (
+        contract.test_hooks_that_only_answer_change_nothing,
+        """
+        def setup(self):
+            self.memory["late"] = [torch.zeros_like(weight) for weight in self.run.weights]
+
+        def land(self):
+            for landing in self.flight.landed(self.run.step):
+                torch._foreach_copy_(self.memory["late"], landing.answer)
+
+        def sync_gradients(self):
+            self.land()
+            pending = self.run.world.mean([gradient.clone() for gradient in self.run.gradients])
+            self.flight.launch(pending, lands=self.run.step)
+            torch._foreach_copy_(self.run.gradients, self.memory["late"])
+
+        def evaluated(self, quiet):
+            self.land()
+            return super().evaluated(quiet)
+
+        def finish(self):
+            self.land()
+        """,
+    ),
+    "counts how often it is asked": (
+        contract.test_hooks_that_only_answer_change_nothing,
+        """
+        def wants_epoch_loss(self):
+            self.memory["asked"] = self.memory.get("asked", 0) + 1
+            return False
+        """,
+    ),
     "state outside memory": (
         contract.test_resumes_to_the_same_bits,
         """

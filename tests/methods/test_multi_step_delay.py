@@ -70,7 +70,6 @@ def test_4_the_global_state_is_the_same_on_all_workers_after_every_step(delay):
     run = small.trainer(small.task(3, dtype=torch.float32), NAME, warmup_steps=2, delay=delay)
 
     def compare(run):
-        run.shipped()
         first, *others = [worker.method.memory for worker in run.workers]
         for other in others:
             assert first["interval"] == other["interval"]
@@ -84,8 +83,8 @@ def test_5_after_a_round_that_lands_at_once_local_and_global_weights_are_equal()
     run = small.trainer(small.task(3), NAME, **FIXED)
     for step in range(1, run.total_steps + 1):
         run.train(until=step)
-        run.shipped()
         for worker in run.workers:
+            worker.method.land(len(worker.run.params))  # as the next forward pass would
             equal = torch.equal(flat(worker.run.weights), flat(worker.method.memory["global"]))
             assert equal == (step % 3 == 0)
 
@@ -266,12 +265,12 @@ def test_10_by_priority_forward_passes_never_wait_longer_than_in_the_order_of_th
 def test_local_momentum_stays_with_its_worker_and_the_global_step_has_none():
     run = small.trainer(small.task(2), NAME, **FIXED, local_momentum=True)
     run.train(until=2)
-    run.shipped()
     one, other = (worker.method.memory for worker in run.workers)
     assert not torch.equal(flat(one["local_velocity"]), flat(other["local_velocity"]))
     before = flat(one["global"]).clone()
     run.train(until=3)
-    run.shipped()
+    run.workers[0].method.land(len(run.workers[0].run.params))
+    assert flat(one["mean"]).any()
     torch.testing.assert_close(flat(one["global"]), before - run.workers[0].run.lr * 3 * flat(one["mean"]))
 
 
