@@ -12,6 +12,7 @@ from tests import small
 from thinwire import checkpoint
 from thinwire.data.held_out import held_out
 from thinwire.errors import MethodError
+from thinwire.traffic.wire_bytes import Wire
 from thinwire.train import batch_norm_buffers
 from thinwire.train.divergence import Diverged
 from thinwire.train.trainer import Trainer
@@ -425,6 +426,15 @@ def test_memory_that_cannot_be_saved_is_refused_by_name(tmp_path):
     run = small.trainer(small.task(2), Hoards)
     with pytest.raises(MethodError, match=r"/memory/queue is a set"):
         checkpoint.save(tmp_path, 0, run.state())
+
+
+def test_the_ledger_of_a_checkpoint_has_the_bytes_of_its_messages_in_flight(monkeypatch):
+    """Between processes, their bytes are counted when the checkpoint waits for them."""
+    worker = small.trainer(small.task(2), "ssgd").workers[0]
+    monkeypatch.setattr(
+        worker.method.flight, "state", lambda: worker.run.world.meter("mean", "values", 8, 8, Wire(8, 8, 0))
+    )
+    assert worker.state()["ledger"] == worker.ledger.state() != {}
 
 
 def test_each_worker_has_options_of_its_own():

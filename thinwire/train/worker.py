@@ -177,11 +177,13 @@ class Worker:
         """Everything that this worker needs to resume."""
         require_separate(self.method.memory, self.run.weights)
         plateau = {} if self.plateau is None else {"plateau": self.plateau.state()}
+        # Before the ledger, which counts the bytes of an answer when somebody waits for it.
+        flight = self.method.flight.state()
         return plateau | {
             "model": self.model.state_dict(),
             "optimizer": self.run.optimizer.state_dict(),
             "memory": self.method.memory,
-            "flight": self.method.flight.state(),
+            "flight": flight,
             "metrics": self.run.metrics,
             "ledger": self.ledger.state(),
             "epoch_loss": self.epoch_loss,
