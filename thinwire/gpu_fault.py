@@ -7,10 +7,19 @@ _OF_THE_PROGRAM = "device-side assert triggered"
 # Libraries of CUDA report that memory is short, or that the GPU does not work, as plain RuntimeErrors.
 _PHRASES = (
     "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUBLAS_STATUS_EXECUTION_FAILED",
+    "CUBLAS_STATUS_INTERNAL_ERROR",
     "CUBLAS_STATUS_NOT_INITIALIZED",
+    "CUDA driver error",
     "CUDNN_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_EXECUTION_FAILED",
+    "CUDNN_STATUS_INTERNAL_ERROR",
     "CUDNN_STATUS_NOT_INITIALIZED",
+    "No CUDA GPUs are available",
     "ncclUnhandledCudaError",
+    # A convolution for which there is too little memory.
+    "Unable to find a valid cuDNN algorithm",
+    "was unable to find an engine to execute this computation",
 )
 
 

@@ -7,6 +7,7 @@ an underscore or a dot are ignored. All others must be labels, because they occu
 
 import ast
 import dataclasses
+import dis
 import hashlib
 import importlib.util
 import inspect
@@ -216,10 +217,10 @@ def blame(error: BaseException) -> str | None:
     code is in the stack. An `OSError` is its fault only if its own code called the system. A lack of
     resources never is.
     """
-    if shortage(error) is not None:
+    if shortage(error, _raised_by_plugin) is not None:
         return None
     ours = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_ours(frame)]
-    last = next((frame for frame in reversed(ours) if _is_plugins(frame)), None)
+    last = next((frame for frame in reversed(ours) if _in_plugin(frame.filename)), None)
     if last is None and (isinstance(error, UserError | OSError) or not isinstance(error, Exception)):
         return None
     if isinstance(error, OSError) and last is not ours[-1]:
@@ -228,13 +229,24 @@ def blame(error: BaseException) -> str | None:
     return f"{type(error).__name__}: {error}{place}"
 
 
-def _is_plugins(frame: traceback.FrameSummary) -> bool:
-    return any(Path(frame.filename).is_relative_to(ROOT / f"{kind}s") for kind in CLASS)
+def _raised_by_plugin(error: BaseException) -> bool:
+    """Does the error come from a `raise` statement of a plug-in, and not from something that it called?"""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return False
+    code = trace.tb_frame.f_code
+    return _in_plugin(code.co_filename) and code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+
+
+def _in_plugin(file: str) -> bool:
+    return any(Path(file).is_relative_to(ROOT / f"{kind}s") for kind in CLASS)
 
 
 def _is_ours(frame: traceback.FrameSummary) -> bool:
     """Does the frame belong to the engine or to a plug-in, and not to a library?"""
-    return _is_plugins(frame) or Path(frame.filename).is_relative_to(ROOT / "thinwire")
+    return _in_plugin(frame.filename) or Path(frame.filename).is_relative_to(ROOT / "thinwire")
 
 
 def show(path: Path) -> str:

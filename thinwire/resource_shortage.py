@@ -3,7 +3,7 @@
 import errno
 import os
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from thinwire.errors import ResourceError, UserError
 from thinwire.gpu_fault import gpu_fault
@@ -30,8 +30,16 @@ _PHRASES = (
 )
 
 
-def shortage(error: BaseException) -> ResourceError | None:
-    """Return the lack of a resource that caused an error, as one sentence; None if that is not the cause."""
+def shortage(
+    error: BaseException, worded_by_plugin: Callable[[BaseException], bool] = lambda error: False
+) -> ResourceError | None:
+    """Return the lack of a resource that caused an error, as one sentence; None if that is not the cause.
+
+    Args:
+        error: that was raised.
+        worded_by_plugin: does an error, or one of its causes, have the words of a plug-in? Then its words
+            say nothing about the machine.
+    """
     for each in _chain(error):
         if isinstance(each, ResourceError):
             return each
@@ -39,6 +47,8 @@ def shortage(error: BaseException) -> ResourceError | None:
             return _sentence(f"{each.strerror}{f', {each.filename}' if each.filename else ''}")
         if isinstance(each, MemoryError):
             return _sentence(os.strerror(errno.ENOMEM))
+        if worded_by_plugin(each):
+            continue
         if (fault := gpu_fault(each)) is not None:
             return ResourceError(
                 f"a GPU cannot be used any more ({fault}): see nvidia-smi, free its memory or take another, "

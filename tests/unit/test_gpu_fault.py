@@ -21,13 +21,24 @@ FAULTS = [
     torch.AcceleratorError(f"CUDA error: unspecified launch failure{HINT}"),
     torch.AcceleratorError(""),
     RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+    RuntimeError("CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm(handle, ...)`"),
+    RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"),
+    RuntimeError("cuDNN error: CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED"),
+    RuntimeError("GET was unable to find an engine to execute this computation"),
+    RuntimeError("FIND was unable to find an engine to execute this computation"),
+    RuntimeError("Unable to find a valid cuDNN algorithm to run convolution"),
+    RuntimeError("CUDA driver error: out of memory"),
+    RuntimeError("No CUDA GPUs are available"),
     dist.DistBackendError("NCCL error in: NCCLUtils.cpp:77\nncclUnhandledCudaError: Call to CUDA failed."),
 ]
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
 def test_a_fault_of_a_gpu_is_trouble_and_not_the_methods_result(fault):
-    error = raised_in("methods", "raise fault", fault=fault)
+    def compute():
+        raise fault
+
+    error = raised_in("methods", "compute()", compute=compute)
     assert plugins.blame(error) is None
     assert trouble(error).startswith("a GPU cannot be used any more (")
     assert "\n" not in trouble(error)

@@ -45,10 +45,21 @@ exec(compile("def engine(): open('/nonexistent/file')", str(ROOT / "thinwire/eng
         ("try:\n    full()\nexcept OSError:\n    raise ValueError('mine')", None),
         ("raise MemoryError", None),
         ("import torch\ntorch.empty(2**50)", None),
+        ("try:\n    allocate()\nexcept RuntimeError as error:\n    raise error", None),
+        ("try:\n    allocate()\nexcept RuntimeError as error:\n    raise ValueError('mine')", None),
+        (
+            "raise RuntimeError('No space left on device 3 for the bucket')",
+            "RuntimeError: No space left on device 3 for the bucket (methods/raises.py, line 1)",
+        ),
+        (
+            "raise RuntimeError('CUBLAS_STATUS_ALLOC_FAILED, says my codec')",
+            "RuntimeError: CUBLAS_STATUS_ALLOC_FAILED, says my codec (methods/raises.py, line 1)",
+        ),
     ],
 )
 def test_the_party_at_fault_is_found(code, blamed):
-    error = raised_in("methods", code, full=full, engine=ENGINE["engine"])
+    names = {"full": full, "engine": ENGINE["engine"], "allocate": lambda: torch.empty(2**50)}
+    error = raised_in("methods", code, **names)
     reason = plugins.blame(error)
     if blamed is None:
         assert reason is None
