@@ -4,6 +4,8 @@ from typing import Any
 
 # A value that is quoted in a message is shortened to about this many characters: enough to find it.
 _LONGEST_QUOTE = 80
+# A message of a plug-in is published with so many characters at most.
+_LONGEST_MESSAGE = 2000
 # At most this many problems are listed in one message: a user who has corrected them tries again.
 _MOST_PROBLEMS = 20
 
@@ -44,3 +46,19 @@ def quoted(value: Any) -> str:
         return text
     half = _LONGEST_QUOTE // 2
     return f"{text[:half]}...{text[-half:]}"
+
+
+def printable(text: str, longest: int = _LONGEST_MESSAGE) -> str:
+    """Return a text that UTF-8 can hold: lone surrogates are escaped, and a long text lacks its middle."""
+    if len(text) > longest:
+        text = f"{text[: longest // 2]} ... {text[-longest // 2 :]}"
+    return text.encode(errors="backslashreplace").decode()
+
+
+def message_of(error: BaseException) -> str:
+    """Return the class and the message of an error, as `printable`; the code of a plug-in may write it."""
+    try:
+        text = str(error)
+    except Exception as own:
+        text = f"its message cannot be read ({type(own).__name__})"
+    return f"{type(error).__name__}: {printable(text)}"

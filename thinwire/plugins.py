@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from pydantic import StrictBool, TypeAdapter
 
-from thinwire.errors import UserError
+from thinwire.errors import UserError, message_of
 from thinwire.files import sha256
 from thinwire.label import require_label
 from thinwire.method_provenance import Part
@@ -226,7 +226,7 @@ def blame(error: BaseException) -> str | None:
     if isinstance(error, OSError) and last is not ours[-1]:
         return None
     place = f" ({show(Path(last.filename))}, line {last.lineno})" if last is not None else ""
-    return f"{type(error).__name__}: {error}{place}"
+    return f"{message_of(error)}{place}"
 
 
 def _raised_by_plugin(error: BaseException) -> bool:
@@ -305,5 +305,6 @@ def _line(error: BaseException, path: Path) -> str:
 def _what(error: BaseException) -> str:
     if isinstance(error, SystemExit):
         return "it ends the process that imports it: do that only `if __name__ == '__main__'`"
-    text = error.msg if isinstance(error, SyntaxError) else str(error)
-    return f"{type(error).__name__}: {text}"
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error.msg}"
+    return message_of(error)

@@ -5,7 +5,7 @@ import os
 import traceback
 from collections.abc import Callable, Iterator
 
-from thinwire.errors import ResourceError, UserError
+from thinwire.errors import ResourceError, UserError, message_of
 from thinwire.gpu_fault import gpu_fault
 
 # The disk is full, over quota, read-only or broken; too many files or processes; too little memory.
@@ -54,9 +54,10 @@ def shortage(
                 f"a GPU cannot be used any more ({fault}): see nvidia-smi, free its memory or take another, "
                 "and start again; a run goes on from its last checkpoint"
             )
-        phrase = next((phrase for phrase in _PHRASES if phrase in str(each)), None)
-        if phrase is not None and isinstance(each, RuntimeError | ImportError | OSError):
-            return _sentence(phrase)
+        if isinstance(each, RuntimeError | ImportError | OSError):
+            phrase = next((phrase for phrase in _PHRASES if phrase in str(each)), None)
+            if phrase is not None:
+                return _sentence(phrase)
     return None
 
 
@@ -88,4 +89,4 @@ def trouble(error: BaseException) -> str:
     if isinstance(error, OSError):
         return f"the run cannot go on ({error}): mend that, and start again"
     traceback.print_exception(error)
-    return f"thinwire itself has failed ({type(error).__name__}: {error}): report it with the stack above"
+    return f"thinwire itself has failed ({message_of(error)}): report it with the stack above"

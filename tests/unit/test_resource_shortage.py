@@ -78,6 +78,23 @@ def test_without_a_plug_in_a_failure_does_not_end_the_run(code):
     assert plugins.blame(raised_in("tests", code)) is None
 
 
+MUTE = "class Mute(Exception):\n    def __str__(self):\n        return self.words\n\n\nraise Mute"
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (r"raise ValueError('a \ud800 b')", r"ValueError: a \ud800 b"),
+        ("raise ValueError('a' * 10**7)", f"ValueError: {'a' * 1000} ... {'a' * 1000}"),
+        (MUTE, "Mute: its message cannot be read (AttributeError)"),
+    ],
+)
+def test_every_message_of_a_plug_in_can_be_published(code, message):
+    reason = plugins.blame(raised_in("methods", code))
+    assert reason == f"{message} (methods/raises.py, line {code.count(chr(10)) + 1})"
+    assert reason.encode()
+
+
 def test_what_torch_says_without_a_plug_in_is_the_runs_own_failure():
     """The backward pass has no frame of the model that it belongs to."""
     assert plugins.blame(raised_in("tests", "raise RuntimeError('modified in place')")) == (

@@ -14,7 +14,7 @@ from thinwire import digests, plugins, record, record_store
 from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import sources
 from thinwire.config.identity_digest import digest
-from thinwire.errors import MethodError, UserError
+from thinwire.errors import MethodError, UserError, printable
 from thinwire.files import locked, writing
 from thinwire.method import Job
 from thinwire.options import problems, resolve
@@ -101,7 +101,7 @@ def _attempt(cell: Cell, job: Job, folder: Path) -> str | None:
         method = plugins.get("method", cell.method.use).load()
         method.prepare(resolve(method, cell.method.options), job, folder)
     except (MethodError, plugins.PluginError) as error:
-        return str(error)
+        return printable(str(error))
     except KeyboardInterrupt:
         raise
     except BaseException as error:

@@ -17,7 +17,7 @@ from typing import cast
 from thinwire import digests, plugins, record
 from thinwire.config.cell import Cell
 from thinwire.emulation.emulated_run import EmulatedRun
-from thinwire.errors import MethodError, ResourceError
+from thinwire.errors import MethodError, ResourceError, message_of, printable
 from thinwire.files import writing
 from thinwire.invariants.of_record import require_invariants
 from thinwire.provenance import now
@@ -36,6 +36,8 @@ from thinwire.transport.inprocess import InProcess
 from thinwire.transport.transport import Ended, Outcome, Transport
 
 Report = Callable[[Trainer], None]
+# Characters of an entry of the log, which may be the stack of an error.
+_LONGEST_ENTRY = 20_000
 
 
 class Interrupted(Exception):
@@ -137,7 +139,7 @@ class Attempt:
         except Diverged as error:
             self.outcome = ("diverged", str(error))
         except (MethodError, plugins.PluginError) as error:
-            self.outcome = ("failed", str(error))
+            self.outcome = ("failed", printable(str(error)))
         except (Interrupted, ConnectionLost, KeyboardInterrupt):
             raise
         except BaseException as error:
@@ -150,14 +152,14 @@ class Attempt:
 
     def log(self, line: str) -> None:
         """Write a line to the log of the run, with the time."""
-        print(now(), line, file=self._log)
+        print(now(), printable(line, _LONGEST_ENTRY), file=self._log)
 
     def _train(self, report: Report) -> Outcome:
         with all_or_none(self.transport):
             trainer, prepared = self._setup.load()
         self._setup.note_ranks()
         if reason := trainer.skip():
-            return "skipped", reason
+            return "skipped", printable(reason)
         trainer.setup(prepared)
         self._checkpoints = checkpoints = RunCheckpoints(
             self._checkpoint_folder, self._checkpoint_every, self._setup.identity(), self.log, self._doing
@@ -209,7 +211,7 @@ class Attempt:
                 report(trainer)
             except Exception as error:
                 self._shows_progress = False
-                self.log(f"progress is no longer shown ({type(error).__name__}: {error})")
+                self.log(f"progress is no longer shown ({message_of(error)})")
 
     def _publish(self, status: Status, reason: str | None) -> Record:
         require_unchanged_sources(self.cell, self._setup.sources)
