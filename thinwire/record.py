@@ -27,7 +27,7 @@ from thinwire.files import aside, publish, writing
 from thinwire.options import problems
 
 SCHEMA_VERSION = 2
-RUN, CURVE, TRAFFIC, LOG = "run.json", "curve.parquet", "traffic.parquet", "log.txt"
+RUN, CURVE, TRAFFIC, LOG = FILES = ("run.json", "curve.parquet", "traffic.parquet", "log.txt")
 # Two folders and a file beside these files while the run is in progress.
 CHECKPOINTS, EXIT_REPORTS, PROGRESS = "checkpoints", "ranks", "progress.json"
 

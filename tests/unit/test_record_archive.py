@@ -1,11 +1,14 @@
 """Archives of records: equal records give equal bytes, and what is unpacked is what was packed."""
 
+import io
 import os
+import tarfile
 
 import pytest
 
 from tests import sound
 from thinwire.errors import UserError
+from thinwire.files import write_text
 from thinwire.reference import record_archive
 from thinwire.train.result_folders import record_folder, runs_folder
 
@@ -26,16 +29,92 @@ def content(folder):
     return {path.relative_to(folder): path.read_bytes() for path in files}
 
 
+def everything(folder):
+    """The bytes of all files under a folder, by their paths."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
 def test_what_is_unpacked_is_what_was_packed(results, tmp_path):
     reference = tmp_path / "reference"
-    record_archive.pack(results, "claims/demo", reference)
-    stale = runs_folder(reference) / "demo/stale/run.json"
-    stale.parent.mkdir(parents=True)
-    stale.write_text("{}")
-    record_archive.unpack(reference)
-    assert record_archive.archived(reference) == ["claims/demo"]
-    assert len(content(reference)) == 8
-    assert content(reference) == content(results)
+    record_archive.pack(results, "demo", reference)
+    other = runs_folder(reference) / "demo/other/run.json"
+    other.parent.mkdir(parents=True)
+    other.write_text("{}")
+    (reference / "summary.csv").write_text("collected")
+    assert record_archive.archived(reference) == ["demo"]
+    before = everything(reference)
+    with record_archive.unpacked(reference) as view:
+        assert len(content(view)) == 8
+        assert content(view) == content(results)
+        assert (view / "summary.csv").read_text() == "collected"
+    assert everything(reference) == before
+    assert not view.exists()
+
+
+def test_what_was_made_in_a_view_replaces_what_was_there_and_records_stay_apart(results, tmp_path):
+    reference = tmp_path / "reference"
+    record_archive.pack(results, "demo", reference)
+    for name in ("summary.csv", "paper/old.typ", "tables/old.csv"):
+        write_text(reference / name, "old")
+    with record_archive.unpacked(reference) as view:
+        for name in ("summary.csv", "paper/new.typ", "tables/new.csv"):
+            write_text(view / name, "new")
+        record_archive.hand_over(view, reference)
+    made = {"paper/new.typ", "records/demo.tar.xz", "summary.csv", "tables/new.csv", "tables/old.csv"}
+    assert set(everything(reference)) == made
+    assert (reference / "summary.csv").read_text() == "new"
+
+
+def test_messages_name_the_folder_that_was_given(results, tmp_path):
+    record_archive.pack(results, "demo", tmp_path)
+    with (
+        pytest.raises(UserError, match=rf"^{tmp_path}/summary\.csv is damaged$"),
+        record_archive.unpacked(tmp_path) as view,
+    ):
+        raise UserError(f"{view / 'summary.csv'} is damaged")
+
+
+def packed(path, name, size=0, kind=tarfile.REGTYPE):
+    """An archive of records that somebody else has made."""
+    path.parent.mkdir(parents=True)
+    with tarfile.open(path, "w:xz") as tar:
+        member = tarfile.TarInfo(name)
+        member.type, member.size, member.linkname = kind, size, "/etc/passwd"
+        tar.addfile(member, io.BytesIO(bytes(size)))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("index.html", tarfile.REGTYPE),
+        ("runs/other/digits/run.json", tarfile.REGTYPE),
+        ("runs/demo/../../run.json", tarfile.REGTYPE),
+        ("runs/demo/digits/other.txt", tarfile.REGTYPE),
+        ("/runs/demo/digits/run.json", tarfile.REGTYPE),
+        ("runs/demo/digits/run.json", tarfile.SYMTYPE),
+        ("runs/demo/digits/run.json", tarfile.FIFOTYPE),
+    ],
+)
+def test_what_is_no_file_of_a_record_is_not_unpacked(tmp_path, name, kind):
+    packed(tmp_path / "records/demo.tar.xz", name, kind=kind)
+    with (
+        pytest.raises(UserError, match="is no file of a record of demo: restore it"),
+        record_archive.unpacked(tmp_path),
+    ):
+        raise AssertionError("it was unpacked")
+
+
+def test_archives_that_unpack_to_too_much_are_refused_before_they_are_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(record_archive, "MOST_BYTES", 2**30)
+    packed(tmp_path / "records/demo.tar.xz", "runs/demo/digits/log.txt", size=2**20)
+    with record_archive.unpacked(tmp_path) as view:
+        assert (view / "runs/demo/digits/log.txt").stat().st_size == 2**20
+    monkeypatch.setattr(record_archive, "MOST_BYTES", 2**20 - 1)
+    with (
+        pytest.raises(UserError, match=r"unpack to more than .* the last one read is .*demo\.tar\.xz"),
+        record_archive.unpacked(tmp_path),
+    ):
+        raise AssertionError("it was unpacked")
 
 
 def test_equal_records_give_equal_bytes(results, tmp_path):
@@ -57,10 +136,16 @@ def test_a_suite_without_all_of_its_records_is_refused(results, tmp_path):
 def test_a_damaged_archive_is_named(results, tmp_path, damage):
     path = record_archive.pack(results, "demo", tmp_path)
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(UserError, match=r"records/demo\.tar\.xz is damaged .*: restore it"):
-        record_archive.unpack(tmp_path)
+    with (
+        pytest.raises(UserError, match=r"records/demo\.tar\.xz is damaged .*: restore it"),
+        record_archive.unpacked(tmp_path),
+    ):
+        raise AssertionError
 
 
 def test_a_folder_without_archives_is_refused(tmp_path):
-    with pytest.raises(UserError, match="has no archives of records: `thinwire archive SUITE"):
-        record_archive.unpack(tmp_path)
+    with (
+        pytest.raises(UserError, match="has no archives of records: `thinwire archive SUITE"),
+        record_archive.unpacked(tmp_path),
+    ):
+        raise AssertionError

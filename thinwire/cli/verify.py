@@ -14,12 +14,16 @@ from thinwire.verify.verify import verify
 
 def main(arguments: Namespace) -> int:
     """Check a folder of results, and print what is wrong."""
+    through = _shown if sys.stderr.isatty() else iter
     if record_archive.archived(arguments.folder):
         # What is committed is checked, and not what somebody has unpacked earlier.
-        record_archive.unpack(arguments.folder)
-    found = verify(arguments.folder, _shown if sys.stderr.isatty() else iter)
+        with record_archive.unpacked(arguments.folder) as folder:
+            found = verify(folder, through)
+    else:
+        folder = arguments.folder
+        found = verify(folder, through)
     for sentence in found.problems:
-        print(sentence, file=sys.stderr)
+        print(sentence.replace(str(folder), str(arguments.folder)), file=sys.stderr)
     number = f"{found.records} record{'' if found.records == 1 else 's'}, {found.sound} sound"
     others = len(found.problems)
     print(f"{number}; {others} problem{'' if others == 1 else 's'} in all" if others else number)

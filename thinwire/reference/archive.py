@@ -25,10 +25,11 @@ def archive(suites: Iterable[str], results: Path, reference: Path) -> None:
     for name in ("required_rate", "hsgd_ratio"):
         for pattern in _SIMULATED:
             _copy(results / pattern.format(name), reference / pattern.format(name))
-    record_archive.unpack(reference)
-    left_out = collect(record_archive.archived(reference), reference)
-    if left_out:
-        raise UserError(left_out[0])
+    with record_archive.unpacked(reference) as view:
+        left_out = collect(record_archive.archived(reference), view)
+        if left_out:
+            raise UserError(left_out[0])
+        record_archive.hand_over(view, reference)
 
 
 def _copy(path: Path, to: Path) -> None:

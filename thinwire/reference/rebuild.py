@@ -13,7 +13,7 @@ from thinwire.report.report import report
 
 
 def rebuild(reference: Path, processes: int) -> list[str]:
-    """Unpack the records and make everything that follows from them and the collected files.
+    """Make everything that follows from the archived records and the collected files.
 
     Args:
         reference: the folder of results that is committed.
@@ -25,13 +25,15 @@ def rebuild(reference: Path, processes: int) -> list[str]:
     Raises:
         UserError: a file is missing, damaged or changed.
     """
-    record_archive.unpack(reference)
     suites = record_archive.archived(reference)
-    # Fresh processes, because a fork would share the state of the libraries that draw.
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        sentences = [*pool.map(partial(report, results=reference), suites)]
-    table, left_out = claims.table(reference)
-    claims.write(table, reference)
-    page.write(reference)
-    paper.paper(reference)
-    return [*(sentence for of_suite in sentences for sentence in of_suite), *left_out]
+    with record_archive.unpacked(reference) as view:
+        # Fresh processes, because a fork would share the state of the libraries that draw.
+        with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+            sentences = [*pool.map(partial(report, results=view), suites)]
+        table, left_out = claims.table(view)
+        claims.write(table, view)
+        page.write(view)
+        paper.paper(view)
+        record_archive.hand_over(view, reference)
+    all_sentences = [*(sentence for of_suite in sentences for sentence in of_suite), *left_out]
+    return [sentence.replace(str(view), str(reference)) for sentence in all_sentences]

@@ -8,12 +8,14 @@ import lzma
 import shutil
 import tarfile
 from collections.abc import Iterator
-from pathlib import Path
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 
 from thinwire.config.expand_suite import cells
-from thinwire.errors import UserError
-from thinwire.files import aside
-from thinwire.record import RUN
+from thinwire.errors import UserError, quoted
+from thinwire.files import aside, writing
+from thinwire.record import FILES, RUN
 from thinwire.train.result_folders import (
     ARCHIVE_SUFFIX,
     archives_folder,
@@ -21,6 +23,13 @@ from thinwire.train.result_folders import (
     record_folder,
     runs_folder,
 )
+
+# What the archives of a folder may unpack to: 80,000 records of the usual 26 kB.
+MOST_BYTES = 2 * 2**30
+# An empty file takes a block, too.
+_BLOCK = 4096
+# What is never read from committed results, because it follows from the archives.
+_MADE_ANEW = ("runs", "paper")
 
 
 def pack(results: Path, suite: str, reference: Path) -> Path:
@@ -57,26 +66,77 @@ def archived(reference: Path) -> list[str]:
     return sorted(_suites(reference))
 
 
-def unpack(reference: Path) -> None:
-    """Replace the records in a folder of results by those of its archives.
+@contextmanager
+def unpacked(reference: Path) -> Iterator[Path]:
+    """Give a temporary folder of results with the records of all archives; `reference` gets nothing.
+
+    Beside the records it has a link to each file and folder of `reference`, which messages name instead.
 
     Raises:
-        UserError: there is no archive, or one is damaged.
+        UserError: there is no archive, or one is damaged, or is no archive of records.
     """
+    with TemporaryDirectory() as temporary:
+        view = Path(temporary) / reference.resolve().name
+        view.mkdir()
+        try:
+            _unpack(reference, view)
+            for path in reference.iterdir():
+                if path.name not in _MADE_ANEW:
+                    (view / path.name).symlink_to(path.resolve())
+            yield view
+        except UserError as error:
+            raise UserError(str(error).replace(str(view), str(reference))) from None
+
+
+def hand_over(view: Path, reference: Path) -> None:
+    """Copy what was made in a folder that `unpacked` gave, except the records, and replace what was there."""
+    for path in view.iterdir():
+        target = reference / path.name
+        if path.is_symlink() or path == runs_folder(view):
+            continue
+        with writing(target):
+            if path.is_dir():
+                shutil.rmtree(target, ignore_errors=True)
+                shutil.copytree(path, target)
+            else:
+                with aside(target) as scratch:
+                    shutil.copyfile(path, scratch)
+
+
+def _unpack(reference: Path, into: Path) -> None:
     suites = archived(reference)
     if not suites:
         raise UserError(
             f"{archives_folder(reference)} has no archives of records: "
             f"`thinwire archive SUITE --into {reference}` writes them"
         )
-    shutil.rmtree(runs_folder(reference), ignore_errors=True)
+    left = MOST_BYTES
     for suite in suites:
         path = record_archive(reference, suite)
         try:
             with tarfile.open(path, "r:xz") as tar:
-                tar.extractall(reference, filter="data")
+                for member in tar:
+                    left -= max(member.size, _BLOCK)
+                    if left < 0:
+                        raise UserError(
+                            f"the archives of {reference} unpack to more than {MOST_BYTES / 2**30:g} GiB, as "
+                            f"no records do; the last one read is {path}: restore it from the repository"
+                        )
+                    _require_record_file(path, suite, member)
+                    tar.extract(member, into, filter="data")
         except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
             raise UserError(f"{path} is damaged ({error}): restore it from the repository") from None
+
+
+def _require_record_file(path: Path, suite: str, member: tarfile.TarInfo) -> None:
+    """Refuse what `pack` does not write."""
+    place = PurePosixPath(member.name)
+    own = runs_folder(Path()).joinpath(suite)
+    if not (member.isreg() and place.is_relative_to(own) and ".." not in place.parts and place.name in FILES):
+        raise UserError(
+            f"{path} has {quoted(member.name)}, which is no file of a record of {suite}: restore it from the "
+            "repository"
+        )
 
 
 def _suites(reference: Path) -> Iterator[str]:
