@@ -1,7 +1,9 @@
 """`thinwire verify` finds what was changed beside the records, and says how many records are sound."""
 
+import gc
 import shutil
 import time
+from weakref import ref
 
 import pandas as pd
 import pytest
@@ -11,12 +13,13 @@ from thinwire import digests, record
 from thinwire.cli import verify as command
 from thinwire.config.cell_sources import sources
 from thinwire.data.manifest import MANIFEST
+from thinwire.invariants import of_record
 from thinwire.page import page
 from thinwire.report import collect, other_records, report_digests
 from thinwire.report.claims import table as claims
 from thinwire.report.result_names import COLLECTED, CURVES, DIGESTS, SUMMARY, TRAFFIC
 from thinwire.train.result_folders import data_folder, record_folder
-from thinwire.verify import records, verify
+from thinwire.verify import collected_files, records, verify
 
 GRID = sound.cells("demo")[:3]
 
@@ -26,6 +29,7 @@ def results(tmp_path, monkeypatch):
     """The records of three runs, their data, and what was made of them."""
     for module in (collect, other_records, records):
         monkeypatch.setattr(module, "cells", lambda suite: GRID)
+    monkeypatch.setattr(collected_files, "_AT_ONCE", 2)
     folder = tmp_path / "results"
     data = data_folder(folder, "digits")
     data.mkdir(parents=True)
@@ -209,10 +213,25 @@ def test_the_command_says_how_many_are_sound_and_exits_with_0_only_if_all_is_wel
     assert len(printed.err.splitlines()) == (2 if changed else 0)
 
 
+def test_the_tables_of_few_records_are_in_memory_at_once(results, monkeypatch):
+    kept = []
+
+    def read_tables(folder):
+        gc.collect()
+        assert sum(table() is not None for table in kept) <= 1, "that of the record before"
+        curve, traffic = of_record.read_tables(folder)
+        kept.append(ref(curve))
+        return curve, traffic
+
+    monkeypatch.setattr(records, "read_tables", read_tables)
+    monkeypatch.setattr(collected_files, "_AT_ONCE", 1)
+    assert verify.verify(results).sound == 3
+
+
 def test_a_thousand_records_take_seconds(results):
     """Measured on one record, many times: less than 10 ms each, with room for a slow machine."""
     folder = record_folder(results, GRID[0])
-    check = records.RecordCheck(results)
+    check = records.RecordCheck(results).check
     began = time.process_time()
-    assert [problem for _ in range(50) for problem in check.problems(folder)] == []
+    assert [problem for _ in range(50) for problem in check(folder).problems] == []
     assert (time.process_time() - began) / 50 < 0.03

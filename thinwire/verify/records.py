@@ -1,8 +1,8 @@
 """Checks each record: its files, its invariants, and whether code, data and preparation are as they were."""
 
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from thinwire import record
 from thinwire.config.cell import Cell
@@ -25,19 +25,24 @@ def all_folders(results: Path) -> list[Path]:
     return [folder for root in roots for folder in folders_of_records(root)]
 
 
+class Checked(NamedTuple):
+    """What is wrong with a record, in a sentence each; and the record itself if it is sound in itself."""
+
+    problems: list[str]
+    record: SoundRecord | None
+
+
 class RecordCheck:
     """Checks records, and keeps what many of them share."""
 
     def __init__(self, results: Path) -> None:
         self._results = results
-        # Those that are sound in themselves, by the path of their `run.json` below the results.
-        self.sound: dict[str, SoundRecord] = {}
         self._pairs = Pairs()
         self._sources_of = sources_of_many()
         self._cells_of = cache(_cells_by_path)
 
-    def problems(self, folder: Path) -> Iterator[str]:
-        """What is wrong with the record in a folder, in a sentence each."""
+    def check(self, folder: Path) -> Checked:
+        """Check the record in a folder."""
         path = folder / record.RUN
         again = f"delete {folder} and start the pipeline again"
         try:
@@ -45,24 +50,23 @@ class RecordCheck:
             cell = cell_of(run.cell, deviates=not folder.is_relative_to(runs_folder(self._results)))
         except UserError as error:
             where = "" if str(folder) in str(error) else f"{path} is not sound: "
-            yield f"{where}{error}: {again}"
-            return
+            return Checked([f"{where}{error}: {again}"], None)
         again, by_hand = advice(cell, self._results), advice_by_hand(cell, self._results)
+        problems, sound = [], None
         if record_folder(self._results, cell) != folder:
-            yield f"{folder} holds a record of {cell.suite}/{cell.path}: {again}"
+            problems.append(f"{folder} holds a record of {cell.suite}/{cell.path}: {again}")
         try:
             curve, traffic = read_tables(folder)
             found = list(broken(run, cell, curve, traffic))
             found += self._pairs.broken(folder, run, cell)
-            yield from (f"{folder / b.file} does not hold what its run gave: {b}: {by_hand}" for b in found)
+            problems += [f"{folder / b.file} does not hold what its run gave: {b}: {by_hand}" for b in found]
             if not found:
-                self.sound[str(path.relative_to(self._results))] = SoundRecord(
-                    cell, _slim(run), curve, traffic
-                )
+                sound = SoundRecord(cell, run, curve, traffic)
             reasons = (self._other_than_now(run, cell), difference_of_inputs(run, cell, self._results))
-            yield from (f"{path} was made with {reason}: {again}" for reason in reasons if reason)
+            problems += [f"{path} was made with {reason}: {again}" for reason in reasons if reason]
         except UserError as error:
-            yield f"{error}: {again}"
+            problems.append(f"{error}: {again}")
+        return Checked(problems, sound)
 
     def _other_than_now(self, run: Record, cell: Cell) -> str | None:
         """How the options and the code of a record differ from those of now, as the end of a sentence."""
@@ -81,8 +85,3 @@ def _cells_by_path(suite: str) -> dict[str, Cell]:
         UserError: there is no such suite, or it is not valid.
     """
     return {cell.path: cell for cell in cells(suite)}
-
-
-def _slim(run: Record) -> Record:
-    """The same without its provenance, which is large, and which no table needs."""
-    return run.model_copy(update={"provenance": {}})

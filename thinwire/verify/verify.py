@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from thinwire.errors import UserError
+from thinwire.record import RUN
+from thinwire.verify.collected_files import CollectedFiles
 from thinwire.verify.inputs import problems_of_data, problems_of_preparations
 from thinwire.verify.made_of_collected import problems_of_conclusions
-from thinwire.verify.made_of_records import problems_of_collected, problems_of_reports
+from thinwire.verify.made_of_records import problems_of_reports
 from thinwire.verify.records import RecordCheck, all_folders
 
 # Goes through the folders of records, and may show how far it is.
@@ -35,14 +37,16 @@ def verify(results: Path, through: Through = iter) -> Verified:
     folders = all_folders(results)
     if not folders:
         raise UserError(f"there is no record under {results}: run the pipeline first, or name its results")
-    check, sound, problems = RecordCheck(results), 0, list[str]()
-    for folder in through(folders):
-        found = list(check.problems(folder))
-        sound += not found
-        problems += found
+    check, files, sound, problems = RecordCheck(results), CollectedFiles(results), 0, list[str]()
+    for folder in through(files.in_order(folders)):
+        checked = check.check(folder)
+        sound += not checked.problems
+        problems += checked.problems
+        if checked.record is not None:
+            files.add(str((folder / RUN).relative_to(results)), checked.record)
     problems += problems_of_data(results)
     problems += problems_of_preparations(results)
-    collected = list(problems_of_collected(results, check.sound))
+    collected = list(files.problems())
     problems += collected
     problems += problems_of_reports(results)
     if not collected:
