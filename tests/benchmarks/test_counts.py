@@ -1,4 +1,4 @@
-"""What benchmarks measure in seconds, counted: counts are the same on every machine, so a test can hold them."""
+"""What benchmarks measure in seconds, counted: a test can hold what is the same on every machine."""
 
 import importlib
 
@@ -62,7 +62,7 @@ def test_the_engine_does_no_more_on_tensors_than_a_loop_by_hand(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "density", "passes"), [("exact", 0.01, 5.0), ("sampled", 0.001, 3.1), ("random", 0.001, 1.1)]
+    ("name", "density", "passes"), [("exact", 0.01, 5.0), ("sampled", 0.001, 4.0), ("random", 0.001, 1.1)]
 )
 def test_a_selection_reads_a_long_row_a_few_times(name, density, passes):
     """benchmarks/codecs.py measures the seconds of a pass."""
