@@ -107,6 +107,7 @@ def test_nothing_runs_beside_a_timed_block():
     assert [cores.of_block(timed, 6, number) for number in (2, 64)] == [2, 64]
     assert cores.of_block(timed, 6, None) == timed[0].workers
     assert cores.runs_at_once(timed, 6, 64) == 1
+    assert [cores.of_preparation(block[0], 64) for block in (timed, DEMO)] == [64, 1]
 
 
 def test_blocks_share_the_cores_of_a_machine_so_that_all_end_early():

@@ -22,6 +22,11 @@ def of_block(block: Sequence[Cell], blocks: int, cores: int | None) -> int:
     return runs_at_once(block, blocks, cores)
 
 
+def of_preparation(cell: Cell, cores: int | None) -> int:
+    """All cores for a preparation of timed runs, whose seconds stand beside theirs; otherwise one."""
+    return (cores or 1) if cell.has_ranks else 1
+
+
 def runs_at_once(block: Sequence[Cell], blocks: int, cores: int | None) -> int:
     """The runs of a block at the same time, such that all blocks end earliest.
 

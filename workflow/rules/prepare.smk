@@ -12,7 +12,7 @@ rule prepare:
         "results/logs/prepare/{suite}/{preparation}.txt",
     conda:
         "../../envs/thinwire.yaml"
-    threads: 1
+    threads: GRID.of_preparation(lambda cell: cores.of_preparation(cell, workflow.cores))
     resources:
         **job_memory.resource(
             workflow, GRID.of_preparation(lambda cell: [cell]), one_process=True
