@@ -72,8 +72,9 @@ def explained(file):
 def made(tmp_path_factory):
     """Every file, made from a run that has everything, one that was skipped, and one whose process died."""
     results = tmp_path_factory.mktemp("results")
-    timed, skipped, died = grid = sound.cells("demo")[:3]
-    grid[0] = timed = replace(timed, transport="processes")
+    timed, skipped, died = sound.cells("demo")[:3]
+    timed, skipped = replace(timed, transport="processes"), replace(skipped, repetition=1)
+    grid = [timed, skipped, died]
     cost = record.Cost(seconds=1.0, traffic=record.Traffic.sum(sound.curve(timed)))
     about = {"sources_sha256": sources(timed), "prepared_sha256": "0" * 64}
     sound.publish(results, timed, kind="measured", preparation=cost, provenance=about)

@@ -10,7 +10,13 @@ from thinwire.pipeline import outputs
 from thinwire.report import figures
 from thinwire.report.result_names import FORMATS, of_runs
 
-RUNS = pd.DataFrame([{**frames.CELL, "workers": workers, "kind": "measured"} for workers in (2, 4, 8)])
+RUNS = pd.DataFrame(
+    [
+        {**frames.CELL, "workers": workers, "kind": "measured", "repetition": seed}
+        for workers in (2, 4, 8)
+        for seed in range(2)
+    ]
+)
 
 
 def everything():
@@ -37,7 +43,9 @@ def test_the_same_frames_give_the_same_bytes(tmp_path):
     for folder in ("a", "b"):
         assert figures.write(everything(), tmp_path / folder, frames.BASELINES) == []
     written = sorted(path.name for path in (tmp_path / "a").iterdir())
-    assert written == sorted(f"{name}.{end}" for name in of_runs(3, timed=True) for end in FORMATS)
+    assert written == sorted(
+        f"{name}.{end}" for name in of_runs(3, timed=True, repetitions=2) for end in FORMATS
+    )
     for name in written:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name
 
@@ -45,7 +53,7 @@ def test_the_same_frames_give_the_same_bytes(tmp_path):
 def test_what_is_written_is_what_the_pipeline_expects(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     demo = cells("demo")
-    columns = ("dataset", "workers", "nodes", "kind")
+    columns = ("dataset", "workers", "nodes", "kind", "repetition")
     runs = [{name: getattr(cell, name) for name in columns} | {"model": cell.model.label} for cell in demo]
     figures.write(nothing()._replace(runs=pd.DataFrame(runs)), tmp_path / "results/figures/demo")
     expected = [path for path in outputs.report("demo", demo, None) if "/figures/" in path]
@@ -53,10 +61,19 @@ def test_what_is_written_is_what_the_pipeline_expects(monkeypatch, tmp_path):
 
 
 def test_it_says_which_figures_are_not_drawn_and_why(tmp_path):
-    two = RUNS[:2].assign(kind="inprocess")
+    two = RUNS[:4].assign(kind="inprocess")
     sentences = figures.write(nothing()._replace(runs=two), tmp_path)
     assert sentences == [
         "accuracy_over_time is not drawn: runs in one process have no times.",
         "performance_profile is not drawn: it needs 3 combinations of data set, model and workers, "
         "and there are 2.",
     ]
+
+
+def test_one_repetition_has_no_figure_of_accuracy_not_even_one_of_an_earlier_report(tmp_path):
+    (tmp_path / "paired_differences.png").touch()
+    sentences = figures.write(everything()._replace(runs=RUNS[RUNS.repetition == 0]), tmp_path)
+    assert sentences == [
+        "Figures of accuracy are not drawn: with one repetition, they would show no comparison."
+    ]
+    assert {path.stem for path in tmp_path.iterdir()} == {"traffic"}

@@ -299,6 +299,16 @@ def test_only_suites_with_processes_have_a_figure_over_time_and_only_large_ones_
     assert "performance_profile" not in names_of(outputs.report("a", one_place, None))
 
 
+def test_one_repetition_has_no_figure_of_accuracy():
+    one_seed = [cell for cell in DEMO if cell.repetition == 0]
+    assert names_of(outputs.report("a", one_seed, None)) == {
+        "summary",
+        "traffic",
+        "digests",
+        *outputs.COMPARED,
+    }
+
+
 def test_a_suite_that_is_simulated_has_a_table_of_times_and_figures():
     (demo,) = simulations(Grid(DEMO)).values()
     more = set(outputs.report("demo", DEMO, demo)) - set(outputs.report("demo", DEMO, None))

@@ -141,12 +141,17 @@ def test_a_miss_is_infinite_and_printed_as_not_reached():
 def test_a_baseline_that_diverged_sets_no_target_and_a_method_that_diverged_has_missed_it():
     diverged = curve("ssgd", 0, 99, 5, status="diverged")
     assert all(np.isnan(target_of(diverged, curve("thin", 0, 99))))
-    target, steps = target_of(curve("ssgd", 0, 90), curve("thin", 0, 5, status="diverged"))
+    baseline = curve("ssgd", 0, 90), curve("ssgd", 1, 90)
+    target, steps = target_of(*baseline, curve("thin", 0, 5, status="diverged"))
     assert (target, steps) == (pytest.approx(89.1), math.inf)
 
 
+def test_one_repetition_sets_no_target():
+    assert all(np.isnan(target_of(curve("ssgd", 0, 90), curve("thin", 0, 90))))
+
+
 def test_other_numbers_of_workers_have_no_target_and_other_nodes_have():
-    learned = curve("ssgd", 0, 90), curve("thin", 0, 1, 90)
+    learned = curve("ssgd", 0, 90), curve("ssgd", 1, 90), curve("thin", 0, 1, 90)
     assert target_of(*learned, nodes=8)[1] == 20
     assert all(np.isnan(target_of(*learned, workers=16)))
     with_own_nodes = curve("ssgd", 0, 90, nodes=8), curve("thin", 0, 90, nodes=8)

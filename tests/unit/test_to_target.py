@@ -72,7 +72,11 @@ def test_a_miss_is_infinite_and_its_epochs_are_spent():
 
 
 def test_seconds_are_there_only_if_runs_have_times_and_infinite_for_a_miss():
-    timed = [run("ssgd", 0, 90, 100, seconds=3.0), run("thin", 0, 1, 1, seconds=1.0)]
+    timed = [
+        run(method, seed, *accuracies, seconds=seconds)
+        for method, accuracies, seconds in (("ssgd", (90, 100), 3.0), ("thin", (1, 1), 1.0))
+        for seed in range(2)
+    ]
     table = table_of(*timed)
     assert list(table.train_seconds_median) == [6, 6, 6, INF, INF, INF]
     assert table_of(*BASELINE, run("thin", 0, 1, 1)).train_seconds_median.isna().all()
@@ -81,6 +85,10 @@ def test_seconds_are_there_only_if_runs_have_times_and_infinite_for_a_miss():
 def test_the_bytes_have_those_of_the_preparation():
     table = table_of(*BASELINE, run("prepared", 0, 100))
     assert list(rows_of(table, "prepared").payload_bytes_median) == [1100] * 3
+
+
+def test_one_repetition_sets_no_target():
+    assert table_of(run("ssgd", 0, 90), run("thin", 0, 90)).empty
 
 
 def test_there_is_no_target_without_a_baseline_and_no_row_for_skipped_runs():

@@ -65,7 +65,7 @@ def test_awkward_labels_go_all_the_way_to_the_tables(made):
     runs = pd.read_csv(results / "summary.csv")
     assert sorted(zip(runs.suite, runs.status)) == [("a.b/c++", "done")] * 2 + [("c++", "done")] * 2
     assert (results / "tables/c++/summary.md").exists()
-    assert (results / "figures/a.b/c++/accuracy_over_epochs.png").exists()
+    assert (results / "figures/a.b/c++/traffic.png").exists()
 
 
 def test_options_of_a_data_set_reach_it_as_they_are_written(made):

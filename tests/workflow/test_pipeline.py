@@ -66,7 +66,7 @@ def test_a_suite_goes_from_nothing_to_tables_and_figures(made):
         assert run.result.steps == run.total_steps
         total = run.result.traffic.payload_push_bytes + run.result.traffic.payload_pull_bytes
         assert table.total_bytes[method] == pytest.approx(total, rel=1e-5)
-    assert (results / "figures/tiny/accuracy_against_bytes.pdf").stat().st_size > 5000
+    assert (results / "figures/tiny/traffic.pdf").stat().st_size > 5000
     # The tiny suite tests no claims.
     assert set(pd.read_csv(results / "claims.csv").verdict) == {"cannot be told", "not testable here"}
 

@@ -124,7 +124,8 @@ def report(
     """The paths of the tables and figures of a suite, of which these cells were chosen."""
     places = {(cell.dataset, cell.model.label, cell.workers, cell.nodes) for cell in cells}
     tables = ["summary.csv", "summary.md", "summary.tex", "summary.typ", "traffic.md"]
-    figures = of_runs(len(places), any(cell.has_ranks for cell in cells))
+    seeds = {cell.repetition for cell in cells}
+    figures = of_runs(len(places), any(cell.has_ranks for cell in cells), len(seeds))
     if simulation is not None:
         tables += ["times.csv", "times.md"]
         figures += ["step_breakdown", "speed_up_simulated"]

@@ -48,10 +48,17 @@ def write(frames: Frames, folder: Path, baselines: Sequence[str] = ()) -> list[s
     }
     cells = len(frames.runs[CELL].drop_duplicates())
     timed = bool((frames.runs.kind != "inprocess").any())
-    names = result_names.of_runs(cells, timed)
+    repetitions = frames.runs.repetition.nunique()
+    names = result_names.of_runs(cells, timed, repetitions)
     for name in names:
         draw, frame = drawn[name]
         draw(frame, folder, baselines)
+    for name in drawn.keys() - set(names):
+        for end in result_names.FORMATS:
+            # It may be there, from a report on more runs.
+            (folder / f"{name}.{end}").unlink(missing_ok=True)
+    if repetitions < result_names.FEWEST_REPETITIONS:
+        return ["Figures of accuracy are not drawn: with one repetition, they would show no comparison."]
     return _not_drawn(names, cells)
 
 

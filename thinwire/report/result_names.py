@@ -22,15 +22,20 @@ OVER_EPOCHS, AGAINST_BYTES, OVER_TIME = (
 TRAFFIC_FIGURE, PAIRED_DIFFERENCES, PROFILE = "traffic", "paired_differences", "performance_profile"
 # With fewer, the share of cells is a step or two, and says nothing.
 FEWEST_CELLS = 3
+# With fewer, chance may decide what is learned: accuracies are not compared, and no targets are set.
+FEWEST_REPETITIONS = 2
 
 
-def of_runs(cells: int, timed: bool) -> list[str]:
+def of_runs(cells: int, timed: bool, repetitions: int) -> list[str]:
     """The figures that are made from runs.
 
     Args:
         cells: how many combinations of data set, model, workers and nodes the suite has.
         timed: has the suite processes as workers? Only then can runs have times.
+        repetitions: with how many seeds it trains.
     """
+    if repetitions < FEWEST_REPETITIONS:
+        return [TRAFFIC_FIGURE]
     names = [OVER_EPOCHS, AGAINST_BYTES, TRAFFIC_FIGURE, PAIRED_DIFFERENCES]
     names += [OVER_TIME] if timed else []
     names += [PROFILE] if cells >= FEWEST_CELLS else []

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
+from thinwire.report.result_names import FEWEST_REPETITIONS
 from thinwire.report.target_accuracy import TARGET_OF_BASELINE, mean_final_accuracy
 
 # Where the runs were learned.
@@ -22,11 +23,14 @@ def steps_to_target(curves: pd.DataFrame, baseline: str) -> StepsToTarget:
     It takes a place (data set, model, workers, nodes) and a method. Where no run has as many nodes, those
     with as many workers count. The steps are a median over the repetitions. A run that never reaches the
     target has infinitely many. Both numbers are missing (NaN) where the baseline or the method has no run.
+    They are missing in a suite with one repetition, too, because what one seed learns may be chance.
 
     Args:
         curves: one row for each evaluation of each run.
         baseline: label of the method whose accuracy sets the target.
     """
+    if curves.repetition.nunique() < FEWEST_REPETITIONS:
+        curves = curves[:0]
     every = dict(iter(curves.groupby(_PLACE)))
 
     def look_up(place: tuple[str, str, int, int], method: str) -> tuple[float, float]:

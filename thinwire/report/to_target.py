@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from thinwire.report import table_file
+from thinwire.report.result_names import FEWEST_REPETITIONS
 from thinwire.report.savings import CELL
 from thinwire.report.steps_to_target import reaching
 from thinwire.report.target_accuracy import SHARES, mean_final_accuracy
@@ -36,14 +37,16 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str) -> pd.Dat
     """One row for each cell, kind, method and target, in the order of the runs; skipped runs do not count.
 
     A run that does not reach the target needs infinitely many epochs, steps, bytes and seconds. There is no
-    row where no run of the baseline is done. The bytes include those of the method's preparation.
+    row where no run of the baseline is done, nor in a suite with one repetition. The bytes include those of
+    the method's preparation.
 
     Args:
         runs: one row for each run.
         curves: one row for each evaluation of each run.
         baseline: label of the method whose accuracy sets the targets.
     """
-    ran = runs[runs.status != "skipped"]
+    repeated = runs.repetition.nunique() >= FEWEST_REPETITIONS
+    ran = runs[(runs.status != "skipped") & repeated]
     every = dict(iter(curves.sort_values("step").groupby(_GROUP)))
     rows: list[dict[str, Any]] = []
     for place, here in ran.groupby(_PLACE, sort=False):
