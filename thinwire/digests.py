@@ -107,6 +107,9 @@ def of_object(content: Mapping[str, Any]) -> str:
 def _reading(path: Path) -> Iterator[None]:
     """Turn the system's error about a file that cannot be read into one sentence."""
     try:
+        # A device or a pipe may never end.
+        if not (path.is_file() or path.is_dir()) and path.exists():
+            raise Damaged(f"{path} is no regular file")
         yield
     except (FileNotFoundError, NotADirectoryError):
         raise Damaged(f"{path} is missing") from None

@@ -15,11 +15,12 @@ import math
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import NoneType
 from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from thinwire import digests
 from thinwire.errors import UserError
@@ -51,6 +52,14 @@ TRAFFIC_COLUMNS = pa.schema(
     + [(name, pa.string()) for name in ("channel", "verb", "kind")]
     + [(name, pa.float64()) for name in ("messages", *BYTES)]
 )
+
+# Parts of the provenance; a record of an earlier version may lack some.
+_PARTS = {
+    **dict.fromkeys(("sources_sha256", "data_sha256", "git", "hardware", "packages", "environment"), dict),
+    "emulation": dict,
+    "ranks": list,
+    **dict.fromkeys(("prepared_sha256", "started", "ended"), str),
+}
 
 
 class Schema(BaseModel):
@@ -129,7 +138,8 @@ class Record(Schema):
     result: Result | None = None
     interruptions: int = Field(default=0, ge=0)
     provenance: dict[str, Any]
-    files: dict[str, str] = {}  # SHA-256 of the files beside it, by name; set when it is written
+    # SHA-256 of the files beside it, by name; set when it is written.
+    files: dict[str, str] = {}
 
     @model_validator(mode="after")
     def _whole(self) -> "Record":
@@ -138,6 +148,22 @@ class Record(Schema):
         if self.status != "done" and not self.reason:
             raise ValueError(f"a run that is {self.status} must give a reason")
         return self
+
+    @field_validator("files")
+    @classmethod
+    def _beside(cls, files: dict[str, str]) -> dict[str, str]:
+        if others := files.keys() - {CURVE, TRAFFIC, LOG}:
+            raise ValueError(f"{min(others)} is no file of a record")
+        return files
+
+    @field_validator("provenance")
+    @classmethod
+    def _parts(cls, provenance: dict[str, Any]) -> dict[str, Any]:
+        """What readers look up in it has the type that they expect."""
+        for name, kind in _PARTS.items():
+            if not isinstance(provenance.get(name), (kind, NoneType)):
+                raise ValueError(f"its {name} must be a {kind.__name__}")
+        return provenance
 
 
 def result(curve: Sequence[Mapping[str, Any]]) -> Result | None:
@@ -238,6 +264,8 @@ def read_sound(path: Path) -> Record:
         made = Record.model_validate(digests.read_json(path))
     except ValidationError as error:
         raise digests.Damaged(f"{path} is not a sound run record ({'; '.join(problems(error))})") from None
+    if missing := {CURVE, TRAFFIC} - made.files.keys():
+        raise digests.Damaged(f"{path} has no digest of {min(missing)}")
     digests.require_files(path.parent, made.files)
     return made
 

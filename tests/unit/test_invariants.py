@@ -244,6 +244,62 @@ def test_a_table_that_is_none_is_found(results):
         collect.collect(["demo"], results)
 
 
+def in_cell(**changes):
+    return lambda content: content["cell"].update(changes)
+
+
+def in_provenance(**changes):
+    return lambda content: content["provenance"].update(changes)
+
+
+FORGED = {
+    "a device among its files": lambda content: content["files"].update({"/dev/zero": "0"}),
+    "no digest of its tables": lambda content: content.update(files={}),
+    "sources in a list": in_provenance(sources_sha256=["0"]),
+    "data in a list": in_provenance(data_sha256=["0"]),
+    "hardware as a text": in_provenance(hardware="a machine"),
+    "ranks that are numbers": lambda content: (
+        content.update(kind="measured"),
+        content["cell"].update(transport="processes"),
+        content["provenance"].update(ranks=[1]),
+    ),
+    "a start that is no time": in_provenance(started="then"),
+    "a start in another calendar": in_provenance(started="2026-01-01T00:00:00"),
+    "no workers": in_cell(workers=0),
+    "more workers than there can be": in_cell(workers=10**12),
+    "no nodes": in_cell(nodes=0),
+    "a suite without a name": in_cell(suite=None),
+    "a suite outside": in_cell(suite="../../demo"),
+    "a size that is a number": in_cell(size_label=8),
+    "recipe of a billion epochs": lambda content: content["cell"]["recipe"].update(epochs=10**9),
+    "a seed that is a text": in_cell(suite_seed="seed"),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_record_is_one_sentence(results, name):
+    folder = record_folder(results, SERVER)
+    rewrite(folder, FORGED[name])
+    found = verify.verify(results).problems
+    assert found
+    assert all(str(folder) in sentence and "\n" not in sentence for sentence in found)
+    with pytest.raises(UserError, match=r"run\.json .* again"):
+        collect.collect(["demo"], results)
+
+
+def test_data_whose_manifest_is_not_named_are_other_data(results):
+    rewrite(record_folder(results, SERVER), in_provenance(data_sha256={"images.npy": "0"}))
+    assert any("other data than there are now" in sentence for sentence in verify.verify(results).problems)
+
+
+@pytest.mark.parametrize("name", [RUN, CURVE, LOG])
+def test_a_device_is_not_read(results, name):
+    folder = record_folder(results, SERVER)
+    (folder / name).unlink()
+    (folder / name).symlink_to("/dev/zero")
+    assert f"{name} is no regular file" in verify.verify(results).problems[0]
+
+
 def test_untouched_records_are_sound(results):
     collect.collect(["demo"], results)
     assert verify.verify(results) == (2, 2, [])

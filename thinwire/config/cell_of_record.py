@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from thinwire.config.cell import Cell, PreparingCell
 from thinwire.config.cluster_file import ClusterDescription
 from thinwire.config.module import Module
+from thinwire.config.number_of_workers import Size
 from thinwire.errors import UserError
 from thinwire.optim.recipe import Recipe
 
@@ -32,6 +33,7 @@ def cell_of(identity: dict[str, Any], deviates: bool = False) -> Cell:
         if "prepare_from" in fields:
             other = fields["prepare_from"]
             fields["prepare_from"] = PreparingCell(**{**other, "data": Module(**other["data"])})
+        Size(workers=fields["workers"], nodes=fields["nodes"])
         made = Cell(**fields, deviates=deviates)
         same = {**made.identity(), "rules": identity.get("rules")} == identity
     except (KeyError, TypeError, AttributeError, ValueError, ValidationError):

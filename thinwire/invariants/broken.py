@@ -20,13 +20,30 @@ class Broken(NamedTuple):
 Check = tuple[str, Callable[[], str | None]]
 
 
+# What reading a record may raise that somebody has forged.
+NOT_WRITTEN = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+def not_written(error: Exception) -> str:
+    """What such an error says about a file, in a clause."""
+    return f"it holds what no run writes ({type(error).__name__}: {' '.join(str(error).split())})"
+
+
 def first_broken(file: str, checks: Iterable[Check]) -> Iterator[Broken]:
     """The first of these invariants that a file breaks; what follows may be broken only because of it."""
     for invariant, find in checks:
         try:
             what = find()
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
-            what = f"it holds what no run writes ({type(error).__name__}: {' '.join(str(error).split())})"
+        except NOT_WRITTEN as error:
+            what = not_written(error)
         if what:
             yield Broken(invariant, file, what)
             return

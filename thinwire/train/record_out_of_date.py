@@ -55,7 +55,7 @@ def difference(run: Record, cell: Cell, sources_of: Sources = sources) -> str | 
     options = _paths(run.cell, expected)
     if options or run.fingerprint != digest(expected):
         found.append(f"other options than the suite has now ({_listed(options or ['fingerprint'])})")
-    used, now = run.provenance.get("sources_sha256", {}), sources_of(cell)
+    used, now = run.provenance.get("sources_sha256") or {}, sources_of(cell)
     # Records of earlier versions say nothing about files of the engine.
     used = {ENGINE: now[ENGINE], **used}
     kinds = [kind for kind in now if used.get(kind) != now[kind]]
@@ -73,7 +73,7 @@ def difference_of_inputs(run: Record, cell: Cell, results: Path) -> str | None:
         The end of a sentence: the record was made with ...
     """
     data, manifest = run.provenance.get("data_sha256"), data_folder(results, cell.dataset) / MANIFEST
-    if data and manifest.exists() and digests.of_file(manifest) != data[MANIFEST]:
+    if data and manifest.exists() and digests.of_file(manifest) != data.get(MANIFEST):
         return "other data than there are now"
     used, prepared = run.provenance.get("prepared_sha256"), prepared_folder(results, cell) / PREPARED
     if used and prepared.exists():

@@ -10,6 +10,7 @@ from thinwire.config.cell_of_record import cell_of
 from thinwire.config.cell_sources import sources_of_many
 from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
+from thinwire.invariants.broken import NOT_WRITTEN, not_written
 from thinwire.invariants.of_record import broken, read_tables
 from thinwire.invariants.pairs import Pairs
 from thinwire.record import Record
@@ -51,6 +52,14 @@ class RecordCheck:
         except UserError as error:
             where = "" if str(folder) in str(error) else f"{path} is not sound: "
             return Checked([f"{where}{error}: {again}"], None)
+        try:
+            return self._check(folder, run, cell)
+        except NOT_WRITTEN as error:
+            return Checked([f"{path} is not sound: {not_written(error)}: {again}"], None)
+
+    def _check(self, folder: Path, run: Record, cell: Cell) -> Checked:
+        """Check a record whose digests are right."""
+        path = folder / record.RUN
         again, by_hand = advice(cell, self._results), advice_by_hand(cell, self._results)
         problems, sound = [], None
         if record_folder(self._results, cell) != folder:
