@@ -24,6 +24,9 @@ class Dataset(thinwire.Dataset):
     licence = "CC BY 4.0, E. Alpaydin and C. Kaynak; see datasets/digits.LICENSE.md"
     source = "https://archive.ics.uci.edu/dataset/80 (test part), by way of scikit-learn"
 
+    def training_images(self):
+        return 1258
+
     def fetch(self, place, download):
         path = place / _FILE.name if place else _FILE
         if not path.exists() or sha256(path) != _SHA256:

@@ -45,6 +45,9 @@ class Dataset(thinwire.Dataset):
         "t10k-labels-idx1-ubyte": "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
     }
 
+    def training_images(self):
+        return self.config.images
+
     def fetch(self, place, download):
         folder = place or (_DEBIAN if _DEBIAN.is_dir() else self._download(download))
         arrays = [self._read(folder, name) for name in self.files]

@@ -57,8 +57,7 @@ class Dataset:
     def __init__(self, config: Any = None) -> None:
         self.config = config if config is not None else type(self).Config()
 
-    @classmethod
-    def training_images(cls) -> int | None:
+    def training_images(self) -> int | None:
         """Return the number of training images, if it is known before they are there; else None."""
         return None
 

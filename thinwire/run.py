@@ -72,7 +72,7 @@ class Run:
     @property
     def total_epochs(self) -> int:
         """Epochs in the whole run."""
-        return self.total_steps // self.steps_per_epoch
+        return -(-self.total_steps // self.steps_per_epoch)
 
     @property
     def generator(self) -> torch.Generator:

@@ -61,6 +61,7 @@ def test_the_methods_of_an_experiment_are_brought_to_one_speed_before_they_are_s
     class Mirrored:
         def __init__(self, cell, results, cluster, steps):
             self.cell, self.workers, self.steps = cell, cluster.workers, {0: [step(next(speeds), 0)]}
+            self.unlike_run = None
 
         def profile(self, name, cluster):
             return name
@@ -87,6 +88,6 @@ def test_the_methods_of_an_experiment_are_brought_to_one_speed_before_they_are_s
     monkeypatch.setattr(suite_times, "SimulatedCell", Mirrored)
     monkeypatch.setattr(suite_times, "_row", row)
     asked = load("demo").simulate.model_copy(update={"rates_gbit_per_second": [], "profiles": ["here"]})
-    rows = suite_times.simulate_suite("demo", Path("results"), asked, WHOLE, lambda line: None)
+    rows = suite_times.simulate_suite("demo", Path("results"), asked, WHOLE, lambda line: None, print)
     assert set(rows.method) == {cell.method.label for cell in cells("demo")}
     assert rows.step_seconds.max() == pytest.approx(rows.step_seconds.min())

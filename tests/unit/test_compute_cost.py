@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from thinwire import plugins
 from thinwire.cli import cells as list_cells
 from thinwire.cli.main import _parser
 from thinwire.config.expand_suite import cell, cells
@@ -51,7 +52,9 @@ def test_costs_of_cells_add_up(results):
     )
 
 
-def test_without_the_data_the_number_of_images_must_be_stated(tmp_path):
+def test_without_the_data_the_number_of_images_must_be_stated(tmp_path, monkeypatch):
+    assert worker_days([CELL], device(1e9, 0.0), tmp_path) > 0
+    monkeypatch.setattr(plugins.get("dataset", "digits").load(), "training_images", lambda self: None)
     with pytest.raises(UserError, match=r"digits does not state how many .* prepare it with"):
         worker_days([CELL], device(1e9, 0.0), tmp_path)
     imagenet = cells("claims/daso")[:1]

@@ -78,6 +78,11 @@ def test_a_measured_block_keeps_all_its_methods():
     assert kept(PAPER, f"methods={every}") == PAPER
 
 
+def test_what_is_not_timed_may_leave_out_methods_of_a_measured_block():
+    chosen = of_words(["methods=ssgd"]).keep(PAPER, timed=False)
+    assert {cell.method.label for cell in chosen} == {"ssgd"}
+
+
 def test_the_option_of_a_command_is_the_subset():
     assert WHOLE.option() == []
     subset = of_words(["methods=ssgd,dgc", "repetitions=1"])

@@ -10,6 +10,7 @@ from thinwire.schedule.describe_steps import describe, ranges
 from thinwire.schedule.kinds_of_steps import kinds_of_steps
 from thinwire.schedule.mirrored import MirroredCell, MirroredRun
 from thinwire.schedule.roles import Role
+from thinwire.schedule.stand_in_data import stands_in
 from thinwire.worker_placement import Cluster
 
 
@@ -21,10 +22,13 @@ def main(arguments: Namespace) -> int:
         raise UserError(f"--steps {arguments.steps}: it must be at least 1")
     workers = wanted.workers if arguments.workers is None else arguments.workers
     nodes = wanted.nodes if arguments.nodes is None else arguments.nodes
-    mirrored = MirroredCell(wanted, arguments.results.absolute(), Cluster(workers, nodes))
+    results = arguments.results.absolute()
+    mirrored = MirroredCell(wanted, results, Cluster(workers, nodes))
     found = mirrored.roles(arguments.steps)
     for line in _heading(mirrored, found[0][1]):
         print(line)
+    if stands_in(wanted, results):
+        print(f"{wanted.dataset} is not prepared in {results}: random images take its place.")
     for role, run in found:
         print()
         for line in _role(role, run, mirrored.cluster):

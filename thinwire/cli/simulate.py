@@ -23,10 +23,14 @@ def main(arguments: Namespace) -> int:
     declared = load(arguments.suite).simulate
     settings = _settings(arguments, declared)
     subset = grid_subset.of_words(arguments.only)
-    rows = simulate_suite(arguments.suite, arguments.results.absolute(), settings, subset, print_line)
+    warnings: list[str] = []
+    results = arguments.results.absolute()
+    rows = simulate_suite(arguments.suite, results, settings, subset, print_line, warnings.append)
     path = write(rows, arguments.results, arguments.suite)
     print("\n".join(described(rows)))
     print(path)
+    for warning in dict.fromkeys(warnings):
+        print(f"{warning}.", file=sys.stderr)
     if declared not in (None, settings):
         again = suggested_command("simulate", arguments.suite, results=arguments.results)
         print(

@@ -36,11 +36,12 @@ class Subset:
             return False
         return all(set(names) & set(_NAMES_OF[key](cell)) for key, names in self.names.items())
 
-    def keep(self, every: Sequence[Cell]) -> list[Cell]:
+    def keep(self, every: Sequence[Cell], timed: bool = True) -> list[Cell]:
         """The cells of this subset, in their order.
 
         Args:
             every: all cells of some suites.
+            timed: are they for runs, whose time may be measured, or for what runs have made?
 
         Raises:
             UserError: no cell has one of the names, a suite has no cell left, or a measured block would lose
@@ -49,7 +50,8 @@ class Subset:
         self._require_known(every)
         if empty := {cell.suite for cell in every} - {cell.suite for cell in every if self.has(cell)}:
             raise UserError(f"{self} chooses no cell of {min(empty)}: leave out this suite, too")
-        self._require_whole_blocks(every)
+        if timed:
+            self._require_whole_blocks(every)
         return [cell for cell in every if self.has(cell)]
 
     def within(self, every: Sequence[Cell]) -> "Subset":

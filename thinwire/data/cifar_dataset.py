@@ -17,8 +17,7 @@ class Cifar(Dataset):
     source = f"{ORIGIN}/cifar.html"
     augment = Augment(pad=4, flip=True)
 
-    @classmethod
-    def training_images(cls) -> int:
+    def training_images(self) -> int:
         """Return the number that CIFAR-10 and CIFAR-100 have."""
         return 50_000
 

@@ -36,10 +36,9 @@ class ImageFolder(Dataset):
         self.size: int = self.config.size  # type: ignore[union-attr]
         self.shape = (3, self.size, self.size)
 
-    @classmethod
-    def training_images(cls) -> int | None:
+    def training_images(self) -> int | None:
         """Return the number that is expected, if any."""
-        return None if cls.expected is None else cls.expected["train"]
+        return None if self.expected is None else self.expected["train"]
 
     def fetch(self, place: Path | None, download: Path) -> Raw:
         """Decode the tree in `place`, a folder with train/ and val/ or with one archive of them.

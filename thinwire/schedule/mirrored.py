@@ -25,10 +25,10 @@ from thinwire.options import resolve
 from thinwire.schedule.operations import Step, steps_of
 from thinwire.schedule.repeated_data import repeated
 from thinwire.schedule.roles import Role, roles
+from thinwire.schedule.stand_in_data import task_of_shapes
 from thinwire.task import Task
 from thinwire.trace.recorder import RecordedCall, Recorder
 from thinwire.traffic.ledger import Ledger
-from thinwire.train.cell_task import task_of
 from thinwire.train.deterministic import deterministic
 from thinwire.train.divergence import Diverged
 from thinwire.train.preparation_of_cell import preparation_of
@@ -84,18 +84,19 @@ class MirroredCell:
         cell: Cell,
         results: Path,
         cluster: Cluster,
-        load: Callable[[Cell, Path, torch.device], Task] = task_of,
+        load: Callable[[Cell, Path, torch.device], Task] = task_of_shapes,
     ) -> None:
         """Load the cell.
 
         Args:
             cell: its own numbers of workers and nodes are not used.
-            results: the folder with its data and its method's preparation.
+            results: the folder with its data, if they are there, and its method's preparation.
             cluster: on which it is mirrored.
             load: gives the task of the cell, from the folder, on a device.
 
         Raises:
-            UserError: the data or the preparation are missing, or the method cannot run on this cluster.
+            UserError: the preparation is missing, or the number of training images is not known without the
+                data, or the method cannot run on this cluster.
         """
         if cluster.workers > MOST_WORKERS:
             raise UserError(
@@ -160,6 +161,12 @@ class MirroredCell:
             steps_per_epoch=trainer.steps_per_epoch,
             total_steps=trainer.total_steps,
         )
+
+    def why_too_short(self, steps: int) -> str | None:
+        """Why the method could not run here for only so many steps, in one clause, or None."""
+        trainer = MirroredTrainer(self.task, self._method, self._config, Mirror(self.cluster.workers, 0))
+        trainer.workers[0].run.total_steps = min(steps, trainer.total_steps)
+        return trainer.skip()
 
     def roles(self, steps: int) -> list[tuple[Role, MirroredRun]]:
         """The roles of the cluster in the first steps, each with the run of one of its workers.

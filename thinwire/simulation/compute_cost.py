@@ -66,7 +66,7 @@ def layer_flops(cell: Cell) -> dict[str, int]:
 def _training_images(cell: Cell, results: Path) -> int:
     """As the data set states it, or else as it is laid out."""
     dataset = plugins.get("dataset", cell.data.use).load()
-    stated: int | None = dataset.training_images()
+    stated: int | None = dataset(resolve(dataset, cell.data.options)).training_images()
     if stated is not None:
         return stated
     labels = data_folder(results, cell.dataset) / "train_labels.npy"

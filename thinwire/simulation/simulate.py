@@ -8,7 +8,7 @@ from pathlib import Path
 from thinwire.config import profile_file
 from thinwire.config.cell import Cell
 from thinwire.config.cluster_file import ClusterDescription
-from thinwire.schedule.mirrored import MirroredCell
+from thinwire.schedule.mirrored import MirroredCell, MirroredRun
 from thinwire.schedule.operations import Step
 from thinwire.schedule.roles import Role
 from thinwire.simulation import event_loop, recurrence
@@ -56,12 +56,12 @@ class SimulatedCell:
 
         Args:
             cell: its own numbers of workers and nodes are not used.
-            results: the folder with its data and its method's preparation.
+            results: the folder with its data, if they are there, and its method's preparation.
             cluster: its workers and nodes.
             steps: how many of the first steps of the run.
 
         Raises:
-            UserError: the data or the preparation are missing, or the method cannot run on this cluster.
+            UserError: as `MirroredCell`.
         """
         self._mirrored = MirroredCell(cell, results, cluster)
         self.cell, self.cluster = cell, cluster
@@ -70,6 +70,25 @@ class SimulatedCell:
         self.steps: dict[int, list[Step]] = {role.worker: typical(run.steps) for role, run in found}
         self._measured = found[0][1]
         self.total_steps = self._measured.total_steps
+        self.unlike_run = self._unlike_run([run for _, run in found])
+
+    def _unlike_run(self, runs: Sequence[MirroredRun]) -> str | None:
+        """Why the mean of these first steps is not that of the whole run, in one sentence.
+
+        None: nothing tells that it is not.
+        """
+        steps = len(self._measured.steps)
+        kinds = {kind for run in runs for _, _, kind in run.ledger.rows}
+        if self.cluster.workers > 1 and kinds <= {"control"}:
+            reason: str | None = "it sends nothing in them"
+        else:
+            reason = self._mirrored.why_too_short(steps)
+        if steps == self.total_steps or reason is None:
+            return None
+        return (
+            f"{self.cell.method.label}: its first {steps} of {self.total_steps} steps are not like the whole "
+            f"run, because {reason}"
+        )
 
     def profile(self, name: str, described: ClusterDescription) -> Profile:
         """A compute profile: `here`, or the name of a file in config/profiles/."""

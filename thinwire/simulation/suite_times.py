@@ -18,6 +18,7 @@ from thinwire.config.grid_subset import Subset
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Simulate
 from thinwire.errors import ResourceError, UserError
+from thinwire.schedule.stand_in_data import stands_in
 from thinwire.simulation.common_speed import to_common_speed
 from thinwire.simulation.simulate import Simulated, SimulatedCell
 
@@ -27,21 +28,40 @@ _PLACE = ["dataset", "model", "workers", "cluster", "rate_gbit_per_second", "pro
 
 
 def simulate_suite(
-    suite: str, results: Path, settings: Simulate, subset: Subset, log: Callable[[str], None]
+    suite: str,
+    results: Path,
+    settings: Simulate,
+    subset: Subset,
+    log: Callable[[str], None],
+    warn: Callable[[str], None],
 ) -> pd.DataFrame:
     """Simulate; gives one row for each method, model, data set, number of workers, cluster, rate and profile.
 
+    Args:
+        suite: whose methods are simulated.
+        results: the folder with the data, if they are there, and with preparations.
+        settings: the clusters, profiles, numbers of workers, rates and steps.
+        subset: of the suite.
+        log: takes a line about the progress.
+        warn: takes a sentence about why times are not those of a whole run.
+
     Raises:
-        UserError: a cluster, a profile, the data or a preparation is missing, or workers cannot be spread.
+        UserError: a cluster, a profile or a preparation is missing, or workers cannot be spread.
     """
     described_clusters = [cluster_file.load(name) for name in settings.clusters]
-    planned = [cell for cell in subset.keep(cells(suite)) if cell.repetition == 0]
+    planned = [cell for cell in subset.keep(cells(suite), timed=False) if cell.repetition == 0]
+    for cell in {cell.dataset: cell for cell in planned}.values():
+        if stands_in(cell, results):
+            warn(
+                f"{cell.dataset} is not prepared in {results}: random images take its place, so what a "
+                "method decides by the loss may differ"
+            )
     workers = settings.workers or sorted({cell.workers for cell in planned})
     rows: list[Row] = []
     reasons: list[str] = []
     for experiment in _experiments(planned):
         for number in workers:
-            rows += _rows(experiment, number, described_clusters, settings, results, log, reasons)
+            rows += _rows(experiment, number, described_clusters, settings, results, log, warn, reasons)
     if not rows:
         raise UserError(f"no method of {suite} could be simulated; the first: {reasons[0]}")
     return _with_speed_up(pd.DataFrame(rows), baselines(load(suite)))
@@ -82,6 +102,7 @@ def _rows(
     settings: Simulate,
     results: Path,
     log: Callable[[str], None],
+    warn: Callable[[str], None],
     reasons: list[str],
 ) -> Iterator[Row]:
     """The rows of these cells with so many workers; what is left out is added to the reasons."""
@@ -94,6 +115,8 @@ def _rows(
             try:
                 if key not in mirrored:
                     mirrored[key] = SimulatedCell(cell, results, spread, settings.steps)
+                    if unlike := mirrored[key].unlike_run:
+                        warn(unlike)
             except ResourceError:
                 raise
             except Exception as error:

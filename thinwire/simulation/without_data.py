@@ -18,10 +18,9 @@ from thinwire import plugins
 from thinwire.config import profile_file
 from thinwire.config.cell import Cell
 from thinwire.config.cluster_file import ClusterDescription
-from thinwire.data.augment import Augment
-from thinwire.data.read_arrays import Data
 from thinwire.data.rows import Rows
 from thinwire.options import resolve
+from thinwire.schedule import stand_in_data
 from thinwire.schedule.mirrored import MirroredCell
 from thinwire.schedule.operations import Operation, Post, Step
 from thinwire.simulation import event_loop, recurrence
@@ -31,6 +30,7 @@ from thinwire.simulation.compute_profile import Described
 from thinwire.simulation.program import Program, program_of
 from thinwire.simulation.timeline import Floats, Timeline
 from thinwire.task import Task
+from thinwire.train.cell_task import task_with
 from thinwire.worker_placement import Cluster
 
 _PIXELS, _IMAGES = 32, 2
@@ -135,32 +135,9 @@ class CellWithoutData:
 
 def _task(cell: Cell, results: Path, device: torch.device) -> Task:
     """The task of a cell, with the same small black image again and again."""
-    dataset = plugins.get("dataset", cell.data.use).load()
-    known = dataset(resolve(dataset, cell.data.options))
-    plugin = plugins.get("model", cell.model.use).load()
-    config = resolve(plugin, cell.model.options)
-    channels, classes = known.shape[0], known.classes
-    shape = (channels, _PIXELS, _PIXELS)
+    plugin = plugins.get("dataset", cell.data.use).load()
+    channels = plugin(resolve(plugin, cell.data.options)).shape[0]
     rows = torch.zeros(_STEPS_AN_EPOCH * _IMAGES * cell.workers, dtype=torch.int64)
-    image = torch.zeros((1, *shape), dtype=torch.uint8)
-    data = Data(
-        name=cell.dataset,
-        classes=classes,
-        shape=shape,
-        augment=Augment(),
-        mean=(0.0,) * channels,
-        std=(1.0,) * channels,
-        train_images=Rows(image, rows),
-        train_labels=rows,
-        test_images=image,
-        test_labels=rows[:1],
-        checksums={},
-    )
-    return Task(
-        build_model=lambda: plugin(config, shape, classes),
-        data=data,
-        recipe=cell.recipe,
-        cluster=Cluster(cell.workers, cell.nodes),
-        seed=cell.seed,
-        device=device,
-    )
+    image = torch.zeros((1, channels, _PIXELS, _PIXELS), dtype=torch.uint8)
+    data = stand_in_data.data_of(cell, Rows(image, rows), labels=rows, test=image, mean=0.0, std=1.0)
+    return task_with(cell, data, device)

@@ -11,6 +11,7 @@ from thinwire.config.cell import Cell
 from thinwire.data import read_arrays
 from thinwire.data.augment import Augment
 from thinwire.data.held_out import held_out
+from thinwire.data.read_arrays import Data
 from thinwire.options import resolve
 from thinwire.task import Task
 from thinwire.train.make_again import data_command
@@ -41,7 +42,17 @@ def task_of(
     dataset = plugins.get("dataset", cell.data.use).load()
     made = dataset(resolve(dataset, cell.data.options))
     folder = data_folder(results, cell.dataset)
-    data = read_arrays.load(folder, made, data_command(cell, results), verify, progress)
+    return task_with(
+        cell, read_arrays.load(folder, made, data_command(cell, results), verify, progress), device
+    )
+
+
+def task_with(cell: Cell, data: Data, device: torch.device) -> Task:
+    """The task of a cell, with these data of its data set.
+
+    Raises:
+        PluginError: the model's module cannot be used.
+    """
     if not cell.recipe.augment:
         data = replace(data, augment=Augment())
     model = plugins.get("model", cell.model.use).load()
