@@ -7,7 +7,7 @@ import shutil
 import pandas as pd
 import pytest
 
-from tests import simulated
+from tests import project, simulated
 from thinwire import record
 from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
@@ -28,6 +28,11 @@ def content(text, name="data"):
 
 def test_the_page_has_the_same_bytes_on_a_rerun(results, text):
     assert page.write(results).read_text() == text
+
+
+def test_a_method_that_was_added_later_changes_nothing(results, text, tmp_path, monkeypatch):
+    project.add_method(tmp_path, monkeypatch)
+    assert page.html(results) == text
 
 
 def test_the_demo_fits_into_five_megabytes_and_so_do_its_libraries(text):

@@ -10,7 +10,7 @@ import pytest
 import typst
 import yaml
 
-from tests import sound
+from tests import project, sound
 from tests.sound import cells
 from thinwire.about_method import about_method
 from thinwire.config.grid_subset import of
@@ -61,6 +61,11 @@ def test_two_builds_have_the_same_bytes(made, copied):
     paper.paper(copied)
     assert (copied / "paper.pdf").read_bytes() == (made / "paper.pdf").read_bytes()
     assert (copied / "paper/values.json").read_bytes() == (made / "paper/values.json").read_bytes()
+
+
+def test_a_method_that_was_added_later_is_not_in_the_paper(made, tmp_path, monkeypatch):
+    project.add_method(tmp_path, monkeypatch)
+    assert paper.pdf(made) == (made / "paper.pdf").read_bytes()
 
 
 def test_a_paper_that_does_not_follow_from_the_collected_files_is_found(copied):
@@ -207,7 +212,7 @@ def test_an_unknown_value_in_the_text_is_one_sentence(copied):
 def test_rows_that_disagree_give_no_value(made):
     declared = declarations.read()
     wrong = declarations.Declared(file="runs", column="workers")
-    with pytest.raises(UserError, match="60 rows disagree"):
+    with pytest.raises(UserError, match=r"\d+ rows disagree"):
         values.collect(declared.model_copy(update={"values": {"workers": wrong}}), made)
 
 

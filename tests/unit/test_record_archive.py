@@ -3,13 +3,17 @@
 import io
 import os
 import tarfile
+from dataclasses import replace
 
 import pytest
 
-from tests import sound
+from tests import project, sound
+from thinwire.config import expand_suite
+from thinwire.config.module import Module
 from thinwire.errors import UserError
 from thinwire.files import write_text
-from thinwire.reference import record_archive
+from thinwire.reference import archive, record_archive
+from thinwire.report import collect, other_records
 from thinwire.train.result_folders import record_folder, runs_folder
 
 GRID = sound.cells("demo")[:2]
@@ -123,6 +127,15 @@ def test_equal_records_give_equal_bytes(results, tmp_path):
         os.utime(path, (0, 0))
         path.chmod(0o700)
     assert record_archive.pack(results, "demo", tmp_path / "other").read_bytes() == first
+
+
+def test_a_method_that_was_added_later_is_missing_in_no_archive(results, tmp_path, monkeypatch):
+    added = project.add_method(tmp_path, monkeypatch)
+    later = replace(GRID[0], method=Module(added, added, {}))
+    for module in (archive, expand_suite, other_records):
+        monkeypatch.setattr(module, "cells", lambda suite: [*GRID, later])
+    archive.archive(["demo"], results, tmp_path / "reference")
+    assert list(collect.read_summary(tmp_path / "reference", "demo").method) == ["ssgd", "ssgd_bf16"]
 
 
 def test_a_suite_without_all_of_its_records_is_refused(results, tmp_path):

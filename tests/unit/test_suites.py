@@ -4,18 +4,16 @@ import re
 
 import pytest
 
+from tests import project
 from tests.untuned import untuned
 from thinwire.config import expand_suite, suite
 from thinwire.config.simulate_problems import simulate_problems
-from thinwire.config.suite_schema import Entry
+from thinwire.config.suite_schema import EVERY, Entry
 from thinwire.optim.recipe import Optimizer, Recipe
-from thinwire.plugins import ROOT
 from thinwire.report.own_recipes import note, own_recipes
 
-NAMES = [p.relative_to(ROOT / "config").with_suffix("").as_posix() for p in suite.suite_files()]
 
-
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", project.SUITES)
 def test_every_suite_is_valid_and_has_the_strong_baseline(name):
     """SSGD in full precision and in 16 bits, as the rules want it."""
     expand_suite.require_valid(name)
@@ -25,6 +23,21 @@ def test_every_suite_is_valid_and_has_the_strong_baseline(name):
         if cell.method.use == "ssgd"
     ]
     assert {"full", "bfloat16"} <= set(ssgd)
+
+
+def test_only_the_demo_takes_methods_that_it_does_not_name():
+    assert [name for name in project.SUITES if EVERY in suite.load(name).methods] == ["demo"]
+
+
+def test_a_method_that_was_added_later_is_no_part_of_what_ran(tmp_path, monkeypatch):
+    before = project.demo()
+    ran = {cell.method.label for cell in before}
+    added = project.add_method(tmp_path, monkeypatch)
+    now = [cell for cell in expand_suite.cells("demo") if cell.method.label in {*ran, added}]
+    assert len(now) > len(before)
+    assert expand_suite.cells_as_it_ran("demo", ran) == before
+    assert expand_suite.cells_as_it_ran("demo", {*ran, added}) == now
+    assert expand_suite.cells_as_it_ran("demo", {"ssgd"}) == before, "a subset lacks what the suite names"
 
 
 @pytest.mark.parametrize("claim", ["multi_step_delay", "hylo", "mp2", "hsgd", "daso"])
@@ -77,7 +90,12 @@ def test_recipes_without_prefetching_keep_their_fingerprints():
 
 
 def test_folders_with_files_of_other_kinds_hold_no_suites():
-    assert not {name.split("/")[0] for name in NAMES} & {"clusters", "profiles", "tuned", "tuning"}
+    assert not {name.split("/")[0] for name in suite.suite_names()} & {
+        "clusters",
+        "profiles",
+        "tuned",
+        "tuning",
+    }
 
 
 @pytest.mark.parametrize(

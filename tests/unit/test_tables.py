@@ -7,7 +7,7 @@ import pytest
 
 from tests.summary import ABOUT, prepared, run, table_of
 from tests.untuned import untuned
-from thinwire import digests
+from thinwire import digests, plugins
 from thinwire.config.baselines import baselines
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Entry
@@ -223,7 +223,12 @@ def test_recipes_are_shown_if_a_method_has_its_own():
     text = ledgers(*runs, about=About.of(strided))
     assert "| strided reading |" in text
     assert "warmup_epochs 1, random reading)" in text
-    text = ledgers(*runs, about=About.of(own.model_copy(update={"tuned": "demo"})))
+    grown = {
+        "tuned": "demo",
+        "methods": {"ssgd": Entry(), "sign": entry, "*": Entry()},
+        "leave_out": [name for name in plugins.find("method") if name not in ("ssgd", "hsgd", "ps_sgd")],
+    }
+    text = ledgers(*runs, about=About.of(suite.model_copy(update=grown)))
     assert "with as many trials for each method" in text
     assert "Not tuned, with the recipe of the suite: hsgd, ps_sgd." in text
 

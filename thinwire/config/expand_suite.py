@@ -1,5 +1,6 @@
 """Expands a suite into its cells."""
 
+from collections.abc import Collection
 from math import prod
 
 from thinwire import plugins
@@ -13,7 +14,7 @@ from thinwire.config.module import Module
 from thinwire.config.prepare_from import prepare_from_problems, preparing_cell
 from thinwire.config.simulate_problems import simulate_problems
 from thinwire.config.suite import load, path_of
-from thinwire.config.suite_methods import entries_of
+from thinwire.config.suite_methods import added_later, entries_of
 from thinwire.config.suite_schema import EVERY, Entry, Suite
 from thinwire.errors import Problems, UserError
 from thinwire.label import clash, nearest
@@ -65,6 +66,17 @@ def cells(name: str) -> list[Cell]:
         for size in suite.workers
         for method in methods
     ]
+
+
+def cells_as_it_ran(name: str, ran: Collection[str]) -> list[Cell]:
+    """The cells of a suite without those of methods that were added after its runs.
+
+    Args:
+        name: of the suite.
+        ran: labels of the methods that have runs.
+    """
+    later = added_later(load(name), ran)
+    return [cell for cell in cells(name) if cell.method.label not in later]
 
 
 def cell(name: str, path: str) -> Cell:

@@ -1,5 +1,7 @@
 """The methods of a suite, with those for which its entry `'*'` stands."""
 
+from collections.abc import Collection
+
 from thinwire import plugins
 from thinwire.config.suite_schema import EVERY, Entry, Suite
 
@@ -14,3 +16,18 @@ def entries_of(suite: Suite) -> dict[str, Entry]:
         used = {entry.use or label for label, entry in entries.items()} | set(suite.leave_out)
         entries |= {name: Entry() for name in plugins.find("method") if name not in used}
     return dict(sorted(entries.items(), key=lambda item: item[0] != suite.baseline))
+
+
+def added_later(suite: Suite, ran: Collection[str]) -> list[str]:
+    """The modules that only `'*'` names and that have no run: they were added after the runs.
+
+    Args:
+        suite: as it is now.
+        ran: labels of the methods that have runs.
+    """
+    return [label for label in entries_of(suite) if label not in suite.methods and label not in ran]
+
+
+def as_it_ran(suite: Suite, ran: Collection[str]) -> Suite:
+    """The suite without the modules that were added after its runs, as `added_later` finds them."""
+    return suite.model_copy(update={"leave_out": [*suite.leave_out, *added_later(suite, ran)]})

@@ -9,6 +9,7 @@ import pandas as pd
 
 from thinwire.config.baselines import baselines
 from thinwire.config.suite import load
+from thinwire.config.suite_methods import as_it_ran
 from thinwire.config.suite_schema import Suite
 from thinwire.page import leaders, rates
 from thinwire.page.columns import columns
@@ -46,10 +47,10 @@ def suite_data(suite: str, results: Path) -> SuiteData:
     Raises:
         UserError: a file is missing, damaged, or not as it was collected.
     """
-    settings = load(suite)
     runs = read_runs(results, suite, read_summary(results, suite))
-    against = baselines(settings)
     methods = list(dict.fromkeys(runs.rows.method))
+    settings = as_it_ran(load(suite), methods)
+    against = baselines(settings)
     modules = {label: _module(settings, label) for label in methods}
     rows, tables = _tables(suite, results, settings.baseline)
     absent = _absent(suite, tables)

@@ -14,6 +14,8 @@ import yaml
 
 from thinwire import plugins
 from thinwire.about_method import about_method
+from thinwire.config.suite import load
+from thinwire.config.suite_methods import added_later
 from thinwire.errors import UserError
 from thinwire.files import aside, write_json, write_text, writing
 from thinwire.method_provenance import Part
@@ -60,10 +62,7 @@ def pdf(results: Path) -> bytes:
 
 def collect(declared: Declarations, results: Path) -> Collected:
     """The values and what is missing, from collected files that are as they were written."""
-    suites = {
-        file.suite for file in declared.files.values() if file.path == f"results/{SUMMARY}" and file.suite
-    }
-    for suite in sorted(suites):
+    for suite in _suites(declared):
         read_summary(results, suite)
     for file in (*declared.files.values(), *declared.figures.values()):
         path = file.on_disk(results)
@@ -92,7 +91,7 @@ def _write_sources(results: Path, folder: Path) -> Collected:
     with writing(folder):
         shutil.rmtree(folder, ignore_errors=True)
         _copy(declared, collected, results, folder)
-    write_json(folder / "values.json", _as_json(declared, collected))
+    write_json(folder / "values.json", _as_json(declared, collected, results))
     return collected
 
 
@@ -130,14 +129,29 @@ def _figure(key: str, path: str) -> str:
     return f"figures/{key}{os.path.splitext(path)[1]}"
 
 
-def _provenance() -> Iterator[tuple[str, tuple[Part, ...]]]:
-    """Where the steps of each method come from, as far as its module declares it."""
+def _suites(declared: Declarations) -> list[str]:
+    """The suites whose runs the paper needs."""
+    path = f"results/{SUMMARY}"
+    return sorted({file.suite for file in declared.files.values() if file.path == path and file.suite})
+
+
+def _provenance(declared: Declarations, results: Path) -> Iterator[tuple[str, tuple[Part, ...]]]:
+    """Where the steps of each method come from, as far as its module declares it.
+
+    Methods that were added after the runs are left out.
+    """
+    later = {
+        name
+        for suite in _suites(declared)
+        for name in added_later(load(suite), set(read_summary(results, suite).method))
+    }
     for name in plugins.find("method"):
-        with suppress(plugins.PluginError):  # its runs have failed, and the tables say so
-            yield name, about_method(name).provenance
+        if name not in later:
+            with suppress(plugins.PluginError):  # its runs have failed, and the tables say so
+                yield name, about_method(name).provenance
 
 
-def _as_json(declared: Declarations, collected: Collected) -> dict[str, object]:
+def _as_json(declared: Declarations, collected: Collected, results: Path) -> dict[str, object]:
     copied = {key: (_figure(key, figure.path), figure.path) for key, figure in declared.figures.items()}
     drawn = {
         key: (f"figures/{key}.pdf", declared.files[drawing.file].path)
@@ -155,5 +169,7 @@ def _as_json(declared: Declarations, collected: Collected) -> dict[str, object]:
             if key not in collected.missing
         },
         "missing": collected.missing,
-        "provenance": {name: [asdict(part) for part in parts] for name, parts in _provenance()},
+        "provenance": {
+            name: [asdict(part) for part in parts] for name, parts in _provenance(declared, results)
+        },
     }

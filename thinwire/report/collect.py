@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from thinwire import digests, record
+from thinwire.config.cell import Cell
 from thinwire.config.expand_suite import cells
 from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.errors import UserError
@@ -37,9 +38,14 @@ def collect(suites: Iterable[str], results: Path, subset: Subset = WHOLE) -> lis
             another state of its suite.
     """
     grid = [cell for suite in suites for cell in cells(suite)]
-    wanted = [require_sound_record(results, cell) for cell in subset.keep(grid)]
+    return collect_cells(subset.keep(grid), grid, results)
+
+
+def collect_cells(wanted: Iterable[Cell], grid: Iterable[Cell], results: Path) -> list[str]:
+    """Do what `collect` does, with the wanted ones of all cells of some suites."""
+    sound = [require_sound_record(results, cell) for cell in wanted]
     others, left_out = other_records(results, grid)
-    kept = [*wanted, *others]
+    kept = [*sound, *others]
     write_text(results / SUMMARY, collected_rows.summary([collected_rows.row(r.cell, r.run) for r in kept]))
     for name, rows in ((CURVES, collected_rows.curves(kept)), (TRAFFIC, collected_rows.traffic(kept))):
         with aside(results / name) as scratch:

@@ -5,9 +5,10 @@ from pathlib import Path
 import pandas as pd
 
 from thinwire.config.baselines import baselines
-from thinwire.config.expand_suite import cells
+from thinwire.config.expand_suite import cells_as_it_ran
 from thinwire.config.simulate_problems import numbers_of_workers
 from thinwire.config.suite import load
+from thinwire.config.suite_methods import as_it_ran
 from thinwire.config.suite_schema import Suite
 from thinwire.report import (
     comparisons,
@@ -38,17 +39,18 @@ def report(suite: str, results: Path) -> list[str]:
     Returns:
         Sentences about figures that are not drawn.
     """
-    settings = load(suite)
+    runs = read_summary(results, suite)
+    ran = set(runs.method)
+    settings = as_it_ran(load(suite), ran)
     against = baselines(settings)
     folder = results / "tables" / suite
-    runs = read_summary(results, suite)
     curves = read_curves(results, suite)
     compared = comparisons.comparisons(runs, settings.baseline)
     needed = to_target.to_target(runs, curves, settings.baseline)
     simulated = simulated_file.read(results, suite)
     timed = times.times(simulated, runs, against, steps_to_target(curves, settings.baseline))
     table = with_times(with_comparisons(summarise(runs, against), compared), timed)
-    subset = subset_note(runs, cells(suite), settings.baseline)
+    subset = subset_note(runs, cells_as_it_ran(suite, ran), settings.baseline)
     write_tables(table, About.of(settings, subset), folder)
     comparisons.write(compared, folder)
     to_target.write(needed, folder)

@@ -1,0 +1,78 @@
+"""The names of what belongs to the project.
+
+Tests that ask for more than the contract go over these. What else is in `methods/`, `models/` and `config/`
+is your own. The contract suite checks your methods, and no other test asks anything of it.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from thinwire import plugins
+from thinwire.config import expand_suite
+from thinwire.config.cell import Cell
+
+METHODS = (
+    "daso",
+    "dgc",
+    "hsgd",
+    "hylo",
+    "local_sgd",
+    "mp2",
+    "multi_step_delay",
+    "ps_sgd",
+    "ssgd",
+    "top_k",
+    "wnn",
+)
+MODELS = ("alexnet", "cnn", "lenet", "mp2_alexnet", "mp2_resnet", "mp2_vgg", "resnet", "vgg")
+SUITES = (
+    "claims/daso",
+    "claims/daso_digits",
+    "claims/daso_time",
+    "claims/hsgd",
+    "claims/hsgd_digits",
+    "claims/hsgd_ladder",
+    "claims/hsgd_lars",
+    "claims/hsgd_lars_digits",
+    "claims/hylo",
+    "claims/hylo_digits",
+    "claims/mp2",
+    "claims/mp2_digits",
+    "claims/mp2_seconds_emulated",
+    "claims/multi_step_delay",
+    "claims/multi_step_delay_digits",
+    "claims/seconds_emulated",
+    "demo",
+    "laptop",
+    "laptop_100m",
+    "laptop_1g",
+    "laptop_times",
+    "paper",
+    "sensitivity/hsgd_lars_digits",
+    "sensitivity/hylo",
+    "sensitivity/laptop_surprises",
+    "validation",
+)
+
+
+def demo() -> list[Cell]:
+    """The cells of the demo without those of methods that somebody has added."""
+    return [cell for cell in expand_suite.cells("demo") if cell.method.use in METHODS]
+
+
+def add_method(folder: Path, patch: pytest.MonkeyPatch) -> str:
+    """Write a method into a folder, and have it found beside those in `methods/`; returns its name."""
+    path = folder / "newcomer.py"
+    part = 'thinwire.Part("nothing is sent", "ours", "it came later")'
+    path.write_text(
+        f'"""No method."""\nimport thinwire\nclass Method(thinwire.Method):\n    provenance = ({part},)\n'
+    )
+    find = plugins.find
+
+    def with_newcomer(kind: str, root: Path = plugins.ROOT) -> dict[str, plugins.Plugin]:
+        added = {path.stem: plugins.Plugin(kind, path.stem, path)} if kind == "method" else {}
+        return dict(sorted({**find(kind, root), **added}.items()))
+
+    patch.setattr(plugins, "find", with_newcomer)
+    return path.stem
