@@ -134,6 +134,10 @@ def test_values_lie_on_the_scale_of_their_range():
     [
         ({"space": {"rate": [0.1, 1.0]}}, "space.rate: there is no such key"),
         ({"space": {}}, "space: it names none of the keys lr, weight_decay, momentum, warmup_epochs"),
+        (
+            {"repetitions": 1},
+            "repetitions: one run cannot tell a good trial from a lucky one: take at least 2",
+        ),
         ({"space": {"lr": [1.0, 0.1]}}, "space: lr: the range [1.0, 0.1] does not rise"),
         ({"space": {"lr": [0.0, 0.1]}}, "space: lr: a logarithmic range begins above 0"),
         ({"space": {"momentum": [0.9, 1.0]}}, "space: momentum: its values are from 0 to below 1"),

@@ -9,7 +9,7 @@ from thinwire import record
 TUNING = """
 title: Tiny
 trials: TRIALS
-repetitions: 1
+repetitions: 2
 datasets: [digits]
 models: [cnn]
 workers: [2]
@@ -37,12 +37,17 @@ class Method(thinwire.Method):
 
 
 @pytest.fixture(scope="module")
-def tuned(project):
+def answer(project):
     project.write("methods/scaled.py", SCALED)
     project.suite("small", "{ssgd: , scaled: }", epochs=1)
     project.write("config/tuning/small.yaml", TUNING.replace("TRIALS", "3"))
     answer = project.snakemake(suite="tuning/small")
     assert answer.returncode == 0, answer.stdout + answer.stderr
+    return answer
+
+
+@pytest.fixture(scope="module")
+def tuned(project, answer):
     return project
 
 
@@ -50,15 +55,16 @@ def choices(project):
     return yaml.safe_load((project.folder / "config/tuned/small.yaml").read_text())
 
 
-def test_a_tuning_goes_from_its_ranges_to_choices_and_a_figure(tuned):
+def test_a_tuning_goes_from_its_ranges_to_choices_and_a_figure(tuned, answer):
     made, rows = choices(tuned), pd.read_csv(tuned.folder / "config/tuned/small.csv")
-    assert made["cost"]["runs"] == len(rows) == 6
+    assert made["cost"]["runs"] == len(rows) == 12
     for label in ("ssgd", "scaled"):
-        of_method = rows[rows.method == label].set_index("trial")
+        of_trial = rows[rows.method == label].groupby("trial")[["accuracy_percent", "lr"]].mean()
         choice = made["methods"][label]
-        assert choice["accuracy_percent"] == pytest.approx(of_method.accuracy_percent.max())
-        assert choice["recipe"] == {"optimizer": {"lr": of_method.lr[choice["trial"]]}}
-    assert list(rows.lr[:3]) == list(rows.lr[3:])
+        assert choice["accuracy_percent"] == pytest.approx(of_trial.accuracy_percent.max())
+        assert choice["recipe"] == {"optimizer": {"lr": pytest.approx(of_trial.lr[choice["trial"]])}}
+        assert f"{label}: trial {choice['trial']}, accuracy" in answer.stdout
+    assert list(rows.lr[:6]) == list(rows.lr[6:])
     assert (tuned.folder / "results/figures/tuning/small/best_so_far.pdf").stat().st_size > 5000
     assert not (tuned.folder / "results/summary.csv").exists()
     assert not tuned.is_planned("tuning/small")
@@ -89,4 +95,4 @@ def test_one_more_trial_runs_only_that_one(tuned):
     assert "made from another config/tuning/small.yaml than there is now" in answer.stderr
     assert "Traceback" not in answer.stderr
     assert tuned.trained("tuning/small") == ["scaled-t03", "ssgd-t03"]
-    assert choices(tuned)["cost"]["runs"] == 8
+    assert choices(tuned)["cost"]["runs"] == 16

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from thinwire.config import schema_file
 from thinwire.config.identity_digest import digest
@@ -69,6 +69,13 @@ class Tuning(Strict):
     evaluate_on: Literal["held_out"] = Field(
         default="held_out", description="a tenth of the training set: a tuning never sees the test set"
     )
+
+    @field_validator("repetitions")
+    @classmethod
+    def _repeats(cls, repetitions: int) -> int:
+        if repetitions == 1:
+            raise ValueError("one run cannot tell a good trial from a lucky one: take at least 2 for each")
+        return repetitions
 
     @property
     def digest(self) -> str:

@@ -16,5 +16,5 @@ rule tune:
     params:
         thinwire=THINWIRE,
     shell:
-        # What a person should look at, such as a value at the edge of its range, stands on the terminal.
-        "{params.thinwire} tuned {wildcards.tuned:q} > {log:q}"
+        # The choices stand on the terminal, too, with what a person should look at.
+        "{params.thinwire} tuned {wildcards.tuned:q} | tee {log:q}"
