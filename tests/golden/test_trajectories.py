@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import small
+from tests import project, small
 from thinwire import plugins
 
 FILE = Path(__file__).with_name("trajectories.csv")
@@ -31,7 +31,7 @@ GOLDEN = list(csv.DictReader(io.StringIO(FILE.read_text())))
 
 
 def test_every_method_has_one():
-    assert list(GOLDEN[0]) == list(plugins.find("method"))
+    assert list(GOLDEN[0]) == list(project.METHODS), "run `python -m tests.golden.test_trajectories`"
 
 
 @pytest.mark.parametrize("method", GOLDEN[0])
@@ -40,7 +40,6 @@ def test_a_trajectory_is_the_one_that_was_written_down(method):
 
 
 if __name__ == "__main__":
-    methods = list(plugins.find("method"))
-    rows = zip(*(losses(method) for method in methods))
-    lines = [",".join(methods), *(",".join(f"{loss:.15g}" for loss in row) for row in rows)]
+    rows = zip(*(losses(method) for method in project.METHODS))
+    lines = [",".join(project.METHODS), *(",".join(f"{loss:.15g}" for loss in row) for row in rows)]
     FILE.write_text("\n".join(lines) + "\n")

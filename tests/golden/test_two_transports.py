@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests import processes, small
+from tests import processes, project, small
 from thinwire import plugins
 
 # What the order of adding leaves between a ring and a sum over the ranks: a run in float64 is held to far
@@ -21,7 +21,7 @@ BFLOAT16, FLOAT16 = 2.0**-8, 2.0**-11
 ADD_IN_ORDER = ("hylo", "mp2", "ps_sgd", "top_k")
 # Options beside those for short runs, under which other verbs or types travel; and the tolerance.
 CASES = [
-    *((method, {}, TOLERANCE) for method in plugins.find("method")),
+    *((method, {}, TOLERANCE) for method in project.METHODS),
     ("daso", {"blocking_dtype": "full"}, TOLERANCE),
     ("daso", {"warmup_epochs": 0, "fixed_skips": 4, "fixed_wait": 0}, TOLERANCE),
     ("daso", {"warmup_epochs": 0, "match_progress": True}, TOLERANCE),

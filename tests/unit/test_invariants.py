@@ -11,13 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests import sound
+from tests import project, sound
 from tests.tracking.records import made as made_record
 from thinwire import digests, plugins, provenance
 from thinwire.config.cell_of_record import cell_of
 from thinwire.config.cluster_file import load as load_cluster
 from thinwire.config.expand_suite import cells
-from thinwire.config.suite import suite_names
 from thinwire.data.write_arrays import lay_out
 from thinwire.emulation.frames import payload_rate
 from thinwire.errors import UserError
@@ -403,7 +402,7 @@ def broken_of(transport, kind, reason, provenance, **cell_changes):
     return [each.invariant for each in broken_in_run(run, cell)]
 
 
-@pytest.mark.parametrize("suite", [name for name in suite_names() if name != "paper"])
+@pytest.mark.parametrize("suite", [name for name in project.SUITES if name != "paper"])
 def test_every_cell_is_known_again_from_its_record(suite):
     for cell in cells(suite)[:40]:
         content = json.loads(json.dumps(cell.identity()))

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 import thinwire
+from tests import project
 from tests.docs import pages
 from thinwire import about_method, plugins
 from thinwire.cli import show
@@ -17,6 +18,10 @@ from thinwire.report.claims.reconstructed import is_reconstructed
 
 DOCUMENTED = (ROOT / "docs/methods.md").read_text()
 SHIPPED = [row[0].strip("`") for row in pages.tables(DOCUMENTED)[0][1:]]
+
+
+def test_the_documentation_names_every_method_of_the_project():
+    assert sorted(SHIPPED) == sorted(project.METHODS), "add it to the tables of docs/methods.md"
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -5,6 +5,7 @@ import torch
 import torchvision
 from torch.nn import functional
 
+from tests import project
 from thinwire import plugins
 from thinwire.errors import UserError
 from thinwire.options import resolve
@@ -130,7 +131,7 @@ def test_every_parameter_is_in_exactly_one_stage_in_the_order_of_the_model(name,
     assert len(model.stages()) >= 3
 
 
-@pytest.mark.parametrize("name", sorted(plugins.find("model")))
+@pytest.mark.parametrize("name", project.MODELS)
 def test_every_model_has_a_width(name):
     slim, wide = build(name, width=4), build(name, width=8)
     assert size(slim) < size(wide)

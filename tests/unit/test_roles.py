@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests import small
+from tests import project, small
 from thinwire import plugins
 from thinwire.errors import UserError
 from thinwire.options import resolve
@@ -17,7 +17,7 @@ from thinwire.worker_placement import Cluster
 FIXED = {"multi_step_delay": {"min_interval": 3, "max_interval": 3}}
 
 
-@pytest.mark.parametrize("name", plugins.find("method"))
+@pytest.mark.parametrize("name", project.METHODS)
 def test_every_worker_calls_what_the_worker_of_its_role_calls(name):
     method = plugins.get("method", name).load()
     short = method.short | FIXED.get(name, {})

@@ -2,11 +2,11 @@
 
 import pandas as pd
 
-from thinwire.config.expand_suite import cells
+from tests import project
 from thinwire.config.grid_subset import of_words
 from thinwire.report.subset_note import subset_note
 
-DEMO = cells("demo")
+DEMO = project.demo()
 
 
 def note(*words):

@@ -11,15 +11,16 @@ import torch
 from torch import nn
 
 from methods.hylo.options import COMPRESSED
+from tests import project
 from thinwire import plugins
 from thinwire.buckets import in_buckets
 from thinwire.codecs import select
 from thinwire.config.expand_suite import cells
-from thinwire.config.suite import load, suite_names
+from thinwire.config.suite import load
 from thinwire.options import resolve
 from thinwire.parameters import parameters
 
-SUITES = [name for name in suite_names() if load(name).device == "cuda"]
+SUITES = [name for name in project.SUITES if load(name).device == "cuda"]
 
 
 def network(cell):
