@@ -1,8 +1,8 @@
 """thinwire: methods that train one network on many workers while sending little between them.
 
 This package exports everything that a plug-in needs. A plug-in imports `thinwire` and derives from
-`thinwire.Method`, `thinwire.Model` or `thinwire.Dataset`. Each name is imported on first use, so that the
-pipeline can read suites without importing torch.
+`thinwire.Method`, `thinwire.Model` or `thinwire.Dataset`. `thinwire.run_cell` trains one cell of a suite.
+Each name is imported on first use, so that the pipeline can read suites without importing torch.
 """
 
 from importlib import import_module
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from thinwire.buckets import Bucket as Bucket
     from thinwire.call import Pending as Pending
     from thinwire.channel import Channel as Channel
+    from thinwire.cli.run import run_cell as run_cell
     from thinwire.data.augment import Augment as Augment
     from thinwire.dataset import Dataset as Dataset
     from thinwire.errors import UserError as UserError
@@ -45,6 +46,7 @@ _HOME = {
     "Run": "run",
     "Server": "parameter_server",
     "UserError": "errors",
+    "run_cell": "cli.run",
 }
 
 

@@ -26,7 +26,18 @@ from thinwire.label import require_label
 from thinwire.method_provenance import Part
 from thinwire.resource_shortage import shortage
 
-ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = Path(__file__).resolve().parent
+
+
+def _root() -> Path:
+    """The folder with `methods/`, `models/`, `datasets/` and `config/`: that of a clone of the repository.
+
+    An engine that was installed elsewhere takes the folder in which it was started.
+    """
+    return PACKAGE.parent if (PACKAGE.parent / "methods").is_dir() else Path.cwd()
+
+
+ROOT = _root()
 # SHA-256 of the plug-ins that this process has loaded, by module name.
 _LOADED: dict[str, str] = {}
 CLASS = {"method": "Method", "model": "Model", "dataset": "Dataset"}
@@ -144,6 +155,19 @@ def name_of(path: Path) -> str:
     return path.parent.name if path.name == "__init__.py" else path.stem
 
 
+def require_folders() -> None:
+    """Require that there are plug-ins at all.
+
+    Raises:
+        UserError: there is no folder `methods/`.
+    """
+    if not (ROOT / "methods").is_dir():
+        raise UserError(
+            f"{ROOT} has no folder methods/: start thinwire in a clone of its repository, or in a folder of "
+            "your own with methods/, models/, datasets/ and config/"
+        )
+
+
 def find(kind: str, root: Path = ROOT) -> dict[str, Plugin]:
     """Return all plug-ins of one kind, by name.
 
@@ -246,7 +270,7 @@ def _in_plugin(file: str) -> bool:
 
 def _is_ours(frame: traceback.FrameSummary) -> bool:
     """Does the frame belong to the engine or to a plug-in, and not to a library?"""
-    return _in_plugin(frame.filename) or Path(frame.filename).is_relative_to(ROOT / "thinwire")
+    return _in_plugin(frame.filename) or Path(frame.filename).is_relative_to(PACKAGE)
 
 
 def show(path: Path) -> str:

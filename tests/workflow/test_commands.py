@@ -2,13 +2,16 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 
 import pytest
 
 from tests import warm
+from tests.workflow.conftest import TINY
 from tests.workflow.test_pipeline import TEN_LINES
+from thinwire import __version__
 from thinwire.plugins import ROOT
 
 
@@ -108,3 +111,65 @@ def test_cells_names_every_run_of_a_suite():
     assert "digits/cnn/ssgd/w8n2/seed2" in cells
     assert len(cells) == len(set(cells))
     assert counts.startswith(f"{len(cells)} cells: ")
+
+
+def test_the_version_is_printed():
+    assert thinwire("--version").stdout == f"thinwire {__version__}\n"
+
+
+# ---- An engine that was installed without a clone of the repository.
+
+
+@pytest.fixture
+def started_in(tmp_path):
+    """Start Python in a folder, with an engine that is elsewhere."""
+    shutil.copytree(ROOT / "thinwire", tmp_path / "installed/thinwire")
+
+    def start(folder, *arguments):
+        return subprocess.run(
+            [sys.executable, *arguments],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return start
+
+
+def test_without_plug_ins_one_sentence_says_where_to_start(started_in, tmp_path):
+    answer = started_in(tmp_path, "-m", "thinwire", "list")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr == (
+        f"thinwire: {tmp_path} has no folder methods/: start thinwire in a clone of its repository, or in a "
+        "folder of your own with methods/, models/, datasets/ and config/\n"
+    )
+
+
+RUN_FROM_PYTHON = """
+import thinwire
+try:
+    thinwire.run_cell("tiny", "digits/cnn/mine/w2/seed0")
+except thinwire.UserError as error:
+    print(error)
+import subprocess, sys
+subprocess.run([sys.executable, "-m", "thinwire", "data", "digits"], check=True)
+run = thinwire.run_cell("tiny", "digits/cnn/mine/w2/seed0")
+print(run.status, run.result.steps)
+"""
+
+
+def test_plug_ins_of_ones_own_folder_are_trained_from_python(started_in, tmp_path):
+    own = tmp_path / "own"
+    for path in ("models/cnn.py", "datasets/digits.py", "datasets/digits.npz"):
+        (own / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / path, own / path)
+    suite = TINY.replace("METHODS", "{mine: }").replace("WORKERS", "[2]").replace("EPOCHS", "1")
+    for path, text in (("methods/mine.py", TEN_LINES), ("config/tiny.yaml", suite + "baseline: mine\n")):
+        (own / path).parent.mkdir()
+        (own / path).write_text(text)
+    answer = started_in(own, "-c", RUN_FROM_PYTHON)
+    assert answer.returncode == 0, answer.stderr
+    needed = f"there is no data set in {own}/results/data/digits: prepare it with `thinwire data digits`"
+    assert {needed, "done 19"} <= {*answer.stdout.splitlines()}

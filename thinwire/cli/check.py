@@ -20,6 +20,8 @@ def main(arguments: Namespace) -> int:
         import pytest
     except ModuleNotFoundError:
         raise UserError("thinwire check needs pytest: make setup, or pip install pytest") from None
+    if not _IN_ONE_PROCESS.is_file():
+        raise UserError(f"{_IN_ONE_PROCESS} is missing: start thinwire check in a clone of the repository")
     suites = [_IN_ONE_PROCESS, _ON_PROCESSES] if arguments.processes else [_IN_ONE_PROCESS]
     options = ["-p", "no:cacheprovider", "-p", "tests.contract.in_forks", "-rs", "--tb=short", "--maxfail=3"]
     # What forks print through a file that they inherit would be mixed up.

@@ -17,8 +17,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Never
 
+from thinwire import __version__
 from thinwire.cli.output import ignore_lost_output
 from thinwire.errors import UserError
+from thinwire.plugins import require_folders
 from thinwire.resource_shortage import shortage
 from thinwire.stop_signals import interrupts_ending_at_once
 from thinwire.suggested_command import DEFAULT_RESULTS, REFERENCE
@@ -33,6 +35,7 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="thinwire", description="Train on many workers while sending little between them.")
+    parser.add_argument("--version", action="version", version=f"thinwire {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     results = _Parser(add_help=False)
     results.add_argument(
@@ -307,6 +310,7 @@ def main() -> Never:
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
     try:
         arguments = _parser().parse_args()
+        require_folders()
         # Imported only when it is needed, because importing torch takes seconds.
         with interrupts_ending_at_once():
             command = import_module(f"thinwire.cli.{arguments.command}")

@@ -1,8 +1,9 @@
 """`thinwire run SUITE CELL`.
 
-Importing torch takes seconds, so bad input is reported before.
+Importing torch takes seconds, so bad input is reported before. `run_cell` is the same for Python.
 """
 
+import subprocess
 import sys
 import time
 from argparse import Namespace
@@ -27,12 +28,15 @@ from thinwire.files import locked
 from thinwire.launch import launcher_environment, secret
 from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
 from thinwire.launch.retry import until_it_ends
-from thinwire.plugins import show
+from thinwire.plugins import ROOT, require_folders, show
+from thinwire.record import Record
 from thinwire.stop_signals import interrupts_ending_at_once
+from thinwire.suggested_command import DEFAULT_RESULTS
 from thinwire.tracking.live import Live
 from thinwire.train import reuse_record
 from thinwire.train.make_again import run_command
-from thinwire.train.result_folders import lock_file
+from thinwire.train.record_out_of_date import record_of
+from thinwire.train.result_folders import lock_file, record_folder
 from thinwire.train.store_record import store_record
 from thinwire.transport.rank_placement import Placement
 from thinwire.worker_placement import Cluster
@@ -73,6 +77,31 @@ def main(arguments: Namespace) -> int:
     if code in (0, 1):
         _say_if_edited(arguments, wanted)
     return code
+
+
+def run_cell(suite: str, path: str, results: str | Path = DEFAULT_RESULTS) -> Record:
+    """Train one cell of a suite as `thinwire run` does, in a process of its own, and return its record.
+
+    A record that is there and up to date is returned as it is.
+
+    Args:
+        suite: its name: a file in `config/`, without `.yaml`.
+        path: of the cell, as `thinwire cells` lists it.
+        results: the folder of results.
+
+    Returns:
+        The record. Its `status` says whether the run is done, diverged, failed or was skipped.
+
+    Raises:
+        UserError: the input is wrong, or a problem outside the run must be fixed; one sentence says what.
+    """
+    require_folders()
+    wanted, folder = cell(suite, path), Path(results).absolute()
+    command = [sys.executable, "-m", "thinwire", "run", suite, path, "--results", str(folder)]
+    ended = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
+    if ended.returncode not in (0, 1):
+        raise UserError(ended.stderr.strip().removeprefix("thinwire: "))
+    return record_of(record_folder(folder, wanted), wanted)
 
 
 def chosen_cell(arguments: Namespace) -> Cell:

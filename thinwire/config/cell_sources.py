@@ -55,5 +55,5 @@ def sources_by(cell: Cell, digests_of: Callable[[str, str], PluginDigests]) -> d
 def plugin_digests(kind: str, name: str) -> PluginDigests:
     """Read the files of a plug-in, and those of the engine that it imports."""
     plugin = plugins.get(kind, name)
-    imported = {str(path.relative_to(plugins.ROOT)): sha256(path) for path in engine_files(plugin)}
+    imported = {str(path.relative_to(plugins.PACKAGE.parent)): sha256(path) for path in engine_files(plugin)}
     return PluginDigests(plugin.sha256, digest(imported))

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from thinwire.plugins import ROOT, Plugin
+from thinwire.plugins import PACKAGE, Plugin
 
-_LOOP = ROOT / "thinwire" / "train" / "trainer.py"
+_LOOP = PACKAGE / "train" / "trainer.py"
 
 
 def engine_files(plugin: Plugin) -> list[Path]:
@@ -41,7 +41,7 @@ def _imports(path: Path) -> frozenset[Path]:
         names = list(_names(ast.parse(path.read_bytes())))
     except (SyntaxError, ValueError, OSError):
         return frozenset()
-    places = [ROOT / name.replace(".", "/") for name in names if name.startswith("thinwire.")]
+    places = [PACKAGE.parent / name.replace(".", "/") for name in names if name.startswith("thinwire.")]
     files = [file for place in places for file in (place.with_suffix(".py"), place / "__init__.py")]
     return frozenset(file for file in files if file.is_file())
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from thinwire import __version__
 from thinwire.config.suite import path_of
+from thinwire.errors import UserError
 from thinwire.files import write_text
 from thinwire.label import require_suite_name
 from thinwire.plugins import ROOT
@@ -19,7 +20,12 @@ def copy_files(crate: Path, suites: Iterable[str]) -> list[Path]:
 
     Returns:
         The copies, the Snakefile first. A suite whose file is no longer there has none.
+
+    Raises:
+        UserError: there is no Snakefile.
     """
+    if not (ROOT / "Snakefile").is_file():
+        raise UserError(f"{ROOT / 'Snakefile'} is missing: start thinwire crate in a clone of the repository")
     files = [ROOT / "Snakefile", *sorted((ROOT / "workflow" / "rules").glob("*.smk"))]
     files += [file for file in map(_file_of, sorted(suites)) if file is not None]
     copies = []
