@@ -1,14 +1,17 @@
 """What is decided about ranks from their reports: placement, outcome, diagnosis, crowding."""
 
+import resource
+
 import pytest
 
-from thinwire.errors import UserError
+from thinwire.errors import ResourceError, UserError
 from thinwire.launch import exit_report, flight_recorder
 from thinwire.launch.diagnosis import diagnose
 from thinwire.launch.exit_report import ExitReport
 from thinwire.launch.hang_detection import Beat, HangDetector, describe_hang
 from thinwire.launch.launcher_environment import from_environment, require_match, require_places
-from thinwire.launch.rendezvous_address import first_host
+from thinwire.launch.rank import _require_open_files
+from thinwire.launch.rendezvous_address import first_host, port_of_launch
 from thinwire.train.time_validity import no_time_because
 from thinwire.worker_placement import Cluster
 
@@ -84,10 +87,34 @@ def test_variables_that_are_missing_or_odd_are_named():
         ("a,b[1-2]", "a"),
         ("rack-2-n[007,009]", "rack-2-n007"),
         ("n[2-3].cluster", "n2.cluster"),
+        ("rack[1-2]n[1-3],login", "rack1n1"),
+        ("a[01-02,4]b[5,7-9].c", "a01b5.c"),
     ],
 )
 def test_the_first_of_slurms_hosts(nodes, first):
     assert first_host(nodes) == first
+
+
+def test_no_port_of_a_launch_is_one_that_linux_gives_to_others():
+    ports = {port_of_launch(job, 0, launch) for job in range(700) for launch in range(100)}
+    assert min(ports) > 1024
+    assert max(ports) < 32768
+
+
+@pytest.mark.parametrize(
+    ("limits", "raised"),
+    [((16, 64), None), ((64, 4096), 155), ((1024, 1024), 1024), ((16, resource.RLIM_INFINITY), 155)],
+)
+def test_a_rank_that_may_open_too_few_files_says_so_before_others_wait_for_it(monkeypatch, limits, raised):
+    set_to = [limits]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(resource, "setrlimit", lambda _, new: set_to.append(new))
+    if raised is None:
+        with pytest.raises(ResourceError, match="may open 64 files, and one of 4 workers opens up to 155"):
+            _require_open_files(Cluster(4, 1))
+    else:
+        _require_open_files(Cluster(4, 1))
+        assert set_to[-1][0] == raised
 
 
 def test_a_wrong_number_of_ranks_is_refused_with_the_right_command():
@@ -278,6 +305,7 @@ def about(host, cores, device="cpu", **more):
         ([about("a", [0]), about("a", [1]), about("b", [0]), about("b", [1])], 2, None),
         ([about("a", [0, 1])] * 4, 1, "4 workers shared 2 cores of a"),
         ([about("a", [0, 1])] * 2, 2, "its 2 nodes were 1 machine"),
+        ([about("a", [0]), about("b", [0]), about("b", [1])], 3, "its 3 nodes were 2 machines"),
         ([about("a", [0], "gpu-1"), about("a", [0], "gpu-2")], 1, None),
         ([about("a", [0], "gpu-1"), about("a", [0], "gpu-1")], 1, "2 workers shared 1 GPU of a"),
         ([about("a", [0], "gpu-1", other_processes=0)], 1, None),

@@ -96,6 +96,10 @@ def test_a_note_that_never_arrives_is_an_error_and_does_not_answer_the_next_requ
     one = served.client()
     with pytest.raises(dist.DistStoreError, match=r"wait nothing was not answered within 0 s"):
         one.wait(["nothing"], timedelta(milliseconds=50))
+    began = time.monotonic()
+    with pytest.raises(dist.DistStoreError, match="wait nothing was not answered within"):
+        one.wait(["nothing"], timedelta(0))
+    assert time.monotonic() - began < 10, "this is no time-out of its own"
     one.set("nothing", "now")
     assert one.get("nothing") == b"now"
 

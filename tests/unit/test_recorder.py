@@ -2,6 +2,7 @@
 
 import threading
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -23,6 +24,7 @@ from thinwire.trace.recorder import (
     recorded,
     recording,
 )
+from thinwire.transport.point_to_point import FIRST_TAG_OF_MESSAGES, PointToPoint
 
 
 def kinds(recorder):
@@ -140,3 +142,21 @@ def test_a_server_in_the_turn_of_a_worker_is_among_its_spans(recorder):
 
 def test_calls_are_numbered(recorder):
     assert [call_of(recorder).recorded.number for _ in range(3)] == [0, 1, 2]
+
+
+def test_a_message_whose_receiver_is_late_does_not_delay_the_ends_of_others():
+    late, ended = threading.Event(), []
+
+    class Group:
+        def send(self, tensors, member, tag):
+            return SimpleNamespace(wait=late.wait if member == 1 else lambda: None)
+
+    messages = PointToPoint(Group(), torch.device("cpu"), FIRST_TAG_OF_MESSAGES)
+    second = threading.Event()
+    messages.send({"values": torch.ones(1)}, [1], 1, left=lambda: ended.append(1))
+    messages.send({"values": torch.ones(1)}, [2], 1, left=second.set)
+    assert second.wait(20)
+    assert ended == []
+    late.set()
+    messages.close()
+    assert ended == [1, 1], "its header and its body"

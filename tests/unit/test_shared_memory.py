@@ -89,6 +89,19 @@ def test_a_mate_that_has_ended_while_channels_open_is_lost():
         shared_memory._opened(2**22 + 1, 3, os.O_RDWR)
 
 
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(errno.EMFILE, "run short of something \\(Too many open files"), (errno.EACCES, "in one container")],
+)
+def test_the_advice_fits_what_the_system_refuses(monkeypatch, number, words):
+    def refuse(path, how):
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(ResourceError, match=words):
+        shared_memory._opened(1, 3, os.O_RDWR)
+
+
 def finds_no_room():
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")

@@ -1,6 +1,7 @@
 """Runs one rank, from joining the others to its end."""
 
 import os
+import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -169,6 +170,7 @@ def _join(
         if not by_hand:
             own = recorders or in_files(folder, placement.workers)
             own[placement.rank].phase(placement.node, "joins the others")
+        _require_open_files(Cluster(cell.workers, cell.nodes))
         device = _device(cell, placement)
         join(placement, min(RENDEZVOUS_SECONDS, suite.hang_seconds), refusal)
         own = own or in_files(folder, placement.workers)
@@ -182,6 +184,28 @@ def _join(
             about = ExitReport(rank=placement.rank, host=placement.node)
             exit_report.write(own[placement.rank], about.model_copy(update={field: str(error)}))
         raise
+
+
+def _require_open_files(cluster: Cluster) -> None:
+    """See that this process may open as many files as rank 0 needs, before anything waits for it in vain.
+
+    Each channel has connections, pipes and shared memory for each of its members. The numbers are measured,
+    and allow for 50 other files.
+
+    Raises:
+        ResourceError: the limit is lower, and this process may not raise it.
+    """
+    here = cluster.workers_per_node
+    needed = 75 + 20 * here + 3 * (cluster.workers - here)
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed >= needed or allowed == resource.RLIM_INFINITY:
+        return
+    if most != resource.RLIM_INFINITY and most < needed:
+        raise ResourceError(
+            f"a rank may open {most} files, and one of {cluster.workers} workers opens up to {needed}: raise "
+            "the limit (ulimit -n), and start again"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, most))
 
 
 def _device(cell: Cell, placement: Placement) -> torch.device:

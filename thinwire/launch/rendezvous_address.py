@@ -12,7 +12,8 @@ from thinwire.errors import UserError
 
 # Where ranks meet if all of them are on one host.
 LOOPBACK = "127.0.0.1"
-_FIRST_PORT, _PORTS = 20000, 20000
+# Below the ports that Linux gives to outgoing connections, from 32768 on.
+_FIRST_PORT, _PORTS = 20000, 12768
 
 
 def port_of_launch(job: int, step: int, launch: int) -> int:
@@ -21,11 +22,11 @@ def port_of_launch(job: int, step: int, launch: int) -> int:
 
 
 def first_host(nodes: str) -> str:
-    """The first host of a list in Slurm's notation: `gpu[03-05,9],login` gives `gpu03`."""
-    first = re.match(r"([^,\[]+)(?:\[(\w+)[^\]]*\]([^,]*))?", nodes)
+    """The first host of a list in Slurm's notation: `rack[1-2]n[03-05,9],login` gives `rack1n03`."""
+    first = re.match(r"(?:[^,\[\]]|\[\w+[^\]]*\])+", nodes)
     if first is None:
         raise UserError(f"SLURM_STEP_NODELIST is {nodes!r}, which is not a list of hosts")
-    return "".join(part or "" for part in first.groups())
+    return re.sub(r"\[(\w+)[^\]]*\]", r"\1", first[0])
 
 
 def address_of(node: str) -> str:

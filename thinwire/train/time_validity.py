@@ -43,7 +43,7 @@ def no_time_because(ranks: Sequence[dict[str, Any]], cluster: Cluster) -> str | 
     """
     hosts = list(dict.fromkeys(rank["host"] for rank in ranks))
     if len(hosts) < cluster.nodes:
-        return f"its {cluster.nodes} nodes were {len(hosts)} machine"
+        return f"its {cluster.nodes} nodes were {len(hosts)} machine{'' if len(hosts) == 1 else 's'}"
     for host in hosts:
         here = [rank for rank in ranks if rank["host"] == host]
         gpus = {rank["device"] for rank in here} - {"cpu"}

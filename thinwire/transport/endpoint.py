@@ -95,7 +95,7 @@ class Endpoint:
             self._to_itself[self._sent[to]] = copy(call.payload)
         else:
             call_times.begins(call)
-            left = partial(call_times.ends, call)
+            left = None if call.recorded is None else partial(call_times.ends, call)
             self._messages.send(call.payload, [to], self._sent[to], call.ragged, left)
         ledger_entries.send(group, bytes_by_kind(call.payload, call.ragged), to)
 

@@ -42,7 +42,7 @@ class PointToPoint:
         self._device = device
         self._first_tag = first_tag
         # Sent, but perhaps not yet received: until then the tensors must be kept, and only `wait` tells.
-        self._sent: Queue[tuple[dist.Work, Tensor, Callable[[], None]] | None] = Queue()
+        self._sent: Queue[tuple[Callable[[], object], Tensor] | None] = Queue()
         self._keeper = Thread(target=self._keep_until_received, daemon=True)
         self._keeper.start()
 
@@ -52,7 +52,7 @@ class PointToPoint:
         to: Sequence[int],
         tag: int,
         ragged: bool = False,
-        left: Callable[[], None] = lambda: None,
+        left: Callable[[], None] | None = None,
     ) -> None:
         """Send a payload to members of the channel without waiting for them.
 
@@ -61,14 +61,14 @@ class PointToPoint:
             to: the ranks of the receivers.
             tag: of the message.
             ragged: are its sizes unknown to the receivers?
-            left: called in a thread whenever a part of the message has left.
+            left: called in a thread as soon as a part of the message has left.
         """
         header, body = payload_format.pack(payload, ragged)
         for part_number, part in enumerate((header, body.cpu())):
             for member in to if len(part) else ():
                 with translated_errors():
                     work = self._group.send([part], member, self._tag(tag, part_number))
-                self._sent.put((work, part, left))
+                self._sent.put((work.wait if left is None else _followed(work, left), part))
 
     def receive(self, sources: Sequence[int], tag: int) -> list[Received]:
         """Wait for a payload from each of the members."""
@@ -99,10 +99,26 @@ class PointToPoint:
     def _keep_until_received(self) -> None:
         while (sent := self._sent.get()) is not None:
             # If this fails, the receiver has ended; so will the run.
-            work, _, left = sent
+            wait, _ = sent
             with suppress(RuntimeError):
-                work.wait()
-                left()
+                wait()
 
     def _tag(self, tag: int, part_number: int) -> int:
         return self._first_tag + (2 * tag + part_number) % _TAGS
+
+
+def _followed(work: dist.Work, left: Callable[[], None]) -> Callable[[], object]:
+    """Call `left` as soon as `work` is done; return a function that waits until then.
+
+    gloo says that a message has left only to a thread that waits for this message. One whose receiver is late
+    must not delay what is known of those behind it, so each has a thread.
+    """
+
+    def follow() -> None:
+        with suppress(RuntimeError):
+            work.wait()
+            left()
+
+    thread = Thread(target=follow, daemon=True)
+    thread.start()
+    return thread.join

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from thinwire.errors import MethodError, ResourceError
+from thinwire.resource_shortage import shortage
 from thinwire.traffic.payload import Payload
 from thinwire.transport import flatten, payload_format
 from thinwire.transport.connection_errors import ConnectionLost
@@ -286,7 +287,7 @@ def _opened(process: int, number: int, how: int) -> int:
             f"process {process} is not there: it has ended, or it runs in a PID namespace of its own"
         ) from None
     except OSError as error:
-        raise ResourceError(
+        raise shortage(error) or ResourceError(
             f"the memory of process {process} cannot be opened ({error.strerror}): the workers of a node run "
             "as one user, in one container"
         ) from None

@@ -1,5 +1,6 @@
 """A client of the run's key-value store, with the interface that torch.distributed requires."""
 
+import errno
 import socket
 import time
 from contextlib import suppress
@@ -16,6 +17,9 @@ from thinwire.transport.store_server import PROVING_SECONDS, StoreServer
 _FIRST_PAUSE, _LAST_PAUSE = 0.02, 0.5
 # The time-out of a request is divided into this many waits. A frozen process loses only one.
 _WAITS = 4
+_LEAST_SECONDS = 0.1
+# No later attempt to connect mends this.
+_TOO_MANY_FILES = (errno.EMFILE, errno.ENFILE)
 
 
 class NotThisRun(OSError):
@@ -99,7 +103,9 @@ class RunStore(Store):
         return self._clones[-1]
 
     def _request(self, *request: bytes, timeout: timedelta | None = None) -> list[bytes]:
-        seconds = (timeout or self.timeout).total_seconds()
+        seconds = (self.timeout if timeout is None else timeout).total_seconds()
+        # Even an answer that is there takes a moment.
+        seconds = max(seconds, _LEAST_SECONDS)
         with self._lock:
             try:
                 if self._socket is None:
@@ -125,8 +131,8 @@ def _connect(host: str, port: int, secret: bytes, seconds: float) -> socket.sock
     while True:
         try:
             return _try_to_connect(host, port, secret, max(0.01, deadline - time.monotonic()))
-        except OSError:
-            if time.monotonic() + pause > deadline:
+        except OSError as error:
+            if error.errno in _TOO_MANY_FILES or time.monotonic() + pause > deadline:
                 raise
         time.sleep(pause)
         pause = min(2 * pause, _LAST_PAUSE)
