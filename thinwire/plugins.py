@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from pydantic import StrictBool, TypeAdapter
 
+from thinwire import torch_settings
 from thinwire.errors import UserError, message_of
 from thinwire.files import sha256
 from thinwire.label import require_label
@@ -223,8 +224,16 @@ def load_file(kind: str, path: Path, module_name: str) -> Any:
     if parent := module_name.rpartition(".")[0]:
         # `from . import x` in a package looks up the packages around it.
         sys.modules.setdefault(parent, ModuleType(parent))
+    settings = torch_settings.read()
     try:
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        finally:
+            changed = torch_settings.restore(settings)
+        if changed:
+            raise PluginError(
+                f"{show(path)}: its import changes {changed}, for all other code, too: remove this"
+            )
         return _plugin_class(kind, path, module)
     except BaseException as error:
         del sys.modules[module_name]

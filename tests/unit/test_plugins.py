@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from thinwire import options, plugins
+from thinwire import options, plugins, torch_settings
 from thinwire.errors import Problems
 
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -152,6 +152,28 @@ def test_a_method_that_is_not_what_its_source_says_is_refused(tmp_path, source, 
     path.write_text(f"import thinwire\n{source}")
     with pytest.raises(plugins.PluginError, match=words):
         plugins.load_file("method", path, "thinwire_methods.hidden_for_a_test")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("torch.set_default_dtype(torch.float64)", r"default dtype from torch\.float32 to torch\.float64"),
+        ("torch.set_default_device('meta')", "default device from cpu to meta"),
+        ("torch.set_num_threads(torch.get_num_threads() + 1)", "number of threads"),
+        ("torch.set_grad_enabled(False)", "grad mode from True to False"),
+        ("torch.set_autocast_enabled('cpu', True)", "autocast on CPUs"),
+        ("torch.set_deterministic_debug_mode('warn'); 1 / 0", "ZeroDivisionError"),
+        ("torch.set_float32_matmul_precision('medium')", "float32 matmul precision from highest to medium"),
+        ("torch.backends.cudnn.benchmark = True", "cudnn.benchmark"),
+    ],
+)
+def test_a_plug_in_that_changes_torch_for_all_is_refused_and_what_it_changed_restored(tmp_path, line, words):
+    path = tmp_path / "changing.py"
+    path.write_text(f"import thinwire\nimport torch\n{line}\nclass Method(thinwire.Method): ...\n")
+    before = torch_settings.read()
+    with pytest.raises(plugins.PluginError, match=words):
+        plugins.load_file("method", path, "thinwire_methods.changing_for_a_test")
+    assert torch_settings.read() == before
 
 
 def test_a_package_imports_its_own_modules_in_every_way(folder):

@@ -18,6 +18,7 @@ ROOMS = (
         "slurm_time_limit",
         "stop_signals",
         "gpu_fault",
+        "torch_settings",
     ),
     ("files", "digests", "options", "resource_shortage", "suggested_command", "nvidia_smi"),
     ("traffic", "trace"),
