@@ -1,5 +1,6 @@
 """The methods to which the contract applies: all in methods/, or the one file that was given."""
 
+import inspect
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -72,6 +73,26 @@ def _clusters(subject: Subject) -> list[Cluster]:
 @cache
 def _model(subject: Subject) -> Any:
     return small.model_for(subject.method, **subject.method.short)
+
+
+def perform(
+    check: Callable[..., None], subject: Subject, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stop: int
+) -> list[str]:
+    """Perform a check of the contract, and give what it notes.
+
+    Args:
+        check: a test of `test_contract`.
+        subject: the method.
+        monkeypatch: what the check patches is restored afterwards.
+        tmp_path: an empty folder.
+        stop: the step at which an interrupted run stops.
+    """
+    notes: list[str] = []
+    with monkeypatch.context() as patch:
+        there = {"subject": subject, "monkeypatch": patch, "stop": stop, "note": notes.append}
+        there["tmp_path"] = tmp_path / "checkpoints"
+        check(**{name: there[name] for name in inspect.signature(check).parameters})
+    return notes
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The contract suite catches what it is there for: methods with one planted bug each."""
 
-import inspect
 import re
 import textwrap
 from functools import partial
@@ -8,6 +7,7 @@ from functools import partial
 import pytest
 
 from tests import processes
+from tests.contract import conftest
 from tests.contract import test_contract as contract
 from tests.contract import test_on_processes as on_processes
 from tests.contract.conftest import Subject
@@ -619,16 +619,7 @@ def subject(tmp_path, body):
 @pytest.fixture
 def perform(tmp_path, monkeypatch):
     """Perform a check on a method; gives what it has noted."""
-
-    def perform(check, planted):
-        notes = []
-        with monkeypatch.context() as patch:
-            there = {"subject": planted, "monkeypatch": patch, "stop": 6, "note": notes.append}
-            there["tmp_path"] = tmp_path / "checkpoints"
-            check(**{name: there[name] for name in inspect.signature(check).parameters})
-        return notes
-
-    return perform
+    return partial(conftest.perform, monkeypatch=monkeypatch, tmp_path=tmp_path, stop=6)
 
 
 @pytest.mark.parametrize("bug", BUGS)
