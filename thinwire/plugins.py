@@ -231,9 +231,7 @@ def load_file(kind: str, path: Path, module_name: str) -> Any:
         finally:
             changed = torch_settings.restore(settings)
         if changed:
-            raise PluginError(
-                f"{show(path)}: its import changes {changed}, for all other code, too: remove this"
-            )
+            raise PluginError(f"{show(path)}: its import changes {changed} for the whole process: remove this")
         return _plugin_class(kind, path, module)
     except BaseException as error:
         del sys.modules[module_name]
