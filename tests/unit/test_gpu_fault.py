@@ -5,7 +5,7 @@ import torch
 import torch.distributed as dist
 
 from tests.unit.test_resource_shortage import raised_in
-from thinwire import plugins
+from thinwire.blame import blame
 from thinwire.errors import ResourceError
 from thinwire.resource_shortage import shortage, trouble
 from thinwire.transport.connection_errors import ConnectionLost, translated_errors
@@ -39,7 +39,7 @@ def test_a_fault_of_a_gpu_is_trouble_and_not_the_methods_result(fault):
         raise fault
 
     error = raised_in("methods", "compute()", compute=compute)
-    assert plugins.blame(error) is None
+    assert blame(error) is None
     assert trouble(error).startswith("a GPU cannot be used any more (")
     assert "\n" not in trouble(error)
 
@@ -53,7 +53,7 @@ def test_a_fault_in_a_call_is_no_lost_connection(fault):
 
 def test_an_index_out_of_range_on_a_gpu_is_the_methods_fault():
     fault = torch.AcceleratorError(f"CUDA error: device-side assert triggered{HINT}")
-    assert plugins.blame(raised_in("methods", "raise fault", fault=fault)) is not None
+    assert blame(raised_in("methods", "raise fault", fault=fault)) is not None
     assert shortage(fault) is None
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 
-from thinwire import plugins
+from thinwire.blame import blame
 from thinwire.errors import CannotWrite, UserError
 from thinwire.plugins import ROOT
 from thinwire.resource_shortage import shortage, trouble
@@ -60,7 +60,7 @@ exec(compile("def engine(): open('/nonexistent/file')", str(ROOT / "thinwire/eng
 def test_the_party_at_fault_is_found(code, blamed):
     names = {"full": full, "engine": ENGINE["engine"], "allocate": lambda: torch.empty(2**50)}
     error = raised_in("methods", code, **names)
-    reason = plugins.blame(error)
+    reason = blame(error)
     if blamed is None:
         assert reason is None
         assert trouble(error)
@@ -75,7 +75,7 @@ def test_the_party_at_fault_is_found(code, blamed):
     "code", ["raise SystemExit(1)", "raise KeyboardInterrupt", "raise OSError(2, 'gone')"]
 )
 def test_without_a_plug_in_a_failure_does_not_end_the_run(code):
-    assert plugins.blame(raised_in("tests", code)) is None
+    assert blame(raised_in("tests", code)) is None
 
 
 MUTE = "class Mute(Exception):\n    def __str__(self):\n        return self.words\n\n\nraise Mute"
@@ -90,14 +90,14 @@ MUTE = "class Mute(Exception):\n    def __str__(self):\n        return self.word
     ],
 )
 def test_every_message_of_a_plug_in_can_be_published(code, message):
-    reason = plugins.blame(raised_in("methods", code))
+    reason = blame(raised_in("methods", code))
     assert reason == f"{message} (methods/raises.py, line {code.count(chr(10)) + 1})"
     assert reason.encode()
 
 
 def test_what_torch_says_without_a_plug_in_is_the_runs_own_failure():
     """The backward pass has no frame of the model that it belongs to."""
-    assert plugins.blame(raised_in("tests", "raise RuntimeError('modified in place')")) == (
+    assert blame(raised_in("tests", "raise RuntimeError('modified in place')")) == (
         "RuntimeError: modified in place"
     )
 

@@ -32,7 +32,7 @@ ROOMS = (
     ("task",),
     ("in_the_limit", "method_provenance", "method", "optimizer_parameter_server"),
     ("clock", "checkpoint"),
-    ("plugins", "about_method"),
+    ("plugins", "about_method", "blame"),
     ("provenance", "record", "record_store"),
     ("config",),
     ("emulation",),

@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from thinwire import digests, plugins, record, record_store
+from thinwire.blame import blame
 from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import sources
 from thinwire.config.identity_digest import digest
@@ -105,7 +106,7 @@ def _attempt(cell: Cell, job: Job, folder: Path) -> str | None:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        reason = plugins.blame(error)
+        reason = blame(error)
         if reason is None:
             raise
         traceback.print_exc()

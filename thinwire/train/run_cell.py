@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import cast
 
 from thinwire import digests, plugins, record
+from thinwire.blame import blame
 from thinwire.config.cell import Cell
 from thinwire.emulation.emulated_run import EmulatedRun
 from thinwire.errors import MethodError, ResourceError, message_of, printable
@@ -143,7 +144,7 @@ class Attempt:
         except (Interrupted, ConnectionLost, KeyboardInterrupt):
             raise
         except BaseException as error:
-            reason = plugins.blame(error)
+            reason = blame(error)
             if reason is None:
                 raise
             self.log(traceback.format_exc())

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from thinwire import plugins
+from thinwire.blame import blame
 from thinwire.config.cell import Cell
 from thinwire.errors import UserError
 from thinwire.trace import trace_file
@@ -38,7 +38,7 @@ def trace_run(cell: Cell, results: Path, steps: int, transport: Transport, parts
     except (UserError, ConnectionLost, KeyboardInterrupt):
         raise
     except BaseException as error:
-        if (reason := plugins.blame(error)) is None:
+        if (reason := blame(error)) is None:
             raise
         raise UserError(f"{cell.path} cannot be traced, because it fails: {reason}") from error
 
