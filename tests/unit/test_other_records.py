@@ -8,6 +8,7 @@ import pytest
 
 from tests import sound
 from thinwire import record
+from thinwire.config.grid_subset import of_words
 from thinwire.errors import UserError
 from thinwire.report import collect, other_records
 from thinwire.train.result_folders import record_folder
@@ -43,6 +44,14 @@ def test_the_suites_of_earlier_calls_are_kept(results):
     pd.testing.assert_frame_equal(
         collect.read_summary(results, "demo").reset_index(drop=True), before.reset_index(drop=True)
     )
+
+
+def test_a_subset_keeps_the_other_runs_of_its_suite_in_the_order_of_the_suite(results):
+    collect.collect(["demo"], results)
+    whole = (results / collect.SUMMARY).read_bytes()
+    for method in (cell.method.label for cell in SMALL["demo"]):
+        assert collect.collect(["demo"], results, of_words([f"methods={method}"])) == []
+        assert (results / collect.SUMMARY).read_bytes() == whole
 
 
 def test_a_suite_that_is_only_partly_there_is_kept_as_far_as_it_is(results):

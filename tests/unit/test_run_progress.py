@@ -1,5 +1,7 @@
 """What a person reads about runs that are at work, and about those that have ended."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
 from thinwire import record
@@ -19,7 +21,7 @@ class Clock:
         return self.now
 
 
-def publish(results, cell, status, reason=None):
+def publish(results, cell, status, reason=None, **provenance):
     folder = partial_folder(results, cell)
     folder.mkdir(parents=True, exist_ok=True)
     made = record.Record(
@@ -30,7 +32,7 @@ def publish(results, cell, status, reason=None):
         fingerprint=cell.fingerprint,
         method_options={},
         model_options={},
-        provenance={},
+        provenance=provenance,
     )
     record.write(folder, record_folder(results, cell), made, [], [])
 
@@ -39,6 +41,17 @@ def work(results, cell, step, steps, accuracy=None):
     folder = partial_folder(results, cell)
     folder.mkdir(parents=True, exist_ok=True)
     ProgressFile(folder).update(step, steps, 10, accuracy)
+
+
+def test_a_record_of_a_run_that_was_trained_before_says_so(tmp_path):
+    now = datetime.now(UTC)
+    progress = Progress([FIRST, SECOND], tmp_path)
+    for cell, ended in ((FIRST, now - timedelta(seconds=2)), (SECOND, now)):
+        publish(tmp_path, cell, "skipped", "no nodes", ended=ended.isoformat(timespec="seconds"))
+    assert progress.finished() == [
+        f"demo/{FIRST.path}: trained before, skipped: no nodes",
+        f"demo/{SECOND.path}: skipped: no nodes",
+    ]
 
 
 def test_a_run_that_is_at_work_has_a_line(tmp_path):

@@ -60,6 +60,8 @@ def test_a_day(tuned):
         _, said = process.communicate()
     assert process.returncode != 0
     assert "Traceback" not in said
+    assert "WorkflowError" not in said
+    assert "interrupted: start the same command again" in said
     assert "mine/w4" not in records(tuned)
 
     rest = tuned.snakemake(suite="day")

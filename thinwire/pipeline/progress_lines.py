@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from thinwire import record
@@ -19,6 +20,7 @@ class Progress:
         self, planned: Iterable[Cell], results: Path, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._results, self._clock, self._began = results, clock, clock()
+        self._began_at = datetime.now(UTC).replace(microsecond=0)  # as records have their times
         self._waiting = {f"{cell.suite}/{cell.path}": cell for cell in planned}
         self._planned = len(self._waiting)
         # An old record may still be there until its job begins.
@@ -36,8 +38,13 @@ class Progress:
                 continue  # it is being replaced
             del self._waiting[name]
             log = f"; log: {log_file(self._results, cell)}" if made.status == "failed" else ""
-            lines.append(f"{name}: {_outcome(made)}{log}")
+            lines.append(f"{name}: {'trained before, ' * self._is_older(made)}{_outcome(made)}{log}")
         return lines
+
+    def _is_older(self, made: record.Record) -> bool:
+        """Is a record from results/store, because its run was trained before?"""
+        ended = made.provenance.get("ended")
+        return ended is not None and datetime.fromisoformat(ended) < self._began_at
 
     def running(self) -> list[str]:
         """A line for each run that is at work now."""

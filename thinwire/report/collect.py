@@ -1,6 +1,6 @@
 """All runs in three tidy tables: rows are runs, evaluations, or parts of the traffic of a run."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -23,29 +23,31 @@ from thinwire.train.result_folders import record_folder
 def collect(suites: Iterable[str], results: Path, subset: Subset = WHOLE) -> list[str]:
     """Write `summary.csv`, `curves.parquet` and `traffic.parquet`, and their digests.
 
-    They have the wanted runs of these suites, and those of other suites whose records are sound and current.
+    They have the wanted runs of these suites, and all others whose records are sound and current.
 
     Returns:
-        Sentences about the records of other suites that are left out.
+        Sentences about other records that are left out.
 
     Args:
         suites: their names.
         results: the folder of results.
-        subset: the cells that are wanted; records of others are not read.
+        subset: the cells that must have a record.
 
     Raises:
-        UserError: a record of these suites is missing, damaged or changed, breaks an invariant, or belongs to
+        UserError: a record that is wanted is missing, damaged or changed, breaks an invariant, or belongs to
             another state of its suite.
     """
     grid = [cell for suite in suites for cell in cells(suite)]
     return collect_cells(subset.keep(grid), grid, results)
 
 
-def collect_cells(wanted: Iterable[Cell], grid: Iterable[Cell], results: Path) -> list[str]:
+def collect_cells(wanted: Sequence[Cell], grid: Sequence[Cell], results: Path) -> list[str]:
     """Do what `collect` does, with the wanted ones of all cells of some suites."""
     sound = [require_sound_record(results, cell) for cell in wanted]
-    others, left_out = other_records(results, grid)
-    kept = [*sound, *others]
+    others, left_out = other_records(results, wanted)
+    # A suite has its own order, whichever part of it was chosen.
+    places = {record_folder(results, cell): place for place, cell in enumerate(grid)}
+    kept = sorted([*sound, *others], key=lambda r: places.get(record_folder(results, r.cell), len(places)))
     write_text(results / SUMMARY, collected_rows.summary([collected_rows.row(r.cell, r.run) for r in kept]))
     for name, rows in ((CURVES, collected_rows.curves(kept)), (TRAFFIC, collected_rows.traffic(kept))):
         with aside(results / name) as scratch:

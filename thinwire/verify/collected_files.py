@@ -17,7 +17,7 @@ _AGAIN = "start the pipeline again"
 # What reading gives if somebody has written another content with right digests.
 NOT_OURS = (AttributeError, KeyError, TypeError, ValueError, pa.ArrowException)
 # So many records are kept with their tables: comparing more at once is faster, and takes more memory.
-_AT_ONCE = 200
+_AT_ONCE = 50
 _TABLES: dict[str, Callable[[Sequence[SoundRecord]], pd.DataFrame]] = {
     CURVES: collected_rows.curves,
     TRAFFIC: collected_rows.traffic,
