@@ -39,3 +39,13 @@ def test_every_page_of_the_documentation_is_linked_from_another():
     }
     alone = [pages.name(p) for p in ROOT.glob("docs/**/*.md") if p not in linked and p.stem != "index"]
     assert not alone
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("docs/api/*.md")), ids=pages.name)
+def test_a_page_of_the_reference_says_where_the_docstrings_are_that_the_site_shows(path):
+    text = path.read_text()
+    shown = re.findall(r"^::: (\S+)$", text, re.MULTILINE)
+    assert shown
+    for name, above in zip(shown, re.split(r"^::: ", text, flags=re.MULTILINE)):
+        file = name.removesuffix(".Pending").replace(".", "/") + ".py"
+        assert above.strip().splitlines()[-1].startswith(f"[`{file}`](../../{file}): ")
