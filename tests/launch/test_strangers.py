@@ -1,5 +1,7 @@
 """Processes outside a run cannot affect it: not its store, not its groups, not from another network."""
 
+import asyncio
+import errno
 import os
 import re
 import select
@@ -25,7 +27,7 @@ from tests.launch import listening_sockets, nonsense
 from tests.workflow.conftest import Project
 from thinwire.config.expand_suite import cell
 from thinwire.emulation.network import INTERFACE, Network
-from thinwire.errors import UserError
+from thinwire.errors import ResourceError, UserError
 from thinwire.launch import secret
 from thinwire.launch.heartbeat import ALARM
 from thinwire.launch.waiting_limits import BEAT_SECONDS
@@ -37,10 +39,12 @@ from thinwire.transport import (
     listening,
     network_interface,
     rendezvous,
+    store_client,
     store_server,
 )
 from thinwire.transport.connection_errors import ConnectionLost
 from thinwire.transport.rank_placement import Placement
+from thinwire.transport.rendezvous import store_of
 from thinwire.transport.store_client import NotThisRun, RunStore
 from thinwire.transport.store_server import StoreServer
 
@@ -102,6 +106,34 @@ def test_a_note_that_never_arrives_is_an_error_and_does_not_answer_the_next_requ
     assert time.monotonic() - began < 10, "this is no time-out of its own"
     one.set("nothing", "now")
     assert one.get("nothing") == b"now"
+
+
+class Refusing(socket.socket):
+    """A listener of a process in which too many files are open."""
+
+    def accept(self):
+        raise too_many_files()
+
+
+def too_many_files():
+    return OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+
+@pytest.mark.parametrize("begins", [True, False])
+def test_rank_0_with_too_many_open_files_says_so_at_once(monkeypatch, caplog, begins):
+    def fails():
+        raise too_many_files()
+
+    monkeypatch.setattr(store_client, "PROVING_SECONDS", 0.2)
+    if not begins:
+        monkeypatch.setattr(asyncio, "new_event_loop", fails)
+    with Refusing() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        here = Placement(0, 2, 0, "n", *listener.getsockname(), "fork", SECRET, listener)
+        with pytest.raises(ResourceError, match=r"run short of something \(Too many open files\)"):
+            store_of(here, 20, is_master=True)
+    assert caplog.text == ""
 
 
 def test_a_process_that_was_frozen_during_a_request_has_not_used_its_time(served):

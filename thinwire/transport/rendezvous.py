@@ -153,7 +153,10 @@ def store_of(placement: Placement, timeout_seconds: float, is_master: bool = Fal
     if is_master:
         own = placement.listener
         listeners = [own] if own else listening.at(placement.host, placement.port)
-        server = StoreServer(listeners, placement.secret)
+        try:
+            server = StoreServer(listeners, placement.secret)
+        except OSError as error:
+            raise shortage(error) or error from None
     elif placement.listener is not None and placement.rank != 0:
         # Inherited from the process that opened it. If it stayed open here, others could still connect to it
         # after rank 0 has ended, and would wait in vain.

@@ -57,7 +57,7 @@ class RunStore(Store):
         self._server_address, self._lock = (host, port), Lock()
         self._clones: list[RunStore] = []
         self._socket: socket.socket | None = None
-        self._socket = _connect(host, port, secret, seconds)
+        self._socket = _connect(host, port, secret, seconds, server)
 
     def __del__(self) -> None:
         self._disconnect()
@@ -125,13 +125,20 @@ class RunStore(Store):
                 raise dist.DistNetworkError(f"the store of the run is gone ({error})") from None
 
 
-def _connect(host: str, port: int, secret: bytes, seconds: float) -> socket.socket:
-    """Connect, with repeated attempts; raise the error of the last attempt when the time is over."""
+def _connect(
+    host: str, port: int, secret: bytes, seconds: float, server: StoreServer | None = None
+) -> socket.socket:
+    """Connect, with repeated attempts; raise the error of the last attempt when the time is over.
+
+    If the server in this process, if any, cannot accept connections, that is raised at once.
+    """
     deadline, pause = time.monotonic() + seconds, _FIRST_PAUSE
     while True:
         try:
             return _try_to_connect(host, port, secret, max(0.01, deadline - time.monotonic()))
         except OSError as error:
+            if server is not None and server.problem is not None:
+                raise server.problem from None
             if error.errno in _TOO_MANY_FILES or time.monotonic() + pause > deadline:
                 raise
         time.sleep(pause)

@@ -9,6 +9,7 @@ import asyncio
 import socket
 from collections.abc import Sequence
 from threading import Thread
+from typing import Any
 
 from thinwire.transport import framing, handshake
 
@@ -23,12 +24,33 @@ class StoreServer:
     """Stores keys and values, and serves them on sockets that already listen."""
 
     def __init__(self, listeners: Sequence[socket.socket], secret: bytes) -> None:
+        """Begin to serve.
+
+        Args:
+            listeners: that listen already.
+            secret: of the run.
+
+        Raises:
+            OSError: too many files are open.
+        """
+        self.problem: OSError | None = None  # why connections are not accepted now
         self._secret = secret
         self._values: dict[bytes, bytes] = {}
         self._unproved: list[asyncio.StreamWriter] = []
         self._changed = asyncio.Condition()
+        # Made here and not in the thread, so that the caller hears of an error.
+        loop = asyncio.new_event_loop()
+        loop.set_exception_handler(self._note)
         serving = self._serve_all(listeners)
-        Thread(target=asyncio.run, args=(serving,), name="store", daemon=True).start()
+        Thread(target=loop.run_until_complete, args=(serving,), name="store", daemon=True).start()
+
+    def _note(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Keep the error of a connection that is not accepted; asyncio tries it again after a second."""
+        error = context.get("exception")
+        if isinstance(error, OSError):
+            self.problem = error
+        else:
+            loop.default_exception_handler(context)
 
     async def _serve_all(self, listeners: Sequence[socket.socket]) -> None:
         servers = [await asyncio.start_server(self._connected, sock=listener) for listener in listeners]
