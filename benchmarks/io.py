@@ -32,7 +32,7 @@ from thinwire.data.record_file import RecordFile
 
 BATCH = 64
 GRAIN = 38  # of 256 levels: for about 110 kB
-MEMORY_TARGET, MAP_TARGET, SEEKS_TARGET = 8.0, 5.0, 0.1
+MEMORY_TARGET, MAP_TARGET, SEEKS_TARGET = 7.0, 4.0, 0.1
 
 
 def seconds(function):

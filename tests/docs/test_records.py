@@ -44,6 +44,11 @@ def test_every_benchmark_records_and_is_quoted():
     assert sorted({name for text in quoted for name in update_docs.names(text)}) == BENCHMARKS
 
 
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_the_newest_record_of_a_benchmark_meets_its_targets(name):
+    assert update_docs.newest(name).endswith("\nexit code 0\n")
+
+
 def test_no_other_page_shows_what_a_benchmark_printed():
     for path in pages.pages():
         quoted = [update_docs.newest(name) for name in update_docs.names(path.read_text())]
