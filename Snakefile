@@ -25,7 +25,7 @@ with exit_on_error():
     CHOSEN = chosen(config)
     GRID = job_grid.read(CHOSEN.suites, workflow.is_main_process, CHOSEN.subset)
     if workflow.output_settings.dryrun:
-        print_overview([*GRID.cells.values()])
+        print_overview([*GRID.cells.values()], workflow)
 local_gpus.limit(workflow, GRID)
 THINWIRE = engine_command(workflow.deployment_settings)
 

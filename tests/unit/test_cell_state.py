@@ -19,7 +19,7 @@ from thinwire.data.manifest import MANIFEST
 from thinwire.errors import UserError
 from thinwire.files import sha256
 from thinwire.launch.retry import finished
-from thinwire.pipeline.dry_run_overview import overview
+from thinwire.pipeline.dry_run_overview import jobs, overview
 from thinwire.train import preparation_record, reuse_record
 from thinwire.train.cell_state import CellState, cell_state, cell_states, counts
 from thinwire.train.preparation_record import PREPARED
@@ -206,6 +206,19 @@ def test_the_overview_counts_and_names_the_first_of_each_reason(results):
         "out of date: made with other options than the suite has now (recipe.epochs): "
         f"{DEMO[4].path}, {DEMO[5].path}, {DEMO[6].path} and 2 more",
         f"missing: {DEMO[9].path}, {DEMO[10].path}",
+    ]
+
+
+def test_the_overview_says_what_the_jobs_of_each_kind_ask_of_slurm():
+    on_gpus = [replace(cell, device="cuda", transport="processes") for cell in DEMO]
+    assert jobs(on_gpus, "360 * attempt") == [
+        "train, 3 jobs: 1 node with 4 ranks and 4 GPUs, 360 * attempt minutes",
+        "train, 3 jobs: 2 nodes with 4 ranks and 4 GPUs each, 360 * attempt minutes",
+    ]
+    prepared = [cell for cell in sound.cells("claims/mp2_digits") if cell.repetition < 2]
+    assert jobs(prepared, "60") == [
+        "train, 2 jobs: 1 node with 1 rank and 0 GPUs, 60 minutes",
+        "prepare, 8 jobs at most: 1 node with 1 rank and 0 GPUs, 60 minutes",
     ]
 
 

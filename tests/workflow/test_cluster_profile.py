@@ -42,6 +42,9 @@ def test_the_plan_of_the_paper_needs_no_slurm(snakemake):
     assert answer.returncode == 0, answer.stderr
     # Three data sets, three models, three sizes, five repetitions.
     assert re.search(r"train_paper +135\n", answer.stdout + answer.stderr)
+    assert re.search(
+        r"train, 45 jobs: \d+ nodes? with \d+ ranks and \d+ GPUs.* 360 \* attempt minutes", answer.stderr
+    )
 
 
 def test_a_machine_without_slurm_is_one_sentence(snakemake):

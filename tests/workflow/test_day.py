@@ -33,7 +33,7 @@ def tuned(project):
     project.write("config/tuning/day.yaml", TUNING.replace("TRIALS", "5"))
     answer = project.snakemake(suite="tuning/day")
     assert answer.returncode == 0, answer.stderr
-    assert "10 of 10 runs" in answer.stderr
+    assert "20 of 20 runs" in answer.stderr
     write_suite(project, "checkpoint_every_seconds: 0\ntuned: day\n")
     return project
 

@@ -6,8 +6,6 @@ from typing import Any
 from thinwire.config.cell import Cell
 from thinwire.slurm_time_limit import BEFORE_TIME_LIMIT, SAVING_SECONDS
 
-# The setting in slurm/config.yaml.
-_GPU_TYPE = "gpu_type="
 # A signal before the time limit, on which a job saves its state.
 SIGNAL = f"--signal={BEFORE_TIME_LIMIT.name.removeprefix('SIG')}@{SAVING_SECONDS}"
 
@@ -29,11 +27,20 @@ def gres(workflow: Any, gpus: Callable[[Cell], int]) -> Callable[[Cell], str]:
         workflow: of snakemake; the type is among its default resources.
         gpus: gives the number of GPUs of a cell on each node.
     """
-    defaults = workflow.resource_settings.default_resources
-    settings = [] if defaults is None else defaults.args
-    given = [setting.removeprefix(_GPU_TYPE) for setting in settings if setting.startswith(_GPU_TYPE)]
-    name = ":".join(["gpu", *(kind for text in given if (kind := text.strip("'\" ")))])
+    name = ":".join(["gpu", *filter(None, [default_setting(workflow, "gpu_type")])])
     return lambda cell: f"{name}:{gpus(cell)}" if gpus(cell) else ""
+
+
+def default_setting(workflow: Any, name: str) -> str:
+    """A setting among the default resources in slurm/config.yaml; empty if there is none.
+
+    Args:
+        workflow: of snakemake.
+        name: of the setting.
+    """
+    defaults = workflow.resource_settings.default_resources
+    given = [] if defaults is None else [each.split("=", 1) for each in defaults.args]
+    return next((value.strip("'\" ") for key, value in given if key == name), "")
 
 
 def cpus_per_rank(cell: Cell) -> int:
