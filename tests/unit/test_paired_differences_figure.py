@@ -98,7 +98,7 @@ def test_cells_and_kinds_have_panels_of_their_own_and_texts_do_not_overlap(draw)
     ]
     figure = draw(pd.concat(more))
     shown = [axes for axes in figure.axes if axes.get_visible()]
-    assert [axes.get_title().split(", ")[2:] for axes in shown] == [
+    assert [axes.get_title().replace("\n", " ").split(", ")[2:] for axes in shown] == [
         ["4 workers", "in process"],
         ["16 workers on 4 nodes", "in process"],
         ["4 workers", "measured"],

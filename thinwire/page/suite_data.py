@@ -17,8 +17,8 @@ from thinwire.page.read_table import read_table
 from thinwire.page.runs import Runs, read_runs
 from thinwire.report import report_digests
 from thinwire.report.collect import read_curves, read_summary
+from thinwire.report.method_looks import looks
 from thinwire.report.own_recipes import note, own_recipes
-from thinwire.report.style import looks
 from thinwire.simulation import simulated_file
 from thinwire.suggested_command import DEFAULT_RESULTS, suggested_command
 from thinwire.train.result_folders import record_archive

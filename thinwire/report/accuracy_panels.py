@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thinwire.report import line_labels, style
+from thinwire.report import line_labels, method_looks, style
 from thinwire.report.accuracy_points import heading, last, pareto
 from thinwire.report.line_panels import end_of, layout, line_look
 from thinwire.report.lines_that_stand_out import MOST_LINES, accurate
@@ -52,7 +52,7 @@ def draw(
     """
     methods = unique(pd.concat(panels).method)
     stand_out = [accurate(panel, cost, baselines) for panel in panels]
-    looks = style.looks(methods, baselines)
+    looks = method_looks.looks(methods, baselines)
     figure, all_axes = layout([heading(panel) for panel in panels], methods, above=axis.log)
     unlabelled = 0
     for axes, panel, shown in zip(all_axes, panels, stand_out):

@@ -10,15 +10,22 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 
-from thinwire.report import style
+from thinwire.report import fitted_text
 from thinwire.report.break_even import faster_between
-from thinwire.report.panels import finish, grid, name_methods, panel, say, task_of, unique
+from thinwire.report.panels import finish, grid, name_methods, panel, say, unique
 from thinwire.statistics.rounding import fixed
 
 NAME = "bandwidth"
 # The darker, the faster, so it can be read in grey.
 _COLOURS, _SCALE = "YlGnBu", LogNorm(1 / 4, 16)
 _FASTER = 1.005  # would not be printed as 1.00
+_TASK, _PLACE = ["dataset", "model", "profile"], ["cluster", "workers"]
+# A figure is then no wider than a page, so that its numbers are not made smaller.
+_MOST_COLUMNS = 3
+_CELL_INCHES, _ROW_INCHES = 0.222, 0.12
+_RANGE_INCHES = 0.5  # right of a table, and the space to the next
+_ABOVE_INCHES = 0.4  # the title and the rates
+_NAME_INCHES, _NAME_POINTS = 1.2, 6.0
 _BRIGHT_BELOW = 3.0  # here black text is easier to read than white text
 
 
@@ -27,24 +34,43 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
     if rows.empty:
         say("No step has been simulated at any rate of the links.", folder / NAME)
         return
-    rows = rows.assign(task=task_of(rows))
-    places = unique(rows[["cluster", "workers"]])
-    tasks, methods, rates = unique(rows.task), unique(rows.method), sorted(set(rows.rate_gbit_per_second))
-    inches = (style.COLUMN_INCHES, 0.65 + 0.16 * len(methods))
-    figure, all_axes = grid(len(places), len(tasks), inches, sharey=True)
-    for axes_of_place, (cluster, workers) in zip(all_axes, places):
-        for axes, task in zip(axes_of_place, tasks):
-            here = panel(rows, task=task, cluster=cluster, workers=workers)
-            _table(axes, here, methods, rates, baselines)
-            name_methods(axes, methods, baselines)
-            axes.set_title(f"{task}\n{workers} workers, latency of {cluster}", fontsize=7)
-    for axes in all_axes[-1]:
-        axes.set_xlabel("rate of each link, Gbit/s")
+    methods, rates = unique(rows.method), sorted(set(rows.rate_gbit_per_second))
+    tasks, places = unique(rows[_TASK]), unique(rows[_PLACE])
+    panels = [(*task, *place) for task in tasks for place in places]
+    columns = len(places) if 1 < len(places) <= _MOST_COLUMNS else min(_MOST_COLUMNS, len(panels))
+    common = [name for name in (*_TASK, *_PLACE) if rows[name].nunique() == 1]
+    shown = fitted_text.shortened(methods, _NAME_INCHES, _NAME_POINTS).values()
+    widest = max(fitted_text.width(name, _NAME_POINTS, bold=True) for name in shown)
+    cells = _CELL_INCHES * len(rates) + _RANGE_INCHES
+    lines = -(-len(panels) // columns)
+    inches = (cells + widest / columns, _ROW_INCHES * len(methods) + _ABOVE_INCHES)
+    figure, all_axes = grid(lines, columns, inches, sharey=True)
+    for axes in all_axes.flat[len(panels) :]:
+        axes.set_visible(False)
+    for axes, names_of in zip(all_axes.flat, panels):
+        where = dict(zip((*_TASK, *_PLACE), names_of))
+        _table(axes, panel(rows, **where), methods, rates, baselines)
+        name_methods(axes, methods, baselines)
+        axes.tick_params(axis="both", labelsize=_NAME_POINTS, pad=1)
+        named = [
+            ", ".join(_named(name, where[name]) for name in names if name not in common)
+            for names in (_TASK, _PLACE)
+        ]
+        axes.set_title("\n".join(filter(None, named)), fontsize=_NAME_POINTS)
+    figure.supxlabel("rate of each link, Gbit/s", fontsize=7)
+    first = rows.iloc[0]
     note = (
-        f"simulated; speed-up over the better of {', '.join(baselines)}; bold: faster; right column: "
-        "the rates in Gbit/s at which a method is faster; thick lines: the break-even lies here"
+        f"simulated: {', '.join(_named(name, first[name]) for name in common)}; speed-up over the better of "
+        f"{', '.join(baselines)}; bold: faster; right column: the rates in Gbit/s at which a method is "
+        "faster; thick lines: the break-even lies here"
     )
     finish(figure, folder / NAME, note)
+
+
+def _named(column: str, value: object) -> str:
+    """One thing that the steps of a panel have in common, in words."""
+    words = {"profile": "computing as {}", "cluster": "latency of {}", "workers": "{} workers"}
+    return words.get(column, "{}").format(value)
 
 
 def _table(

@@ -1,10 +1,13 @@
 """The table and the figure of the ratio between the ends of HSGD's ladder: `hsgd_ratio`."""
 
+import math
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from numpy.typing import NDArray
 
 from thinwire.report import style, table_file
 from thinwire.report.panels import finish, grid, unique
@@ -57,4 +60,23 @@ def _contours(axes: Axes, rows: pd.DataFrame) -> None:
             linewidths=[_THICK if level == PUBLISHED else _THIN for level in passed],
             linestyles="solid",
         )
-        axes.clabel(lines, fmt=lambda value: f"{np.exp(value):.0f}", fontsize=6)
+        middles = [_middle(np.asarray(path.vertices)) for path in lines.get_paths()]
+        axes.clabel(lines, fmt=lambda value: f"{np.exp(value):.0f}", fontsize=6, manual=middles)
+    for axis, numbers in ((axes.xaxis, table.columns), (axes.yaxis, table.index)):
+        axis.set_major_locator(FixedLocator(_decades_between(min(numbers), max(numbers))))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_locator(NullLocator())
+
+
+def _middle(line: NDArray[np.float64]) -> tuple[float, float]:
+    """The point of a line, as an array of [points, 2], that is nearest to the middle between its ends."""
+    logs = np.log(line)
+    away = ((logs - (logs[0] + logs[-1]) / 2) ** 2).sum(axis=1)
+    x, y = line[away.argmin()]
+    return float(x), float(y)
+
+
+def _decades_between(low: float, high: float) -> list[float]:
+    """The powers of ten in an axis, without its ends, where a label would touch that of the next panel."""
+    exponents = range(math.floor(math.log10(low)) + 1, math.ceil(math.log10(high)))
+    return [10.0**exponent for exponent in exponents]

@@ -8,7 +8,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from thinwire.report import style
-from thinwire.report.panels import finish, grid, name_methods, panel, say, task_of, unique
+from thinwire.report.panels import finish, grid, legend, name_methods, panel, say, task_of, unique
 from thinwire.report.step_parts import PARTS, stacked_bars
 from thinwire.report.tables import numbers
 
@@ -38,7 +38,7 @@ def write(table: pd.DataFrame, folder: Path) -> None:
         axes.set_xlabel("ms a step")
     parts = _parts(all_axes.flat)
     if parts:
-        figure.legend([*parts.values()], [*parts], loc="outside upper center", ncols=2, frameon=False)
+        legend(figure, [*parts.values()], [*parts])
     kinds = ", ".join(unique(table.kind))
     finish(figure, folder / NAME, f"{kinds}; {_NOTE}; scales differ")
 

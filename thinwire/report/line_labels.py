@@ -5,14 +5,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.font_manager import FontProperties
 from matplotlib.text import Text
-from matplotlib.textpath import TextPath
 from scipy.optimize import isotonic_regression
+
+from thinwire.report import fitted_text
 
 POINTS = 6.0  # size of the font
 _LINE = 1.3 * POINTS / 72  # inches from one label to the next
 _DEGREES = 45  # by which labels above the axes are turned
+_LONGEST = 1.4  # inches of a label
 _GAP = 0.12  # inches between the axes and the labels
 _MARKER = 0.06  # inches from a marker to its label
 _LEADER: dict[str, Any] = {"arrowstyle": "-", "linewidth": 0.4, "color": "0.6", "shrinkA": 0, "shrinkB": 1}
@@ -29,13 +30,14 @@ class End(NamedTuple):
     marker: str | None = None  # stands before the label
 
 
+def shown(labels: Sequence[str]) -> dict[str, str]:
+    """What is written for each label: long ones are without their middle."""
+    return fitted_text.shortened(labels, _LONGEST, POINTS)
+
+
 def length(labels: Sequence[str]) -> float:
-    """The length of the longest label in inches."""
-    bold = FontProperties(family="DejaVu Sans", weight="bold")
-    widths = [
-        TextPath((0, 0), label, size=POINTS, prop=bold).get_extents().width for label in labels if label
-    ]
-    return max(widths, default=0.0) / 72
+    """The length of the longest label in inches, as it is written."""
+    return max((fitted_text.width(text, POINTS, bold=True) for text in shown(labels).values()), default=0.0)
 
 
 def room_above(labels: Sequence[str]) -> tuple[float, float]:
@@ -59,7 +61,8 @@ def above(axes: Axes, ends: Sequence[End]) -> list[Text]:
     to_axes = axes.transData + axes.transAxes.inverted()
     wanted = [width * to_axes.transform((end.x, end.y))[0] for end in ends]
     places = apart(wanted, _pitch_above(), width)
-    return [_label(axes, end, (x, height + _GAP), _DEGREES) for end, x in zip(ends, places)]
+    texts = shown([end.label for end in ends])
+    return [_label(axes, end, texts[end.label], (x, height + _GAP), _DEGREES) for end, x in zip(ends, places)]
 
 
 def beside(axes: Axes, ends: Sequence[End]) -> list[Text]:
@@ -72,7 +75,8 @@ def beside(axes: Axes, ends: Sequence[End]) -> list[Text]:
     to_axes = axes.transData + axes.transAxes.inverted()
     wanted = [height * to_axes.transform((end.x, end.y))[1] for end in ends]
     places = apart(wanted, _LINE, height)
-    return [_label(axes, end, (width + _GAP, y), 0) for end, y in zip(ends, places)]
+    texts = shown([end.label for end in ends])
+    return [_label(axes, end, texts[end.label], (width + _GAP, y), 0) for end, y in zip(ends, places)]
 
 
 def apart(wanted: Sequence[float], distance: float, most: float) -> list[float]:
@@ -87,7 +91,7 @@ def apart(wanted: Sequence[float], distance: float, most: float) -> list[float]:
     return list(np.clip(moved, 0, max(0, most - steps[-1])) + steps)
 
 
-def _label(axes: Axes, end: End, inches: tuple[float, float], degrees: float) -> Text:
+def _label(axes: Axes, end: End, label: str, inches: tuple[float, float], degrees: float) -> Text:
     """Write a label, a marker before it, and a leader from the marker to the end of the line."""
     width, height = _inches(axes)
     ahead = _MARKER * np.cos(np.radians(degrees)), _MARKER * np.sin(np.radians(degrees))
@@ -101,7 +105,7 @@ def _label(axes: Axes, end: End, inches: tuple[float, float], degrees: float) ->
     return axes.text(
         marker[0] + ahead[0] / width,
         marker[1] + ahead[1] / height,
-        end.label,
+        label,
         fontsize=POINTS,
         fontweight="bold" if end.bold else "normal",
         rotation=degrees,

@@ -8,10 +8,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from thinwire.report import line_labels, style
+from thinwire.report.fitted_text import wrapped
 from thinwire.report.line_labels import End
 
 # Inches around the axes of a panel, and their height.
 _LEFT, _RIGHT, _BOTTOM, _TOP, _HEIGHT = 0.48, 0.04, 0.42, 0.26, 1.75
+_TITLE_POINTS = 7.0
 _WEAK = {"color": "0.62", "linewidth": 0.7, "zorder": 1.2}
 _WEAK_LABEL = "0.4"
 
@@ -25,7 +27,10 @@ def layout(titles: Sequence[str], methods: Sequence[str], above: bool) -> tuple[
         above: are the labels above the axes? Otherwise they are to the right.
     """
     extra, right = line_labels.room_above(methods) if above else (0.0, line_labels.room_beside(methods))
-    panel_width, panel_height = style.COLUMN_INCHES, _BOTTOM + _HEIGHT + extra + _TOP
+    panel_width = style.COLUMN_INCHES
+    titles = [wrapped(title, panel_width - _LEFT - _RIGHT, _TITLE_POINTS) for title in titles]
+    lines = 1 + max(title.count("\n") for title in titles)
+    panel_height = _BOTTOM + _HEIGHT + extra + _TOP * lines
     columns = min(2, len(titles))
     width, height = columns * panel_width, -(-len(titles) // columns) * panel_height
     figure = plt.figure(figsize=(width, height))
@@ -35,9 +40,8 @@ def layout(titles: Sequence[str], methods: Sequence[str], above: bool) -> tuple[
         row, column = divmod(number, columns)
         left, bottom = column * panel_width + _LEFT, height - (row + 1) * panel_height + _BOTTOM
         axes = figure.add_axes((left / width, bottom / height, own / width, _HEIGHT / height))
-        axes.set_title(
-            title, fontsize=7, loc="left", pad=0, x=-_LEFT / own, y=1 + (extra + _TOP / 3) / _HEIGHT
-        )
+        place: dict[str, Any] = {"x": -_LEFT / own, "y": 1 + (extra + _TOP / 3) / _HEIGHT}
+        axes.set_title(title, fontsize=_TITLE_POINTS, loc="left", pad=0, **place)
         made.append(axes)
     return figure, made
 

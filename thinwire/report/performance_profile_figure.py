@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thinwire.report import line_labels, style
+from thinwire.report import line_labels, method_looks, style
 from thinwire.report.accuracy_points import KINDS
 from thinwire.report.line_panels import end_of, layout, line_look
 from thinwire.report.lines_that_stand_out import cheap
@@ -41,7 +41,7 @@ def write(to_target: pd.DataFrame, folder: Path, baselines: Collection[str] = ()
         )
         return
     methods = unique(to_target.method)
-    looks = style.looks(methods, baselines)
+    looks = method_looks.looks(methods, baselines)
     titles = [f"{len(found)} cells, {KINDS.get(kind, kind)}" for kind, found in profiles.items()]
     figure, all_axes = layout(titles, methods, above=False)
     for axes, found in zip(all_axes, profiles.values()):

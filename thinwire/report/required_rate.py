@@ -9,14 +9,13 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from thinwire.report import style, table_file
-from thinwire.report.panels import HOLLOW, finish, unique
+from thinwire.report import fitted_text, method_looks, style, table_file
+from thinwire.report.panels import HOLLOW, finish, legend, unique
 from thinwire.report.result_names import REQUIRED_RATE
 from thinwire.statistics.rounding import fixed
 
 _INCHES = (style.COLUMN_INCHES, 2.4)
-_MARKERS = "osD^vP"
-_COLOURS = ("0.1", "#0173b2", "#c46a00")
+_GREYS = ("0.1", "0.35", "0.6")  # the lines are all of DASO, beside several baselines
 
 
 def sentences(rows: pd.DataFrame) -> Iterable[str]:
@@ -56,8 +55,8 @@ def _draw(rows: pd.DataFrame, stem: Path) -> None:
     figure, axes = plt.subplots(figsize=_INCHES, layout="constrained")
     for place, baseline in enumerate(unique(rows.baseline)):
         own = rows[rows.baseline == baseline]
-        colour = _COLOURS[place % len(_COLOURS)]
-        look: dict[str, Any] = {"marker": _MARKERS[place % len(_MARKERS)], "color": colour}
+        colour = _GREYS[place % len(_GREYS)]
+        look: dict[str, Any] = {"marker": method_looks.look(baseline).marker, "color": colour}
         axes.plot(own.nodes, own.required_gigabytes_per_second, label=f"against {baseline}", **look, **HOLLOW)
         bound = own.required_with_free_exchanges_gigabytes_per_second
         axes.plot(own.nodes, bound, linestyle=":", linewidth=0.8, color=colour)
@@ -65,7 +64,7 @@ def _draw(rows: pd.DataFrame, stem: Path) -> None:
     (cluster,) = unique(rows.cluster)
     axes.axhline(offered, color="0.4", linestyle="--")
     axes.annotate(
-        f"{cluster}: {offered:g} GB/s",
+        f"{fitted_text.shortened([cluster], 1.6, 7)[cluster]}: {offered:g} GB/s",
         (0.02, offered),
         xycoords=("axes fraction", "data"),
         xytext=(0, -2),
@@ -80,7 +79,7 @@ def _draw(rows: pd.DataFrame, stem: Path) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set_xlabel("nodes")
     axes.set_ylabel("GB/s of a node's link")
-    figure.legend(loc="outside upper center", ncols=2, frameon=False)
+    legend(figure, *axes.get_legend_handles_labels())
     share, profile = f"{rows.saved_percent.iloc[0]:g} %", rows.profile.iloc[0]
     note = f"simulated, computing as {profile}; the highest rate at which DASO saves {share}"
     finish(figure, stem, f"{note}; dotted: if its exchanges in cycling epochs took no time")

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from thinwire.report import style
-from thinwire.report.panels import HOLLOW, finish, grid, name_methods, panel, say, task_of, unique
+from thinwire.report import fitted_text, style
+from thinwire.report.panels import HOLLOW, finish, grid, legend, name_methods, panel, say, task_of, unique
 
 NAME = "speed_up_simulated"
 _MARKERS = "osD^vP"
@@ -53,10 +53,11 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
         name_methods(axes, methods, baselines)
         workers = "/".join(map(str, unique(of_task.workers)))
         axes.set_title(f"{task}, {workers} workers", fontsize=7)
-        axes.set_xlabel(f"speed-up over the better of {', '.join(baselines)}", fontsize=7)
+        axes.tick_params(labelbottom=True)
     hollow = HOLLOW if (rows.kind == "simulated").all() else {}
-    handles = [Line2D([], [], linestyle="", label=place, **look, **hollow) for place, look in looks.items()]
-    figure.legend(handles=handles, loc="outside upper center", ncols=min(4, len(handles)), frameon=False)
+    legend(figure, [Line2D([], [], linestyle="", **look, **hollow) for look in looks.values()], places)
+    over = f"speed-up over the better of {', '.join(baselines)}"
+    figure.supxlabel(fitted_text.wrapped(over, figure.get_figwidth(), 7), fontsize=7)
     finish(figure, folder / NAME, "hollow: simulated; full: measured or emulated")
 
 

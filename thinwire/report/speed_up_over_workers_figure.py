@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from thinwire.report import style
+from thinwire.report import method_looks
 from thinwire.report.line_labels import End, beside
 from thinwire.report.line_panels import end_of, layout, line_look
 from thinwire.report.lines_that_stand_out import fast
@@ -28,7 +28,7 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
         return
     rows = rows.assign(task=task_of(rows), images_per_second=rows.batch_images / rows.step_seconds)
     shown = fast(rows, baselines)
-    looks = style.looks(shown, baselines)
+    looks = method_looks.looks(shown, baselines)
     places = unique(rows[["task", "cluster"]])
     panels = [_over_fewest(panel(rows, task=task, cluster=cluster), baselines) for task, cluster in places]
     titles = [f"{task}, on {cluster}" for task, cluster in places]

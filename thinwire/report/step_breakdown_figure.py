@@ -7,8 +7,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from thinwire.report import style
-from thinwire.report.panels import finish, grid, name_methods, panel, say, task_of, unique
-from thinwire.report.step_parts import PARTS, stacked_bars
+from thinwire.report.panels import finish, grid, legend, name_methods, panel, say, task_of, unique
+from thinwire.report.step_parts import stacked_bars
 
 NAME = "step_breakdown"
 
@@ -31,7 +31,7 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
     for axes in all_axes[-1]:
         axes.set_xlabel("ms a step")
     handles, labels = all_axes[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(PARTS), frameon=False)
+    legend(figure, handles, labels)
     finish(figure, folder / NAME, "simulated; means over the steps and the workers; scales differ")
 
 

@@ -11,7 +11,7 @@ from matplotlib.patches import Patch
 
 from thinwire.report import style
 from thinwire.report.accuracy_points import PANEL, heading
-from thinwire.report.panels import finish, grid, name_methods, say, unique
+from thinwire.report.panels import finish, grid, legend, name_methods, say, unique
 from thinwire.report.result_names import TRAFFIC_FIGURE
 
 # With looks that differ in grey, too.
@@ -54,8 +54,8 @@ def write(traffic: pd.DataFrame, folder: Path, baselines: Sequence[str] = ()) ->
         axes.set_xlabel("payload of a worker, MB:  pushed  ←  |  →  pulled", fontsize=7)
         axes.xaxis.set_major_formatter(lambda value, _: f"{abs(value):g}")
     shown = [kind for kind in _KINDS if kind in set(done.payload_kind)]
-    handles = [Patch(**_look(kind), label=kind) for kind in shown]
-    figure.legend(handles=handles, loc="outside upper center", ncols=min(4, len(handles)), frameon=False)
+    handles = [Patch(**_look(kind)) for kind in shown]
+    legend(figure, handles, shown)
     note = (
         "means over the workers and the runs that are done, without preparations; "
         "right: push and pull together"

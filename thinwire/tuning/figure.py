@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 import seaborn as sns
 
-from thinwire.report import style
+from thinwire.report import method_looks, style
 from thinwire.tuning import choose
 
 NAME = "best_so_far"
@@ -39,7 +39,7 @@ def write(table: pd.DataFrame, folder: Path, baselines: Collection[str] = ()) ->
         drawstyle="steps-post",
         markeredgewidth=0.3,
         ax=axes,
-        **style.looks(methods, baselines),
+        **method_looks.looks(methods, baselines),
     )
     style.ticks(axes, log=False)
     style.lower_thick_lines(axes)

@@ -1,0 +1,213 @@
+"""No text of a figure covers another, with the longest labels that are allowed and with those of a suite."""
+
+import itertools
+import math
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import pytest
+
+from tests import frames, simulated
+from tests.unit.test_line_labels import box
+from thinwire.label import LONGEST_LABEL
+from thinwire.report import (
+    accuracy_against_bytes_figure,
+    accuracy_over_epochs_figure,
+    accuracy_over_time_figure,
+    bandwidth_figure,
+    fitted_text,
+    hsgd_ratio,
+    ladder,
+    ladder_figure,
+    method_looks,
+    paired_differences_figure,
+    performance_profile_figure,
+    required_rate,
+    speed_up_figure,
+    speed_up_over_workers_figure,
+    step_breakdown_figure,
+    style,
+    times,
+    traffic_figure,
+)
+
+# Wide letters; the labels differ in the last one.
+LONGEST = {
+    "methods": [f"{'W' * (LONGEST_LABEL - 1)}{i}" for i in range(6)],
+    **{
+        name: [f"{'W' * (LONGEST_LABEL - 1)}{i}" for i in range(2)]
+        for name in ("model", "cluster", "profile")
+    },
+    "dataset": ["W" * LONGEST_LABEL],
+}
+OF_A_SUITE = {
+    "methods": ["ssgd", "ssgd_bf16_one_bucket", "ssgd_one_bucket", "daso", "multi_step_delay", "local_sgd_4"],
+    "model": ["lenet", "cnn_bn"],
+    "cluster": ["ethernet_1g", "infiniband_100g_4gpus"],
+    "profile": ["here", "a100_tf32"],
+    "dataset": ["fashion_mnist"],
+}
+LABELS = pytest.mark.parametrize("labels", [LONGEST, OF_A_SUITE], ids=["longest", "of_a_suite"])
+
+
+def baselines(labels):
+    return labels["methods"][:2]
+
+
+def renamed(frame, labels, methods):
+    """A frame on two models, with other labels for its methods and its data set."""
+    names = dict(zip(methods, labels["methods"]))
+    own = frame.assign(method=frame.method.map(names), dataset=labels["dataset"][0], workers=16, nodes=4)
+    if "against" in own:
+        own["against"] = labels["methods"][0]
+    return pd.concat([own.assign(model=model) for model in labels["model"]], ignore_index=True)
+
+
+def curves(labels):
+    made = frames.curves(range(len(labels["methods"])))
+    return renamed(made.assign(train_seconds=2.0 * made.epoch), labels, range(len(labels["methods"])))
+
+
+def to_target(labels):
+    needed = {name: [4.0 + i, 5.0, 6.0] for i, name in enumerate(labels["methods"])}
+    return frames.to_target(needed).assign(kind="inprocess")
+
+
+def table_of_times(labels, workers=(16,), rates=(0,)):
+    made = [
+        simulated.row(method, 3.0 + number, workers=size, nodes=4, rate_gbit_per_second=rate or 1.0)
+        | {"own_rate": not rate, "dataset": labels["dataset"][0]}
+        | {"model": model, "cluster": cluster, "profile": profile}
+        for model in labels["model"]
+        for profile in labels["profile"]
+        for cluster in labels["cluster"]
+        for size in workers
+        for rate in rates
+        for number, method in enumerate(labels["methods"])
+    ]
+    runs = pd.DataFrame({"status": []})
+    never = lambda place, method: (math.nan, math.nan)  # noqa: E731
+    return times.times(simulated.rows(*made), runs, baselines(labels), never)
+
+
+def ratios():
+    rows = [
+        {"nodes": n, "workers": 4 * n, "rate_gbit_per_second": rate, "compute_seconds": s}
+        | {"ratio": 1 + n * 8 / (rate * s) ** 0.5, "cluster": "ethernet_25g_4gpus", "profile": "a100_tf32"}
+        for n in (2, 8, 32)
+        for rate in (0.1, 1.0, 10.0, 100.0)
+        for s in (0.03, 0.3, 3.0, 30.0)
+    ]
+    return pd.DataFrame(rows)
+
+
+def rates(labels):
+    name = "required_with_free_exchanges_gigabytes_per_second"
+    rows = [
+        {"baseline": baseline, "nodes": n, "required_gigabytes_per_second": 0.5 + number, name: 0.6 + number}
+        | {"cluster": labels["cluster"][1], "offered_gigabytes_per_second": 100.0}
+        | {"profile": labels["profile"][1], "saved_percent": 34.0}
+        for number, baseline in enumerate(labels["methods"][:3])
+        for n in (4, 8, 16, 32, 64)
+    ]
+    return pd.DataFrame(rows)
+
+
+DRAWN = {
+    "over_epochs": lambda l, f: accuracy_over_epochs_figure.write(curves(l), f, baselines(l)),
+    "against_bytes": lambda l, f: accuracy_against_bytes_figure.write(curves(l), f, baselines(l)),
+    "over_time": lambda l, f: accuracy_over_time_figure.write(curves(l), f, baselines(l)),
+    "traffic": lambda l, f: traffic_figure.write(
+        renamed(frames.traffic(range(6)), l, range(6)), f, baselines(l)
+    ),
+    "paired_differences": lambda l, f: paired_differences_figure.write(
+        renamed(frames.comparisons(), l, ["less", "alike", "unclear"]), f, baselines(l)
+    ),
+    "performance_profile": lambda l, f: performance_profile_figure.write(to_target(l), f, baselines(l)),
+    "step_breakdown": lambda l, f: step_breakdown_figure.write(table_of_times(l), f, baselines(l)),
+    "speed_up": lambda l, f: speed_up_figure.write(table_of_times(l), f, baselines(l)),
+    "over_workers": lambda l, f: speed_up_over_workers_figure.write(
+        table_of_times(l, (2, 4, 16)), f, baselines(l)
+    ),
+    "bandwidth": lambda l, f: bandwidth_figure.write(table_of_times(l, rates=(0.1, 3, 100)), f, baselines(l)),
+    "ladder": lambda l, f: ladder_figure.write(ladder.ladder(table_of_times(l), l["methods"][:4]), f),
+    "hsgd_ratio": lambda l, f: hsgd_ratio.write(ratios(), f),
+    "required_rate": lambda l, f: required_rate.write(rates(l), f),
+}
+
+
+def texts(figure):
+    """The texts that a reader sees."""
+    found = [*figure.texts, *(text for legend in figure.legends for text in legend.get_texts())]
+    for axes in figure.axes:
+        if not axes.get_visible():
+            continue
+        found += [axes.title, axes._left_title, axes.xaxis.label, axes.yaxis.label, *axes.texts]
+        for axis, limits in ((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())):
+            shown = [tick for tick in axis.get_major_ticks() if min(limits) <= tick.get_loc() <= max(limits)]
+            found += [tick.label1 for tick in shown]
+    return [text for text in found if text.get_visible() and text.get_text().strip()]
+
+
+def overlaps(found):
+    """The texts that cover each other by more than a pixel."""
+    made = [(text.get_text(), box(text)) for text in found]
+    extents = [shape.get_extents().padded(-1) for _, shape in made]
+    close = [
+        (one, other)
+        for one, other in itertools.combinations(range(len(made)), 2)
+        if extents[one].overlaps(extents[other])
+    ]
+    return [(made[a][0], made[b][0]) for a, b in close if made[a][1].intersects_path(made[b][1])]
+
+
+@LABELS
+@pytest.mark.parametrize("name", DRAWN)
+def test_no_text_covers_another(name, labels, monkeypatch, tmp_path):
+    kept = []
+    monkeypatch.setattr(style, "save", lambda figure, stem: kept.append(figure))
+    style.use()
+    DRAWN[name](labels, tmp_path)
+    (figure,) = kept
+    figure.draw_without_rendering()
+    assert overlaps(texts(figure)) == []
+    assert figure.get_figwidth() <= 2.3 * style.COLUMN_INCHES
+
+
+def test_short_labels_stay_and_long_ones_lose_their_middle_but_not_what_makes_them_different():
+    labels = ["ssgd", "W" * 99 + "1", "W" * 99 + "2", "a" + "W" * 98 + "1", "W" * 50 + "x" + "W" * 48 + "1"]
+    shown = fitted_text.shortened(labels, 1.0, 7)
+    assert list(shown) == labels
+    assert shown["ssgd"] == "ssgd"
+    assert len(set(shown.values())) == len(labels)
+    assert all(fitted_text.width(text, 7, bold=True) <= 1.0 for text in shown.values())
+
+
+def test_lines_break_at_spaces_and_words_that_are_too_long_are_cut():
+    lines = fitted_text.wrapped(f"one two, three\nfour {'W' * 40}", 0.8, 7).split("\n")
+    assert lines[:3] == ["one two, three", "four", lines[2]]
+    assert "\N{HORIZONTAL ELLIPSIS}" in lines[2]
+    assert all(fitted_text.width(line, 7) <= 0.8 for line in lines)
+
+
+def test_the_width_is_that_of_the_drawn_text():
+    style.use()
+    figure = plt.figure(dpi=100)
+    text = figure.text(0, 0, "multi_step_delay, 16 workers", fontsize=7)
+    figure.draw_without_rendering()
+    drawn = text.get_window_extent().width / 100
+    plt.close(figure)
+    assert fitted_text.width(text.get_text(), 7) == pytest.approx(drawn, rel=0.05)
+
+
+def test_a_method_has_one_look_whichever_methods_are_beside_it():
+    beside = method_looks.looks(["ssgd", "top_k", "mine", "daso"], ["ssgd"])
+    alone = method_looks.looks(["mine"])
+    for key in ("palette", "markers", "dashes", "sizes"):
+        assert beside[key]["mine"] == alone[key]["mine"]
+    assert method_looks.look("daso_blocking").colour == method_looks.look("daso").colour
+
+
+def test_the_looks_of_the_projects_methods_differ_without_colour():
+    found = [(look.marker, str(look.dash)) for look in method_looks._KNOWN.values()]
+    assert len(set(found)) == len(found)
