@@ -83,3 +83,5 @@ def claim(results: Path) -> None:
     pd.DataFrame([untested | {"verdict": "not testable here"}, row]).to_csv(
         results / "claims.csv", index=False
     )
+    (results / "claims.md").write_text("the same")
+    report_digests.write_of_claims(results)

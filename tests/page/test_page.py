@@ -87,6 +87,9 @@ def test_a_claim_is_shown_with_two_digits_and_without_backticks(results, tmp_pat
         estimate=[None, -0.6311], low=-1080.4, high=0.5, says="`top_k` <sends>."
     )
     claims.to_csv(path, index=False)
+    with pytest.raises(UserError, match=r"claims\.csv was changed .*: make it again with `thinwire claims"):
+        page.html(tmp_path / "results")
+    report_digests.write_of_claims(tmp_path / "results")
     text = page.write(tmp_path / "results").read_text()
     assert "\N{MINUS SIGN}0.63 %<br><small>\N{MINUS SIGN}1080 to 0.50</small>" in text
     assert "<code>top_k</code> &lt;sends&gt;." in text
@@ -119,7 +122,6 @@ def test_there_is_nothing_to_show(tmp_path):
 @pytest.mark.parametrize(
     ("file", "damage", "words"),
     [
-        ("claims.csv", "id\n1\n", "claims.csv has no column suite"),
         ("summary.csv", "suite\ndemo\n", "summary.csv is not as it was collected"),
         ("runs/demo/digits/cnn/ssgd/w4/seed0/run.json", "{}", "run `thinwire collect demo"),
     ],

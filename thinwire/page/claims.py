@@ -6,9 +6,10 @@ from typing import Any
 import pandas as pd
 
 from thinwire.page.read_table import read_table
+from thinwire.report import report_digests
+from thinwire.report.result_names import CLAIMS
 from thinwire.statistics.rounding import fixed
 
-FILE = "claims.csv"
 _TEXTS = [
     "id",
     "suite",
@@ -30,9 +31,12 @@ def claims(results: Path) -> list[dict[str, Any]] | None:
     """What the page shows of each row, as text; None if there is no such file.
 
     Raises:
-        UserError: the file cannot be read, or lacks a column.
+        UserError: the file was changed, cannot be read, or lacks a column.
     """
-    table = read_table(results / FILE, [*_TEXTS, _RECONSTRUCTED, *_PLACE, *_NUMBERS])
+    path = results / CLAIMS
+    if path.exists():
+        report_digests.require_as_made(results, path)
+    table = read_table(path, [*_TEXTS, _RECONSTRUCTED, *_PLACE, *_NUMBERS])
     if table is None:
         return None
     repeated = table.id.duplicated()

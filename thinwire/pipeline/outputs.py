@@ -13,6 +13,9 @@ from thinwire.pipeline.job_grid import Grid
 from thinwire.pipeline.simulation_inputs import Simulation
 from thinwire.plugins import ROOT
 from thinwire.report.result_names import (
+    CLAIMS,
+    CLAIMS_DIGESTS,
+    CLAIMS_TEXT,
     CURVES,
     DIGESTS,
     FORMATS,
@@ -109,8 +112,8 @@ def _described(suites: Sequence[str], cluster: str, profile: str) -> list[str]:
 
 
 def claims() -> list[str]:
-    """The paths of the table of claims, which is about all suites."""
-    return ["results/claims.csv", "results/claims.md"]
+    """The paths of the table of claims, which is about all suites, and of its digests."""
+    return [f"results/{name}" for name in (CLAIMS, CLAIMS_TEXT, CLAIMS_DIGESTS)]
 
 
 def has_ladder(suite: str) -> bool:

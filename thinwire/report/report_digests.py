@@ -1,11 +1,10 @@
-"""Digests of the tables and figures of a suite, and of what they were made from."""
+"""Digests of tables and figures, of what those of a suite were made from, and of the verdicts on claims."""
 
 from pathlib import Path
-from typing import Any
 
 from thinwire import digests
 from thinwire.errors import UserError
-from thinwire.report.result_names import COLLECTED, DIGESTS
+from thinwire.report.result_names import CLAIMS, CLAIMS_DIGESTS, CLAIMS_TEXT, COLLECTED, DIGESTS
 from thinwire.simulation import simulated_file
 from thinwire.suggested_command import suggested_command
 
@@ -26,25 +25,36 @@ def write(results: Path, suite: str) -> None:
     digests.write_json(results / "tables" / suite / DIGESTS, content)
 
 
+def write_of_claims(results: Path) -> None:
+    """Write the digests of the verdicts on claims, after they are written."""
+    files = digests.of_files(results, (CLAIMS, CLAIMS_TEXT))
+    digests.write_json(results / CLAIMS_DIGESTS, {"files": files})
+
+
 def require_as_made(results: Path, path: Path) -> None:
-    """Refuse a table or a figure of a suite that is not as `thinwire report` made it.
+    """Refuse a table or figure of a suite, or verdicts on claims, that were changed since they were made.
 
     Args:
         results: the folder of results.
-        path: in it; files that belong to no suite have no digest here, and pass.
+        path: in it; other files have no digest here, and pass.
 
     Raises:
-        UserError: it was changed since, or the digests were.
+        UserError: it was changed, or the digests were.
     """
-    folders = path.relative_to(results).parent.parts
-    if len(folders) < 2 or folders[0] not in _FOLDERS:
+    place = path.relative_to(results)
+    folders = place.parent.parts
+    if str(place) in (CLAIMS, CLAIMS_TEXT):
+        listing, again = results / CLAIMS_DIGESTS, suggested_command("claims", results=results)
+    elif len(folders) > 1 and folders[0] in _FOLDERS:
+        suite = "/".join(folders[1:])
+        listing, again = results / "tables" / suite / DIGESTS, _report(results, suite)
+    else:
         return
-    suite = "/".join(folders[1:])
     try:
-        if digests.of_file(path) != listed(results, suite).get(str(path.relative_to(results))):
+        if digests.of_file(path) != _part(listing, "files").get(str(place)):
             raise digests.Damaged(f"{path} was changed after it was made (its SHA-256 differs)")
     except digests.Damaged as error:
-        raise UserError(f"{error}: make it again with {_report(results, suite)}") from None
+        raise UserError(f"{error}: make it again with {again}") from None
 
 
 def require_times_as_used(results: Path, suite: str) -> None:
@@ -55,7 +65,7 @@ def require_times_as_used(results: Path, suite: str) -> None:
     """
     key = "simulated times"
     try:
-        used = _read(results, suite)["made_from"].get(key)
+        used = _part(results / "tables" / suite / DIGESTS, "made_from").get(key)
     except digests.Damaged as error:
         raise UserError(f"{error}: make the tables again with {_report(results, suite)}") from None
     if made_from(results, suite).get(key) != used:
@@ -71,16 +81,15 @@ def listed(results: Path, suite: str) -> dict[str, str]:
     Raises:
         Damaged: they are missing or were changed.
     """
-    files: dict[str, str] = _read(results, suite)["files"]
-    return files
+    return _part(results / "tables" / suite / DIGESTS, "files")
 
 
-def _read(results: Path, suite: str) -> dict[str, Any]:
-    path = results / "tables" / suite / DIGESTS
-    content = digests.read_json(path)
-    if not all(isinstance(content.get(key), dict) for key in ("files", "made_from")):
-        raise digests.Damaged(f"{path} holds what `thinwire report` does not write")
-    return content
+def _part(path: Path, key: str) -> dict[str, str]:
+    """A part of a file of digests."""
+    part = digests.read_json(path).get(key)
+    if not isinstance(part, dict):
+        raise digests.Damaged(f"{path} holds what thinwire does not write")
+    return part
 
 
 def _report(results: Path, suite: str) -> str:

@@ -7,7 +7,7 @@ from thinwire import digests
 from thinwire.data.manifest import MANIFEST
 from thinwire.record import RUN
 from thinwire.report import report_digests
-from thinwire.report.result_names import COLLECTED, CURVES, DIGESTS, SUMMARY, TRAFFIC
+from thinwire.report.result_names import CLAIMS_DIGESTS, COLLECTED, CURVES, DIGESTS, SUMMARY, TRAFFIC
 from thinwire.ro_crate.entities import Entity, file_entity, path_id, refs
 
 
@@ -31,10 +31,14 @@ def collected(crate: Path) -> list[Entity]:
         COLLECTED: "the records from which these were collected",
         "claims.csv": "a verdict on each claim of the publications",
         "claims.md": "the same, to read",
+        CLAIMS_DIGESTS: "the digests of both",
         "index.html": "all results on one page",
         "paper.pdf": "the paper, whose numbers lead to the runs",
     }
-    return [file_entity(crate / name, crate, text) for name, text in names.items() if (crate / name).exists()]
+    there = {crate / name: text for name, text in names.items() if (crate / name).exists()}
+    for path in there:
+        report_digests.require_as_made(crate, path)
+    return [file_entity(path, crate, text) for path, text in there.items()]
 
 
 def made_of_suite(suite: str, crate: Path) -> list[Entity]:

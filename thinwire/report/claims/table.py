@@ -13,14 +13,15 @@ from thinwire.config.claim_schema import SECONDS
 from thinwire.config.suite_schema import Suite
 from thinwire.errors import UserError
 from thinwire.files import write_text
-from thinwire.report import table_file
+from thinwire.report import report_digests, table_file
 from thinwire.report.claims import benchmark_record, sentences
 from thinwire.report.claims.claim_verdict import Outcome, Verdict
 from thinwire.report.claims.of_suite import Row, rows_of, rows_without_runs
 from thinwire.report.collect import collected_suites, read_curves, read_summary
+from thinwire.report.result_names import CLAIMS, CLAIMS_TEXT
 from thinwire.simulation import simulated_file
 
-CSV, MARKDOWN = "claims.csv", "claims.md"
+CSV, MARKDOWN = CLAIMS, CLAIMS_TEXT
 # docs/columns.md explains them.
 COLUMNS = (
     *("id", "suite", "publication", "claim", "method", "reconstructed", "against", "metric", "direction"),
@@ -62,9 +63,10 @@ def table(results: Path) -> tuple[pd.DataFrame, list[str]]:
 
 
 def write(made: pd.DataFrame, results: Path) -> None:
-    """Write `claims.csv` and `claims.md`."""
+    """Write `claims.csv`, `claims.md` and their digests."""
     write_text(results / CSV, csv(made))
     write_text(results / MARKDOWN, markdown(made))
+    report_digests.write_of_claims(results)
 
 
 def csv(made: pd.DataFrame) -> str:
