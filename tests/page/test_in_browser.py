@@ -156,6 +156,13 @@ def test_times_on_as_many_nodes_as_the_runs_are_shown_first(page):
         False,
     ]
     assert ", 2 nodes" in page.run("select('place').value")
+    page.run("rowsOf('speed_ups').unshift({...rowsOf('speed_ups')[0], nodes: 8})")
+    page.run("select('simulation').length = 0; offerSimulations()")
+    assert page.run("[...select('simulation').options].map(option => option.value.slice(-7))") == [
+        "8 nodes",
+        "2 nodes",
+    ]
+    assert ", 2 nodes" in page.run("select('simulation').value")
 
 
 def test_names_in_backticks_are_shown_as_code(page):

@@ -4,7 +4,7 @@
 const FASTER = 1.005; // would not be shown as 1.00
 
 function simulationName(row) {
-  return `${row.cluster}, ${row.profile}`;
+  return `${row.cluster}, ${row.profile}, ${nodesOf(row.nodes)}`;
 }
 
 function ratesOfCell() {
@@ -12,8 +12,10 @@ function ratesOfCell() {
 }
 
 function offerSimulations() {
-  const names = unique(ratesOfCell().map(simulationName));
-  offer(select("simulation"), names.map((name) => [name, name]));
+  const rows = ratesOfCell();
+  const names = unique(rows.map(simulationName));
+  const sameNodes = rows.find((row) => inCell(row)) ?? rows[0];
+  offer(select("simulation"), names.map((name) => [name, name]), sameNodes && simulationName(sameNodes));
   document.querySelector("#break-even .panel").hidden = !names.length;
   const other = rowsOf("speed_ups").length && !names.length;
   const words = "This cell is not simulated at several rates: choose another number of workers.";
