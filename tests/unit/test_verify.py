@@ -15,10 +15,11 @@ from thinwire.config.cell_sources import sources
 from thinwire.data.manifest import MANIFEST
 from thinwire.invariants import of_record
 from thinwire.page import page
+from thinwire.reference import record_archive
 from thinwire.report import collect, other_records, report_digests
 from thinwire.report.claims import table as claims
 from thinwire.report.result_names import COLLECTED, CURVES, DIGESTS, SUMMARY, TRAFFIC
-from thinwire.train.result_folders import data_folder, record_folder
+from thinwire.train.result_folders import data_folder, record_folder, runs_folder
 from thinwire.verify import collected_files, records, verify
 
 GRID = sound.cells("demo")[:3]
@@ -211,6 +212,19 @@ def test_the_command_says_how_many_are_sound_and_exits_with_0_only_if_all_is_wel
     lines = printed.out.splitlines()
     assert lines == (["3 records, 2 sound; 2 problems in all"] if changed else ["3 records, 3 sound"])
     assert len(printed.err.splitlines()) == (2 if changed else 0)
+
+
+def test_archived_records_are_checked_and_messages_name_the_folder(results, capsys, monkeypatch):
+    monkeypatch.setattr(record_archive, "cells", lambda suite: GRID)
+    record_archive.pack(results, "demo", results)
+    shutil.rmtree(runs_folder(results))
+    edit_summary(results)
+    before = sorted(results.rglob("*"))
+    assert command.main(type("Arguments", (), {"folder": results})) == 1
+    assert sorted(results.rglob("*")) == before
+    printed = capsys.readouterr()
+    assert printed.out == "3 records, 3 sound; 1 problem in all\n"
+    assert printed.err.startswith(f"{results / SUMMARY} is not the file that was written")
 
 
 def test_the_tables_of_few_records_are_in_memory_at_once(results, monkeypatch):
