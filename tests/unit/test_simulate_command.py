@@ -50,6 +50,13 @@ def test_without_data_it_says_so_and_what_the_first_steps_do_not_show(tmp_path, 
     assert set(rows.method) == {"ssgd_bf16", "local_sgd", "multi_step_delay"}
 
 
+def test_a_part_of_a_period_is_named(tmp_path, capsys):
+    said = warnings(
+        capsys, tmp_path, "demo", "--cluster", "ethernet_10g", "--steps", "24", "--only", "methods=local_sgd"
+    )
+    assert "because it sends something in only 1 of them, and not in the last.\n" in said
+
+
 def test_after_whole_periods_nothing_is_said_and_a_suite_on_processes_may_leave_out_methods(tmp_path, capsys):
     """`laptop_times` measures time with all methods side by side; simulating one of them measures nothing."""
     said = warnings(

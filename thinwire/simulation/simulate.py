@@ -28,6 +28,8 @@ from thinwire.worker_placement import Cluster
 
 # So many steps of a run are simulated unless a person wants more.
 STEPS = 200
+# With fewer steps that send, the steps after the last of them change the mean noticeably.
+FEWEST_EXCHANGES = 5
 
 
 @dataclass(frozen=True)
@@ -78,12 +80,12 @@ class SimulatedCell:
         None: nothing tells that it is not.
         """
         steps = len(self._measured.steps)
-        kinds = {kind for run in runs for _, _, kind in run.ledger.rows}
-        if self.cluster.workers > 1 and kinds <= {"control"}:
-            reason: str | None = "it sends nothing in them"
-        else:
-            reason = self._mirrored.why_too_short(steps)
-        if steps == self.total_steps or reason is None:
+        if steps == self.total_steps:
+            return None
+        reason = self._mirrored.why_too_short(steps)
+        if self.cluster.workers > 1:
+            reason = _why_few(runs, steps) or reason
+        if reason is None:
             return None
         return (
             f"{self.cell.method.label}: its first {steps} of {self.total_steps} steps are not like the whole "
@@ -158,3 +160,15 @@ class SimulatedCell:
     def _role_of_each(self) -> Sequence[Role]:
         by_worker = {worker: role for role in self.roles for worker in role.workers}
         return [by_worker[worker] for worker in range(self.cluster.workers)]
+
+
+def _why_few(runs: Sequence[MirroredRun], steps: int) -> str | None:
+    """Why these first steps have too few exchanges for a mean, or None. Control values do not count."""
+    sending = {
+        call.step for run in runs for call in run.recorder.calls if call.sent_bytes.keys() - {"control"}
+    }
+    if not sending:
+        return "it sends nothing in them"
+    if len(sending) < FEWEST_EXCHANGES and max(sending) < steps - 1:
+        return f"it sends something in only {len(sending)} of them, and not in the last"
+    return None
