@@ -242,10 +242,21 @@ def test_the_tables_of_few_records_are_in_memory_at_once(results, monkeypatch):
     assert verify.verify(results).sound == 3
 
 
+def test_archived_records_may_be_older_than_their_plug_ins(results, monkeypatch):
+    monkeypatch.setattr(
+        records, "sources_of_many", lambda: lambda cell: sound.sources(cell) | {"method": "x"}
+    )
+    assert verify.verify(results).sound == 0
+    archived = verify.verify(results, archived=True)
+    assert (archived.sound, archived.problems) == (3, [])
+    assert sum(archived.edited.values()) == 3
+    assert all(name.startswith("method ") for name in archived.edited)
+
+
 def test_a_thousand_records_take_seconds(results):
     """Measured on one record, many times: less than 10 ms each, with room for a slow machine."""
     folder = record_folder(results, GRID[0])
-    check = records.RecordCheck(results).check
+    check = records.RecordCheck(results, archived=False).check
     began = time.process_time()
     assert [problem for _ in range(50) for problem in check(folder).problems] == []
     assert (time.process_time() - began) / 50 < 0.03

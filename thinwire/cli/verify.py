@@ -18,12 +18,14 @@ def main(arguments: Namespace) -> int:
     if record_archive.archived(arguments.folder):
         # What is committed is checked, and not what somebody has unpacked earlier.
         with record_archive.unpacked(arguments.folder) as folder:
-            found = verify(folder, through)
+            found = verify(folder, through, archived=True)
     else:
         folder = arguments.folder
         found = verify(folder, through)
     for sentence in found.problems:
         print(sentence.replace(str(folder), str(arguments.folder)), file=sys.stderr)
+    for plug_in, number_of_records in sorted(found.edited.items()):
+        print(f"{number_of_records} records were made before the file of the {plug_in} was edited")
     number = f"{found.records} record{'' if found.records == 1 else 's'}, {found.sound} sound"
     others = len(found.problems)
     print(f"{number}; {others} problem{'' if others == 1 else 's'} in all" if others else number)

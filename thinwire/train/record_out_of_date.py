@@ -50,18 +50,26 @@ def difference(run: Record, cell: Cell, sources_of: Sources = sources) -> str | 
     Returns:
         The end of a sentence: the record was made with ...
     """
+    kinds = edited_sources(run, cell, sources_of)
+    code = f"another file of the {' and of the '.join(kinds)} than there is now" if kinds else None
+    return " and ".join(filter(None, [difference_of_options(run, cell), code])) or None
+
+
+def difference_of_options(run: Record, cell: Cell) -> str | None:
+    """How the options of a record and its version of the rules differ from the cell's, or None."""
     expected = cell.identity()
-    found = []
     options = _paths(run.cell, expected)
     if options or run.fingerprint != digest(expected):
-        found.append(f"other options than the suite has now ({_listed(options or ['fingerprint'])})")
+        return f"other options than the suite has now ({_listed(options or ['fingerprint'])})"
+    return None
+
+
+def edited_sources(run: Record, cell: Cell, sources_of: Sources = sources) -> list[str]:
+    """The kinds of the sources that were edited since the record was made."""
     used, now = run.provenance.get("sources_sha256") or {}, sources_of(cell)
     # Records of earlier versions say nothing about files of the engine.
     used = {ENGINE: now[ENGINE], **used}
-    kinds = [kind for kind in now if used.get(kind) != now[kind]]
-    if kinds:
-        found.append(f"another file of the {' and of the '.join(kinds)} than there is now")
-    return " and ".join(found) or None
+    return [kind for kind in now if used.get(kind) != now[kind]]
 
 
 def difference_of_inputs(run: Record, cell: Cell, results: Path) -> str | None:

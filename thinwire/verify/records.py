@@ -16,7 +16,12 @@ from thinwire.invariants.pairs import Pairs
 from thinwire.record import Record
 from thinwire.report.require_sound_record import SoundRecord
 from thinwire.train.make_again import advice, advice_by_hand
-from thinwire.train.record_out_of_date import difference, difference_of_inputs
+from thinwire.train.record_out_of_date import (
+    difference,
+    difference_of_inputs,
+    difference_of_options,
+    edited_sources,
+)
 from thinwire.train.result_folders import folders_of_records, record_folder, runs_folder
 
 
@@ -31,13 +36,21 @@ class Checked(NamedTuple):
 
     problems: list[str]
     record: SoundRecord | None
+    edited: tuple[str, ...] = ()  # the plug-ins of an archived record whose files were edited since
 
 
 class RecordCheck:
     """Checks records, and keeps what many of them share."""
 
-    def __init__(self, results: Path) -> None:
-        self._results = results
+    def __init__(self, results: Path, archived: bool) -> None:
+        """Prepare to check the records of a folder.
+
+        Args:
+            results: the folder.
+            archived: are these records kept? Then it is no problem that files of their plug-ins were edited
+                since: an edit that changes results raises the version of the rules.
+        """
+        self._results, self._archived = results, archived
         self._pairs = Pairs()
         self._sources_of = sources_of_many()
         self._cells_of = cache(_cells_by_path)
@@ -73,9 +86,11 @@ class RecordCheck:
                 sound = SoundRecord(cell, run, curve, traffic)
             reasons = (self._other_than_now(run, cell), difference_of_inputs(run, cell, self._results))
             problems += [f"{path} was made with {reason}: {again}" for reason in reasons if reason]
+            edited = edited_sources(run, cell, self._sources_of) if self._archived else []
         except UserError as error:
-            problems.append(f"{error}: {again}")
-        return Checked(problems, sound)
+            return Checked([*problems, f"{error}: {again}"], sound)
+        used = {"method": cell.method.use, "model": cell.model.use, "dataset": cell.data.use}
+        return Checked(problems, sound, tuple(f"{kind} {used.get(kind, '')}".strip() for kind in edited))
 
     def _other_than_now(self, run: Record, cell: Cell) -> str | None:
         """How the options and the code of a record differ from those of now, as the end of a sentence."""
@@ -84,7 +99,7 @@ class RecordCheck:
             now = self._cells_of(cell.suite).get(cell.path)
         if now is None:
             return "a cell that its suite does not have now"
-        return difference(run, now, self._sources_of)
+        return difference_of_options(run, now) if self._archived else difference(run, now, self._sources_of)
 
 
 def _cells_by_path(suite: str) -> dict[str, Cell]:

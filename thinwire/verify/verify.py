@@ -1,5 +1,6 @@
 """Checks a folder of results: its records, what they were made from, and what was made of them."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -22,14 +23,16 @@ class Verified(NamedTuple):
     records: int
     sound: int
     problems: list[str]
+    edited: Counter[str]  # archived records by the plug-in whose file was edited since
 
 
-def verify(results: Path, through: Through = iter) -> Verified:
+def verify(results: Path, through: Through = iter, archived: bool = False) -> Verified:
     """Check all records under a folder of results.
 
     Args:
         results: the folder; nothing in it is changed.
         through: goes through the folders of records.
+        archived: are the records kept, although their plug-ins are worked on?
 
     Raises:
         UserError: there is no record.
@@ -37,11 +40,13 @@ def verify(results: Path, through: Through = iter) -> Verified:
     folders = all_folders(results)
     if not folders:
         raise UserError(f"there is no record under {results}: run the pipeline first, or name its results")
-    check, files, sound, problems = RecordCheck(results), CollectedFiles(results), 0, list[str]()
+    check, files = RecordCheck(results, archived), CollectedFiles(results)
+    sound, problems, edited = 0, list[str](), Counter[str]()
     for folder in through(files.in_order(folders)):
         checked = check.check(folder)
         sound += not checked.problems
         problems += checked.problems
+        edited.update(checked.edited)
         if checked.record is not None:
             files.add(str((folder / RUN).relative_to(results)), checked.record)
     problems += problems_of_data(results)
@@ -51,4 +56,4 @@ def verify(results: Path, through: Through = iter) -> Verified:
     problems += problems_of_reports(results)
     if not collected:
         problems += problems_of_conclusions(results)
-    return Verified(len(folders), sound, problems)
+    return Verified(len(folders), sound, problems, edited)
