@@ -63,7 +63,7 @@ def _contours(axes: Axes, rows: pd.DataFrame) -> None:
         middles = [_middle(np.asarray(path.vertices)) for path in lines.get_paths()]
         axes.clabel(lines, fmt=lambda value: f"{np.exp(value):.0f}", fontsize=6, manual=middles)
     for axis, numbers in ((axes.xaxis, table.columns), (axes.yaxis, table.index)):
-        axis.set_major_locator(FixedLocator(_decades_between(min(numbers), max(numbers))))
+        axis.set_major_locator(FixedLocator(_decades_between(float(min(numbers)), float(max(numbers)))))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_locator(NullLocator())
 

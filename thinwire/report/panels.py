@@ -97,7 +97,7 @@ def _fit_titles(figure: Figure) -> None:
         inches = axes.get_window_extent().width / figure.dpi
         added = 0.0
         for text in (axes.title, axes.xaxis.label):
-            before, points = text.get_text(), text.get_fontsize()
+            before, points = text.get_text(), float(text.get_fontsize())
             text.set_text(fitted_text.wrapped(before, inches, points))
             added += (text.get_text().count("\n") - before.count("\n")) * points * _LINE / 72
         more = max(more, added)
