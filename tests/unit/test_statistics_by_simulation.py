@@ -9,11 +9,14 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from benchmarks import committed_tables
 from tests.docs import pages
 from thinwire.plugins import ROOT
+from thinwire.report.collect import read_summary
 from thinwire.statistics import words
 from thinwire.statistics.holm import holm
 from thinwire.statistics.paired import LEVEL, MARGIN_POINTS, POWER, compare, detectable_in_sd, t_tests
+from thinwire.statistics.rounding import fixed
 from thinwire.statistics.verdict import FEWEST_PAIRS, Verdict, judge
 
 SAMPLES = 20_000
@@ -87,11 +90,23 @@ def test_the_page_says_how_rarely_a_percentile_bootstrap_of_few_runs_covers_the_
 
 
 def test_the_page_says_what_the_choice_of_test_images_adds():
-    """sqrt(p (1-p) / n), in points: an accuracy of 98.7 % of 539 images, or of 93.3 % of 10,000."""
-    points = 100 * math.sqrt(0.987 * 0.013 / 539)
-    assert f"this is {points:.1f} points: 98.7 % on 539 test images" in PAGE
-    points = 100 * math.sqrt(0.933 * 0.067 / 10_000)
-    assert f"For 93.3 % on 10,000 images, it is\n{points:.2f} points" in PAGE
+    """sqrt(p (1-p) / n), in points, of the committed runs of `ssgd` on the largest number of workers."""
+    demo, study = of_ssgd("demo", "cnn"), of_ssgd("laptop", "cnn_bn")
+    for sentence in (
+        "For the demo this is {points} points: `ssgd` has {accuracy} % on {images} test images.",
+        "For the study it is {points} points: `ssgd` with `cnn_bn` has {accuracy} % on {images}.",
+    ):
+        said = sentence.format(**(demo if "demo" in sentence else study))
+        assert said in PAGE.replace("\n", " ")
+
+
+def of_ssgd(suite, model):
+    """What the page says of `ssgd` in a suite."""
+    runs = read_summary(committed_tables.FOLDER, suite)
+    runs = runs[(runs.model == model) & (runs.method == "ssgd") & (runs.workers == runs.workers.max())]
+    accuracy, images = runs.test_accuracy_percent.mean(), int(runs.evaluated_images.iloc[0])
+    points = math.sqrt(accuracy * (100 - accuracy) / images)
+    return {"points": fixed(points, 1), "accuracy": fixed(accuracy, 2), "images": f"{images:,}"}
 
 
 def test_holm_keeps_the_familywise_error_below_5_percent_and_no_correction_does_not(quick_holm):
