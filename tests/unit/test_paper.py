@@ -260,3 +260,9 @@ def test_latex_compiles(copied):
     command = ["latexmk", "-pdf", "-interaction=nonstopmode", "-halt-on-error", "main.tex"]
     done = subprocess.run(command, cwd=copied / "paper", capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:]
+
+
+def test_wide_figures_are_at_the_top_because_below_the_columns_they_may_cover_others():
+    for path in TEXT:
+        places = re.findall(r'placement: (\w+),\s*scope: "parent"', path.read_text())
+        assert set(places) <= {"top"}, path.name

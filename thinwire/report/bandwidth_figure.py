@@ -22,9 +22,9 @@ _FASTER = 1.005  # would not be printed as 1.00
 _TASK, _PLACE = ["dataset", "model", "profile"], ["cluster", "workers"]
 # A figure is then no wider than a page, so that its numbers are not made smaller.
 _MOST_COLUMNS = 3
-_CELL_INCHES, _ROW_INCHES = 0.222, 0.12
+_CELL_INCHES, _ROW_INCHES = 0.222, 0.105
 _RANGE_INCHES = 0.5  # right of a table, and the space to the next
-_ABOVE_INCHES = 0.4  # the title and the rates
+_ABOVE_INCHES = 0.3  # the title, and the rates below the last line
 _NAME_INCHES, _NAME_POINTS = 1.2, 6.0
 _BRIGHT_BELOW = 3.0  # here black text is easier to read than white text
 
@@ -47,11 +47,12 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
     figure, all_axes = grid(lines, columns, inches, sharey=True)
     for axes in all_axes.flat[len(panels) :]:
         axes.set_visible(False)
-    for axes, names_of in zip(all_axes.flat, panels):
+    for number, (axes, names_of) in enumerate(zip(all_axes.flat, panels)):
         where = dict(zip((*_TASK, *_PLACE), names_of))
         _table(axes, panel(rows, **where), methods, rates, baselines)
         name_methods(axes, methods, baselines)
-        axes.tick_params(axis="both", labelsize=_NAME_POINTS, pad=1)
+        lowest = number + columns >= len(panels)
+        axes.tick_params(axis="both", labelsize=_NAME_POINTS, pad=1, labelbottom=lowest)
         named = [
             ", ".join(_named(name, where[name]) for name in names if name not in common)
             for names in (_TASK, _PLACE)
