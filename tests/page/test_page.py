@@ -80,6 +80,17 @@ def test_tables_that_are_missing_are_one_sentence_with_the_command_that_makes_th
     assert "<code>thinwire claims</code> makes them" in text
 
 
+def test_one_repetition_shows_neither_differences_nor_epochs_to_a_target(results, tmp_path):
+    shutil.copytree(results, tmp_path / "results")
+    folder = tmp_path / "results/tables/demo"
+    pd.read_csv(folder / "comparisons.csv").assign(n=1).to_csv(folder / "comparisons.csv", index=False)
+    pd.read_csv(folder / "to_target.csv")[:0].to_csv(folder / "to_target.csv", index=False)
+    report_digests.write(tmp_path / "results", "demo")
+    (suite,) = content(page.write(tmp_path / "results").read_text())["suites"]
+    assert "need 2 repetitions or more" in suite["absent"]["comparisons"]
+    assert not {"words", "epochs_median"} & set(suite["tables"]["leaders"])
+
+
 def test_a_claim_is_shown_with_two_digits_and_without_backticks(results, tmp_path):
     shutil.copytree(results, tmp_path / "results")
     path = tmp_path / "results/claims.csv"

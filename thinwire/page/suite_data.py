@@ -19,6 +19,7 @@ from thinwire.report import report_digests
 from thinwire.report.collect import read_curves, read_summary
 from thinwire.report.method_looks import looks
 from thinwire.report.own_recipes import note, own_recipes
+from thinwire.report.result_names import FEWEST_REPETITIONS
 from thinwire.simulation import simulated_file
 from thinwire.suggested_command import DEFAULT_RESULTS, suggested_command
 from thinwire.train.result_folders import record_archive
@@ -88,6 +89,10 @@ def _tables(suite: str, results: Path, baseline: str) -> tuple[pd.DataFrame | No
     summary = table("summary.csv", leaders.SUMMARY_COLUMNS)
     compared = table("comparisons.csv", leaders.COMPARISON_COLUMNS)
     to_target = table("to_target.csv", leaders.TO_TARGET_COLUMNS)
+    if compared is not None and not (compared.n >= FEWEST_REPETITIONS).any():
+        compared = None
+    if to_target is not None and to_target.empty:
+        to_target = None
     times = table("times.csv", leaders.TIMES_COLUMNS)
     simulated = simulated_file.read(results, suite)
     if summary is not None:
@@ -109,7 +114,8 @@ def _absent(suite: str, tables: Collection[str]) -> dict[str, str]:
     report = suggested_command("report", suite, results=DEFAULT_RESULTS)
     sentences = {
         "leaders": f"This suite has no table yet: {report} makes it.",
-        "comparisons": f"This suite has no verdicts on differences yet: {report} makes them.",
+        "comparisons": "This suite has no verdicts on differences yet. They need "
+        f"{FEWEST_REPETITIONS} repetitions or more; then {report} makes them.",
         "speed_ups": "This suite is not simulated at several rates of the links. Its key `simulate` asks for "
         "that, with `rates_gbit_per_second`; then `thinwire simulate` makes them.",
     }
