@@ -442,7 +442,7 @@ def test_planning_imports_nothing_that_only_jobs_need(tmp_path):
     planned = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert "60 cells: 60 missing" in planned.stderr
+    assert f"{len(DEMO)} cells: {len(DEMO)} missing" in planned.stderr
     loaded = set(planned.stdout.split())
     assert "thinwire.pipeline.outputs" in loaded
     assert not loaded & {"torch", "scipy", "statsmodels", "matplotlib", "seaborn", "typst", "wandb"}
