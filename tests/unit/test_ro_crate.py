@@ -11,6 +11,7 @@ from tests import sound
 from thinwire import record
 from thinwire.errors import UserError
 from thinwire.report import collect, other_records, report_digests
+from thinwire.ro_crate import workflow
 from thinwire.ro_crate.entities import METADATA
 from thinwire.ro_crate.write import write
 
@@ -131,6 +132,14 @@ def test_a_changed_table_or_figure_is_refused(results, name):
     (results / name).write_text("changed")
     with pytest.raises(UserError, match=rf"{name} (was changed|is not the file that was written)"):
         write(results)
+
+
+def test_without_the_pipeline_one_sentence_says_where_to_start(tmp_path, monkeypatch):
+    monkeypatch.setattr(workflow, "ROOT", tmp_path)
+    with pytest.raises(
+        UserError, match="Snakefile is missing: start thinwire crate in a clone of the repository"
+    ):
+        workflow.copy_files(tmp_path / "crate", [])
 
 
 def test_nothing_is_described_before_it_is_collected(results):

@@ -173,3 +173,6 @@ def test_plug_ins_of_ones_own_folder_are_trained_from_python(started_in, tmp_pat
     assert answer.returncode == 0, answer.stderr
     needed = f"there is no data set in {own}/results/data/digits: prepare it with `thinwire data digits`"
     assert {needed, "done 19"} <= {*answer.stdout.splitlines()}
+    answer = started_in(own, "-m", "thinwire", "check")
+    assert answer.returncode == 2
+    assert answer.stderr.endswith("is missing: start thinwire check in a clone of the repository\n")
