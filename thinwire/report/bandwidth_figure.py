@@ -24,7 +24,7 @@ _TASK, _PLACE = ["dataset", "model", "profile"], ["cluster", "workers"]
 _MOST_COLUMNS = 3
 _CELL_INCHES, _ROW_INCHES = 0.222, 0.105
 _RANGE_INCHES = 0.5  # right of a table, and the space to the next
-_ABOVE_INCHES = 0.3  # the title, and the rates below the last line
+_ABOVE_INCHES, _BELOW_INCHES = 0.2, 0.4  # titles above each line of panels, rates below the last one
 _NAME_INCHES, _NAME_POINTS = 1.2, 6.0
 _BRIGHT_BELOW = 3.0  # here black text is easier to read than white text
 
@@ -43,7 +43,8 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
     widest = max(fitted_text.width(name, _NAME_POINTS, bold=True) for name in shown)
     cells = _CELL_INCHES * len(rates) + _RANGE_INCHES
     lines = -(-len(panels) // columns)
-    inches = (cells + widest / columns, _ROW_INCHES * len(methods) + _ABOVE_INCHES)
+    height = _ROW_INCHES * len(methods) + _ABOVE_INCHES + _BELOW_INCHES / lines
+    inches = (cells + widest / columns, height)
     figure, all_axes = grid(lines, columns, inches, sharey=True)
     for axes in all_axes.flat[len(panels) :]:
         axes.set_visible(False)
