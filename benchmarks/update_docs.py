@@ -1,6 +1,6 @@
 """Put the newest records and the tables of reference results into the documentation.
 
-    python benchmarks/update_docs.py
+    python -m benchmarks.update_docs
 
 A block after one of these lines becomes what stands in the newest record of `benchmarks/NAME.py`:
 

@@ -10,7 +10,7 @@ TEXT = update_docs.ARTIFACT.read_text()
 
 
 def test_the_page_is_up_to_date():
-    assert artifact.page() == TEXT, "python benchmarks/update_docs.py writes it again"
+    assert artifact.page() == TEXT, "python -m benchmarks.update_docs writes it again"
 
 
 def test_minutes_are_those_that_somebody_has_measured():

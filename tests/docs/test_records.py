@@ -22,7 +22,7 @@ BENCHMARKS = sorted(
 def test_quoted_blocks_and_tables_are_the_newest(path):
     text = path.read_text()
     assert len(update_docs.names(text)) == len(re.findall("<!-- .*newest record of", text))
-    assert update_docs.quoted(text) == text, "python benchmarks/update_docs.py writes it again"
+    assert update_docs.quoted(text) == text, "python -m benchmarks.update_docs writes it again"
 
 
 def test_every_benchmark_records_and_is_quoted():

@@ -1,6 +1,6 @@
 """The page of the artifact: for each claim the command that tests it, what that takes, and what to expect.
 
-`python benchmarks/update_docs.py` writes it as docs/artifact.md.
+`python -m benchmarks.update_docs` writes it as docs/artifact.md.
 """
 
 import pandas as pd
@@ -19,7 +19,7 @@ _INTRODUCTION = """\
 # Artifact
 
 This page lists the claims of the five publications. For each, it gives the command that tests it, what that
-takes, and the estimate to expect. `python benchmarks/update_docs.py` makes it from the suites in `config/`.
+takes, and the estimate to expect. `python -m benchmarks.update_docs` makes it from the suites in `config/`.
 [Claims](claims.md) explains the tests, and [running](running.md) the commands.
 
 After a command, `results/claims.md` has the verdicts. `.venv/bin/thinwire claims` prints them again.
