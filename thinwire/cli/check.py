@@ -20,6 +20,7 @@ def main(arguments: Namespace) -> int:
         import pytest
     except ModuleNotFoundError:
         raise UserError("thinwire check needs pytest: make setup, or pip install pytest") from None
+    path = None if arguments.file is None else _method_file(arguments.file)
     if not _IN_ONE_PROCESS.is_file():
         raise UserError(f"{_IN_ONE_PROCESS} is missing: start thinwire check in a clone of the repository")
     suites = [_IN_ONE_PROCESS, _ON_PROCESSES] if arguments.processes else [_IN_ONE_PROCESS]
@@ -29,12 +30,11 @@ def main(arguments: Namespace) -> int:
     if arguments.only is not None:
         _require_check(arguments.only, suites)
         options += ["-k", arguments.only]
-    if arguments.file is None:
+    if path is None:
         for plugin in plugins.find("method").values():
             plugin.load()  # if one cannot be imported, this says why in one sentence
         what = "methods/"
     else:
-        path = _method_file(arguments.file)
         options.append(f"--method-file={path}")
         what = plugins.show(path)
     sys.path.insert(0, str(ROOT))  # where the tests are

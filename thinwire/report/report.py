@@ -39,9 +39,10 @@ def report(suite: str, results: Path) -> list[str]:
     Returns:
         Sentences about figures that are not drawn.
     """
+    now = load(suite)
     runs = read_summary(results, suite)
     ran = set(runs.method)
-    settings = as_it_ran(load(suite), ran)
+    settings = as_it_ran(now, ran)
     against = baselines(settings)
     folder = results / "tables" / suite
     curves = read_curves(results, suite)

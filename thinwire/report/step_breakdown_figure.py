@@ -41,4 +41,4 @@ def _bars(axes: Axes, rows: pd.DataFrame, methods: list[str]) -> None:
     axes.set_xlim(0, 1.05 * ends.max())
     for place, missing in enumerate(by_method.compute_seconds.isna()):
         if missing:
-            axes.text(0, place, " cannot run here", va="center", fontsize=6, color="0.4")
+            axes.text(0, place, " no simulated time", va="center", fontsize=6, color="0.4")
