@@ -83,7 +83,7 @@ def test_a_person_reads_about_runs_and_not_about_jobs(first):
 def test_tables_and_figures_are_the_same_bytes_every_time(made):
     results = made.folder / "results"
     before = {p: p.read_bytes() for name in ("tables", "figures") for p in (results / name).rglob("*.*")}
-    assert len(before) == 22
+    assert len(before) == 13
     crate = results / "ro-crate-metadata.json"
     before[crate] = crate.read_bytes()
     assert made.python("thinwire", "report", "tiny").returncode == 0

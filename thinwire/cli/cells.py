@@ -32,4 +32,4 @@ def _print_cost(chosen: list[Cell], profile: str, results: Path) -> None:
     days = worker_days(chosen, device, results)
     print(f"{len(chosen)} cells: {days:.3g} days of one {device.title}, by its compute profile.")
     print("Forward and backward passes only: no communication, input, evaluation or preparation.")
-    print(f"Error: {device.error}.")
+    print(f"How far off that may be: {device.error}.")

@@ -7,8 +7,7 @@ from typing import Any
 import pandas as pd
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-# Enough for what a screen can show; bytes and accuracies are rounded to them.
-_DIGITS = 6
+from thinwire.statistics.rounding import table_digits
 
 Columns = dict[str, Any]
 
@@ -41,6 +40,6 @@ def _number(value: Any) -> float | int | str | None:
         return None
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
-    rounded = float(f"{value:.{_DIGITS}g}")
+    rounded = table_digits(value)
     # 3.0 takes two characters more than 3.
     return int(rounded) if rounded.is_integer() and abs(rounded) < 2**53 else rounded

@@ -61,9 +61,10 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
         axes.set_title("\n".join(filter(None, named)), fontsize=_NAME_POINTS)
     figure.supxlabel("rate of each link, Gbit/s", fontsize=7)
     first = rows.iloc[0]
+    there = [name for name in baselines if name in set(rows.method)]
     note = (
         f"simulated: {', '.join(_named(name, first[name]) for name in common)}; speed-up over the better of "
-        f"{', '.join(baselines)}; bold: faster; right column: the rates in Gbit/s at which a method is "
+        f"{', '.join(there)}; bold: faster; right column: the rates in Gbit/s at which a method is "
         "faster; thick lines: the break-even lies here"
     )
     finish(figure, folder / NAME, note)

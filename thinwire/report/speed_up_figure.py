@@ -56,7 +56,7 @@ def write(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
         axes.tick_params(labelbottom=True)
     hollow = HOLLOW if (rows.kind == "simulated").all() else {}
     legend(figure, [Line2D([], [], linestyle="", **look, **hollow) for look in looks.values()], places)
-    over = f"speed-up over the better of {', '.join(baselines)}"
+    over = f"speed-up over the better of {', '.join(name for name in baselines if name in methods)}"
     figure.supxlabel(fitted_text.wrapped(over, figure.get_figwidth(), 7), fontsize=7)
     finish(figure, folder / NAME, "hollow: simulated; full: measured or emulated")
 
