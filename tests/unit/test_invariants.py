@@ -19,8 +19,9 @@ from thinwire.config.cluster_file import load as load_cluster
 from thinwire.config.expand_suite import cells
 from thinwire.data.write_arrays import lay_out
 from thinwire.emulation.frames import payload_rate
-from thinwire.errors import UserError
+from thinwire.errors import ResourceError, UserError
 from thinwire.invariants import curve_file
+from thinwire.invariants.of_record import read_tables
 from thinwire.invariants.run_file import broken_in_run
 from thinwire.optim.recipe import Schedule
 from thinwire.optim.schedule import learning_rate
@@ -225,6 +226,15 @@ def test_a_record_that_breaks_an_invariant_is_not_published(made, tmp_path, monk
     assert {path.name for path in attempt.partial.iterdir()} & {RUN, CHECKPOINTS} == set()
 
 
+def test_a_thread_that_cannot_start_says_nothing_about_a_table(results, monkeypatch):
+    def refuse(path):
+        raise pa.ArrowException("Failed to launch worker thread: Resource temporarily unavailable")
+
+    monkeypatch.setattr(pq, "ParquetFile", refuse)
+    with pytest.raises(ResourceError, match="Resource temporarily unavailable"):
+        read_tables(record_folder(results, SERVER))
+
+
 def test_a_clock_that_is_set_back_does_not_change_how_long_a_run_took(monkeypatch):
     span = provenance.Span()
     monkeypatch.setattr(provenance, "now", lambda: "2020-01-01T00:00:00+00:00")
@@ -301,7 +311,7 @@ def test_a_device_is_not_read(results, name):
 
 def test_untouched_records_are_sound(results):
     collect.collect(["demo"], results)
-    assert verify.verify(results) == (2, 2, [])
+    assert verify.verify(results)[:3] == (2, 2, [])
 
 
 @pytest.mark.parametrize("fact", ["initial_weights_sha256", "data_sha256"])

@@ -13,6 +13,7 @@ from thinwire.invariants.curve_file import broken_in_curve
 from thinwire.invariants.run_file import broken_in_run
 from thinwire.invariants.traffic_file import broken_in_traffic
 from thinwire.record import CURVE, TRAFFIC, Record
+from thinwire.resource_shortage import shortage
 
 
 def read_tables(folder: Path) -> tuple[pa.Table, pa.Table]:
@@ -51,7 +52,10 @@ def require_invariants(folder: Path, run: Record, cell: Cell) -> tuple[pa.Table,
 
 def _read(path: Path) -> pa.Table:
     try:
-        return pq.ParquetFile(path).read()
+        return pq.ParquetFile(path).read(use_threads=False)  # a table has few rows
     except (pa.ArrowException, OSError) as error:
+        # Too little memory, or a thread that cannot start, says nothing about the file.
+        if (short := shortage(error) or shortage(RuntimeError(str(error)))) is not None:
+            raise short from None
         reason = str(error).splitlines()[0]
         raise Damaged(f"{path} cannot be read as a table ({reason})") from None
