@@ -54,7 +54,8 @@ def shortage(
                 f"a GPU cannot be used any more ({fault}): see nvidia-smi, free its memory or take another, "
                 "and start again; a run goes on from its last checkpoint"
             )
-        if isinstance(each, RuntimeError | ImportError | OSError):
+        # Errors of pyarrow have no class of Python's above them but Exception.
+        if isinstance(each, RuntimeError | ImportError | OSError) or type(each).__module__ == "pyarrow.lib":
             phrase = next((phrase for phrase in _PHRASES if phrase in str(each)), None)
             if phrase is not None:
                 return _sentence(phrase)

@@ -55,7 +55,7 @@ def _read(path: Path) -> pa.Table:
         return pq.ParquetFile(path).read(use_threads=False)  # a table has few rows
     except (pa.ArrowException, OSError) as error:
         # Too little memory, or a thread that cannot start, says nothing about the file.
-        if (short := shortage(error) or shortage(RuntimeError(str(error)))) is not None:
+        if (short := shortage(error)) is not None:
             raise short from None
         reason = str(error).splitlines()[0]
         raise Damaged(f"{path} cannot be read as a table ({reason})") from None
