@@ -6,7 +6,6 @@ from typing import Any
 import pandas as pd
 
 from thinwire.page.read_table import read_table
-from thinwire.report import report_digests
 from thinwire.report.result_names import CLAIMS
 from thinwire.statistics.rounding import fixed
 
@@ -33,10 +32,7 @@ def claims(results: Path) -> list[dict[str, Any]] | None:
     Raises:
         UserError: the file was changed, cannot be read, or lacks a column.
     """
-    path = results / CLAIMS
-    if path.exists():
-        report_digests.require_as_made(results, path)
-    table = read_table(path, [*_TEXTS, _RECONSTRUCTED, *_PLACE, *_NUMBERS])
+    table = read_table(results, results / CLAIMS, [*_TEXTS, _RECONSTRUCTED, *_PLACE, *_NUMBERS])
     if table is None:
         return None
     repeated = table.id.duplicated()

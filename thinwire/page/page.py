@@ -100,7 +100,7 @@ def html(results: Path) -> str:
 def _suites(results: Path) -> list[str]:
     """The names of all suites that have results, in the order in which they were collected."""
     path = results / SUMMARY
-    rows = read_table(path, ["suite"])
+    rows = read_table(results, path, ["suite"])
     if rows is None or rows.empty:
         what = "is missing" if rows is None else "has no runs"
         raise UserError(f"{path} {what}: run the pipeline, or `thinwire collect SUITE`, first")

@@ -79,21 +79,15 @@ def suite_data(suite: str, results: Path) -> SuiteData:
 
 def _tables(suite: str, results: Path, baseline: str) -> tuple[pd.DataFrame | None, dict[str, pd.DataFrame]]:
     """The rows of the leader table, and all tables that were made of the suite's results, by their names."""
-
-    def table(name: str, needed: list[str]) -> pd.DataFrame | None:
-        path = results / "tables" / suite / name
-        if path.exists():
-            report_digests.require_as_made(results, path)
-        return read_table(path, needed)
-
-    summary = table("summary.csv", leaders.SUMMARY_COLUMNS)
-    compared = table("comparisons.csv", leaders.COMPARISON_COLUMNS)
-    to_target = table("to_target.csv", leaders.TO_TARGET_COLUMNS)
+    folder = results / "tables" / suite
+    summary = read_table(results, folder / "summary.csv", leaders.SUMMARY_COLUMNS)
+    compared = read_table(results, folder / "comparisons.csv", leaders.COMPARISON_COLUMNS)
+    to_target = read_table(results, folder / "to_target.csv", leaders.TO_TARGET_COLUMNS)
     if compared is not None and not (compared.n >= FEWEST_REPETITIONS).any():
         compared = None
     if to_target is not None and to_target.empty:
         to_target = None
-    times = table("times.csv", leaders.TIMES_COLUMNS)
+    times = read_table(results, folder / "times.csv", leaders.TIMES_COLUMNS)
     simulated = simulated_file.read(results, suite)
     if summary is not None:
         report_digests.require_times_as_used(results, suite)
