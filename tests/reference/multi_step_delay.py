@@ -148,9 +148,9 @@ def train(
     The interval starts as H0 = `interval`, clipped. At the end of every epoch that ends after the
     warm-up, the epoch's mean loss is added to a window. Once the window holds adapt_every_epochs losses,
     their mean F gives the next interval (adapt()), and the window is emptied. F0 is the mean loss over
-    the last min(50, warmup_steps) steps of the warm-up; without a warm-up, the loss at the first step. lr0
-    is the highest of the learning rates at that step and at the ends of the later epochs, so that a warm-up
-    of the learning rate does not count as an increase. A new interval holds from the next round on.
+    the last min(50, warmup_steps) steps of the warm-up. Without a warm-up, it is the loss at the first
+    step. lr0 is the highest of the learning rates at that step and at the ends of the later epochs. So a
+    warm-up of the learning rate does not count as an increase. A new interval holds from the next round on.
 
     Source: reconstruction (see above).
     """

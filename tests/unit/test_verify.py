@@ -18,7 +18,7 @@ from thinwire.page import page
 from thinwire.reference import record_archive
 from thinwire.report import collect, other_records, report_digests
 from thinwire.report.claims import table as claims
-from thinwire.report.result_names import COLLECTED, CURVES, DIGESTS, SUMMARY, TRAFFIC
+from thinwire.report.result_names import CLAIMS, CLAIMS_TEXT, COLLECTED, CURVES, DIGESTS, SUMMARY, TRAFFIC
 from thinwire.train.result_folders import data_folder, record_folder, runs_folder
 from thinwire.verify import collected_files, records, verify
 
@@ -177,7 +177,7 @@ def test_a_table_of_other_records_is_found(results):
     assert sentence.startswith("the tables and figures of demo were made from other records")
 
 
-@pytest.mark.parametrize("name", [claims.CSV, claims.MARKDOWN, page.FILE])
+@pytest.mark.parametrize("name", [CLAIMS, CLAIMS_TEXT, page.FILE])
 def test_a_claim_or_page_that_does_not_follow_is_found(results, name):
     claims.write(claims.table(results)[0], results)
     page.write(results)

@@ -7,7 +7,17 @@ from thinwire import digests
 from thinwire.data.manifest import MANIFEST
 from thinwire.record import RUN
 from thinwire.report import report_digests
-from thinwire.report.result_names import CLAIMS_DIGESTS, COLLECTED, CURVES, DIGESTS, SUMMARY, TRAFFIC
+from thinwire.report.result_names import (
+    CLAIMS,
+    CLAIMS_DIGESTS,
+    CLAIMS_TEXT,
+    COLLECTED,
+    CURVES,
+    DIGESTS,
+    PAPER,
+    SUMMARY,
+    TRAFFIC,
+)
 from thinwire.ro_crate.entities import Entity, file_entity, path_id, refs
 
 
@@ -29,11 +39,11 @@ def collected(crate: Path) -> list[Entity]:
         CURVES: "one row for each evaluation of each run",
         TRAFFIC: "the payload of each run by channel, verb and kind",
         COLLECTED: "the records from which these were collected",
-        "claims.csv": "a verdict on each claim of the publications",
-        "claims.md": "the same, to read",
+        CLAIMS: "a verdict on each claim of the publications",
+        CLAIMS_TEXT: "the same, to read",
         CLAIMS_DIGESTS: "the digests of both",
         "index.html": "all results on one page",
-        "paper.pdf": "the paper, whose numbers lead to the runs",
+        PAPER: "the paper, whose numbers lead to the runs",
     }
     there = {crate / name: text for name, text in names.items() if (crate / name).exists()}
     for path in there:

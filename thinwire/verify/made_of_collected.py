@@ -7,13 +7,13 @@ from thinwire.errors import UserError
 from thinwire.page import page
 from thinwire.paper import paper
 from thinwire.report.claims import table
-from thinwire.report.result_names import PAPER
+from thinwire.report.result_names import CLAIMS, CLAIMS_TEXT, PAPER
 from thinwire.suggested_command import suggested_command
 
 # The command that writes each file, and what it writes.
 _MADE: dict[str, tuple[str, Callable[[Path], bytes]]] = {
-    table.CSV: ("claims", lambda results: table.csv(table.table(results)[0]).encode()),
-    table.MARKDOWN: ("claims", lambda results: table.markdown(table.table(results)[0]).encode()),
+    CLAIMS: ("claims", lambda results: table.csv(table.table(results)[0]).encode()),
+    CLAIMS_TEXT: ("claims", lambda results: table.markdown(table.table(results)[0]).encode()),
     page.FILE: ("page", lambda results: page.html(results).encode()),
     PAPER: ("paper", paper.pdf),
 }

@@ -21,7 +21,6 @@ from thinwire.report.collect import collected_suites, read_curves, read_summary
 from thinwire.report.result_names import CLAIMS, CLAIMS_TEXT
 from thinwire.simulation import simulated_file
 
-CSV, MARKDOWN = CLAIMS, CLAIMS_TEXT
 # docs/columns.md explains them.
 COLUMNS = (
     *("id", "suite", "publication", "claim", "method", "reconstructed", "against", "metric", "direction"),
@@ -54,7 +53,7 @@ def table(results: Path) -> tuple[pd.DataFrame, list[str]]:
         try:
             suite = suites.load(name)
         except UserError as error:
-            left_out.append(f"left out of {CSV}: {error}")
+            left_out.append(f"left out of {CLAIMS}: {error}")
             continue
         rows += _rows_of(name, suite, results) if name in collected else rows_without_runs(name, suite)
     rows += [_untested(claim) for claim in untested_claims.read()]
@@ -64,8 +63,8 @@ def table(results: Path) -> tuple[pd.DataFrame, list[str]]:
 
 def write(made: pd.DataFrame, results: Path) -> None:
     """Write `claims.csv`, `claims.md` and their digests."""
-    write_text(results / CSV, csv(made))
-    write_text(results / MARKDOWN, markdown(made))
+    write_text(results / CLAIMS, csv(made))
+    write_text(results / CLAIMS_TEXT, markdown(made))
     report_digests.write_of_claims(results)
 
 
