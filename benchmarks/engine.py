@@ -27,9 +27,9 @@ from torch import nn
 from torch.nn import functional
 
 from thinwire import plugins
-from thinwire.data import read_arrays, write_arrays
+from thinwire.data import arrays, lay_out
+from thinwire.data.arrays import Data
 from thinwire.data.batches import Batches
-from thinwire.data.read_arrays import Data
 from thinwire.errors import UserError
 from thinwire.optim.optimizer import make_optimizer
 from thinwire.optim.recipe import Recipe
@@ -154,8 +154,8 @@ def status_bytes(field: str) -> int:
 
 def load(name: str, folder: Path, place: Path | None) -> Data:
     dataset = plugins.get("dataset", name).load()()
-    write_arrays.lay_out(name, dataset, folder / name, place, folder / "download")
-    return read_arrays.load(folder / name, dataset)
+    lay_out.lay_out(name, dataset, folder / name, place, folder / "download")
+    return arrays.load(folder / name, dataset)
 
 
 def options(parser: argparse.ArgumentParser) -> None:

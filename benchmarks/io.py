@@ -23,12 +23,12 @@ from PIL import Image
 from torch.utils.data import DataLoader
 from torchvision import datasets, transforms
 
-from thinwire.data import read_arrays, reading_order, write_arrays
-from thinwire.data.augment import Augment
+from thinwire.data import arrays, lay_out, readers
+from thinwire.data.arrays import Data
 from thinwire.data.batches import Batches
-from thinwire.data.image_tree_dataset import ImageFolder
-from thinwire.data.read_arrays import Data
-from thinwire.data.record_file import RecordFile
+from thinwire.data.dataset import Augment
+from thinwire.data.image_folder import ImageFolder
+from thinwire.data.readers import RecordFile
 
 BATCH = 64
 GRAIN = 38  # of 256 levels: for about 110 kB
@@ -127,7 +127,7 @@ def of_a_tree(folder, count):
     tree, laid, cores = folder / "tree", folder / "laid", os.cpu_count() or 1
     make_tree(tree, count)
     dataset = Tree()
-    took = seconds(lambda: write_arrays.lay_out("tree", dataset, laid, tree, folder / "download"))
+    took = seconds(lambda: lay_out.lay_out("tree", dataset, laid, tree, folder / "download"))
     print(
         f"decoded once: {count + 10} JPEGs in {took:.1f} s on {cores} cores, "
         f"{(count + 10) / took:.0f} images/s"
@@ -149,7 +149,7 @@ def of_a_tree(folder, count):
         theirs = (len(loader) - 1) * BATCH / seconds(lambda i=iterator: list(i))
         if cache == "cold":
             out_of_cache(folder)
-        data = read_arrays.load(laid, dataset)
+        data = arrays.load(laid, dataset)
         if cache == "cold":
             out_of_cache(laid)
         ours = rate_of_batches(data, 1000)
@@ -170,13 +170,13 @@ def of_readers(folder):
     folder.mkdir()
     path = folder / "records.npy"
     np.save(path, np.random.default_rng(0).integers(0, 256, (records, 3, 32, 32), np.uint8))
-    chunk = reading_order.chunk_size(records, count)
+    chunk = readers.chunk_size(records, count)
     ways = {
-        f"contiguous in chunks of {chunk}": lambda i: reading_order.contiguous(
-            records, count, i, 0, 1, chunk, reading_order.CHUNKS_AT_ONCE
+        f"contiguous in chunks of {chunk}": lambda i: readers.contiguous(
+            records, count, i, 0, 1, chunk, readers.CHUNKS_AT_ONCE
         ),
-        f"strided by batches of {batch}": lambda i: reading_order.strided(records, count, i, batch),
-        "at random": lambda i: reading_order.at_random(records, count, i, 0, 1, batch),
+        f"strided by batches of {batch}": lambda i: readers.strided(records, count, i, batch),
+        "at random": lambda i: readers.at_random(records, count, i, 0, 1, batch),
     }
     seeks = []
     for way, loads in ways.items():

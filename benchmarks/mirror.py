@@ -17,8 +17,8 @@ import record
 import torch
 
 from thinwire import plugins
-from thinwire.data import read_arrays, write_arrays
-from thinwire.data.read_arrays import Data
+from thinwire.data import arrays, lay_out
+from thinwire.data.arrays import Data
 from thinwire.method import Method
 from thinwire.optim.recipe import Recipe
 from thinwire.options import resolve
@@ -40,8 +40,8 @@ def digits() -> Data:
     dataset = plugins.get("dataset", "digits").load()()
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        write_arrays.lay_out("digits", dataset, folder / "digits", None, folder / "download")
-        return read_arrays.load(folder / "digits", dataset)
+        lay_out.lay_out("digits", dataset, folder / "digits", None, folder / "download")
+        return arrays.load(folder / "digits", dataset)
 
 
 def a_task(data: Data, workers: int) -> Task:

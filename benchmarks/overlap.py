@@ -36,9 +36,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from thinwire import plugins
 from thinwire.channel import Channel
-from thinwire.data.augment import Augment
+from thinwire.data.arrays import Data
 from thinwire.data.batches import Batches
-from thinwire.data.read_arrays import Data
+from thinwire.data.dataset import Augment
 from thinwire.emulation.network import INTERFACE, Network
 from thinwire.errors import UserError
 from thinwire.optim.optimizer import make_optimizer

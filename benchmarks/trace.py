@@ -35,7 +35,7 @@ from torch import nn
 from thinwire import plugins
 from thinwire.call import Call, Pending
 from thinwire.channel import Channel
-from thinwire.data.read_arrays import Data
+from thinwire.data.arrays import Data
 from thinwire.group import Group
 from thinwire.options import resolve
 from thinwire.trace import recorder as tracing

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import thinwire
-from thinwire.dataset import Raw
+from thinwire.data.dataset import Raw
 from thinwire.files import sha256
 
 _FILE = Path(__file__).with_name("digits.npz")

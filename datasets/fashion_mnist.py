@@ -16,9 +16,9 @@ import numpy as np
 from pydantic import Field
 
 import thinwire
+from thinwire.data.dataset import Raw
 from thinwire.data.download import download as fetch_file
 from thinwire.data.verify_checksum import require_official
-from thinwire.dataset import Raw
 
 _OFFICIAL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
 _MOST_BYTES = 64 * 2**20  # most bytes of one uncompressed file; the largest has 47 million

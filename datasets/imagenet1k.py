@@ -4,7 +4,7 @@ It is read from a folder with train/ and val/, each with a folder for each class
 The official validation images come without class folders and have to be sorted into them first.
 """
 
-from thinwire.data.image_tree_dataset import ImageFolder
+from thinwire.data.image_folder import ImageFolder
 
 
 class Dataset(ImageFolder):

@@ -4,7 +4,7 @@ This is not mini-ImageNet, the set of 100 classes for learning from few examples
 with train/ and val/, or with one archive of them. One percent of its validation images are 39 images.
 """
 
-from thinwire.data.image_tree_dataset import ImageFolder
+from thinwire.data.image_folder import ImageFolder
 
 
 class Dataset(ImageFolder):

@@ -3,7 +3,7 @@
 It is read from a folder with train/ and val/, or with one archive of them.
 """
 
-from thinwire.data.image_tree_dataset import ImageFolder
+from thinwire.data.image_folder import ImageFolder
 
 
 class Dataset(ImageFolder):

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from tests import processes
 from thinwire import plugins, record
-from thinwire.data.augment import Augment
-from thinwire.data.read_arrays import Data
+from thinwire.data.arrays import Data
+from thinwire.data.dataset import Augment
 from thinwire.optim.recipe import Recipe
 from thinwire.options import resolve
 from thinwire.task import Task

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from thinwire.call import Pending as Pending
     from thinwire.channel import Channel as Channel
     from thinwire.cli.run import run_cell as run_cell
-    from thinwire.data.augment import Augment as Augment
-    from thinwire.dataset import Dataset as Dataset
+    from thinwire.data.dataset import Augment as Augment
+    from thinwire.data.dataset import Dataset as Dataset
     from thinwire.errors import UserError as UserError
     from thinwire.in_the_limit import InTheLimit as InTheLimit
     from thinwire.messages_in_flight import Flight as Flight
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
-    "Augment": "data.augment",
+    "Augment": "data.dataset",
     "Bucket": "buckets",
     "Channel": "channel",
-    "Dataset": "dataset",
+    "Dataset": "data.dataset",
     "Flight": "messages_in_flight",
     "InTheLimit": "in_the_limit",
     "Job": "method",

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from thinwire import seeds
-from thinwire.data.read_arrays import Data
+from thinwire.data.arrays import Data
 from thinwire.optim.recipe import Recipe
 from thinwire.worker_placement import Cluster
 

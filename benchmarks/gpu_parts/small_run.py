@@ -11,8 +11,8 @@ import torch
 
 from gpu_parts.part import Found
 from thinwire import plugins, record
-from thinwire.data.augment import Augment
-from thinwire.data.read_arrays import Data
+from thinwire.data.arrays import Data
+from thinwire.data.dataset import Augment
 from thinwire.method import Method
 from thinwire.optim.recipe import Recipe
 from thinwire.options import resolve

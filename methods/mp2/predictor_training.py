@@ -5,9 +5,8 @@ from torch.func import functional_call
 from torch.nn import functional
 
 from thinwire import checkpoint, seeds
-from thinwire.data.augmented import augmented
+from thinwire.data.augmentation import augmented, mixup
 from thinwire.data.batches import Normalise
-from thinwire.data.mixup import mixup
 from thinwire.files import write_text
 from thinwire.task import initial_model
 from thinwire.train.evaluate import evaluate

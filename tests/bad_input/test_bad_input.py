@@ -18,8 +18,8 @@ import thinwire
 from tests import warm
 from thinwire import digests, plugins
 from thinwire.config import expand_suite, suite
-from thinwire.data import read_arrays, write_arrays
-from thinwire.dataset import Raw
+from thinwire.data import arrays, lay_out
+from thinwire.data.dataset import Raw
 from thinwire.errors import UserError
 
 GOOD = {
@@ -617,17 +617,17 @@ class Tiny(thinwire.Dataset):
 @pytest.fixture
 def data(tmp_path):
     folder = tmp_path / "data" / "tiny"
-    write_arrays.lay_out("tiny", Tiny(), folder, None, tmp_path / "download")
+    lay_out.lay_out("tiny", Tiny(), folder, None, tmp_path / "download")
     return folder
 
 
 def test_sound_data(data):
-    assert len(read_arrays.load(data, Tiny()).train_images) == 10
+    assert len(arrays.load(data, Tiny()).train_images) == 10
 
 
 def test_missing_data(tmp_path):
     with pytest.raises(UserError, match=r"no data set in .*: prepare it with `thinwire data`"):
-        read_arrays.load(tmp_path / "tiny", Tiny())
+        arrays.load(tmp_path / "tiny", Tiny())
 
 
 @pytest.mark.parametrize("field", Raw._fields[:4])
@@ -637,15 +637,15 @@ def test_damaged_array(data, field):
 
     path.write_bytes(sound[:-1])
     with pytest.raises(UserError, match=rf"{field}.npy has .* bytes instead of .*prepare the data again"):
-        read_arrays.load(data, Tiny())
+        arrays.load(data, Tiny())
 
     path.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
     with pytest.raises(UserError, match=rf"{field}.npy is not the file .*prepare the data again"):
-        read_arrays.load(data, Tiny())
+        arrays.load(data, Tiny())
 
     path.unlink()
     with pytest.raises(UserError, match=rf"{field}.npy is missing.*prepare the data again"):
-        read_arrays.load(data, Tiny())
+        arrays.load(data, Tiny())
 
 
 @pytest.mark.parametrize(
@@ -667,10 +667,10 @@ def test_damaged_array(data, field):
     ],
 )
 def test_damaged_manifest(data, damage):
-    path = data / read_arrays.MANIFEST
+    path = data / arrays.MANIFEST
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(UserError, match=r"manifest.json .*prepare the data again"):
-        read_arrays.load(data, Tiny())
+        arrays.load(data, Tiny())
 
 
 # ---- Fashion-MNIST.

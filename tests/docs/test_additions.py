@@ -17,7 +17,7 @@ DATASET = '''"""Ten stripes, drawn with noise."""
 import numpy as np
 
 import thinwire
-from thinwire.dataset import Raw
+from thinwire.data.dataset import Raw
 
 
 class Dataset(thinwire.Dataset):

@@ -55,7 +55,7 @@ def test_every_page_is_in_it(site):
         ("method", ["thinwire.method.Method.sync_gradients", "thinwire.run.Run.buckets"]),
         ("channel", ["thinwire.channel.Channel.mean", "thinwire.messages_in_flight.Flight.launch"]),
         ("model", ["thinwire.model.Model.stages"]),
-        ("dataset", ["thinwire.dataset.Dataset.fetch"]),
+        ("dataset", ["thinwire.data.dataset.Dataset.fetch"]),
         ("codecs", ["thinwire.codecs.sparse.take", "thinwire.codecs.select.exact"]),
     ],
 )

@@ -15,7 +15,7 @@ from thinwire import digests, plugins, record, record_store
 from thinwire.cli.earlier_record import settled
 from thinwire.config.cell_sources import sources
 from thinwire.config.engine_files import engine_files
-from thinwire.data.manifest import MANIFEST
+from thinwire.data.dataset import MANIFEST
 from thinwire.errors import UserError
 from thinwire.files import sha256
 from thinwire.launch.retry import finished
@@ -89,7 +89,7 @@ def test_the_plug_ins_whose_files_differ_are_named(results, tmp_path, monkeypatc
         ("method", "ps_sgd", ["optimizer_parameter_server.py"]),
         ("method", "local_sgd", ["optim/adacomm.py"]),
         ("model", "cnn", ["model.py"]),
-        ("dataset", "imagenette", ["data/decode.py", "data/image_tree_dataset.py"]),
+        ("dataset", "imagenette", ["data/decode.py", "data/image_folder.py"]),
     ],
 )
 def test_what_a_plug_in_imports_of_the_engine_belongs_to_it_but_for_the_loop(kind, name, files):

@@ -9,7 +9,7 @@ import pytest
 
 from tests import archives
 from thinwire import plugins
-from thinwire.data import cifar_archive, read_arrays, write_arrays
+from thinwire.data import arrays, cifar_archive, lay_out
 from thinwire.errors import UserError
 
 RNG = np.random.default_rng(0)
@@ -70,7 +70,7 @@ def archive(tmp_path, monkeypatch):
 
 def refusal(dataset, place, tmp_path):
     with pytest.raises(UserError) as caught:
-        write_arrays.lay_out("cifar", dataset, tmp_path / "laid", place, tmp_path / "download")
+        lay_out.lay_out("cifar", dataset, tmp_path / "laid", place, tmp_path / "download")
     assert not (tmp_path / "laid").exists()
     return str(caught.value)
 
@@ -80,8 +80,8 @@ def refusal(dataset, place, tmp_path):
 def test_an_archive_in_the_official_format_is_laid_out(name, form, archive, tmp_path):
     content, (train, test) = members(name, form)
     dataset, path = archive(name, form, content)
-    write_arrays.lay_out(name, dataset, tmp_path / "laid", path.parent, tmp_path / "download")
-    data = read_arrays.load(tmp_path / "laid", dataset)
+    lay_out.lay_out(name, dataset, tmp_path / "laid", path.parent, tmp_path / "download")
+    data = arrays.load(tmp_path / "laid", dataset)
     for images, labels, (expected_images, expected_labels) in (
         (data.train_images, data.train_labels, train),
         (data.test_images, data.test_labels, test),
@@ -208,7 +208,7 @@ def test_what_was_downloaded_is_verified_before_it_is_read(archive, tmp_path, mo
     monkeypatch.setattr(cifar_archive, "fetch_file", fetch)
     assert "is not the official cifar-10-binary.tar.gz" in refusal(dataset, None, tmp_path)
     (tmp_path / "download" / path.name).unlink()
-    write_arrays.lay_out("cifar10", dataset, tmp_path / "laid", None, tmp_path / "download")
+    lay_out.lay_out("cifar10", dataset, tmp_path / "laid", None, tmp_path / "download")
     assert asked == [f"{cifar_archive.ORIGIN}/cifar-10-binary.tar.gz"] * 2
 
 

@@ -18,14 +18,12 @@ from tests import small
 from tests.waiting import until
 from thinwire import plugins
 from thinwire.config import expand_suite
+from thinwire.data import arrays, lay_out
 from thinwire.data import download as fetching
-from thinwire.data import read_arrays, write_arrays
-from thinwire.data.augment import Augment
-from thinwire.data.augmented import augmented
-from thinwire.data.batches import Batches
+from thinwire.data.augmentation import _beta, augmented, mixup
+from thinwire.data.batches import Batches, held_out
+from thinwire.data.dataset import Augment
 from thinwire.data.download import download
-from thinwire.data.held_out import held_out
-from thinwire.data.mixup import _beta, mixup
 from thinwire.errors import UserError
 from thinwire.train.cell_task import task_of
 from thinwire.train.result_folders import data_folder
@@ -36,12 +34,12 @@ CPU = torch.device("cpu")
 @pytest.fixture
 def digits_folder(tmp_path):
     dataset = plugins.get("dataset", "digits").load()()
-    write_arrays.lay_out("digits", dataset, tmp_path / "digits", None, tmp_path / "download")
+    lay_out.lay_out("digits", dataset, tmp_path / "digits", None, tmp_path / "download")
     return tmp_path / "digits", dataset
 
 
 def test_digits_are_all_there_and_no_test_image_is_trained_on(digits_folder):
-    data = read_arrays.load(*digits_folder)
+    data = arrays.load(*digits_folder)
     assert len(data.train_images) + len(data.test_images) == 1797
     train = {image.numpy().tobytes() for image in data.train_images}
     shared = sum(image.numpy().tobytes() in train for image in data.test_images)
@@ -54,7 +52,7 @@ def test_digits_are_all_there_and_no_test_image_is_trained_on(digits_folder):
 
 
 def test_the_manifest_has_mean_and_deviation_of_the_training_images(digits_folder):
-    data = read_arrays.load(*digits_folder)
+    data = arrays.load(*digits_folder)
     pixels = data.train_images.double()
     assert data.mean[0] == pytest.approx(float(pixels.mean()))
     assert data.std[0] == pytest.approx(float(pixels.std(correction=0)))
@@ -62,13 +60,13 @@ def test_the_manifest_has_mean_and_deviation_of_the_training_images(digits_folde
 
 def test_laying_out_twice_gives_the_same_bytes(digits_folder, tmp_path):
     folder, dataset = digits_folder
-    write_arrays.lay_out("digits", dataset, tmp_path / "again", None, tmp_path / "download")
+    lay_out.lay_out("digits", dataset, tmp_path / "again", None, tmp_path / "download")
     for path in folder.iterdir():
         assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes()
 
 
 def test_what_is_held_out_for_tuning_comes_from_the_training_set(digits_folder):
-    data = read_arrays.load(*digits_folder)
+    data = arrays.load(*digits_folder)
     tuning = held_out(data)
     assert len(tuning.test_images) == round(0.1 * len(data.train_images))
     assert len(tuning.train_images) + len(tuning.test_images) == len(data.train_images)
@@ -102,8 +100,8 @@ def test_fashion_mnist_reads_the_official_format(tmp_path, monkeypatch, compress
     }
     digests = {name: write_idx(tmp_path / name, a, compressed) for name, a in made.items()}
     monkeypatch.setattr(dataset, "files", digests)
-    write_arrays.lay_out("fashion_mnist", dataset(), tmp_path / "laid", tmp_path, tmp_path)
-    data = read_arrays.load(tmp_path / "laid", dataset())
+    lay_out.lay_out("fashion_mnist", dataset(), tmp_path / "laid", tmp_path, tmp_path)
+    data = arrays.load(tmp_path / "laid", dataset())
     assert data.train_images.shape == (30, 1, 28, 28)
     assert np.array_equal(data.test_images[:, 0].numpy(), made["t10k-images-idx3-ubyte"])
     assert np.array_equal(data.train_labels.numpy(), made["train-labels-idx1-ubyte"])
@@ -391,7 +389,7 @@ def test_a_recipe_can_leave_the_augmentation_out(tmp_path, monkeypatch):
     cell = expand_suite.cells("demo")[0]
     dataset = plugins.get("dataset", "digits").load()
     monkeypatch.setattr(dataset, "augment", Augment(pad=1, flip=True))
-    write_arrays.lay_out("digits", dataset(), data_folder(tmp_path, "digits"), None, tmp_path)
+    lay_out.lay_out("digits", dataset(), data_folder(tmp_path, "digits"), None, tmp_path)
     assert task_of(cell, tmp_path, CPU).data.augment == Augment(pad=1, flip=True)
     without = replace(cell, recipe=cell.recipe.model_copy(update={"augment": False}))
     assert task_of(without, tmp_path, CPU).data.augment == Augment()

@@ -26,10 +26,10 @@ from PIL import Image
 
 from tests import archives
 from thinwire import plugins
-from thinwire.data import archive_limits, decode, image_tree, read_arrays, tar_stream, write_arrays
+from thinwire.data import archive_limits, arrays, decode, image_tree, lay_out, tar_stream
+from thinwire.data.batches import held_out
 from thinwire.data.decoding_memory import MemoryBudget
-from thinwire.data.held_out import held_out
-from thinwire.data.image_tree_dataset import ImageFolder
+from thinwire.data.image_folder import ImageFolder
 from thinwire.errors import CannotWrite, UserError
 
 FILES = archives.image_tree(train=5, val=2)
@@ -66,8 +66,8 @@ def put(folder, form, files=FILES, prefix=""):
 
 def laid(tmp_path, place, made=None):
     made = made or dataset()
-    write_arrays.lay_out("small", made, tmp_path / "laid", place, tmp_path / "download")
-    return read_arrays.load(tmp_path / "laid", made)
+    lay_out.lay_out("small", made, tmp_path / "laid", place, tmp_path / "download")
+    return arrays.load(tmp_path / "laid", made)
 
 
 @pytest.mark.parametrize("form", ["folder", "zip", "tar", "tar.gz"])
@@ -231,7 +231,7 @@ def test_another_size_is_decoded_anew_and_never_taken_for_the_old_one(tmp_path):
     place = put(tmp_path / "place", "zip")
     laid(tmp_path, place)
     with pytest.raises(UserError, match=r"was laid out with the options \{'size': 16\}, and asked for are"):
-        read_arrays.load(tmp_path / "laid", dataset(24))
+        arrays.load(tmp_path / "laid", dataset(24))
     assert laid(tmp_path, place, dataset(24)).train_images.shape == (10, 3, 24, 24)
 
 
@@ -662,7 +662,7 @@ def test_a_flipped_bit_of_what_was_laid_out_is_found_before_training(tmp_path):
     with pytest.raises(
         UserError, match=r"manifest.json was changed after it was written .*prepare the data again"
     ):
-        read_arrays.load(tmp_path / "laid", dataset())
+        arrays.load(tmp_path / "laid", dataset())
     manifest.write_text(text)
     for name in ("train_images.npy", "test_labels.npy", "sources.csv"):
         path = tmp_path / "laid" / name
@@ -671,7 +671,7 @@ def test_a_flipped_bit_of_what_was_laid_out_is_found_before_training(tmp_path):
         content[-1] ^= 1
         path.write_bytes(content)
         with pytest.raises(UserError, match=f"{name} is not the file that was prepared"):
-            read_arrays.load(tmp_path / "laid", dataset())
+            arrays.load(tmp_path / "laid", dataset())
         content[-1] ^= 1
         path.write_bytes(content)
 

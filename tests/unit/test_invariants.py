@@ -17,7 +17,7 @@ from thinwire import digests, plugins, provenance
 from thinwire.config.cell_of_record import cell_of
 from thinwire.config.cluster_file import load as load_cluster
 from thinwire.config.expand_suite import cells
-from thinwire.data.write_arrays import lay_out
+from thinwire.data.lay_out import lay_out
 from thinwire.emulation.frames import payload_rate
 from thinwire.errors import ResourceError, UserError
 from thinwire.invariants import curve_file

@@ -10,7 +10,7 @@ import pytest
 from tests import sound
 from thinwire import digests, plugins, record
 from thinwire.config.cell_sources import sources
-from thinwire.data.manifest import MANIFEST
+from thinwire.data.dataset import MANIFEST
 from thinwire.errors import UserError
 from thinwire.files import sha256
 from thinwire.launch.retry import AttemptEnd, finished, until_it_ends

@@ -15,7 +15,7 @@ from thinwire import plugins, slurm_time_limit
 from thinwire.config.block import blocks
 from thinwire.config.cell_sources import PluginDigests
 from thinwire.config.expand_suite import cells
-from thinwire.config.module import Module
+from thinwire.config.types import Module
 from thinwire.errors import UserError
 from thinwire.pipeline import (
     cores,

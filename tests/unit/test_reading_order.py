@@ -8,19 +8,15 @@ import pytest
 import torch
 
 from tests import small
-from thinwire.data import reading_order
-from thinwire.data.batches import Batches
-from thinwire.data.held_out import held_out
-from thinwire.data.prefetched import Prefetched
-from thinwire.data.record_file import RecordFile
+from thinwire.data import readers
+from thinwire.data.batches import Batches, Prefetched, held_out
+from thinwire.data.readers import RecordFile
 
 RECORDS = 1003
 WAYS = {
-    "contiguous": lambda n, i, epoch: reading_order.contiguous(
-        RECORDS, n, i, epoch, 5, chunk=50, chunks_at_once=3
-    ),
-    "strided": lambda n, i, epoch: reading_order.strided(RECORDS, n, i, batch=5),
-    "at random": lambda n, i, epoch: reading_order.at_random(RECORDS, n, i, epoch, 5, batch=5),
+    "contiguous": lambda n, i, epoch: readers.contiguous(RECORDS, n, i, epoch, 5, chunk=50, chunks_at_once=3),
+    "strided": lambda n, i, epoch: readers.strided(RECORDS, n, i, batch=5),
+    "at random": lambda n, i, epoch: readers.at_random(RECORDS, n, i, epoch, 5, batch=5),
 }
 
 
@@ -75,7 +71,7 @@ def test_bytes_and_seeks_are_those_of_each_way(file):
 def test_a_chunk_may_begin_where_the_last_one_ended(file):
     path, _ = file
     records = RecordFile(path)
-    records.read(reading_order.Load([(0, 10), (10, 20), (5, 6)], np.array([12, 3, 5])))
+    records.read(readers.Load([(0, 10), (10, 20), (5, 6)], np.array([12, 3, 5])))
     assert records.seeks == 2
     records.close()
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests import project, sound
 from thinwire.config import expand_suite
-from thinwire.config.module import Module
+from thinwire.config.types import Module
 from thinwire.errors import UserError
 from thinwire.files import write_text
 from thinwire.reference import archive, record_archive

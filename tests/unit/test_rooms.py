@@ -28,7 +28,7 @@ ROOMS = (
     ("optim", "step_generator"),
     ("parameters", "buckets", "run", "model"),
     ("codecs",),
-    ("data", "dataset"),
+    ("data",),
     ("task",),
     ("in_the_limit", "method_provenance", "method", "optimizer_parameter_server"),
     ("clock", "checkpoint"),

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from thinwire.config.expand_suite import cells
-from thinwire.config.module import Module
+from thinwire.config.types import Module
 from thinwire.suggested_command import suggested_command
 from thinwire.train import make_again
 

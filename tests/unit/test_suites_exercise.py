@@ -30,10 +30,10 @@ from thinwire.buckets import in_buckets
 from thinwire.checkpoint import write_tensors
 from thinwire.codecs import select, sparse
 from thinwire.config.expand_suite import cells
-from thinwire.config.module import Module
 from thinwire.config.suite import load
-from thinwire.data.augment import Augment
-from thinwire.data.read_arrays import Data
+from thinwire.config.types import Module
+from thinwire.data.arrays import Data
+from thinwire.data.dataset import Augment
 from thinwire.optim.recipe import Schedule
 from thinwire.options import resolve
 from thinwire.parameters import parameters

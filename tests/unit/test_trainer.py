@@ -10,7 +10,7 @@ from torch import nn
 import thinwire
 from tests import small
 from thinwire import checkpoint
-from thinwire.data.held_out import held_out
+from thinwire.data.batches import held_out
 from thinwire.errors import MethodError
 from thinwire.traffic.wire_bytes import Wire
 from thinwire.train import batch_norm_buffers

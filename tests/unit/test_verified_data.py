@@ -8,7 +8,7 @@ import pytest
 
 from thinwire import plugins
 from thinwire.config.expand_suite import cells
-from thinwire.data import read_arrays, watched_digest, write_arrays
+from thinwire.data import arrays, lay_out
 from thinwire.errors import UserError
 from thinwire.launch.hang_detection import Beat, HangDetector
 from thinwire.train import run_setup
@@ -21,25 +21,25 @@ CELL = replace(cells("demo")[0], workers=4, nodes=2, transport="processes")
 @pytest.fixture
 def digits(tmp_path):
     dataset = plugins.get("dataset", "digits").load()()
-    write_arrays.lay_out("digits", dataset, tmp_path / "digits", None, tmp_path / "download")
+    lay_out.lay_out("digits", dataset, tmp_path / "digits", None, tmp_path / "download")
     return tmp_path / "digits", dataset
 
 
 def test_the_digest_is_that_of_the_file_and_shows_how_far_it_is(tmp_path, monkeypatch):
-    monkeypatch.setattr(watched_digest, "_CHUNK_BYTES", 400)
+    monkeypatch.setattr(arrays, "_CHUNK_BYTES", 400)
     path = tmp_path / "images.npy"
     path.write_bytes(bytes(range(250)) * 4)
     shown = []
-    digest = watched_digest.watched_digest(path, shown.append)
+    digest = arrays.watched_digest(path, shown.append)
     assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
     assert shown == [f"verifies images.npy, {percent} %" for percent in (40, 80, 100)]
     path.write_bytes(b"")
-    assert watched_digest.watched_digest(path, shown.append) == hashlib.sha256(b"").hexdigest()
+    assert arrays.watched_digest(path, shown.append) == hashlib.sha256(b"").hexdigest()
 
 
 def test_a_rank_that_verifies_for_longer_than_hang_seconds_does_not_hang(digits, monkeypatch):
     """Each sign of life is a move; here one comes every 200 seconds."""
-    monkeypatch.setattr(watched_digest, "_CHUNK_BYTES", 10_000)
+    monkeypatch.setattr(arrays, "_CHUNK_BYTES", 10_000)
     folder, dataset = digits
     detector = HangDetector(silent_seconds=1e9, hang_seconds=300, paused_seconds=1e9)
     seconds, moves, ends = 0.0, 0, []
@@ -53,7 +53,7 @@ def test_a_rank_that_verifies_for_longer_than_hang_seconds_does_not_hang(digits,
         ]
         ends.append(detector.check(beats, seconds))
 
-    read_arrays.load(folder, dataset, progress=progress)
+    arrays.load(folder, dataset, progress=progress)
     assert seconds > 1000
     assert not any(ends)
 
@@ -65,11 +65,11 @@ def test_a_damaged_file_is_found_by_the_process_that_verifies(digits):
     content[-1] ^= 1
     path.write_bytes(content)
     with pytest.raises(UserError, match=r"test_images.npy is not the file that was prepared"):
-        read_arrays.load(folder, dataset)
-    read_arrays.load(folder, dataset, verify=False)
+        arrays.load(folder, dataset)
+    arrays.load(folder, dataset, verify=False)
     path.write_bytes(content[:-1])
     with pytest.raises(UserError, match="bytes instead of"):
-        read_arrays.load(folder, dataset, verify=False)
+        arrays.load(folder, dataset, verify=False)
 
 
 class Stop(Exception):

@@ -12,7 +12,7 @@ from tests import sound
 from thinwire import digests, record
 from thinwire.cli import verify as command
 from thinwire.config.cell_sources import sources
-from thinwire.data.manifest import MANIFEST
+from thinwire.data.dataset import MANIFEST
 from thinwire.invariants import of_record
 from thinwire.page import page
 from thinwire.reference import record_archive

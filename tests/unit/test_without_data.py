@@ -8,7 +8,7 @@ import pytest
 
 from thinwire.config import cluster_file
 from thinwire.config.expand_suite import cells
-from thinwire.config.module import Module
+from thinwire.config.types import Module
 from thinwire.schedule.mirrored import MirroredCell
 from thinwire.schedule.operations import Compute, Post
 from thinwire.simulation import without_data

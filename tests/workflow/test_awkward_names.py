@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import thinwire
-from thinwire.dataset import Raw
+from thinwire.data.dataset import Raw
 
 
 class Dataset(thinwire.Dataset):

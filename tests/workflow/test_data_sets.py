@@ -12,7 +12,7 @@ from thinwire import plugins, record
 
 TREE = '''"""A tree of two classes."""
 
-from thinwire.data.image_tree_dataset import ImageFolder
+from thinwire.data.image_folder import ImageFolder
 
 
 class Dataset(ImageFolder):

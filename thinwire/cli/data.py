@@ -5,7 +5,7 @@ from typing import Any
 
 from thinwire import plugins
 from thinwire.config import yaml_file
-from thinwire.data.write_arrays import lay_out
+from thinwire.data.lay_out import lay_out
 from thinwire.errors import UserError, quoted
 from thinwire.files import locked
 from thinwire.label import require_label

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from thinwire.config.cell import Cell
 from thinwire.config.expand_suite import cells
 from thinwire.config.grid_subset import WHOLE, Subset
-from thinwire.config.identity_digest import digest
+from thinwire.config.types import digest
 from thinwire.errors import UserError
 from thinwire.label import nearest
 

@@ -6,9 +6,8 @@ from typing import Any, Literal
 
 from thinwire import seeds
 from thinwire.config.cluster_file import ClusterDescription
-from thinwire.config.identity_digest import digest
-from thinwire.config.module import Module
 from thinwire.config.preparation_key import PreparationKey
+from thinwire.config.types import Module, digest
 from thinwire.optim.recipe import Recipe
 from thinwire.rules_version import RULES_VERSION
 

@@ -6,8 +6,7 @@ from pydantic import ValidationError
 
 from thinwire.config.cell import Cell, PreparingCell
 from thinwire.config.cluster_file import ClusterDescription
-from thinwire.config.module import Module
-from thinwire.config.number_of_workers import Size
+from thinwire.config.types import Module, Size
 from thinwire.errors import UserError
 from thinwire.optim.recipe import Recipe
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from thinwire import plugins
 from thinwire.config.cell import Cell
 from thinwire.config.engine_files import engine_files
-from thinwire.config.identity_digest import digest
+from thinwire.config.types import digest
 from thinwire.files import sha256
 from thinwire.plugins import Plugin
 

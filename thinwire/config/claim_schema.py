@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from thinwire.config.one_line import OneLine
+from thinwire.config.types import OneLine
 from thinwire.label import nearest
 from thinwire.optim.recipe import Strict
 

@@ -10,9 +10,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from thinwire.config import schema_file
-from thinwire.config.number_of_workers import MOST_WORKERS
-from thinwire.config.one_line import OneLine
 from thinwire.config.suite_schema import MOST_GBIT_PER_SECOND
+from thinwire.config.types import MOST_WORKERS, OneLine
 from thinwire.errors import Problems, UserError
 from thinwire.label import nearest, require_label
 from thinwire.optim.recipe import Strict

@@ -10,12 +10,12 @@ from thinwire.config.cell_sources import prepares
 from thinwire.config.claim_problems import claim_problems
 from thinwire.config.cluster_file import load as load_cluster
 from thinwire.config.ladder_problems import ladder_problems
-from thinwire.config.module import Module
 from thinwire.config.prepare_from import prepare_from_problems, preparing_cell
 from thinwire.config.simulate_problems import simulate_problems
 from thinwire.config.suite import load, path_of
 from thinwire.config.suite_methods import added_later, entries_of
 from thinwire.config.suite_schema import EVERY, Entry, Suite
+from thinwire.config.types import Module
 from thinwire.errors import Problems, UserError
 from thinwire.label import clash, nearest
 from thinwire.optim.recipe import Recipe

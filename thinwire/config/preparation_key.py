@@ -2,8 +2,7 @@
 
 from dataclasses import asdict, dataclass
 
-from thinwire.config.identity_digest import digest
-from thinwire.config.module import Module
+from thinwire.config.types import Module, digest
 from thinwire.optim.recipe import Recipe
 from thinwire.rules_version import RULES_VERSION
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from thinwire import plugins
 from thinwire.config.cell import PreparingCell
-from thinwire.config.module import Module
 from thinwire.config.suite_schema import Entry, PrepareFrom, Suite
+from thinwire.config.types import Module
 from thinwire.label import nearest
 
 

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from thinwire.config import schema_file
-from thinwire.config.one_line import OneLine
+from thinwire.config.types import OneLine
 from thinwire.optim.recipe import Strict
 from thinwire.plugins import ROOT
 

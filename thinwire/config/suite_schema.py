@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from thinwire.config.claim_schema import Claim
-from thinwire.config.number_of_workers import NumberOfWorkers
-from thinwire.config.one_line import OneLine
+from thinwire.config.types import NumberOfWorkers, OneLine
 from thinwire.errors import UserError
 from thinwire.label import require_label, require_suite_name
 from thinwire.optim.recipe import MOST_EPOCHS, Optimizer, Reading, Recipe, Strict

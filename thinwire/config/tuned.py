@@ -6,10 +6,10 @@ from typing import Any
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from thinwire.config import tuning_space, yaml_file
-from thinwire.config.identity_digest import digest
 from thinwire.config.suite_methods import entries_of
 from thinwire.config.suite_schema import Entry, PrepareFrom, Suite
 from thinwire.config.tuned_options import tunes
+from thinwire.config.types import digest
 from thinwire.errors import Problems, UserError
 from thinwire.optim.recipe import Reading, Strict
 from thinwire.optim.tunable import Tunable, tunable

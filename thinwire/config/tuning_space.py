@@ -6,10 +6,9 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from thinwire.config import schema_file
-from thinwire.config.identity_digest import digest
-from thinwire.config.one_line import OneLine
 from thinwire.config.ranges import LINEAR, LOG, LOG_OF_STEPS, Range
 from thinwire.config.suite_schema import Labels, Sizes
+from thinwire.config.types import OneLine, digest
 from thinwire.errors import UserError
 from thinwire.optim.recipe import Strict
 from thinwire.plugins import ROOT

@@ -1,6 +1,9 @@
 """Which images each worker sees at each step."""
 
+import math
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -8,14 +11,23 @@ import torch
 from torch import Tensor
 
 from thinwire import seeds
-from thinwire.data import reading_order
-from thinwire.data.augmented import augmented
-from thinwire.data.images_on_gpu import fit_on
-from thinwire.data.mixup import mixup
-from thinwire.data.read_arrays import Data
-from thinwire.data.reader import Reader
-from thinwire.data.reading_order import Load
+from thinwire.data import readers
+from thinwire.data.arrays import Data, Rows
+from thinwire.data.augmentation import augmented, mixup
+from thinwire.data.readers import Load, Reader
 from thinwire.errors import UserError
+
+# For each worker: normalised images [b, C, H, W], and labels [b] or shares of the classes [b, classes].
+Made = list[tuple[Tensor, Tensor]]
+_HELD_OUT = 0.1  # of the training set
+
+
+def fit_on(device: torch.device, data: Data) -> bool:
+    """Do all training images take at most a quarter of the free memory? On a CPU they always do."""
+    if device.type != "cuda":
+        return True
+    free, _ = torch.cuda.mem_get_info(device)
+    return len(data.train_images) * math.prod(data.shape) <= free / 4
 
 
 class Batches:
@@ -25,7 +37,7 @@ class Batches:
     dropped. Worker w takes the w-th part of each global batch. So W workers with b images each see the same
     images as one worker with W b images.
 
-    With strided or contiguous reading, each worker has a reader of its own; see `reading_order`. It reads the
+    With strided or contiguous reading, each worker has a reader of its own; see `readers`. It reads the
     file of the images, if there is one.
     """
 
@@ -70,7 +82,7 @@ class Batches:
                 f"{data.name} has {len(self._images)} to train on: choose a smaller batch"
             )
 
-    def at(self, step: int) -> list[tuple[Tensor, Tensor]]:
+    def at(self, step: int) -> Made:
         """For each of the workers at this step: normalised images [b, C, H, W] and labels [b].
 
         With mixup, the labels are shares of the classes [b, classes].
@@ -78,7 +90,7 @@ class Batches:
         epoch, place = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             if self._reading == "random":
-                self._order = reading_order.shuffled(len(self._images), self._order_stream.at(epoch))
+                self._order = readers.shuffled(len(self._images), self._order_stream.at(epoch))
             else:
                 self._order = self._of_readers(epoch)
             self._epoch = epoch
@@ -114,11 +126,9 @@ class Batches:
         """What the reader of a worker reads in an epoch."""
         records, workers = len(self._images), self._workers
         if self._reading == "strided":
-            return reading_order.strided(records, workers, worker, self._batch // workers)
-        chunk, seed = reading_order.chunk_size(records, workers), self._order_stream.seed
-        return reading_order.contiguous(
-            records, workers, worker, epoch, seed, chunk, reading_order.CHUNKS_AT_ONCE
-        )
+            return readers.strided(records, workers, worker, self._batch // workers)
+        chunk, seed = readers.chunk_size(records, workers), self._order_stream.seed
+        return readers.contiguous(records, workers, worker, epoch, seed, chunk, readers.CHUNKS_AT_ONCE)
 
     def _read(self, epoch: int, place: int) -> Tensor:
         """The images of the workers at this step of an epoch, from the file."""
@@ -146,3 +156,46 @@ def scoring_batches(
     for batch in range(scorer, -(-len(data.test_images) // size), of):
         part = slice(batch * size, (batch + 1) * size)
         yield batch, normalise(data.test_images[part].to(device)), data.test_labels[part].to(device)
+
+
+class Prefetched:
+    """The same batches as those of `Batches`. One thread makes them, so it never makes two at once."""
+
+    def __init__(self, batches: Batches, steps: int) -> None:
+        """Wrap the batches of a run of so many steps."""
+        self.steps_per_epoch = batches.steps_per_epoch
+        self._batches, self._steps = batches, steps
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="prefetch")
+        self._next: tuple[int, Future[Made]] | None = None
+
+    def at(self, step: int) -> Made:
+        """As `Batches.at`. Afterwards the batches of the following step are prepared, if the run has it."""
+        if self._next is None or self._next[0] != step:
+            self._prepare(step)
+        assert self._next is not None
+        made = self._next[1].result()
+        if step + 1 < self._steps:
+            self._prepare(step + 1)
+        return made
+
+    def _prepare(self, step: int) -> None:
+        self._next = step, self._thread.submit(self._batches.at, step)
+
+
+def held_out(data: Data, share: float = _HELD_OUT) -> Data:
+    """The same data for tuning: a fixed part of the *training* set stands in for the test set.
+
+    Which part depends on the data set alone, so that every method is tuned on the same images.
+    """
+    generator = torch.Generator().manual_seed(seeds.derive("held out", data.name))
+    order = torch.randperm(len(data.train_images), generator=generator)
+    count = round(share * len(order))
+    held, kept = order[:count].sort().values, order[count:].sort().values
+    return replace(
+        data,
+        train_images=Rows(data.train_images, kept),
+        train_labels=data.train_labels[kept],
+        test_images=Rows(data.train_images, held),
+        test_labels=data.train_labels[held],
+        train_file=None,
+    )

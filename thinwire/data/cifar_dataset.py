@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import ClassVar
 
-from thinwire.data.augment import Augment
 from thinwire.data.cifar_archive import IMAGE, ORIGIN, Archive, find, read
-from thinwire.dataset import Dataset, Raw
+from thinwire.data.dataset import Augment, Dataset, Raw
 
 
 class Cifar(Dataset):

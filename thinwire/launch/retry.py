@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from thinwire import digests, record
 from thinwire.config.cell import Cell
-from thinwire.data.manifest import MANIFEST
+from thinwire.data.dataset import MANIFEST
 from thinwire.errors import ResourceError, UserError
 from thinwire.files import stamp, writing
 from thinwire.invariants.of_record import require_invariants

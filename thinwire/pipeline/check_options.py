@@ -10,7 +10,7 @@ from pathlib import Path
 
 from thinwire.config.cell import Cell
 from thinwire.config.expand_suite import require_valid
-from thinwire.config.identity_digest import digest
+from thinwire.config.types import digest
 from thinwire.errors import UserError
 from thinwire.files import writing
 from thinwire.pipeline.inputs import plugin_digest

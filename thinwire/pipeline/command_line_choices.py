@@ -8,8 +8,8 @@ from typing import Any
 
 from thinwire.config import grid_subset
 from thinwire.config.grid_subset import WHOLE, Subset
-from thinwire.config.module import Module
 from thinwire.config.tuning_suite import PREFIX
+from thinwire.config.types import Module
 from thinwire.errors import UserError
 
 KEYS = ("suites", "tune", "data", *grid_subset.KEYS)

@@ -12,8 +12,7 @@ from thinwire import plugins
 from thinwire.config import suite, untested_claims
 from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import plugin_digests, prepared_from, sources_by
-from thinwire.config.identity_digest import digest
-from thinwire.config.module import Module
+from thinwire.config.types import Module, digest
 
 
 @cache

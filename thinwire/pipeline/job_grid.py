@@ -11,7 +11,7 @@ from thinwire.config.block import blocks
 from thinwire.config.cell import Cell
 from thinwire.config.expand_suite import cells
 from thinwire.config.grid_subset import WHOLE, Subset
-from thinwire.config.module import Module
+from thinwire.config.types import Module
 from thinwire.errors import UserError
 from thinwire.label import clash
 from thinwire.launch.gpu_claims import gpus_of

@@ -10,7 +10,7 @@ from typing import Any
 
 from thinwire import plugins
 from thinwire.config.cell import Cell
-from thinwire.config.module import Module
+from thinwire.config.types import Module
 from thinwire.options import resolve
 
 # Of a process: torch, CUDA, batches and activations.

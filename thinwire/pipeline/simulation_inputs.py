@@ -7,11 +7,11 @@ from pathlib import Path
 from thinwire import digests
 from thinwire.config import cluster_file, profile_file
 from thinwire.config.cell import Cell
-from thinwire.config.identity_digest import digest
 from thinwire.config.profile_file import HERE
 from thinwire.config.simulate_problems import numbers_of_workers
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Simulate
+from thinwire.config.types import digest
 from thinwire.pipeline import inputs
 from thinwire.pipeline.job_grid import Grid
 from thinwire.plugins import ROOT

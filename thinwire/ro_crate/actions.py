@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from thinwire.data.manifest import MANIFEST
+from thinwire.data.dataset import MANIFEST
 from thinwire.record import RUN, Record
 from thinwire.ro_crate.entities import Entity, action, path_id, ref, refs
 from thinwire.ro_crate.software import Software

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from thinwire import digests
-from thinwire.data.manifest import MANIFEST
+from thinwire.data.dataset import MANIFEST
 from thinwire.record import RUN
 from thinwire.report import report_digests
 from thinwire.report.result_names import (

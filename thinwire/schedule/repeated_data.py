@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from thinwire.data.read_arrays import Data
-from thinwire.data.rows import Rows
+from thinwire.data.arrays import Data, Rows
 
 
 def repeated(data: Data, images: int) -> Data:

@@ -11,11 +11,8 @@ from torch import Tensor
 
 from thinwire import plugins
 from thinwire.config.cell import Cell
-from thinwire.data.augment import Augment
-from thinwire.data.manifest import MANIFEST
-from thinwire.data.read_arrays import Data
-from thinwire.data.rows import Rows
-from thinwire.dataset import Dataset
+from thinwire.data.arrays import Data, Rows
+from thinwire.data.dataset import MANIFEST, Augment, Dataset
 from thinwire.options import resolve
 from thinwire.task import Task
 from thinwire.train.cell_task import task_of, task_with

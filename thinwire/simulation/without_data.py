@@ -18,7 +18,7 @@ from thinwire import plugins
 from thinwire.config import profile_file
 from thinwire.config.cell import Cell
 from thinwire.config.cluster_file import ClusterDescription
-from thinwire.data.rows import Rows
+from thinwire.data.arrays import Rows
 from thinwire.options import resolve
 from thinwire.schedule import stand_in_data
 from thinwire.schedule.mirrored import MirroredCell

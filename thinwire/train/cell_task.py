@@ -8,10 +8,10 @@ import torch
 
 from thinwire import plugins
 from thinwire.config.cell import Cell
-from thinwire.data import read_arrays
-from thinwire.data.augment import Augment
-from thinwire.data.held_out import held_out
-from thinwire.data.read_arrays import Data
+from thinwire.data import arrays
+from thinwire.data.arrays import Data
+from thinwire.data.batches import held_out
+from thinwire.data.dataset import Augment
 from thinwire.options import resolve
 from thinwire.task import Task
 from thinwire.train.make_again import data_command
@@ -42,9 +42,7 @@ def task_of(
     dataset = plugins.get("dataset", cell.data.use).load()
     made = dataset(resolve(dataset, cell.data.options))
     folder = data_folder(results, cell.dataset)
-    return task_with(
-        cell, read_arrays.load(folder, made, data_command(cell, results), verify, progress), device
-    )
+    return task_with(cell, arrays.load(folder, made, data_command(cell, results), verify, progress), device)
 
 
 def task_with(cell: Cell, data: Data, device: torch.device) -> Task:

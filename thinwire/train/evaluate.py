@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from thinwire.data.arrays import Data
 from thinwire.data.batches import scoring_batches
-from thinwire.data.read_arrays import Data
 from thinwire.train import batch_norm_buffers
 
 

@@ -14,7 +14,7 @@ from thinwire import digests, plugins, record, record_store
 from thinwire.blame import blame
 from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import sources
-from thinwire.config.identity_digest import digest
+from thinwire.config.types import digest
 from thinwire.errors import MethodError, UserError, printable
 from thinwire.files import locked, writing
 from thinwire.method import Job

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from thinwire import checkpoint, record
-from thinwire.data.held_out import held_out
+from thinwire.data.batches import held_out
 from thinwire.errors import MethodError
 from thinwire.method import Job, Method, Training
 from thinwire.task import Task

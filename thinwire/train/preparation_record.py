@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from thinwire import digests, record
 from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import plugin_digests, prepared_from, sources
-from thinwire.config.identity_digest import digest
-from thinwire.data.manifest import MANIFEST
+from thinwire.config.types import digest
+from thinwire.data.dataset import MANIFEST
 from thinwire.errors import UserError
 from thinwire.files import publish, sha256
 from thinwire.options import problems

@@ -8,8 +8,8 @@ from typing import Any
 from thinwire import digests, record
 from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import ENGINE, sources
-from thinwire.config.identity_digest import digest
-from thinwire.data.manifest import MANIFEST
+from thinwire.config.types import digest
+from thinwire.data.dataset import MANIFEST
 from thinwire.errors import UserError
 from thinwire.record import Record
 from thinwire.train.preparation_record import PREPARED, differences, identity_of

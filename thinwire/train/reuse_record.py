@@ -10,8 +10,8 @@ from typing import Any
 from thinwire import digests, record_store
 from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import prepares, sources
-from thinwire.config.identity_digest import digest
-from thinwire.data.manifest import MANIFEST
+from thinwire.config.types import digest
+from thinwire.data.dataset import MANIFEST
 from thinwire.errors import UserError
 from thinwire.invariants.of_record import require_invariants
 from thinwire.train import preparation_record

@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 
 from thinwire.clock import CLOCKS, clock_on
-from thinwire.data.batches import Batches
-from thinwire.data.prefetched import Prefetched
+from thinwire.data.batches import Batches, Prefetched
 from thinwire.errors import MethodError
 from thinwire.method import Method
 from thinwire.optim.schedule import learning_rate

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from thinwire import digests
-from thinwire.data.manifest import MANIFEST
+from thinwire.data.dataset import MANIFEST
 from thinwire.errors import UserError
 from thinwire.train.preparation_record import PREPARED, read_sound
 

@@ -17,17 +17,34 @@ import torch
 from torch import Tensor
 
 from thinwire import digests
-from thinwire.data.augment import Augment
-from thinwire.data.manifest import ARRAYS, MANIFEST, SOURCES
-from thinwire.data.rows import Images
-from thinwire.data.watched_digest import watched_digest
-from thinwire.dataset import Dataset
+from thinwire.data.dataset import ARRAYS, MANIFEST, SOURCES, Augment, Dataset
 from thinwire.errors import UserError
 from thinwire.files import sha256
 from thinwire.options import as_dict
 
+_CHUNK_BYTES = 2**24
 # Python knows the name from 3.13 on; elsewhere than on Linux the map does without.
 _MAP_NORESERVE = 0x4000 if sys.platform == "linux" else 0
+
+
+class Rows:
+    """Some rows of a tensor; an index takes from these rows only."""
+
+    def __init__(self, whole: "Images", rows: Tensor) -> None:
+        self._whole, self._rows = whole, rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, chosen: Tensor | slice) -> Tensor:
+        return self._whole[self._rows[chosen]]
+
+    def to(self, device: torch.device) -> "Rows":
+        """The same rows of the whole tensor on a device."""
+        return Rows(self._whole.to(device), self._rows.to(device))
+
+
+Images = Tensor | Rows
 
 
 @dataclass(frozen=True)
@@ -135,8 +152,25 @@ def _mapped(path: Path) -> Tensor:
 
 
 def _is_manifest(content: dict[str, Any]) -> bool:
-    """Does it have what `write_arrays.lay_out` writes?"""
+    """Does it have what `lay_out` writes?"""
     keys = {"name", "options", "classes", "shape", "mean", "std", "augment", "files"}
     arrays = {f"{field}.npy" for field in ARRAYS}
     files = content["files"] if keys <= set(content) else None
     return isinstance(files, dict) and set(files) - {SOURCES} == arrays
+
+
+def watched_digest(path: Path, progress: Callable[[str], None]) -> str:
+    """Return the digest of a file, in hexadecimal.
+
+    Args:
+        path: of the file.
+        progress: called for every chunk, with a description of what is done and how far it is.
+    """
+    size, done = path.stat().st_size, 0
+    digest, chunk = hashlib.sha256(), memoryview(bytearray(min(_CHUNK_BYTES, size)))
+    with path.open("rb", buffering=0) as file:
+        while read := file.readinto(chunk):
+            digest.update(chunk[:read])
+            done += read
+            progress(f"verifies {path.name}, {100 * done // size} %")
+    return digest.hexdigest()

@@ -1,13 +1,40 @@
-"""Numbers of workers and nodes in a suite, and their label, such as `w8n2`."""
+"""What several files of this folder need: the digest of an identity, and types of values in YAML files."""
 
+import hashlib
+import json
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from thinwire.optim.recipe import Strict
 
 # Far more than anybody runs: a typo gives an error message and does not fill the memory.
 MOST_WORKERS = 100_000
+
+
+def digest(identity: Any) -> str:
+    """The first sixteen hexadecimal digits of the SHA-256 of an identity."""
+    text = json.dumps(identity, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Module:
+    """A plug-in with its options, and the label that it has in paths and tables."""
+
+    label: str
+    use: str
+    options: dict[str, Any]
+
+
+def _one_line(text: str) -> str:
+    if not text.isprintable():
+        raise ValueError("it must be one line, without tabs")
+    return text
+
+
+OneLine = Annotated[str, AfterValidator(_one_line)]
 
 
 class Size(Strict):

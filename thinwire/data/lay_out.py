@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from thinwire import digests
-from thinwire.data.manifest import ARRAYS, MANIFEST, SOURCES
-from thinwire.dataset import SCRATCH, Dataset, Raw
+from thinwire.data.dataset import ARRAYS, MANIFEST, SCRATCH, SOURCES, Dataset, Raw
 from thinwire.errors import UserError
 from thinwire.files import publish, sha256, writing
 from thinwire.options import as_dict

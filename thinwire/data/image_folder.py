@@ -10,10 +10,9 @@ import numpy as np
 from pydantic import Field
 
 from thinwire import seeds
-from thinwire.data.augment import Augment
+from thinwire.data.dataset import SCRATCH, Augment, Dataset, Raw
 from thinwire.data.decode import decode
 from thinwire.data.image_tree import PARTS, ImageTree
-from thinwire.dataset import SCRATCH, Dataset, Raw
 from thinwire.errors import UserError
 
 

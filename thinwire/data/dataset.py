@@ -2,7 +2,7 @@
 
 A module in `datasets/` defines one class `Dataset`. It finds or downloads the images, verifies them and
 returns them. The engine then writes them to disk once, as arrays of bytes with a manifest (see
-`thinwire.data.write_arrays`).
+`thinwire.data.lay_out`). This module does not import torch.
 """
 
 from dataclasses import dataclass
@@ -11,10 +11,29 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from thinwire.data.augment import Augment
-
+# The files of a data set that was laid out; the manifest lists the others.
+MANIFEST = "manifest.json"
+ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
+SOURCES = "sources.csv"
 # A folder inside the folder for downloads; it is deleted when the arrays of the data set are on disk.
 SCRATCH = "scratch"
+
+
+@dataclass(frozen=True)
+class Augment:
+    """How training images are augmented: cropped, and half of them flipped left to right."""
+
+    pad: int = 0  # pixels of zeros put around an image before a crop of the original size is taken
+    least_area: float | None = None  # least share of the area that a crop has; it is resized to the original
+    flip: bool = False
+
+    def __post_init__(self) -> None:
+        if self.pad and self.least_area:
+            raise ValueError("pad and least_area are two ways to crop: choose one")
+
+    def __bool__(self) -> bool:
+        """Whether it changes anything."""
+        return bool(self.pad or self.least_area or self.flip)
 
 
 class Raw(NamedTuple):
