@@ -6,4 +6,4 @@ from thinwire.config.suite_schema import Suite
 
 def untuned(name: str) -> Suite:
     """The suite of this name."""
-    return Suite.model_validate(yaml_file.read(suite.path_of(name)) | {"tuned": None})
+    return Suite.model_validate(yaml_file.mapping(suite.path_of(name), "", "") | {"tuned": None})

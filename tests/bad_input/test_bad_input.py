@@ -3,11 +3,13 @@
 import copy
 import gzip
 import json
+import math
 import os
 import shutil
 import subprocess
 import sys
 import tracemalloc
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +19,8 @@ import yaml
 import thinwire
 from tests import warm
 from thinwire import digests, plugins
-from thinwire.config import expand_suite, suite
+from thinwire.cli import data as data_command
+from thinwire.config import expand_suite, suite, yaml_file
 from thinwire.data import arrays, lay_out
 from thinwire.data.dataset import Raw
 from thinwire.errors import UserError
@@ -128,22 +131,6 @@ def test_unknown_command_is_one_line(project):
 def test_errors_of_a_suite_come_in_one_line(project, put):
     put("config/bad.yaml", yaml.safe_dump(changed({"sed": 1, "seed": "one", "recipe.epochs": 0})))
     refused(project, "cells", "bad", words=("config/bad.yaml", "sed:", "seed:", "recipe.epochs:"))
-
-
-def test_suite_that_is_not_yaml(project, put):
-    put("config/bad.yaml", "title: x\nseed: [1, 2\n")
-    refused(project, "cells", "bad", words=("config/bad.yaml", "line 3", "not sound YAML"))
-
-
-def test_suite_with_a_duplicate_key(project, put):
-    put("config/bad.yaml", yaml.safe_dump(GOOD) + "seed: 2\n")
-    refused(project, "cells", "bad", words=("config/bad.yaml", "'seed' occurs twice"))
-
-
-def test_a_rate_without_a_point_is_a_number(tmp_path):
-    path = tmp_path / "good.yaml"
-    path.write_text(yaml.safe_dump(GOOD).replace("lr: 0.1", "lr: 1e-2"))
-    assert suite.read(path).recipe.optimizer.lr == 0.01
 
 
 def test_check_of_a_file_without_a_method_is_one_sentence(project, put, tmp_path):
@@ -285,11 +272,13 @@ def write_suite(tmp_path, monkeypatch):
 
 
 def message(function, *args) -> str:
-    """What a function refuses with: one line."""
+    """What a function refuses with: one line that can be shown."""
     with pytest.raises(UserError) as caught:
         function(*args)
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
+    text = str(caught.value)
+    assert text.isprintable()
+    assert len(text) < 2000, "it fills a screen"
+    return text
 
 
 def test_the_good_suite_is_good(write_suite):
@@ -442,6 +431,22 @@ def test_the_good_suite_is_good(write_suite):
             ("simulate.workers: a batch of 8", "3 workers"),
         ),
         ({"leave_out": ["dgc", "dgc"]}, ("leave_out:", "dgc is listed twice")),
+        ({"seed": 10**20}, ("seed: input should be less than 9223372036854775808",)),
+        ({"seed": "x" * 5000}, ("seed: input should be a valid integer, not 'xxx",)),
+        ({"workers": [10**9]}, ("workers.0.workers: input should be less than or equal to 100000",)),
+        ({"workers": [{"workers": 1, "nodes": 10**9}]}, ("cannot be spread evenly",)),
+        ({"recipe.epochs": 10**9}, ("recipe.epochs: input should be less than or equal to 1000000",)),
+        ({"methods.ssgd": {"epochs": 10**9}}, ("methods.ssgd.epochs: input should be less",)),
+        ({"hang_seconds": 1e300}, ("hang_seconds: input should be less",)),
+        ({"hang_seconds": math.inf}, ("hang_seconds: input should be a finite number, not inf",)),
+        ({"checkpoint_every_seconds": 1e300}, ("checkpoint_every_seconds: input should be less",)),
+        ({"recipe.optimizer.lr": math.nan}, ("recipe.optimizer.lr: input should be a finite", "not nan")),
+        ({"models": {f"m{i}": {"use": "cnn"} for i in range(1001)}}, ("models: dictionary should have at",)),
+        ({"title": "two\nlines"}, ("title: it must be one line",)),
+        ({"datasets": [["digits"]]}, ("datasets: a list here holds names",)),
+        ({"models": {"cnn": {"use": "x" * 5000}}}, ("cannot be a label",)),
+        ({"methods": {"x" * 101: {"use": "ssgd"}}}, ("cannot be a label: take at most 100 letters",)),
+        ({"methods": {1: None}}, ("methods.1",)),
         (
             {"colour": 1, "seed": "one", "recipe.epochs": 0, "workers": [{"workers": 3, "nodes": 2}]},
             ("colour:", "seed:", "recipe.epochs:", "workers.0:"),
@@ -457,19 +462,69 @@ def test_invalid_suite(write_suite, changes, words):
         assert word in refusal
 
 
-def test_missing_key_of_a_suite(write_suite):
-    path = write_suite({key: value for key, value in GOOD.items() if key != "title"})
-    assert "title: it is missing" in message(suite.read, path)
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", ": a suite is a mapping; config/README.md shows its keys"),
+        ("- a\n- b\n", ": a suite is a mapping; config/README.md shows its keys"),
+        ("title: x\nseed: [1, 2\n", ", line 3: this is not sound YAML ("),
+        ("a: b: c\n", ", line 1: this is not sound YAML ("),
+        ("a:\n\tb: 1", ", line 2: this is not sound YAML ("),
+        ("a: \x00\n", ": this is not sound YAML ("),
+        (b"title: \xff\xfe\n", ": this is not sound YAML ("),
+        ("a: 1\n---\na: 2", ", line 2: this is not sound YAML ("),
+        ("a: 1\nb: {c: 1,\nc: 2}", ", line 3: this is not sound YAML (the key 'c' occurs twice)"),
+        (f"{'k' * 900}: 1\n{'k' * 900}: 2", "kkk...kkk"),
+        ("? [a]\n: 1", ", line 1: this is not sound YAML ("),
+        (r'title: "\ud800"', ", line 1: this is not sound YAML ("),
+        ("seed: 0b_", ": this is not sound YAML ("),
+        ("seed: !!bool x", ": this is not sound YAML ("),
+        ("seed: " + "9" * 5000, ": this is not sound YAML ("),
+        ("seed: !!python/object/apply:os.getcwd []", ", line 1: this is not sound YAML ("),
+        ("seed: 1", "title: it is missing"),
+        ("\n".join(f"key{i}: 1" for i in range(2_000)), "key0: there is no such key"),
+        ("k" * 900 + ": 1", "there is no such key"),
+    ],
+    ids=lambda value: repr(value[:20]),
+)
+def test_suite_that_cannot_be_read(write_suite, content, words):
+    path = write_suite(content)
+    refusal = message(suite.read, path)
+    assert refusal.startswith(str(path))
+    assert words in refusal
 
 
 @pytest.mark.parametrize(
-    "content",
-    ["", "- a\n- b\n", "a: [1\n", "a: b: c\n", "\tx: 1\n", "a: \x00\n", b"title: \xff\xfe\n"],
-    ids=["empty", "list", "open bracket", "two colons", "tab", "NUL", "not UTF-8"],
+    "make", [Path.mkdir, lambda path: path.symlink_to("nowhere")], ids=["folder", "link"]
 )
-def test_suite_that_cannot_be_read(write_suite, content):
-    path = write_suite(content)
-    assert str(path) in message(suite.read, path)
+def test_suite_that_is_no_file(make, tmp_path):
+    make(tmp_path / "bad.yaml")
+    assert f"{tmp_path / 'bad.yaml'} cannot be read (" in message(suite.read, tmp_path / "bad.yaml")
+
+
+def test_anchors_merges_dates_and_numbers_without_a_point_are_read(write_suite):
+    text = (
+        yaml.safe_dump(GOOD | {"methods": None})
+        .replace("methods: null", "")
+        .replace("bad input", "2024-13-45")
+    )
+    text = text.replace("lr: 0.1", "lr: 1e-2")
+    text += (
+        "methods: {ssgd: {options: &o {}}, second: &s {use: ssgd, options: *o}, third: {<<: *s, use: dgc}}"
+    )
+    made = suite.read(write_suite(text))
+    assert {label: entry.use for label, entry in made.methods.items()} == {
+        "ssgd": None,
+        "second": "ssgd",
+        "third": "dgc",
+    }
+    assert made.title == "2024-13-45"
+    assert made.recipe.optimizer.lr == 0.01
+
+
+def test_a_key_that_a_merged_mapping_repeats_occurs_once():
+    text = "a: {deep: &m {<<: &b {x: 1}, x: 2}}\ntop: {<<: *m}"
+    assert yaml_file.parse(text, "") == {"a": {"deep": {"x": 2}}, "top": {"x": 2}}
 
 
 @pytest.mark.parametrize(
@@ -484,6 +539,10 @@ def test_suite_that_cannot_be_read(write_suite, content):
             {"methods.late": {"use": "ssgd", "options": {"overlap": False}}, "baseline": "late"},
             ("baseline: 'late' is an ablation of its method (overlap)", "label without this option"),
         ),
+        ({"methods.SSGD": {"use": "ssgd"}}, ("methods: ssgd and SSGD differ in upper and",)),
+        ({"repetitions": 10**9}, ("1,000,000,000 repetitions x 1 data sets x 1 models x 1 methods x 1 num",)),
+        ({"repetitions": 10**30}, ("cells: share them among suites of at most 20,000",)),
+        ({"workers": list(range(1, 101)), "repetitions": 201}, ("20,100 cells",)),
         ({"methods.*": {"options": {"density": 0.1}}}, ("methods.*:", "takes no keys")),
         ({"methods.*": {"epochs": 2}}, ("methods.*:", "takes no keys")),
         ({"leave_out": ["dgc"]}, ("leave_out:", "no '*'")),
@@ -515,6 +574,7 @@ def test_unknown_plugin_in_a_suite(write_suite, changes, words):
         ("methods", "local_sgd", {"period": 0}, ("period:", "not 0")),
         ("methods", "local_sgd", {"period": 2.5}, ("period:", "integer", "not 2.5")),
         ("methods", "local_sgd", {"period": True}, ("period:", "integer")),
+        ("methods", "hylo", {"kappa": math.inf}, ("kappa:", "finite number, not inf")),
         ("methods", "hylo", {"kappa": 0.0}, ("kappa:", "greater than 0", "not 0.0")),
         ("methods", "hylo", {"kappa": -1.0}, ("kappa:", "greater than 0", "not -1.0")),
         ("methods", "hylo", {"conv_threshold": 0}, ("conv_threshold:", "not 0")),
@@ -556,6 +616,30 @@ def test_invalid_options_come_in_one_message(write_suite):
     )
     for path in paths:
         assert path in refusal
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ('{"size": 1' + "0" * 20 + "}", "size: input should be less than or equal to 512, not 1000"),
+        ('{"size": .inf}', "size: input should be a valid integer"),
+        (
+            '{"size": 16, "size": 32}',
+            "--options, line 1: this is not sound YAML (the key 'size' occurs twice)",
+        ),
+        ('{"size": "\udcff"}', "--options: this is not sound YAML ("),
+        ("[3]", "--options '[3]': options are a mapping"),
+        ("size=3", "options are a mapping"),
+        ("{1: 2}", "options are a mapping"),
+        ("", "options are a mapping"),
+        ("x" * 300_000, "options are a mapping"),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_invalid_options_of_a_data_set(options, words, tmp_path):
+    arguments = Namespace(place=None, label=None, dataset="imagenette", results=tmp_path, options=options)
+    assert words in message(data_command.main, arguments)
+    assert list(tmp_path.iterdir()) == []
 
 
 # ---- Plug-ins.

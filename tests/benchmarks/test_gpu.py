@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from thinwire.config.profile_file import Device
-from thinwire.config.schema_file import read
+from thinwire.config.yaml_file import read
 from thinwire.plugins import ROOT, find
 
 # Two parts of the benchmark's and two that do not work.

@@ -30,7 +30,7 @@ def main(arguments: Namespace) -> int:
 
 
 def _options(text: str) -> dict[str, Any]:
-    """Read the options from JSON, within the same limits as a suite."""
+    """Read the options from JSON, as those in a suite."""
     options = yaml_file.parse(text, "--options")
     if not isinstance(options, dict) or not all(isinstance(name, str) for name in options):
         raise UserError(f"--options {quoted(text)}: options are a mapping, as in '{{\"size\": 64}}'")

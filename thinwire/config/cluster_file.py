@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from thinwire.config import schema_file
+from thinwire.config import yaml_file
 from thinwire.config.suite_schema import MOST_GBIT_PER_SECOND
 from thinwire.config.types import MOST_WORKERS, OneLine
 from thinwire.errors import Problems, UserError
@@ -134,12 +134,12 @@ def load(name: str) -> ClusterDescription:
     Raises:
         UserError: there is no such cluster, or its file has errors; one message lists all of them.
     """
-    return read(schema_file.named(FOLDER, name, "cluster"))
+    return read(yaml_file.named(FOLDER, name, "cluster"))
 
 
 def read(path: Path) -> ClusterDescription:
     """Read and validate the file of a cluster; its name is that of the file."""
-    content = schema_file.mapping(path, "a cluster", "docs/emulation.md")
+    content = yaml_file.mapping(path, "a cluster", "docs/emulation.md")
     if "name" in content:
         raise Problems(show(path), ["name: it is that of the file; leave it out"])
     try:
@@ -150,7 +150,7 @@ def read(path: Path) -> ClusterDescription:
 
 def cluster_names() -> list[str]:
     """The names of all clusters."""
-    return schema_file.names(FOLDER)
+    return yaml_file.names(FOLDER)
 
 
 def _problems(error: ValidationError) -> list[str]:

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from thinwire.config import schema_file
+from thinwire.config import yaml_file
 from thinwire.config.types import OneLine
 from thinwire.optim.recipe import Strict
 from thinwire.plugins import ROOT
@@ -28,10 +28,10 @@ def load(name: str) -> Device:
     Raises:
         UserError: there is no such profile, or its file has errors; one message lists all of them.
     """
-    path = schema_file.named(FOLDER, name, "compute profile")
-    return schema_file.read(path, Device, "a compute profile", "docs/simulation.md")
+    path = yaml_file.named(FOLDER, name, "compute profile")
+    return yaml_file.read(path, Device, "a compute profile", "docs/simulation.md")
 
 
 def profile_names() -> list[str]:
     """The names of all compute profiles."""
-    return schema_file.names(FOLDER)
+    return yaml_file.names(FOLDER)

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from thinwire.config import schema_file, tuning_space, untested_claims
+from thinwire.config import tuning_space, untested_claims, yaml_file
 from thinwire.config.suite_schema import Suite
 from thinwire.config.tuned import with_tuned
 from thinwire.config.tuning_suite import PREFIX, suite_of_trials
@@ -55,7 +55,7 @@ def _named(name: str) -> Suite:
 
 def read(path: Path) -> Suite:
     """Read and validate the file of a suite."""
-    return schema_file.read(path, Suite, "a suite", "config/README.md")
+    return yaml_file.read(path, Suite, "a suite", "config/README.md")
 
 
 def suite_names() -> list[str]:

@@ -162,7 +162,7 @@ class Suite(Strict):
     """A comparison of methods. config/README.md explains every key."""
 
     title: OneLine = Field(description="one line: what this suite is for")
-    seed: int = Field(ge=0, description="all seeds of the suite are derived from it")
+    seed: int = Field(ge=0, lt=2**63, description="all seeds of the suite are derived from it")
     repetitions: int = Field(ge=1, description="runs of each cell, with different seeds")
     datasets: Annotated[Entries, BeforeValidator(_named)] = Field(
         description="modules in datasets/: a list of names, or by label"

@@ -100,9 +100,9 @@ def read(suite: str) -> Tuned:
     path = path_of(suite)
     if not path.exists():
         raise UserError(f"{show(path)} is missing: `{command(suite)}` makes it")
-    content = yaml_file.read(path)
+    content = yaml_file.mapping(path, "a choice of a tuning", "docs/tuning.md")
+    own = content.pop("digest", None)
     try:
-        own = content.pop("digest", None) if isinstance(content, dict) else None
         tuned = Tuned.model_validate(content)
     except ValidationError as error:
         raise Problems(show(path), problems(error)) from None

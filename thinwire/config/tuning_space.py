@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from thinwire.config import schema_file
+from thinwire.config import yaml_file
 from thinwire.config.ranges import LINEAR, LOG, LOG_OF_STEPS, Range
 from thinwire.config.suite_schema import Labels, Sizes
 from thinwire.config.types import OneLine, digest
@@ -101,7 +101,7 @@ def read(suite: str) -> Tuning:
             f"there is no tuning of suite {suite!r}: config/tuning/ {listed}; docs/tuning.md says how to "
             "write one"
         )
-    return schema_file.read(path, Tuning, "a tuning", "docs/tuning.md")
+    return yaml_file.read(path, Tuning, "a tuning", "docs/tuning.md")
 
 
 def tuning_files() -> list[Path]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from thinwire.config import schema_file
+from thinwire.config import yaml_file
 from thinwire.config.claim_schema import ClaimId
 from thinwire.config.types import OneLine
 from thinwire.optim.recipe import Strict
@@ -50,4 +50,4 @@ def read(path: Path = PATH) -> list[Untested]:
     Raises:
         UserError: the file has errors; one message lists all of them.
     """
-    return schema_file.read(path, UntestedClaims, "a list of untested claims", "docs/claims.md").untested
+    return yaml_file.read(path, UntestedClaims, "a list of untested claims", "docs/claims.md").untested

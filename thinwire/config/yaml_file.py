@@ -1,170 +1,126 @@
-"""Reads YAML that people write: text, numbers, lists and mappings, within limits. An error is one sentence.
-
-The rest of YAML is not needed here, and it has crashed programs. Aliases can expand a page to gigabytes,
-nesting can overflow the stack, and Python cannot print very long numbers.
-"""
+"""Reads the YAML files that people write: suites, tunings, clusters, compute profiles."""
 
 import re
-import unicodedata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
+from pydantic import ValidationError
 
-from thinwire.errors import UserError, quoted
+from thinwire.errors import Problems, UserError, quoted
+from thinwire.label import nearest, require_label
+from thinwire.optim.recipe import Strict
+from thinwire.options import problems
 from thinwire.plugins import show
 
-# The suites that come with the project have up to 4,194 bytes, 284 values and 6 levels.
-MOST_BYTES = 256 * 2**10
-MOST_VALUES = 50_000  # with all aliases expanded
-MOST_LEVELS = 50  # with all aliases expanded
-# The largest integer of 64 bits, as tensors, tables and seeds have them.
-LARGEST_NUMBER = 2**63 - 1
-
-_SIMPLE = ("null", "bool", "int", "float", "str", "seq", "map")
-_UNKNOWN = None  # the tag of PyYAML's constructor that refuses unknown tags
-_INVISIBLE = ("Cc", "Cs")  # control characters and surrogates
+S = TypeVar("S", bound=Strict)
 
 
-class _Loader(yaml.SafeLoader):
-    """Refuses a text beyond the limits while it reads, before much of it is in memory."""
+class _Loader(yaml.CSafeLoader):
+    """Refuses a key that occurs twice: PyYAML would silently drop one."""
 
-    # Dates, sets and binary data are not needed here. A date is read as text.
-    yaml_constructors = {  # noqa: RUF012
-        tag: constructor
-        for tag, constructor in yaml.SafeLoader.yaml_constructors.items()
-        if tag is _UNKNOWN or tag.rpartition(":")[2] in _SIMPLE
-    }
-    yaml_implicit_resolvers = {  # noqa: RUF012
-        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str | bytes) -> None:
         super().__init__(text)
-        self._level = 0
-        # For each complete node: its numbers of values and of levels, with all aliases expanded.
-        self._extent: dict[yaml.Node, tuple[int, int]] = {}
+        self._checked: set[yaml.Node] = set()
 
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """Compose a node as PyYAML does, which itself sets no limits."""
-        mark, alias = self.peek_event().start_mark, self.check_event(yaml.AliasEvent)
-        self._level += 1
-        _require(self._level <= MOST_LEVELS, f"more than {MOST_LEVELS} levels", mark)
-        node = super().compose_node(parent, index)
-        self._level -= 1
-        assert node is not None, "PyYAML composes None only at the end of the stream"
-        if node not in self._extent:
-            if alias:
-                raise _error("an alias is inside the value to which it refers", mark)
-            inside = [self._extent[child] for child in _children(node)]
-            values = 1 + sum(count for count, _ in inside)
-            self._extent[node] = values, 1 + max((levels for _, levels in inside), default=0)
-        values, levels = self._extent[node]
-        _require(values <= MOST_VALUES, f"more than {MOST_VALUES:,} values, with all aliases expanded", mark)
-        _require(levels <= MOST_LEVELS, f"more than {MOST_LEVELS} levels, with all aliases expanded", mark)
-        return node
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """Construct a value as PyYAML does, but name the line if the value does not fit its tag."""
-        try:
-            value = super().construct_object(node, deep)
-        except (ValueError, LookupError, AttributeError, TypeError):
-            type_name = str(node.tag).rpartition(":")[2]
-            raise _error(f"{quoted(node.value)} cannot be read as {type_name}", node.start_mark) from None
-        if isinstance(value, int):
-            _require(abs(value) <= LARGEST_NUMBER, f"a number beyond {LARGEST_NUMBER:,}", node.start_mark)
-        for character in value if isinstance(value, str) else "":
-            if unicodedata.category(character) in _INVISIBLE and character not in "\n\t":
-                raise _error(f"the text has the character {character!a}", node.start_mark)
-        return value
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Construct a mapping, and refuse a key that occurs twice: PyYAML would silently drop one."""
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Check the keys once, before PyYAML adds those of merged mappings (`<<`), which may recur."""
+        if node in self._checked:
+            return
+        self._checked.add(node)
         seen = set()
-        for key_node, _ in node.value:
-            # A merge takes keys from another mapping. The keys of this one have precedence.
-            merge = key_node.tag == "tag:yaml.org,2002:merge"
-            key = key_node.value if merge else self.construct_object(key_node, deep=True)
-            if not isinstance(key, str | int | float | None):
-                continue  # PyYAML itself refuses such a key
-            if key in seen:
-                raise _error(f"the key {quoted(key)} occurs twice", key_node.start_mark)
-            seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
-# YAML 1.1 reads 1e-2 as text, because it has no decimal point.
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
-)
-
-
-def _children(node: yaml.Node) -> list[yaml.Node]:
-    if isinstance(node, yaml.MappingNode):
-        return [part for pair in node.value for part in pair]
-    return node.value if isinstance(node, yaml.SequenceNode) else []
-
-
-def _error(what: str, mark: yaml.Mark) -> yaml.MarkedYAMLError:
-    return yaml.MarkedYAMLError(problem=what, problem_mark=mark)
-
-
-class _BeyondLimit(yaml.MarkedYAMLError):
-    """Valid YAML that is beyond a limit."""
-
-
-def _require(holds: bool, what: str, mark: yaml.Mark) -> None:
-    if not holds:
-        raise _BeyondLimit(problem=what, problem_mark=mark)
-
-
-def read(path: Path) -> Any:
-    """The content of a YAML file.
-
-    Raises:
-        UserError: it cannot be read, is not valid YAML or is beyond the limits; the message names the line.
-    """
-    if path.exists() and not path.is_file():
-        raise UserError(f"{show(path)} is not a file: write the suite into a file of this name")
-    try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-        _require_short(len(content), show(path))
-        return parse(content.decode("utf-8-sig"), show(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{show(path)} cannot be read ({error})") from None
-
-
-def parse(text: str, where: str) -> Any:
-    """The content of a text in YAML, which includes JSON.
-
-    Raises:
-        UserError: it is not valid YAML or is beyond the limits; the message names `where` and the line.
-    """
-    _require_short(len(text), where)
-    try:
-        return yaml.load(text, _Loader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        what = " ".join(str(getattr(error, "problem", None) or error).split())
-        if isinstance(error, _BeyondLimit):
-            raise UserError(f"{where}{line}: it has {what}, and thinwire reads no more") from None
-        raise UserError(f"{where}{line}: this is not sound YAML ({what})") from None
-
-
-def _require_short(length: int, where: str) -> None:
-    if length > MOST_BYTES:
-        raise UserError(f"{where}: it has more than {MOST_BYTES:,} bytes, and thinwire reads no more")
+        for key, _ in node.value:
+            if str(key.value) in seen:
+                raise yaml.MarkedYAMLError(
+                    None, None, f"the key {quoted(key.value)} occurs twice", key.start_mark
+                )
+            seen.add(str(key.value))
+        super().flatten_mapping(node)
 
 
 class _Dumper(yaml.SafeDumper):
     """Quotes every text that `_Loader` would read as something else, such as the digest 12e4."""
 
-    yaml_implicit_resolvers = _Loader.yaml_implicit_resolvers
+
+for _class in (_Loader, _Dumper):
+    # A date is text, and so is 1e-2 to YAML 1.1, because it has no decimal point.
+    _class.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]
+        for first, resolvers in _class.yaml_implicit_resolvers.items()
+    }
+    _class.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+    )
+
+
+def parse(text: str | bytes, where: str) -> Any:
+    """The content of a text in YAML, which includes JSON.
+
+    Raises:
+        UserError: it is not valid YAML; the message names `where` and the line.
+    """
+    try:
+        return yaml.load(text, _Loader)
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError) as error:  # of a tag that does not fit
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        what = " ".join(str(getattr(error, "problem", None) or error).split())
+        raise UserError(f"{where}{line}: this is not sound YAML ({what})") from None
 
 
 def text_of(content: Any) -> str:
-    """The YAML of some content, which `read` reads back as it is."""
+    """The YAML of some content, which `parse` reads back as it is."""
     return yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=110)
+
+
+def mapping(path: Path, what: str, explained_in: str) -> dict[str, Any]:
+    """The content of a file.
+
+    Args:
+        path: of the file.
+        what: the file is, for example `a suite`.
+        explained_in: the page that explains the keys.
+
+    Raises:
+        UserError: it cannot be read, or is no mapping.
+    """
+    try:
+        content = parse(path.read_bytes(), show(path))
+    except OSError as error:
+        raise UserError(f"{show(path)} cannot be read ({error.strerror})") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{show(path)}: {what} is a mapping; {explained_in} shows its keys")
+    return content
+
+
+def read(path: Path, schema: type[S], what: str, explained_in: str) -> S:
+    """Read a file, as `mapping` does, and validate it against a schema.
+
+    Raises:
+        UserError: the file has errors; one message lists all of them.
+    """
+    try:
+        return schema.model_validate(mapping(path, what, explained_in))
+    except ValidationError as error:
+        raise Problems(show(path), problems(error)) from None
+
+
+def named(folder: Path, name: str, what: str) -> Path:
+    """The file of this name in a folder of config/.
+
+    Raises:
+        UserError: there is none; the message has the nearest name.
+    """
+    require_label(name)
+    there = names(folder)
+    if name not in there:
+        raise UserError(
+            f"there is no {what} {name!r}: config/{folder.name}/ has {', '.join(there)}; the nearest is "
+            f"{nearest(name, there)}"
+        )
+    return folder / f"{name}.yaml"
+
+
+def names(folder: Path) -> list[str]:
+    """The names of all files in a folder of config/."""
+    return sorted(path.stem for path in folder.glob("*.yaml"))

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from thinwire.config import schema_file
+from thinwire.config import yaml_file
 from thinwire.optim.recipe import Strict
 from thinwire.plugins import ROOT
 
@@ -71,4 +71,4 @@ def read(path: Path = SOURCES / VALUES) -> Declarations:
     Raises:
         UserError: the file has errors; one message lists all of them.
     """
-    return schema_file.read(path, Declarations, "the paper's list of values", "docs/paper.md")
+    return yaml_file.read(path, Declarations, "the paper's list of values", "docs/paper.md")
