@@ -10,7 +10,6 @@ A block after one of these lines becomes what stands in the newest record of `be
 
 Between `<!-- summary of the committed SUITE -->` and `<!-- end -->` are the tables of a suite in
 `results/reference/`, as `thinwire report` writes them. With `traffic` it is the table of all ledgers.
-After `<!-- steps of METHOD -->` stands the table of where the method's steps come from.
 `docs/artifact.md` is made from the suites. The README's table, after `<!-- table of the study -->`, and its
 figures are made by `study_results.py`. Tests check that all of this is up to date.
 """
@@ -19,7 +18,6 @@ import re
 from pathlib import Path
 
 from benchmarks import committed_tables, study_results
-from thinwire.about_method import about_method
 from thinwire.config.suite import load
 from thinwire.report.claims import artifact
 from thinwire.report.tables.about import About
@@ -34,7 +32,6 @@ _TABLES = re.compile(
     re.DOTALL,
 )
 _STUDY = re.compile(r"(<!-- table of the study -->\n).*?(?=<!-- end -->)", re.DOTALL)
-_STEPS = re.compile(r"(<!-- steps of (?P<name>\w+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _BLOCK = re.compile(
     r"(?:```sh\n(?P<commands>[^`]*)```\n+)?"
     r"<!-- (?P<part>|heading of the |printed, in the )newest record of (?P<name>\w+) -->\n+"
@@ -49,9 +46,8 @@ def newest(name: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """The text with its blocks and tables as the newest records, the reference and the methods have them."""
+    """The text with its blocks and tables as the newest records and the reference have them."""
     text = _BLOCK.sub(_again, text)
-    text = _STEPS.sub(lambda match: f"{match[1]}\n{steps(match['name'])}\n\n", text)
     text = _STUDY.sub(lambda match: f"{match[1]}\n{study_results.table()}\n\n", text)
     return _TABLES.sub(lambda match: f"{match[1]}\n{tables(match['suite'], match['kind'])}\n\n", text)
 
@@ -83,12 +79,6 @@ def tables(suite: str, kind: str) -> str:
     if kind == "traffic":
         return ledgers(results, about)
     return "\n\n".join(f"**{block.heading}.** {of_block(block)}" for block in blocks(results, about))
-
-
-def steps(method: str) -> str:
-    """The table in Markdown of where the steps of a method come from."""
-    rows = [(part.what, part.source, part.where) for part in about_method(method).provenance]
-    return committed_tables.markdown(("step", "source", "where, or why"), rows)
 
 
 def names(text: str) -> list[str]:

@@ -14,9 +14,7 @@ from thinwire.config import expand_suite, suite
 from thinwire.pipeline import command_line_choices, job_grid
 from thinwire.plugins import ROOT
 
-# The change log mentions what was removed.
-PAGES = [path for path in pages.pages() if path.name != "CHANGELOG.md"]
-EACH_PAGE = pytest.mark.parametrize("path", PAGES, ids=pages.name)
+EACH_PAGE = pytest.mark.parametrize("path", pages.pages(), ids=pages.name)
 # A path in the text begins with one of these.
 FOLDERS = {name.split("/")[0] for name in pages.tracked() if "/" in name} - {"results"}
 
