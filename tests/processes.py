@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from thinwire.train.deterministic import deterministic
 from thinwire.transport import rendezvous
-from thinwire.transport.call_difference import first_difference
+from thinwire.transport.agreement import first_difference
 from thinwire.transport.processes import Processes
 from thinwire.transport.rank_placement import Placement
 from thinwire.worker_placement import Cluster
@@ -121,7 +121,7 @@ def _launch(
 
 def transport(cluster: Cluster) -> Processes:
     """Open the transport of this process. It is closed when the function has ended."""
-    opened = Processes(cluster, torch.device("cpu"), doing=_note)
+    opened = Processes(cluster, torch.device("cpu"), doing=_note, log_calls=True)
     _OPEN.append(opened)
     return opened
 

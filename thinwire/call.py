@@ -51,13 +51,19 @@ class Call:
     fresh: bool = False  # is the mean written into new tensors instead of the given ones?
     recorded: RecordedCall | None = None  # where the transport notes its times, if the worker is traced
 
-    def describe(self) -> str:
-        """Describe the call in words; all members must make calls with the same description."""
+    def describe(self, in_full: bool = True) -> str:
+        """Describe the call in words; all members must make calls with the same description.
+
+        Args:
+            in_full: name the tensors, too, which may take longer than the call itself.
+        """
         about = [self.kind, self.key]
-        about += [f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in self.tensors[:_DESCRIBED]]
-        if len(self.tensors) > _DESCRIBED:
-            about.append(f"... {len(self.tensors)} tensors of {nbytes(self.tensors)} bytes")
-        about += payloads.describe(self.payload, self.ragged)
+        if in_full:
+            shown = self.tensors[:_DESCRIBED]
+            about += [f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in shown]
+            if len(self.tensors) > _DESCRIBED:
+                about.append(f"... {len(self.tensors)} tensors of {nbytes(self.tensors)} bytes")
+            about += payloads.describe(self.payload, self.ragged)
         if self.ragged:
             about.append("ragged")
         if self.verb in ("broadcast", "push_pull", "send", "receive"):

@@ -11,7 +11,7 @@ import torch
 from gpu_parts import small_run
 from gpu_parts.part import Found, Place
 from thinwire.errors import UserError
-from thinwire.launch.shared_gpus import require_gpus_of_their_own
+from thinwire.launch.rank import require_gpus_of_their_own
 from thinwire.train.deterministic import deterministic
 from thinwire.train.trainer import Trainer
 from thinwire.transport.backend import GLOO

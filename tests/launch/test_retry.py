@@ -9,18 +9,29 @@ from thinwire.config.cell_sources import sources
 from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
 from thinwire.launch import retry, train_block
-from thinwire.launch.exit_report import ExitReport
+from thinwire.launch.postmortem import ExitReport, How
 from thinwire.launch.retry import AttemptEnd, until_it_ends
 from thinwire.provenance import now
 from thinwire.record import Record
 from thinwire.train.result_folders import partial_folder, record_folder
 
 CELL = cells("demo")[0]
-KILLED = ExitReport(rank=1, host="n1", died="SIGKILL", doing="computes")
-GONE = ExitReport(rank=1, host="n1", vanished=True, phase="joins the others")
+TERM = signal.SIGTERM
 
 
-def publishes(results, status="diverged", aside=False, in_place=True):
+def rank(number, how, what="", phase="runs"):
+    return ExitReport(how, what, number, f"n{number}", phase, "computes")
+
+
+KILLED = rank(1, How.DIED, "SIGKILL")
+KILLED_WORDS = "rank 1 on n1 was killed by SIGKILL while it computes"
+EARLY = [rank(0, How.LOST, "x", "opens its channels"), rank(1, How.GONE, phase="joins the others")]
+ABSENT = rank(0, How.ABSENT, phase="")
+STOPPED = AttemptEnd([ExitReport(How.INTERRUPTED, str(int(TERM)))])
+PUBLISHES = "publishes"  # this attempt makes a record
+
+
+def publishes(results, status="diverged", in_place=True):
     made = Record(
         kind="inprocess",
         status=status,
@@ -38,24 +49,21 @@ def publishes(results, status="diverged", aside=False, in_place=True):
         record.put_in_place(partial, record_folder(results, CELL))
 
 
-class Starts:
-    """Gives one end after the other; what is called does something first."""
+def run(results, *ends, hold=False, **how):
+    """The exit code of a run whose attempts end like this, and the lines of its log."""
+    left, lines = list(ends), []
 
-    def __init__(self, *ends):
-        self.ends = list(ends)
-        self.logged = []
-
-    def __call__(self, published):
-        end = self.ends.pop(0)
-        if callable(end):
+    def start(published):
+        end = left.pop(0)
+        if end is PUBLISHES:
             assert not published()
-            end()
-            assert published() in (True, False)
-            end = []
+            publishes(results, **how)
+            return AttemptEnd([])
         return end if isinstance(end, AttemptEnd) else AttemptEnd(end)
 
-    def run(self, results, hold=False):
-        return until_it_ends(CELL, results, self, hold, self.logged.append)
+    code = until_it_ends(CELL, results, start, hold, lines.append)
+    assert not left
+    return code, lines
 
 
 def published(results):
@@ -63,79 +71,69 @@ def published(results):
     return record.read(path) if path.exists() else None
 
 
-def test_a_published_record_is_the_result_whatever_else_was_left(tmp_path):
-    assert Starts(lambda: publishes(tmp_path)).run(tmp_path) == 0
-    assert Starts(lambda: publishes(tmp_path, "failed")).run(tmp_path) == 1
+@pytest.mark.parametrize(
+    ("ends", "code", "reason"),
+    [
+        ([PUBLISHES], 0, "a reason"),
+        ([[KILLED], [KILLED], PUBLISHES], 0, "a reason"),
+        ([[KILLED], [KILLED], [KILLED]], 1, KILLED_WORDS),
+        ([[rank(0, How.FAILED, "out of luck"), KILLED]], 1, "rank 0 on n0: out of luck"),
+        (
+            [[ExitReport(How.EXITED, "0")]],
+            1,
+            "the process ended with exit code 0, and thinwire did not end it",
+        ),
+        # An interruption publishes nothing and is not tried again.
+        ([STOPPED], 128 + TERM, None),
+        ([AttemptEnd([KILLED], TERM)], 128 + TERM, None),
+        ([AttemptEnd([ABSENT], TERM)], 128 + TERM, None),
+    ],
+)
+def test_what_attempts_come_to(tmp_path, ends, code, reason):
+    found, lines = run(tmp_path, *ends)
+    assert found == code
+    assert (published(tmp_path) and published(tmp_path).reason) == reason
+    lost = sum(end == [KILLED] for end in ends[:-1])
+    assert lines[:lost] == [
+        f"{CELL.path}: {KILLED_WORDS}: attempt {number} of 3" for number in range(2, 2 + lost)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ends", "sentence"),
+    [
+        ([EARLY] * 3, "could not begin: rank 1 on n1 is gone; it last computes"),
+        ([[KILLED, rank(2, How.TROUBLE, "the disk is full")]], "rank 2 on n2: the disk is full"),
+        (
+            [AttemptEnd([ABSENT], 0, " (srun ended with exit code 1)")],
+            r"no process of .* came up \(srun ended with exit code 1\)",
+        ),
+    ],
+)
+def test_what_lies_around_a_run_is_never_a_result(tmp_path, ends, sentence):
+    with pytest.raises(UserError, match=sentence):
+        run(tmp_path, *ends)
+    assert published(tmp_path) is None
+
+
+def test_a_failure_that_is_published_is_the_result(tmp_path):
+    assert run(tmp_path, PUBLISHES, status="failed")[0] == 1
 
 
 def test_a_record_that_lacked_only_the_last_rename_is_published(tmp_path):
-    starts = Starts(lambda: publishes(tmp_path, in_place=False))
-    assert starts.run(tmp_path) == 0
+    assert run(tmp_path, PUBLISHES, in_place=False)[0] == 0
     assert published(tmp_path).status == "diverged"
 
 
 def test_an_earlier_record_is_not_taken_for_this_ones(tmp_path):
     publishes(tmp_path)
-    starts = Starts([ExitReport(exited=0)])
-    assert starts.run(tmp_path) == 1
-    assert published(tmp_path).reason == "the process ended with exit code 0, and thinwire did not end it"
-
-
-def test_lost_ranks_are_tried_again_and_then_a_result(tmp_path):
-    starts = Starts([KILLED], [KILLED], lambda: publishes(tmp_path))
-    assert starts.run(tmp_path) == 0
-    assert starts.logged == [
-        f"{CELL.path}: rank 1 on n1 was killed by SIGKILL while it computes: attempt {number} of 3"
-        for number in (2, 3)
-    ]
-    assert Starts([KILLED], [KILLED], [KILLED]).run(tmp_path) == 1
-    assert published(tmp_path).reason == "rank 1 on n1 was killed by SIGKILL while it computes"
-
-
-def test_a_rank_lost_before_the_method_runs_is_no_result(tmp_path):
-    early = [ExitReport(rank=0, host="n0", phase="opens its channels", lost="x"), GONE]
-    with pytest.raises(UserError, match="could not begin: rank 1 on n1 is gone"):
-        Starts(early, early, early).run(tmp_path)
-    assert published(tmp_path) is None
-
-
-def test_a_failure_of_the_method_is_final(tmp_path):
-    starts = Starts([ExitReport(rank=0, host="n0", outcome=("failed", "out of luck")), KILLED])
-    assert starts.run(tmp_path) == 1
-    assert published(tmp_path).reason == "rank 0 on n0: out of luck"
-
-
-def test_a_failure_around_a_run_is_never_a_result(tmp_path):
-    left = [KILLED, ExitReport(rank=2, host="n2", trouble="the disk is full")]
-    with pytest.raises(UserError, match="rank 2 on n2: the disk is full"):
-        Starts(left).run(tmp_path)
-    assert published(tmp_path) is None
-
-
-@pytest.mark.parametrize(
-    "end",
-    [
-        AttemptEnd([ExitReport(interrupted=signal.SIGTERM)]),
-        AttemptEnd([KILLED], signal.SIGTERM),
-        # It came so early that nobody could report.
-        AttemptEnd([ExitReport(rank=0, vanished=True, phase="")], signal.SIGTERM),
-    ],
-    ids=["saved", "stopped at once", "early"],
-)
-def test_an_interruption_publishes_nothing_and_is_not_tried_again(tmp_path, end):
-    assert Starts(end).run(tmp_path) == 128 + signal.SIGTERM
-    assert published(tmp_path) is None
-
-
-def test_a_command_that_starts_no_rank_is_no_result(tmp_path):
-    nobody = AttemptEnd([ExitReport(rank=0, vanished=True, phase="")], 0, " (srun ended with exit code 1)")
-    with pytest.raises(UserError, match=r"no process of .* came up \(srun ended with exit code 1\)"):
-        Starts(nobody).run(tmp_path)
+    assert run(tmp_path, [ExitReport(How.EXITED, "0")])[0] == 1
+    assert published(tmp_path).status == "failed"
 
 
 def test_a_held_record_stays_aside(tmp_path, monkeypatch):
     monkeypatch.setattr(retry, "finished", lambda cell, results: False)
-    assert Starts(lambda: publishes(tmp_path, in_place=False)).run(tmp_path, hold=True) == 0
+    assert run(tmp_path, PUBLISHES, hold=True, in_place=False)[0] == 0
     assert published(tmp_path) is None
     assert (partial_folder(tmp_path, CELL) / record.RUN).exists()
 

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from thinwire.config.expand_suite import cell
-from thinwire.launch import slurm_step
+from thinwire.launch import postmortem, slurm_step
+from thinwire.launch.postmortem import How
 from thinwire.launch.slurm_step import Order, RankEnd, SlurmStep, of_line, to_line
 
 CELL = cell("demo", "digits/cnn/ssgd/w4/seed0")
@@ -17,20 +18,21 @@ SRUN = """
 import json, os, signal, sys, time
 how, notes = sys.argv[1:3]
 note = lambda *words: print(*words, file=open(notes, "a"))
-say = lambda launch, rank, stopped: print(json.dumps({"RankEnd": [launch, rank, stopped]}), flush=True)
+say = lambda *end: print(json.dumps({"RankEnd": end}), flush=True)
 note("begins")
 signal.signal(signal.SIGTERM, lambda *_: (note("is killed"), os._exit(137)))
 for line in sys.stdin:
     launch, cell, _ = json.loads(line)["Order"]
     note("runs", launch, cell)
     print("a line of a plug-in that writes where it should not", flush=True)
-    say(launch - 1, 0, 0)
+    say(launch - 1, 0, 0, "exited", "0")
     for rank in range(4):
         if how == "a rank stays behind" and rank == 2:
             time.sleep(60)
         if how == "ends" and rank == 1:
             sys.exit(9)
-        say(launch, rank, 10 if how == "was asked to stop" else 0)
+        code = ("died", "SIGKILL") if how == "a rank is killed" and rank == 2 else ("exited", "0")
+        say(launch, rank, 10 if how == "was asked to stop" else 0, *code)
     if how == "is asked to stop":
         sys.exit(138)
 note("ends")
@@ -42,7 +44,6 @@ def step(tmp_path, monkeypatch):
     """Gives a function that makes a step whose srun behaves as a word says."""
     program, notes = tmp_path / "srun.py", tmp_path / "notes"
     program.write_text(SRUN)
-    monkeypatch.setattr(slurm_step, "WAIT_SECONDS", 0.2)
 
     def make(how):
         command = [sys.executable, str(program), how, str(notes)]
@@ -69,7 +70,7 @@ def test_all_runs_are_in_one_step_which_ends_with_the_block(step, tmp_path):
     for _ in range(2):
         reports, stopped, ended = run(made)
         assert (len(reports), stopped, ended) == (4, 0, "")
-    made._end(10)
+    made._end(300)
     assert notes(tmp_path) == ["begins", f"runs 1 {CELL.path}", f"runs 2 {CELL.path}", "ends"]
 
 
@@ -80,10 +81,24 @@ def test_after_a_step_that_has_ended_another_one_begins(step, tmp_path):
     assert notes(tmp_path) == ["begins", f"runs 1 {CELL.path}"] * 2
 
 
-def test_a_step_in_which_a_rank_stays_behind_is_ended(step, tmp_path):
+def test_a_step_in_which_a_rank_stays_behind_is_ended(step, tmp_path, monkeypatch):
+    monkeypatch.setattr(slurm_step, "WAIT_SECONDS", 0.2)
     made = step("a rank stays behind")
     assert run(made)[1:] == (0, " (srun ended with exit code 137)")
     assert notes(tmp_path) == ["begins", f"runs 1 {CELL.path}", "is killed"]
+
+
+def test_how_a_rank_ended_is_said_by_its_task_if_it_could_not_say_so(step, monkeypatch):
+    def make_files(folder, ranks):
+        made(folder, ranks)
+        for status in postmortem.in_files(folder, ranks)[1:]:
+            status.phase("n1", "runs")
+
+    made = postmortem.make_files
+    monkeypatch.setattr(postmortem, "make_files", make_files)
+    reports, _, _ = run(step("a rank is killed"))
+    assert [report.how for report in reports] == [How.ABSENT, How.EXITED, How.DIED, How.EXITED]
+    assert reports[2].what == "SIGKILL"
 
 
 @pytest.mark.parametrize("how", ["is asked to stop", "was asked to stop"])

@@ -29,8 +29,7 @@ from thinwire.config.expand_suite import cell
 from thinwire.emulation.network import INTERFACE, Network
 from thinwire.errors import ResourceError, UserError
 from thinwire.launch import secret
-from thinwire.launch.heartbeat import ALARM
-from thinwire.launch.waiting_limits import BEAT_SECONDS
+from thinwire.launch.heartbeat import ALARM, BEAT_SECONDS
 from thinwire.train.result_folders import secret_file
 from thinwire.transport import (
     closed_listeners,

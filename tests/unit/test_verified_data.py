@@ -10,7 +10,7 @@ from thinwire import plugins
 from thinwire.config.expand_suite import cells
 from thinwire.data import arrays, lay_out
 from thinwire.errors import UserError
-from thinwire.launch.hang_detection import Beat, HangDetector
+from thinwire.launch.heartbeat import Beat, HangDetector
 from thinwire.train import run_setup
 from thinwire.train.run_setup import RunSetup
 from thinwire.transport.inprocess import InProcess

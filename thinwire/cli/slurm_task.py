@@ -19,8 +19,8 @@ from thinwire.config.suite import load
 from thinwire.errors import UserError
 from thinwire.files import writing
 from thinwire.launch import launcher_environment, rank, secret
-from thinwire.launch.fork import fork
-from thinwire.launch.imports_for_runs import import_for_runs
+from thinwire.launch.forks import fork, import_for_runs
+from thinwire.launch.postmortem import end_of, killed_for_memory
 from thinwire.launch.slurm_step import Order, RankEnd, of_line, to_line
 from thinwire.resource_shortage import shortage
 from thinwire.stop_signals import heeding_stops, stops_held_back
@@ -38,16 +38,22 @@ def main(arguments: Namespace) -> int:
     for line in sys.stdin:
         if (order := of_line(line, Order)) is None:
             continue
-        stopped = _fork_rank(partial(_run_rank, arguments.suite, results, order, time.monotonic()))
-        end = RankEnd(order.launch, int(os.environ["SLURM_PROCID"]), stopped)
+        killed_before = killed_for_memory()
+        stopped, code = _fork_rank(partial(_run_rank, arguments.suite, results, order, time.monotonic()))
+        rank_ended = end_of(code, killed_before)
+        end = RankEnd(order.launch, int(os.environ["SLURM_PROCID"]), stopped, *rank_ended)
         print(to_line(end), end="", file=answers, flush=True)
         if stopped:
             return 128 + stopped
     return 0
 
 
-def _fork_rank(run: Callable[[], int]) -> int:
-    """Run a rank in a fork, and wait for it; gives the signal that asked for a stop meanwhile, or 0."""
+def _fork_rank(run: Callable[[], int]) -> tuple[int, int]:
+    """Run a rank in a fork, and wait for it.
+
+    Returns:
+        The signal that asked for a stop meanwhile, or 0; and the exit code of the rank, or -N for signal N.
+    """
     stopped = 0
 
     def forward_signal(number: int) -> None:
@@ -59,8 +65,8 @@ def _fork_rank(run: Callable[[], int]) -> int:
     with heeding_stops(forward_signal):
         with stops_held_back():
             pid = fork(run)
-        os.waitpid(pid, 0)
-    return stopped
+        _, status = os.waitpid(pid, 0)
+    return stopped, os.waitstatus_to_exitcode(status)
 
 
 def _run_rank(suite: str, results: Path, order: Order, began: float) -> int:

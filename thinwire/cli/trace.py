@@ -15,8 +15,8 @@ from thinwire.config.suite import load
 from thinwire.errors import UserError
 from thinwire.files import locked, publish, stamp, writing
 from thinwire.launch import launcher_environment, local_processes, rank, secret
-from thinwire.launch.diagnosis import diagnose
 from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
+from thinwire.launch.postmortem import diagnose
 from thinwire.launch.retry import require_no_trouble
 from thinwire.trace import chakra, perfetto, trace_file
 from thinwire.trace.summary import step_seconds

@@ -1,58 +1,137 @@
 """The heartbeat of a rank: a thread that shows that its process lives, and learns when the run must end.
 
 Beats go through the store in which the ranks have joined, and rank 0 checks them. It raises an alarm when a
-rank is silent or the run hangs. A rank that fails raises the alarm itself. On an alarm every rank writes its
-exit report and the stacks of its threads, and ends.
+rank is silent or the run hangs. A rank that fails raises the alarm itself. On an alarm every rank records how
+it ends, writes the stacks of its threads to the log, and ends.
 """
 
 import faulthandler
 import json
 import os
 import sys
-import tempfile
 import time
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import Any, Never
+from typing import NamedTuple, Never
 
 from thinwire.files import writing
-from thinwire.launch import exit_report
-from thinwire.launch.exit_report import ExitReport
-from thinwire.launch.flight_recorder import FlightRecorder
-from thinwire.launch.hang_detection import Beat, HangDetector
-from thinwire.launch.waiting_limits import BEAT_SECONDS, GRACE_SECONDS, PAUSED_SECONDS, SILENT_SECONDS
+from thinwire.launch.postmortem import How, RankStatus
 from thinwire.transport.rank_placement import Placement
 from thinwire.transport.rendezvous import store_of
 
+# How long the ranks have to find each other. A node that has not read a CUDA build of torch yet needs minutes
+# to import it. If `hang_seconds` of the suite is less, it holds here too.
+RENDEZVOUS_SECONDS = 600.0
+# How long a rank that ends waits for the others to end. After twice as long its parent kills it.
+GRACE_SECONDS = 3.0
+# Between two beats of a rank.
+BEAT_SECONDS = 0.5
+# A process without a beat for so long is stopped, or its host is gone.
+_SILENT_SECONDS = 15.0
+# If rank 0 did not beat itself for so long, it was stopped. Then it ignores what it missed meanwhile.
+_PAUSED_SECONDS = 5.0
 ALARM = "alarm"
 # The exit code of a rank that cannot go on.
 CANNOT_GO_ON = 3
+# What a rank does that waits for the disk, and not for a method, begins with one of these words.
+_DISK = ("reads", "saves")
+
+End = tuple[How, str]
+
+
+class Beat(NamedTuple):
+    """The heartbeat of a rank."""
+
+    rank: int
+    node: str
+    number: int  # rises with every beat, as long as the process lives
+    moves: int  # rises with every action of its worker
+    doing: str
+
+
+class HangDetector:
+    """Remembers when each rank last sent a new beat, and when any worker last made progress."""
+
+    def __init__(self, silent_seconds: float, hang_seconds: float, paused_seconds: float) -> None:
+        """Set the limits.
+
+        Args:
+            silent_seconds: a rank is lost if it sends no new beat for so long.
+            hang_seconds: the run hangs if no worker makes progress for so long.
+            paused_seconds: if `check` was not called for so long, this process was stopped itself.
+        """
+        self._silent_seconds, self._hang_seconds = silent_seconds, hang_seconds
+        self._paused_seconds = paused_seconds
+        self._checked_at = 0.0
+        # For each rank, the number of its last new beat, and when it arrived.
+        self._last_beats: dict[int, tuple[int, float]] = {}
+        # The moves of all ranks when one of them last changed, and when that was.
+        self._last_moves: tuple[list[int], float] = ([], 0.0)
+
+    def check(self, beats: Sequence[Beat], now: float) -> End | None:
+        """How the run must be ended, and the sentence about it; None if it goes on."""
+        paused = now - self._checked_at > self._paused_seconds
+        self._checked_at = now
+        if paused:
+            # The other ranks may have been stopped as well, so all waiting times begin anew.
+            self._last_beats = {rank: (number, now) for rank, (number, _) in self._last_beats.items()}
+            self._last_moves = (self._last_moves[0], now)
+        for beat in beats:
+            if self._last_beats.get(beat.rank, (None,))[0] != beat.number:
+                self._last_beats[beat.rank] = (beat.number, now)
+        moves = [beat.moves for beat in beats]
+        if moves != self._last_moves[0]:
+            self._last_moves = (moves, now)
+        silent = [beat for beat in beats if now - self._last_beats[beat.rank][1] > self._silent_seconds]
+        if silent:
+            names = ", ".join(f"rank {beat.rank} on {beat.node}" for beat in silent)
+            return How.SILENT, f"{names} has not been heard of for {self._silent_seconds:.0f} s"
+        if beats and now - self._last_moves[1] > self._hang_seconds:
+            return _hang(beats, self._hang_seconds)
+        return None
+
+
+def _hang(beats: Sequence[Beat], seconds: float) -> End:
+    """Describe which ranks block a run: those that do not wait, if any; otherwise all.
+
+    A disk that blocks the run is a trouble outside it, and comes with what to do.
+    """
+    busy = [beat for beat in beats if not beat.doing.startswith("waits")]
+    blocking = busy or beats
+    described = "; ".join(f"rank {beat.rank} on {beat.node} {beat.doing}" for beat in blocking)
+    others = ", and the others wait" if 0 < len(busy) < len(beats) else ""
+    text = f"nothing has moved for {seconds:.0f} s: {described}{others}"
+    if not all(beat.doing.startswith(_DISK) for beat in blocking):
+        return How.HUNG, text
+    advice = "see whether the file system answers, or raise hang_seconds of the suite, and start again"
+    return How.TROUBLE, f"{text}: {advice}; a run goes on from its last checkpoint"
 
 
 class Heartbeat:
     """The heartbeat of one rank."""
 
     def __init__(
-        self, placement: Placement, recorders: Sequence[FlightRecorder], log: Path, hang_seconds: float
+        self, placement: Placement, statuses: Sequence[RankStatus], log: Path, hang_seconds: float
     ) -> None:
         """Start the thread.
 
         Args:
             placement: of this rank; it has joined the others.
-            recorders: of all ranks.
+            statuses: of all ranks.
             log: takes the stacks.
             hang_seconds: the run is ended if no worker makes progress for so long.
 
         Raises:
             UserError: the log cannot be written, or rank 0 cannot be reached.
         """
-        self._placement, self._recorders, self._log = placement, recorders, log
-        self._recorder = recorders[placement.rank]
-        self._silent_seconds = min(SILENT_SECONDS, hang_seconds)
+        self._placement, self._statuses, self._log = placement, statuses, log
+        self._status = statuses[placement.rank]
+        self._silent_seconds = min(_SILENT_SECONDS, hang_seconds)
         self._hang_detector = HangDetector(
-            self._silent_seconds, hang_seconds, min(PAUSED_SECONDS, hang_seconds)
+            self._silent_seconds, hang_seconds, min(_PAUSED_SECONDS, hang_seconds)
         )
         self._doing, self._moves = "begins", 0
         # For fatal signals, after which Python code cannot run.
@@ -68,20 +147,16 @@ class Heartbeat:
         """Record what the worker is about to do."""
         self._doing = what
         self._moves += 1
-        self._recorder.doing(what)
-
-    def called(self, channel: str, number: int, description: str) -> None:
-        """Record a call of the worker on one of its channels."""
-        self._recorder.called(channel, number, description)
+        self._status.doing(what)
 
     def phase(self, name: str) -> None:
-        """Record that a phase of the run begins."""
-        self._recorder.phase(self._placement.node, name)
+        """Record that a phase of the run begins, whose name is a verb phrase."""
+        self._status.phase(self._placement.node, name)
+        self.doing(name)
 
-    def report(self, **fields: Any) -> None:
-        """Write the exit report of this rank; `fields` are those of `ExitReport`."""
-        report = ExitReport(rank=self._placement.rank, host=self._placement.node, **fields)
-        exit_report.write(self._recorder, report)
+    def report(self, how: How, what: str = "") -> None:
+        """Record how this rank ends, and more about it."""
+        self._status.ends(how, what)
 
     def leave(self) -> None:
         """The run is over, so rank 0 may leave; the thread still notices a rank that stays behind."""
@@ -92,19 +167,23 @@ class Heartbeat:
         self._over.set()
         self._thread.join()
 
-    def end(self, **fields: Any) -> Never:
-        """Raise the alarm, write the exit report and end this process; `fields` are those of `ExitReport`."""
+    def end(self, how: How, what: str) -> Never:
+        """Raise the alarm, record how this rank ends, and end its process."""
         if self._placement.launcher != "fork":  # otherwise the parent prints it
-            cause = next((text for text in fields.values() if text), "another rank has ended")
-            print(f"thinwire: {self._placement.describe()}: {cause}", file=sys.stderr)
+            print(f"thinwire: {self._placement.describe()}: {what}", file=sys.stderr)
         # If two threads come here, the second one waits until the first has ended the process.
         self._ending.acquire()
-        self.report(**fields)
+        self.report(how, what)
+        stacks = map(traceback.format_stack, sys._current_frames().values())
         with suppress(OSError), self._log.open("a") as log:
-            log.write(f"stacks of {self._placement.describe()}:\n{_stacks()}")
+            about = f"stacks of {self._placement.describe()}:"
+            log.write("\n".join([about, *map("".join, stacks)]))
         with suppress(RuntimeError):
             self._store.set(ALARM, "")
-        self._wait_for_the_others()
+        # Rank 0 keeps the store, and a parent may need all reports.
+        deadline = time.monotonic() + GRACE_SECONDS
+        while time.monotonic() < deadline and not all(status.has_ended() for status in self._statuses):
+            time.sleep(0.05)
         os._exit(CANNOT_GO_ON)
 
     def _run(self) -> None:
@@ -113,24 +192,24 @@ class Heartbeat:
             number += 1
             began = time.monotonic()
             try:
-                ended = self._beat(number)
+                end = self._beat(number)
             except RuntimeError:
                 if self._leaving.is_set():
                     return
                 # If this process was stopped, its call has timed out for that alone: it asks once more.
                 late = time.monotonic() - began >= self._silent_seconds
                 if unanswered or not late:
-                    self.end(lost=f"rank 0 on {self._placement.host} does not answer any more")
+                    self.end(How.LOST, f"rank 0 on {self._placement.host} does not answer any more")
                 unanswered = True
                 continue
             unanswered = False
-            if ended is not None:
-                self.end(**ended)
+            if end is not None:
+                self.end(*end)
             if self._over.wait(BEAT_SECONDS):
                 return
 
-    def _beat(self, number: int) -> dict[str, str] | None:
-        """Send a beat; gives why the run must be ended, as fields of an exit report, or None.
+    def _beat(self, number: int) -> End | None:
+        """Send a beat; gives how the run must be ended, or None.
 
         Raises:
             RuntimeError: the store does not answer.
@@ -138,9 +217,8 @@ class Heartbeat:
         own = Beat(self._placement.rank, self._placement.node, number, self._moves, self._doing)
         self._store.set(_key(own.rank), json.dumps(own))
         if self._store.check([ALARM]):
-            return {}
-        ended = self._hang_detector.check(self._last_beats(), time.monotonic()) if own.rank == 0 else {}
-        return ended or None
+            return How.FOLLOWED, "another rank has ended"
+        return None if own.rank else self._hang_detector.check(self._last_beats(), time.monotonic())
 
     def _last_beats(self) -> list[Beat]:
         """The last beat of every rank; number 0 for a rank that has sent none."""
@@ -151,22 +229,6 @@ class Heartbeat:
             beats.append(Beat(*beat))
         return beats
 
-    def _wait_for_the_others(self) -> None:
-        """Wait a while for all reports: rank 0 keeps the store, and a parent may need them."""
-        deadline = time.monotonic() + GRACE_SECONDS
-        while time.monotonic() < deadline:
-            if all(map(exit_report.is_left, self._recorders)):
-                return
-            time.sleep(0.05)
-
 
 def _key(rank: int) -> str:
     return f"beat/{rank}"
-
-
-def _stacks() -> str:
-    """The stacks of all threads of this process."""
-    with tempfile.TemporaryFile("w+") as file:
-        faulthandler.dump_traceback(file, all_threads=True)
-        file.seek(0)
-        return file.read()

@@ -17,15 +17,12 @@ from thinwire.config.cell import Cell
 from thinwire.config.suite_schema import Suite
 from thinwire.emulation.network import Network
 from thinwire.errors import UserError
-from thinwire.launch import exit_report, flight_recorder, rank
-from thinwire.launch.exit_report import RUNNING, ExitReport
-from thinwire.launch.flight_recorder import FlightRecorder
-from thinwire.launch.fork import fork
-from thinwire.launch.heartbeat import ALARM
-from thinwire.launch.imports_for_runs import import_for_runs
+from thinwire.launch import postmortem, rank
+from thinwire.launch.forks import fork, import_for_runs
+from thinwire.launch.heartbeat import ALARM, GRACE_SECONDS
 from thinwire.launch.local_rank_placements import emulated, placements
+from thinwire.launch.postmortem import RUNNING, How, RankStatus, end_of, killed_for_memory
 from thinwire.launch.retry import AttemptEnd, Start
-from thinwire.launch.waiting_limits import GRACE_SECONDS
 from thinwire.resource_shortage import trouble
 from thinwire.stop_signals import heeding_stops, stops_held_back
 from thinwire.train.device_of_worker import device_of
@@ -69,20 +66,19 @@ def starter(cell: Cell, suite: Suite, results: Path, hold: bool, train: Callable
         train(Attempt(cell, results, suite.checkpoint_every_seconds, hold))
 
     def run_rank(
-        placement: Placement, recorders: Sequence[FlightRecorder], began: float, network: Network | None
+        placement: Placement, statuses: Sequence[RankStatus], began: float, network: Network | None
     ) -> int:
         try:
             if network is not None:
                 network.enter(placement.rank // (cell.workers // cell.nodes))
-            return rank.run(cell, results, suite, placement, recorders, began, hold, train)
+            return rank.run(cell, results, suite, placement, statuses, began, hold, train)
         except (UserError, Interrupted):
-            # The exit report has the reason already.
+            # Its status has the reason already.
             return rank.BAD_INPUT
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            about = ExitReport(rank=placement.rank, host=placement.node, trouble=trouble(error))
-            exit_report.write(recorders[placement.rank], about)
+            statuses[placement.rank].ends(How.TROUBLE, trouble(error))
             return rank.BAD_INPUT
 
     def start(published: Callable[[], bool]) -> AttemptEnd:
@@ -108,7 +104,7 @@ def starter(cell: Cell, suite: Suite, results: Path, hold: bool, train: Callable
 
 def ranks(
     placements: Sequence[Placement],
-    work: Callable[[Placement, Sequence[FlightRecorder]], int],
+    work: Callable[[Placement, Sequence[RankStatus]], int],
     published: Callable[[], bool],
     beside_rank_0: Callable[[Callable[[], None]], None] = _here,
 ) -> AttemptEnd:
@@ -116,12 +112,12 @@ def ranks(
 
     Args:
         placements: of the ranks.
-        work: is done by each rank, with the recorders of all ranks; gives its exit code.
+        work: is done by each rank, with the statuses of all ranks; gives its exit code.
         published: says whether the run has published its record.
         beside_rank_0: does something where rank 0 can be reached.
     """
-    recorders = flight_recorder.in_memory(len(placements))
-    works = [lambda here=placement: work(here, recorders) for placement in placements]
+    statuses = postmortem.in_memory([placement.node for placement in placements])
+    works = [lambda here=placement: work(here, statuses) for placement in placements]
     alive: dict[int, int] = {}
 
     def wait() -> None:
@@ -129,10 +125,10 @@ def ranks(
             if placement.listener is not None:
                 # Only rank 0 listens from now on, so that the port closes when it ends.
                 placement.listener.close()
-        _wait(alive, placements, recorders, published, beside_rank_0)
+        _wait(alive, placements, statuses, published, beside_rank_0)
 
     asked = _supervise(works, alive, wait)
-    return AttemptEnd(exit_report.read(recorders), asked)
+    return AttemptEnd(postmortem.reports(statuses), asked)
 
 
 def alone(work: Callable[[], object], published: Callable[[], bool]) -> AttemptEnd:
@@ -142,31 +138,32 @@ def alone(work: Callable[[], object], published: Callable[[], bool]) -> AttemptE
         work: is done in the fork; an exception in it becomes an exit report.
         published: says whether the work has published its result.
     """
-    (recorder,) = flight_recorder.in_memory(1)
+    (status,) = postmortem.in_memory([""])
+    killed_before = killed_for_memory()
 
     def reporting() -> int:
-        recorder.phase("", RUNNING)
-        recorder.doing("works")
+        status.phase("", RUNNING)
+        status.doing("works")
         try:
             work()
         except Interrupted as error:
-            exit_report.write(recorder, ExitReport(interrupted=error.number))
+            status.ends(How.INTERRUPTED, str(error.number))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            exit_report.write(recorder, ExitReport(trouble=trouble(error)))
+            status.ends(How.TROUBLE, trouble(error))
         return 0
 
     alive: dict[int, int] = {}
 
     def wait() -> None:
         (pid,) = alive
-        _, status = os.waitpid(pid, 0)
-        if not exit_report.is_left(recorder) and not published():
-            exit_report.write(recorder, _unreported(ExitReport(), os.waitstatus_to_exitcode(status)))
+        _, code = os.waitpid(pid, 0)
+        if not status.has_ended() and not published():
+            status.ends(*end_of(os.waitstatus_to_exitcode(code), killed_before))
 
     asked = _supervise([reporting], alive, wait)
-    return AttemptEnd([report for report in exit_report.read([recorder]) if not report.vanished], asked)
+    return AttemptEnd([status.read(None)] if status.has_ended() else [], asked)
 
 
 def _supervise(works: Sequence[Callable[[], int]], alive: dict[int, int], wait: Callable[[], None]) -> int:
@@ -197,22 +194,15 @@ def _supervise(works: Sequence[Callable[[], int]], alive: dict[int, int], wait: 
     return asked
 
 
-def _unreported(report: ExitReport, code: int) -> ExitReport:
-    """Complete the report of a process that has left none, from its exit code."""
-    if code < 0:
-        return report.model_copy(update={"died": signal.Signals(-code).name})
-    return report.model_copy(update={"exited": code})
-
-
 def _wait(
     alive: dict[int, int],
     placements: Sequence[Placement],
-    recorders: Sequence[FlightRecorder],
+    statuses: Sequence[RankStatus],
     published: Callable[[], bool],
     beside_rank_0: Callable[[Callable[[], None]], None],
 ) -> None:
     """Wait for all ranks; report those that ended without a report, and end the others soon after."""
-    deadline, killed = None, False
+    deadline, killed, killed_before = None, False, killed_for_memory()
     while alive:
         ended = _ended(alive)
         for place, code in ended:
@@ -221,9 +211,8 @@ def _wait(
                 deadline = time.monotonic() + 2 * GRACE_SECONDS
             if killed or published():
                 continue
-            if not exit_report.is_left(recorders[place]):
-                known = ExitReport(rank=place, host=placements[place].node)
-                exit_report.write(recorders[place], _unreported(known, code))
+            if not statuses[place].has_ended():
+                statuses[place].ends(*end_of(code, killed_before))
                 beside_rank_0(partial(_raise_alarm, placements[place]))
         if deadline is not None and time.monotonic() > deadline:
             killed = True

@@ -5,7 +5,7 @@ from pathlib import Path
 from thinwire.config.cell import Cell
 from thinwire.files import stamp
 from thinwire.launch import local_processes
-from thinwire.launch.diagnosis import diagnose
+from thinwire.launch.postmortem import diagnose
 from thinwire.launch.retry import require_no_trouble
 from thinwire.train import preparation, preparation_record
 from thinwire.train.preparation_record import PREPARED, Prepared

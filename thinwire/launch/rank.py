@@ -16,14 +16,10 @@ from thinwire.config.cell import Cell
 from thinwire.config.suite_schema import Suite
 from thinwire.emulation.emulated_run import EmulatedRun
 from thinwire.errors import ResourceError, UserError
-from thinwire.files import locked
-from thinwire.launch import exit_report
-from thinwire.launch.exit_report import RUNNING, ExitReport
-from thinwire.launch.flight_recorder import FlightRecorder, in_files, make_files
-from thinwire.launch.heartbeat import Heartbeat
+from thinwire.files import locked, writing
+from thinwire.launch.heartbeat import RENDEZVOUS_SECONDS, Heartbeat
 from thinwire.launch.launcher_environment import require_places
-from thinwire.launch.shared_gpus import require_gpus_of_their_own, uuid_of
-from thinwire.launch.waiting_limits import RENDEZVOUS_SECONDS
+from thinwire.launch.postmortem import RUNNING, How, RankStatus, in_files, in_memory
 from thinwire.resource_shortage import shortage, trouble
 from thinwire.train.device_of_worker import device_of
 from thinwire.train.result_folders import lock_file, partial_folder
@@ -45,7 +41,7 @@ def run(
     results: Path,
     suite: Suite,
     placement: Placement,
-    recorders: Sequence[FlightRecorder],
+    statuses: Sequence[RankStatus],
     began: float,
     hold: bool,
     train: Callable[[Attempt], int],
@@ -59,7 +55,7 @@ def run(
         results: a folder that all ranks see.
         suite: of the cell.
         placement: which rank this is.
-        recorders: of all ranks; empty if they are in files.
+        statuses: of all ranks; empty if this process does not share memory with the others.
         began: when the launch began, in seconds of the monotonic clock.
         hold: the caller that started the ranks holds the lock of the cell, and publishes the record.
         train: runs the attempt, and gives the exit code.
@@ -71,7 +67,7 @@ def run(
     cluster = Cluster(cell.workers, cell.nodes)
     with ExitStack() as held:
         try:
-            heartbeat, device = _join(cell, results, suite, placement, recorders, hold, held)
+            heartbeat, device = _join(cell, results, suite, placement, statuses, hold, held)
         except Refused:
             if placement.rank == 0:
                 raise
@@ -83,13 +79,15 @@ def run(
             backend = backend_of(device, cell.backend)
             if backend != GLOO:
                 choose_nccl_settings()
-            transport = Processes(cluster, device, backend, heartbeat.doing, heartbeat.called, cell.kind)
+            transport = Processes(cluster, device, backend, heartbeat.doing, cell.kind)
             transport.nodes = transport.share([placement.node])
             common = True
             if placement.launcher != "fork":
                 require_places(cluster, transport.nodes)
             if backend != GLOO:
-                require_gpus_of_their_own(transport.share([uuid_of(device)]), transport.nodes)
+                # Its number does not tell a GPU: Slurm may show each rank only its own, as number 0.
+                gpu = str(torch.cuda.get_device_properties(device).uuid)
+                require_gpus_of_their_own(transport.share([gpu]), transport.nodes)
                 transport.open_communicators()
             emulated = None
             if cell.cluster is not None:
@@ -102,27 +100,29 @@ def run(
             attempt.notes.append(f"{cell.workers} ranks are ready after {time.monotonic() - began:.2f} s")
             code = train(attempt)
         except Interrupted as error:
-            heartbeat.report(interrupted=error.number)
+            heartbeat.report(How.INTERRUPTED, str(error.number))
             _leave(heartbeat, transport.part)
             if placement.rank == 0:
                 raise
             return 128 + error.number
         except UserError as error:
             if not (error.known_to_all or (common and attempt is None)):
-                heartbeat.end(trouble=str(error))
-            heartbeat.report(trouble=str(error))
+                heartbeat.end(How.TROUBLE, str(error))
+            heartbeat.report(How.TROUBLE, str(error))
             _leave(heartbeat, transport.part)
             if placement.rank == 0:
                 raise
             return BAD_INPUT
         except ConnectionLost as error:
             # A failure that the others could not be informed of. One that all know of has its record.
-            own = attempt.outcome if attempt is not None and attempt.failed else None
-            heartbeat.end(outcome=own, lost=str(error))
+            if attempt is not None and attempt.failed and attempt.outcome is not None:
+                status, reason = attempt.outcome
+                heartbeat.end(How(status), str(reason))
+            heartbeat.end(How.LOST, str(error))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            heartbeat.end(trouble=trouble(error))
+            heartbeat.end(How.TROUBLE, trouble(error))
         _leave(heartbeat, transport.close)
         return code
 
@@ -138,12 +138,34 @@ def end_process(code: int) -> Never:
     os._exit(code)
 
 
+def require_gpus_of_their_own(gpus: Sequence[str], nodes: Sequence[str]) -> None:
+    """Require that no two ranks share a GPU.
+
+    NCCL itself refuses them at its first collective, with "Duplicate GPU detected" (NVIDIA/nccl#1241).
+
+    Args:
+        gpus: the UUID of each rank's GPU.
+        nodes: the name of each rank's node.
+
+    Raises:
+        UserError: two ranks share a GPU; the message names them.
+    """
+    first: dict[str, int] = {}
+    for rank, gpu in enumerate(gpus):
+        other = first.setdefault(gpu, rank)
+        if other != rank:
+            raise UserError(
+                f"ranks {other} and {rank} share a GPU of {nodes[rank]}, but NCCL needs one for each rank: "
+                "start as many ranks on each node as it has GPUs, or set backend: gloo in the suite"
+            )
+
+
 def _join(
     cell: Cell,
     results: Path,
     suite: Suite,
     placement: Placement,
-    recorders: Sequence[FlightRecorder],
+    statuses: Sequence[RankStatus],
     hold: bool,
     held: ExitStack,
 ) -> tuple[Heartbeat, torch.device]:
@@ -156,33 +178,30 @@ def _join(
         UserError: this rank could not join the others, or cannot use its GPU.
     """
     partial, refusal = partial_folder(results, cell), None
-    folder = partial / record.EXIT_REPORTS
-    by_hand = not recorders and not hold
-    if placement.rank == 0 and by_hand:
-        try:
-            held.enter_context(locked(lock_file(results, cell), f"{cell.suite}/{cell.path}"))
-            make_files(folder, placement.workers)
-        except UserError as error:
-            refusal = str(error)
-    own = recorders
-    device = None
+    if not statuses and hold:
+        statuses = in_files(partial / record.EXIT_REPORTS, placement.workers)
+    elif not statuses:
+        # A launcher has started the ranks, and each prints itself how it ends.
+        statuses = in_memory([placement.node] * placement.workers)
+        if placement.rank == 0:
+            try:
+                held.enter_context(locked(lock_file(results, cell), f"{cell.suite}/{cell.path}"))
+                with writing(partial):
+                    partial.mkdir(parents=True, exist_ok=True)
+            except UserError as error:
+                refusal = str(error)
+    own, device = statuses[placement.rank], None
+    own.phase(placement.node, "joins the others")
     try:
-        if not by_hand:
-            own = recorders or in_files(folder, placement.workers)
-            own[placement.rank].phase(placement.node, "joins the others")
         _require_open_files(Cluster(cell.workers, cell.nodes))
         device = _device(cell, placement)
         join(placement, min(RENDEZVOUS_SECONDS, suite.hang_seconds), refusal)
-        own = own or in_files(folder, placement.workers)
-        return Heartbeat(placement, own, partial / record.LOG, suite.hang_seconds), device
+        return Heartbeat(placement, statuses, partial / record.LOG, suite.hang_seconds), device
     except Refused:
         raise
     except UserError as error:
-        if own:
-            # Either this machine lacks a resource or a GPU, or another rank may have been lost.
-            field = "trouble" if isinstance(error, ResourceError) or device is None else "lost"
-            about = ExitReport(rank=placement.rank, host=placement.node)
-            exit_report.write(own[placement.rank], about.model_copy(update={field: str(error)}))
+        # Either this machine lacks a resource or a GPU, or another rank may have been lost.
+        own.ends(How.TROUBLE if isinstance(error, ResourceError) or device is None else How.LOST, str(error))
         raise
 
 

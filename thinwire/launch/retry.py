@@ -1,7 +1,7 @@
 """Starts a run, and starts it again if processes are lost, until it has a record or cannot have one now.
 
-What counts as a result is decided here, from the published record and the exit reports of the processes. Exit
-codes are not trusted: a plug-in can end its process with any of them.
+What counts as a result is decided here, from the published record and from how the processes say they ended.
+Exit codes are not trusted: a plug-in can end its process with any of them.
 """
 
 import functools
@@ -16,9 +16,7 @@ from thinwire.data.dataset import MANIFEST
 from thinwire.errors import ResourceError, UserError
 from thinwire.files import stamp, writing
 from thinwire.invariants.of_record import require_invariants
-from thinwire.launch import failure_record
-from thinwire.launch.diagnosis import diagnose
-from thinwire.launch.exit_report import RUNNING, ExitReport
+from thinwire.launch.postmortem import RUNNING, ExitReport, How, diagnose, publish_failure
 from thinwire.record import Record
 from thinwire.train.make_again import resume_command
 from thinwire.train.record_out_of_date import is_there, record_of
@@ -74,7 +72,7 @@ def until_it_ends(cell: Cell, results: Path, start: Start, hold: bool, log: Call
         require_no_trouble(reports)
         diagnosis = diagnose(reports)
         if diagnosis is None or diagnosis.lost:
-            asked = asked_to_stop or next((r.interrupted for r in reports if r.interrupted), 0)
+            asked = asked_to_stop or next((int(r.what) for r in reports if r.how is How.INTERRUPTED), 0)
             if asked:
                 resume = resume_command(cell, results, hold)
                 log(f"interrupted by {Signals(asked).name}; {resume} goes on from here")
@@ -86,7 +84,7 @@ def until_it_ends(cell: Cell, results: Path, start: Start, hold: bool, log: Call
             continue
         if all(report.phase != RUNNING for report in reports):
             raise ResourceError(f"{cell.path} could not begin: {diagnosis.reason}")
-        failure_record.publish(cell, results, diagnosis.status, diagnosis.reason, hold)
+        publish_failure(cell, results, diagnosis.status, diagnosis.reason, hold)
         log(f"{diagnosis.status}: {diagnosis.reason}\n{target}")
         return 1
     raise AssertionError("the last attempt returns or raises")
@@ -111,9 +109,9 @@ def require_no_trouble(reports: Sequence[ExitReport]) -> None:
         UserError: with the first such problem.
     """
     for report in reports:
-        if report.trouble:
+        if report.how is How.TROUBLE:
             at = "" if report.rank is None else f"{report.who}: "
-            raise UserError(f"{at}{report.trouble}")
+            raise UserError(f"{at}{report.what}")
 
 
 def _is_replaced(path: Path, before: tuple[int, int] | None) -> bool:

@@ -19,8 +19,9 @@ from typing import NamedTuple, TypeVar
 
 from thinwire import record
 from thinwire.config.cell import Cell
-from thinwire.launch import exit_report, flight_recorder
+from thinwire.launch import postmortem
 from thinwire.launch.launcher_environment import WAIT_SECONDS, srun
+from thinwire.launch.postmortem import How
 from thinwire.launch.retry import AttemptEnd, Start
 from thinwire.stop_signals import STOPS
 from thinwire.train.result_folders import partial_folder
@@ -44,6 +45,8 @@ class RankEnd(NamedTuple):
     launch: int
     rank: int
     stopped: int  # the signal that asked the task to stop, or 0
+    how: str  # how the rank ended, and more about it, as its task saw it
+    what: str
 
 
 _Message = TypeVar("_Message", Order, RankEnd)
@@ -95,34 +98,38 @@ class SlurmStep:
         if self._stopped:
             return AttemptEnd([], self._stopped)
         folder = partial_folder(self._results, cell) / record.EXIT_REPORTS
-        flight_recorder.make_files(folder, cell.workers)
-        code = self._launch(cell)
-        reports = exit_report.read(flight_recorder.in_files(folder, cell.workers))
+        postmortem.make_files(folder, cell.workers)
+        code, ends = self._launch(cell)
+        reports = postmortem.reports(postmortem.in_files(folder, cell.workers))
+        for end in ends:
+            if reports[end.rank].how is How.GONE:
+                reports[end.rank] = reports[end.rank]._replace(how=How(end.how), what=end.what)
         return AttemptEnd(
             reports, self._stopped, "" if code is None else f" (srun ended with exit code {code})"
         )
 
-    def _launch(self, cell: Cell) -> int | None:
-        """Run the ranks of a cell; gives the exit code of srun if the step has ended."""
+    def _launch(self, cell: Cell) -> tuple[int | None, list[RankEnd]]:
+        """Run the ranks of a cell; gives the exit code of srun if the step has ended, and how ranks did."""
         process = self._process or self._begin(cell)
         self._launches += 1
         assert process.stdin is not None
         with suppress(BrokenPipeError):
             process.stdin.write(to_line(Order(self._launches, cell.path, cell.fingerprint)).encode())
-        running, deadline = set(range(cell.workers)), None
+        running, ends, deadline = set(range(cell.workers)), list[RankEnd](), None
         while running:
             line = self._read_line(process, deadline)
             if line is None:
-                return self._end(0)
+                return self._end(0), ends
             if not line:
-                return self._end(_ENDING_SECONDS)
+                return self._end(_ENDING_SECONDS), ends
             end = of_line(line, RankEnd)
             if end is not None and end.launch == self._launches:
                 running.discard(end.rank)
+                ends.append(end)
                 self._stopped = self._stopped or end.stopped
                 # Ranks leave together: one that stays behind cannot go on.
                 deadline = deadline or time.monotonic() + WAIT_SECONDS
-        return None
+        return None, ends
 
     def _begin(self, cell: Cell) -> subprocess.Popen[bytes]:
         """Start the tasks."""

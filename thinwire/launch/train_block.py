@@ -27,9 +27,8 @@ from thinwire.config.suite_schema import Suite
 from thinwire.errors import UserError
 from thinwire.files import locked, stamp, writing
 from thinwire.launch import slurm_step
-from thinwire.launch.fork import fork
+from thinwire.launch.forks import fork, import_for_runs
 from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
-from thinwire.launch.imports_for_runs import import_for_runs
 from thinwire.launch.retry import Start, until_it_ends
 from thinwire.stop_signals import STOPS, heeding_stops, interrupts_ending_at_once, stops_held_back
 from thinwire.train import reuse_record

@@ -14,7 +14,7 @@ from thinwire.errors import MethodError
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy
 from thinwire.transport import call_times, inprocess, ledger_entries
-from thinwire.transport.call_log import CallLog, Summary
+from thinwire.transport.agreement import CallLog, Summary
 from thinwire.transport.choose_verbs import choose_verbs
 from thinwire.transport.connection_errors import translated_errors
 from thinwire.transport.current_device import make_current
@@ -40,6 +40,7 @@ class Endpoint:
         device: torch.device,
         issuing: Executor | None = None,
         shared: SharedTensors | None = None,
+        log_calls: bool = False,
     ) -> None:
         """Open the channel. All members must do so at the same time.
 
@@ -51,8 +52,9 @@ class Endpoint:
             device: of this worker's tensors.
             issuing: one thread for the calls of all channels, if they use the process group of the GPUs.
             shared: this worker's tensors in the memory of its host; None on GPUs, or alone on a host.
+            log_calls: keep the last calls in words.
         """
-        self.log = CallLog()
+        self.log = CallLog(log_calls)
         self._place = members.index(rank)
         self._size = len(members)
         self._sent: Counter[int] = Counter()  # messages, by receiver

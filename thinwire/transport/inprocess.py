@@ -19,8 +19,8 @@ from thinwire.errors import MethodError
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
 from thinwire.transport import ledger_entries
+from thinwire.transport.agreement import require_same_call
 from thinwire.transport.matching_payloads import bytes_of_each
-from thinwire.transport.require_same_call import require_same_call
 from thinwire.transport.transport import Kind, Outcome
 from thinwire.transport.turns import let_others_run, ready_greenlet
 

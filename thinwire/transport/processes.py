@@ -27,13 +27,11 @@ from thinwire.call import Call, Pending
 from thinwire.errors import MethodError
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload
+from thinwire.transport.agreement import disagreeing, first_difference, require_received
 from thinwire.transport.backend import uses_device_group
-from thinwire.transport.call_difference import first_difference
-from thinwire.transport.call_log import disagreeing
 from thinwire.transport.connection_errors import ConnectionLost, translated_errors
 from thinwire.transport.endpoint import Endpoint, Finish, begin_thread
 from thinwire.transport.open_nccl_communicators import open_nccl_communicators
-from thinwire.transport.received_messages import require_received
 from thinwire.transport.rendezvous import open_group
 from thinwire.transport.shared_tensors import SharedTensors
 from thinwire.transport.transport import Ended, Kind, Outcome
@@ -55,8 +53,8 @@ class Processes:
         device: torch.device,
         backend: str = "gloo",
         doing: Callable[[str], None] = lambda what: None,
-        called: Callable[[str, int, str], None] = lambda channel, number, call: None,
         kind: Kind = "measured",
+        log_calls: bool = False,
     ) -> None:
         """Open the channels of a cluster with as many workers as there are processes.
 
@@ -65,8 +63,9 @@ class Processes:
             device: of this worker's tensors.
             backend: of torch.distributed, see `transport.backend`.
             doing: called with a description of what the worker is doing, whenever that changes.
-            called: called for every call, with its channel, its number there and its description.
             kind: of the results over this transport, for the record.
+            log_calls: keep the last calls in words, to say which one differs if the workers do not agree. It
+                takes longer than many a call, so it is for checks of methods, and not for runs.
 
         Raises:
             ConnectionLost: another process has ended.
@@ -76,7 +75,7 @@ class Processes:
         self.kind = kind
         self.ranks: Sequence[int] = [rank]
         self.nodes: list[str] = []  # names of the nodes of all ranks; empty if unknown
-        self._doing, self._called = doing, called
+        self._doing, self._log_calls = doing, log_calls
         self._control = open_group(None, "gloo")
         groups = _process_groups(cluster, backend)
         self._own_groups = [g for g in groups.values() if g is not dist.GroupMember.NON_GROUP_MEMBER]
@@ -89,7 +88,14 @@ class Processes:
             self._shared = SharedTensors()
         self._endpoints = {
             (name, members[0]): Endpoint(
-                members, groups.get((name, members)), rank, cluster, device, self._issuing, self._shared
+                members,
+                groups.get((name, members)),
+                rank,
+                cluster,
+                device,
+                self._issuing,
+                self._shared,
+                log_calls,
             )
             for name, members in cluster.groups(rank).items()
         }
@@ -133,9 +139,8 @@ class Processes:
         """Begin this worker's part of the next collective call on the channel."""
         pending: Pending[Any] = Pending(group, call, self.wait)
         endpoint = self._endpoints[group.key]
-        description = endpoint.log.note(call)
-        self._called(_name(group.key), endpoint.log.count, description)
-        self._doing(f"computes, after {description} on run.{group.name}")
+        endpoint.log.note(call)
+        self._doing(f"computes, after call {endpoint.log.count} on run.{group.name}")
         finish = endpoint.begin(pending, group.calls)
         group.calls += 1
         if finish is not None:
@@ -161,7 +166,7 @@ class Processes:
         Raises:
             ConnectionLost: another process has ended.
         """
-        self._doing(f"waits for {pending.call.describe()} on run.{pending.group.name}")
+        self._doing(f"waits for {pending.call.describe(self._log_calls)} on run.{pending.group.name}")
         pending.complete(self._outstanding.pop(pending)())
         self._doing("computes")
 
@@ -247,14 +252,15 @@ class Processes:
             logs = self.share([self.calls().get(key)])
             difference = first_difference({rank: log for rank, log in enumerate(logs) if log is not None})
             counts = {rank: own[key]["calls"][0] for rank, own in enumerate(summaries) if key in own}
-            raise MethodError(
-                f"the workers do not agree on run.{key.split('/')[0]}: "
-                + (difference or f"by rank they made {counts} calls, which differ in number or in a shape")
+            difference = difference or (
+                f"by rank they made {counts} calls, which differ in number or in what they carry; "
+                "thinwire check --processes looks for the first one that differs"
             )
+            raise MethodError(f"the workers do not agree on run.{key.split('/')[0]}: {difference}")
         require_received(summaries)
 
     def calls(self) -> dict[str, dict[str, str]]:
-        """Return the last calls of this worker in words, by channel and number."""
+        """Return the last calls of this worker in words, if they are kept, by channel and number."""
         return {key: endpoint.log.last() for key, endpoint in self._by_name().items()}
 
     def _by_name(self) -> dict[str, Endpoint]:

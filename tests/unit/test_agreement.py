@@ -5,14 +5,12 @@ import torch
 
 from thinwire.call import Call
 from thinwire.errors import MethodError
-from thinwire.transport import call_log
-from thinwire.transport.call_difference import first_difference
-from thinwire.transport.call_log import CallLog, disagreeing
-from thinwire.transport.received_messages import require_received
+from thinwire.transport import agreement
+from thinwire.transport.agreement import CallLog, disagreeing, first_difference, require_received
 
 
-def log(*calls):
-    made = CallLog()
+def log(*calls, in_words=True):
+    made = CallLog(in_words)
     for call in calls:
         made.note(call)
     return made
@@ -22,46 +20,66 @@ def mean(*shape, dtype=torch.float32, kind="values"):
     return Call("mean", tensors=[torch.zeros(shape, dtype=dtype)], kind=kind)
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        mean(2, 3, kind="weights"),
-        mean(3, 2),
-        mean(6),
-        mean(3, dtype=torch.float64),
-        Call("mean", tensors=[torch.zeros(2, 3)] * 2, kind="values"),
-        Call("broadcast", tensors=[torch.zeros(2, 3)], kind="values"),
-        Call("gather", payload={"values": torch.zeros(6)}),
-    ],
-)
-def test_another_call_has_another_digest(other):
-    assert log(mean(2, 3)).digest == log(mean(2, 3)).digest
-    assert log(mean(2, 3)).digest != log(other).digest
-    assert log(mean(2, 3), other).digest != log(other, mean(2, 3)).digest
+def gather(size, ragged=False, dtype=torch.float32):
+    return Call("gather", payload={"values": torch.zeros(size, dtype=dtype)}, ragged=ragged)
 
 
-def test_what_must_agree_of_a_payload():
-    def gather(size, ragged, dtype=torch.float32):
-        return log(Call("gather", payload={"values": torch.zeros(size, dtype=dtype)}, ragged=ragged)).digest
+# Calls that differ, whether or not they are kept in words.
+DIFFERENT = [
+    (mean(2, 3), mean(2, 3, kind="weights")),
+    (mean(2, 3), mean(3)),
+    (mean(2, 3), mean(2, 3, dtype=torch.float64)),
+    (mean(2, 3), Call("mean", tensors=[torch.zeros(1, 3)] * 2, kind="values")),
+    (mean(2, 3), Call("broadcast", tensors=[torch.zeros(2, 3)], kind="values")),
+    (mean(2, 3), gather(6)),
+    (gather(3), gather(4)),
+    (gather(3), gather(3, ragged=True)),
+    (gather(3), gather(3, dtype=torch.int32)),
+    (gather(3, ragged=True), gather(3, ragged=True, dtype=torch.int32)),
+    (Call("broadcast", partner=1), Call("broadcast", partner=2)),
+    (Call("push_pull", partner=1), Call("push_pull", partner=2)),
+]
 
-    assert gather(3, ragged=True) == gather(4, ragged=True)
-    assert gather(3, ragged=False) != gather(4, ragged=False)
-    assert gather(3, ragged=False) != gather(3, ragged=True)
-    for ragged in (False, True):
-        assert gather(3, ragged) != gather(3, ragged, dtype=torch.int32)
+
+@pytest.mark.parametrize("in_words", [False, True])
+@pytest.mark.parametrize(("one", "other"), DIFFERENT)
+def test_another_call_has_another_digest(one, other, in_words):
+    def digest(*calls):
+        return log(*calls, in_words=in_words).digest
+
+    assert digest(one) == digest(one)
+    assert digest(one) != digest(other)
+    assert digest(one, other) != digest(other, one)
 
 
-@pytest.mark.parametrize("verb", ["broadcast", "push_pull"])
-def test_the_source_and_the_servers_worker_must_agree(verb):
-    assert log(Call(verb, partner=1)).digest != log(Call(verb, partner=2)).digest
+def test_shapes_of_equal_size_differ_where_calls_are_kept_in_words():
+    assert log(mean(2, 3)).digest != log(mean(3, 2)).digest
+    many = [torch.zeros(2, 3)] * 5
+    last = [*many[:-1], torch.zeros(3, 2)]
+    assert log(Call("mean", tensors=many)).digest != log(Call("mean", tensors=last)).digest
+
+
+@pytest.mark.parametrize("in_words", [False, True])
+def test_workers_may_hand_over_ragged_payloads_of_any_size(in_words):
+    digests = {log(gather(size, ragged=True), in_words=in_words).digest for size in (3, 4)}
+    assert len(digests) == 1
+
+
+def test_calls_of_ordinary_runs_are_not_put_into_words(monkeypatch):
+    """Each tensor would cost microseconds, in every call."""
+    described = []
+    monkeypatch.setattr(Call, "describe", lambda self, in_full=True: described.append(in_full) or "")
+    made = log(mean(1), mean(2), in_words=False)
+    assert (made.count, made.last()) == (2, {})
+    assert not any(described)
 
 
 def test_the_last_calls_are_remembered_by_number(monkeypatch):
-    monkeypatch.setattr(call_log, "REMEMBERED", 2)
+    monkeypatch.setattr(agreement, "REMEMBERED", 2)
     made = log(mean(1), mean(2), mean(3))
     assert made.count == 3
     assert made.last() == {"2": "mean(values, float32[2])", "3": "mean(values, float32[3])"}
-    assert CallLog().last() == {}
+    assert log().last() == {}
 
 
 def test_the_first_difference_is_described():
@@ -79,7 +97,7 @@ def test_a_worker_that_has_made_fewer_calls_does_not_disagree():
 
 def test_calls_that_one_remembers_and_another_has_forgotten_are_not_compared(monkeypatch):
     short = log(*[mean(1)] * 10).last()
-    monkeypatch.setattr(call_log, "REMEMBERED", 1)
+    monkeypatch.setattr(agreement, "REMEMBERED", 1)
     assert first_difference({0: short, 1: log(*[mean(1)] * 9, mean(2)).last()}) == (
         "call 10: rank 0 calls mean(values, float32[1]) and rank 1 calls mean(values, float32[2])"
     )

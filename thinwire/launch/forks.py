@@ -1,11 +1,45 @@
-"""Does once, in a parent, what each of its runs would do again."""
+"""Forks for runs: what a parent imports before, so that they begin at once; they are killed when it ends."""
 
+import ctypes
 import os
+import signal
 import sys
+import traceback
+from collections.abc import Callable
 from importlib.abc import MetaPathFinder
 
 from thinwire.provenance import packages
-from thinwire.stop_signals import interrupts_ending_at_once
+from thinwire.stop_signals import default_stops, interrupts_ending_at_once
+
+_PR_SET_PDEATHSIG = 1
+
+
+def fork(work: Callable[[], int]) -> int:
+    """Do some work in a fork, which exits with the code that `work` gives; returns its process id."""
+    parent = os.getpid()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        # In a process group of its own: a Ctrl-C in the terminal reaches the parent, which forwards it once.
+        os.setpgid(0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        default_stops()
+        if os.getppid() == parent:
+            code = work()
+    except KeyboardInterrupt:
+        # Ends by the signal, which every parent recognises, and not with an exit code.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
 
 
 def import_for_runs() -> None:

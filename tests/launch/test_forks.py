@@ -1,6 +1,8 @@
-"""The parent of the ranks never starts CUDA, because its forks could not use it then."""
+"""What a parent does before it forks: it imports what runs need, and it never starts CUDA."""
 
 import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -11,6 +13,14 @@ from thinwire.errors import UserError
 from thinwire.launch import local_processes
 from thinwire.launch.retry import require_no_trouble
 
+PROGRAM = """
+import sys
+from thinwire.launch.forks import import_for_runs
+import_for_runs()
+print([name in sys.modules for name in ("torch", "pyarrow.parquet", "pandas", "torch._dynamo")])
+import pandas
+print(pandas.DataFrame({"a": [1]}).a.sum())
+"""
 CELL = replace(cells("demo")[0], device="cuda", workers=4, nodes=1)
 
 
@@ -59,3 +69,14 @@ def test_a_missing_gpu_is_the_users_trouble_and_nothing_is_trained(searches, tmp
 def test_a_run_on_cpus_searches_for_nothing(searches, tmp_path):
     start(replace(CELL, device="cpu"), tmp_path)
     assert not searches.exists()
+
+
+def test_imports_leave_out_what_no_run_needs_and_plug_ins_may_still_import_it():
+    ended = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines() == ["[True, True, False, False]", "1"]
+
+
+def test_laying_out_a_data_set_needs_no_torch():
+    program = "import sys, thinwire.cli.data, thinwire; thinwire.Dataset; print('torch' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout == "False\n"

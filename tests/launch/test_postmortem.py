@@ -1,0 +1,140 @@
+"""From what the processes of a run leave to one sentence: who died, of what, and whether that is a result."""
+
+import signal
+
+import pytest
+
+from thinwire.launch import postmortem
+from thinwire.launch.postmortem import ExitReport, How, diagnose, end_of
+
+
+def end(rank, how, what="", doing="computes", phase="runs"):
+    return ExitReport(how, what, rank, f"n{rank}", phase, doing)
+
+
+LOST = end(0, How.LOST, "Connection closed by peer")
+FOLLOWED = end(3, How.FOLLOWED, "another rank has ended")
+KILLED = end(1, How.DIED, "SIGKILL")
+ABORTED = end(0, How.DIED, "SIGABRT")
+HUNG = end(0, How.HUNG, "nothing has moved")
+ABSENT = end(1, How.ABSENT, doing="", phase="")
+
+# What the processes left -> the sentence in the record, and whether another attempt may succeed.
+SENTENCES = {
+    "an error of the method": (
+        [LOST, end(2, How.FAILED, "out of luck"), KILLED],
+        ("failed", "rank 2 on n2: out of luck", False),
+    ),
+    "a divergence": (
+        [LOST, end(1, How.DIVERGED, "not finite")],
+        ("diverged", "rank 1 on n1: not finite", False),
+    ),
+    "an exit by somebody else": (
+        [LOST, end(1, How.EXITED, "0"), KILLED],
+        (
+            "failed",
+            "rank 1 on n1 ended with exit code 0, and thinwire did not end it while it computes",
+            False,
+        ),
+    ),
+    "in one process": (
+        [ExitReport(How.EXITED, "143")],
+        ("failed", "the process ended with exit code 143, and thinwire did not end it", False),
+    ),
+    "a signal": (
+        [LOST, FOLLOWED, KILLED],
+        ("failed", "rank 1 on n1 was killed by SIGKILL while it computes", True),
+    ),
+    "a signal, after which another rank read half a message": (
+        [ABORTED, KILLED],
+        ("failed", "rank 1 on n1 was killed by SIGKILL while it computes", True),
+    ),
+    "an abort alone": (
+        [ABORTED, LOST],
+        ("failed", "rank 0 on n0 was killed by SIGABRT while it computes", True),
+    ),
+    "a signal, for which the others waited": (
+        [HUNG, KILLED],
+        ("failed", "rank 1 on n1 was killed by SIGKILL while it computes", True),
+    ),
+    "a hang": ([HUNG, FOLLOWED], ("failed", "nothing has moved", False)),
+    "a silent rank": (
+        [end(0, How.SILENT, "rank 1 on n1 has not been heard of for 15 s"), end(1, How.GONE)],
+        ("failed", "rank 1 on n1 has not been heard of for 15 s", True),
+    ),
+    "a rank that nobody saw end": (
+        [LOST, end(1, How.GONE, doing="waits for a")],
+        ("failed", "rank 1 on n1 is gone; it last waits for a", True),
+    ),
+    "a rank that never came": ([LOST, ABSENT], ("failed", "rank 1 has not come", True)),
+    "a lost connection": (
+        [LOST, FOLLOWED],
+        ("failed", "rank 0 on n0 lost contact: Connection closed by peer", True),
+    ),
+    "nobody came": ([ABSENT, ABSENT], None),
+    "no process": ([], None),
+    "asked to stop": ([end(0, How.INTERRUPTED, "15")], None),
+}
+
+
+@pytest.mark.parametrize("fault", SENTENCES)
+def test_the_end_that_explains_the_others_is_the_cause(fault):
+    left, diagnosis = SENTENCES[fault]
+    assert diagnose(left) == diagnosis
+    assert diagnose(left[::-1]) == diagnosis
+
+
+@pytest.mark.parametrize(
+    ("code", "killed_now", "end"),
+    [
+        (0, 3, (How.EXITED, "0")),
+        (143, 3, (How.EXITED, "143")),
+        (-signal.SIGSEGV, 4, (How.DIED, "SIGSEGV")),
+        (-signal.SIGKILL, 3, (How.DIED, "SIGKILL")),
+        (-signal.SIGKILL, 4, (How.DIED, "SIGKILL, as memory ran out on its machine,")),
+    ],
+)
+def test_what_a_parent_sees_of_an_end(monkeypatch, code, killed_now, end):
+    monkeypatch.setattr(postmortem, "killed_for_memory", lambda: killed_now)
+    assert end_of(code, killed_before=3) == end
+
+
+def test_what_the_kernel_says_of_memory_is_a_number():
+    assert postmortem.killed_for_memory() >= 0
+
+
+@pytest.mark.parametrize("where", ["memory", "files"])
+def test_a_status_outlives_its_process(tmp_path, where):
+    if where == "memory":
+        statuses = postmortem.in_memory(["n0", "n1", "n2"])
+    else:
+        postmortem.make_files(tmp_path / "ranks", 3)
+        statuses = postmortem.in_files(tmp_path / "ranks", 3)
+    for rank, status in enumerate(statuses[:2]):
+        status.phase(f"n{rank}", "opens its channels")
+        status.phase(f"n{rank}", "runs")
+        status.doing("waits for ä" + "x" * 1000)
+    statuses[1].ends(How.TROUBLE, "first")
+    statuses[1].ends(How.FAILED, "\0" * 100_000)
+    assert [status.has_ended() for status in statuses] == [False, True, False]
+    again = statuses if where == "memory" else postmortem.in_files(tmp_path / "ranks", 3)
+    left = postmortem.reports(again)
+    assert [one.how for one in left] == [How.GONE, How.FAILED, How.ABSENT]
+    assert [one.phase for one in left] == ["runs", "runs", ""]
+    assert left[1].what == "\0" * 2500
+    assert left[0].who == "rank 0 on n0"
+    assert left[0].doing.startswith("waits for ä")
+
+
+def test_a_phase_is_what_a_rank_does_until_it_says_more():
+    (status,) = postmortem.in_memory(["n0"])
+    status.phase("n0", "opens its channels")
+    assert diagnose(postmortem.reports([status])).reason == "rank 0 on n0 is gone; it last opens its channels"
+
+
+def test_an_end_that_a_killed_process_has_written_in_part_is_none():
+    (status,) = postmortem.in_memory(["n0"])
+    status.ends(How.LOST, "x")
+    whole = bytes(status._mapped[:])
+    status._mapped[:] = whole.replace(b'"x"]', b'"x  ')
+    assert not status.has_ended()
