@@ -12,7 +12,6 @@ import resource
 import shutil
 import signal
 import sys
-import time
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -26,8 +25,8 @@ from thinwire.launch import slurm_step
 from thinwire.train import status_exchange
 from thinwire.transport.rank_placement import Placement
 
-# How long a process waits until a signal that was sent to another process reaches it, too.
-_HANDED_ON_SECONDS = 5.0
+# How long a process waits at most until a signal that was sent to another process reaches it, too.
+_HANDED_ON_SECONDS = 60.0
 # Bytes that can still be allocated when memory is made scarce.
 _LITTLE = 2**22
 
@@ -94,11 +93,11 @@ class Injector:
             self._ask_for_a_stop(NUMBER["TERM"])
         elif fault == "KILL parent":
             os.kill(self._main, signal.SIGKILL)
-            time.sleep(60)
+            signal.pause()
         elif fault == "KILL task":
             # The task of Slurm that has forked this rank.
             os.kill(os.getppid(), signal.SIGKILL)
-            time.sleep(60)
+            signal.pause()
         elif first in ("KILL", "SEGV") and fault != "KILL all":
             os.kill(os.getpid(), NUMBER[first])
         elif fault == "STOP":

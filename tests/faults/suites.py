@@ -5,7 +5,7 @@ from tests.workflow.conftest import Project
 # Sixteen steps, and a state that is saved after every second one.
 EPOCHS, BATCH, STEPS_BETWEEN_LOOKS = 2, 144, 2
 # Seconds after which a rank is taken for lost: if the engine has to notice that, and if it must not.
-HASTY_SECONDS, PATIENT_SECONDS = 5, 60
+HASTY_SECONDS, PATIENT_SECONDS = 8, 60
 # Every method in one process or in several, and two of them as a block.
 EVERY, BLOCK = "every", "block"
 
