@@ -15,7 +15,7 @@ from statistics import median
 import torch
 import torch.distributed as dist
 
-from thinwire.launch.rendezvous_address import address_of, first_host
+from thinwire.launch.placement import address_of, first_host
 
 SIZES = tuple(2**power for power in (10, 15, 20, 25, 28))  # bytes
 REPETITIONS = 5

@@ -3,8 +3,13 @@
 import pytest
 
 from thinwire.errors import UserError
-from thinwire.launch.launcher_environment import from_environment, require_match, require_places
-from thinwire.launch.rendezvous_address import first_host, port_of_launch
+from thinwire.launch.placement import (
+    first_host,
+    from_environment,
+    port_of_launch,
+    require_match,
+    require_places,
+)
 from thinwire.worker_placement import Cluster
 
 SLURM = {

@@ -25,7 +25,7 @@ from thinwire.config.suite import load, path_of
 from thinwire.emulation.require_emulable import require_emulable
 from thinwire.errors import UserError
 from thinwire.files import locked
-from thinwire.launch import launcher_environment, secret
+from thinwire.launch import placement, secret
 from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
 from thinwire.launch.retry import until_it_ends
 from thinwire.plugins import ROOT, require_folders, show
@@ -54,13 +54,13 @@ def main(arguments: Namespace) -> int:
     # A method may change the working directory.
     results = arguments.results.absolute()
     if wanted.transport == "processes":
-        started = launcher_environment.from_environment(partial(secret.of_run, results, wanted))
+        started = placement.from_environment(partial(secret.of_run, results, wanted))
         cluster = Cluster(wanted.workers, wanted.nodes)
         if started is not None:
-            launcher_environment.require_match(cluster, started.workers, started.launcher)
+            placement.require_match(cluster, started.workers, started.launcher)
             return _as_rank(wanted, results, started, arguments)
         if arguments.workers is not None:
-            launcher_environment.require_match(cluster, arguments.workers, "--workers")
+            placement.require_match(cluster, arguments.workers, "--workers")
     with locked(lock_file(results, wanted), f"{wanted.suite}/{wanted.path}"), gpus_claimed(gpus_of(wanted)):
         if (code := settled(wanted, results, arguments.again)) is not None:
             return code

@@ -14,7 +14,7 @@ from thinwire.config.expand_suite import require_valid
 from thinwire.config.suite import load
 from thinwire.errors import UserError
 from thinwire.files import locked, publish, stamp, writing
-from thinwire.launch import launcher_environment, local_processes, rank, secret
+from thinwire.launch import local_processes, placement, rank, secret
 from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
 from thinwire.launch.postmortem import diagnose
 from thinwire.launch.retry import require_no_trouble
@@ -51,7 +51,7 @@ def trace_cell(traced: Cell, results: Path, steps: int) -> int:
         return _trace(traced, results, steps, attempt)
 
     if traced.transport == "processes":
-        started = launcher_environment.from_environment(partial(secret.of_run, results, traced))
+        started = placement.from_environment(partial(secret.of_run, results, traced))
         if started is not None:
             suite, began = load(traced.suite), time.monotonic()
             return rank.end_process(rank.run(traced, scratch, suite, started, (), began, False, work))

@@ -20,7 +20,7 @@ from thinwire.errors import UserError
 from thinwire.launch import postmortem, rank
 from thinwire.launch.forks import fork, import_for_runs
 from thinwire.launch.heartbeat import ALARM, GRACE_SECONDS
-from thinwire.launch.local_rank_placements import emulated, placements
+from thinwire.launch.placement import emulated, placements
 from thinwire.launch.postmortem import RUNNING, How, RankStatus, end_of, killed_for_memory
 from thinwire.launch.retry import AttemptEnd, Start
 from thinwire.resource_shortage import trouble

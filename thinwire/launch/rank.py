@@ -18,7 +18,7 @@ from thinwire.emulation.emulated_run import EmulatedRun
 from thinwire.errors import ResourceError, UserError
 from thinwire.files import locked, writing
 from thinwire.launch.heartbeat import RENDEZVOUS_SECONDS, Heartbeat
-from thinwire.launch.launcher_environment import require_places
+from thinwire.launch.placement import require_places
 from thinwire.launch.postmortem import RUNNING, How, RankStatus, in_files, in_memory
 from thinwire.resource_shortage import shortage, trouble
 from thinwire.train.device_of_worker import device_of

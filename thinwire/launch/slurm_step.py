@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeVar
 from thinwire import record
 from thinwire.config.cell import Cell
 from thinwire.launch import postmortem
-from thinwire.launch.launcher_environment import WAIT_SECONDS, srun
+from thinwire.launch.placement import WAIT_SECONDS, srun
 from thinwire.launch.postmortem import How
 from thinwire.launch.retry import AttemptEnd, Start
 from thinwire.stop_signals import STOPS

@@ -1,20 +1,35 @@
-"""Finds out which rank this process is, from the environment variables of srun or torchrun."""
+"""Which rank a process is, on which node, and where the ranks of its run meet.
+
+Ranks that srun or torchrun has started find that in environment variables. Ranks that are forks are placed by
+their parent: on this machine, or on the nodes of a network that it emulates.
+"""
 
 import os
+import re
+import secrets
 import socket
-from collections.abc import Callable, Mapping
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 
+from thinwire.config.cell import Cell
+from thinwire.emulation.network import Network
+from thinwire.emulation.require_emulable import require_emulable
 from thinwire.errors import UserError
-from thinwire.launch.rendezvous_address import LOOPBACK, address_of, first_host, port_of_launch
+from thinwire.transport import listening
 from thinwire.transport.rank_placement import Placement
 from thinwire.worker_placement import Cluster
 
 # After a rank ends, the others have this time to notice and to write their reports. Then srun ends them.
 WAIT_SECONDS = 30
-
-
 # Gives the secret of a run, from the name that its launcher has for the launch.
 SecretOf = Callable[[str], bytes]
+# Where ranks meet if all of them are on one host.
+LOOPBACK = "127.0.0.1"
+# Below the ports that Linux gives to outgoing connections, from 32768 on.
+_FIRST_PORT, _PORTS = 20000, 12768
+# Of rank 0 on its emulated node, where nothing else listens.
+_EMULATED_PORT = 29500
 
 
 def from_environment(
@@ -129,3 +144,71 @@ def _number(variables: Mapping[str, str], name: str, launcher: str) -> int:
     if not text.isdecimal():
         raise UserError(f"{name} is {text!r}, which is not a number: start all ranks with one {launcher}")
     return int(text)
+
+
+def port_of_launch(job: int, step: int, launch: int) -> int:
+    """A port that the ranks of a launch in a Slurm step can tell without asking each other."""
+    return _FIRST_PORT + (job * 97 + step + launch) % _PORTS
+
+
+def first_host(nodes: str) -> str:
+    """The first host of a list in Slurm's notation: `rack[1-2]n[03-05,9],login` gives `rack1n03`."""
+    first = re.match(r"(?:[^,\[\]]|\[\w+[^\]]*\])+", nodes)
+    if first is None:
+        raise UserError(f"SLURM_STEP_NODELIST is {nodes!r}, which is not a list of hosts")
+    return re.sub(r"\[(\w+)[^\]]*\]", r"\1", first[0])
+
+
+def address_of(node: str) -> str:
+    """The address of a Slurm node: its name, or what Slurm has on record if that name has no address."""
+    with suppress(socket.gaierror):
+        socket.getaddrinfo(node, None)
+        return node
+    with suppress(OSError):
+        command = ["scontrol", "--oneliner", "show", "node", node]
+        output = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        if known := re.search(r"\bNodeAddr=(\S+)", output):
+            return known[1]
+    return node
+
+
+@contextmanager
+def emulated(cell: Cell) -> Iterator[Network | None]:
+    """The emulated network of a cell, which vanishes with the last of its ranks; None if it has none.
+
+    Raises:
+        UserError: this machine cannot emulate it.
+    """
+    if cell.cluster is None:
+        yield None
+        return
+    require_emulable(cell)
+    link = cell.cluster.link
+    with closing(Network(cell.nodes, link.rate_bits_per_second, link.latency_seconds)) as network:
+        yield network
+
+
+def placements(cell: Cell, network: Network | None) -> list[Placement]:
+    """The placement of each worker of a cell: on this machine, or on the nodes of an emulated network."""
+    here, secret = socket.gethostname(), secrets.token_bytes()
+    per_node = cell.workers // cell.nodes
+    if network is not None:
+        return [
+            Placement(
+                rank,
+                cell.workers,
+                rank % per_node,
+                f"node{rank // per_node}",
+                network.host,
+                _EMULATED_PORT,
+                "fork",
+                secret,
+            )
+            for rank in range(cell.workers)
+        ]
+    listener = listening.on_loopback()
+    host, port, *_ = listener.getsockname()
+    return [
+        Placement(rank, cell.workers, rank % per_node, here, host, port, "fork", secret, listener)
+        for rank in range(cell.workers)
+    ]
