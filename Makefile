@@ -1,12 +1,13 @@
 # make demo   set up, run the demo from data to page and paper, show its tables
 # make figures  make tables, figures, page and paper of the committed results again
-# make test   set up, pass the tests
+# make test   set up, pass the quick tests, for every change
+# make test-all  set up, pass all tests; THINWIRE_PART="2 of 6" makes it a sixth of those that are not quick
 # make faults every fault in every phase of a run; THINWIRE_FAULTS="2 of 12" makes it a twelfth of them
 # make lint   set up, format and type checks
 # make docs   set up, build the documentation as a site in site/
 # make setup  what the others begin with: the environment
 # make clean  remove the environment and the site; make clean-results removes your results, and asks before
-.PHONY: demo figures test faults lint docs setup clean clean-results
+.PHONY: demo figures test test-all faults lint docs setup clean clean-results
 bin := .venv/bin
 
 demo: setup
@@ -24,8 +25,13 @@ demo: setup
 figures: setup
 	@$(bin)/thinwire rebuild
 
+pytest := $(bin)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+
 test: setup
-	@$(bin)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+	@$(pytest) -m "not slow"
+
+test-all: setup
+	@$(pytest)
 
 faults: setup
 	@THINWIRE_FAULTS="$${THINWIRE_FAULTS:-1 of 1}" $(bin)/python -m pytest tests/faults -n auto

@@ -7,6 +7,7 @@ import signal
 import pytest
 import torch
 
+from tests import part
 from thinwire.train.deterministic import deterministic
 
 # Whoever has started the tests may ignore these (nohup, a job in the background), and the runs that the tests
@@ -27,14 +28,23 @@ SLOWEST_FIRST = (
     "tests/tracking/",
     "tests/contract/",
 )
+# Of the tests that `make test` leaves out, this variable asks for a part, such as `2 of 6`.
+PART = "THINWIRE_PART"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     def place(item: pytest.Item) -> int:
         path = item.path.relative_to(item.config.rootpath).as_posix()
         return next((i for i, slow in enumerate(SLOWEST_FIRST) if path.startswith(slow)), len(SLOWEST_FIRST))
 
     items.sort(key=place)
+    if (wanted := part.asked_for(PART)) is None:
+        return
+    files = dict.fromkeys(item.path for item in items if item.get_closest_marker("slow"))
+    own = set([*files][wanted.number - 1 :: wanted.of])
+    asked = [item for item in items if item.path in own and item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=[*set(items) - set(asked)])
+    items[:] = asked
 
 
 def pytest_collection_finish() -> None:
@@ -44,8 +54,8 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are cores: many tests wait for processes, and the tests of Slurm for its timers."""
-    return len(os.sched_getaffinity(0)) + 1
+    """As many as there are cores: many tests start processes, which would have to wait for each other."""
+    return len(os.sched_getaffinity(0))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -5,9 +5,13 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from thinwire.config.profile_file import Device
 from thinwire.config.yaml_file import read
 from thinwire.plugins import ROOT, find
+
+pytestmark = pytest.mark.slow
 
 # Two parts of the benchmark's and two that do not work.
 SOME_PARTS = """

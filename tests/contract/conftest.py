@@ -110,4 +110,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     else:
         found = plugins.find("method").values()
         subjects = [Subject(plugin.name, plugin.path, plugin.load()) for plugin in found]
-    metafunc.parametrize("subject", subjects, ids=[subject.name for subject in subjects])
+    # What a module shows with a few methods, `make test` does not repeat with the others.
+    quick = getattr(metafunc.module, "QUICK_METHODS", None)
+    parameters = [
+        pytest.param(
+            subject, id=subject.name, marks=[] if quick is None or subject.name in quick else pytest.mark.slow
+        )
+        for subject in subjects
+    ]
+    metafunc.parametrize("subject", parameters)

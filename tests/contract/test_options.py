@@ -34,6 +34,14 @@ NOT_REPEATED = (
     "communicates_through_the_channels_only",
     "equals_ssgd_with_the_options_it_declares",
 )
+# What such an option is most likely to break; `make test` leaves the other checks out.
+QUICK = (
+    "same_bits_every_time",
+    "every_byte_is_metered",
+    "resumes_to_the_same_bits-6",
+    "every_message_in_flight_is_received",
+    "a_mirrored_worker_sends_what_it_sends_among_all_workers",
+)
 CHECKS = {name: check for name, check in EVERY.items() if name not in NOT_REPEATED}
 
 
@@ -55,7 +63,9 @@ def with_options(request):
     return Subject(name, plugin.path, changed)
 
 
-@pytest.mark.parametrize("name", CHECKS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in CHECKS]
+)
 def test_a_method_with_these_options_keeps_the_contract(
     name, with_options, monkeypatch, tmp_path, record_property
 ):

@@ -14,7 +14,7 @@ from thinwire.config import expand_suite, suite
 from thinwire.pipeline import command_line_choices, job_grid
 from thinwire.plugins import ROOT
 
-EACH_PAGE = pytest.mark.parametrize("path", pages.pages(), ids=pages.name)
+PAGES = pages.pages()
 # A path in the text begins with one of these.
 FOLDERS = {name.split("/")[0] for name in pages.tracked() if "/" in name} - {"results"}
 
@@ -45,9 +45,11 @@ def after(words, program):
     return None
 
 
-@EACH_PAGE
-def test_commands_of_thinwire_are_accepted_and_name_what_is_there(path):
-    for words in command_lines(path.read_text()):
+COMMANDS = [words for path in PAGES for words in command_lines(path.read_text())]
+
+
+def test_commands_of_thinwire_are_accepted_and_name_what_is_there():
+    for words in COMMANDS:
         arguments = after(words, "thinwire")
         if arguments is None or not arguments[0].islower():
             continue
@@ -66,17 +68,15 @@ def test_commands_of_thinwire_are_accepted_and_name_what_is_there(path):
                 plugins.get(kind, getattr(arguments, kind))
 
 
-@EACH_PAGE
-def test_targets_of_make_are_there(path):
+def test_targets_of_make_are_there():
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    for words in command_lines(path.read_text()):
+    for words in COMMANDS:
         if words[:1] == ["make"] and len(words) > 1:
             assert words[1] in targets, words
 
 
-@EACH_PAGE
-def test_keys_and_suites_of_snakemake_are_there(path):
-    for words in command_lines(path.read_text()):
+def test_keys_and_suites_of_snakemake_are_there():
+    for words in COMMANDS:
         arguments = after(words, "snakemake") or []
         given = [word.split("=", 1) for word in arguments if re.match(r"[a-z]+=", word)]
         for key, value in given:
@@ -96,20 +96,20 @@ def test_what_snakemake_is_asked_for_can_be_planned(name):
             assert job_grid.read(choice.suites, with_options=False, subset=choice.subset).blocks
 
 
-@EACH_PAGE
-def test_paths_are_there(path):
-    for word in re.findall(r"`([^`\s]+)`", pages.prose(path.read_text())):
-        if word.split("/")[0] in FOLDERS and "/" in word and not re.search(r"[A-Z]{4}|my_", word):
-            assert list(ROOT.glob(word.rstrip("/"))), f"{pages.name(path)}: {word}"
-    for word in re.findall(r"python (\S+\.py)", path.read_text()):
-        assert (ROOT / word).is_file(), word
+def test_paths_are_there():
+    for path in PAGES:
+        for word in re.findall(r"`([^`\s]+)`", pages.prose(path.read_text())):
+            if word.split("/")[0] in FOLDERS and "/" in word and not re.search(r"[A-Z]{4}|my_", word):
+                assert list(ROOT.glob(word.rstrip("/"))), f"{pages.name(path)}: {word}"
+        for word in re.findall(r"python (\S+\.py)", path.read_text()):
+            assert (ROOT / word).is_file(), word
 
 
-@EACH_PAGE
-def test_names_of_the_code_are_there(path):
-    for word in re.findall(r"`(thinwire(?:\.\w+)+)`", path.read_text()):
-        module, _, last = word.rpartition(".")
-        try:
-            import_module(word)
-        except ModuleNotFoundError:
-            assert hasattr(import_module(module), last), word
+def test_names_of_the_code_are_there():
+    for path in PAGES:
+        for word in re.findall(r"`(thinwire(?:\.\w+)+)`", path.read_text()):
+            module, _, last = word.rpartition(".")
+            try:
+                import_module(word)
+            except ModuleNotFoundError:
+                assert hasattr(import_module(module), last), word

@@ -9,6 +9,8 @@ import pytest
 
 from thinwire.plugins import ROOT
 
+pytestmark = pytest.mark.slow
+
 # What a browser fetches by itself when it shows a page; links (<a href>) wait for a click.
 FETCHED = re.compile(
     r"""<(?:script|img|iframe|source|video|audio|embed)\b[^>]*?\bsrc=["']?(?P<src>[^"'\s>]+)"""

@@ -13,6 +13,8 @@ from tests.workflow.conftest import HELD, HELD_EPOCHS, Project
 from thinwire import record
 from thinwire.emulation.frames import bytes_on_links
 
+pytestmark = pytest.mark.slow
+
 # A gradient of 2.3 MB, in one message.
 LARGE = """
 title: Large messages

@@ -13,6 +13,8 @@ from thinwire.emulation.build_network import INTERFACE, address
 from thinwire.emulation.network import Network
 from thinwire.errors import UserError
 
+pytestmark = pytest.mark.slow
+
 
 def in_fork(do):
     """What `do` returns in a fork of this process, as JSON: a network namespace is of a whole process."""

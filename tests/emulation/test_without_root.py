@@ -12,6 +12,8 @@ import pytest
 from tests.workflow.conftest import Project
 from thinwire import record
 
+pytestmark = pytest.mark.slow
+
 NOBODY = 65534
 AS_NOBODY = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
 CELL = "digits/cnn/ssgd/w2n2/seed0"

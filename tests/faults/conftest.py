@@ -1,11 +1,10 @@
 """The cases that are tried, and the process that tries them.
 
-`make test` tries a diagonal through the matrix; THINWIRE_FAULTS="2 of 5" tries a part of the whole instead.
+`make test-all` tries a diagonal through the matrix. With THINWIRE_FAULTS="2 of 5" it is a part of the whole.
 """
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests import part
 from tests.faults import matrix, sandbox, suites
 from tests.faults.matrix import Case
 from tests.faults.room import Call
@@ -28,13 +28,8 @@ _AT_A_TIME = 2
 
 def chosen() -> list[Case]:
     """The cases of this call of pytest."""
-    wanted = os.environ.get(PART)
-    if not wanted:
-        return matrix.diagonal()
-    named = re.fullmatch(r"(\d+) of (\d+)", wanted)
-    if named is None or not 1 <= int(named[1]) <= int(named[2]):
-        raise pytest.UsageError(f"{PART} is {wanted!r}: write N of M, as '2 of 5'; '1 of 1' is the whole")
-    return matrix.part(int(named[1]), int(named[2]))
+    wanted = part.asked_for(PART)
+    return matrix.part(*wanted) if wanted else matrix.diagonal()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

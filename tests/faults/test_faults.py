@@ -9,6 +9,8 @@ from tests.faults.conftest import Trials
 from tests.faults.matrix import NUMBER, Case
 from tests.faults.room import Call
 
+pytestmark = pytest.mark.slow
+
 # What is said of a rank that is lost, by the fault.
 _DESCRIPTIONS = {
     # Slurm's ranks have no common parent that sees it at once.

@@ -200,14 +200,19 @@ def task_of(workers, nodes, batch=16, build_model=build, **optimizer):
     )
 
 
+def slow(*values):
+    """A parameter that `make test` leaves out."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 def label(case):
     name, _, options = case
     return "-".join([name, *(f"{k}={v}" for k, v in options.items())])
 
 
-@pytest.mark.parametrize(("workers", "nodes"), [(1, 1), (2, 1), (4, 2), (8, 1), (8, 4)])
+@pytest.mark.parametrize(("workers", "nodes"), [slow(1, 1), slow(2, 1), slow(4, 2), slow(8, 1), (8, 4)])
 @pytest.mark.parametrize("case", CASES, ids=label)
-@pytest.mark.parametrize("nesterov", [False, True], ids=["plain", "nesterov"])
+@pytest.mark.parametrize("nesterov", [slow(False), True], ids=["plain", "nesterov"])
 def test_a_method_equals_its_reference(case, workers, nodes, nesterov):
     name, reference, options = case
     more = {}
@@ -296,7 +301,7 @@ OPTIMIZERS = {
 }
 
 
-@pytest.mark.parametrize(("workers", "nodes"), [(1, 1), (2, 1), (8, 4)])
+@pytest.mark.parametrize(("workers", "nodes"), [slow(1, 1), slow(2, 1), (8, 4)])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize(
     ("build_model", "stages", "pushed"),
@@ -330,7 +335,7 @@ def test_mp2_with_a_constant_predictor_equals_its_reference(build_model, pushed)
     compare(task, "mp2", mp2, options, False, **more)
 
 
-@pytest.mark.parametrize(("workers", "nodes"), [(1, 1), (2, 1), (8, 4)])
+@pytest.mark.parametrize(("workers", "nodes"), [slow(1, 1), slow(2, 1), (8, 4)])
 @pytest.mark.parametrize("options", [{}, {"bias_rule": "published"}], ids=["normalised", "published"])
 def test_wnn_equals_its_reference(options, workers, nodes):
     task = task_of(workers, nodes)

@@ -14,6 +14,8 @@ import pytest
 from tests.waiting import SECONDS
 from tests.workflow.conftest import HELD, HELD_EPOCHS, Project
 
+pytestmark = pytest.mark.slow
+
 FAULTY = '''"""Goes wrong in one rank, as its option says."""
 
 import atexit

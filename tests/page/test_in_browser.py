@@ -8,6 +8,8 @@ from tests import sound
 from tests.page.results_of_demo import MILLISECONDS
 from thinwire.plugins import ROOT
 
+pytestmark = pytest.mark.slow
+
 ROWS = "[...document.querySelectorAll('{} tbody tr')]"
 RUN = "run-demo/digits/cnn/ssgd/w4/seed1"
 

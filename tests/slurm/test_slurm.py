@@ -16,6 +16,8 @@ from tests.slurm.pipeline import Pipeline
 from tests.waiting import SECONDS, until
 from tests.workflow.conftest import HELD_EPOCHS
 
+pytestmark = pytest.mark.slow
+
 ENVIRONMENT = (
     'srun --nodes=2 --ntasks=4 --ntasks-per-node=2 sh -c \'env | grep -E "{}" | sort | tr "\\n" " "; echo\''
 )

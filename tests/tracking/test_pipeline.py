@@ -6,6 +6,8 @@ from tests.tracking.conftest import warnings_of
 from tests.workflow.conftest import Project
 from thinwire.tracking.replay import NOTE
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def project(tmp_path):

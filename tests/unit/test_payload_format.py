@@ -2,7 +2,6 @@
 
 import random
 
-import pytest
 import torch
 
 from thinwire.traffic.payload import DTYPES
@@ -28,8 +27,12 @@ def random_row(chance: random.Random) -> torch.Tensor:
     return torch.tensor(numbers).to(chance.choice(DTYPES))[:: chance.choice([1, 2, 7])]
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_a_payload_comes_back_as_it_was(seed):
+def test_a_payload_comes_back_as_it_was():
+    for seed in range(200):
+        comes_back(seed)
+
+
+def comes_back(seed):
     chance = random.Random(seed)
     kinds = chance.sample(KINDS, chance.randrange(len(KINDS) + 1))
     payload = {kind: random_row(chance) for kind in kinds}
@@ -80,10 +83,9 @@ def test_tensors_of_one_type_go_together():
     assert flatten.by_dtype([]) == []
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_tensors_end_to_end_come_back_in_their_shapes(seed):
-    chance = random.Random(seed)
-    tensors = [random_tensor(chance).to(torch.float32) for _ in range(chance.randrange(1, 6))]
+def test_tensors_end_to_end_come_back_in_their_shapes():
+    chance = random.Random(0)
+    tensors = [random_tensor(chance).to(torch.float32) for _ in range(60)]
     row = flatten.Pool().take(tensors)
     flatten.fill(row, tensors)
     assert row.tolist() == [number for tensor in tensors for number in tensor.flatten().tolist()]

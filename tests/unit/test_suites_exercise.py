@@ -42,6 +42,8 @@ from thinwire.task import Task
 from thinwire.transport.mirror import Mirror
 from thinwire.worker_placement import Cluster
 
+pytestmark = pytest.mark.slow
+
 SUITES = [name for name in project.SUITES if load(name).device == "cpu"]
 # Of each method, the options that say from which size of tensor, or length of run, something happens.
 SMALL = {

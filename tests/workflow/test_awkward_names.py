@@ -5,6 +5,8 @@ import json
 import pandas as pd
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ECHO = '''"""Two classes of random images, and an option that is text."""
 
 from dataclasses import dataclass

@@ -10,6 +10,8 @@ import pytest
 from tests import archives
 from thinwire import plugins, record
 
+pytestmark = pytest.mark.slow
+
 TREE = '''"""A tree of two classes."""
 
 from thinwire.data.image_folder import ImageFolder

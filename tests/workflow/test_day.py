@@ -9,6 +9,8 @@ import pytest
 from tests.workflow.conftest import HELD_EPOCHS
 from tests.workflow.test_tuning import TUNING
 
+pytestmark = pytest.mark.slow
+
 # Averages every second step; waits at the gate in the last but one epoch, if it is closed.
 MINE = '''"""Averages every second step."""
 

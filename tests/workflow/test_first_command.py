@@ -9,6 +9,8 @@ import yaml
 
 from thinwire.plugins import ROOT
 
+pytestmark = pytest.mark.slow
+
 README = (ROOT / "README.md").read_text()
 MAKEFILE = (ROOT / "Makefile").read_text()
 # The paper quotes these two, which depend on no suite and take a minute; their rules have tests of their own.

@@ -2,7 +2,11 @@
 
 import os
 
+import pytest
+
 from tests.launch.test_gpu_claims import install
+
+pytestmark = pytest.mark.slow
 
 # Without a GPU here, the workers compute on the CPU; what the job sees of GPUs is as it would be.
 ON_CPU = """

@@ -8,6 +8,8 @@ import pytest
 
 from thinwire import digests, record
 
+pytestmark = pytest.mark.slow
+
 # Prepares from two runs, and waits at the gate in the middle of the second one. Every run starts from its
 # weights.
 PREPARES = '''"""Starts from weights that two runs of SSGD have prepared."""

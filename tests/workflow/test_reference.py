@@ -9,6 +9,8 @@ from tests.workflow.test_commands import thinwire
 from thinwire.plugins import ROOT
 from thinwire.suggested_command import REFERENCE
 
+pytestmark = pytest.mark.slow
+
 FOLDER = ROOT / REFERENCE
 # Three methods whose runs take seconds.
 CELLS = "methods=ssgd,local_sgd,top_k", "workers=4", "repetitions=1"

@@ -6,6 +6,8 @@ from tests.waiting import SECONDS
 from tests.workflow.conftest import HELD, HELD_EPOCHS
 from thinwire import record
 
+pytestmark = pytest.mark.slow
+
 CELL = "digits/cnn/ssgd/w2/seed0"
 FAILS = """import thinwire
 

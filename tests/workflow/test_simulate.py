@@ -5,6 +5,8 @@ import pytest
 
 from tests.workflow.test_pipeline import TEN_LINES
 
+pytestmark = pytest.mark.slow
+
 ASKS = """
 simulate:
   clusters: [ethernet_1g]

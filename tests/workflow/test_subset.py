@@ -3,6 +3,8 @@
 import pandas as pd
 import pytest
 
+pytestmark = pytest.mark.slow
+
 NOTE = "A subset: 2 of the suite's 6 runs. Methods: ssgd, top_k (2 of 3). Workers: w2 (1 of 2)."
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from thinwire.trace import trace_file
 
+pytestmark = pytest.mark.slow
+
 FAILS = """import thinwire
 
 

@@ -6,6 +6,8 @@ import yaml
 
 from thinwire import record
 
+pytestmark = pytest.mark.slow
+
 TUNING = """
 title: Tiny
 trials: TRIALS
