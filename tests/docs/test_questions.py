@@ -8,6 +8,8 @@ from benchmarks import questions_page, update_docs
 from tests import project, warm
 from thinwire import plugins
 
+pytestmark = pytest.mark.slow
+
 BLOCKS = questions_page.blocks_of_commands()
 # Methods that somebody has added print lines of their own.
 ADDED = set(plugins.find("method")) - set(project.METHODS)
