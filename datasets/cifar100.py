@@ -1,12 +1,11 @@
 """CIFAR-100: 60,000 images in 100 classes, 32x32 colour pixels, fine labels (Krizhevsky, 2009).
 
 They are read from the folder that was given; without one, from an earlier download or a new one. The archive
-`cifar-100-binary.tar.gz` is preferred to `cifar-100-python.tar.gz`. Both are verified before they are read,
-by SHA-256 and by the MD5 of the official page.
+`cifar-100-binary.tar.gz` is preferred to `cifar-100-python.tar.gz`.
+Both are verified by SHA-256 before they are read.
 """
 
-from thinwire.data.cifar_archive import Archive
-from thinwire.data.cifar_dataset import Cifar
+from thinwire.data.cifar import Archive, Cifar
 
 
 class Dataset(Cifar):
@@ -14,7 +13,6 @@ class Dataset(Cifar):
     archives = [  # noqa: RUF012
         Archive(
             name="cifar-100-binary.tar.gz",
-            md5="03b5dce01913d631647c71ecec9e9cb8",
             sha256="58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
             train=("train.bin",),
             test=("test.bin",),
@@ -23,7 +21,6 @@ class Dataset(Cifar):
         ),
         Archive(
             name="cifar-100-python.tar.gz",
-            md5="eb9058c3a382ffc7106e4002c42a8d85",
             sha256="85cd44d02ba6437773c5bbd22e183051d648de2e7d6b014e1ef29b855ba677a7",
             train=("train",),
             test=("test",),

@@ -5,7 +5,7 @@ else from the official download. The four IDX files may be compressed; the check
 """
 
 import gzip
-import hashlib
+import io
 import struct
 import zlib
 from dataclasses import dataclass
@@ -18,10 +18,9 @@ from pydantic import Field
 import thinwire
 from thinwire.data.dataset import Raw
 from thinwire.data.download import download as fetch_file
-from thinwire.data.verify_checksum import require_official
+from thinwire.data.download import is_official
 
 _OFFICIAL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
-_MOST_BYTES = 64 * 2**20  # most bytes of one uncompressed file; the largest has 47 million
 _DEBIAN = Path("/usr/share/datasets/fashion-mnist")
 
 
@@ -37,6 +36,13 @@ class Dataset(thinwire.Dataset):
     source = "https://github.com/zalandoresearch/fashion-mnist"
     augment = thinwire.Augment(pad=2, flip=True)
 
+    # MD5 of the official compressed file.
+    downloads = {  # noqa: RUF012
+        "train-images-idx3-ubyte": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+        "train-labels-idx1-ubyte": "25c81989df183df01b3e8a0aad5dffbe",
+        "t10k-images-idx3-ubyte": "bef4ecab320f06d8554ea6380940ec79",
+        "t10k-labels-idx1-ubyte": "bb300cfdad3c16e7a12a480ee83cd310",
+    }
     # SHA-256 of the uncompressed content.
     files = {  # noqa: RUF012
         "train-images-idx3-ubyte": "c59f468a2f672dc815687fe0f83887768d799fd8a3f3276145d20f83aa44d888",
@@ -57,10 +63,11 @@ class Dataset(thinwire.Dataset):
 
     def _download(self, folder):
         """Download the official files into `folder`."""
-        for name in self.files:
+        for name, digest in self.downloads.items():
             fetch_file(
                 f"{_OFFICIAL}/{name}.gz",
                 folder / f"{name}.gz",
+                digest,
                 otherwise="install Debian's package dataset-fashion-mnist, or put the four files into a "
                 "folder and name it: `thinwire data fashion_mnist --from PARENT/fashion_mnist`, or in the "
                 "pipeline `--config data=PARENT`",
@@ -76,14 +83,16 @@ class Dataset(thinwire.Dataset):
             )
         try:
             with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-                content = file.read(_MOST_BYTES)  # a larger file is another file, and fails the checksum
+                content = file.read()
         except (OSError, EOFError, zlib.error) as error:
             raise thinwire.UserError(
                 f"{path} is truncated or damaged ({error}): delete it and fetch it again"
             ) from None
-        digest = hashlib.sha256(content).hexdigest()
-        subject = f"{path} is not Fashion-MNIST's {name}"
-        require_official(digest, self.files[name], subject, "the SHA-256 of its content")
+        if not is_official(io.BytesIO(content), self.files[name]):
+            raise thinwire.UserError(
+                f"{path} is not Fashion-MNIST's {name} (the SHA-256 of its content is not "
+                f"{self.files[name]}): delete it and fetch it again"
+            )
         dimensions = content[3]
         shape = struct.unpack(f">{dimensions}I", content[4 : 4 + 4 * dimensions])
         return np.frombuffer(content, np.uint8, offset=4 + 4 * dimensions).reshape(shape)

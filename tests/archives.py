@@ -20,13 +20,9 @@ def tar_gz(path: Path, members: dict[str, bytes]) -> None:
             tar.addfile(info, io.BytesIO(content))
 
 
-def with_checksums(archive, path: Path):
-    """The description of an official archive, with the checksums of this file."""
-    content = path.read_bytes()
-    return archive._replace(
-        md5=hashlib.md5(content, usedforsecurity=False).hexdigest(),
-        sha256=hashlib.sha256(content).hexdigest(),
-    )
+def with_checksum(archive, path: Path):
+    """The description of an official archive, with the checksum of this file."""
+    return archive._replace(sha256=hashlib.sha256(path.read_bytes()).hexdigest())
 
 
 def binary(images: np.ndarray, *labels: np.ndarray) -> bytes:

@@ -1,28 +1,21 @@
 """Bad input is answered with one sentence that says what is wrong and where, and exit code 2."""
 
 import copy
-import gzip
-import json
 import math
 import os
 import shutil
 import subprocess
 import sys
-import tracemalloc
 from argparse import Namespace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
 
-import thinwire
 from tests import warm
 from thinwire import digests, plugins
 from thinwire.cli import data as data_command
 from thinwire.config import expand_suite, suite, yaml_file
-from thinwire.data import arrays, lay_out
-from thinwire.data.dataset import Raw
 from thinwire.errors import UserError
 
 GOOD = {
@@ -678,120 +671,3 @@ def test_module_that_is_no_method(tmp_path, source, what):
         plugin.load()
     assert str(path) in str(caught.value)
     assert f"thinwire_methods.{plugin.name}" not in sys.modules
-
-
-# ---- Data.
-
-
-class Tiny(thinwire.Dataset):
-    """Ten images of two by two pixels."""
-
-    classes = 2
-    shape = (1, 2, 2)
-    licence = "none"
-    source = "here"
-    augment = thinwire.Augment()
-
-    def fetch(self, place, download):
-        images = np.arange(40, dtype=np.uint8).reshape(10, 1, 2, 2)
-        labels = np.arange(10) % 2
-        return Raw(images, labels, images[:4], labels[:4])
-
-
-@pytest.fixture
-def data(tmp_path):
-    folder = tmp_path / "data" / "tiny"
-    lay_out.lay_out("tiny", Tiny(), folder, None, tmp_path / "download")
-    return folder
-
-
-def test_sound_data(data):
-    assert len(arrays.load(data, Tiny()).train_images) == 10
-
-
-def test_missing_data(tmp_path):
-    with pytest.raises(UserError, match=r"no data set in .*: prepare it with `thinwire data`"):
-        arrays.load(tmp_path / "tiny", Tiny())
-
-
-@pytest.mark.parametrize("field", Raw._fields[:4])
-def test_damaged_array(data, field):
-    path = data / f"{field}.npy"
-    sound = path.read_bytes()
-
-    path.write_bytes(sound[:-1])
-    with pytest.raises(UserError, match=rf"{field}.npy has .* bytes instead of .*prepare the data again"):
-        arrays.load(data, Tiny())
-
-    path.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
-    with pytest.raises(UserError, match=rf"{field}.npy is not the file .*prepare the data again"):
-        arrays.load(data, Tiny())
-
-    path.unlink()
-    with pytest.raises(UserError, match=rf"{field}.npy is missing.*prepare the data again"):
-        arrays.load(data, Tiny())
-
-
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda sound: b"",
-        lambda sound: sound[: len(sound) // 2],
-        lambda sound: b"\xff" + sound,
-        lambda sound: b"[]",
-        lambda sound: b"{}",
-        lambda sound: json.dumps({**json.loads(sound), "files": {}}).encode(),
-        lambda sound: json.dumps({**json.loads(sound), "files": 5}).encode(),
-        lambda sound: b"[" * 100_000,
-        lambda sound: b'{"bytes": ' + b"9" * 5000 + b"}",
-    ],
-    ids=[
-        *("empty", "truncated", "not UTF-8", "list", "no keys", "no files", "a number of files", "deep"),
-        "long number",
-    ],
-)
-def test_damaged_manifest(data, damage):
-    path = data / arrays.MANIFEST
-    path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(UserError, match=r"manifest.json .*prepare the data again"):
-        arrays.load(data, Tiny())
-
-
-# ---- Fashion-MNIST.
-
-IMAGES = "train-images-idx3-ubyte"
-
-
-def fetch(folder: Path) -> None:
-    plugins.get("dataset", "fashion_mnist").load()().fetch(folder, folder / "download")
-
-
-def test_fashion_mnist_lacks_a_file(tmp_path):
-    with pytest.raises(UserError, match=f"{tmp_path} has neither {IMAGES}.gz nor {IMAGES}"):
-        fetch(tmp_path)
-
-
-@pytest.mark.parametrize("kept", [1, 5, 30, -1])
-def test_fashion_mnist_is_truncated(tmp_path, kept):
-    (tmp_path / f"{IMAGES}.gz").write_bytes(gzip.compress(os.urandom(1000))[:kept])
-    with pytest.raises(UserError, match=rf"{IMAGES}.gz is truncated or damaged"):
-        fetch(tmp_path)
-
-
-def test_fashion_mnist_that_unpacks_to_too_much_takes_no_memory(tmp_path):
-    (tmp_path / f"{IMAGES}.gz").write_bytes(gzip.compress(bytes(200 * 2**20), 1))
-    tracemalloc.start()
-    try:
-        with pytest.raises(UserError, match=rf"{IMAGES}.gz is not Fashion-MNIST's {IMAGES}: the SHA-256"):
-            fetch(tmp_path)
-        assert tracemalloc.get_traced_memory()[1] < 150 * 2**20
-    finally:
-        tracemalloc.stop()
-
-
-@pytest.mark.parametrize("compressed", [True, False])
-def test_fashion_mnist_is_something_else(tmp_path, compressed):
-    name = f"{IMAGES}.gz" if compressed else IMAGES
-    (tmp_path / name).write_bytes(gzip.compress(b"else") if compressed else b"else")
-    with pytest.raises(UserError, match=rf"{name} is not Fashion-MNIST's {IMAGES}: the SHA-256"):
-        fetch(tmp_path)

@@ -4,8 +4,6 @@ import hashlib
 import io
 import json
 import os
-from collections import deque
-from collections.abc import Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -17,7 +15,6 @@ from PIL import Image
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from thinwire.data.decoding_memory import MemoryBudget
 from thinwire.data.image_tree import Entry, ImageTree
 from thinwire.errors import UserError
 from thinwire.files import write_json, writing
@@ -27,14 +24,9 @@ _VERSION = 2
 _FORMATS = ("JPEG", "PNG")  # no other decoder is ever used, because some of Pillow's start programs
 # Pillow's modes with at most 8 bits a channel. In other modes Pillow would clip values at 255.
 _EIGHT_BITS = ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr")
-_MOST_PIXELS = 80_000_000  # of an image; ImageNet's largest has 61 million
-_CHUNK = 64  # images that one thread decodes at a time; fewer if they are large
-_IMAGES_BETWEEN_NOTES = 1024
-# These two bound the memory that decoding takes, for images of any size and any number of cores.
-_WAITING_BYTES = 256 * 2**20  # files that were read, and images that are not yet written
-_DECODING_BYTES = 2**30  # images in their full size
-# Pillow takes 4 bytes for a colour pixel, and holds the original image beside the converted one.
-_BYTES_PER_PIXEL = 8
+# Images that are decoded together. The files of two such chunks are in memory, whatever the number of cores.
+_CHUNK = 64
+_CHUNKS_BETWEEN_NOTES = 16
 
 
 class Decoded(NamedTuple):
@@ -70,24 +62,37 @@ def decode(tree: ImageTree, entries: list[Entry], rows: np.ndarray, size: int, p
         for file, shape in shapes.items():
             _make_room(file, shape)
     images, sha256 = (np.lib.format.open_memmap(file, "r+") for file in shapes)
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     console = Console()
     columns = (TextColumn("decode"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    noted = done
+
+    def decode_into(row: int, entry: Entry, content: bytes) -> None:
+        images[row] = _decode_one(tree.path, entry, content, size)
+        sha256[row] = np.frombuffer(hashlib.sha256(content).digest(), np.uint8)
+
     with (
         Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
         catch_warnings(action="error", category=Image.DecompressionBombWarning),
+        closing(tree.contents(entries[done:])) as files,
+        ThreadPoolExecutor(threads) as pool,  # Pillow works without the interpreter's lock
     ):
         task = bar.add_task("decode", total=len(entries), completed=done)
-        with closing(_in_parallel(tree, entries, done, size)) as chunks:
-            for start, part in chunks:
-                done = start + len(part.images)
-                images[rows[start:done]], sha256[rows[start:done]] = part
-                bar.update(task, completed=done)
-                if done - noted >= _IMAGES_BETWEEN_NOTES or done == len(entries):
-                    images.flush()
-                    sha256.flush()
-                    write_json(note, {"identity": identity, "done": done})
-                    noted = done
+        before: list[Future[None]] = []
+        for number, start in enumerate(range(done, len(entries) + _CHUNK, _CHUNK), 1):
+            # While threads decode one chunk, the files of the next one are read.
+            chunk = range(start, min(start + _CHUNK, len(entries)))
+            begun = [pool.submit(decode_into, rows[i], entries[i], file) for i, file in zip(chunk, files)]
+            if len(begun) < len(chunk):
+                raise UserError(f"{tree.path} has fewer images than when it was listed: fetch it again")
+            for future in before:
+                future.result()
+            done += len(before)
+            before = begun
+            bar.update(task, completed=done)
+            if number % _CHUNKS_BETWEEN_NOTES == 0 or done == len(entries):
+                images.flush()
+                sha256.flush()
+                write_json(note, {"identity": identity, "done": done})
     return Decoded(images, sha256)
 
 
@@ -110,71 +115,13 @@ def _make_room(path: Path, shape: tuple[int, ...]) -> None:
                 os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
-def _in_parallel(
-    tree: ImageTree, entries: list[Entry], done: int, size: int
-) -> Generator[tuple[int, Decoded], None, None]:
-    """Chunks of decoded images, in order, each with the number of its first image.
-
-    Threads decode as many chunks ahead as the memory allows: Pillow works without the interpreter's lock.
-    """
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    most_waiting = 2 * threads
-    budget = MemoryBudget(_DECODING_BYTES)
-    waiting: deque[tuple[int, int, Future[Decoded]]] = deque()
-    held = 0
-    with closing(tree.contents(entries[done:])) as files, ThreadPoolExecutor(threads) as pool:
-        try:
-            for chunk, cost in _chunks(entries[done:], size, _WAITING_BYTES // most_waiting):
-                while waiting and (len(waiting) == most_waiting or held + cost > _WAITING_BYTES):
-                    start, paid, future = waiting.popleft()
-                    yield start, future.result()
-                    held -= paid
-                contents = list(zip(chunk, files))
-                if len(contents) != len(chunk):
-                    raise UserError(f"{tree.path} has fewer images than when it was listed: fetch it again")
-                waiting.append((done, cost, pool.submit(_decode_chunk, tree.path, contents, size, budget)))
-                held += cost
-                done += len(chunk)
-            for start, _, future in waiting:
-                yield start, future.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def _chunks(entries: list[Entry], size: int, most_bytes: int) -> Iterator[tuple[list[Entry], int]]:
-    """Images to decode together, and their cost: the bytes of their files and of the decoded images.
-
-    A chunk costs more than `most_bytes` only if it is one image that is too large by itself.
-    """
-    chunk: list[Entry] = []
-    cost = 0
-    for entry in entries:
-        own = entry.bytes + 3 * size * size
-        if chunk and (len(chunk) == _CHUNK or cost + own > most_bytes):
-            yield chunk, cost
-            chunk, cost = [], 0
-        chunk.append(entry)
-        cost += own
-    if chunk:
-        yield chunk, cost
-
-
-def _decode_chunk(where: Path, chunk: list[tuple[Entry, bytes]], size: int, budget: MemoryBudget) -> Decoded:
-    digests = [np.frombuffer(hashlib.sha256(content).digest(), np.uint8) for _, content in chunk]
-    images = [_decode_one(where, entry, content, size, budget) for entry, content in chunk]
-    return Decoded(np.stack(images), np.stack(digests))
-
-
-def _decode_one(where: Path, entry: Entry, content: bytes, size: int, budget: MemoryBudget) -> np.ndarray:
+def _decode_one(where: Path, entry: Entry, content: bytes, size: int) -> np.ndarray:
     """One image [3, size, size]."""
     try:
         with Image.open(io.BytesIO(content), formats=_FORMATS) as image:
-            if image.width * image.height > _MOST_PIXELS:
-                raise ValueError(f"it has {image.width} x {image.height} pixels")
             if image.format == "PNG" and getattr(image, "is_animated", False):
                 raise ValueError("it is animated")
-            with budget.taken(image.width * image.height * _BYTES_PER_PIXEL):
-                return _square(image, size)
+            return _square(image, size)
     except Exception as error:  # Pillow may raise any exception for a damaged file
         why = str(error) or type(error).__name__
         raise UserError(f"{where}: {entry.name} cannot be decoded ({why}): fetch it again") from None

@@ -1,86 +1,57 @@
-"""Downloads a file over HTTP into a partial file, and continues where a broken download stopped."""
+"""Downloads the official files of data sets, and recognises them by their published digests."""
 
+import hashlib
 import http.client
+import socket
 import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from functools import partial
+from io import BufferedIOBase
 from pathlib import Path
-
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 
 from thinwire.errors import UserError
 from thinwire.files import writing
 
 TIMEOUT_SECONDS = 30
-TRIES = 3  # tries in a row that brought no byte
-_BLOCK_BYTES = 2**18
 
 
-def download(url: str, target: Path, otherwise: str) -> None:
-    """Download `url` to `target` unless it exists. Bytes that arrived before a break are kept.
+def is_official(file: BufferedIOBase, digest: str) -> bool:
+    """Has an open file the SHA-256 or the MD5 that its source publishes, in hexadecimal digits?"""
+    algorithm = {64: "sha256", 32: "md5"}[len(digest)]
+    new = partial(hashlib.new, algorithm, usedforsecurity=False)
+    return hashlib.file_digest(file, new).hexdigest() == digest
+
+
+def download(url: str, target: Path, digest: str, otherwise: str) -> None:
+    """Download `url` to `target`, unless it exists. Only a whole and official file gets this name.
+
+    Args:
+        url: of the file.
+        target: where to put it.
+        digest: the SHA-256 or the MD5 of the official file.
+        otherwise: what the user can do if it cannot be fetched, as the end of the message.
 
     Raises:
-        UserError: the download failed; its message ends in `otherwise`, which says what to do instead.
+        UserError: the download failed, or brought another file.
     """
     if target.exists():
         return
-    partial = target.with_name(f"{target.name}.partial")
-    with writing(partial):
+    from torchvision.datasets.utils import download_url  # takes a second
+
+    arriving = target.with_name(f"{target.name}.partial")
+    with writing(target):
         target.parent.mkdir(parents=True, exist_ok=True)
-        partial.touch()
-    reason: Exception | None = None
-    tries = 0
-    while tries < TRIES:
-        before = partial.stat().st_size
-        try:
-            _continue(url, partial)
-        except urllib.error.HTTPError as error:
-            if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-                partial.write_bytes(b"")  # it is longer than the file: begin again
+        arriving.unlink(missing_ok=True)  # of a download that was interrupted
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(TIMEOUT_SECONDS)  # torchvision would wait for ever
+    try:
+        download_url(url, target.parent, arriving.name)
+        with arriving.open("rb") as file:
+            if not is_official(file, digest):
+                raise ConnectionError("what arrived is damaged, cut short, or another file")
+    except (OSError, http.client.HTTPException) as error:
+        if isinstance(error, urllib.error.HTTPError):
             error.close()
-            reason = error
-        except (urllib.error.URLError, http.client.HTTPException, ConnectionError, TimeoutError) as error:
-            reason = error
-        else:
-            partial.rename(target)
-            return
-        # A connection that keeps breaking is used on, as long as every try brings some bytes.
-        tries = 0 if partial.stat().st_size > before else tries + 1
-    raise UserError(f"{url} cannot be fetched ({reason}): {otherwise}") from None
-
-
-def _continue(url: str, partial: Path) -> None:
-    """Download the missing rest of a partial file, and show the progress."""
-    have = partial.stat().st_size
-    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
-    with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
-        # A server that does not support ranges sends the whole file again, with status 200.
-        continues = answer.status == http.HTTPStatus.PARTIAL_CONTENT
-        with _progress(partial.stem, answer.length, have if continues else 0) as show:
-            with partial.open("ab" if continues else "wb") as file:
-                while block := answer.read(_BLOCK_BYTES):
-                    with writing(partial):
-                        file.write(block)
-                    show(len(block))
-            missing = answer.length  # bytes that the server announced and did not send
-    if missing:
-        raise http.client.IncompleteRead(b"", missing)
-
-
-@contextmanager
-def _progress(name: str, length: int | None, have: int) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar, if in a terminal. Yields a function to call with the number of new bytes."""
-    console = Console(stderr=True)
-    columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(name, total=None if length is None else have + length, completed=have)
-        yield lambda count: bar.update(task, advance=count)
+        raise UserError(f"{url} cannot be fetched ({error}): {otherwise}") from None
+    finally:
+        socket.setdefaulttimeout(before)
+    arriving.rename(target)

@@ -1,9 +1,8 @@
 """Trees of images, {train,val}/CLASS/*.JPEG, in a folder, a zip or a tar.
 
-An archive is read member by member, and nothing of it is unpacked onto the disk. If it does not keep to
-`archive_limits`, it is refused as a whole, before any image is read.
-Damage is found where the form has checksums. A zip has one for each member, and a gzip one for the whole. A
-plain tar has them for its headers only.
+An archive is read member by member, and nothing of it is unpacked onto the disk. Damage is found where the
+form has checksums. A zip has one for each member, and a gzip one for the whole. A plain tar has them for its
+headers only.
 """
 
 import tarfile
@@ -11,13 +10,11 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Generator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from thinwire.data.archive_limits import read_whole, require_harmless, require_printable, require_size
-from thinwire.data.tar_stream import members_of
-from thinwire.errors import UserError
+from thinwire.errors import UserError, quoted
 
 PARTS = ("train", "val")
 SUFFIXES = (".jpeg", ".jpg", ".png")
@@ -41,14 +38,22 @@ class ImageTree:
         """Find the tree in a folder, or in the one archive that lies in it.
 
         Raises:
-            UserError: there is none, or the archive is damaged or not to be trusted.
+            UserError: there is none, or the archive is damaged.
         """
         self.path = _the_archive(path) if path.is_dir() and not _roots(path) else path
-        with _readable(self.path), closing(self._list()) as entries:
-            self.entries = list(entries)
+        with _readable(self.path):
+            self.entries = [
+                Entry(PurePosixPath(name).parts[-3], PurePosixPath(name).parts[-2], name, size, stamp)
+                for name, size, stamp in self._files()
+                if _is_image(name)
+            ]
         for name, count in Counter(entry.name for entry in self.entries).items():
             if count > 1:
                 raise UserError(f"{self.path} has {name} more than once: fetch it from its source")
+            if not name.isprintable():
+                raise UserError(
+                    f"{self.path}: the name {quoted(name)} is no UTF-8 or cannot be printed: rename the file"
+                )
         roots = sorted({str(PurePosixPath(entry.name).parents[2]) for entry in self.entries})
         if len(roots) > 1:
             raise UserError(
@@ -79,46 +84,49 @@ class ImageTree:
         with _readable(self.path):
             if self.path.is_dir():
                 for entry in entries:
-                    with (self.path / entry.name).open("rb") as plain:
-                        yield read_whole(plain, entry.bytes, f"{self.path}: {entry.name}")
+                    yield (self.path / entry.name).read_bytes()
             elif self.path.suffix == ".zip":
                 with zipfile.ZipFile(self.path) as archive:
                     for entry in entries:
-                        with archive.open(entry.name) as packed:
-                            yield read_whole(packed, entry.bytes, f"{self.path}: {entry.name}")
+                        yield archive.read(entry.name)
             else:
-                wanted = {entry.name: entry for entry in entries}
-                with closing(members_of(self.path)) as members:
-                    for member, tar in members:
-                        if found := wanted.get(member.name):
-                            content = tar.extractfile(member)
-                            assert content is not None, "entries are plain files"
-                            yield read_whole(content, found.bytes, f"{self.path}: {found.name}")
+                wanted = {entry.name for entry in entries}
+                for member, tar in _members(self.path):
+                    if member.name in wanted:
+                        content = tar.extractfile(member)
+                        assert content is not None, "entries are plain files"
+                        yield content.read()
 
-    def _list(self) -> Generator[Entry, None, None]:
+    def _files(self) -> Iterator[tuple[str, int, int]]:
+        """Name, bytes and stamp of each file."""
         if self.path.is_dir():
-            return _in_folder(self.path)
-        return _in_zip(self.path) if self.path.suffix == ".zip" else _in_tar(self.path)
-
-
-# What reading an archive or a file may raise; encrypted members and unknown compressions are among them.
-_DAMAGE = (
-    zipfile.BadZipFile,
-    tarfile.TarError,
-    zlib.error,
-    EOFError,
-    OSError,
-    LookupError,
-    NotImplementedError,
-    RuntimeError,
-)
+            root = _roots(self.path)[0]
+            for part in PARTS:
+                for path in sorted((root / part).glob("*/*")):
+                    if path.is_file():
+                        about = path.stat()
+                        yield str(path.relative_to(self.path)), about.st_size, about.st_mtime_ns
+        elif self.path.suffix == ".zip":
+            with zipfile.ZipFile(self.path) as archive:
+                for info in archive.infolist():
+                    if not info.is_dir():
+                        yield info.filename, info.file_size, info.CRC
+        else:
+            stamp = self.path.stat().st_mtime_ns
+            for member, _ in _members(self.path):
+                if member.isfile():
+                    yield member.name, member.size, stamp
 
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
+    """Turn what reading an archive or a file may raise into one sentence; encryption is among it."""
     try:
         yield
-    except _DAMAGE as error:
+    except (
+        *(zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, OSError),
+        *(LookupError, ValueError, RuntimeError),
+    ) as error:
         raise UserError(f"{path} cannot be read ({error}): fetch it again") from None
 
 
@@ -139,35 +147,22 @@ def _roots(folder: Path) -> list[Path]:
     return [c for c in candidates if all((c / part).is_dir() for part in PARTS)]
 
 
-def _in_folder(folder: Path) -> Generator[Entry, None, None]:
-    root = _roots(folder)[0]
-    for part in PARTS:
-        for path in sorted((root / part).glob("*/*")):
-            name = str(path.relative_to(folder))
-            if _is_image(name) and path.is_file():
-                about = path.stat()
-                yield _entry(folder, name, about.st_size, about.st_mtime_ns)
-
-
-def _in_zip(path: Path) -> Generator[Entry, None, None]:
-    with zipfile.ZipFile(path) as archive:
-        for info in archive.infolist():
-            link = (info.external_attr >> 16) & 0o170000 == 0o120000
-            require_harmless(path, info.filename, link)
-            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                # The others unpack a block at a time, however large it becomes.
-                raise UserError(f"{path}: {info.filename} is packed in an unusual way: pack it with deflate")
-            if not info.is_dir() and _is_image(info.filename):
-                yield _entry(path, info.filename, info.file_size, info.CRC)
-
-
-def _in_tar(path: Path) -> Generator[Entry, None, None]:
-    stamp = path.stat().st_mtime_ns
-    with closing(members_of(path)) as members:
-        for member, _ in members:
-            require_harmless(path, member.name, not (member.isfile() or member.isdir()))
-            if member.isfile() and _is_image(member.name):
-                yield _entry(path, member.name, member.size, stamp)
+def _members(path: Path) -> Generator[tuple[tarfile.TarInfo, tarfile.TarFile], None, None]:
+    """The members of a tar, compressed or not, from front to back."""
+    with tarfile.open(path) as tar:
+        for member in tar:
+            if not (member.isfile() or member.isdir()):
+                raise tarfile.ReadError(f"{member.name} is a link or a device: pack the file itself")
+            yield member, tar
+            tar.members.clear()  # type: ignore[attr-defined]  # it would keep all of them
+        rest = tar.fileobj
+        assert rest is not None, "it is open"
+        rest.seek(tar.offset)
+        if rest.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+            # To tarfile a damaged header is the end.
+            raise tarfile.ReadError("it is cut short, or damaged in the middle")
+        while rest.read(2**20):  # to the end, where a gzip has its checksum
+            pass
 
 
 def _is_image(name: str) -> bool:
@@ -175,10 +170,3 @@ def _is_image(name: str) -> bool:
     path = PurePosixPath(name)
     hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
     return not hidden and path.suffix.lower() in SUFFIXES and len(path.parts) >= 3 and path.parts[-3] in PARTS
-
-
-def _entry(where: Path, name: str, size: int, stamp: int) -> Entry:
-    require_size(where, name, size)
-    require_printable(where, name)
-    part, class_name = PurePosixPath(name).parts[-3:-1]
-    return Entry(part, class_name, name, size, stamp)

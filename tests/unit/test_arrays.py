@@ -1,0 +1,246 @@
+"""Data sets on disk: laid out, verified before a run, and mapped into memory."""
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+import thinwire
+from thinwire import plugins
+from thinwire.config.expand_suite import cells
+from thinwire.data import arrays, lay_out
+from thinwire.data.batches import held_out
+from thinwire.data.dataset import Raw
+from thinwire.errors import UserError
+from thinwire.launch.heartbeat import Beat, HangDetector
+from thinwire.train import run_setup
+from thinwire.train.run_setup import RunSetup
+from thinwire.transport.inprocess import InProcess
+
+CELL = replace(cells("demo")[0], workers=4, nodes=2, transport="processes")
+
+
+@pytest.fixture
+def digits(tmp_path):
+    """The folder of the digits, and their data set."""
+    dataset = plugins.get("dataset", "digits").load()()
+    lay_out.lay_out("digits", dataset, tmp_path / "digits", None, tmp_path / "download")
+    return tmp_path / "digits", dataset
+
+
+def test_digits_are_all_there_and_no_test_image_is_trained_on(digits):
+    data = arrays.load(*digits)
+    assert len(data.train_images) + len(data.test_images) == 1797
+    train = {image.numpy().tobytes() for image in data.train_images}
+    shared = sum(image.numpy().tobytes() in train for image in data.test_images)
+    assert shared == 0
+    shares = torch.bincount(data.test_labels) / (
+        torch.bincount(data.test_labels) + torch.bincount(data.train_labels)
+    )
+    assert float(shares.min()) > 0.29
+    assert float(shares.max()) < 0.31
+
+
+def test_the_manifest_has_mean_and_deviation_of_the_training_images(digits):
+    data = arrays.load(*digits)
+    pixels = data.train_images.double()
+    assert data.mean[0] == pytest.approx(float(pixels.mean()))
+    assert data.std[0] == pytest.approx(float(pixels.std(correction=0)))
+
+
+def test_laying_out_twice_gives_the_same_bytes(digits, tmp_path):
+    folder, dataset = digits
+    lay_out.lay_out("digits", dataset, tmp_path / "again", None, tmp_path / "download")
+    for path in folder.iterdir():
+        assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes()
+
+
+def test_what_is_held_out_for_tuning_comes_from_the_training_set(digits):
+    data = arrays.load(*digits)
+    tuning = held_out(data)
+    assert len(tuning.test_images) == round(0.1 * len(data.train_images))
+    assert len(tuning.train_images) + len(tuning.test_images) == len(data.train_images)
+    both = {i.numpy().tobytes() for i in [*tuning.train_images[:], *tuning.test_images[:]]}
+    assert both == {i.numpy().tobytes() for i in data.train_images}
+    assert torch.equal(tuning.test_images[:], held_out(data).test_images[:])
+    again = held_out(tuning, 0.5)  # of a preparation in a suite that tunes
+    inner = {i.numpy().tobytes() for i in [*again.train_images[:], *again.test_images[:]]}
+    assert inner == {i.numpy().tobytes() for i in tuning.train_images[:]}
+
+
+def test_processes_share_the_pages_of_one_copy(digits):
+    """The arrays are maps of the files, not copies; and writing to one changes no file."""
+    data = arrays.load(*digits)
+    path = digits[0] / "train_images.npy"
+    assert str(path) in Path("/proc/self/maps").read_text()
+    tuning = held_out(data, 0.2)
+    assert torch.equal(tuning.train_images[:], data.train_images[tuning.train_images._rows])
+    assert tuning.train_images._whole.data_ptr() == data.train_images.data_ptr()
+    before = path.read_bytes()
+    data.train_images[0] = 0
+    assert path.read_bytes() == before
+
+
+# ---- Damage.
+
+
+class Tiny(thinwire.Dataset):
+    """Ten images of two by two pixels."""
+
+    classes = 2
+    shape = (1, 2, 2)
+    licence = "none"
+    source = "here"
+    augment = thinwire.Augment()
+
+    def fetch(self, place, download):
+        images = np.arange(40, dtype=np.uint8).reshape(10, 1, 2, 2)
+        labels = np.arange(10) % 2
+        return Raw(images, labels, images[:4], labels[:4])
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "data" / "tiny"
+    lay_out.lay_out("tiny", Tiny(), folder, None, tmp_path / "download")
+    return folder
+
+
+def test_missing_data(tmp_path):
+    with pytest.raises(UserError, match=r"no data set in .*: prepare it with `thinwire data`"):
+        arrays.load(tmp_path / "tiny", Tiny())
+
+
+@pytest.mark.parametrize("field", Raw._fields[:4])
+def test_damaged_array(data, field):
+    path = data / f"{field}.npy"
+    sound = path.read_bytes()
+    assert len(arrays.load(data, Tiny()).train_images) == 10
+
+    path.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
+    with pytest.raises(UserError, match=rf"{field}.npy is not the file .*prepare the data again"):
+        arrays.load(data, Tiny())
+    arrays.load(data, Tiny(), verify=False)  # another process of the node has verified it
+
+    path.write_bytes(sound[:-1])
+    with pytest.raises(UserError, match=rf"{field}.npy has .* bytes instead of .*prepare the data again"):
+        arrays.load(data, Tiny(), verify=False)
+
+    path.unlink()
+    with pytest.raises(UserError, match=rf"{field}.npy is missing.*prepare the data again"):
+        arrays.load(data, Tiny())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda sound: b"",
+        lambda sound: sound[: len(sound) // 2],
+        lambda sound: b"\xff" + sound,
+        lambda sound: sound.replace(b'"mean": [\n  1', b'"mean": [\n  2'),
+        lambda sound: b"[]",
+        lambda sound: b"{}",
+        lambda sound: json.dumps({**json.loads(sound), "files": {}}).encode(),
+        lambda sound: json.dumps({**json.loads(sound), "files": 5}).encode(),
+        lambda sound: b"[" * 100_000,
+        lambda sound: b'{"bytes": ' + b"9" * 5000 + b"}",
+    ],
+    ids=[
+        *(
+            "empty",
+            "truncated",
+            "not UTF-8",
+            "another mean",
+            "list",
+            "no keys",
+            "no files",
+            "a number of files",
+        ),
+        *("deep", "long number"),
+    ],
+)
+def test_damaged_manifest(data, damage):
+    path = data / arrays.MANIFEST
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(UserError, match=r"manifest.json .*prepare the data again"):
+        arrays.load(data, Tiny())
+
+
+# ---- Who verifies, and what a rank shows meanwhile.
+
+
+def test_the_digest_is_that_of_the_file_and_shows_how_far_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(arrays, "_CHUNK_BYTES", 400)
+    path = tmp_path / "images.npy"
+    path.write_bytes(bytes(range(250)) * 4)
+    shown = []
+    digest = arrays.watched_digest(path, shown.append)
+    assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert shown == [f"verifies images.npy, {percent} %" for percent in (40, 80, 100)]
+    path.write_bytes(b"")
+    assert arrays.watched_digest(path, shown.append) == hashlib.sha256(b"").hexdigest()
+
+
+def test_a_rank_that_verifies_for_longer_than_hang_seconds_does_not_hang(digits, monkeypatch):
+    """Each sign of life is a move; here one comes every 200 seconds."""
+    monkeypatch.setattr(arrays, "_CHUNK_BYTES", 10_000)
+    folder, dataset = digits
+    detector = HangDetector(silent_seconds=1e9, hang_seconds=300, paused_seconds=1e9)
+    seconds, moves, ends = 0.0, 0, []
+
+    def progress(what):
+        nonlocal seconds, moves
+        seconds, moves = seconds + 200, moves + 1
+        beats = [
+            Beat(0, "a", moves, moves, what),
+            Beat(1, "a", moves, 1, "waits for the status of all workers"),
+        ]
+        ends.append(detector.check(beats, seconds))
+
+    arrays.load(folder, dataset, progress=progress)
+    assert seconds > 1000
+    assert not any(ends)
+
+
+class Stop(Exception):
+    """Ends the setup."""
+
+
+@pytest.mark.parametrize("kind", ["measured", "emulated"])
+def test_the_first_rank_of_each_node_verifies_for_the_others(monkeypatch, tmp_path, kind):
+    verified = {}
+
+    def task_of(cell, results, device, verify, progress):
+        verified[rank] = verify
+        raise Stop
+
+    monkeypatch.setattr(run_setup, "task_of", task_of)
+    for rank in range(4):
+        with pytest.raises(Stop):
+            RunSetup(CELL, tmp_path, SimpleNamespace(kind=kind, ranks=[rank])).load()
+    assert verified == {0: True, 1: False, 2: True, 3: False}
+    rank = "all"
+    with pytest.raises(Stop):
+        RunSetup(replace(CELL, transport="inprocess"), tmp_path, InProcess(4)).load()
+    # A worker without the others, which may have any number.
+    with pytest.raises(Stop):
+        RunSetup(CELL, tmp_path, SimpleNamespace(kind="mirrored", ranks=[3])).load()
+    assert verified["all"]
+
+
+def test_a_run_shows_what_it_verifies(monkeypatch, tmp_path):
+    shown = []
+
+    def task_of(cell, results, device, verify, progress):
+        progress("verifies a, 1 %")
+        raise Stop
+
+    monkeypatch.setattr(run_setup, "task_of", task_of)
+    with pytest.raises(Stop):
+        RunSetup(CELL, tmp_path, InProcess(4), shown.append).load()
+    assert shown == ["verifies a, 1 %"]

@@ -1,0 +1,176 @@
+"""Batches: which images each worker sees at each step, augmented and mixed."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from tests import small
+from thinwire import plugins
+from thinwire.config import expand_suite
+from thinwire.data import lay_out
+from thinwire.data.augmentation import _beta, augmented, mixup
+from thinwire.data.batches import Batches
+from thinwire.data.dataset import Augment
+from thinwire.errors import UserError
+from thinwire.train.cell_task import task_of
+from thinwire.train.result_folders import data_folder
+
+CPU = torch.device("cpu")
+
+
+def batches(workers, batch, data=None):
+    return Batches(data or small.digits(), workers, batch, 3, CPU, torch.float64)
+
+
+def test_an_epoch_shows_every_image_once():
+    run = batches(4, 5)
+    seen = torch.cat([images for step in range(6) for images, _ in run.at(step)])
+    assert run.steps_per_epoch == 6
+    assert len(torch.unique(seen.flatten(1), dim=0)) == len(
+        torch.unique(small.digits().train_images.flatten(1), dim=0)
+    )
+
+
+def test_workers_share_the_batch_that_one_worker_would_see():
+    alone, shared = batches(1, 20), batches(4, 5)
+    for step in (0, 5, 6, 13):
+        whole = alone.at(step)[0][0]
+        assert torch.equal(whole, torch.cat([images for images, _ in shared.at(step)]))
+
+
+def test_epochs_have_different_orders_and_any_step_can_be_asked_for():
+    run = batches(1, 20)
+    first, second = run.at(0)[0][0], run.at(6)[0][0]
+    assert not torch.equal(first, second)
+    assert torch.equal(run.at(0)[0][0], first)
+
+
+def test_a_batch_larger_than_the_training_set_is_refused():
+    with pytest.raises(UserError, match="digits has 120"):
+        batches(4, 31)
+
+
+def test_augmentation_is_the_workers_own():
+    """The images of worker 1 do not depend on how many workers there are beside it."""
+    data = small.digits(pad=2)
+    images = data.train_images[:10].double()
+
+    def stream(worker):
+        return torch.Generator().manual_seed(100 + worker)
+
+    two = augmented(images, data.augment, [stream(0), stream(1)])
+    alone = augmented(images[5:], data.augment, [stream(1)])
+    assert torch.equal(two[5:], alone)
+    assert not torch.equal(two, images)
+
+
+def test_a_crop_is_a_shift_with_zeros_at_the_border():
+    image = torch.arange(1, 17, dtype=torch.uint8).view(1, 1, 4, 4)
+    seen = set()
+    for seed in range(200):
+        out = augmented(image, Augment(pad=1), [torch.Generator().manual_seed(seed)])
+        padded = torch.nn.functional.pad(image, [1] * 4)
+        windows = [padded[:, :, y : y + 4, x : x + 4] for y in range(3) for x in range(3)]
+        (place,) = [i for i, window in enumerate(windows) if torch.equal(out, window)]
+        seen.add(place)
+    assert seen == set(range(9))
+
+
+def test_a_flip_mirrors_half_of_the_images():
+    images = torch.arange(4, dtype=torch.uint8).view(1, 1, 1, 4).repeat(2000, 1, 1, 1)
+    out = augmented(images, Augment(flip=True), [torch.Generator().manual_seed(0)])
+    mirrored = (out == images.flip(-1)).all(dim=(1, 2, 3)).sum()
+    assert 900 < int(mirrored) < 1100
+
+
+def test_a_crop_that_is_resized_is_a_window_stretched_to_the_whole():
+    """A ramp stays a ramp: what it spans is the window's size, where it begins is its place."""
+    ramp = torch.arange(0, 240, 4, dtype=torch.uint8).repeat(60, 1)[None, None].repeat(400, 1, 1, 1)
+    both = torch.cat([ramp, ramp.transpose(2, 3)], dim=1)
+    out = augmented(both, Augment(least_area=0.2), [torch.Generator().manual_seed(1)])
+    assert (out.shape, out.dtype) == (both.shape, torch.uint8)
+    out = out.float()
+    across = (out[:, 0, 0, -1] - out[:, 0, 0, 0]) / (59 * 4)
+    down = (out[:, 1, -1, 0] - out[:, 1, 0, 0]) / (59 * 4)
+    area = across * down
+    assert 0.15 < float(area.min()) < 0.25
+    assert float(area.max()) > 0.9
+    ratio = across / down
+    assert 0.7 < float(ratio.min()) < 0.8
+    assert 1.25 < float(ratio.max()) < 1.4
+    assert float(out[:, 0].std(dim=1).max()) <= 1.0  # columns stay columns
+    assert bool((out[:, 0].diff(dim=2) >= 0).all())
+    begins = out[:, 0, 0, 0]
+    assert float(begins.min()) == 0
+    assert float(begins.max()) > 80
+
+
+def test_a_window_reaches_every_border():
+    image = torch.arange(64, dtype=torch.uint8).view(1, 1, 8, 8).repeat(3000, 1, 1, 1)
+    out = augmented(image, Augment(least_area=0.3), [torch.Generator().manual_seed(2)])
+    assert int(out.min()) == 0
+    assert int(out.max()) == 63
+    corners = {int(v) for v in out[:, 0, 0, 0]}
+    assert len(corners) > 8
+
+
+def test_two_ways_to_crop_at_once_are_refused():
+    with pytest.raises(ValueError, match="choose one"):
+        Augment(pad=2, least_area=0.5)
+
+
+def mixed(alpha, seed=1, images=None):
+    images = torch.eye(6, dtype=torch.float64).view(6, 1, 2, 3) if images is None else images
+    return mixup(images, torch.arange(6), 6, alpha, torch.Generator().manual_seed(seed))
+
+
+def test_mixup_mixes_an_image_and_its_label_alike_in_one_share_for_the_batch():
+    """Image i is the i-th unit vector and has label i, so mixed images and mixed labels must agree."""
+    for seed in range(20):
+        images, labels = mixed(1.0, seed)
+        assert torch.equal(images.flatten(1), labels)
+        torch.testing.assert_close(labels.sum(1), torch.ones(6, dtype=torch.float64))
+        own = labels.diagonal()
+        alone = own == 1  # images that were their own partners
+        assert len(own[~alone].unique()) <= 1
+        assert bool(((labels > 0).sum(1) <= 2).all())
+
+
+@pytest.mark.parametrize("alpha", [0.2, 1.0, 4.0])
+def test_the_share_is_drawn_from_beta(alpha):
+    shares = torch.tensor([_beta(alpha, torch.Generator().manual_seed(seed)) for seed in range(4000)])
+    assert float(shares.mean()) == pytest.approx(0.5, abs=0.03)
+    assert float(shares.var()) == pytest.approx(1 / (4 * (2 * alpha + 1)), rel=0.08)
+
+
+def test_the_loss_of_mixed_labels_is_the_mixture_of_the_losses():
+    images, labels = torch.randn(6, 1, 2, 3), torch.tensor([0, 1, 2, 0, 1, 2])
+    logits = torch.randn(6, 3)
+    _, shares = mixup(images, labels, 3, 1.0, torch.Generator().manual_seed(3))
+    losses = -torch.log_softmax(logits, 1)
+    expected = (shares * losses).sum(1).mean()
+    torch.testing.assert_close(torch.nn.functional.cross_entropy(logits, shares), expected)
+
+
+def test_mixup_is_drawn_anew_every_step_and_for_every_worker():
+    def batch(step, workers=4):
+        return Batches(small.digits(), workers, 6, 3, CPU, torch.float64, 1.0).at(step)
+
+    for (images, labels), (again, same) in zip(batch(7), batch(7)):
+        assert torch.equal(images, again)
+        assert torch.equal(labels, same)
+        assert labels.shape == (6, 10)
+    shares = {round(float(labels.max(1).values.min()), 9) for step in range(4) for _, labels in batch(step)}
+    assert len(shares) > 12
+
+
+def test_a_recipe_can_leave_the_augmentation_out(tmp_path, monkeypatch):
+    """Crops and flips belong to the data set; the recipe says whether they are used."""
+    cell = expand_suite.cells("demo")[0]
+    dataset = plugins.get("dataset", "digits").load()
+    monkeypatch.setattr(dataset, "augment", Augment(pad=1, flip=True))
+    lay_out.lay_out("digits", dataset(), data_folder(tmp_path, "digits"), None, tmp_path)
+    assert task_of(cell, tmp_path, CPU).data.augment == Augment(pad=1, flip=True)
+    without = replace(cell, recipe=cell.recipe.model_copy(update={"augment": False}))
+    assert task_of(without, tmp_path, CPU).data.augment == Augment()

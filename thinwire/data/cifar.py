@@ -1,0 +1,136 @@
+"""CIFAR-10 and CIFAR-100: their archives are found or fetched, verified before they are read, and parsed.
+
+The binary version is preferred: its records are label bytes and 3,072 pixels, so nothing is executed. The
+Python version holds pickles. They are read by a reader that accepts arrays and refuses everything else.
+Archives are read member by member; nothing is unpacked onto the disk.
+"""
+
+import io
+import pickle
+import tarfile
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from thinwire.data.dataset import Augment, Dataset, Raw
+from thinwire.data.download import download as fetch_file
+from thinwire.data.download import is_official
+from thinwire.errors import UserError
+
+ORIGIN = "https://www.cs.toronto.edu/~kriz"
+IMAGE = (3, 32, 32)
+PIXELS = 3 * 32 * 32
+
+
+class Archive(NamedTuple):
+    """One of the official archives."""
+
+    name: str
+    sha256: str
+    train: tuple[str, ...]  # members with training images
+    test: tuple[str, ...]
+    labels: str | int  # in a binary record: the index of the label byte to use; in a pickle: the key
+    label_bytes: int = 1  # label bytes of a binary record
+
+
+class Cifar(Dataset):
+    """The base of CIFAR's data sets: a subclass names the archives and gives the number of classes."""
+
+    archives: ClassVar[list[Archive]]
+    shape = IMAGE
+    licence = "none stated; cite Krizhevsky, Learning Multiple Layers of Features from Tiny Images, 2009"
+    source = f"{ORIGIN}/cifar.html"
+    augment = Augment(pad=4, flip=True)
+
+    def training_images(self) -> int:
+        """Return the number that CIFAR-10 and CIFAR-100 have."""
+        return 50_000
+
+    def fetch(self, place: Path | None, download: Path) -> Raw:
+        """Find or fetch one of the archives, verify it and read it.
+
+        Raises:
+            UserError: there is no archive, or the one that was found is not the official file.
+        """
+        archive = self._found(place or download)
+        if archive is None:
+            archive, names = self.archives[0], " or ".join(archive.name for archive in self.archives)
+            if place:
+                raise UserError(f"{place} has no {names}: put one of these files there ({self.source})")
+            fetch_file(
+                f"{ORIGIN}/{archive.name}",
+                download / archive.name,
+                archive.sha256,
+                otherwise=f"put {names} from {self.source} into a folder and name it: `thinwire data "
+                "NAME --from FOLDER`, or in the pipeline `--config data=PARENT` with PARENT/NAME",
+            )
+        path = (place or download) / archive.name
+        with path.open("rb") as file:
+            if not is_official(file, archive.sha256):
+                raise UserError(
+                    f"{path} is not the official {archive.name} (its SHA-256 is not {archive.sha256}): "
+                    "delete it and fetch it again"
+                )
+        train, test = read(path, archive)
+        return Raw(*train, *test)
+
+    def _found(self, folder: Path) -> Archive | None:
+        return next((archive for archive in self.archives if (folder / archive.name).is_file()), None)
+
+
+def read(path: Path, archive: Archive) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Images [N, 3, 32, 32] and labels [N] of the training and of the test part.
+
+    Raises:
+        UserError: a member is missing, or is not in the format.
+    """
+    with tarfile.open(path) as tar:
+        members = {Path(m.name).name: m for m in tar.getmembers() if m.isfile()}
+        parts = []
+        for names in (archive.train, archive.test):
+            made = []
+            for name in names:
+                if name not in members:
+                    raise UserError(f"{path} has no member {name}: it is not CIFAR's archive")
+                file = tar.extractfile(members[name])
+                assert file is not None, "members are plain files"
+                try:
+                    made.append((_binary if name.endswith(".bin") else _pickled)(file.read(), archive))
+                except (pickle.UnpicklingError, EOFError, LookupError, AttributeError, TypeError, ValueError):
+                    raise UserError(f"{path}: {name} is not in CIFAR's format") from None
+            images, labels = zip(*made)
+            parts.append((np.concatenate(images), np.concatenate(labels)))
+    return parts
+
+
+def _binary(content: bytes, archive: Archive) -> tuple[np.ndarray, np.ndarray]:
+    """Records of label bytes and pixels."""
+    assert isinstance(archive.labels, int), "a binary archive names a label byte"
+    records = np.frombuffer(content, np.uint8).reshape(-1, archive.label_bytes + PIXELS)
+    return records[:, archive.label_bytes :].reshape(-1, *IMAGE), records[:, archive.labels].astype(np.int64)
+
+
+def _pickled(content: bytes, archive: Archive) -> tuple[np.ndarray, np.ndarray]:
+    """A pickled dictionary with bytes for keys: `data` [N, 3072] and a list of labels."""
+    batch = _ArraysOnly(io.BytesIO(content), encoding="bytes").load()
+    labels = np.array(batch[str(archive.labels).encode()], np.int64)
+    return batch[b"data"].reshape(len(labels), *IMAGE), labels
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """Reads pickles of dictionaries, lists, numbers, text and arrays, and refuses everything else."""
+
+    _KNOWN = {  # noqa: RUF012
+        ("numpy", "ndarray"): np.ndarray,
+        ("numpy", "dtype"): np.dtype,
+        # The function that an array's pickle calls, wherever numpy keeps it now.
+        ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        """The class or function of this name, if a pickled array needs it."""
+        known = self._KNOWN.get((module, name))
+        if known is None:
+            raise pickle.UnpicklingError(f"{module}.{name} does not belong in CIFAR's files")
+        return known
