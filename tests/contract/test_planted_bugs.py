@@ -535,18 +535,18 @@ APART = {
     ),
     "another shape on a node": (
         "run.node.mean([torch.ones(4, 1) if odd else torch.ones(4)]).wait()",
-        r"rank 1 is at call 4 on run.node, mean\(values, float32\[4\]\), and rank 0 is at another call",
+        r"run.node: call 4: rank 2 calls mean\(values, float32\[4, 1\]\) and rank 3 calls .*float32\[4\]\)",
     ),
     "another size on a node": (
         "run.node.mean([torch.ones(500_000 if odd else 4)]).wait()",
-        r"rank 1 is at call 4 on run.node, mean\(values, float32\[4\]\), and rank 0 is at another call",
+        r"rank 1 is at call 4 on run.node, mean\(values\) of 16 bytes, and rank 0 is at another",
     ),
     "another verb on a node": (
         """
         ones = [torch.ones(4)]
         (run.node.broadcast(ones, source=0) if odd else run.node.mean(ones)).wait()
         """,
-        r"is at call 4 on run.node, mean\(values, float32\[4\]\), and rank 0 is at another call",
+        r"is at call 4 on run.node, mean\(values\) of 16 bytes, and rank 0 is at another call",
     ),
     "a call more between nodes": (
         "if odd: run.world.mean(run.gradients).wait()",

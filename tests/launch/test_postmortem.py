@@ -15,7 +15,7 @@ def end(rank, how, what="", doing="computes", phase="runs"):
 LOST = end(0, How.LOST, "Connection closed by peer")
 FOLLOWED = end(3, How.FOLLOWED, "another rank has ended")
 KILLED = end(1, How.DIED, "SIGKILL")
-ABORTED = end(0, How.DIED, "SIGABRT")
+ABORTED = end(0, How.DIED, "SIGABRT (a hint)")
 HUNG = end(0, How.HUNG, "nothing has moved")
 ABSENT = end(1, How.ABSENT, doing="", phase="")
 
@@ -51,7 +51,7 @@ SENTENCES = {
     ),
     "an abort alone": (
         [ABORTED, LOST],
-        ("failed", "rank 0 on n0 was killed by SIGABRT while it computes", True),
+        ("failed", "rank 0 on n0 was killed by SIGABRT (a hint) while it computes", True),
     ),
     "a signal, for which the others waited": (
         [HUNG, KILLED],
@@ -91,6 +91,14 @@ def test_the_end_that_explains_the_others_is_the_cause(fault):
         (143, 3, (How.EXITED, "143")),
         (-signal.SIGSEGV, 4, (How.DIED, "SIGSEGV")),
         (-signal.SIGKILL, 3, (How.DIED, "SIGKILL")),
+        (
+            -signal.SIGABRT,
+            3,
+            (
+                How.DIED,
+                "SIGABRT (gloo aborts if calls differ in size; thinwire check --processes looks for such)",
+            ),
+        ),
         (-signal.SIGKILL, 4, (How.DIED, "SIGKILL, as memory ran out on its machine,")),
     ],
 )

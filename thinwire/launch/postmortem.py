@@ -29,6 +29,7 @@ _DOING_BYTES, _END_BYTES = 512, 16384
 _BYTES = _DOING_BYTES + _END_BYTES
 # Characters of what a process says about its end: with up to six bytes each they fit into its status.
 _MOST_TEXT = 2500
+_ABORTS = "SIGABRT"
 
 
 class How(StrEnum):
@@ -176,6 +177,8 @@ def end_of(code: int, killed_before: int) -> tuple[How, str]:
     name = signal.Signals(-code).name
     if name == "SIGKILL" and killed_for_memory() > killed_before:
         name += ", as memory ran out on its machine,"
+    if name == _ABORTS:
+        name += " (gloo aborts if calls differ in size; thinwire check --processes looks for such)"
     return How.DIED, name
 
 
@@ -197,7 +200,7 @@ def diagnose(ends: Sequence[ExitReport]) -> Diagnosis | None:
         return None
     order = list(How)
     causes = [end for end in ends if end.how in _CAUSES]
-    cause = min(causes, key=lambda end: (order.index(end.how), end.what == "SIGABRT"), default=None)
+    cause = min(causes, key=lambda end: (order.index(end.how), end.what.startswith(_ABORTS)), default=None)
     if cause is None:
         return None
     sentence, lost = _CAUSES[cause.how]

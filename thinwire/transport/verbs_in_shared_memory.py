@@ -6,7 +6,6 @@ thread and returns a function. The worker calls that function when it waits for 
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -85,7 +84,9 @@ class InSharedMemory:
     def _submit(self, group: Group, call: Call, number: int, exchange: Callable[[], T]) -> Callable[[], T]:
         """Let the thread run `exchange` after all earlier calls; return a function that waits for it."""
         # Without the payload, whose sizes are compared later, when they have arrived.
-        description = f"call {number + 1} on run.{group.name}, {replace(call, payload={}).describe()}"
+        description = f"call {number + 1} on run.{group.name}, {call.describe(in_full=False)}"
+        if call.tensors:
+            description += f" of {nbytes(call.tensors)} bytes"
 
         def carry_out() -> T:
             self._memory.begin(description)
