@@ -5,6 +5,7 @@
 A block after one of these lines becomes what stands in the newest record of `benchmarks/NAME.py`:
 
     <!-- newest record of NAME -->                all of it
+    <!-- targets in the newest record of NAME --> date, machine, commands, and the figures with a target
     <!-- heading of the newest record of NAME --> the lines that say where and of what it is
     <!-- printed, in the newest record of NAME --> what follows the commands in the block above this line
 
@@ -34,7 +35,7 @@ _TABLES = re.compile(
 _STUDY = re.compile(r"(<!-- table of the study -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _BLOCK = re.compile(
     r"(?:```sh\n(?P<commands>[^`]*)```\n+)?"
-    r"<!-- (?P<part>|heading of the |printed, in the )newest record of (?P<name>\w+) -->\n+"
+    r"<!-- (?P<part>|targets in the |heading of the |printed, in the )newest record of (?P<name>\w+) -->\n+"
     r"```\n(?P<content>.*?)```\n",
     re.DOTALL,
 )
@@ -56,9 +57,17 @@ def _again(match: re.Match[str]) -> str:
     content, whole = newest(match["name"]), match[0]
     if match["part"].startswith("heading"):
         content = "".join(line for line in content.splitlines(keepends=True) if line.startswith("# "))
+    elif match["part"].startswith("targets"):
+        content = targets(content)
     elif match["part"]:
         content = printed(content, match["commands"] or "")
     return f"{whole[: match.start('content') - match.start()]}{content}```\n"
+
+
+def targets(record: str) -> str:
+    """The lines of a record with its date, its machine, its commands, and the figures that have a target."""
+    lines = record.splitlines(keepends=True)
+    return "".join(x for x in lines if "(target " in x or x.startswith(("# date", "# machine", "$ ")))
 
 
 def printed(record: str, commands: str) -> str:
