@@ -10,16 +10,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 import typst
-import yaml
 
 from thinwire import plugins
 from thinwire.about_method import about_method
 from thinwire.config.suite import load
 from thinwire.config.suite_methods import added_later
 from thinwire.errors import UserError
-from thinwire.files import aside, write_json, write_text, writing
+from thinwire.files import aside, write_json, writing
 from thinwire.method_provenance import Part
-from thinwire.paper import bars, bibtex, declarations, latex_origins, latex_text, latex_values, values
+from thinwire.paper import bars, declarations, values
 from thinwire.paper.declarations import SOURCES, Declarations
 from thinwire.paper.values import Collected
 from thinwire.report import report_digests
@@ -29,8 +28,7 @@ from thinwire.report.result_names import PAPER, SUMMARY
 # Has all that the paper is made of, so that it can be sent or compiled alone.
 FOLDER = "paper"
 MAIN = "paper.typ"
-REFERENCES = "references.yaml"
-_COPIED = ("*.typ", "sections/*.typ", REFERENCES, "*.tex")
+_COPIED = ("*.typ", "sections/*.typ", "references.yaml")
 
 
 def paper(results: Path) -> Path:
@@ -41,9 +39,8 @@ def paper(results: Path) -> Path:
             or a figure that is not there.
     """
     folder = results / FOLDER
-    collected = _write_sources(results, folder)
+    _write_sources(results, folder)
     pdf = compile_typst(folder)
-    _write_latex(folder, collected)
     with aside(results / PAPER) as scratch:
         scratch.write_bytes(pdf)
     return results / PAPER
@@ -84,27 +81,14 @@ def compile_typst(folder: Path) -> bytes:
         raise UserError(f"the paper cannot be made: {text.strip(chr(34))}") from None
 
 
-def _write_sources(results: Path, folder: Path) -> Collected:
-    """Write all that the PDF is made of; returns the values."""
+def _write_sources(results: Path, folder: Path) -> None:
+    """Write all that the PDF is made of."""
     declared = declarations.read()
     collected = collect(declared, results)
     with writing(folder):
         shutil.rmtree(folder, ignore_errors=True)
         _copy(declared, collected, results, folder)
     write_json(folder / "values.json", _as_json(declared, collected, results))
-    return collected
-
-
-def _write_latex(folder: Path, collected: Collected) -> None:
-    """Write all that main.tex reads."""
-    references = yaml.safe_load((folder / REFERENCES).read_text())
-    write_text(folder / "references.bib", bibtex.bibtex(references))
-    write_text(folder / "values.tex", latex_values.values(collected))
-    sections = dict(latex_text.sections(folder / MAIN, list(references)))
-    for name, text in sections.items():
-        write_text(folder / "sections" / f"{name}.tex", text)
-    names = latex_values.named("".join(sections.values()))
-    write_text(folder / "origins.tex", latex_origins.origins(collected, names))
 
 
 def _copy(declared: Declarations, collected: Collected, results: Path, folder: Path) -> None:
