@@ -18,7 +18,7 @@ from thinwire.launch import local_processes, placement, rank, secret
 from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
 from thinwire.launch.postmortem import diagnose
 from thinwire.launch.retry import require_no_trouble
-from thinwire.trace import chakra, perfetto, trace_file
+from thinwire.trace import perfetto, trace_file
 from thinwire.trace.summary import step_seconds
 from thinwire.trace.trace_file import SERVER_TRACK, Trace
 from thinwire.train.result_folders import lock_file, partial_folder, trace_folder, tracing_folder
@@ -94,23 +94,11 @@ def _trace(traced: Cell, results: Path, steps: int, attempt: Attempt) -> int:
     if attempt.leads:
         trace = whole_trace(traced, parts)
         shutil.rmtree(parts, ignore_errors=True)
-        write(made, trace, traced.device == "cpu")
+        trace_file.write(made, trace)
+        perfetto.write(made / PERFETTO, trace)
         publish(made, target)
         _show(traced, trace, machines, target)
     return 0
-
-
-def write(folder: Path, trace: Trace, cpu: bool) -> None:
-    """Write a trace in all forms.
-
-    Args:
-        folder: of the files.
-        trace: of all workers.
-        cpu: did they compute on a CPU?
-    """
-    trace_file.write(folder, trace)
-    perfetto.write(folder / PERFETTO, trace)
-    chakra.write(folder, trace, cpu)
 
 
 def _show(traced: Cell, trace: Trace, machines: int, folder: Path) -> None:

@@ -8,8 +8,9 @@ them keeps the others waiting, and workers that exchange their status wait for t
 that every worker spends on them is left out.
 """
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +19,7 @@ from thinwire.simulation import event_loop
 from thinwire.simulation.measured_calls import MeasuredCall, MeasuredCalls
 from thinwire.simulation.recorded_worker import RecordedWorker, Row
 from thinwire.simulation.timeline import Floats, Timeline
-from thinwire.trace.matched_calls import MatchedCalls
-from thinwire.trace.trace_file import COMPUTE, Trace
+from thinwire.trace.trace_file import COMPUTE, SERVER_TRACK, Trace
 
 
 def replayed(trace: Trace) -> Timeline:
@@ -82,17 +82,55 @@ def _seconds(span: Row) -> float:
 
 def _measured_calls(trace: Trace, workers: Sequence[RecordedWorker]) -> list[list[MeasuredCall]]:
     """The calls of each worker, in the order in which it makes them."""
-    matched = MatchedCalls(trace.spans.to_pylist(), trace.calls.to_pylist())
+    joint = _joint_numbers(trace.calls.to_pylist())
+    served = _server_seconds(trace.spans.to_pylist(), joint)
     issued: defaultdict[int, list[float]] = defaultdict(list)
     for worker in workers:
         for call in worker.calls:
-            issued[matched.tag(call)].append(worker.issued(call))
+            issued[joint[_key(call)]].append(worker.issued(call))
 
     def measured(worker: RecordedWorker, call: Row) -> MeasuredCall:
-        tag, ended = matched.tag(call), worker.ended(call)
-        last = max(issued[tag])
+        number, ended = joint[_key(call)], worker.ended(call)
+        last = max(issued[number])
         alone = ended < last
         seconds = ended - (worker.issued(call) if alone else last)
-        return MeasuredCall(tag, len(issued[tag]), alone, seconds, matched.server_seconds(call))
+        return MeasuredCall(number, len(issued[number]), alone, seconds, served[number])
 
     return [[measured(worker, call) for call in worker.calls] for worker in workers]
+
+
+def _key(call: Row) -> tuple[int, int]:
+    return call["worker"], call["number"]
+
+
+def _joint_numbers(calls: Iterable[Row]) -> dict[tuple[int, int], int]:
+    """A number that only the calls that belong together share, by the worker and the number of each call.
+
+    All members of a channel make the same collective calls in the same order. Messages from one worker to
+    another arrive in the order in which they were sent.
+    """
+    before: Counter[tuple[Any, ...]] = Counter()
+    numbers: dict[tuple[Any, ...], int] = {}
+    joint = {}
+    for call in calls:
+        route = (call["channel"], *call["members"], *_ends(call))
+        before[call["worker"], route] += 1
+        place = (route, before[call["worker"], route])
+        joint[_key(call)] = numbers.setdefault(place, len(numbers))
+    return joint
+
+
+def _ends(call: Row) -> tuple[int, ...]:
+    """Sender and receiver of a message; nothing for a collective call."""
+    own, partner = call["worker"], call["members"][call["partner"]]
+    return {"send": (own, partner), "receive": (partner, own)}.get(call["verb"], ())
+
+
+def _server_seconds(spans: Iterable[Row], joint: Mapping[tuple[int, int], int]) -> defaultdict[int, float]:
+    """How long servers have computed before they answered, by the joint numbers of calls."""
+    seconds: defaultdict[int, float] = defaultdict(float)
+    for span in spans:
+        if span["track"] == SERVER_TRACK:
+            number = joint[span["worker"], span["call"]]
+            seconds[number] += span["end_seconds"] - span["begin_seconds"]
+    return seconds
