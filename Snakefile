@@ -30,7 +30,7 @@ local_gpus.limit(workflow, GRID)
 THINWIRE = engine_command(workflow.deployment_settings)
 
 
-PARTS = "wildcards slurm data prepare train simulate required_rate hsgd_ratio collect report claims page paper crate track tune"
+PARTS = "wildcards slurm data prepare train simulate required_rate hsgd_ratio collect report claims page paper track tune"
 for part in PARTS.split():
 
     include: f"workflow/rules/{part}.smk"

@@ -41,7 +41,7 @@ ROOMS = (
     ("statistics",),
     ("report",),
     ("page", "paper"),
-    ("verify", "ro_crate"),
+    ("verify",),
     ("reference",),
     ("tuning",),
     ("tracking",),

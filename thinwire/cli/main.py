@@ -214,10 +214,6 @@ def _parser() -> argparse.ArgumentParser:
         "page", parents=[results], help="make the page of all results from the records, tables and curves"
     )
 
-    commands.add_parser(
-        "crate", parents=[results], help="describe the results as an RO-Crate, from the records of runs"
-    )
-
     verify = commands.add_parser(
         "verify", help="check all records again, and what was made of them: has a file been changed?"
     )

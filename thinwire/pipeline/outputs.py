@@ -26,13 +26,11 @@ from thinwire.report.result_names import (
     TRAFFIC,
     of_runs,
 )
-from thinwire.ro_crate.entities import METADATA
 from thinwire.simulation import hsgd_ratio as ratio
 from thinwire.simulation import required_rate as required
 from thinwire.simulation import simulated_file
 from thinwire.tracking.replay import NOTE
 
-CRATE = f"results/{METADATA}"
 # The paper is about this suite, and uses the results of others that are there.
 PAPER_SUITE = "demo"
 # Tables for programs only.
@@ -46,12 +44,7 @@ def made_from_records(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simula
     if chosen.tuned:
         return [*choices(*chosen.tuned), *best_so_far(*chosen.tuned)]
     notes = [f"results/wandb/{project}/{NOTE}" for project in grid.projects]
-    return [*in_crate(chosen, grid, simulated), CRATE, *notes]
-
-
-def in_crate(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simulation]) -> list[str]:
-    """What the research object describes: all but itself and the runs for W&B."""
-    return [*tables_and_figures(chosen, grid, simulated), PAGE, *paper(grid)]
+    return [*tables_and_figures(chosen, grid, simulated), PAGE, *paper(grid), *notes]
 
 
 def shown_on_page(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simulation]) -> list[str]:
