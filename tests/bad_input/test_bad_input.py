@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests import warm
 from thinwire import digests, plugins
 from thinwire.cli import data as data_command
 from thinwire.config import expand_suite, suite, yaml_file
@@ -78,7 +77,7 @@ def call(project: Path, *args: object) -> subprocess.CompletedProcess:
     return subprocess.run(
         [sys.executable, "-m", "thinwire", *map(str, args)],
         cwd=project,
-        env={**os.environ, **warm.environment(), "PYTHONPATH": warm.python_path(project), "COLUMNS": "400"},
+        env={**os.environ, "PYTHONPATH": str(project), "COLUMNS": "400"},
         capture_output=True,
         text=True,
         check=False,

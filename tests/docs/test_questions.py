@@ -5,7 +5,7 @@ import re
 import pytest
 
 from benchmarks import questions_page, update_docs
-from tests import project, warm
+from tests import project
 from thinwire import plugins
 
 pytestmark = pytest.mark.slow
@@ -19,10 +19,7 @@ ADDED = set(plugins.find("method")) - set(project.METHODS)
 def printed(tmp_path_factory):
     """What each block of commands prints, one after the other in one folder, with its exit status."""
     folder = tmp_path_factory.mktemp("questions").resolve()
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {**warm.environment(), "PYTHONPATH": warm.python_path()}.items():
-            patch.setenv(name, value)
-        return {commands: questions_page.run(shortened(commands), folder) for commands in BLOCKS}
+    return {commands: questions_page.run(shortened(commands), folder) for commands in BLOCKS}
 
 
 def shortened(commands):

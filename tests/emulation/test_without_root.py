@@ -24,7 +24,6 @@ MOST_SECONDS = 240
 
 def as_nobody(project, *arguments):
     """Run Python; it and its forks are killed if they do not end."""
-    # Its own server of warm processes would run the command as root.
     environment = {**project.environment(), "HOME": str(project.folder), "PYTHONDONTWRITEBYTECODE": "1"}
     command = ["timeout", "--signal=KILL", str(MOST_SECONDS), *AS_NOBODY, sys.executable, *arguments]
     return subprocess.run(

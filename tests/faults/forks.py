@@ -5,12 +5,14 @@ processes that the engine starts are forked, too: `python -m thinwire`, and `sru
 put into a network namespace for each node.
 """
 
+import atexit
 import inspect
 import os
 import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,7 +20,6 @@ from pathlib import Path
 from typing import Any, Never
 
 from tests.faults import sandbox
-from tests.warm.ending import end_after
 from thinwire.emulation.network import INTERFACE, Network
 
 # Fast enough for anything that a tiny run sends.
@@ -74,7 +75,31 @@ def thinwire(arguments: list[str], keep: tuple[int, ...] = ()) -> Never:
     sys.argv = ["thinwire", *arguments]
     from thinwire.cli.main import main
 
-    end_after(main)
+    _end_after(main)
+
+
+def _end_after(work: Callable[[], object]) -> Never:
+    """Do the work, and end this fork with the exit code that it asks for, as Python ends a process.
+
+    The modules stay as they are. Python takes them apart, which in a fork copies most of the memory of its
+    parent and takes longer than most commands do.
+
+    Raises:
+        BaseException: what the work has raised, unless it is `SystemExit`. Python shows it, and ends.
+    """
+    asked: object = None
+    try:
+        work()
+    except SystemExit as ending:
+        asked = ending.code
+    if isinstance(asked, str):
+        print(asked, file=sys.stderr)
+    # What Python does first, in its order.
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(asked & 0xFF if isinstance(asked, int) else asked is not None)
 
 
 class Forking(subprocess.Popen):

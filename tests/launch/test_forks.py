@@ -17,9 +17,14 @@ PROGRAM = """
 import sys
 from thinwire.launch.forks import import_for_runs
 import_for_runs()
-print([name in sys.modules for name in ("torch", "pyarrow.parquet", "pandas", "torch._dynamo")])
-import pandas
-print(pandas.DataFrame({"a": [1]}).a.sum())
+before = set(sys.modules)
+import pyarrow, pyarrow.parquet, torch
+weight = torch.nn.Parameter(torch.ones(3))
+weight.grad = torch.ones(3)
+for name in ("SGD", "Adam"):
+    getattr(torch.optim, name)([weight], fused=True).step()
+pyarrow.parquet.write_table(pyarrow.table({"number": [0]}), pyarrow.BufferOutputStream())
+print(len(set(sys.modules) - before))
 """
 CELL = replace(cells("demo")[0], device="cuda", workers=4, nodes=1)
 
@@ -71,9 +76,10 @@ def test_a_run_on_cpus_searches_for_nothing(searches, tmp_path):
     assert not searches.exists()
 
 
-def test_imports_leave_out_what_no_run_needs_and_plug_ins_may_still_import_it():
+def test_optimizers_and_tables_of_a_run_import_next_to_nothing():
+    """PyTorch's compiler, which optimizers import, has hundreds of modules, and so has pandas."""
     ended = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
-    assert ended.stdout.splitlines() == ["[True, True, False, False]", "1"]
+    assert int(ended.stdout) < 10
 
 
 def test_laying_out_a_data_set_needs_no_torch():

@@ -11,7 +11,6 @@ from thinwire import plugins
 from thinwire.codecs import indices, sparse
 from thinwire.codecs.select import count
 from thinwire.errors import Problems
-from thinwire.optim.without_compiler import Adam
 from thinwire.options import resolve
 
 EXACT = {"density": 0.05, "warmup_densities": (), "selection": "exact"}
@@ -292,7 +291,7 @@ def test_adam_takes_the_sums_of_gradients_that_are_sent(monkeypatch):
     """What Adam received and what is still unsent add up to the mean of all gradients, without momentum."""
     run = small.trainer(small.task(3, optimizer=ADAM), "dgc", **(EXACT | {"warmup_densities": (0.5,)}))
     mean, given = 0.0, 0.0
-    accumulate, step = type(run.workers[0].method.residual).accumulate, Adam.step
+    accumulate, step = type(run.workers[0].method.residual).accumulate, torch.optim.Adam.step
 
     def add(self, gradients):
         nonlocal mean
@@ -306,7 +305,7 @@ def test_adam_takes_the_sums_of_gradients_that_are_sent(monkeypatch):
         return step(self, closure)
 
     monkeypatch.setattr(type(run.workers[0].method.residual), "accumulate", add)
-    monkeypatch.setattr(Adam, "step", take)
+    monkeypatch.setattr(torch.optim.Adam, "step", take)
     run.train()
     waiting = sum(flat(worker.method.memory["unsent"]) for worker in run.workers) / 3
     torch.testing.assert_close(given + waiting, mean)

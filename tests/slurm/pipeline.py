@@ -64,7 +64,7 @@ class Pipeline(Project):
             self.process = subprocess.Popen(
                 command,
                 cwd=self.folder,
-                env=self.warm_environment(),
+                env=self.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

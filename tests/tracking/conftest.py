@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests import warm
 from tests.tracking.stub import Stub
 from thinwire.plugins import ROOT
 
@@ -46,7 +45,7 @@ def python(
     return subprocess.run(
         [sys.executable, "-m", *map(str, arguments)],
         cwd=os.environ["HOME"] if folder == ROOT else folder,
-        env={**os.environ, **warm.environment(), "PYTHONPATH": warm.python_path(first or folder, folder)},
+        env={**os.environ, "PYTHONPATH": f"{first or folder}{os.pathsep}{folder}"},
         capture_output=True,
         text=True,
         check=False,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import gate, waiting, warm
+from tests import gate, waiting
 from thinwire.plugins import ROOT
 
 TINY = """
@@ -77,18 +77,14 @@ class Project:
         self.write(f"config/{name}.yaml", text + more)
 
     def environment(self) -> dict[str, str]:
-        """Variables for a command that begins as it does for a user."""
+        """Variables for a command that imports the copy."""
         return {**os.environ, "PYTHONPATH": str(self.folder)}
-
-    def warm_environment(self) -> dict[str, str]:
-        """Variables for a command that need not import everything anew; see tests/warm."""
-        return {**os.environ, **warm.environment(), "PYTHONPATH": warm.python_path(self.folder)}
 
     def python(self, *arguments: str) -> subprocess.CompletedProcess:
         return subprocess.run(
             [sys.executable, "-m", *arguments],
             cwd=self.folder,
-            env=self.warm_environment(),
+            env=self.environment(),
             capture_output=True,
             text=True,
             check=False,

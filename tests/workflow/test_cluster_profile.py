@@ -28,7 +28,7 @@ def snakemake(project, tmp_path_factory):
         return subprocess.run(
             command,
             cwd=project.folder,
-            env={**project.warm_environment(), "PATH": os.fspath(path)},
+            env={**project.environment(), "PATH": os.fspath(path)},
             capture_output=True,
             text=True,
             check=False,

@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from tests import warm
 from tests.workflow.conftest import TINY
 from tests.workflow.test_pipeline import TEN_LINES
 from thinwire import __version__
@@ -19,7 +18,6 @@ def thinwire(*arguments):
     return subprocess.run(
         [sys.executable, "-m", "thinwire", *map(str, arguments)],
         cwd=ROOT,
-        env={**os.environ, **warm.environment(), "PYTHONPATH": warm.python_path()},
         capture_output=True,
         text=True,
         check=False,

@@ -6,7 +6,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
-from importlib.abc import MetaPathFinder
 
 from thinwire.provenance import packages
 from thinwire.stop_signals import default_stops, interrupts_ending_at_once
@@ -52,23 +51,7 @@ def import_for_runs() -> None:
         import torch
 
     torch.set_num_threads(1)
-    no_pandas = _NoPandas()
-    sys.meta_path.insert(0, no_pandas)
-    try:
-        # With its first table, pyarrow imports more.
-        pyarrow.parquet.write_table(pyarrow.table({"number": [0]}), pyarrow.BufferOutputStream())
-    finally:
-        sys.meta_path.remove(no_pandas)
+    # With their first optimizer and their first table, torch and pyarrow import more.
+    torch.optim.SGD([torch.zeros(1)])
+    pyarrow.parquet.write_table(pyarrow.table({"number": [0]}), pyarrow.BufferOutputStream())
     packages()
-
-
-class _NoPandas(MetaPathFinder):
-    """Finds no pandas, for which pyarrow looks once: at its first table.
-
-    Importing it takes a fifth as long as importing torch. Runs write tables, and need no pandas for that.
-    """
-
-    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
-        """Say that there is no pandas; other modules are found elsewhere."""
-        if fullname == "pandas":
-            raise ImportError("pyarrow is to do without pandas")

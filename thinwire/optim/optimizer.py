@@ -5,7 +5,6 @@ from torch import nn
 
 from thinwire.optim.lars import Lars
 from thinwire.optim.recipe import Optimizer
-from thinwire.optim.without_compiler import Adam, Sgd, keep_compiler_out
 
 
 def make_optimizer(recipe: Optimizer, params: list[nn.Parameter]) -> torch.optim.Optimizer:
@@ -13,7 +12,6 @@ def make_optimizer(recipe: Optimizer, params: list[nn.Parameter]) -> torch.optim
 
     The training loop sets the learning rate at every step.
     """
-    keep_compiler_out()
     if recipe.name == "lars":
         return Lars(
             params,
@@ -25,8 +23,10 @@ def make_optimizer(recipe: Optimizer, params: list[nn.Parameter]) -> torch.optim
         )
     if recipe.name == "adam":
         betas = (recipe.beta1, recipe.beta2)
-        return Adam(params, lr=recipe.lr, betas=betas, weight_decay=recipe.weight_decay, fused=True)
-    return Sgd(
+        return torch.optim.Adam(
+            params, lr=recipe.lr, betas=betas, weight_decay=recipe.weight_decay, fused=True
+        )
+    return torch.optim.SGD(
         params,
         lr=recipe.lr,
         momentum=recipe.momentum,
