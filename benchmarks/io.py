@@ -28,7 +28,7 @@ from thinwire.data.arrays import Data
 from thinwire.data.batches import Batches
 from thinwire.data.dataset import Augment
 from thinwire.data.image_folder import ImageFolder
-from thinwire.data.readers import RecordFile
+from thinwire.data.readers import Load, RecordFile
 
 BATCH = 64
 GRAIN = 38  # of 256 levels: for about 110 kB
@@ -161,6 +161,14 @@ def of_a_tree(folder, count):
     return min(ratios)
 
 
+def at_random(count, readers, reader, batch):
+    """The loads of one reader: its part of one permutation, read record by record."""
+    drawn = np.random.default_rng(1).permutation(count)
+    own = drawn[reader * count // readers : (reader + 1) * count // readers]
+    for i in range(0, len(own), batch):
+        yield Load([(number, number + 1) for number in own[i : i + batch].tolist()], own[i : i + batch])
+
+
 def of_readers(folder):
     """Print what all readers read, and how fast, on as many records as ImageNet-mini has.
 
@@ -176,7 +184,7 @@ def of_readers(folder):
             records, count, i, 0, 1, chunk, readers.CHUNKS_AT_ONCE
         ),
         f"strided by batches of {batch}": lambda i: readers.strided(records, count, i, batch),
-        "at random": lambda i: readers.at_random(records, count, i, 0, 1, batch),
+        "at random": lambda i: at_random(records, count, i, batch),
     }
     seeks = []
     for way, loads in ways.items():

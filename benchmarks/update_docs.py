@@ -18,9 +18,8 @@ figures are made by `study_results.py`. Tests check that all of this is up to da
 import re
 from pathlib import Path
 
-from benchmarks import committed_tables, study_results
+from benchmarks import artifact_page, committed_tables, study_results
 from thinwire.config.suite import load
-from thinwire.report.claims import artifact
 from thinwire.report.tables.about import About
 from thinwire.report.tables.blocks import blocks
 from thinwire.report.tables.markdown import of_block
@@ -99,7 +98,7 @@ def main() -> None:
     """Write each page again that would be another one now, and the figures of the README."""
     paths = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
     pages = {path: quoted(path.read_text()) for path in paths}
-    for path, after in (pages | {ARTIFACT: artifact.page()}).items():
+    for path, after in (pages | {ARTIFACT: artifact_page.page()}).items():
         if not path.exists() or path.read_text() != after:
             path.write_text(after)
             print(f"changed: {path.relative_to(ROOT)}")

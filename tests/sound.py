@@ -65,5 +65,5 @@ def publish(results: Path, cell: Cell, epochs: int = EPOCHS, **changes: Any) -> 
     scratch.mkdir(parents=True, exist_ok=True)
     about = {"total_steps": STEPS_PER_EPOCH * cell.recipe.epochs, "classes": 10, "evaluated_images": IMAGES}
     made = records.made(cell, rows, **{"method_options": {}, **about, **changes})
-    record.write(scratch, record_folder(results, cell), made, rows, traffic(rows))
+    records.write(scratch, record_folder(results, cell), made, rows, traffic(rows))
     return record_folder(results, cell)

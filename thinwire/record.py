@@ -186,18 +186,6 @@ def result(curve: Sequence[Mapping[str, Any]]) -> Result | None:
     )
 
 
-def write(
-    scratch: Path,
-    target: Path,
-    record: Record,
-    curve: Sequence[Mapping[str, Any]],
-    traffic: Sequence[Mapping[str, Any]],
-) -> None:
-    """Write the files of a record and publish it."""
-    write_aside(scratch, record, curve, traffic)
-    put_in_place(scratch, target)
-
-
 def write_aside(
     scratch: Path,
     record: Record,

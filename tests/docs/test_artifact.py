@@ -1,22 +1,21 @@
 """docs/artifact.md is made from the suites, and has every claim."""
 
-from benchmarks import update_docs
+from benchmarks import artifact_page, suite_minutes, update_docs
 from benchmarks.committed_tables import summary as committed
 from tests.docs import pages
 from thinwire.config.suite import load
-from thinwire.report.claims import artifact
 
 TEXT = update_docs.ARTIFACT.read_text()
 
 
 def test_the_page_is_up_to_date():
-    assert artifact.page() == TEXT, "python -m benchmarks.update_docs writes it again"
+    assert artifact_page.page() == TEXT, "python -m benchmarks.update_docs writes it again"
 
 
 def test_minutes_are_those_that_somebody_has_measured():
     commands, _, _ = pages.tables(TEXT)
     minutes = {row[0].strip("`"): row[-1] for row in commands[1:]}
-    measured = artifact.MINUTES.read_text()
+    measured = suite_minutes.MINUTES.read_text()
     for suite, shown in minutes.items():
         assert (f"{suite}," in measured) == (shown != "nobody has measured it"), suite
 

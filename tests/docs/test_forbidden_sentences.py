@@ -3,8 +3,8 @@
 import pytest
 
 from tests.docs import pages
+from tests.docs.forbidden_sentences import forbidden_sentences
 from thinwire.report.claims import table
-from thinwire.report.forbidden_sentences import forbidden_sentences
 
 
 @pytest.mark.parametrize("path", pages.pages(), ids=pages.name)

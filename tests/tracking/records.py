@@ -53,6 +53,18 @@ def made(cell: Cell, rows: list[dict[str, Any]], **changes: Any) -> record.Recor
     return record.Record(**(content | changes))
 
 
+def write(
+    scratch: Path,
+    target: Path,
+    made: record.Record,
+    curve: Sequence[dict[str, Any]],
+    traffic: Sequence[dict[str, Any]],
+) -> None:
+    """Write the files of a record into `scratch`, and publish them as `target`."""
+    record.write_aside(scratch, made, curve, traffic)
+    record.put_in_place(scratch, target)
+
+
 def publish(
     results: Path, cell: Cell, epochs: int = 3, traffic: Sequence[dict[str, Any]] = (), **changes: Any
 ) -> Path:
@@ -60,7 +72,7 @@ def publish(
     rows = curve(cell, epochs)
     scratch = partial_folder(results, cell)
     scratch.mkdir(parents=True, exist_ok=True)
-    record.write(scratch, record_folder(results, cell), made(cell, rows, **changes), rows, traffic)
+    write(scratch, record_folder(results, cell), made(cell, rows, **changes), rows, traffic)
     return record_folder(results, cell)
 
 

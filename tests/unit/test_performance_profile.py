@@ -1,4 +1,4 @@
-"""Performance profiles and aggregates over cells, by hand."""
+"""Performance profiles, by hand."""
 
 import math
 
@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thinwire.statistics.interquartile_mean import aggregate
 from thinwire.statistics.performance_profile import profile, ratios, score
 
 INF = math.inf
@@ -42,23 +41,3 @@ def test_a_cell_without_runs_of_a_method_is_not_in_its_profile():
     assert list(found.a) == [2, 1]
     assert list(profile(found, [1, 2]).b) == [1, 1]
     assert score(found).b == 1
-
-
-def test_the_interquartile_mean_is_that_of_the_middle_half_of_the_pairs():
-    ours = pd.Series([0.0, 1, 2, 3, 4, 5, 6, 900], index=list("abcdefgh"))
-    found = aggregate(ours, pd.Series(0.0, index=list("hgfedcbax")))
-    assert (found.cells, found.interquartile_mean) == (8, 3.5)
-    assert math.isnan(found.low)
-    assert math.isnan(found.high)
-
-
-def test_from_ten_cells_up_there_is_an_interval_and_it_repeats():
-    rng = np.random.default_rng(1)
-    theirs = pd.Series(rng.normal(90, 20, 12))
-    ours = theirs + rng.normal(1, 0.2, 12)
-    found = aggregate(ours, theirs)
-    assert 0.7 < found.low < found.interquartile_mean < found.high < 1.3, "cells are paired"
-    assert found == aggregate(ours, theirs)
-    assert aggregate(theirs, theirs) == (12, 0, 0, 0)
-    assert math.isnan(aggregate(ours[:9], theirs).low)
-    assert aggregate(ours[:0], theirs).cells == 0

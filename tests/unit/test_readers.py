@@ -16,7 +16,6 @@ RECORDS = 1003
 WAYS = {
     "contiguous": lambda n, i, epoch: readers.contiguous(RECORDS, n, i, epoch, 5, chunk=50, chunks_at_once=3),
     "strided": lambda n, i, epoch: readers.strided(RECORDS, n, i, batch=5),
-    "at random": lambda n, i, epoch: readers.at_random(RECORDS, n, i, epoch, 5, batch=5),
 }
 
 
@@ -63,9 +62,6 @@ def test_bytes_and_seeks_are_those_of_each_way(file):
     bytes_read, seeks = cost("strided", 4, path)
     assert bytes_read == content.nbytes
     assert seeks == -(-RECORDS // 5)
-    bytes_read, seeks = cost("at random", 4, path)
-    assert bytes_read == content.nbytes
-    assert seeks > 0.98 * RECORDS
 
 
 def test_a_chunk_may_begin_where_the_last_one_ended(file):

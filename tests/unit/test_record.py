@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
+from tests.tracking import records
 from thinwire import digests, provenance, record
 from thinwire.errors import UserError
 
@@ -44,7 +45,7 @@ def made(**changes):
 def write(tmp_path, **changes):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    record.write(scratch, tmp_path / "run", made(**changes), CURVE, [])
+    records.write(scratch, tmp_path / "run", made(**changes), CURVE, [])
     return tmp_path / "run"
 
 
@@ -93,7 +94,7 @@ def test_what_writes_to_the_log_after_publishing_changes_nothing_that_is_publish
     scratch.mkdir()
     with (scratch / record.LOG).open("a", buffering=1) as late:
         late.write("before\n")
-        record.write(scratch, folder, made(), CURVE, [])
+        records.write(scratch, folder, made(), CURVE, [])
         late.write("after\n")
     assert (folder / record.LOG).read_text() == "before\n"
     record.read(folder / record.RUN)
@@ -126,7 +127,7 @@ def test_a_publication_that_was_cut_short_is_done_again(tmp_path):
     """The process died after the last write and before the rename."""
     scratch, folder = tmp_path / "scratch", tmp_path / "run"
     scratch.mkdir()
-    record.write(scratch, folder, made(), CURVE, [])
+    records.write(scratch, folder, made(), CURVE, [])
     before = (folder / record.RUN).read_bytes()
     folder.rename(scratch)
     record.put_in_place(scratch, folder)
@@ -146,7 +147,7 @@ def test_a_record_replaces_an_older_one_whole(tmp_path):
     (folder / "stray.txt").write_text("of an older run")
     again = tmp_path / "again"
     again.mkdir()
-    record.write(again, folder, made(fingerprint="4567"), CURVE, [])
+    records.write(again, folder, made(fingerprint="4567"), CURVE, [])
     assert record.read(folder / record.RUN).fingerprint == "4567"
     assert not (folder / "stray.txt").exists()
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.tracking import records
 from thinwire import record
 from thinwire.config.expand_suite import cells
 from thinwire.pipeline.progress_lines import Progress, duration
@@ -34,7 +35,7 @@ def publish(results, cell, status, reason=None, **provenance):
         model_options={},
         provenance=provenance,
     )
-    record.write(folder, record_folder(results, cell), made, [], [])
+    records.write(folder, record_folder(results, cell), made, [], [])
 
 
 def work(results, cell, step, steps, accuracy=None):

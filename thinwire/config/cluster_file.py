@@ -148,11 +148,6 @@ def read(path: Path) -> ClusterDescription:
         raise Problems(show(path), _problems(error)) from None
 
 
-def cluster_names() -> list[str]:
-    """The names of all clusters."""
-    return yaml_file.names(FOLDER)
-
-
 def _problems(error: ValidationError) -> list[str]:
     """The problems, one sentence each; for an unknown key with the nearest one."""
     keys = dict(_keys(ClusterDescription))

@@ -30,8 +30,3 @@ def load(name: str) -> Device:
     """
     path = yaml_file.named(FOLDER, name, "compute profile")
     return yaml_file.read(path, Device, "a compute profile", "docs/simulation.md")
-
-
-def profile_names() -> list[str]:
-    """The names of all compute profiles."""
-    return yaml_file.names(FOLDER)

@@ -1,13 +1,12 @@
 """In which order the training images are read, and the readers of the file that holds them.
 
 Shuffled is the default: one permutation for each epoch. Several readers share a file of records in one of
-three ways: contiguous, strided, and at random.
+two ways: contiguous and strided.
 
 Contiguous is HSGD's parallel input (Wang et al., 2020; reconstructed). Reader i owns one range of the file
 and reads it in chunks, in an order drawn for each epoch. It shuffles a few chunks at a time in a buffer. The
 ranges rotate by epoch, so that every reader has each of them in turn. Strided is the way of earlier parallel
-readers (NVIDIA's Caffe): of every `readers` batches, each reader takes one and skips the others. At random is
-the way in which a shuffled set is read.
+readers (NVIDIA's Caffe): of every `readers` batches, each reader takes one and skips the others.
 
 In each epoch, every record is read exactly once, by one of the readers.
 """
@@ -76,14 +75,6 @@ def strided(records: int, readers: int, reader: int, batch: int) -> Iterator[Loa
     for start in range(reader * batch, records, readers * batch):
         end = min(start + batch, records)
         yield Load([(start, end)], np.arange(start, end))
-
-
-def at_random(records: int, readers: int, reader: int, epoch: int, seed: int, batch: int) -> Iterator[Load]:
-    """The loads of one reader in one epoch: its part of one permutation, read record by record."""
-    drawn = np.random.default_rng(seeds.derive(seed, "readers", epoch)).permutation(records)
-    own = drawn[reader * records // readers : (reader + 1) * records // readers]
-    for i in range(0, len(own), batch):
-        yield Load([(record, record + 1) for record in own[i : i + batch].tolist()], own[i : i + batch])
 
 
 class RecordFile:

@@ -7,16 +7,8 @@ frames and gaps between them (24 bytes a frame) are not counted: the rate of an 
 """
 
 PAYLOAD, HEADERS = 1448, 66
-ACKNOWLEDGED_AT_MOST = 1 / 2  # acknowledgements for each frame
 
 
 def payload_rate(rate_bytes_per_second: float) -> float:
     """Bytes of payload in a second, over a link that is full in one direction."""
     return rate_bytes_per_second * PAYLOAD / (PAYLOAD + HEADERS)
-
-
-def bytes_on_links(payload: float) -> tuple[float, float]:
-    """The fewest and the most bytes on all links together, for so many bytes of payload in full frames."""
-    frames = payload / PAYLOAD
-    fewest = payload + frames * HEADERS
-    return fewest, fewest + frames * ACKNOWLEDGED_AT_MOST * HEADERS

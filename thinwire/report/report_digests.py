@@ -75,15 +75,6 @@ def require_times_as_used(results: Path, suite: str) -> None:
         )
 
 
-def listed(results: Path, suite: str) -> dict[str, str]:
-    """The digests of the tables and figures of a suite, by their paths below the results.
-
-    Raises:
-        Damaged: they are missing or were changed.
-    """
-    return _part(results / "tables" / suite / DIGESTS, "files")
-
-
 def _part(path: Path, key: str) -> dict[str, str]:
     """A part of a file of digests."""
     part = digests.read_json(path).get(key)

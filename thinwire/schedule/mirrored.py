@@ -198,11 +198,6 @@ def _no_garbage_collection() -> Iterator[None]:
         gc.enable()
 
 
-def mirrored_steps(cell: Cell, results: Path, cluster: Cluster, steps: int, worker: int) -> list[Step]:
-    """The first steps of one worker of a cell on a cluster; see `MirroredCell`."""
-    return MirroredCell(cell, results, cluster).run(worker, steps).steps
-
-
 def _for_one_worker(recipe: Recipe, workers: int) -> Recipe:
     """The recipe, with the learning rate of the batch of one worker.
 

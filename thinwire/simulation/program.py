@@ -51,38 +51,35 @@ def program_of(
     steps: Sequence[Step],
     seconds: Seconds,
     hand_over_seconds: HandOverSeconds = costs_nothing,
-    first: int = 0,
     length: int | None = None,
 ) -> Program:
     """Turn the steps of a schedule into a program of any length.
 
-    The steps from `first` on are repeated in turn. Of what the harness does, only the beginning of a step is
+    The steps are repeated in turn. Of what the harness does, only the beginning of a step is
     counted, where it makes a batch. Evaluations and records are no part of a step's time.
 
     Args:
         steps: of the schedule.
         seconds: how long a computation takes.
         hand_over_seconds: how long it takes to hand a call over.
-        first: the first of the steps that are repeated.
         length: the number of steps; the default is one round.
 
     Raises:
         UserError: there is nothing to repeat.
     """
-    period = list(steps[first:])
-    if not period:
-        raise UserError(f"a schedule of {len(steps)} steps has none from step {first} on: record more steps")
-    posts = [operation.call for step in period for operation in step if isinstance(operation, Post)]
-    # Calls that were handed over before the first repeated step have counterparts in the round before.
+    if not steps:
+        raise UserError("a schedule has no steps to repeat: record more steps")
+    posts = [operation.call for step in steps for operation in step if isinstance(operation, Post)]
+    # Calls that were handed over before the first step have counterparts in the round before.
     place = {call: number for number, call in enumerate(posts)}
-    awaited = {operation.call for step in period for operation in step if isinstance(operation, Wait)}
+    awaited = {operation.call for step in steps for operation in step if isinstance(operation, Wait)}
     before = sorted(awaited - place.keys())
     after = [call for call in posts if call not in awaited]
     place |= {old: place[new] - len(posts) for old, new in zip(before[::-1], after[::-1])}
     program: Program = []
-    for number in range(len(period) if length is None else length):
-        turn, index = divmod(number, len(period))
-        program.append(_step(period[index], seconds, hand_over_seconds, place, turn * len(posts)))
+    for number in range(len(steps) if length is None else length):
+        turn, index = divmod(number, len(steps))
+        program.append(_step(steps[index], seconds, hand_over_seconds, place, turn * len(posts)))
     return program
 
 

@@ -5,16 +5,14 @@
 
 import pandas as pd
 
+from benchmarks.suite_minutes import MINUTES
 from thinwire.config import suite as suites
 from thinwire.config import untested_claims
 from thinwire.config.claim_schema import Claim
 from thinwire.config.expand_suite import cells
 from thinwire.config.suite_schema import Suite
-from thinwire.plugins import ROOT
 from thinwire.report.claims import benchmark_record
 
-# What suites have taken, by `python benchmarks/suite_minutes.py`.
-MINUTES = ROOT / "benchmarks" / "records" / "suite_minutes.csv"
 _INTRODUCTION = """\
 # Artifact
 
