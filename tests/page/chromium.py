@@ -1,6 +1,5 @@
 """A headless Chromium that tests drive over its own pipe, with the DevTools protocol."""
 
-import base64
 import itertools
 import json
 import os
@@ -122,11 +121,6 @@ class Chromium:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
-
-    def screenshot(self, path: Path) -> None:
-        """Write the whole page as a PNG."""
-        answer = self.call("Page.captureScreenshot", captureBeyondViewport=True)
-        path.write_bytes(base64.b64decode(answer["data"]))
 
     def _receive(self) -> dict[str, Any]:
         while b"\0" not in self._buffer:

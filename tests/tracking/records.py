@@ -7,7 +7,6 @@ from typing import Any
 from thinwire import record
 from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import sources
-from thinwire.config.expand_suite import cells
 from thinwire.train.result_folders import partial_folder, record_folder
 
 
@@ -74,11 +73,3 @@ def publish(
     scratch.mkdir(parents=True, exist_ok=True)
     write(scratch, record_folder(results, cell), made(cell, rows, **changes), rows, traffic)
     return record_folder(results, cell)
-
-
-def publish_suite(results: Path, suite: str, epochs: int = 3) -> list[Cell]:
-    """Publish a record of every cell of a suite."""
-    grid = cells(suite)
-    for cell in grid:
-        publish(results, cell, epochs)
-    return grid

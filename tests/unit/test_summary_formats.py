@@ -13,7 +13,6 @@ from thinwire.report.tables.about import About
 from thinwire.report.tables.write import summary
 
 ODD = "a_b&c%d#e$f{g}h~i^j\\k*l@m<n>[o]|p\"q'r`s--t=u/v é ± 値"
-BY_TENS = ("ssgd", *(f"m{i}" for i in range(3)))
 SCATTER = (0.0, 0.3, -0.2, 0.1, -0.1, 0.2)
 
 
