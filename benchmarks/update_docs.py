@@ -64,9 +64,10 @@ def _again(match: re.Match[str]) -> str:
 
 
 def targets(record: str) -> str:
-    """The lines of a record with its date, its machine, its commands, and the figures that have a target."""
+    """The lines of a record with its date, its machine, its commands, and its figures with targets."""
     lines = record.splitlines(keepends=True)
-    return "".join(x for x in lines if "(target " in x or x.startswith(("# date", "# machine", "$ ")))
+    shown = re.compile(r"# date|# machine|\$ |.*\(target |\d+ of \d+ (targets|parts) ")
+    return "".join(line for line in lines if shown.match(line))
 
 
 def printed(record: str, commands: str) -> str:
