@@ -14,8 +14,6 @@ import pytest
 from tests.waiting import SECONDS
 from tests.workflow.conftest import HELD, HELD_EPOCHS, Project
 
-pytestmark = pytest.mark.slow
-
 FAULTY = '''"""Goes wrong in one rank, as its option says."""
 
 import atexit
@@ -104,7 +102,9 @@ def record(project, suite, cell, results="results"):
     return json.loads((folder / "run.json").read_text()), (folder / "log.txt").read_text()
 
 
-@pytest.mark.parametrize("how", FAULTS)
+@pytest.mark.parametrize(
+    "how", [pytest.param(how, marks=[pytest.mark.slow] if how == "hangs" else []) for how in FAULTS]
+)
 def test_a_run_ends_and_reports_whatever_happens_to_a_rank(project, how):
     status, expected, stacks = FAULTS[how]
     # On two nodes gloo carries the means.
@@ -126,6 +126,7 @@ def test_a_run_ends_and_reports_whatever_happens_to_a_rank(project, how):
     assert project.processes() == []
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_resumes_to_the_same_bits(project):
     cell = "digits/cnn/held/w4/seed0"
     assert run(project, "long", cell).returncode == 0
@@ -151,6 +152,7 @@ def test_an_interrupted_run_resumes_to_the_same_bits(project):
     pd.testing.assert_frame_equal(*(curve[without_seconds] for curve in curves), check_exact=True)
 
 
+@pytest.mark.slow
 def test_torchrun_starts_the_ranks_too(project):
     # The clean-up of the interpreter would abort; it is left out.
     cell = "digits/cnn/aborts_at_exit/w4/seed0"
@@ -161,6 +163,7 @@ def test_torchrun_starts_the_ranks_too(project):
     assert made["kind"] == "measured"
 
 
+@pytest.mark.slow
 def test_all_methods_of_a_cell_are_measured_in_a_block(project):
     project.suite("block", "{ssgd: , top_k: , faulty: {options: {how: raises}}}", epochs=1, workers="[4]",
                   more="transport: processes\n")  # fmt: skip

@@ -321,7 +321,7 @@ def test_a_rank_that_dies_is_retried_from_its_checkpoint_and_then_is_the_reason(
     made = failing.record("dies")
     assert made.status == "failed"
     assert made.reason is not None
-    assert made.reason.startswith("rank 1 on node1 is gone; it last ")
+    assert made.reason.startswith("rank 1 on node1 was killed by SIGKILL while it ")
     assert re.findall(r"/dies/.*: attempt (\d) of 3", failing.log) == ["2", "3"]
     assert failing.log_of("dies").count("goes on after step") == 2
     assert "stacks of rank 0 on node0" in failing.log_of("dies")

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -19,6 +19,7 @@ from typing import NamedTuple, Never
 
 from thinwire.files import writing
 from thinwire.launch.postmortem import How, RankStatus
+from thinwire.transport.connection_errors import ConnectionLost
 from thinwire.transport.rank_placement import Placement
 from thinwire.transport.rendezvous import store_of
 
@@ -158,12 +159,14 @@ class Heartbeat:
         """Record how this rank ends, and more about it."""
         self._status.ends(how, what)
 
-    def leave(self) -> None:
-        """The run is over, so rank 0 may leave; the thread still notices a rank that stays behind."""
-        self._leaving.set()
+    def leave(self, leave_group: Callable[[], None]) -> None:
+        """Leave together with all other ranks; the thread still notices a rank that stays behind.
 
-    def over(self) -> None:
-        """Stop the thread, because all ranks have left."""
+        The result is complete, even if a rank is lost from now on.
+        """
+        self._leaving.set()
+        with suppress(ConnectionLost):
+            leave_group()
         self._over.set()
         self._thread.join()
 

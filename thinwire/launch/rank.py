@@ -5,7 +5,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Never
 
@@ -101,7 +101,7 @@ def run(
             code = train(attempt)
         except Interrupted as error:
             heartbeat.report(How.INTERRUPTED, str(error.number))
-            _leave(heartbeat, transport.part)
+            heartbeat.leave(transport.part)
             if placement.rank == 0:
                 raise
             return 128 + error.number
@@ -109,7 +109,7 @@ def run(
             if not (error.known_to_all or (common and attempt is None)):
                 heartbeat.end(How.TROUBLE, str(error))
             heartbeat.report(How.TROUBLE, str(error))
-            _leave(heartbeat, transport.part)
+            heartbeat.leave(transport.part)
             if placement.rank == 0:
                 raise
             return BAD_INPUT
@@ -123,7 +123,7 @@ def run(
             raise
         except BaseException as error:
             heartbeat.end(How.TROUBLE, trouble(error))
-        _leave(heartbeat, transport.close)
+        heartbeat.leave(transport.close)
         return code
 
 
@@ -242,11 +242,3 @@ def _device(cell: Cell, placement: Placement) -> torch.device:
     except RuntimeError as error:
         raise shortage(error) or error from None
     return device
-
-
-def _leave(heartbeat: Heartbeat, leave_group: Callable[[], None]) -> None:
-    """Leave together with all other ranks. The result is complete, even if a rank is lost from now on."""
-    heartbeat.leave()
-    with suppress(ConnectionLost):
-        leave_group()
-    heartbeat.over()
