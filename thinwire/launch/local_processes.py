@@ -135,7 +135,7 @@ def alone(work: Callable[[], object], published: Callable[[], bool]) -> AttemptE
     """Do some work in a single fork, and wait for it.
 
     Args:
-        work: is done in the fork; an exception in it becomes an exit report.
+        work: is done in the fork; an exception in it is how the fork ends.
         published: says whether the work has published its result.
     """
     (status,) = postmortem.in_memory([""])
