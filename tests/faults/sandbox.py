@@ -6,6 +6,7 @@ Mounts need root, or a system that lets everybody make namespaces; `why_not` say
 import ctypes
 import errno
 import fcntl
+import json
 import os
 import signal
 import socket
@@ -95,6 +96,34 @@ def clear(folder: Path) -> None:
     """Remove what `fill` and `fill_with_files` have written."""
     for path in folder.glob(f"{BALLAST}*"):
         path.unlink()
+
+
+def spoil_trees(results: Path, how: str) -> None:
+    """Write something invalid into the newest `tree.json` of every rank."""
+    for folder in {tree.parents[1] for tree in results.rglob("tree.json")}:
+        tree = max(folder.glob("[0-9]*/tree.json"))
+        text = tree.read_text()
+        (tree.parent / "tree.json.sound").write_text(text)
+        content = json.loads(text)
+        match how:
+            case "no JSON":
+                tree.write_text(text[: len(text) // 2])
+            case "deep JSON":
+                content["tree"] = "DEEP"
+                deep = '{"list": [' * 20_000 + "]}" * 20_000
+                tree.write_text(json.dumps(content).replace('"DEEP"', deep))
+            case "another tree":
+                content["tree"] = {"dict": [["step", 3], ["other", {"list": []}]]}
+                tree.write_text(json.dumps(content))
+            case "a list":
+                tree.write_text(json.dumps([content]))
+            case "no text":
+                tree.write_bytes(b"\xff\xfe" + text.encode())
+            case "empty":
+                tree.write_text("")
+            case "digit flipped":
+                at = text.index("0x1.") + 4
+                tree.write_text(text[:at] + ("7" if text[at] != "7" else "6") + text[at + 1 :])
 
 
 def adopt_orphans() -> None:
