@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from tests.bad_input.test_bad_input import message
+from tests.bad_input.test_suites import message
 from thinwire import label, plugins
 from thinwire.cli import list as list_command
 from thinwire.cli import main as command_line

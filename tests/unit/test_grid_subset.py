@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.bad_input.test_bad_input import message
+from tests.bad_input.test_suites import message
 from thinwire.config import grid_subset
 from thinwire.config.expand_suite import cells
 from thinwire.config.grid_subset import WHOLE, of, of_words

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from tests.bad_input.test_bad_input import GOOD, changed, message
+from tests.bad_input.test_suites import GOOD, changed, message
 from tests.docs import pages
 from thinwire import digests, plugins, record
 from thinwire.cli import tuned as tuned_command

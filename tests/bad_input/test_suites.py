@@ -1,18 +1,13 @@
-"""Bad input is answered with one sentence that says what is wrong and where, and exit code 2."""
+"""What is wrong in a suite, or in options, is one sentence with the path of each value."""
 
 import copy
 import math
-import os
-import shutil
-import subprocess
-import sys
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
 import yaml
 
-from thinwire import digests, plugins
 from thinwire.cli import data as data_command
 from thinwire.config import expand_suite, suite, yaml_file
 from thinwire.errors import UserError
@@ -39,212 +34,6 @@ def changed(changes: dict) -> dict:
             place = place.setdefault(parent, {})
         place[last] = value
     return content
-
-
-# ---- In a process of its own: what a person sees.
-
-
-@pytest.fixture(scope="module")
-def project(tmp_path_factory):
-    """A copy of the project that tests may damage."""
-    folder = tmp_path_factory.mktemp("project")
-    for name in ("config", "methods", "models", "datasets", "thinwire"):
-        shutil.copytree(plugins.ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    return folder
-
-
-@pytest.fixture
-def put(project):
-    """Write a file into the project; it is gone after the test."""
-    written = []
-
-    def write(name: str, text: str) -> Path:
-        path = project / name
-        if not path.parent.exists():
-            written.append(path.parent)
-            path.parent.mkdir()
-        written.append(path)
-        path.write_text(text)
-        return path
-
-    yield write
-    for path in reversed(written):
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-def call(project: Path, *args: object) -> subprocess.CompletedProcess:
-    """`thinwire ARGS` in the copy."""
-    return subprocess.run(
-        [sys.executable, "-m", "thinwire", *map(str, args)],
-        cwd=project,
-        env={**os.environ, "PYTHONPATH": str(project), "COLUMNS": "400"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def refused(project: Path, *args: object, words: tuple[str, ...]) -> str:
-    """The one sentence with which a command refuses its input."""
-    done = call(project, *args)
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
-    assert len(lines) == 1, done.stderr
-    assert lines[0].startswith("thinwire:")
-    for word in words:
-        assert word in lines[0]
-    return lines[0]
-
-
-@pytest.mark.parametrize(
-    ("args", "words"),
-    [
-        (("cells", "nothing"), ("no suite 'nothing'", "demo")),
-        (("cells", "demo", "--only", "methods=sgd"), ("methods=sgd is not in demo", "nearest is ssgd")),
-        (("cells", "demo", "--only", "method=ssgd"), ("--only 'method=ssgd'", "KEY=NAME,NAME")),
-        (("run", "demo", "no/such/cell"), ("demo", "no cell 'no/such/cell'", "digits")),
-        (("train", "demo", "no/such/block"), ("demo", "no block 'no/such/block'", "digits/cnn/w")),
-        (("show", "nothing"), ("no method 'nothing'", "ssgd")),
-        (("check", "nothing.py"), ("nothing.py", "no such file")),
-        (("data", "nothing"), ("no dataset 'nothing'", "digits")),
-        (("data", "digits", "--from", "nowhere"), ("--from nowhere", "no such folder")),
-    ],
-    ids=lambda value: "-".join(value),
-)
-def test_unknown_names(project, args, words):
-    refused(project, *args, words=words)
-
-
-def test_unknown_command_is_one_line(project):
-    refused(project, "nothing", words=("nothing", "--help"))
-
-
-def test_errors_of_a_suite_come_in_one_line(project, put):
-    put("config/bad.yaml", yaml.safe_dump(changed({"sed": 1, "seed": "one", "recipe.epochs": 0})))
-    refused(project, "cells", "bad", words=("config/bad.yaml", "sed:", "seed:", "recipe.epochs:"))
-
-
-def test_check_of_a_file_without_a_method_is_one_sentence(project, put, tmp_path):
-    put("methods/broken.py", "class Method(:\n")
-    refused(project, "check", "broken", words=("methods/broken.py, line 1: SyntaxError",))
-    text = tmp_path / "notes.md"
-    text.write_text("no code")
-    refused(project, "check", text, words=("notes.md", "a method is a Python file"))
-
-
-def test_report_of_what_was_not_collected(project, tmp_path):
-    refused(project, "report", "demo", "--results", tmp_path, words=("summary.csv is missing", "collect"))
-    refused(project, "page", "--results", tmp_path, words=("summary.csv is missing", "run the pipeline"))
-    (tmp_path / "summary.csv").write_text("suite,dataset\nlaptop,digits\n")
-    digests.write_json(tmp_path / "collected.json", {"files": digests.of_files(tmp_path, ["summary.csv"])})
-    refused(project, "report", "demo", "--results", tmp_path, words=("has no run of suite demo",))
-
-
-def test_a_run_that_was_planned_with_another_suite(project, tmp_path):
-    cell = "digits/cnn/ssgd/w4/seed0"
-    planned = ("--fingerprint", "0123", "--results", tmp_path)
-    refused(
-        project,
-        "run",
-        "demo",
-        cell,
-        *planned,
-        words=("config/demo.yaml", "was changed since", "start the pipeline again"),
-    )
-
-
-def test_unknown_method_in_a_suite(project, put):
-    put("config/bad.yaml", yaml.safe_dump(changed({"methods.nothing": None})))
-    line = refused(project, "cells", "bad", words=("config/bad.yaml", "methods.nothing:", "ssgd"))
-    assert "options" not in line
-
-
-def test_option_of_wrong_value_in_a_suite(project, put):
-    put("config/bad.yaml", yaml.safe_dump(changed({"methods.top_k": {"options": {"density": 0}}})))
-    cell = "digits/cnn/ssgd/w2/seed0"
-    refused(project, "run", "bad", cell, words=("config/bad.yaml", "methods.top_k.options.density", "not 0"))
-
-
-def test_run_without_data(project, tmp_path):
-    cell = expand_suite.cells("demo")[0].path
-    command = f"`thinwire data digits --results {tmp_path}`"
-    refused(project, "run", "demo", cell, "--results", tmp_path, words=("no data set", command))
-
-
-@pytest.mark.parametrize(
-    ("cell", "options", "words"),
-    [
-        ("no/such/cell", (), ("demo", "no cell 'no/such/cell'", "nearest")),
-        ("digits/cnn/ssgd/w8n2/seed0", ("--steps", 0), ("--steps 0", "at least 1")),
-        ("digits/cnn/ssgd/w8n2/seed0", ("--workers", 0), ("0 workers", "at least 1")),
-        ("digits/cnn/ssgd/w8n2/seed0", ("--nodes", 3), ("8 workers", "evenly over 3 nodes")),
-        ("digits/cnn/ssgd/w8n2/seed0", ("--workers", 8192), ("8,192 workers", "at most 4,096")),
-        ("digits/cnn/ssgd/w8n2/seed0", ("--workers", 128), ("batch of 64", "128 workers", "batch_per")),
-        ("digits/cnn/daso/w8n2/seed0", ("--nodes", 1), ("daso cannot run", "at least 2 nodes")),
-        ("digits/lenet/mp2/w8/seed0", (), ("is missing", "`thinwire prepare claims/mp2_digits")),
-    ],
-)
-def test_a_schedule_that_cannot_be_made(project, laid_out, cell, options, words):
-    suite = "claims/mp2_digits" if "mp2" in cell else "demo"
-    refused(project, "schedule", suite, cell, *options, "--results", laid_out, words=words)
-
-
-@pytest.fixture(scope="module")
-def laid_out(project, tmp_path_factory):
-    """A folder of results with the digits."""
-    folder = tmp_path_factory.mktemp("results")
-    assert call(project, "data", "digits", "--results", folder).returncode == 0
-    return folder
-
-
-@pytest.mark.parametrize("below", ["", "x"])
-def test_results_folder_that_is_a_file(project, tmp_path, below):
-    file = tmp_path / "file"
-    file.write_text("")
-    refused(project, "data", "digits", "--results", file / below, words=("cannot be written", str(file)))
-
-
-def test_run_with_a_results_folder_that_is_a_file(project, tmp_path):
-    file = tmp_path / "file"
-    file.write_text("")
-    cell = expand_suite.cells("demo")[0].path
-    refused(project, "run", "demo", cell, "--results", file / "x", words=("cannot be written", str(file)))
-
-
-def test_fashion_mnist_from_an_empty_folder(project, tmp_path):
-    refused(
-        project,
-        *("data", "fashion_mnist", "--from", tmp_path, "--results", tmp_path / "results"),
-        words=(str(tmp_path), "train-images-idx3-ubyte"),
-    )
-
-
-def test_two_modules_of_one_name(project, put):
-    put("methods/ssgd/__init__.py", '"""Another."""\n')
-    refused(project, "list", words=("ssgd", "methods/ssgd.py", "methods/ssgd/__init__.py", "rename"))
-
-
-def test_list_shows_a_broken_method_and_the_others(project, put):
-    put("methods/broken.py", '"""Broken."""\n\ndef (\n')
-    put("methods/empty.py", '"""Nothing in it."""\n')
-    done = call(project, "list")
-    assert done.returncode == 1
-    assert "Traceback" not in done.stdout + done.stderr
-    rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
-    assert "broken: methods/broken.py, line 3: SyntaxError" in rows["broken"]
-    assert "broken: methods/empty.py: it must define a class Method" in rows["empty"]
-    for name in ("ssgd", "top_k", "local_sgd", "cnn", "resnet", "digits", "fashion_mnist"):
-        assert name in rows
-        assert "broken" not in rows[name]
-
-
-def test_show_of_a_broken_method(project, put):
-    put("methods/broken.py", '"""Broken."""\n\nimport nothing_of_this_name\n')
-    refused(project, "show", "broken", words=("methods/broken.py, line 3", "nothing_of_this_name"))
-
-
-# ---- Suites.
 
 
 @pytest.fixture
@@ -287,7 +76,6 @@ def test_the_good_suite_is_good(write_suite):
         ({"seed": "one"}, ("seed:", "integer", "not 'one'")),
         ({"seed": -1}, ("seed:", "not -1")),
         ({"repetitions": True}, ("repetitions:", "integer")),
-        ({"datasets": []}, ("datasets:",)),
         ({"workers": [0]}, ("workers.0.workers:", "not 0")),
         ({"workers": [{"workers": 6, "nodes": 4}]}, ("workers.0:", "6 workers", "4 nodes")),
         ({"workers": [3], "recipe.batch_per": "run"}, ("batch of 8", "3 workers")),
@@ -303,10 +91,6 @@ def test_the_good_suite_is_good(write_suite):
         ),
         (
             {"recipe.schedule": {"name": "step", "milestones": [4, 2]}},
-            ("recipe.schedule:", "milestones must rise"),
-        ),
-        (
-            {"recipe.schedule": {"name": "step", "milestones": [2, 2]}},
             ("recipe.schedule:", "milestones must rise"),
         ),
         ({"recipe.schedule": {"name": "step"}}, ("recipe.schedule:", "milestones")),
@@ -326,16 +110,11 @@ def test_the_good_suite_is_good(write_suite):
             ("recipe.optimizer:", "nesterov belongs to sgd"),
         ),
         (
-            {"recipe.optimizer": {"lr": 0.1, "nesterov": True, "momentum": 0.0}},
-            ("recipe.optimizer:", "nesterov needs a momentum"),
-        ),
-        (
             {"recipe.optimizer": {"name": "adam", "lr": 0.1, "momentum": 0.9}},
             ("recipe.optimizer:", "momentum belongs to sgd and lars, not to adam"),
         ),
         ({"recipe.optimizer": {"lr": 0.1, "beta1": 0.9}}, ("recipe.optimizer:", "beta1", "adam, not to sgd")),
         ({"recipe.mixup": -1.0}, ("recipe.mixup:", "not -1.0")),
-        ({"recipe.mixup": float("inf")}, ("recipe.mixup:", "finite", "not inf")),
         ({"recipe.schedule": {"name": "exponential"}}, ("recipe.schedule:", "exponential needs a factor")),
         (
             {"recipe.schedule": {"name": "cosine", "factor": 0.5}},
@@ -560,7 +339,6 @@ def test_unknown_plugin_in_a_suite(write_suite, changes, words):
         ("methods", "top_k", {"density": 0}, ("density:", "greater than 0", "not 0")),
         ("methods", "top_k", {"density": 1.5}, ("density:", "less than or equal to 1", "not 1.5")),
         ("methods", "top_k", {"density": "much"}, ("density:", "number", "not 'much'")),
-        ("methods", "top_k", {"density": float("nan")}, ("density:", "nan")),
         ("methods", "top_k", {"memory": "long"}, ("memory:", "'gradient'", "not 'long'")),
         ("methods", "top_k", {"densty": 0.1}, ("densty: there is no such key", "density", "memory")),
         ("methods", "local_sgd", {"period": 0}, ("period:", "not 0")),
@@ -568,7 +346,6 @@ def test_unknown_plugin_in_a_suite(write_suite, changes, words):
         ("methods", "local_sgd", {"period": True}, ("period:", "integer")),
         ("methods", "hylo", {"kappa": math.inf}, ("kappa:", "finite number, not inf")),
         ("methods", "hylo", {"kappa": 0.0}, ("kappa:", "greater than 0", "not 0.0")),
-        ("methods", "hylo", {"kappa": -1.0}, ("kappa:", "greater than 0", "not -1.0")),
         ("methods", "hylo", {"conv_threshold": 0}, ("conv_threshold:", "not 0")),
         ("methods", "hylo", {"linear_threshold": -5}, ("linear_threshold:", "not -5")),
         ("methods", "hylo", {"least_rate": 1.1}, ("least_rate:", "not 1.1")),
@@ -593,20 +370,10 @@ def test_invalid_option(write_suite, kind, label, options, words):
 
 
 def test_invalid_options_come_in_one_message(write_suite):
-    many = {
-        "methods.top_k": {"options": {"density": 0, "memory": "long"}},
-        "methods.often": {"use": "local_sgd", "options": {"period": 0}},
-        "models.cnn": {"options": {"width": "wide"}},
-    }
-    write_suite(changed(many))
+    often = {"use": "local_sgd", "options": {"period": 0}}
+    write_suite(changed({"methods.often": often, "models.cnn": {"options": {"width": "wide", "wdth": 1}}}))
     refusal = message(expand_suite.require_valid, "bad")
-    paths = (
-        "methods.top_k.options.density:",
-        "methods.top_k.options.memory:",
-        "methods.often.options.period:",
-        "models.cnn.options.width:",
-    )
-    for path in paths:
+    for path in ("methods.often.options.period:", "models.cnn.options.width:", "models.cnn.options.wdth:"):
         assert path in refusal
 
 
@@ -632,41 +399,3 @@ def test_invalid_options_of_a_data_set(options, words, tmp_path):
     arguments = Namespace(place=None, label=None, dataset="imagenette", results=tmp_path, options=options)
     assert words in message(data_command.main, arguments)
     assert list(tmp_path.iterdir()) == []
-
-
-# ---- Plug-ins.
-
-
-def test_two_modules_have_one_name(tmp_path):
-    (tmp_path / "methods" / "x").mkdir(parents=True)
-    (tmp_path / "methods" / "x.py").write_text("")
-    (tmp_path / "methods" / "x" / "__init__.py").write_text("")
-    with pytest.raises(UserError, match=r"two method modules have the name x.*rename"):
-        plugins.find("method", root=tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("source", "what"),
-    [
-        ("def (\n", "line 1: SyntaxError"),
-        ("\n\nimport nothing_of_this_name\n", "line 3: ModuleNotFoundError"),
-        ("\n1 / 0\n", "line 2: ZeroDivisionError"),
-        ("x = 1\n", r"must define a class Method\(thinwire.Method\)"),
-        ("class Method:\n    pass\n", r"must define a class Method\(thinwire.Method\)"),
-        ("Method = 3\n", r"must define a class Method\(thinwire.Method\)"),
-        ("from thinwire import Method\n", r"must define a class Method\(thinwire.Method\)"),
-        (
-            "import thinwire\nclass Method(thinwire.Method):\n    class Config:\n        x: int = 1\n",
-            "Config must be a @dataclass",
-        ),
-    ],
-)
-def test_module_that_is_no_method(tmp_path, source, what):
-    (tmp_path / "methods").mkdir()
-    path = tmp_path / "methods" / "bad_input_method.py"
-    path.write_text(source)
-    plugin = plugins.find("method", root=tmp_path)["bad_input_method"]
-    with pytest.raises(plugins.PluginError, match=what) as caught:
-        plugin.load()
-    assert str(path) in str(caught.value)
-    assert f"thinwire_methods.{plugin.name}" not in sys.modules

@@ -1,0 +1,201 @@
+"""Bad input to a command is answered with one sentence that says what is wrong and where, and exit code 2."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.bad_input.test_suites import changed
+from thinwire import digests, plugins
+from thinwire.cli import main as command_line
+from thinwire.config import suite
+from thinwire.data.lay_out import lay_out
+from thinwire.errors import UserError
+from thinwire.train.result_folders import data_folder
+
+
+@pytest.fixture
+def refused(monkeypatch, capsys):
+    """Call `thinwire ARGS`, which refuses its input, and return its one sentence."""
+    monkeypatch.setenv("COLUMNS", "400")
+    monkeypatch.setattr(command_line, "ignore_lost_output", lambda: None)
+
+    def call(*args, words):
+        monkeypatch.setattr(sys, "argv", ["thinwire", *map(str, args)])
+        with pytest.raises(SystemExit) as ended:
+            command_line.main()
+        return sentence(ended.value.code, capsys.readouterr().err, words)
+
+    return call
+
+
+def sentence(code: int, errors: str, words: tuple[str, ...]) -> str:
+    assert code == 2, errors
+    lines = [line for line in errors.splitlines() if line.strip()]
+    assert len(lines) == 1, errors
+    assert lines[0].startswith("thinwire:")
+    for word in words:
+        assert word in lines[0]
+    return lines[0]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ("nothing", ("nothing", "--help")),
+        ("cells nothing", ("no suite 'nothing'", "demo")),
+        ("cells demo --only methods=sgd", ("methods=sgd is not in demo", "nearest is ssgd")),
+        ("cells demo --only method=ssgd", ("--only 'method=ssgd'", "KEY=NAME,NAME")),
+        ("run demo no/such/cell", ("demo", "no cell 'no/such/cell'", "digits")),
+        ("run demo digits/cnn/ssgd/w4/seed0 --fingerprint 0123", ("config/demo.yaml", "was changed since")),
+        ("train demo no/such/block", ("demo", "no block 'no/such/block'", "digits/cnn/w")),
+        ("show nothing", ("no method 'nothing'", "ssgd")),
+        ("check nothing.py", ("nothing.py", "no such file")),
+        ("check README.md", ("README.md", "a method is a Python file")),
+        ("data nothing", ("no dataset 'nothing'", "digits")),
+        ("data digits --from nowhere", ("--from nowhere", "no such folder")),
+        ("report demo --results {nowhere}", ("summary.csv is missing", "collect")),
+        ("page --results {nowhere}", ("summary.csv is missing", "run the pipeline")),
+        ("data digits --results {file}", ("cannot be written", "/file")),
+        ("data digits --results {file}/x", ("cannot be written", "/file")),
+        ("run demo digits/cnn/ssgd/w4/seed0 --results {file}/x", ("cannot be written", "/file")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_command_refuses_its_input(refused, tmp_path, args, words):
+    (tmp_path / "file").write_text("")
+    refused(*args.format(nowhere=tmp_path / "nowhere", file=tmp_path / "file").split(), words=words)
+
+
+def test_report_of_another_suite_than_was_collected(refused, tmp_path):
+    (tmp_path / "summary.csv").write_text("suite,dataset\nlaptop,digits\n")
+    digests.write_json(tmp_path / "collected.json", {"files": digests.of_files(tmp_path, ["summary.csv"])})
+    refused("report", "demo", "--results", tmp_path, words=("has no run of suite demo",))
+
+
+def test_errors_of_a_suite_come_in_one_line(refused, tmp_path, monkeypatch):
+    monkeypatch.setattr(suite, "ROOT", tmp_path)
+    path = tmp_path / "config" / "bad.yaml"
+    path.parent.mkdir()
+    path.write_text(yaml.safe_dump(changed({"sed": 1, "seed": "one", "recipe.epochs": 0})))
+    refused("cells", "bad", words=(str(path), "sed:", "seed:", "recipe.epochs:"))
+    path.write_text(yaml.safe_dump(changed({"methods.top_k": {"options": {"density": 0}}})))
+    refused("run", "bad", "digits/cnn/ssgd/w2/seed0", words=("methods.top_k.options.density", "not 0"))
+
+
+@pytest.mark.parametrize(
+    ("cell", "options", "words"),
+    [
+        ("no/such/cell", (), ("demo", "no cell 'no/such/cell'", "nearest")),
+        ("digits/cnn/ssgd/w8n2/seed0", ("--steps", 0), ("--steps 0", "at least 1")),
+        ("digits/cnn/ssgd/w8n2/seed0", ("--workers", 0), ("0 workers", "at least 1")),
+        ("digits/cnn/ssgd/w8n2/seed0", ("--nodes", 3), ("8 workers", "evenly over 3 nodes")),
+        ("digits/cnn/ssgd/w8n2/seed0", ("--workers", 8192), ("8,192 workers", "at most 4,096")),
+        ("digits/cnn/ssgd/w8n2/seed0", ("--workers", 128), ("batch of 64", "128 workers", "batch_per")),
+        ("digits/cnn/daso/w8n2/seed0", ("--nodes", 1), ("daso cannot run", "at least 2 nodes")),
+        ("digits/lenet/mp2/w8/seed0", (), ("is missing", "`thinwire prepare claims/mp2_digits")),
+    ],
+)
+def test_a_schedule_that_cannot_be_made(refused, laid_out, cell, options, words):
+    suite = "claims/mp2_digits" if "mp2" in cell else "demo"
+    refused("schedule", suite, cell, *options, "--results", laid_out, words=words)
+
+
+@pytest.fixture(scope="module")
+def laid_out(tmp_path_factory):
+    """A folder of results with the digits."""
+    folder = tmp_path_factory.mktemp("results")
+    digits = plugins.get("dataset", "digits").load()()
+    lay_out("digits", digits, data_folder(folder, "digits"), None, folder / "download")
+    return folder
+
+
+# ---- In a process of its own: damaged plug-ins, and a run.
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    """A copy of the project that tests may damage."""
+    folder = tmp_path_factory.mktemp("project")
+    for name in ("config", "methods", "models", "datasets", "thinwire"):
+        shutil.copytree(plugins.ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "methods/broken.py").write_text('"""Broken."""\n\ndef (\n')
+    (folder / "methods/empty.py").write_text('"""Nothing in it."""\n')
+    (folder / "methods/lacking.py").write_text('"""Broken."""\n\nimport nothing_of_this_name\n')
+    return folder
+
+
+def call(project: Path, *args: object) -> subprocess.CompletedProcess:
+    """`thinwire ARGS` in the copy."""
+    return subprocess.run(
+        [sys.executable, "-m", "thinwire", *map(str, args)],
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": str(project), "COLUMNS": "400"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_list_shows_a_broken_method_and_the_others(project):
+    done = call(project, "list")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stdout + done.stderr
+    rows = {line.split()[0]: line for line in done.stdout.splitlines() if line.strip()}
+    assert "broken: methods/broken.py, line 3: SyntaxError" in rows["broken"]
+    assert "broken: methods/empty.py: it must define a class Method" in rows["empty"]
+    for name in ("ssgd", "top_k", "local_sgd", "cnn", "resnet", "digits", "fashion_mnist"):
+        assert name in rows
+        assert "broken" not in rows[name]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ("check broken", ("methods/broken.py, line 3: SyntaxError",)),
+        ("show lacking", ("methods/lacking.py, line 3", "nothing_of_this_name")),
+        ("run demo digits/cnn/ssgd/w4/seed0", ("no data set", "`thinwire data digits`")),
+    ],
+)
+def test_a_command_refuses_its_input_in_its_own_process(project, args, words):
+    done = call(project, *args.split())
+    sentence(done.returncode, done.stderr, words)
+
+
+def test_two_modules_have_one_name(tmp_path):
+    (tmp_path / "methods" / "x").mkdir(parents=True)
+    (tmp_path / "methods" / "x.py").write_text("")
+    (tmp_path / "methods" / "x" / "__init__.py").write_text("")
+    with pytest.raises(UserError, match=r"two method modules have the name x.*rename"):
+        plugins.find("method", root=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [
+        ("def (\n", "line 1: SyntaxError"),
+        ("\n\nimport nothing_of_this_name\n", "line 3: ModuleNotFoundError"),
+        ("\n1 / 0\n", "line 2: ZeroDivisionError"),
+        ("x = 1\n", r"must define a class Method\(thinwire.Method\)"),
+        ("class Method:\n    pass\n", r"must define a class Method\(thinwire.Method\)"),
+        ("Method = 3\n", r"must define a class Method\(thinwire.Method\)"),
+        ("from thinwire import Method\n", r"must define a class Method\(thinwire.Method\)"),
+        (
+            "import thinwire\nclass Method(thinwire.Method):\n    class Config:\n        x: int = 1\n",
+            "Config must be a @dataclass",
+        ),
+    ],
+)
+def test_module_that_is_no_method(tmp_path, source, what):
+    (tmp_path / "methods").mkdir()
+    path = tmp_path / "methods" / "bad_input_method.py"
+    path.write_text(source)
+    plugin = plugins.find("method", root=tmp_path)["bad_input_method"]
+    with pytest.raises(plugins.PluginError, match=what) as caught:
+        plugin.load()
+    assert str(path) in str(caught.value)
+    assert f"thinwire_methods.{plugin.name}" not in sys.modules
