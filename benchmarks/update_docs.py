@@ -4,13 +4,12 @@
 
 A block after one of these lines becomes what stands in the newest record of `benchmarks/NAME.py`:
 
-    <!-- newest record of NAME -->                all of it
     <!-- targets in the newest record of NAME --> date, machine, commands, and the figures with a target
     <!-- heading of the newest record of NAME --> the lines that say where and of what it is
     <!-- printed, in the newest record of NAME --> what follows the commands in the block above this line
 
 Between `<!-- summary of the committed SUITE -->` and `<!-- end -->` are the tables of a suite in
-`results/reference/`, as `thinwire report` writes them. With `traffic` it is the table of all ledgers.
+`results/reference/`, as `thinwire report` writes them.
 `docs/artifact.md` is made from the suites. The README's table, after `<!-- table of the study -->`, and its
 figures are made by `study_results.py`. Tests check that all of this is up to date.
 """
@@ -23,18 +22,17 @@ from thinwire.config.suite import load
 from thinwire.report.tables.about import About
 from thinwire.report.tables.blocks import blocks
 from thinwire.report.tables.markdown import of_block
-from thinwire.report.tables.traffic import ledgers
 
 ROOT = Path(__file__).parent.parent
 ARTIFACT = ROOT / "docs" / "artifact.md"
 _TABLES = re.compile(
-    r"(<!-- (?P<kind>summary|traffic) of the committed (?P<suite>\S+) -->\n).*?(?=<!-- end -->)",
+    r"(<!-- summary of the committed (?P<suite>\S+) -->\n).*?(?=<!-- end -->)",
     re.DOTALL,
 )
 _STUDY = re.compile(r"(<!-- table of the study -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _BLOCK = re.compile(
     r"(?:```sh\n(?P<commands>[^`]*)```\n+)?"
-    r"<!-- (?P<part>|targets in the |heading of the |printed, in the )newest record of (?P<name>\w+) -->\n+"
+    r"<!-- (?P<part>targets in the |heading of the |printed, in the )newest record of (?P<name>\w+) -->\n+"
     r"```\n(?P<content>.*?)```\n",
     re.DOTALL,
 )
@@ -49,7 +47,7 @@ def quoted(text: str) -> str:
     """The text with its blocks and tables as the newest records and the reference have them."""
     text = _BLOCK.sub(_again, text)
     text = _STUDY.sub(lambda match: f"{match[1]}\n{study_results.table()}\n\n", text)
-    return _TABLES.sub(lambda match: f"{match[1]}\n{tables(match['suite'], match['kind'])}\n\n", text)
+    return _TABLES.sub(lambda match: f"{match[1]}\n{tables(match['suite'])}\n\n", text)
 
 
 def _again(match: re.Match[str]) -> str:
@@ -58,7 +56,7 @@ def _again(match: re.Match[str]) -> str:
         content = "".join(line for line in content.splitlines(keepends=True) if line.startswith("# "))
     elif match["part"].startswith("targets"):
         content = targets(content)
-    elif match["part"]:
+    else:
         content = printed(content, match["commands"] or "")
     return f"{whole[: match.start('content') - match.start()]}{content}```\n"
 
@@ -82,11 +80,9 @@ def printed(record: str, commands: str) -> str:
     return re.split(r"^(?:\$ |exit code )", after, maxsplit=1, flags=re.MULTILINE)[0]
 
 
-def tables(suite: str, kind: str) -> str:
-    """The tables of a committed suite in Markdown: a summary of each block, or the traffic."""
+def tables(suite: str) -> str:
+    """The tables of a committed suite in Markdown: a summary of each block."""
     about, results = About.of(load(suite)), committed_tables.summary(suite)
-    if kind == "traffic":
-        return ledgers(results, about)
     return "\n\n".join(f"**{block.heading}.** {of_block(block)}" for block in blocks(results, about))
 
 

@@ -49,8 +49,8 @@ def test_the_newest_record_of_a_benchmark_meets_its_targets(name):
 
 def test_no_other_page_shows_what_a_benchmark_printed():
     for path in pages.pages():
-        records = [update_docs.newest(name) for name in update_docs.names(path.read_text())]
-        quoted = [*records, *map(update_docs.targets, records)]
+        names = update_docs.names(path.read_text())
+        quoted = [update_docs.targets(update_docs.newest(name)) for name in names]
         for language, content in pages.blocks(path.read_text()):
             assert language or content in quoted or "target <=" not in content, pages.name(path)
 
