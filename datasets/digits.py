@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 import thinwire
+from thinwire import digests
 from thinwire.data.dataset import Raw
-from thinwire.files import sha256
 
 _FILE = Path(__file__).with_name("digits.npz")
 _SHA256 = "b2dab7b501728c22e9119ad76740b2e17c77a231e42d1e592380d90886f1a05e"
@@ -29,7 +29,7 @@ class Dataset(thinwire.Dataset):
 
     def fetch(self, place, download):
         path = place / _FILE.name if place else _FILE
-        if not path.exists() or sha256(path) != _SHA256:
+        if not path.exists() or digests.of_file(path) != _SHA256:
             raise thinwire.UserError(
                 f"{path} is missing or damaged (its SHA-256 is not the recorded one): "
                 "restore it from the repository"

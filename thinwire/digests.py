@@ -1,12 +1,14 @@
-"""SHA-256 digests: they show whether a file is still as it was written.
+"""SHA-256 digests, in hexadecimal: of files, of text, and of objects that JSON can hold.
 
-They find accidents and careless edits, for example a flipped bit, a truncated copy or a number changed by
-hand. They also find files of two runs in one folder. They are no signature: anybody can compute them anew.
+Digests of files show whether these are still as they were written. They find accidents and careless edits,
+for example a flipped bit, a truncated copy or a number changed by hand. They also find files of two runs in
+one folder. They are no signature: anybody can compute them anew.
 """
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from thinwire.errors import UserError
 
 # The key under which a JSON object stores the digest of its other entries.
 _OWN = "sha256"
+_CHUNK_BYTES = 2**24
 
 
 class Damaged(UserError):
@@ -25,15 +28,25 @@ class Damaged(UserError):
     """
 
 
-def of_file(path: Path) -> str:
-    """Return the digest of a file, in hexadecimal.
+def of_file(path: Path, progress: Callable[[str], None] = lambda what: None) -> str:
+    """Return the digest of a file.
+
+    Args:
+        path: of the file.
+        progress: called for every chunk, with a description of what is done and how far it is.
 
     Raises:
         Damaged: there is no such file.
         UserError: it cannot be read.
     """
-    with _reading(path):
-        return files.sha256(path)
+    with _reading(path), path.open("rb", buffering=0) as file:
+        size, done = os.fstat(file.fileno()).st_size, 0
+        digest, chunk = hashlib.sha256(), memoryview(bytearray(min(_CHUNK_BYTES, size)))
+        while read := file.readinto(chunk):
+            digest.update(chunk[:read])
+            done += read
+            progress(f"verifies {path.name}, {100 * done // size} %")
+    return digest.hexdigest()
 
 
 def of_files(folder: Path, names: Iterable[str]) -> dict[str, str]:
@@ -98,9 +111,22 @@ def stored_in_json(path: Path) -> str:
         return str(json.loads(path.read_text(encoding="utf-8"))[_OWN])
 
 
+def of_text(text: str) -> str:
+    """Return the digest of a text in UTF-8."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def of_object(content: Mapping[str, Any]) -> str:
     """Return the digest of the content, which depends neither on indentation nor on the order of keys."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return of_text(json.dumps(content, sort_keys=True))
+
+
+def of_identity(identity: Any) -> str:
+    """Return the first 16 digits of the digest of what identifies a cell, a preparation or a block.
+
+    What JSON cannot hold, for example a path, counts as its text.
+    """
+    return of_text(json.dumps(identity, sort_keys=True, default=str))[:16]
 
 
 @contextmanager

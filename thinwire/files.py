@@ -2,7 +2,6 @@
 
 import errno
 import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -29,12 +28,6 @@ def writing(target: Path) -> Iterator[None]:
         raise CannotWrite(
             f"{target} cannot be written ({reason}): make room or name a folder that you may write to"
         ) from error
-
-
-def sha256(path: Path) -> str:
-    """The SHA-256 digest of a file, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager

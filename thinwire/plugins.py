@@ -7,7 +7,6 @@ an underscore or a dot are ignored. All others must be labels, because they occu
 
 import ast
 import dataclasses
-import hashlib
 import importlib.util
 import inspect
 import sys
@@ -19,9 +18,8 @@ from typing import Any, NamedTuple
 
 from pydantic import StrictBool, TypeAdapter
 
-from thinwire import torch_settings
+from thinwire import digests, torch_settings
 from thinwire.errors import UserError, message_of
-from thinwire.files import sha256
 from thinwire.label import require_label
 from thinwire.method_provenance import Part
 
@@ -78,9 +76,9 @@ class Plugin:
     def sha256(self) -> str:
         """A digest of its file, or of the names and the content of all files of its package."""
         if self.path.name != "__init__.py":
-            return sha256(self.path)
-        files = [f"{path.relative_to(self.path.parent)} {sha256(path)}\n" for path in self.files]
-        return hashlib.sha256("".join(files).encode()).hexdigest()
+            return digests.of_file(self.path)
+        files = [f"{path.relative_to(self.path.parent)} {digests.of_file(path)}\n" for path in self.files]
+        return digests.of_text("".join(files))
 
     @property
     def title(self) -> str:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import thinwire
-from thinwire import plugins
+from thinwire import digests, plugins
 from thinwire.config.expand_suite import cells
 from thinwire.data import arrays, lay_out
 from thinwire.data.batches import held_out
@@ -175,20 +175,20 @@ def test_damaged_manifest(data, damage):
 
 
 def test_the_digest_is_that_of_the_file_and_shows_how_far_it_is(tmp_path, monkeypatch):
-    monkeypatch.setattr(arrays, "_CHUNK_BYTES", 400)
+    monkeypatch.setattr(digests, "_CHUNK_BYTES", 400)
     path = tmp_path / "images.npy"
     path.write_bytes(bytes(range(250)) * 4)
     shown = []
-    digest = arrays.watched_digest(path, shown.append)
+    digest = digests.of_file(path, shown.append)
     assert digest == hashlib.sha256(path.read_bytes()).hexdigest()
     assert shown == [f"verifies images.npy, {percent} %" for percent in (40, 80, 100)]
     path.write_bytes(b"")
-    assert arrays.watched_digest(path, shown.append) == hashlib.sha256(b"").hexdigest()
+    assert digests.of_file(path, shown.append) == hashlib.sha256(b"").hexdigest()
 
 
 def test_a_rank_that_verifies_for_longer_than_hang_seconds_does_not_hang(digits, monkeypatch):
     """Each sign of life is a move; here one comes every 200 seconds."""
-    monkeypatch.setattr(arrays, "_CHUNK_BYTES", 10_000)
+    monkeypatch.setattr(digests, "_CHUNK_BYTES", 10_000)
     folder, dataset = digits
     detector = HangDetector(silent_seconds=1e9, hang_seconds=300, paused_seconds=1e9)
     seconds, moves, ends = 0.0, 0, []

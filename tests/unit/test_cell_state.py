@@ -17,7 +17,6 @@ from thinwire.config.cell_sources import sources
 from thinwire.config.engine_files import engine_files
 from thinwire.data.dataset import MANIFEST
 from thinwire.errors import UserError
-from thinwire.files import sha256
 from thinwire.launch.retry import finished
 from thinwire.pipeline.dry_run_overview import jobs, overview
 from thinwire.train import preparation_record, reuse_record
@@ -41,7 +40,11 @@ def results(tmp_path):
 
 def publish(results, cell, about=(), **changes):
     manifest = data_folder(results, cell.dataset) / MANIFEST
-    made = {"sources_sha256": sources(cell), "data_sha256": {MANIFEST: sha256(manifest)}, **dict(about)}
+    made = {
+        "sources_sha256": sources(cell),
+        "data_sha256": {MANIFEST: digests.of_file(manifest)},
+        **dict(about),
+    }
     return sound.publish(results, cell, provenance=made, **changes)
 
 
@@ -103,10 +106,8 @@ def test_another_file_of_the_engine_is_noticed(results, monkeypatch):
     earlier = {kind: digest for kind, digest in sources(DEMO[1]).items() if kind != "engine"}
     publish(results, DEMO[1], {"sources_sha256": earlier})
 
-    def sha256_of_another_engine(path):
-        return "0" if path.name == "half.py" else sha256(path)
-
-    monkeypatch.setattr("thinwire.config.cell_sources.sha256", sha256_of_another_engine)
+    of_file = digests.of_file
+    monkeypatch.setattr(digests, "of_file", lambda path: "0" if path.name == "half.py" else of_file(path))
     assert cell_state(CELL, results).reason == "made with another file of the engine than there is now"
     # Its record does not say what it was made with.
     assert cell_state(DEMO[1], results).holds
@@ -127,7 +128,7 @@ def test_another_preparation_is_noticed(results, monkeypatch):
     identity = preparation_record.identity_of(PREPARING, results)
     digests.write_json(prepared, {"identity": identity})
     cost = record.Cost(seconds=1.0, traffic=record.Traffic.sum([]))
-    publish(results, PREPARING, {"prepared_sha256": sha256(prepared)}, preparation=cost)
+    publish(results, PREPARING, {"prepared_sha256": digests.of_file(prepared)}, preparation=cost)
     assert cell_state(PREPARING, results).holds
 
     changed = {**identity, "file of the model lenet": "0"}

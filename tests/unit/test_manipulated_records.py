@@ -12,7 +12,6 @@ from thinwire import digests, plugins, record
 from thinwire.config.cell_sources import sources
 from thinwire.data.dataset import MANIFEST
 from thinwire.errors import UserError
-from thinwire.files import sha256
 from thinwire.launch.retry import AttemptEnd, finished, until_it_ends
 from thinwire.reference import compare
 from thinwire.report import collect
@@ -30,7 +29,11 @@ def publish(results, cell):
     manifest = data_folder(results, cell.dataset) / MANIFEST
     manifest.parent.mkdir(parents=True, exist_ok=True)
     manifest.write_text("{}")
-    about = {"sources_sha256": sources(cell), "data_sha256": {MANIFEST: sha256(manifest)}, "git": None}
+    about = {
+        "sources_sha256": sources(cell),
+        "data_sha256": {MANIFEST: digests.of_file(manifest)},
+        "git": None,
+    }
     return sound.publish(results, cell, provenance=about)
 
 

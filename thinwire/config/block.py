@@ -5,10 +5,10 @@
 
 from collections.abc import Iterable, Sequence
 
+from thinwire import digests
 from thinwire.config.cell import Cell
 from thinwire.config.expand_suite import cells
 from thinwire.config.grid_subset import WHOLE, Subset
-from thinwire.config.types import digest
 from thinwire.errors import UserError
 from thinwire.label import nearest
 
@@ -41,7 +41,7 @@ def block(name: str, path: str, subset: Subset = WHOLE) -> list[Cell]:
 
 def block_fingerprint(block: Sequence[Cell]) -> str:
     """The digest of the fingerprints of its cells, in their order."""
-    return digest([cell.fingerprint for cell in block])
+    return digests.of_identity([cell.fingerprint for cell in block])
 
 
 def _rotated(members: list[Cell]) -> list[Cell]:

@@ -4,10 +4,10 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from thinwire import seeds
+from thinwire import digests, seeds
 from thinwire.config.cluster_file import ClusterDescription
 from thinwire.config.preparation_key import PreparationKey
-from thinwire.config.types import Module, digest
+from thinwire.config.types import Module
 from thinwire.optim.recipe import Recipe
 from thinwire.rules_version import RULES_VERSION
 
@@ -109,7 +109,7 @@ class Cell:
     @property
     def fingerprint(self) -> str:
         """The digest of the identity."""
-        return digest(self.identity())
+        return digests.of_identity(self.identity())
 
     @property
     def preparing(self) -> "Cell":

@@ -4,11 +4,9 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import NamedTuple
 
-from thinwire import plugins
+from thinwire import digests, plugins
 from thinwire.config.cell import Cell
 from thinwire.config.engine_files import engine_files
-from thinwire.config.types import digest
-from thinwire.files import sha256
 from thinwire.plugins import Plugin
 
 ENGINE = "engine"
@@ -48,12 +46,13 @@ def sources_by(cell: Cell, digests_of: Callable[[str, str], PluginDigests]) -> d
     used = {"method": cell.method.use, "model": cell.model.use, "dataset": cell.data.use}
     found = {kind: digests_of(kind, name) for kind, name in used.items()}
     return {kind: each.own for kind, each in found.items()} | {
-        ENGINE: digest([each.engine for each in found.values()])
+        ENGINE: digests.of_identity([each.engine for each in found.values()])
     }
 
 
 def plugin_digests(kind: str, name: str) -> PluginDigests:
     """Read the files of a plug-in, and those of the engine that it imports."""
     plugin = plugins.get(kind, name)
-    imported = {str(path.relative_to(plugins.PACKAGE.parent)): sha256(path) for path in engine_files(plugin)}
-    return PluginDigests(plugin.sha256, digest(imported))
+    paths = {str(path.relative_to(plugins.PACKAGE.parent)): path for path in engine_files(plugin)}
+    imported = {name: digests.of_file(path) for name, path in paths.items()}
+    return PluginDigests(plugin.sha256, digests.of_identity(imported))

@@ -2,7 +2,8 @@
 
 from dataclasses import asdict, dataclass
 
-from thinwire.config.types import Module, digest
+from thinwire import digests
+from thinwire.config.types import Module
 from thinwire.optim.recipe import Recipe
 from thinwire.rules_version import RULES_VERSION
 
@@ -36,11 +37,11 @@ class PreparationKey:
     def identity(self) -> dict[str, str]:
         """The key under readable names, for the record."""
         return {
-            "data set": digest(asdict(self.data)),
-            "model": digest(asdict(self.model)),
-            "method": digest([self.method.use, self.method.options]),
+            "data set": digests.of_identity(asdict(self.data)),
+            "model": digests.of_identity(asdict(self.model)),
+            "method": digests.of_identity([self.method.use, self.method.options]),
             "seed": str(self.seed),
-            "recipe": digest(self.recipe.model_dump(mode="json")),
+            "recipe": digests.of_identity(self.recipe.model_dump(mode="json")),
             "suite": self.suite,
             "device": self.device,
             "choice of what is evaluated on": self.evaluate_on,
@@ -50,4 +51,4 @@ class PreparationKey:
     @property
     def fingerprint(self) -> str:
         """The digest of the identity."""
-        return digest(self.identity())
+        return digests.of_identity(self.identity())

@@ -5,11 +5,11 @@ from typing import Any
 
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
+from thinwire import digests
 from thinwire.config import tuning_space, yaml_file
 from thinwire.config.suite_methods import entries_of
 from thinwire.config.suite_schema import Entry, PrepareFrom, Suite
 from thinwire.config.tuned_options import tunes
-from thinwire.config.types import digest
 from thinwire.errors import Problems, UserError
 from thinwire.optim.recipe import Reading, Strict
 from thinwire.optim.tunable import Tunable, tunable
@@ -73,7 +73,7 @@ class Tuned(Strict):
     @property
     def digest(self) -> str:
         """The digest that the file has of itself."""
-        return digest(self.model_dump(mode="json"))
+        return digests.of_identity(self.model_dump(mode="json"))
 
 
 def path_of(suite: str) -> Path:

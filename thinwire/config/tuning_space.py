@@ -5,10 +5,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from thinwire import digests
 from thinwire.config import yaml_file
 from thinwire.config.ranges import LINEAR, LOG, LOG_OF_STEPS, Range
 from thinwire.config.suite_schema import Labels, Sizes
-from thinwire.config.types import OneLine, digest
+from thinwire.config.types import OneLine
 from thinwire.errors import UserError
 from thinwire.optim.recipe import Strict
 from thinwire.plugins import ROOT
@@ -79,7 +80,7 @@ class Tuning(Strict):
     @property
     def digest(self) -> str:
         """A digest of everything but the title."""
-        return digest(self.model_dump(mode="json", exclude={"title"}))
+        return digests.of_identity(self.model_dump(mode="json", exclude={"title"}))
 
 
 def path_of(suite: str) -> Path:

@@ -1,7 +1,5 @@
-"""What several files of this folder need: the digest of an identity, and types of values in YAML files."""
+"""What several files of this folder need: a plug-in with its options, and types of values in YAML files."""
 
-import hashlib
-import json
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -11,12 +9,6 @@ from thinwire.optim.recipe import Strict
 
 # Far more than anybody runs: a typo gives an error message and does not fill the memory.
 MOST_WORKERS = 100_000
-
-
-def digest(identity: Any) -> str:
-    """The first sixteen hexadecimal digits of the SHA-256 of an identity."""
-    text = json.dumps(identity, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

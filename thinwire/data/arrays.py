@@ -3,8 +3,6 @@
 Every byte is verified before it is used: by one process of each node, for all of them.
 """
 
-import hashlib
-import json
 import mmap
 import sys
 from collections.abc import Callable
@@ -19,10 +17,8 @@ from torch import Tensor
 from thinwire import digests
 from thinwire.data.dataset import ARRAYS, MANIFEST, SOURCES, Augment, Dataset
 from thinwire.errors import UserError
-from thinwire.files import sha256
 from thinwire.options import as_dict
 
-_CHUNK_BYTES = 2**24
 # Python knows the name from 3.13 on; elsewhere than on Linux the map does without.
 _MAP_NORESERVE = 0x4000 if sys.platform == "linux" else 0
 
@@ -67,7 +63,7 @@ class Data:
     @property
     def digest(self) -> str:
         """Changes when anything of the data does."""
-        return hashlib.sha256(json.dumps(self.checksums, sort_keys=True).encode()).hexdigest()
+        return digests.of_object(self.checksums)
 
 
 def load(
@@ -117,7 +113,7 @@ def load(
             raise UserError(
                 f"{path} has {path.stat().st_size:,} bytes instead of {expected['bytes']:,}: {again}"
             )
-        if verify and watched_digest(path, progress) != expected["sha256"]:
+        if verify and digests.of_file(path, progress) != expected["sha256"]:
             raise UserError(f"{path} is not the file that was prepared (its SHA-256 differs): {again}")
         if name == SOURCES:
             continue
@@ -130,7 +126,7 @@ def load(
         mean=tuple(manifest["mean"]),
         std=tuple(manifest["std"]),
         checksums={
-            MANIFEST: sha256(folder / MANIFEST),
+            MANIFEST: digests.of_file(folder / MANIFEST),
             **{name: entry["sha256"] for name, entry in manifest["files"].items()},
         },
         train_file=folder / "train_images.npy",
@@ -157,20 +153,3 @@ def _is_manifest(content: dict[str, Any]) -> bool:
     arrays = {f"{field}.npy" for field in ARRAYS}
     files = content["files"] if keys <= set(content) else None
     return isinstance(files, dict) and set(files) - {SOURCES} == arrays
-
-
-def watched_digest(path: Path, progress: Callable[[str], None]) -> str:
-    """Return the digest of a file, in hexadecimal.
-
-    Args:
-        path: of the file.
-        progress: called for every chunk, with a description of what is done and how far it is.
-    """
-    size, done = path.stat().st_size, 0
-    digest, chunk = hashlib.sha256(), memoryview(bytearray(min(_CHUNK_BYTES, size)))
-    with path.open("rb", buffering=0) as file:
-        while read := file.readinto(chunk):
-            digest.update(chunk[:read])
-            done += read
-            progress(f"verifies {path.name}, {100 * done // size} %")
-    return digest.hexdigest()

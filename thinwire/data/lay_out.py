@@ -10,7 +10,7 @@ import numpy as np
 from thinwire import digests
 from thinwire.data.dataset import ARRAYS, MANIFEST, SCRATCH, SOURCES, Dataset, Raw
 from thinwire.errors import UserError
-from thinwire.files import publish, sha256, writing
+from thinwire.files import publish, writing
 from thinwire.options import as_dict
 
 _PIXELS_AT_ONCE = 2**22
@@ -43,7 +43,7 @@ def lay_out(name: str, dataset: Dataset, folder: Path, place: Path | None, downl
         # Applied while training; here so that a change of it is a change of the data.
         "augment": asdict(dataset.augment),
         "files": {
-            path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)}
+            path.name: {"bytes": path.stat().st_size, "sha256": digests.of_file(path)}
             for path in sorted(scratch.iterdir())
         },
     }

@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from thinwire import digests
 from thinwire.config.cell import Cell
 from thinwire.config.expand_suite import require_valid
-from thinwire.config.types import digest
 from thinwire.errors import UserError
 from thinwire.files import writing
 from thinwire.pipeline.inputs import plugin_digest
@@ -41,11 +41,11 @@ def check_options(suites: Sequence[str], every: Sequence[Cell]) -> None:
 def _state(every: Sequence[Cell]) -> str:
     """The digest of all options that are used, and of the plug-ins that take them."""
     used = {
-        (kind, module.use, digest(module.options))
+        (kind, module.use, digests.of_identity(module.options))
         for cell in every
         for kind, module in (("dataset", cell.data), ("model", cell.model), ("method", cell.method))
     }
-    return digest([(*entry, plugin_digest(entry[0], entry[1])) for entry in sorted(used)])
+    return digests.of_identity([(*entry, plugin_digest(entry[0], entry[1])) for entry in sorted(used)])
 
 
 def _main() -> None:

@@ -8,11 +8,11 @@ import json
 from collections.abc import Sequence
 from functools import cache
 
-from thinwire import plugins
+from thinwire import digests, plugins
 from thinwire.config import suite, untested_claims
 from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import plugin_digests, prepared_from, sources_by
-from thinwire.config.types import Module, digest
+from thinwire.config.types import Module
 
 
 @cache
@@ -27,7 +27,7 @@ digests_of_plugin = cache(plugin_digests)
 
 def plugin_digest(kind: str, name: str) -> str:
     """Changes when a file of the plug-in does, or one of the engine that it imports."""
-    return digest(digests_of_plugin(kind, name))
+    return digests.of_identity(digests_of_plugin(kind, name))
 
 
 @cache
@@ -98,10 +98,10 @@ def prepared_for_block(together: Sequence[Cell]) -> list[str]:
 
 def digest_of_block(together: Sequence[Cell]) -> str:
     """Changes when a file of a method, of the model or of the data set does."""
-    return digest([sources_by(cell, digests_of_plugin) for cell in together])
+    return digests.of_identity([sources_by(cell, digests_of_plugin) for cell in together])
 
 
 def digest_of_preparation(cell: Cell) -> str:
     """Changes when a file of the method, of one of its models or of the data set does."""
     others = [plugin_digest("model", model.name) for model in prepared_from(cell)]
-    return digest([sources_by(cell, digests_of_plugin), *others])
+    return digests.of_identity([sources_by(cell, digests_of_plugin), *others])

@@ -11,7 +11,6 @@ from thinwire.config.profile_file import HERE
 from thinwire.config.simulate_problems import numbers_of_workers
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Simulate
-from thinwire.config.types import digest
 from thinwire.pipeline import inputs
 from thinwire.pipeline.job_grid import Grid
 from thinwire.plugins import ROOT
@@ -55,7 +54,7 @@ class Simulation:
     @property
     def fingerprint(self) -> str:
         """Changes when an option does, or the content of a file that it depends on."""
-        return digest(
+        return digests.of_identity(
             [
                 self.settings.model_dump(),
                 [cell.fingerprint for cell in self.cells],

@@ -1,8 +1,8 @@
 """The names of runs in W&B: readable, without unsafe characters, and no longer than W&B allows."""
 
-import hashlib
 import re
 
+from thinwire import digests
 from thinwire.config.cell import Cell
 from thinwire.label import flat
 
@@ -41,5 +41,5 @@ def bounded(text: str, longest: int = LONGEST) -> str:
     """The text, cut to `longest` characters. A cut text ends in a digest of the whole, so it stays unique."""
     if len(text) <= longest:
         return text
-    digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGEST]
+    digest = digests.of_text(text)[:_DIGEST]
     return f"{text[: longest - _DIGEST - 1]}-{digest}"

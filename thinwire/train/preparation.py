@@ -14,7 +14,6 @@ from thinwire import digests, plugins, record, record_store
 from thinwire.blame import blame
 from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import sources
-from thinwire.config.types import digest
 from thinwire.errors import MethodError, UserError, printable
 from thinwire.files import locked, writing
 from thinwire.method import Job
@@ -59,7 +58,7 @@ def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepa
         target = prepared_folder(results, cell)
         if (made := finished(folder, target, identity)) is not None:
             return made
-        key = digest(identity)
+        key = digests.of_identity(identity)
         record_store.fetch(results, key, target)
         if (made := finished(folder, target, identity)) is not None:
             return made
@@ -121,7 +120,7 @@ def publish_failure(cell: Cell, results: Path, reason: str) -> Prepared:
         identity = identity_of(cell, results)
         if (made := finished(folder, target, identity)) is not None:
             return made
-        key = digest(identity)
+        key = digests.of_identity(identity)
         record_store.fetch(results, key, target)
         if (made := finished(folder, target, identity)) is not None:
             return made

@@ -9,10 +9,9 @@ from pydantic import ValidationError
 from thinwire import digests, record
 from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import plugin_digests, prepared_from, sources
-from thinwire.config.types import digest
 from thinwire.data.dataset import MANIFEST
 from thinwire.errors import UserError
-from thinwire.files import publish, sha256
+from thinwire.files import publish
 from thinwire.options import problems
 from thinwire.train.result_folders import data_folder
 
@@ -40,8 +39,8 @@ def identity_of(cell: Cell, results: Path) -> dict[str, str]:
     manifest = data_folder(results, cell.preparing.dataset) / MANIFEST
     files = {f"file of the {kind}": own for kind, own in sources(cell).items() if kind != "dataset"}
     for model in prepared_from(cell):
-        files[f"file of the model {model.name}"] = digest(plugin_digests("model", model.name))
-    data = sha256(manifest) if manifest.exists() else ""
+        files[f"file of the model {model.name}"] = digests.of_identity(plugin_digests("model", model.name))
+    data = digests.of_file(manifest) if manifest.exists() else ""
     return {**cell.preparation_key.identity(), "data": data, **files}
 
 

@@ -8,7 +8,6 @@ from typing import Any
 from thinwire import digests, record
 from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import ENGINE, sources
-from thinwire.config.types import digest
 from thinwire.data.dataset import MANIFEST
 from thinwire.errors import UserError
 from thinwire.record import Record
@@ -59,7 +58,7 @@ def difference_of_options(run: Record, cell: Cell) -> str | None:
     """How the options of a record and its version of the rules differ from the cell's, or None."""
     expected = cell.identity()
     options = _paths(run.cell, expected)
-    if options or run.fingerprint != digest(expected):
+    if options or run.fingerprint != digests.of_identity(expected):
         return f"other options than the suite has now ({_listed(options or ['fingerprint'])})"
     return None
 

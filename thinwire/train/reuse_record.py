@@ -10,7 +10,6 @@ from typing import Any
 from thinwire import digests, record_store
 from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import prepares, sources
-from thinwire.config.types import digest
 from thinwire.data.dataset import MANIFEST
 from thinwire.errors import UserError
 from thinwire.invariants.of_record import require_invariants
@@ -30,8 +29,8 @@ def keys(block: Sequence[Cell], results: Path) -> list[str]:
     """
     own = [_made_from(cell, results) for cell in block]
     if block[0].has_ranks:
-        return [digest([own, place]) for place in range(len(own))]
-    return [digest(made_from) for made_from in own]
+        return [digests.of_identity([own, place]) for place in range(len(own))]
+    return [digests.of_identity(made_from) for made_from in own]
 
 
 def key_alone(cell: Cell, results: Path) -> str | None:

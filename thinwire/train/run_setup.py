@@ -4,11 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from thinwire import plugins
+from thinwire import digests, plugins
 from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import sources
 from thinwire.emulation.emulated_run import EmulatedRun
-from thinwire.files import sha256
 from thinwire.options import as_dict, resolve
 from thinwire.provenance import Span, provenance
 from thinwire.train.cell_task import task_of
@@ -82,7 +81,7 @@ class RunSetup:
         self.record_fields["steps_per_epoch"] = trainer.steps_per_epoch
         prepared = self._prepared() if trainer.skip() is None else None
         if prepared is not None:
-            self.provenance["prepared_sha256"] = sha256(prepared / PREPARED)
+            self.provenance["prepared_sha256"] = digests.of_file(prepared / PREPARED)
         return trainer, prepared
 
     def note_ranks(self) -> None:
