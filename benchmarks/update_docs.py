@@ -9,22 +9,20 @@ A block after one of these lines becomes what stands in the newest record of `be
     <!-- printed, in the newest record of NAME --> what follows the commands in the block above this line
 
 Between `<!-- summary of the committed SUITE -->` and `<!-- end -->` are the tables of a suite in
-`results/reference/`, as `thinwire report` writes them.
-`docs/artifact.md` is made from the suites. The README's table, after `<!-- table of the study -->`, and its
-figures are made by `study_results.py`. Tests check that all of this is up to date.
+`results/reference/`, as `thinwire report` writes them. The README's table, after `<!-- table of the study -->`,
+and its figures are made by `study_results.py`. Tests check that all of this is up to date.
 """
 
 import re
 from pathlib import Path
 
-from benchmarks import artifact_page, committed_tables, study_results
+from benchmarks import committed_tables, study_results
 from thinwire.config.suite import load
 from thinwire.report.tables.about import About
 from thinwire.report.tables.blocks import blocks
 from thinwire.report.tables.markdown import of_block
 
 ROOT = Path(__file__).parent.parent
-ARTIFACT = ROOT / "docs" / "artifact.md"
 _TABLES = re.compile(
     r"(<!-- summary of the committed (?P<suite>\S+) -->\n).*?(?=<!-- end -->)",
     re.DOTALL,
@@ -95,8 +93,8 @@ def main() -> None:
     """Write each page again that would be another one now, and the figures of the README."""
     paths = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
     pages = {path: quoted(path.read_text()) for path in paths}
-    for path, after in (pages | {ARTIFACT: artifact_page.page()}).items():
-        if not path.exists() or path.read_text() != after:
+    for path, after in pages.items():
+        if path.read_text() != after:
             path.write_text(after)
             print(f"changed: {path.relative_to(ROOT)}")
     study_results.draw(ROOT / "docs")

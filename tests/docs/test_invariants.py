@@ -10,7 +10,7 @@ TEXT = (ROOT / "docs/provenance.md").read_text()
 
 def named_in_code():
     """The first words of all checks, and of all invariants that are broken outside of lists of checks."""
-    for path in (ROOT / "thinwire/invariants").glob("*.py"):
+    for path in (ROOT / "thinwire/records").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_bytes())):
             values = node.elts if isinstance(node, ast.Tuple) else []
             if len(values) == 2 and isinstance(values[1], ast.Lambda):
