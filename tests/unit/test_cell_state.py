@@ -152,7 +152,7 @@ def test_a_record_that_breaks_an_invariant_is_made_again(results, capsys):
     folder = publish(results, CELL, backwards)
     key = reuse_record.key_alone(CELL, results)
     record_store.keep(results, key, folder)
-    assert "(invariant: start and end)" in cell_state(CELL, results).reason
+    assert "(invariant: times)" in cell_state(CELL, results).reason
     assert settled(CELL, results, again=False) is None
     assert "the record is made again" in capsys.readouterr().out
     assert not record_store.fetch(results, key, folder)

@@ -12,6 +12,7 @@ import yaml
 from tests import project, sound
 from tests.sound import cells
 from thinwire.about_method import about_method
+from thinwire.audit.verify import problems_of_conclusions
 from thinwire.config.grid_subset import of
 from thinwire.errors import UserError
 from thinwire.files import write_text
@@ -21,7 +22,6 @@ from thinwire.plugins import ROOT
 from thinwire.report import collect, report_digests
 from thinwire.report.tables.summarise import summarise
 from thinwire.train.result_folders import record_folder
-from thinwire.verify.made_of_collected import problems_of_conclusions
 
 TEXT = sorted([ROOT / "paper/paper.typ", *(ROOT / "paper/sections").glob("*.typ")])
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from tests import project, sound
+from thinwire.audit import archive
 from thinwire.config import expand_suite
 from thinwire.config.types import Module
 from thinwire.errors import UserError
 from thinwire.files import write_text
-from thinwire.reference import archive, record_archive
-from thinwire.report import collect, other_records
+from thinwire.report import collect, sound_records
 from thinwire.train.result_folders import record_folder, runs_folder
 
 GRID = sound.cells("demo")[:2]
@@ -21,7 +21,7 @@ GRID = sound.cells("demo")[:2]
 
 @pytest.fixture
 def results(tmp_path, monkeypatch):
-    monkeypatch.setattr(record_archive, "cells", lambda suite: GRID)
+    monkeypatch.setattr(archive, "cells", lambda suite: GRID)
     for cell in GRID:
         sound.publish(tmp_path / "results", cell)
     return tmp_path / "results"
@@ -40,14 +40,14 @@ def everything(folder):
 
 def test_what_is_unpacked_is_what_was_packed(results, tmp_path):
     reference = tmp_path / "reference"
-    record_archive.pack(results, "demo", reference)
+    archive.pack(results, "demo", reference)
     other = runs_folder(reference) / "demo/other/run.json"
     other.parent.mkdir(parents=True)
     other.write_text("{}")
     (reference / "summary.csv").write_text("collected")
-    assert record_archive.archived(reference) == ["demo"]
+    assert archive.archived(reference) == ["demo"]
     before = everything(reference)
-    with record_archive.unpacked(reference) as view:
+    with archive.unpacked(reference) as view:
         assert len(content(view)) == 8
         assert content(view) == content(results)
         assert (view / "summary.csv").read_text() == "collected"
@@ -57,23 +57,23 @@ def test_what_is_unpacked_is_what_was_packed(results, tmp_path):
 
 def test_what_was_made_in_a_view_replaces_what_was_there_and_records_stay_apart(results, tmp_path):
     reference = tmp_path / "reference"
-    record_archive.pack(results, "demo", reference)
+    archive.pack(results, "demo", reference)
     for name in ("summary.csv", "paper/old.typ", "tables/old.csv"):
         write_text(reference / name, "old")
-    with record_archive.unpacked(reference) as view:
+    with archive.unpacked(reference) as view:
         for name in ("summary.csv", "paper/new.typ", "tables/new.csv"):
             write_text(view / name, "new")
-        record_archive.hand_over(view, reference)
+        archive.hand_over(view, reference)
     made = {"paper/new.typ", "records/demo.tar.xz", "summary.csv", "tables/new.csv", "tables/old.csv"}
     assert set(everything(reference)) == made
     assert (reference / "summary.csv").read_text() == "new"
 
 
 def test_messages_name_the_folder_that_was_given(results, tmp_path):
-    record_archive.pack(results, "demo", tmp_path)
+    archive.pack(results, "demo", tmp_path)
     with (
         pytest.raises(UserError, match=rf"^{tmp_path}/summary\.csv is damaged$"),
-        record_archive.unpacked(tmp_path) as view,
+        archive.unpacked(tmp_path) as view,
     ):
         raise UserError(f"{view / 'summary.csv'} is damaged")
 
@@ -103,55 +103,56 @@ def test_what_is_no_file_of_a_record_is_not_unpacked(tmp_path, name, kind):
     packed(tmp_path / "records/demo.tar.xz", name, kind=kind)
     with (
         pytest.raises(UserError, match="is no file of a record of demo: restore it"),
-        record_archive.unpacked(tmp_path),
+        archive.unpacked(tmp_path),
     ):
         raise AssertionError("it was unpacked")
 
 
 def test_archives_that_unpack_to_too_much_are_refused_before_they_are_written(tmp_path, monkeypatch):
-    monkeypatch.setattr(record_archive, "MOST_BYTES", 2**30)
+    monkeypatch.setattr(archive, "MOST_BYTES", 2**30)
     packed(tmp_path / "records/demo.tar.xz", "runs/demo/digits/log.txt", size=2**20)
-    with record_archive.unpacked(tmp_path) as view:
+    with archive.unpacked(tmp_path) as view:
         assert (view / "runs/demo/digits/log.txt").stat().st_size == 2**20
-    monkeypatch.setattr(record_archive, "MOST_BYTES", 2**20 - 1)
+    monkeypatch.setattr(archive, "MOST_BYTES", 2**20 - 1)
     with (
         pytest.raises(UserError, match=r"unpack to more than .* the last one read is .*demo\.tar\.xz"),
-        record_archive.unpacked(tmp_path),
+        archive.unpacked(tmp_path),
     ):
         raise AssertionError("it was unpacked")
 
 
 def test_equal_records_give_equal_bytes(results, tmp_path):
-    first = record_archive.pack(results, "demo", tmp_path / "one").read_bytes()
+    first = archive.pack(results, "demo", tmp_path / "one").read_bytes()
     for path in runs_folder(results).rglob("*"):
         os.utime(path, (0, 0))
         path.chmod(0o700)
-    assert record_archive.pack(results, "demo", tmp_path / "other").read_bytes() == first
+    assert archive.pack(results, "demo", tmp_path / "other").read_bytes() == first
 
 
 def test_a_method_that_was_added_later_is_missing_in_no_archive(results, tmp_path, monkeypatch):
+    archive.pack(results, "demo", tmp_path / "reference")
     added = project.add_method(tmp_path, monkeypatch)
     later = replace(GRID[0], method=Module(added, added, {}))
-    for module in (archive, expand_suite, other_records):
+    for module in (archive, expand_suite, sound_records):
         monkeypatch.setattr(module, "cells", lambda suite: [*GRID, later])
-    archive.archive(["demo"], results, tmp_path / "reference")
+    archive.archive([], results, tmp_path / "reference")
     assert list(collect.read_summary(tmp_path / "reference", "demo").method) == ["ssgd", "ssgd_bf16"]
 
 
 def test_a_suite_without_all_of_its_records_is_refused(results, tmp_path):
     (record_folder(results, GRID[1]) / "run.json").unlink()
     with pytest.raises(UserError, match=r"1 of 2 cells of demo have no record, .* suites=demo first"):
-        record_archive.pack(results, "demo", tmp_path / "reference")
-    assert record_archive.archived(tmp_path / "reference") == []
+        archive.pack(results, "demo", tmp_path / "reference")
+    assert archive.archived(tmp_path / "reference") == []
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b"no archive" + data])
 def test_a_damaged_archive_is_named(results, tmp_path, damage):
-    path = record_archive.pack(results, "demo", tmp_path)
+    path = archive.pack(results, "demo", tmp_path)
     path.write_bytes(damage(path.read_bytes()))
     with (
         pytest.raises(UserError, match=r"records/demo\.tar\.xz is damaged .*: restore it"),
-        record_archive.unpacked(tmp_path),
+        archive.unpacked(tmp_path),
     ):
         raise AssertionError
 
@@ -159,6 +160,6 @@ def test_a_damaged_archive_is_named(results, tmp_path, damage):
 def test_a_folder_without_archives_is_refused(tmp_path):
     with (
         pytest.raises(UserError, match="has no archives of records: `thinwire archive SUITE"),
-        record_archive.unpacked(tmp_path),
+        archive.unpacked(tmp_path),
     ):
         raise AssertionError

@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from thinwire.reference.archive import archive
+from thinwire.audit.archive import archive
 
 
 def main(arguments: Namespace) -> int:

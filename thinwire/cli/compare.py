@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from thinwire.reference.compare import compare
+from thinwire.audit.compare import compare
 
 
 def main(arguments: Namespace) -> int:

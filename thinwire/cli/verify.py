@@ -8,16 +8,16 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
-from thinwire.reference import record_archive
-from thinwire.verify.verify import verify
+from thinwire.audit import archive
+from thinwire.audit.verify import verify
 
 
 def main(arguments: Namespace) -> int:
     """Check a folder of results, and print what is wrong."""
     through = _shown if sys.stderr.isatty() else iter
-    if record_archive.archived(arguments.folder):
+    if archive.archived(arguments.folder):
         # What is committed is checked, and not what somebody has unpacked earlier.
-        with record_archive.unpacked(arguments.folder) as folder:
+        with archive.unpacked(arguments.folder) as folder:
             found = verify(folder, through, archived=True)
     else:
         folder = arguments.folder

@@ -91,19 +91,19 @@ class Cell:
     def identity(self) -> dict[str, Any]:
         """Everything that decides the result, except code and data, in types that JSON preserves."""
         identity = {
-            **asdict(self),
+            **vars(self),
+            **{name: vars(getattr(self, name)) for name in ("data", "model", "method")},
             "recipe": self.recipe.model_dump(mode="json"),
             "preparer_recipe": self.preparer_recipe.model_dump(mode="json"),
             "rules": RULES_VERSION,
         }
         del identity["deviates"]  # only of the place of its record
-        # Cells without a cluster keep the identity that they had before there were clusters.
-        del identity["cluster"]
+        # Cells without a cluster, or with their own preparation, keep the identity of earlier versions.
+        del identity["cluster"], identity["prepare_from"]
         if self.cluster is not None:
             identity["cluster"] = self.cluster.model_dump(mode="json")
-        # Cells with their own preparation keep theirs, too.
-        if self.prepare_from is None:
-            del identity["prepare_from"]
+        if self.prepare_from is not None:
+            identity["prepare_from"] = asdict(self.prepare_from)
         return _as_json(identity)
 
     @property

@@ -15,9 +15,9 @@ from thinwire.config.cell import Cell
 from thinwire.data.dataset import MANIFEST
 from thinwire.errors import ResourceError, UserError
 from thinwire.files import stamp, writing
-from thinwire.invariants.of_record import require_invariants
 from thinwire.launch.postmortem import RUNNING, ExitReport, How, diagnose, publish_failure
 from thinwire.record import Record
+from thinwire.records.invariants import require_invariants
 from thinwire.train.make_again import resume_command
 from thinwire.train.record_out_of_date import is_there, record_of
 from thinwire.train.result_folders import data_folder, partial_folder, record_folder

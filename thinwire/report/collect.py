@@ -12,10 +12,9 @@ from thinwire.config.expand_suite import cells
 from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.errors import UserError
 from thinwire.files import aside, write_text
-from thinwire.report import collected_rows
-from thinwire.report.other_records import other_records
-from thinwire.report.require_sound_record import require_sound_record
+from thinwire.report.collected_rows import Rows
 from thinwire.report.result_names import COLLECTED, CURVES, SUMMARY, TRAFFIC
+from thinwire.report.sound_records import Reader
 from thinwire.suggested_command import suggested_command
 from thinwire.train.result_folders import record_folder
 
@@ -43,23 +42,23 @@ def collect(suites: Iterable[str], results: Path, subset: Subset = WHOLE) -> lis
 
 def collect_cells(wanted: Sequence[Cell], grid: Sequence[Cell], results: Path) -> list[str]:
     """Do what `collect` does, with the wanted ones of all cells of some suites."""
-    sound = [require_sound_record(results, cell) for cell in wanted]
-    others, left_out = other_records(results, wanted)
+    reader, rows, records = Reader(results, wanted), Rows(), dict[str, str]()
     # A suite has its own order, whichever part of it was chosen.
     places = {record_folder(results, cell): place for place, cell in enumerate(grid)}
-    kept = sorted([*sound, *others], key=lambda r: places.get(record_folder(results, r.cell), len(places)))
-    write_text(results / SUMMARY, collected_rows.summary([collected_rows.row(r.cell, r.run) for r in kept]))
-    for name, rows in ((CURVES, collected_rows.curves(kept)), (TRAFFIC, collected_rows.traffic(kept))):
+    last = len(places)
+    in_order = sorted(reader.cells, key=lambda cell: places.get(record_folder(results, cell), last))
+    for sound in reader.read(in_order):
+        rows.add(sound)
+        path = record_folder(results, sound.cell) / record.RUN
+        records[str(path.relative_to(results))] = digests.stored_in_json(path)
+    write_text(results / SUMMARY, rows.summary())
+    for name, table in ((CURVES, rows.curves()), (TRAFFIC, rows.traffic())):
         with aside(results / name) as scratch:
-            rows.to_parquet(scratch)
-    made_from = [record_folder(results, r.cell) / record.RUN for r in kept]
-    content = {
-        "files": digests.of_files(results, (SUMMARY, CURVES, TRAFFIC)),
-        # In the order of the rows of `summary.csv`.
-        "records": {str(p.relative_to(results)): digests.stored_in_json(p) for p in made_from},
-    }
+            table.to_parquet(scratch)
+    # The records are in the order of the rows of `summary.csv`.
+    content = {"files": digests.of_files(results, (SUMMARY, CURVES, TRAFFIC)), "records": records}
     digests.write_json(results / COLLECTED, content)
-    return left_out
+    return reader.left_out()
 
 
 def collected_suites(results: Path) -> list[str]:

@@ -6,53 +6,85 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from thinwire import record
 from thinwire.config.cell import Cell
 from thinwire.optim.tunable import SECTIONS, values_of
 from thinwire.record import Record
-from thinwire.report.require_sound_record import SoundRecord
+from thinwire.report.sound_records import SoundRecord
+
+_AT_ONCE = 256
 
 
-def summary(rows: Sequence[dict[str, Any]]) -> str:
-    """The content of `summary.csv`, from what `row` gives for each run."""
-    return str(pd.DataFrame(rows, columns=_columns(rows)).to_csv(index=False))
+class Rows:
+    """The rows of the collected files, of records that are added one after the other."""
 
+    def __init__(self) -> None:
+        self._runs: list[dict[str, Any]] = []
+        # What all rows of a run have in common.
+        self._of_run: list[dict[str, Any]] = []
+        self._curves, self._traffic = _Parts(), _Parts()
 
-def row(cell: Cell, run: Record) -> dict[str, Any]:
-    """The row of a run in `summary.csv`."""
-    return _names(cell) | _row(cell, run)
-
-
-def curves(records: Sequence[SoundRecord]) -> pd.DataFrame:
-    """The rows of `curves.parquet`."""
-    parts = []
-    for each in records:
-        made = each.curve.to_pandas()
-        if not _seconds(each.run):
+    def add(self, made: SoundRecord) -> None:
+        """Add the rows of a record."""
+        cell, run, curve, traffic = made
+        names = _names(cell)
+        self._runs.append(names | _row(cell, run))
+        self._of_run.append(names | _about(run))
+        if not _seconds(run):
             # This run says nothing about time, so its seconds stay in the record.
-            made = made.drop(columns=[c for c in made.columns if c.endswith("_seconds")])
-        parts.append(made)
-    return _with_names(records, parts)
+            curve = curve.drop_columns([c for c in curve.column_names if c.endswith("_seconds")])
+        self._curves.add(curve)
+        # The rows of a record are sums so far.
+        last = pc.equal(traffic["step"], pc.max(traffic["step"]))
+        self._traffic.add(traffic.filter(last))
 
+    def summary(self) -> str:
+        """The content of `summary.csv`."""
+        return str(pd.DataFrame(self._runs, columns=_columns(self._runs)).to_csv(index=False))
 
-def traffic(records: Sequence[SoundRecord]) -> pd.DataFrame:
-    """The rows of the collected `traffic.parquet`: the traffic of whole runs."""
-    parts = []
-    for each in records:
-        # These rows are sums so far.
-        rows = each.traffic.to_pandas()
+    def curves(self) -> pd.DataFrame:
+        """The rows of `curves.parquet`."""
+        return self._with_names(self._curves.whole(), self._curves.lengths)
+
+    def traffic(self) -> pd.DataFrame:
+        """The rows of the collected `traffic.parquet`: the traffic of whole runs."""
         # `kind` is how the run was made, in all collected files.
-        parts.append(rows[rows.step == rows.step.max()].rename(columns={"kind": "payload_kind"}))
-    return _with_names(records, parts)
+        table = self._traffic.whole().rename_columns({"kind": "payload_kind"})
+        return self._with_names(table, self._traffic.lengths)
+
+    def _with_names(self, table: pa.Table, lengths: Sequence[int]) -> pd.DataFrame:
+        """The rows of all runs, each with the names of its run, and what is known about the whole run."""
+        run_of_row = np.repeat(np.arange(len(lengths)), lengths)
+        of_rows = pd.DataFrame(self._of_run).iloc[run_of_row].reset_index(drop=True)
+        return pd.concat([table.to_pandas(), of_rows], axis=1)
 
 
-def _with_names(records: Sequence[SoundRecord], parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """The rows of all runs, each with the names of its run, and what is known about the whole run."""
-    names = pd.DataFrame([_names(each.cell) | _about(each.run) for each in records])
-    run_of_row = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    of_rows = names.iloc[run_of_row].reset_index(drop=True)
-    return pd.concat([pd.concat(parts, ignore_index=True), of_rows], axis=1)
+class _Parts:
+    """Tables that become one. They are joined now and then, because each takes far more than its numbers."""
+
+    def __init__(self) -> None:
+        self.lengths: list[int] = []
+        self._parts: list[pa.Table] = []
+        self._loose = 0
+
+    def add(self, table: pa.Table) -> None:
+        self.lengths.append(len(table))
+        self._parts.append(table)
+        self._loose += 1
+        if self._loose == _AT_ONCE:
+            self._parts[-_AT_ONCE:] = [_joined(self._parts[-_AT_ONCE:]).combine_chunks()]
+            self._loose = 0
+
+    def whole(self) -> pa.Table:
+        return _joined(self._parts)
+
+
+def _joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """One table; a column that some of the records lack is empty there."""
+    return pa.concat_tables(tables, promote_options="default")
 
 
 def _about(run: Record) -> dict[str, Any]:

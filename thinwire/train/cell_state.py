@@ -9,7 +9,7 @@ from thinwire import record
 from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import sources, sources_of_many
 from thinwire.errors import UserError
-from thinwire.invariants.of_record import require_invariants
+from thinwire.records.invariants import require_invariants
 from thinwire.train.record_out_of_date import Sources, difference, difference_of_inputs, is_there
 from thinwire.train.result_folders import record_folder
 

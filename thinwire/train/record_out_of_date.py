@@ -25,20 +25,23 @@ def is_there(folder: Path) -> bool:
     return os.path.lexists(folder / record.RUN)
 
 
-def record_of(folder: Path, cell: Cell, advice: str = "start it again") -> Record:
+def record_of(
+    folder: Path, cell: Cell, advice: str = "start it again", sources_of: Sources = sources
+) -> Record:
     """Read the record of a cell, and check it.
 
     Args:
         folder: of the cell's record, published or not.
         cell: of the suite as it is now.
         advice: what to do if it is refused, as the end of the message.
+        sources_of: gives the digests of the files that a cell depends on.
 
     Raises:
         UserError: it is missing or damaged; or it is of another cell, other options or other code, and the
             message says what differs.
     """
     run = record.read(folder / record.RUN, advice)
-    if reason := difference(run, cell):
+    if reason := difference(run, cell, sources_of):
         raise UserError(f"{folder / record.RUN} was made with {reason}: {advice}")
     return run
 
@@ -57,7 +60,7 @@ def difference(run: Record, cell: Cell, sources_of: Sources = sources) -> str | 
 def difference_of_options(run: Record, cell: Cell) -> str | None:
     """How the options of a record and its version of the rules differ from the cell's, or None."""
     expected = cell.identity()
-    options = _paths(run.cell, expected)
+    options = [] if run.cell == expected else _paths(run.cell, expected)
     if options or run.fingerprint != digests.of_identity(expected):
         return f"other options than the suite has now ({_listed(options or ['fingerprint'])})"
     return None
@@ -82,8 +85,8 @@ def difference_of_inputs(run: Record, cell: Cell, results: Path) -> str | None:
     data, manifest = run.provenance.get("data_sha256"), data_folder(results, cell.dataset) / MANIFEST
     if data and manifest.exists() and digests.of_file(manifest) != data.get(MANIFEST):
         return "other data than there are now"
-    used, prepared = run.provenance.get("prepared_sha256"), prepared_folder(results, cell) / PREPARED
-    if used and prepared.exists():
+    used = run.provenance.get("prepared_sha256")
+    if used and (prepared := prepared_folder(results, cell) / PREPARED).exists():
         if digests.of_file(prepared) != used:
             return "another preparation than there is now"
         made = digests.read_json(prepared)["identity"]

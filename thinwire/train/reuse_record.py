@@ -12,7 +12,7 @@ from thinwire.config.cell import Cell
 from thinwire.config.cell_sources import prepares, sources
 from thinwire.data.dataset import MANIFEST
 from thinwire.errors import UserError
-from thinwire.invariants.of_record import require_invariants
+from thinwire.records.invariants import require_invariants
 from thinwire.train import preparation_record
 from thinwire.train.make_again import is_timed
 from thinwire.train.record_out_of_date import record_of

@@ -20,9 +20,9 @@ from thinwire.config.cell import Cell
 from thinwire.emulation.emulated_run import EmulatedRun
 from thinwire.errors import MethodError, ResourceError, message_of, printable
 from thinwire.files import writing
-from thinwire.invariants.of_record import require_invariants
 from thinwire.provenance import now
 from thinwire.record import Record, Status
+from thinwire.records.invariants import require_invariants
 from thinwire.stop_signals import heeding_stops
 from thinwire.train.divergence import Diverged
 from thinwire.train.require_unchanged_sources import require_unchanged_sources

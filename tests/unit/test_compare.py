@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from thinwire.audit import compare
+from thinwire.audit.compare import ACCURACY, PAYLOAD
 from thinwire.errors import UserError
-from thinwire.reference import compare
-from thinwire.reference.compare import ACCURACY, PAYLOAD
 from thinwire.statistics.prediction_interval import of_mean
 
 CELL = {"suite": "demo", "dataset": "digits", "model": "cnn", "workers": 4, "nodes": 1}

@@ -10,11 +10,9 @@ from thinwire.config.cell_of_record import cell_of
 from thinwire.config.cell_sources import sources_of_many
 from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
-from thinwire.invariants.broken import NOT_WRITTEN, not_written
-from thinwire.invariants.of_record import broken, read_tables
-from thinwire.invariants.pairs import Pairs
 from thinwire.record import Record
-from thinwire.report.require_sound_record import SoundRecord
+from thinwire.records.invariants import NOT_WRITTEN, Pairs, broken, not_written, read_tables
+from thinwire.report.sound_records import SoundRecord
 from thinwire.train.make_again import advice, advice_by_hand
 from thinwire.train.record_out_of_date import (
     difference,
@@ -61,7 +59,9 @@ class RecordCheck:
         again = f"delete {folder} and start the pipeline again"
         try:
             run = record.read_sound(path)
-            cell = cell_of(run.cell, deviates=not folder.is_relative_to(runs_folder(self._results)))
+            cell = self._cell_now(folder, run)
+            if cell is None:
+                cell = cell_of(run.cell, deviates=not folder.is_relative_to(runs_folder(self._results)))
         except UserError as error:
             where = "" if str(folder) in str(error) else f"{path} is not sound: "
             return Checked([f"{where}{error}: {again}"], None)
@@ -70,25 +70,42 @@ class RecordCheck:
         except NOT_WRITTEN as error:
             return Checked([f"{path} is not sound: {not_written(error)}: {again}"], None)
 
+    def _cell_now(self, folder: Path, run: Record) -> Cell | None:
+        """The cell that the suite of a record has now, if the record is of exactly this cell."""
+        suite = str(run.cell.get("suite"))
+        own = runs_folder(self._results) / suite
+        if not folder.is_relative_to(own):
+            return None
+        try:
+            cell = self._cells_of(suite).get(folder.relative_to(own).as_posix())
+        except UserError:
+            return None
+        return cell if cell is not None and cell.identity() == run.cell else None
+
     def _check(self, folder: Path, run: Record, cell: Cell) -> Checked:
         """Check a record whose digests are right."""
-        path = folder / record.RUN
-        again, by_hand = advice(cell, self._results), advice_by_hand(cell, self._results)
         problems, sound = [], None
+
+        def again() -> str:
+            return advice(cell, self._results)
+
         if record_folder(self._results, cell) != folder:
-            problems.append(f"{folder} holds a record of {cell.suite}/{cell.path}: {again}")
+            problems.append(f"{folder} holds a record of {cell.suite}/{cell.path}: {again()}")
         try:
             curve, traffic = read_tables(folder)
-            found = list(broken(run, cell, curve, traffic))
-            found += self._pairs.broken(folder, run, cell)
-            problems += [f"{folder / b.file} does not hold what its run gave: {b}: {by_hand}" for b in found]
+            found = [*broken(run, cell, curve, traffic), *self._pairs.broken(folder, run, cell)]
             if not found:
                 sound = SoundRecord(cell, run, curve, traffic)
+            for each in found:
+                by_hand = advice_by_hand(cell, self._results)
+                problems.append(f"{folder / each.file} does not hold what its run gave: {each}: {by_hand}")
             reasons = (self._other_than_now(run, cell), difference_of_inputs(run, cell, self._results))
-            problems += [f"{path} was made with {reason}: {again}" for reason in reasons if reason]
+            problems += [
+                f"{folder / record.RUN} was made with {reason}: {again()}" for reason in reasons if reason
+            ]
             edited = edited_sources(run, cell, self._sources_of) if self._archived else []
         except UserError as error:
-            return Checked([*problems, f"{error}: {again}"], sound)
+            return Checked([*problems, f"{error}: {again()}"], sound)
         used = {"method": cell.method.use, "model": cell.model.use, "dataset": cell.data.use}
         return Checked(problems, sound, tuple(f"{kind} {used.get(kind, '')}".strip() for kind in edited))
 

@@ -1,0 +1,1 @@
+"""What holds in the record of every run."""

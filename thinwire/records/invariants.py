@@ -1,0 +1,271 @@
+"""What holds in the record of every run, whatever its method does; docs/provenance.md lists these invariants.
+
+They find a change even if all digests were made anew, and mistakes of the engine: a record that breaks one is
+not published.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from thinwire.config.cell import Cell
+from thinwire.digests import Damaged
+from thinwire.record import CURVE, RUN, TRAFFIC, Record
+from thinwire.records import invariants_of_tables as of_tables
+from thinwire.resource_shortage import shortage
+from thinwire.train.time_validity import no_time_because
+from thinwire.worker_placement import Cluster
+
+# Clocks are read to the second, and a system may set its clock while a run is in progress.
+_CLOCK_TOLERANCE_SECONDS = 5.0
+# What reading a record may raise that somebody has forged.
+NOT_WRITTEN = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+# The name of an invariant, and what says how it is broken, in a clause; None if it holds.
+_Check = tuple[str, Callable[[], str | None]]
+
+
+class Broken(NamedTuple):
+    """An invariant and how a file breaks it; `what` is a clause."""
+
+    invariant: str  # its name in docs/provenance.md
+    file: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.what} (invariant: {self.invariant})"
+
+
+def require_invariants(folder: Path, run: Record, cell: Cell) -> tuple[pa.Table, pa.Table]:
+    """Check the record in a folder, and return its curve and its traffic.
+
+    Args:
+        folder: of the record, whose digests are right.
+        run: its `run.json`.
+        cell: that the record is of.
+
+    Raises:
+        Damaged: it breaks an invariant; the message names the record and the invariant.
+    """
+    curve, traffic = read_tables(folder)
+    for each in broken(run, cell, curve, traffic):
+        raise Damaged(f"{folder / each.file} does not hold what its run gave: {each}")
+    return curve, traffic
+
+
+def read_tables(folder: Path) -> tuple[pa.Table, pa.Table]:
+    """The curve and the traffic of the record in a folder.
+
+    Raises:
+        Damaged: one of them is no parquet file.
+    """
+    return _read(folder / CURVE), _read(folder / TRAFFIC)
+
+
+def _read(path: Path) -> pa.Table:
+    try:
+        return pq.ParquetFile(path).read(use_threads=False)  # a table has few rows
+    except (pa.ArrowException, OSError) as error:
+        # Too little memory, or a thread that cannot start, says nothing about the file.
+        if (short := shortage(error)) is not None:
+            raise short from None
+        reason = str(error).splitlines()[0]
+        raise Damaged(f"{path} cannot be read as a table ({reason})") from None
+
+
+def broken(run: Record, cell: Cell, curve: pa.Table, traffic: pa.Table) -> Iterator[Broken]:
+    """The invariants that a record breaks: at most one of `run.json` and one of the tables beside it."""
+    yield from broken_in_run(run, cell)
+    evaluations, rows = of_tables.columns(curve), of_tables.columns(traffic)
+    of_curve: tuple[_Check, ...] = (
+        ("columns", lambda: of_tables.curve_columns(curve)),
+        ("steps", lambda: of_tables.steps(run, cell, evaluations)),
+        ("learning rate", lambda: of_tables.rates(run, cell, evaluations)),
+        ("accuracy", lambda: of_tables.accuracy(run, evaluations)),
+        ("bytes", lambda: of_tables.bytes_of_links(cell, evaluations)),
+        ("times", lambda: of_tables.seconds(evaluations)),
+    )
+    of_traffic: tuple[_Check, ...] = (
+        ("columns", lambda: of_tables.traffic_columns(traffic)),
+        ("ledger", lambda: of_tables.ledger(cell, evaluations, rows)),
+        ("verbs", lambda: of_tables.verbs(cell, rows)),
+    )
+    # Each part is compared with the one before it.
+    found = list(_first_broken(CURVE, of_curve))
+    found = found or list(_first_broken(RUN, [("result", lambda: of_tables.result(run, curve))]))
+    yield from found or _first_broken(TRAFFIC, of_traffic)
+
+
+def broken_in_run(run: Record, cell: Cell) -> Iterator[Broken]:
+    """The first invariant that a `run.json` breaks.
+
+    Args:
+        run: its content.
+        cell: that it says it is of.
+    """
+    checks: tuple[_Check, ...] = (
+        ("seed", lambda: _seed(run, cell)),
+        ("cell", lambda: _cell(run, cell)),
+        ("steps", lambda: _planned_steps(run, cell)),
+        ("status", lambda: _status(run)),
+        ("times", lambda: _whether_times_count(run, cell) or _start_and_end(run)),
+    )
+    yield from _first_broken(RUN, checks)
+
+
+class Pairs:
+    """Compares records with the first one of their pair; both differ only in method or number of workers."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[Any, ...], tuple[str, Path]] = {}
+
+    def broken(self, folder: Path, run: Record, cell: Cell) -> Iterator[Broken]:
+        """In what a record differs from the first one of its pair.
+
+        Args:
+            folder: of the record.
+            run: its `run.json`.
+            cell: that it is of.
+        """
+        pair = (cell.suite, cell.dataset, cell.model.label, cell.repetition, cell.device)
+        facts = {
+            "initial weights": run.provenance.get("initial_weights_sha256"),
+            "files of data": run.provenance.get("data_sha256"),
+            "numbers of classes": run.classes,
+            "numbers of evaluated images": run.evaluated_images,
+            "numbers of parameters": run.parameters,
+        }
+        for fact, value in facts.items():
+            if value is None:
+                continue
+            own = json.dumps(value, sort_keys=True)
+            first, where = self._first.setdefault((*pair, fact), (own, folder))
+            if first != own:
+                yield Broken("pairs", RUN, f"its {fact} differ from those of its pair {where}")
+
+
+def not_written(error: Exception) -> str:
+    """What one of `NOT_WRITTEN` says about a file, in a clause."""
+    return f"it holds what no run writes ({type(error).__name__}: {' '.join(str(error).split())})"
+
+
+def _first_broken(file: str, checks: Iterable[_Check]) -> Iterator[Broken]:
+    """The first of these invariants that a file breaks; what follows may be broken only because of it."""
+    for invariant, find in checks:
+        try:
+            with np.errstate(all="ignore"):  # a comparison with what is no number does not hold
+                what = find()
+        except NOT_WRITTEN as error:
+            what = not_written(error)
+        if what:
+            yield Broken(invariant, file, what)
+            return
+
+
+def _seed(run: Record, cell: Cell) -> str | None:
+    seed = run.provenance.get("seed", cell.seed)
+    if seed == cell.seed:
+        return None
+    return (
+        f"its seed is {seed}, and {cell.seed} follows from the suite's seed, the data set, the model and the "
+        "repetition"
+    )
+
+
+def _cell(run: Record, cell: Cell) -> str | None:
+    """Whether the run was made as its cell says."""
+    if run.kind != cell.kind:
+        return f"its kind is {run.kind}, and runs with the transport {cell.transport} are {cell.kind}"
+    if (run.kind == "emulated") != (cell.cluster is not None):
+        return f"its kind is {run.kind}, and its cell describes {'a' if cell.cluster else 'no'} cluster"
+    made, told = run.provenance.get("rules"), run.cell.get("rules")
+    if made not in (None, told):
+        return f"it was made under version {made} of the rules, and its cell says version {told}"
+    for module, all_options in ((cell.method, run.method_options), (cell.model, run.model_options)):
+        for name, given in module.options.items():
+            if all_options and all_options.get(name) != given:
+                return f"{module.use} ran with {name} {all_options.get(name)}, and its cell says {given}"
+    return None
+
+
+def _planned_steps(run: Record, cell: Cell) -> str | None:
+    if run.total_steps is None or run.steps_per_epoch is None:
+        return None
+    if run.total_steps == run.steps_per_epoch * cell.recipe.epochs:
+        return None
+    return f"{run.total_steps} steps are not {cell.recipe.epochs} epochs of {run.steps_per_epoch} steps"
+
+
+def _status(run: Record) -> str | None:
+    if run.status == "skipped" and run.result is not None:
+        return "a run that was skipped has a result"
+    if run.status == "done" and run.reason is not None:
+        return "a run that is done gives a reason why it is not"
+    if run.status == "done" and run.result is not None and run.result.steps != run.total_steps:
+        return f"a run that is done ended after {run.result.steps} of {run.total_steps} steps"
+    named = "prepared_sha256" in run.provenance
+    if named != (run.preparation is not None):
+        one, other = ("no", "a") if named else ("a", "no")
+        return f"it has {one} cost of a preparation, and {other} digest of one"
+    return None
+
+
+def _whether_times_count(run: Record, cell: Cell) -> str | None:
+    """Whether it follows from what was noted about the ranks or about the emulated links."""
+    given = run.no_time_because
+    if run.kind == "inprocess":
+        return "an in-process run never has times, and needs no reason for it" if given else None
+    about = run.provenance.get("emulation" if run.kind == "emulated" else "ranks")
+    if not about:
+        return None  # it ended before anything was noted
+    if run.kind == "emulated":
+        valid = _emulation_is_valid(about, cell)
+        follows = "reasons" if valid else "no reason"
+        return None if valid == (given is None) else f"what was measured of its links gives {follows}"
+    expected = no_time_because(about, Cluster(cell.workers, cell.nodes))
+    if given == expected:
+        return None
+    return f"from its ranks follows that its times {_count(expected)}, and it says that they {_count(given)}"
+
+
+def _count(reason: str | None) -> str:
+    return "count" if reason is None else f"do not count because {reason}"
+
+
+def _emulation_is_valid(about: dict[str, Any], cell: Cell) -> bool:
+    """Did the links keep their rate, and did sharing cores lengthen training only a little?"""
+    # Only here, because they need torch, whose import takes seconds.
+    from thinwire.emulation.calibration import Calibration
+    from thinwire.emulation.emulated_run import MOST_CROWDING
+
+    assert cell.cluster is not None
+    measured = Calibration.model_validate(about["calibration"])
+    on_rate = measured.off_rate(cell.cluster.link.rate_bytes_per_second) is None
+    return on_rate and (about["crowding"]["shorter_by_at_most"] or 0.0) <= MOST_CROWDING
+
+
+def _start_and_end(run: Record) -> str | None:
+    started, ended = (run.provenance.get(name) for name in ("started", "ended"))
+    if started is None or ended is None:
+        return None
+    passed = (datetime.fromisoformat(ended) - datetime.fromisoformat(started)).total_seconds()
+    if passed < -_CLOCK_TOLERANCE_SECONDS:
+        return f"it ended at {ended}, before it started at {started}"
+    trained = 0.0 if run.result is None else run.result.seconds.train
+    # After an interruption, `started` is when the last attempt began.
+    if run.interruptions or trained <= passed + _CLOCK_TOLERANCE_SECONDS:
+        return None
+    return f"it trained for {trained:.1f} s, and {passed:.0f} s passed between its start and its end"

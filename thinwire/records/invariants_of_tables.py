@@ -1,0 +1,297 @@
+"""How `curve.parquet` and `traffic.parquet` of a record break an invariant, in a clause; None if it holds.
+
+All bytes are means over the workers, but for those whose names have `max`: these are of the worker with the
+most. Every worker is in one group of a channel, so what holds for the sum over a group holds for means, too.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from thinwire import record
+from thinwire.config.cell import Cell
+from thinwire.optim.schedule import learning_rate
+from thinwire.record import BYTES, CURVE, CURVE_COLUMNS, RUN, TRAFFIC_COLUMNS, Record
+from thinwire.traffic.payload_kinds import KINDS
+from thinwire.worker_placement import Cluster
+
+# The columns of a table by name, without unknown ones and those with an empty value.
+Columns = dict[str, np.ndarray]
+
+# Records of earlier versions lack it.
+_NEW = "wire_received_max_bytes"
+_SECONDS = ("train_seconds", "eval_seconds", "harness_seconds")
+_MEANS = tuple(name for name in BYTES if "_max_" not in name)
+_MOST = tuple(name for name in BYTES if "_max_" in name)
+_TYPES = {field.name: field.type for field in (*CURVE_COLUMNS, *TRAFFIC_COLUMNS)}
+_METRIC = "method/"
+
+# What the payload of each verb makes of the bytes on the links, as in `traffic.wire_bytes`. From the push and
+# the pull of a verb and the size of the group: the pull, or the push of a verb that only pulls; and the bytes
+# that are sent and received. Of a push, the server's own part stays off the wire.
+_Expected = Callable[[np.ndarray, np.ndarray, int], tuple[Any, Any, Any, Any]]
+_FORMULAS: dict[str, _Expected] = {
+    "mean": lambda push, pull, n: (push, push, 2 * (n - 1) / n * push, 2 * (n - 1) / n * push),
+    "gather": lambda push, pull, n: (push, (n - 1) * push, (n - 1) * push, (n - 1) * push),
+    "broadcast": lambda push, pull, n: (push, (n - 1) * push, (n - 1) * push, (n - 1) * push),
+    "pull": lambda push, pull, n: (0 * pull, pull, (n - 1) / n * pull, (n - 1) / n * pull),
+    "send": lambda push, pull, n: (push, 0 * push, push, 0 * push),
+    "receive": lambda push, pull, n: (0 * pull, pull, 0 * pull, pull),
+}
+_NAMES = {"channel": ("world", "node", "across"), "verb": (*_FORMULAS, "push"), "kind": KINDS}
+
+
+def columns(table: pa.Table) -> Columns:
+    """The columns of a curve or of traffic as arrays."""
+    return {
+        field.name: column.to_numpy()
+        for field, column in zip(table.schema, table.columns)
+        if field.type == _TYPES.get(field.name) and not column.null_count
+    }
+
+
+def curve_columns(curve: pa.Table) -> str | None:
+    """The columns and types that a run writes."""
+    return _wrong_columns(curve, CURVE_COLUMNS, metrics=True)
+
+
+def traffic_columns(traffic: pa.Table) -> str | None:
+    """The columns and types that a run writes."""
+    return _wrong_columns(traffic, TRAFFIC_COLUMNS, metrics=False)
+
+
+def _wrong_columns(table: pa.Table, expected: pa.Schema, metrics: bool) -> str | None:
+    found = {field.name: (field.type, column) for field, column in zip(table.schema, table.columns)}
+    for name in expected.names:
+        if name not in found:
+            if name != _NEW:
+                return f"it has no column {name}"
+            continue
+        type_, column = found.pop(name)
+        if type_ != _TYPES[name]:
+            return f"its column {name} does not hold {_TYPES[name]}"
+        if column.null_count and name != _NEW:
+            return f"its column {name} has an empty value"
+    others = [name for name in found if not (metrics and name.startswith(_METRIC))]
+    return f"it has a column {others[0]}, which no run writes" if others else None
+
+
+def steps(run: Record, cell: Cell, curve: Columns) -> str | None:
+    """One evaluation for each epoch that the recipe names, after its steps; a run cut short has fewer."""
+    every, last = cell.recipe.evaluate_every_epochs, cell.recipe.epochs
+    expected = sorted({*range(every, last + 1, every), last})
+    step, epoch, samples = curve["step"], curve["epoch"], curve["samples"]
+    found = epoch.tolist()
+    if not found and run.result is not None:
+        return f"it is empty, and {RUN} has a result"
+    if found != (expected if run.status == "done" else expected[: len(found)]):
+        each, planned = _listed(found), _listed(expected)
+        return f"it has rows of the epochs {each}, and a run of {last} epochs has {planned}"
+    long = run.steps_per_epoch
+    if long is not None and (i := _first(step != epoch * long)) is not None:
+        return f"step {step[i]} is not the end of epoch {epoch[i]} of {long} steps"
+    batch = cell.recipe.batch_per_worker(cell.workers) * cell.workers
+    if (i := _first(samples != step * batch)) is not None:
+        return f"{samples[i]} images are not those of {step[i]} steps of {batch} images"
+    return None
+
+
+def _listed(epochs: list[int]) -> str:
+    most = 12
+    return ", ".join(map(str, epochs[:most])) + (" and so on" if len(epochs) > most else "")
+
+
+def rates(run: Record, cell: Cell, curve: Columns) -> str | None:
+    """The learning rate is that of the recipe at each step."""
+    if run.steps_per_epoch is None:
+        return None
+    schedule, drops = cell.recipe.schedule, 0
+    for step, rate in zip(curve["step"].tolist(), curve["lr"].tolist()):
+        planned = learning_rate(cell.recipe, cell.workers, step - 1, run.steps_per_epoch)
+        if schedule.name == "plateau" and rate > 0:
+            # No record has the losses of all epochs, but the rate falls by whole factors and never rises.
+            drops = max(drops, round(math.log(rate / planned, schedule.factor)))
+            planned *= schedule.factor**drops
+        if not math.isclose(rate, planned, rel_tol=1e-9, abs_tol=1e-15):
+            return f"the learning rate of step {step} is {rate:g}, and the recipe gives {planned:g}"
+    return None
+
+
+def accuracy(run: Record, curve: Columns) -> str | None:
+    """Each accuracy is that of a whole number of evaluated images."""
+    percent, images = curve["test_accuracy_percent"], run.evaluated_images
+    if (i := _first(~((percent >= 0) & (percent <= 100)))) is not None:
+        return f"an accuracy of {percent[i]} % is impossible"
+    if images is not None and (i := _first(~_whole(percent * images / 100))) is not None:
+        return f"no number of {images} images is {percent[i]} % of them (step {curve['step'][i]})"
+    return None
+
+
+def bytes_of_links(cell: Cell, curve: Columns) -> str | None:
+    """Bytes are whole totals, and what one link carries fits what all of them do."""
+    if what := _totals(curve, BYTES, cell.workers, np.zeros(len(curve["step"]))):
+        return what
+    step, sent, received = curve["step"], curve["wire_sent_bytes"], curve["wire_received_bytes"]
+    for mean, name in zip((sent, received), _MOST):
+        largest = curve.get(name, mean)
+        if (i := _first(~_at_most(mean, largest))) is not None:
+            return f"the busiest link carried fewer bytes than the mean of the links in step {step[i]}"
+        if (i := _first(~_at_most(largest, mean * cell.workers))) is not None:
+            return f"the busiest link carried more bytes than all links together in step {step[i]}"
+    if (i := _first(~_same(sent, received))) is not None:
+        return f"the workers sent {sent[i]:g} bytes each and received {received[i]:g} in step {step[i]}"
+    between = curve["between_nodes_bytes"]
+    if cell.nodes == 1 and (i := _first(between > 0)) is not None:
+        return f"{between[i]:g} bytes went between nodes in step {step[i]}, and there was one node"
+    if (i := _first(~_at_most(between, sent))) is not None:
+        return f"more bytes went between nodes than were sent in step {step[i]}"
+    return None
+
+
+def seconds(curve: Columns) -> str | None:
+    """Seconds are totals."""
+    return _falling(curve, _SECONDS, np.zeros(len(curve["step"])))
+
+
+def result(run: Record, curve: pa.Table) -> str | None:
+    """The result is the last row of the curve."""
+    rows = curve.to_pylist()
+    if not rows:
+        return None
+    if run.result is None:
+        return f"it has no result, and {CURVE} has {len(rows)} evaluations"
+    told = run.result.model_dump()
+    # In a row, a metric that was not logged yet is empty.
+    last = {_NEW: 0.0} | {name: value for name, value in rows[-1].items() if value is not None}
+    made = record.result([*rows[:-1], last])
+    assert made is not None
+    follows = made.model_dump()
+    if rows[-1].get(_NEW) is None:
+        follows["traffic"][_NEW] = told["traffic"][_NEW]
+    given, expected = dict(_leaves(told)), dict(_leaves(follows))
+    for name in {**expected, **given}:
+        if given.get(name) != expected.get(name):
+            return f"its {name} is {given.get(name)}, and the last row of {CURVE} gives {expected.get(name)}"
+    return None
+
+
+def _leaves(tree: dict[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{path}{name}.")
+        else:
+            yield path + name, value
+
+
+def ledger(cell: Cell, curve: Columns, traffic: Columns) -> str | None:
+    """The rows of `traffic.parquet` name what exists, once; they are totals, and add up to the curve."""
+    step = traffic["step"]
+    for name, known in _NAMES.items():
+        if unknown := set(traffic[name]).difference(known):
+            return f"{min(unknown)!r} is no {name}, only {', '.join(known)}"
+    places = [*zip(traffic["channel"], traffic["verb"], traffic["kind"])]
+    if len({*zip(step.tolist(), places)}) < len(step):
+        return "it has two rows of the same step, channel, verb and kind"
+    number = {place: index for index, place in enumerate(dict.fromkeys(places))}
+    group = np.array([number[place] for place in places], int)
+    if what := _totals(traffic, ("messages", *BYTES), cell.workers, group):
+        return what
+    if (i := _first(~np.isin(step, curve["step"]))) is not None:
+        return f"it has rows of step {step[i]}, after which {CURVE} has no evaluation"
+    row = np.searchsorted(curve["step"], step)
+    if (i := _first(traffic["epoch"] != curve["epoch"][row])) is not None:
+        return f"step {step[i]} is in another epoch than in {CURVE}"
+    for name in _MEANS:
+        total, found = curve[name], np.bincount(row, traffic[name], len(curve[name]))
+        if (i := _first(~_same(found, total))) is not None:
+            return f"{name} in step {curve['step'][i]} add up to {found[i]:g}, and {CURVE} has {total[i]:g}"
+    for name in _MOST:
+        if name not in traffic or name not in curve:
+            continue
+        busiest, found, each = curve[name], np.bincount(row, traffic[name], len(curve[name])), traffic[name]
+        if (i := _first(~(busiest <= found) | (_largest(row, each, len(busiest)) > busiest))) is not None:
+            return f"{name} in step {curve['step'][i]} cannot give the {busiest[i]:g} that {CURVE} has"
+    return None
+
+
+def _largest(row: np.ndarray, values: np.ndarray, rows: int) -> np.ndarray:
+    """The largest value that belongs to each row."""
+    largest = np.zeros(rows)
+    np.maximum.at(largest, row, values)
+    return largest
+
+
+def verbs(cell: Cell, traffic: Columns) -> str | None:
+    """The bytes on the links follow from the payload, the verb and the size of the channel."""
+    groups = Cluster(cell.workers, cell.nodes).groups(0)
+    for verb, channel in dict.fromkeys(zip(traffic["verb"], traffic["channel"])):
+        rows = np.flatnonzero((traffic["verb"] == verb) & (traffic["channel"] == channel))
+        push, pull, sent, received, between = given = [traffic[name][rows] for name in _MEANS]
+        members = len(groups[channel])
+        where = f"{channel} {verb} in step"
+        if verb == "push":
+            wrong = (pull != 0) | ~_same(sent, received) | ~(sent <= push * (1 + 1e-9))
+            if (i := _first(wrong)) is not None:
+                return (
+                    f"{where} {traffic['step'][rows][i]}: workers that push {push[i]:g} bytes neither send "
+                    f"{sent[i]:g} nor receive {received[i]:g}"
+                )
+        else:
+            for name, value, follows in zip(_MEANS, given, _FORMULAS[verb](push, pull, members)):
+                if (i := _first(~_same(value, follows))) is not None:
+                    return (
+                        f"{where} {traffic['step'][rows][i]}: {name} is {value[i]:g}, and {follows[i]:g} "
+                        f"follows from the payload for {members} workers"
+                    )
+        if channel == "node" and (i := _first(between > 0)) is not None:
+            return f"{where} {traffic['step'][rows][i]}: bytes inside the nodes went between nodes"
+        if channel == "across" and (i := _first(~_same(between, sent))) is not None:
+            return f"{where} {traffic['step'][rows][i]}: bytes between nodes did not go between nodes"
+    return None
+
+
+def _totals(table: Columns, names: Sequence[str], workers: int, group: np.ndarray) -> str | None:
+    """Totals never fall; and a mean over the workers, times their number, is whole, as is a maximum."""
+    if what := _falling(table, names, group):
+        return what
+    there = [name for name in names if name in table]
+    times = np.array([[1 if name in _MOST else workers] for name in there])
+    if (bad := ~_whole(np.stack([table[name] for name in there]) * times)).any():
+        column, i = np.argwhere(bad)[0]
+        return f"{there[column]} in step {table['step'][i]} is no mean of whole numbers of {workers} workers"
+    return None
+
+
+def _falling(table: Columns, names: Sequence[str], group: np.ndarray) -> str | None:
+    """Which value is below the one before it in its group, or below 0, or no number?"""
+    there = [name for name in names if name in table]
+    order = np.argsort(group, kind="stable")
+    values = np.stack([table[name] for name in there])[:, order]
+    before = np.zeros_like(values)
+    before[:, 1:] = np.where(np.diff(group[order]) == 0, values[:, :-1], 0.0)
+    if (bad := ~(values >= before)).any():
+        column, i = np.argwhere(bad)[0]
+        return f"{there[column]} falls to {values[column, i]:g} in step {table['step'][order][i]}"
+    return None
+
+
+def _first(bad: np.ndarray) -> int | None:
+    """The first row in which something is wrong."""
+    return int(bad.argmax()) if bad.any() else None
+
+
+def _whole(values: np.ndarray) -> np.ndarray:
+    """Are these whole numbers, but for the rounding of a division and a product?"""
+    return np.abs(values - np.round(values)) <= np.maximum(1e-6, 4 * np.spacing(np.abs(values)))
+
+
+def _same(ones: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Are these numbers of bytes the same, but for rounding?"""
+    return np.abs(ones - others) <= np.maximum(1e-6, 1e-9 * np.maximum(np.abs(ones), np.abs(others)))
+
+
+def _at_most(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    return (values <= bounds) | _same(values, bounds)

@@ -1,1 +1,0 @@
-"""Checks every record under a folder of results again, and what was made of the records."""
