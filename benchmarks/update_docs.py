@@ -9,8 +9,9 @@ A block after one of these lines becomes what stands in the newest record of `be
     <!-- printed, in the newest record of NAME --> what follows the commands in the block above this line
 
 Between `<!-- summary of the committed SUITE -->` and `<!-- end -->` are the tables of a suite in
-`results/reference/`, as `thinwire report` writes them. The README's table, after `<!-- table of the study -->`,
-and its figures are made by `study_results.py`. Tests check that all of this is up to date.
+`results/reference/`, as `thinwire report` writes them. The README's table, after
+`<!-- table of the study -->`, and its figures are made by `study_results.py`. Tests check that all of this is
+up to date.
 """
 
 import re
