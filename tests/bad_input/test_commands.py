@@ -52,6 +52,10 @@ def sentence(code: int, errors: str, words: tuple[str, ...]) -> str:
         ("cells demo --only method=ssgd", ("--only 'method=ssgd'", "KEY=NAME,NAME")),
         ("run demo no/such/cell", ("demo", "no cell 'no/such/cell'", "digits")),
         ("run demo digits/cnn/ssgd/w4/seed0 --fingerprint 0123", ("config/demo.yaml", "was changed since")),
+        (
+            "run demo digits/cnn/ssgd/w4/seed0 --transport processes --workers 3 --results {nowhere}",
+            ("there are 3 ranks, but the cell has 4 workers on 1 nodes", "srun --nodes=1 --ntasks=4"),
+        ),
         ("train demo no/such/block", ("demo", "no block 'no/such/block'", "digits/cnn/w")),
         ("show nothing", ("no method 'nothing'", "ssgd")),
         ("check nothing.py", ("nothing.py", "no such file")),
