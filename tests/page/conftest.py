@@ -44,10 +44,10 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[chromium.Chrom
 
 @pytest.fixture
 def page(browser: chromium.Chromium, results: Path) -> chromium.Chromium:
-    """The page of all results in the browser, on a cell that was simulated."""
+    """The page of all results in the browser, on a cell that was simulated, with its charts."""
     browser.requests.clear()
     browser.errors.clear()
     browser.size(1200)
     browser.open((results / "index.html").as_uri())
-    browser.run("select('workers').value = '8 2'; choose()")
+    browser.wait("document.querySelectorAll('.chart[role=img]').length === 3")
     return browser

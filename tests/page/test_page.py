@@ -8,12 +8,12 @@ import pandas as pd
 import pytest
 
 from tests import project, simulated
-from thinwire import record
+from thinwire import digests, record
 from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
-from thinwire.page import method_sections, page
-from thinwire.page.columns import columns
-from thinwire.page.rates import break_even, speed_ups
+from thinwire.page import page
+from thinwire.page.runs import columns
+from thinwire.page.suite_data import break_even, speed_ups_of
 from thinwire.report import report_digests
 
 
@@ -22,8 +22,8 @@ def text(results):
     return (results / page.FILE).read_text()
 
 
-def content(text, name="data"):
-    return json.loads(re.search(rf'id="{name}">(.*?)</script>', text, re.DOTALL)[1])
+def content(text):
+    return json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
 
 
 def test_the_page_has_the_same_bytes_on_a_rerun(results, text):
@@ -39,16 +39,20 @@ def test_the_demo_fits_into_five_megabytes_and_so_do_its_libraries(text):
     assert 500_000 < len(text.encode()) < 5_000_000
 
 
-def test_every_run_has_its_anchor_and_links_to_files_that_are_there(results, text):
+def test_every_run_has_the_path_of_its_record(results, text):
     (suite,) = content(text)["suites"]
-    folder, ids = suite["tables"]["runs"]["folder"], suite["tables"]["runs"]["id"]
-    assert ids["words"][0] == "run-demo/digits/cnn/ssgd/w4/seed0"
-    assert len(ids["words"]) == len(ids["codes"]) == 18
-    for name, place in zip(ids["words"], folder["words"]):
-        assert text.count(f'id="{name}"') == 1
-        assert (results / place / record.RUN).is_file()
-    known = [f"run-demo/{cell.path}" for cell in cells("demo")]
-    assert set(ids["words"]) < set(known)
+    paths = suite["tables"]["runs"]["path"]
+    assert len(set(paths["words"])) == len(paths["codes"]) == 18
+    assert set(paths["words"]) < {cell.path for cell in cells("demo")}
+    assert all((results / "runs/demo" / path / record.RUN).is_file() for path in paths["words"])
+
+
+def test_cells_with_accuracies_and_times_are_offered_first_and_then_those_with_most_workers(results, text):
+    def offered(text):
+        return [(cell["name"], cell["complete"]) for cell in content(text)["suites"][0]["cells"]]
+
+    small, large = "digits, cnn, 4 workers", "digits, cnn, 8 workers on 2 nodes"
+    assert offered(text) == [(large, True), (small, False)]
 
 
 def test_no_text_of_a_run_ends_the_script_that_holds_it(text):
@@ -63,7 +67,6 @@ def test_a_method_is_shown_as_its_module_describes_it(text):
     assert "Top-k with error feedback" in article
     assert "<code>density</code>" in article
     assert re.search(r"<th scope=\"row\">k is rounded up</th>\s*<td>related work</td>", article)
-    assert "demo" in article
     assert "reconstructed" not in article
     ssgd = re.search(r'<details id="method-ssgd">.*?</details>', text, re.DOTALL)[0]
     assert "is an ablation, and no baseline, with {&#39;overlap&#39;: False}" in ssgd
@@ -74,9 +77,9 @@ def test_tables_that_are_missing_are_one_sentence_with_the_command_that_makes_th
     shutil.rmtree(tmp_path / "results/tables")
     (tmp_path / "results/simulated/demo.csv").unlink()
     text = page.write(tmp_path / "results").read_text()
-    absent = content(text)["suites"][0]["absent"]
-    assert set(absent) == {"leaders", "comparisons", "speed_ups"}
-    assert "`thinwire report demo` makes it" in absent["leaders"]
+    assert set(content(text)["suites"][0]["tables"]) == {"runs", "curves", "ledgers"}
+    for name in ("leaders", "comparisons", "speed_ups"):
+        assert f'data-without="{name}"' in text
     assert "<code>thinwire claims</code> makes them" in text
 
 
@@ -87,27 +90,20 @@ def test_one_repetition_shows_neither_differences_nor_epochs_to_a_target(results
     pd.read_csv(folder / "to_target.csv")[:0].to_csv(folder / "to_target.csv", index=False)
     report_digests.write(tmp_path / "results", "demo")
     (suite,) = content(page.write(tmp_path / "results").read_text())["suites"]
-    assert "need 2 repetitions or more" in suite["absent"]["comparisons"]
-    assert not {"words", "epochs_median"} & set(suite["tables"]["leaders"])
+    assert "comparisons" not in suite["tables"]
+    assert set(suite["tables"]["leaders"]["epochs_median"]["codes"]) == {-1}
+    assert "words" not in suite["tables"]["leaders"]
 
 
-def test_a_claim_is_shown_with_two_digits_and_without_backticks(results, tmp_path):
+def test_verdicts_that_were_edited_are_not_shown(results, tmp_path):
     shutil.copytree(results, tmp_path / "results")
-    path = tmp_path / "results/claims.csv"
-    claims = pd.read_csv(path).assign(
-        estimate=[None, -0.6311], low=-1080.4, high=0.5, says="`top_k` <sends>."
-    )
-    claims.to_csv(path, index=False)
+    (tmp_path / "results/claims.csv").write_text("id\n1\n")
     with pytest.raises(UserError, match=r"claims\.csv was changed .*: make it again with `thinwire claims"):
         page.html(tmp_path / "results")
-    report_digests.write_of_claims(tmp_path / "results")
-    text = page.write(tmp_path / "results").read_text()
-    assert "\N{MINUS SIGN}0.63 %<br><small>\N{MINUS SIGN}1080 to 0.50</small>" in text
-    assert "<code>top_k</code> &lt;sends&gt;." in text
 
 
 def test_the_name_the_mark_and_the_title_of_a_method_are_apart(plain, monkeypatch):
-    monkeypatch.setattr(method_sections, "is_reconstructed", lambda name: name == "ssgd")
+    monkeypatch.setattr(page, "is_reconstructed", lambda name: name == "ssgd")
     for name, words in (("ssgd", "ssgd reconstructed Synchronous SGD:"), ("top_k", "top_k Top-k with")):
         summary = re.search(rf'<details id="method-{name}">.*?</summary>', page.html(plain), re.DOTALL)[0]
         shown = re.sub(r"<[^>]*>", "", summary)
@@ -123,11 +119,18 @@ def test_records_in_an_archive_are_linked_there(plain, tmp_path):
 
 
 def test_there_is_nothing_to_show(tmp_path):
-    with pytest.raises(UserError, match=r"summary\.csv is missing: run the pipeline"):
-        page.write(tmp_path)
-    (tmp_path / "summary.csv").write_text("suite,dataset\n")
     with pytest.raises(UserError, match=r"summary\.csv has no runs: run the pipeline"):
         page.write(tmp_path)
+
+
+def test_a_record_that_was_made_again_since_it_was_collected_is_not_shown(plain, tmp_path):
+    shutil.copytree(plain, tmp_path / "results")
+    path = tmp_path / "results/runs/demo/digits/cnn/ssgd/w4/seed0/run.json"
+    digests.write_json(path, digests.read_json(path) | {"interruptions": 1})
+    with pytest.raises(
+        UserError, match=r"run\.json is not the record that was collected: run `thinwire coll"
+    ):
+        page.write(tmp_path / "results")
 
 
 @pytest.mark.parametrize(
@@ -147,7 +150,7 @@ def test_a_damaged_file_is_one_sentence(plain, tmp_path, file, damage, words):
 @pytest.mark.parametrize(
     ("file", "damage", "words"),
     [
-        ("tables/demo/summary.csv", "dataset\ndigits\n", "summary.csv has no column model: delete it"),
+        ("tables/demo/summary.csv", "dataset\ndigits\n", "a table of demo lacks a column"),
         ("tables/demo/times.csv", "", "times.csv cannot be read"),
     ],
 )
@@ -182,13 +185,6 @@ def test_simulated_times_that_no_table_was_made_from_are_not_shown(plain, tmp_pa
         page.html(tmp_path / "results")
 
 
-def test_runs_that_the_suite_has_no_more_are_one_sentence(plain, monkeypatch):
-    fewer = [cell for cell in cells("demo") if cell.method.label != "top_k"]
-    monkeypatch.setattr("thinwire.page.runs.cells", lambda suite: fewer)
-    with pytest.raises(UserError, match=r"6 runs that config/demo.yaml has no more: run `thinwire collect"):
-        page.write(plain)
-
-
 def test_columns_hold_each_text_once_and_say_what_is_missing():
     frame = simulated.rows(simulated.row("a", 10.0), simulated.row("b", float("inf"), baseline=None))
     made = columns(frame[["method", "baseline", "step_seconds", "own_rate", "workers"]])
@@ -207,8 +203,9 @@ def test_break_even_is_found_for_each_place_that_has_several_rates():
         for rate, speed_up in zip((1.0, 100.0), both)
         if cluster == "near" or rate == 1.0
     ]
-    found = break_even(speed_ups(simulated.rows(*rows))).set_index(["cluster", "method"])
-    assert list(found.index) == [("near", "fast"), ("near", "slow")]
-    assert found.to_gbit_per_second["near", "fast"] == pytest.approx(10)
+    found = break_even(speed_ups_of(simulated.rows(*rows)))
+    assert found.method.tolist() == ["fast", "slow"]
+    assert found.place.str.startswith("near, ").all()
+    assert found.to_gbit_per_second[0] == pytest.approx(10)
     assert found.from_gbit_per_second.tolist()[0] == 0
     assert found.from_gbit_per_second.isna().tolist() == [False, True]

@@ -8,50 +8,23 @@ from typing import Any
 
 import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
 import thinwire
+from thinwire import plugins
+from thinwire.about_method import AboutMethod, about_method
 from thinwire.errors import UserError
 from thinwire.files import write_text
-from thinwire.page.charts import charts
-from thinwire.page.claims import claims
-from thinwire.page.method_sections import method_sections
-from thinwire.page.read_table import read_table
-from thinwire.page.run_lines import run_lines
+from thinwire.page.runs import cell_names, columns, read_table
 from thinwire.page.suite_data import suite_data
-from thinwire.report.result_names import SUMMARY
+from thinwire.report.claims.reconstructed import is_reconstructed
+from thinwire.report.collect import collected_suites
+from thinwire.report.result_names import CLAIMS, FEWEST_REPETITIONS, SUMMARY
 
 FILE = "index.html"
 _HERE = Path(__file__).parent
-# In the order in which the browser reads them.
-_SCRIPTS = [
-    "data",
-    "tables",
-    "draw",
-    "leaders",
-    "choices",
-    "curves",
-    "break_even",
-    "differences",
-    "runs",
-    "start",
-]
-_SECTIONS = {
-    "leaders": "Leaders",
-    "curves": "Curves",
-    "break-even": "Break-even",
-    "differences": "Differences",
-    "claims": "Claims",
-    "methods": "Methods",
-    "runs": "Runs",
-}
-_CHOICES = {
-    "suite": "Suite",
-    "dataset": "Data set",
-    "model": "Model",
-    "workers": "Workers",
-    "place": "Times of",
-}
+_NOT_SHOWN = ["metric", "direction", "margin", "statistic", "reason", "dataset", "model", "workers", "nodes"]
 
 
 def write(results: Path) -> Path:
@@ -71,40 +44,61 @@ def html(results: Path) -> str:
     Raises:
         UserError: there are no results, or a file is missing, damaged, or not as it was collected.
     """
-    suites = [suite_data(name, results) for name in _suites(results)]
-    methods = method_sections(suites)
-    reconstructed = [method["about"].name for method in methods if method["reconstructed"]]
+    suites = [suite_data(name, results) for name in collected_suites(results)]
+    if not suites:
+        path = results / SUMMARY
+        raise UserError(f"{path} has no runs: run the pipeline, or `thinwire collect SUITE`, first")
+    claims = _claims(results)
+    methods = sorted({module for suite in suites for module in suite["modules"].values()})
+    reconstructed = [name for name in methods if is_reconstructed(name)]
+    loader = FileSystemLoader(_HERE)
     environment = Environment(
-        loader=FileSystemLoader(_HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["prose"] = _prose
-    return environment.get_template("page.html").render(
-        sections=_SECTIONS.items(),
-        choices=_CHOICES.items(),
-        claims=claims(results),
-        methods=methods,
-        runs=run_lines(suites),
+    data = {"suites": suites, "reconstructed": reconstructed, "claims": claims}
+    # A text in it ends no script element.
+    as_json = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace(
+        "<", "\\u003c"
+    )
+    return environment.get_template("templates/page.html").render(
+        has_claims=claims is not None,
+        methods=[_method(name) for name in methods],
+        reconstructed=reconstructed,
+        fewest_repetitions=FEWEST_REPETITIONS,
         version=thinwire.__version__,
-        style=_static("page.css"),
-        data=_json({"suites": [suite.content for suite in suites], "reconstructed": reconstructed}),
-        charts=_json(charts()),
+        data=Markup(as_json),
         vega=_vega(),
-        script=Markup("\n").join(_static(f"{name}.js") for name in _SCRIPTS),
+        static=lambda name: Markup((_HERE / "static" / name).read_text(encoding="utf-8")),
     )
 
 
-def _suites(results: Path) -> list[str]:
-    """The names of all suites that have results, in the order in which they were collected."""
-    path = results / SUMMARY
-    rows = read_table(results, path, ["suite"])
-    if rows is None or rows.empty:
-        what = "is missing" if rows is None else "has no runs"
-        raise UserError(f"{path} {what}: run the pipeline, or `thinwire collect SUITE`, first")
-    return list(dict.fromkeys(rows.suite))
+def _claims(results: Path) -> dict[str, Any] | None:
+    """The rows of the table of claims; None if there are no verdicts yet."""
+    table = read_table(results, results / CLAIMS)
+    if table is None:
+        return None
+    try:
+        return columns(table.assign(cell=cell_names(table)).drop(columns=_NOT_SHOWN, errors="ignore"))
+    except (KeyError, AttributeError) as error:
+        raise UserError(f"{results / CLAIMS} lacks a column ({error}): make it again") from None
+
+
+def _method(name: str) -> dict[str, Any]:
+    """What its module says about a method. One that cannot be used has runs that failed, so this says why."""
+    try:
+        about = about_method(name)
+    except plugins.PluginError as error:
+        path = plugins.show(plugins.get("method", name).path)
+        about = AboutMethod(name, path, f"The module cannot be used: {error}", [], [], [], [], ())
+    title, _, text = about.docstring.partition("\n")
+    # It escapes text, and keeps indented formulas as they are.
+    markdown = MarkdownIt("commonmark", {"html": False})
+    return {
+        "about": about,
+        "title": Markup(markdown.renderInline(title)),
+        "text": Markup(markdown.render(text)),
+    }
 
 
 def _prose(text: str) -> Markup:
@@ -114,16 +108,6 @@ def _prose(text: str) -> Markup:
 
 @cache
 def _vega() -> Markup:
-    """The libraries that draw the charts, as one script."""
+    """The libraries that draw the charts, as one script, whose short names stay in it."""
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    return Markup(bundle.replace("</script", "<\\/script"))
-
-
-def _static(name: str) -> Markup:
-    return Markup((_HERE / "static" / name).read_text(encoding="utf-8"))
-
-
-def _json(content: Any) -> Markup:
-    """JSON for a script element, which no text in it can end."""
-    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return Markup(text.replace("<", "\\u003c"))
+    return Markup("(() => {" + bundle.replace("</script", "<\\/script") + "\n})()")

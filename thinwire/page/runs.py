@@ -1,107 +1,126 @@
-"""What the page says about each run: its result, its ledgers, and where it comes from."""
+"""What the page reads: tables that may not be there, and the records of runs; and how it writes tables."""
 
+import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
-from thinwire import record
-from thinwire.config.cell import Cell
-from thinwire.config.expand_suite import cells
+from thinwire import digests
 from thinwire.errors import UserError
-from thinwire.record import Record
-from thinwire.report.result_names import SUMMARY
+from thinwire.report.report_digests import require_as_made
+from thinwire.report.result_names import COLLECTED
+from thinwire.statistics.rounding import table_digits
 from thinwire.suggested_command import suggested_command
-from thinwire.train.result_folders import record_folder
 
-_KEYS = ["dataset", "model", "method", "workers", "nodes", "repetition"]
-_LEDGER = ["channel", "verb", "kind", "messages", *record.BYTES]
-
-
-class Runs(NamedTuple):
-    """The runs of a suite."""
-
-    rows: pd.DataFrame
-    """One row for each run, in the order of the suite."""
-    ledgers: pd.DataFrame
-    """One row for each run (`run`: its row number), channel, verb and kind: what was sent until the end."""
-    origins: list[dict[str, Any]]
-    """The provenances that runs have, each once; column `origin` of `rows` has their places."""
+# Columns whose labels may look like numbers.
+_TEXTS = ("suite", "dataset", "model", "method", "kind", "cluster", "profile", "baseline", "against", "id")
 
 
-def read_runs(results: Path, suite: str, collected: pd.DataFrame) -> Runs:
-    """Read the records of the runs that were collected.
+def read_table(results: Path, path: Path) -> pd.DataFrame | None:
+    """The rows of a CSV file in the folder of results; None if there is no such file.
+
+    Raises:
+        UserError: the file was changed since it was made, or cannot be read.
+    """
+    if not path.exists():
+        return None
+    require_as_made(results, path)
+    try:
+        return pd.read_csv(path, dtype=dict.fromkeys(_TEXTS, str), keep_default_na=False, na_values=[""])
+    except (ValueError, OSError) as error:
+        raise UserError(f"{path} cannot be read ({error}): delete it, and make the tables again") from None
+
+
+def cell_names(rows: pd.DataFrame) -> list[str]:
+    """How a person reads the cell of each row: `digits, cnn, 8 workers on 2 nodes`."""
+
+    def size(workers: float, nodes: float) -> str:
+        text = "" if pd.isna(workers) else f"{workers:g} worker{'s' if workers > 1 else ''}"
+        return text + (f" on {nodes:g} nodes" if nodes > 1 else "")
+
+    sizes = map(size, rows.workers, rows.nodes)
+    return [joined(*row) for row in zip(rows.dataset, rows.model, sizes)]
+
+
+def joined(*parts: Any) -> str:
+    """The texts, without those that are missing."""
+    return ", ".join(part for part in parts if isinstance(part, str) and part)
+
+
+def columns(frame: pd.DataFrame) -> dict[str, Any]:
+    """The columns of a table by their names, for JSON.
+
+    A column of numbers is a list, in which a missing number is None and an infinite one is the text `inf`. A
+    column of texts is `{"words": [...], "codes": [...]}`: each different text once, and for each row the
+    place of its text; a missing text has the place -1.
+    """
+    return {str(name): _column(frame[name]) for name in frame}
+
+
+def _column(column: pd.Series) -> Any:
+    if is_numeric_dtype(column):
+        return [_number(value) for value in column.tolist()]
+    codes, words = pd.factorize(column)
+    return {"words": [str(word) for word in words], "codes": codes.tolist()}
+
+
+def _number(value: Any) -> float | int | str | None:
+    if pd.isna(value):
+        return None
+    if math.isinf(value):
+        return str(value)
+    rounded = table_digits(value)
+    # 3.0 takes two characters more than 3.
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 2**53 else rounded
+
+
+def read_runs(
+    results: Path, suite: str, collected: pd.DataFrame
+) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
+    """What the records of runs say besides the collected tables.
 
     Args:
         results: the folder of results.
         suite: the name of the suite.
         collected: its rows of `summary.csv`.
 
+    Returns:
+        A row for each run; and the provenances that runs have, each once, with their places in `origin`.
+
     Raises:
-        UserError: a record is missing or was changed since it was written, or a run is not of the suite.
+        UserError: a record is missing, or is not the one that was collected.
     """
-    wanted = set(collected[_KEYS].itertuples(index=False, name=None))
-    origins: list[dict[str, Any]] = []
-    rows: list[dict[str, Any]] = []
-    ledgers = []
-    for cell in cells(suite):
-        if _key(cell) not in wanted:
-            continue
-        folder = record_folder(results, cell)
-        made = record.read(folder / record.RUN, f"run {suggested_command('collect', suite, results=results)}")
-        origin = _origin(made.provenance)
-        if origin not in origins:
-            origins.append(origin)
-        about = {"origin": origins.index(origin), "folder": folder.relative_to(results).as_posix()}
-        ledgers.append(_ledger(folder).assign(run=len(rows)))
-        rows.append({**dict(zip(_KEYS, _key(cell))), "id": run_id(cell), **_facts(made), **about})
-    if len(rows) < len(wanted):
-        again = suggested_command("collect", suite, results=results)
-        raise UserError(
-            f"{results / SUMMARY} has {len(wanted) - len(rows)} runs that config/{suite}.yaml has no more: "
-            f"run {again} first"
-        )
-    return Runs(pd.DataFrame(rows), pd.concat(ledgers, ignore_index=True), origins)
+    origins: dict[str, int] = {}
+    rows = []
+    try:
+        listed = [*digests.read_json(results / COLLECTED)["records"].items()]
+        for place, digest in (listed[i] for i in collected.index):
+            path = results / place
+            made = digests.read_json(path)
+            if digests.of_object(made) != digest:
+                raise digests.Damaged(f"{path} is not the record that was collected")
+            provenance = made["provenance"]
+            origin = json.dumps(_origin(provenance))
+            rows.append(
+                {
+                    "path": path.parent.relative_to(results / "runs" / suite).as_posix(),
+                    "options": ", ".join(f"{name} {value}" for name, value in made["method_options"].items()),
+                    "interruptions": made.get("interruptions", 0),
+                    "seed": str(provenance.get("seed", "")),  # it has more digits than numbers of JavaScript
+                    "fingerprint": made["fingerprint"],
+                    "origin": origins.setdefault(origin, len(origins)),
+                }
+            )
+    except digests.Damaged as error:
+        raise UserError(f"{error}: run {suggested_command('collect', suite, results=results)}") from None
+    return pd.DataFrame(rows, index=collected.index), [json.loads(origin) for origin in origins]
 
 
-def run_id(cell: Cell) -> str:
-    """The anchor of a run on the page. It never changes, so that others can link to it."""
-    return f"run-{cell.suite}/{cell.path}"
-
-
-def _key(cell: Cell) -> tuple[str | int, ...]:
-    return cell.dataset, cell.model.label, cell.method.label, cell.workers, cell.nodes, cell.repetition
-
-
-def _facts(made: Record) -> dict[str, Any]:
-    result = made.result
-    return {
-        "kind": made.kind,
-        "status": made.status,
-        "reason": made.reason,
-        "no_time_because": made.no_time_because,
-        "options": _written(made.method_options),
-        "steps": result.steps if result else None,
-        "accuracy_percent": result.test_accuracy_percent if result else None,
-        "interruptions": made.interruptions,
-        "seed": str(made.provenance.get("seed", "")),  # it has more digits than numbers of JavaScript
-        "fingerprint": made.fingerprint,
-    }
-
-
-def _written(options: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in options.items())
-
-
-def _ledger(folder: Path) -> pd.DataFrame:
-    """The last rows of a run's traffic: what was sent until the end."""
-    traffic = pd.read_parquet(folder / record.TRAFFIC)
-    last = traffic[traffic.step == traffic.step.max()]
-    return last.reindex(columns=_LEDGER)
-
-
-def _origin(provenance: Mapping[str, Any]) -> dict[str, Any]:
+def _origin(provenance: Mapping[str, Any]) -> dict[str, str]:
     """The code and the machine of a run, without what only this run has."""
     git, hardware = provenance.get("git") or {}, provenance.get("hardware") or {}
     packages = provenance.get("packages") or {}
@@ -115,4 +134,4 @@ def _origin(provenance: Mapping[str, Any]) -> dict[str, Any]:
         "NumPy": packages.get("numpy"),
         **{name: hardware.get(name) for name in ("processor", "cores", "threads", "device", "system")},
     }
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: str(value) for name, value in found.items() if value is not None}

@@ -1,149 +1,194 @@
 """Everything that the page shows of one suite, as it is written into the page."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+import math
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from matplotlib.colors import to_hex
 
+from thinwire import record
 from thinwire.config.baselines import baselines
 from thinwire.config.suite import load
 from thinwire.config.suite_methods import as_it_ran
-from thinwire.config.suite_schema import Suite
-from thinwire.page import leaders, rates
-from thinwire.page.columns import columns
-from thinwire.page.read_table import read_table
-from thinwire.page.runs import Runs, read_runs
-from thinwire.report import report_digests
-from thinwire.report.collect import read_curves, read_summary
-from thinwire.report.method_looks import looks
+from thinwire.errors import UserError
+from thinwire.page.runs import cell_names, columns, joined, read_runs, read_table
+from thinwire.report.break_even import faster_between
+from thinwire.report.collect import read_curves, read_summary, read_traffic
+from thinwire.report.method_looks import look
 from thinwire.report.own_recipes import note, own_recipes
+from thinwire.report.report_digests import require_times_as_used
 from thinwire.report.result_names import FEWEST_REPETITIONS
+from thinwire.report.tables import numbers
 from thinwire.simulation import simulated_file
-from thinwire.suggested_command import DEFAULT_RESULTS, suggested_command
+from thinwire.suggested_command import suggested_command
 from thinwire.train.result_folders import record_archive
 
-_RUN = ["dataset", "model", "method", "workers", "nodes", "repetition"]
+_CELL = ["dataset", "model", "workers", "nodes"]
+_ROW = [*_CELL, "method", "kind"]
+_SIMULATED = ["size", "place", "nodes", "method"]
 
 
-@dataclass(frozen=True)
-class SuiteData:
-    """What the page shows of a suite."""
-
-    name: str
-    modules: dict[str, str]
-    """The module of each label of a method."""
-    leaders: pd.DataFrame | None
-    """The rows of its leader table; None if it has no table yet."""
-    runs: pd.DataFrame
-    """One row for each run."""
-    content: dict[str, Any]
-    """All of it, and the rest, in types that JSON knows."""
-
-
-def suite_data(suite: str, results: Path) -> SuiteData:
-    """Gather the settings, tables, curves and runs of a suite.
+def suite_data(suite: str, results: Path) -> dict[str, Any]:
+    """The settings, tables, curves and runs of a suite, in types that JSON knows.
 
     Raises:
         UserError: a file is missing, damaged, or not as it was collected.
     """
-    runs = read_runs(results, suite, read_summary(results, suite))
-    methods = list(dict.fromkeys(runs.rows.method))
+    runs = read_summary(results, suite)
+    numbered = runs[[*_CELL, "method", "repetition"]].assign(run=range(len(runs)))
+    methods = list(dict.fromkeys(runs.method))
     settings = as_it_ran(load(suite), methods)
+    entries = {label: settings.methods.get(label) for label in methods}
     against = baselines(settings)
-    modules = {label: _module(settings, label) for label in methods}
-    rows, tables = _tables(suite, results, settings.baseline)
-    absent = _absent(suite, tables)
-    tables["curves"] = _curves(read_curves(results, suite), runs)
-    tables |= {"runs": runs.rows, "ledgers": runs.ledgers}
+    try:
+        tables = _tables(suite, results, settings.baseline)
+    except (KeyError, AttributeError) as error:
+        again = suggested_command("report", suite, results=results)
+        raise UserError(f"a table of {suite} lacks a column ({error}): make it again with {again}") from None
+    cells = _cells(runs, tables)
+    facts = ["method", "repetition", "kind", "status", "reason", "no_time_because", "steps"]
+    recorded, origins = read_runs(results, suite, runs)
+    tables["runs"] = pd.concat([runs[[*facts, "test_accuracy_percent"]], recorded], axis=1)
+    tables["runs"]["cell"] = cell_names(runs)
+    curves = read_curves(results, suite).merge(numbered).sort_values(["run", "epoch"], kind="stable")
+    sent = curves.payload_push_bytes + curves.payload_pull_bytes + curves.preparation_payload_bytes
+    curves = curves.assign(megabytes=sent / 1e6, seconds=curves.get("train_seconds", math.nan))
+    tables["curves"] = curves[["run", "epoch", "megabytes", "seconds", "test_accuracy_percent"]]
+    ledgers = read_traffic(results, suite).merge(numbered)
+    tables["ledgers"] = ledgers[["run", "channel", "verb", "payload_kind", "messages", *record.BYTES]]
     archive = record_archive(results, suite)
-    content = {
+    return {
         "name": suite,
         "title": settings.title,
         "evaluated_on": settings.evaluate_on.replace("_", "-"),
         "baselines": against,
-        "colours": _colours(methods, against),
-        "modules": modules,
+        "colours": {
+            each: "var(--text)" if each in against else to_hex(look(each).colour) for each in methods
+        },
+        "modules": {label: (entry.use if entry else None) or label for label, entry in entries.items()},
         "recipes": own_recipes(settings),
         "recipes_note": note(settings),
-        "cells": runs.rows[leaders.CELL].drop_duplicates().to_dict("records"),
+        "cells": cells,
         "tables": {name: columns(table) for name, table in tables.items()},
-        "absent": absent,
-        "origins": runs.origins,
-        # Beside committed results the records are in an archive, and their folders may not be there.
+        "origins": origins,
         "archive": archive.relative_to(results).as_posix() if archive.exists() else None,
     }
-    return SuiteData(suite, modules, rows, runs.rows, content)
 
 
-def _tables(suite: str, results: Path, baseline: str) -> tuple[pd.DataFrame | None, dict[str, pd.DataFrame]]:
-    """The rows of the leader table, and all tables that were made of the suite's results, by their names."""
-    folder = results / "tables" / suite
-    summary = read_table(results, folder / "summary.csv", leaders.SUMMARY_COLUMNS)
-    compared = read_table(results, folder / "comparisons.csv", leaders.COMPARISON_COLUMNS)
-    to_target = read_table(results, folder / "to_target.csv", leaders.TO_TARGET_COLUMNS)
+def _tables(suite: str, results: Path, baseline: str) -> dict[str, pd.DataFrame]:
+    """All tables that were made of the suite's results, by their names."""
+    read = {
+        name: read_table(results, results / "tables" / suite / f"{name}.csv")
+        for name in ("summary", "comparisons", "to_target", "times")
+    }
+    summary, compared, to_target = read["summary"], read["comparisons"], read["to_target"]
+    simulated = simulated_file.read(results, suite)
     if compared is not None and not (compared.n >= FEWEST_REPETITIONS).any():
         compared = None
-    if to_target is not None and to_target.empty:
-        to_target = None
-    times = read_table(results, folder / "times.csv", leaders.TIMES_COLUMNS)
-    simulated = simulated_file.read(results, suite)
+    if to_target is not None:
+        # Of several targets the highest, which is that of the table of times, too.
+        to_target = to_target.sort_values("target_accuracy_percent", kind="stable")
+        to_target = to_target.drop_duplicates(_ROW, keep="last")
+    tables = {}
     if summary is not None:
-        report_digests.require_times_as_used(results, suite)
-    tables: dict[str, pd.DataFrame] = {}
-    rows = None
-    if summary is not None:
-        rows = tables["leaders"] = leaders.leaders(summary, compared, to_target)
-        tables["places"] = leaders.places(times, summary, to_target, baseline)
+        require_times_as_used(results, suite)
+        tables["leaders"] = _leaders(summary, compared, to_target)
+        tables["places"] = _places(read["times"], summary, to_target, baseline)
     if compared is not None:
-        tables["comparisons"] = compared[leaders.COMPARISON_COLUMNS]
-    if simulated is not None and len(speed_ups := rates.speed_ups(simulated)):
-        tables |= {"speed_ups": speed_ups, "break_even": rates.break_even(speed_ups)}
-    return rows, tables
+        shown = ["method", "against", "n", "margin_points", "detectable_points", "words"]
+        shown += [f"difference_{end}_points" for end in ("mean", "low", "high")]
+        tables["comparisons"] = compared[shown].assign(cell=cell_names(compared))
+    if simulated is not None and len(speed_ups := speed_ups_of(simulated)):
+        tables |= {"speed_ups": speed_ups, "break_even": break_even(speed_ups)}
+    return tables
 
 
-def _absent(suite: str, tables: Collection[str]) -> dict[str, str]:
-    """For each table that is not there a sentence that says how it is made."""
-    report = suggested_command("report", suite, results=DEFAULT_RESULTS)
-    sentences = {
-        "leaders": f"This suite has no table yet: {report} makes it.",
-        "comparisons": "This suite has no verdicts on differences yet. They need "
-        f"{FEWEST_REPETITIONS} repetitions or more; then {report} makes them.",
-        "speed_ups": "This suite is not simulated at several rates of the links. Its key `simulate` asks for "
-        "that, with `rates_gbit_per_second`; then `thinwire simulate` makes them.",
-    }
-    return {name: sentence for name, sentence in sentences.items() if name not in tables}
+def _leaders(
+    summary: pd.DataFrame, compared: pd.DataFrame | None, to_target: pd.DataFrame | None
+) -> pd.DataFrame:
+    """One row for each cell, method and kind, with how a person reads its numbers."""
+
+    def texts(row: pd.Series) -> dict[str, str]:
+        payload, saved = numbers.megabytes(row.total_bytes), numbers.percent(row.total_reduction_percent)
+        if row.preparation_bytes > 0:
+            payload += f" + {numbers.megabytes(row.preparation_bytes)} prepared"
+            saved += f" ({numbers.percent(row.total_with_prepared_reduction_percent)} with prepared)"
+        saved = saved.replace("-", "\N{MINUS SIGN}")
+        epochs, accuracy = numbers.epochs(row), numbers.accuracy(row)
+        return {"payload": payload, "saved": saved, "accuracy": accuracy, "epochs_text": epochs}
+
+    rows = pd.concat([summary, pd.DataFrame([texts(row) for _, row in summary.iterrows()])], axis=1)
+    shown = ["total_bytes", "total_reduction_percent", "accuracy_mean_percent", "epochs", "reason"]
+    rows = rows[[*_ROW, *shown, "payload", "saved", "accuracy", "epochs_text"]]
+    if compared is not None:
+        rows = rows.merge(compared[[*_ROW, "words"]], on=_ROW, how="left")
+    if to_target is not None:
+        rows = rows.merge(to_target[[*_ROW, "epochs_median"]], on=_ROW, how="left")
+    return rows.assign(cell=cell_names(rows)).drop(columns=_CELL)
 
 
-def _curves(curves: pd.DataFrame, runs: Runs) -> pd.DataFrame:
-    """One row for each evaluation: the number of its run, and what the page draws."""
-    numbers = {key: i for i, key in enumerate(runs.rows[_RUN].itertuples(index=False, name=None))}
-    run = [numbers[key] for key in curves[_RUN].itertuples(index=False, name=None)]
-    sent = curves.payload_push_bytes + curves.payload_pull_bytes + curves.preparation_payload_bytes
-    seconds = curves.train_seconds if "train_seconds" in curves else float("nan")
-    return pd.DataFrame(
-        {
-            "run": run,
-            "epoch": curves.epoch,
-            "megabytes": sent / 1e6,
-            "seconds": seconds,
-            "accuracy_percent": curves.test_accuracy_percent,
-        },
-    ).sort_values(["run", "epoch"], kind="stable", ignore_index=True)
+def _places(
+    times: pd.DataFrame | None, summary: pd.DataFrame, to_target: pd.DataFrame | None, baseline: str
+) -> pd.DataFrame:
+    """One row for each method and place that has a time, at the rate of the cluster itself.
+
+    A suite that is not simulated has no table of times. Then its own times count, and `baseline` is the only
+    one that they are compared with.
+    """
+    if times is None:
+        times = summary.assign(own_rate=True, baseline=baseline, speed_up=summary.train_speed_up)
+        times = times[times.train_seconds.notna()].reindex(columns=[*times, "cluster", "profile"])
+        times = times.drop(columns=["target_accuracy_percent", "seconds_to_target"], errors="ignore")
+        reached = summary[_ROW].assign(target_accuracy_percent=math.nan, train_seconds_median=math.nan)
+        reached = (reached if to_target is None else to_target).rename(
+            columns={"train_seconds_median": "seconds_to_target"}
+        )
+        times = times.merge(
+            reached[[*_ROW, "target_accuracy_percent", "seconds_to_target"]], on=_ROW, how="left"
+        )
+    rows = _with_places(times[times.own_rate.astype(bool)])
+    rows["place"] += " (" + rows.kind + ")"
+    return rows[[*_SIMULATED, "kind", "baseline", "speed_up", "target_accuracy_percent", "seconds_to_target"]]
 
 
-def _colours(methods: list[str], against: list[str]) -> dict[str, str | None]:
-    """The colour of each method, as in the figures; None for baselines, which have the colour of text."""
-    palette = looks(methods, against)["palette"]
-    assert isinstance(palette, dict)
-    found: dict[str, str | None] = {}
-    for method in methods:
-        red, green, blue = (round(255 * part) for part in palette[method][:3])
-        found[method] = None if method in against else f"#{red:02x}{green:02x}{blue:02x}"
-    return found
+def _with_places(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with times and `size`, the cell without the nodes, and `place`: `ethernet_1g, here, 8 nodes`."""
+    nodes = [f"{nodes} node{'s' if nodes > 1 else ''}" for nodes in rows.nodes]
+    place = [joined(*row) for row in zip(rows.cluster, rows.profile, nodes)]
+    return rows.assign(size=cell_names(rows.assign(nodes=1)), place=pd.Series(place, rows.index, dtype=str))
 
 
-def _module(settings: Suite, label: str) -> str:
-    entry = settings.methods.get(label)
-    return (entry.use if entry is not None else None) or label
+def speed_ups_of(simulated: pd.DataFrame) -> pd.DataFrame:
+    """One row for each place, method and rate; only of places that were simulated at several rates."""
+    rows = _with_places(simulated[simulated.speed_up.notna()])
+    rows = rows[[*_SIMULATED, "rate_gbit_per_second", "speed_up"]]
+    rows = rows.drop_duplicates([*_SIMULATED, "rate_gbit_per_second"])
+    rows = rows[rows.groupby(["size", "place"]).rate_gbit_per_second.transform("nunique") > 1]
+    return rows.sort_values(["size", "place", "rate_gbit_per_second"], kind="stable", ignore_index=True)
+
+
+def break_even(rows: pd.DataFrame) -> pd.DataFrame:
+    """For each place and method of `speed_ups_of` the rates between which it is faster than a baseline.
+
+    Where it never is, both are missing. `from_gbit_per_second` is 0 if it is faster at the lowest rate, and
+    `to_gbit_per_second` infinite if it is faster at the highest.
+    """
+    found = []
+    for place, group in rows.groupby(_SIMULATED, sort=False):
+        between = faster_between(list(group.rate_gbit_per_second), list(group.speed_up))
+        found.append((*place, *(between or (math.nan, math.nan))))
+    return pd.DataFrame(found, columns=[*_SIMULATED, "from_gbit_per_second", "to_gbit_per_second"])
+
+
+def _cells(runs: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
+    """The cells in the order in which they are offered: those with accuracies and times, by their workers."""
+    cells = runs[_CELL].drop_duplicates()
+    cells = cells.assign(name=cell_names(cells), size=cell_names(cells.assign(nodes=1)), complete=False)
+    if "leaders" in tables:
+        leaders = tables["leaders"]
+        learned = cells.name.isin(leaders.cell[leaders.accuracy_mean_percent.notna()])
+        cells["complete"] = learned & cells["size"].isin(tables["places"]["size"])
+    cells = cells.sort_values(["complete", "workers"], ascending=False, kind="stable")
+    shown = ["name", "size", "nodes", "complete"]
+    return [dict(zip(shown, row)) for row in cells[shown].itertuples(index=False, name=None)]

@@ -1,104 +1,130 @@
-// The runs: a line for each, which opens to its curve, its ledgers and its provenance.
+// Claims, what methods have reached, and runs; then the page is opened.
 "use strict";
 
-function showRuns() {
-  document.querySelectorAll("#runs details").forEach((run) => {
-    const [suite, row] = runOf(run);
-    run.hidden = !(suite === chosen.suite && inCell(row));
-  });
-}
-
-function runOf(run) {
-  const suite = DATA.suites[Number(run.dataset.suite)];
-  return [suite, rowsOf("runs", suite)[Number(run.dataset.run)]];
-}
-
-// A run is filled when it is opened for the first time: there may be thousands.
-function fillRun(run) {
-  if (!run.open || run.dataset.filled) return;
-  run.dataset.filled = "yes";
-  const [suite, row] = runOf(run);
-  const number = Number(run.dataset.run);
-  const chart = element("div", { class: "chart" });
-  const ledger = rowsOf("ledgers", suite).filter((entry) => entry.run === number);
-  const heading = (text) => element("h4", {}, text);
-  run.append(resultOf(row), chart, heading("Ledgers"), ledgerTable(ledger));
-  run.append(heading("Provenance"), provenanceOf(suite, row));
-  const rows = rowsOf("curves", suite).filter((entry) => entry.run === number);
-  const description = `Accuracy over epochs of ${row.id.replace("run-", "")}.`;
-  if (rows.length) draw(chart, "run", { runs: rows }, description);
-}
-
-function facts(pairs) {
-  const list = element("dl");
-  for (const [name, value] of pairs) {
-    if (value === null || value === undefined || value === "") continue;
-    list.append(element("dt", {}, name), element("dd", {}, value));
-  }
-  return list;
-}
-
-function resultOf(row) {
-  return facts([
-    ["status", row.status], ["reason", row.reason], ["no time, because", row.no_time_because],
-    ["accuracy at the end, %", row.accuracy_percent?.toFixed(2)], ["steps", row.steps],
-    ["options", row.options],
-    ["interruptions", row.interruptions || null],
-  ]);
-}
-
-function provenanceOf(suite, row) {
-  const origin = Object.entries(suite.origins[row.origin]).map(([name, value]) => [name, String(value)]);
-  const own = [["seed", row.seed], ["fingerprint", row.fingerprint]];
-  return facts([...placesOf(suite, row), ...own, ...origin]);
-}
-
-// The folder of a record and its files; only its archive is linked where there is one.
-function placesOf(suite, row) {
-  const link = (href, text) => element("a", { href }, text);
-  if (suite.archive) return [["folder", row.folder], ["archive", link(suite.archive, suite.archive)]];
-  const files = element("span");
-  for (const name of ["run.json", "curve.parquet", "traffic.parquet", "log.txt"]) {
-    files.append(link(`${row.folder}/${name}`, name), " ");
-  }
-  return [["folder", link(`${row.folder}/`, row.folder)], ["files", files]];
-}
-
+const FILES = ["run.json", "curve.parquet", "traffic.parquet", "log.txt"];
 // Payload, wire and between-nodes bytes are never added up: they have columns of their own.
-function ledgerTable(ledger) {
-  const table = element("table");
-  const bytes = (title, name) => {
-    return { title, key: (row) => row[name], text: (row) => megabytes(row[name]), number: true };
-  };
-  fillTable(table, [
-    { title: "channel", key: (row) => row.channel }, { title: "verb", key: (row) => row.verb },
-    { title: "kind", key: (row) => row.kind },
-    { title: "messages", key: (row) => row.messages, number: true },
-    bytes("payload pushed, MB", "payload_push_bytes"), bytes("payload pulled, MB", "payload_pull_bytes"),
-    bytes("wire sent, MB", "wire_sent_bytes"), bytes("wire received, MB", "wire_received_bytes"),
-    bytes("between nodes, MB", "between_nodes_bytes"), bytes("most sent, MB", "wire_sent_max_bytes"),
-    bytes("most received, MB", "wire_received_max_bytes"),
-  ], ledger);
-  return element("div", { class: "wide" }, table);
+const LEDGERS = {
+  "payload pushed": "payload_push_bytes", "payload pulled": "payload_pull_bytes",
+  "wire sent": "wire_sent_bytes", "wire received": "wire_received_bytes",
+  "between nodes": "between_nodes_bytes", "most sent": "wire_sent_max_bytes",
+  "most received": "wire_received_max_bytes",
+};
+
+function showClaims() {
+  // None where a number has three digits without them.
+  const digits = (value) => (Math.abs(value) >= 99.995 ? 0 : 2);
+  const joined = (by, ...parts) => parts.filter(Boolean).join(by);
+  const estimate = ({ estimate: value, low, high, unit }) => withRemark(
+    value === null ? "" : `${fixed(value, digits(value))} ${unit === "percent" ? "%" : unit}`,
+    low !== high && intervalOf(low, high, digits(low)),
+  );
+  const where = (row) => joined(", ", row.cell, row.cluster);
+  const tested = ({ method, against, scope }) => joined("; ", joined(" against ", method, against), scope);
+  fillTable("#claims table", [
+    ["claim", "id", (row) => withRemark(row.id, row.publication)],
+    ["what is tested", "claim", (row) => withRemark(prose(row.claim), tested(row))],
+    ["where", where, (row) => withRemark(where(row), joined(", ", row.suite, row.kind))],
+    ["estimate", "estimate", estimate],
+    ["n", "n"],
+    ["verdict", "verdict", (row) => withRemark(row.verdict, row.reconstructed && "reconstructed")],
+    ["what may be said", "says", (row) => prose(row.says)],
+  ], decode(DATA.claims));
 }
 
-// Open what the address names, and choose its cell.
+// What a method has reached in all suites.
+function fillMethod(section) {
+  const results = element("table");
+  fillTable(results, [
+    ["label", "method"], ["suite", "suite"], ["data set, model, workers", "cell"],
+    ["accuracy, %", "accuracy_mean_percent", (row) => fixed(row.accuracy_mean_percent, 2)],
+    ["payload, MB", "total_bytes", (row) => megabytes(row.total_bytes)],
+    ["saved, %", "total_reduction_percent", (row) => fixed(row.total_reduction_percent, 1)],
+  ], DATA.suites.flatMap((suite) => rowsOf("leaders", suite)
+    .filter((row) => `method-${suite.modules[row.method]}` === section.id)
+    .map((row) => ({ ...row, suite: suite.name }))));
+  section.append(element("h4", {}, "Results"), element("div", { class: "wide" }, results));
+}
+
+function idOf(run, suite = chosen.suite) {
+  return `run-${suite.name}/${run.path}`;
+}
+
+// A line for each run, which opens to its curve, its ledgers and its provenance.
+function showRuns() {
+  if (showRuns.cell === chosen.cell) return; // what is open stays open
+  showRuns.cell = chosen.cell;
+  at("run-lines").replaceChildren(...here("runs").map((row) => {
+    const ended = row.status === "done" ? "" : `, ${row.status}`;
+    const accuracy = row.test_accuracy_percent;
+    const outcome = accuracy === null ? row.status : `${fixed(accuracy, 2)} %${ended}`;
+    const summary = element("summary", {}, element("h3", {}, row.path), " ", element("span", {}, outcome));
+    const line = element("details", { id: idOf(row) }, summary);
+    line.addEventListener("toggle", () => fillRun(line, row), { once: true });
+    return line;
+  }));
+}
+
+function fillRun(line, row) {
+  const { suite } = chosen, number = rowsOf("runs").indexOf(row), folder = `runs/${suite.name}/${row.path}`;
+  const link = (href, text) => element("a", { href }, text);
+  // Beside committed results the records are in an archive, and their folders may not be there.
+  const files = FILES.flatMap((file) => [link(`${folder}/${file}`, file), " "]);
+  const places = suite.archive ? { folder, archive: link(suite.archive, suite.archive) }
+    : { folder: link(`${folder}/`, folder), files };
+  const chart = element("div", { class: "chart" }), ledger = element("table");
+  fillTable(ledger, [
+    ["channel", "channel"], ["verb", "verb"], ["kind", "payload_kind"], ["messages", "messages"],
+    ...Object.entries(LEDGERS).map(([title, key]) => [`${title}, MB`, key, (entry) => megabytes(entry[key])]),
+  ], rowsOf("ledgers").filter((entry) => entry.run === number));
+  line.append(
+    facts({
+      status: row.status, reason: row.reason, "no time, because": row.no_time_because,
+      "accuracy at the end, %": fixed(row.test_accuracy_percent, 2), steps: row.steps, options: row.options,
+      interruptions: row.interruptions || null,
+    }),
+    chart, element("h4", {}, "Ledgers"), element("div", { class: "wide" }, ledger),
+    element("h4", {}, "Provenance"),
+    facts({ ...places, seed: row.seed, fingerprint: row.fingerprint, ...suite.origins[row.origin] }),
+  );
+  const curve = rowsOf("curves").filter((entry) => entry.run === number);
+  draw(chart, curve.length && runChart(curve), `Accuracy over epochs of ${suite.name}/${row.path}.`);
+}
+
+function facts(values) {
+  const known = Object.entries(values).filter(([, value]) => (value ?? "") !== "");
+  return element("dl", {}, known.flatMap(([name, value]) =>
+    [element("dt", {}, name), element("dd", {}, value)]));
+}
+
+// Open what the address names; of a run, choose its cell first.
 function openNamed() {
-  const named = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+  const id = decodeURIComponent(location.hash.slice(1));
+  for (const suite of DATA.suites.filter(({ name }) => id.startsWith(`run-${name}/`))) {
+    const run = rowsOf("runs", suite).find((row) => idOf(row, suite) === id);
+    if (!run) continue;
+    at("choose-suite").value = suite.name;
+    choose(run.cell);
+  }
+  const named = at(id);
   if (named?.tagName !== "DETAILS") return;
-  if (named.dataset.run !== undefined) chooseCellOf(named);
   named.open = true;
   named.scrollIntoView();
 }
 
-function chooseCellOf(run) {
-  const [suite, row] = runOf(run);
-  select("suite").value = run.dataset.suite;
-  choose(); // the lists are now those of the suite
-  select("dataset").value = row.dataset;
+function start() {
+  const complete = DATA.suites.find(({ cells }) => cells[0].complete);
+  offer("suite", DATA.suites.map(({ name }) => name), complete?.name);
   choose();
-  select("model").value = row.model;
-  choose();
-  select("workers").value = sizeKey(row);
-  choose();
+  if (DATA.claims) showClaims();
+  at("choices").addEventListener("change", () => choose());
+  at("choose-simulation").addEventListener("change", showSimulation);
+  at("rate").addEventListener("input", showRate);
+  document.querySelector("#curves fieldset").addEventListener("change", showCurves);
+  for (const method of document.querySelectorAll("#methods details")) {
+    method.addEventListener("toggle", () => fillMethod(method), { once: true });
+  }
+  window.addEventListener("hashchange", openNamed);
+  openNamed();
 }
+
+start();

@@ -1,67 +1,80 @@
-// Tables that can be sorted by each column: by the buttons in their headings.
+// Elements, numbers as they are shown, and tables that are sorted by the buttons in their headings.
 "use strict";
 
-// Fill a table. `columns` are {title, key, text, number, words}: `key` gives the value to sort by, and `text`
-// what is shown (default: the value). Columns of numbers are set right, those of words are wide.
-function fillTable(table, columns, rows) {
-  const heading = element("tr");
-  columns.forEach((column) => {
-    heading.append(element("th", { scope: "col", class: column.number ? "number" : "" }, column.title));
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children.flat());
+  return made;
+}
+
+// A sentence, whose names in backticks are shown as code.
+function prose(text) {
+  return text.split(/`([^`]+)`/).map((part, i) => (i % 2 ? element("code", {}, part) : part));
+}
+
+// What is shown in a cell of a table, with a remark on a line of its own.
+function withRemark(shown, remark) {
+  return remark ? [shown, element("small", { class: "below" }, ` ${remark}`)].flat() : shown;
+}
+
+// A number with so many digits after the point; a missing one is empty, and zero has no sign.
+function fixed(value, digits) {
+  const text = value?.toFixed(digits) ?? "";
+  return text.replace("-", Number(text) ? "−" : "");
+}
+
+function megabytes(bytes) {
+  return bytes === null ? "" : fixed(bytes / 1e6, 3);
+}
+
+// `columns` are [title, key, text]: rows are sorted by the value of `key`, and `text` is shown instead of it.
+// Both are names of values or functions of a row. A column without any value is left out.
+function fillTable(place, columns, rows) {
+  const table = typeof place === "string" ? document.querySelector(place) : place;
+  const valueOf = (row, key) => (typeof key === "string" ? row[key] : key(row)) ?? null;
+  const shown = columns.map(([title, key, text], place) => {
+    const values = rows.map((row) => valueOf(row, key));
+    const isWide = (value) => place && value?.length > 20;
+    const isNumber = (value) => typeof value === "number";
+    const kind = values.some(isNumber) ? "number" : values.some(isWide) ? "words" : "";
+    return { title, values, kind, textOf: (row) => valueOf(row, text ?? key) ?? "" };
+  }).filter(({ values }) => values.some((value) => value !== null));
+  const heads = shown.map(({ title, kind }) => {
+    return element("th", { scope: "col", class: kind }, element("button", { type: "button" }, title));
   });
-  const body = element("tbody");
-  for (const row of rows) {
-    const line = element("tr");
-    columns.forEach((column, i) => {
-      const value = column.key(row);
-      const cell = element(i ? "td" : "th", i ? {} : { scope: "row" });
-      if (column.number) cell.className = "number";
-      if (column.words) cell.className = "words";
-      if (value !== null && value !== undefined) cell.dataset.value = value;
-      cell.append(column.text ? column.text(row) : value ?? "");
+  const lines = rows.map((row, i) => {
+    const line = element("tr", row.anchor ? { id: row.anchor } : {});
+    shown.forEach(({ values, kind, textOf }, place) => {
+      const cell = element(place ? "td" : "th", place ? { class: kind } : { scope: "row" }, textOf(row));
+      if (values[i] !== null) cell.dataset.value = values[i];
       line.append(cell);
     });
-    body.append(line);
-  }
-  const was = sortedBy(table);
-  table.querySelectorAll("thead, tbody").forEach((part) => part.remove());
-  table.append(element("thead", {}, heading), body);
-  makeSortable(table);
-  if (was) sortBy(table, was.place, was.direction);
-}
-
-function makeSortable(table) {
-  [...table.tHead.rows[0].cells].forEach((cell, place) => {
-    const button = element("button", { type: "button" });
-    button.append(...cell.childNodes);
-    cell.append(button);
-    button.addEventListener("click", () => {
-      const up = cell.getAttribute("aria-sort") === "ascending";
-      sortBy(table, place, up ? "descending" : "ascending");
-    });
+    return line;
   });
+  table.replaceChildren(element("thead", {}, element("tr", {}, ...heads)), element("tbody", {}, ...lines));
+  if (table.dataset.by) sortTable(table, table.dataset.by, table.dataset.direction);
 }
 
-function sortedBy(table) {
-  const cells = [...(table.tHead?.rows[0]?.cells ?? [])];
-  const place = cells.findIndex((cell) => cell.hasAttribute("aria-sort"));
-  return place < 0 ? null : { place, direction: cells[place].getAttribute("aria-sort") };
-}
+document.addEventListener("click", ({ target }) => {
+  const head = target.closest("th > button")?.parentElement;
+  if (!head) return;
+  const direction = head.getAttribute("aria-sort") === "ascending" ? "descending" : "ascending";
+  sortTable(head.closest("table"), head.textContent, direction);
+});
 
-// Rows without a value come last in both directions.
-function sortBy(table, place, direction) {
-  [...table.tHead.rows[0].cells].forEach((cell, i) => {
-    if (i === place) cell.setAttribute("aria-sort", direction);
-    else cell.removeAttribute("aria-sort");
-  });
-  const sign = direction === "ascending" ? 1 : -1;
-  const valueOf = (row) => row.cells[place]?.dataset.value;
-  const rows = [...table.tBodies[0].rows];
-  rows.sort((a, b) => {
-    const [x, y] = [valueOf(a), valueOf(b)];
-    if (x === undefined || y === undefined) return (x === undefined) - (y === undefined);
-    const [m, n] = [Number(x), Number(y)];
-    const both = !Number.isNaN(m) && !Number.isNaN(n);
-    return sign * (both ? (m === n ? 0 : m < n ? -1 : 1) : x.localeCompare(y, "en"));
+// Rows without a value come last in both directions. Another choice of rows keeps the order.
+function sortTable(table, title, direction) {
+  Object.assign(table.dataset, { by: title, direction });
+  const heads = [...table.tHead.rows[0].cells];
+  heads.forEach((head) => head.removeAttribute("aria-sort"));
+  const place = heads.findIndex((head) => head.textContent === title);
+  if (place < 0) return;
+  heads[place].setAttribute("aria-sort", direction);
+  const compare = (x, y) => (direction === "ascending" ? 1 : -1) * (x - y || x.localeCompare(y, "en"));
+  const rows = [...table.tBodies[0].rows].sort((a, b) => {
+    const [x, y] = [a, b].map((row) => row.cells[place].dataset.value);
+    return x === undefined || y === undefined ? (x === undefined) - (y === undefined) : compare(x, y);
   });
   table.tBodies[0].append(...rows);
 }

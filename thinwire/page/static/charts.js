@@ -1,0 +1,169 @@
+// The charts, as specifications of Vega-Lite. Colours are those of the page, so they follow its scheme.
+"use strict";
+
+const TEXT = "var(--text)", FAINT = "var(--muted)", ROW_HEIGHT = 24;
+const CONFIG = {
+  background: "transparent",
+  font: "system-ui, sans-serif",
+  view: { stroke: null },
+  axis: {
+    labelColor: TEXT, titleColor: TEXT, domainColor: FAINT, tickColor: FAINT, gridColor: "var(--line)",
+    labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal", labelLimit: 140,
+  },
+  legend: {
+    labelColor: TEXT, labelFontSize: 12, orient: "bottom", direction: "horizontal", title: null,
+    symbolSize: 90, symbolOpacity: 1, symbolStrokeWidth: 2, columns: { expr: "width < 640 ? 3 : 6" },
+  },
+  line: { color: TEXT }, point: { color: TEXT, filled: true, opacity: 1 }, rule: { color: TEXT },
+};
+const OVER = {
+  epochs: ["epoch", "epochs", { zero: false }],
+  bytes: ["megabytes", "payload pushed and pulled by a worker, MB", { type: "log" }],
+  seconds: ["seconds", "seconds of training", { zero: false }],
+};
+
+// Nothing is drawn without a specification. `description` is read to those who do not see the chart.
+async function draw(selector, spec, description) {
+  const place = typeof selector === "string" ? document.querySelector(selector) : selector;
+  place.hidden = !spec;
+  if (!spec) return;
+  place.shown?.finalize();
+  const options = { mode: "vega-lite", actions: false, renderer: "svg", config: CONFIG };
+  place.shown = await vegaEmbed(place, { width: "container", ...spec }, options);
+  // Vega has given it another role, in which every mark would be read.
+  place.setAttribute("role", "img");
+  place.setAttribute("aria-label", description);
+}
+
+const quantity = (field, title, more) => ({ field, type: "quantitative", title, ...more });
+const nominal = (field, more) => ({ field, type: "nominal", title: null, ...more });
+// What is shown of a mark: the title and, of numbers, the format of each field.
+const tooltip = (fields) =>
+  Object.entries(fields).map(([field, [title, format]]) => ({ field, title, format }));
+const ACCURACY = quantity("test_accuracy_percent", "accuracy, %", {
+  scale: { zero: false }, axis: { format: ".4~g" },
+});
+
+// Thin lines are runs, thick ones the mean over the runs of a method. Hollow points are simulated; they have
+// no line. The legend chooses methods, and the wheel with the shift key zooms.
+function curvesChart(over, runs, simulated, colours) {
+  const [field, title, scale] = OVER[over];
+  const domain = Object.keys(colours);
+  const x = quantity(field, title, { scale, axis: { tickCount: 6, labelOverlap: true } });
+  const color = nominal("method", { scale: { domain, range: Object.values(colours) } });
+  const shape = nominal("method", { scale: { domain } });
+  const chosenOf = (opacity) => ({ condition: { param: "methods", value: opacity }, value: 0.04 });
+  const averaged = ["test_accuracy_percent", ...(over === "epochs" ? [] : [field])];
+  const aggregate = averaged.map((name) => ({ op: "mean", field: name, as: name }));
+  const means = { transform: [{ aggregate, groupby: ["method", "epoch", "width", "dashed"] }] };
+  const layer = (mark, encoding, more) =>
+    ({ mark, encoding: { x, y: ACCURACY, color, ...encoding }, ...more });
+  const predicted = layer({ type: "point", size: 130, strokeWidth: 2, filled: false }, {
+    shape, opacity: chosenOf(1), tooltip: tooltip({
+      method: ["method"], seconds: ["simulated seconds to the target", ".4~g"],
+      test_accuracy_percent: ["target, %", ".2f"],
+    }),
+  }, { data: { values: simulated } });
+  return {
+    height: 340,
+    data: { values: runs },
+    layer: [
+      layer({ type: "line", strokeWidth: 1 }, { detail: nominal("run"), opacity: chosenOf(0.22) }),
+      layer("line", {
+        detail: nominal("method"), order: quantity("epoch"), opacity: chosenOf(1),
+        strokeWidth: quantity("width", null, { legend: null, scale: null }),
+        strokeDash: nominal("dashed", { legend: null, scale: { domain: [0, 1], range: [[1, 0], [7, 4]] } }),
+      }, means),
+      layer({ type: "point", size: 28 }, { shape, opacity: chosenOf(1) }, { ...means, params: [
+        { name: "methods", select: { type: "point", fields: ["method"] }, bind: "legend" },
+        { name: "zoom", select: { type: "interval", zoom: "wheel![event.shiftKey]" }, bind: "scales" },
+      ] }),
+      layer({ type: "point", size: 120 }, { opacity: { value: 0 }, href: nominal("link"), tooltip: tooltip({
+        label: ["run"], epoch: ["epoch"], test_accuracy_percent: ["accuracy, %", ".2f"],
+        megabytes: ["payload, MB", ".4~g"],
+      }) }),
+      ...(over === "seconds" ? [predicted] : []),
+    ],
+  };
+}
+
+// A row for each method, a column for each rate; lines at the break-even rates and at the rate of the slider.
+function breakEvenChart(cells, crossings) {
+  const domain = [...new Set(cells.map((cell) => cell.method))];
+  const y = nominal("method", { scale: { domain } });
+  const ends = [Math.min(...cells.map(({ low }) => low)), Math.max(...cells.map(({ high }) => high))];
+  const rate = (field) => quantity(field, "rate of each link, Gbit/s", {
+    scale: { type: "log", nice: false, domain: ends }, axis: { format: "~g" },
+  });
+  // Blue: faster than the better baseline. Orange: slower. The number says it without colour.
+  const scale = { type: "log", domain: [0.2, 1, 5], range: ["#d9772b", "#f4f4f4", "#2f78b7"], clamp: true };
+  const color = quantity("speed_up", null, { legend: null, scale });
+  return {
+    height: ROW_HEIGHT * domain.length,
+    data: { values: cells },
+    params: [{ name: "rate", value: 0, bind: { element: "#rate" } }],
+    encoding: { y },
+    layer: [
+      {
+        mark: { type: "rect", stroke: "#8886", strokeWidth: 0.5 },
+        encoding: { x: rate("low"), x2: { field: "high" }, color, tooltip: tooltip({
+          method: ["method"], rate: ["Gbit/s", "~g"], speed_up: ["speed-up, simulated", ".3f"],
+        }) },
+      },
+      {
+        mark: { type: "rule", strokeWidth: 2, strokeDash: [5, 3], color: "#555" },
+        encoding: { x: { datum: { expr: "pow(10, rate)" }, type: "quantitative" }, y: null },
+      },
+      {
+        data: { values: crossings },
+        mark: { type: "tick", thickness: 3, size: ROW_HEIGHT - 4, color: "#b3005e", opacity: 1 },
+        encoding: { x: rate("rate"), tooltip: tooltip({ words: ["break-even"] }) },
+      },
+      {
+        mark: { type: "text", fontSize: 10, color: "#111" },
+        encoding: { x: rate("rate"), text: nominal("shown") },
+      },
+    ],
+  };
+}
+
+// A row for each method: its mean paired difference and its interval; a band for what is the same. What is
+// beyond `reach` is cut, because one method may be so far off that the others are unreadable.
+function differencesChart(pairs, margin, reach) {
+  const encoding = { y: nominal("method", { sort: null }), tooltip: tooltip({
+    method: ["method"], difference_mean_points: ["difference, points", "+.2f"], interval: ["95 % interval"],
+    words: ["verdict"], n: ["pairs"],
+  }) };
+  const x = quantity("difference_low_points", "accuracy minus that of the baseline, percentage points", {
+    scale: { domain: [-reach, reach] },
+  });
+  return {
+    height: ROW_HEIGHT * pairs.length,
+    data: { values: pairs },
+    layer: [
+      {
+        data: { values: [{ low: -margin, high: margin }] },
+        mark: { type: "rect", opacity: 0.18, color: "#2f78b7" },
+        encoding: { x: quantity("low"), x2: { field: "high" } },
+      },
+      { data: { values: [{}] }, mark: { type: "rule", strokeDash: [3, 3] }, encoding: { x: { datum: 0 } } },
+      {
+        mark: { type: "rule", strokeWidth: 2, clip: true },
+        encoding: { x, x2: { field: "difference_high_points" }, ...encoding },
+      },
+      {
+        mark: { type: "point", size: 80, clip: true },
+        encoding: { x: quantity("difference_mean_points"), ...encoding },
+      },
+    ],
+  };
+}
+
+// The accuracy of one run.
+function runChart(rows) {
+  const axis = { values: rows.map((row) => row.epoch), labelOverlap: true };
+  const x = quantity("epoch", "epochs", { axis });
+  const shown = tooltip({ epoch: ["epoch"], test_accuracy_percent: ["accuracy, %", ".2f"] });
+  const mark = { type: "line", point: true };
+  return { height: 160, data: { values: rows }, mark, encoding: { x, y: ACCURACY, tooltip: shown } };
+}
