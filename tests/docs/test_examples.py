@@ -21,7 +21,6 @@ from thinwire.plugins import ROOT
 
 VERBS = {
     "Gradients in a few bits, with error feedback": {"gather"},
-    "Synchronous SGD with a server for each tensor, which averages the gradients": {"push", "pull"},
     "Local SGD: step alone, average the weights every 16 steps": {"mean"},
 }
 

@@ -1,4 +1,4 @@
-"""The README stays short."""
+"""The README and the documentation stay short."""
 
 import re
 import sys
@@ -11,11 +11,21 @@ from benchmarks import study_results
 from tests.docs import pages
 from thinwire.plugins import ROOT
 
+# Words of all pages. It may fall, and not rise.
+LIMIT = 31_400
 README = (ROOT / "README.md").read_text()
 
 
 def test_it_has_at_most_1200_words():
     assert len(README.split()) <= 1200
+
+
+def test_all_pages_together_are_short():
+    """What belongs to no page of the site: results, what tests expect, licences."""
+    others = ("datasets/", "results/", "tests/")
+    words = {pages.name(path): len(path.read_text().split()) for path in pages.pages()}
+    own = {name: count for name, count in words.items() if not name.startswith(others)}
+    assert sum(own.values()) <= LIMIT, sorted(own.items(), key=lambda item: -item[1])[:5]
 
 
 def test_the_environment_takes_the_disk_that_it_says():
