@@ -95,6 +95,7 @@ def test_a_failed_download_is_one_sentence_and_leaves_no_file(sent, reason, serv
         f"{url} cannot be fetched ({reason}): put it there"
     )
     assert not (tmp_path / "file").exists()
+    monkeypatch.setattr(fetching, "TIMEOUT_SECONDS", 30)
     sends[:] = [CONTENT]
     download(url, tmp_path / "file", SHA256, "put it there")
     assert (tmp_path / "file").read_bytes() == CONTENT

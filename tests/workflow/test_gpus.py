@@ -34,7 +34,7 @@ class Method(thinwire.Method):
     def sync_gradients(self):
         if self.run.world.rank == 0 and self.run.step == 0:
             note("begins")
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 600
             while open(NOTES).read().count("begins") < 2 and time.monotonic() < deadline:
                 time.sleep(0.05)
         self.run.world.mean(self.run.gradients).wait()
