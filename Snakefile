@@ -12,35 +12,52 @@ sys.path.insert(0, workflow.basedir)
 from thinwire import record
 from thinwire.config.block import block_fingerprint
 from thinwire.label import flat
-from thinwire.pipeline import cores, job_grid, local_gpus, outputs, wildcard_patterns
-from thinwire.pipeline import inputs, report_entries, simulation_inputs
-from thinwire.pipeline.console import DISPLAY
-from thinwire.pipeline.engine_command import engine_command
-from thinwire.pipeline.slurm_preflight import require_ready
-from thinwire.pipeline.command_line_choices import chosen
-from thinwire.pipeline.dry_run_overview import print_overview
-from thinwire.pipeline.exit_on_error import exit_on_error
+from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
+from thinwire.pipeline import grid, inputs, outputs, simulations, slurm, snakefile
+from thinwire.pipeline import resources as asked
+from thinwire.pipeline.console import DISPLAY, print_overview
 
-with exit_on_error():
-    CHOSEN = chosen(config)
-    GRID = job_grid.read(CHOSEN.suites, workflow.is_main_process, CHOSEN.subset)
-    if workflow.output_settings.dryrun:
-        print_overview([*GRID.cells.values()], workflow)
-local_gpus.limit(workflow, GRID)
-THINWIRE = engine_command(workflow.deployment_settings)
+slurm.hand_on_conf()
+with snakefile.exit_on_error():
+    CALL = snakefile.called(workflow)
+    CHOSEN = grid.chosen(config)
+    GRID = grid.read(CHOSEN.suites, CALL.plans, CHOSEN.subset)
+    if CALL.dry:
+        print_overview([*GRID.cells.values()], CALL.defaults.get("runtime"))
+SIMULATED = simulations.simulations(GRID)
+# Each job with GPUs claims its own when it begins. Slurm counts GPUs by itself.
+if CALL.plans and (gpus := GRID.gpus_here()):
+    snakefile.limit(workflow, "local_gpus", gpus)
 
 
-PARTS = "wildcards slurm data prepare train simulate required_rate hsgd_ratio collect report claims page paper track tune"
-for part in PARTS.split():
+# GPUs are counted for each machine.
+resource_scopes:
+    local_gpus="local",
 
-    include: f"workflow/rules/{part}.smk"
+
+# The names of suites come from the command line, the others from the paths of records.
+wildcard_constraints:
+    suite=snakefile.one_of(CHOSEN.suites),
+    tuned=snakefile.one_of(CHOSEN.tuned),
+    preparation=snakefile.PREPARATION,
+    dataset=snakefile.ANY,
+    model=snakefile.ANY,
+    size=snakefile.SIZE,
+    seed=snakefile.SEED,
+    project=snakefile.ANY,
+
+
+include: "workflow/rules/runs.smk"
+include: "workflow/rules/simulate.smk"
+include: "workflow/rules/report.smk"
+include: "workflow/rules/tune.smk"
 
 
 onstart:
-    if workflow.executor_plugin.name == "slurm":
-        with exit_on_error():
-            require_ready(workflow.resource_settings.default_resources.args)
-    DISPLAY.begin(GRID.trained_by(workflow.dag.needrun_jobs()), log)
+    if snakefile.sends_to_slurm(workflow):
+        with snakefile.exit_on_error():
+            slurm.require_ready(CALL.defaults)
+    DISPLAY.begin(GRID.trained_by(snakefile.planned(workflow)), log)
 
 
 onsuccess:

@@ -11,7 +11,7 @@ from tests.docs import pages
 from thinwire import plugins
 from thinwire.cli.main import _parser
 from thinwire.config import expand_suite, suite
-from thinwire.pipeline import command_line_choices, job_grid
+from thinwire.pipeline import grid
 from thinwire.plugins import ROOT
 
 PAGES = pages.pages()
@@ -80,7 +80,7 @@ def test_keys_and_suites_of_snakemake_are_there():
         arguments = after(words, "snakemake") or []
         given = [word.split("=", 1) for word in arguments if re.match(r"[a-z]+=", word)]
         for key, value in given:
-            assert key in command_line_choices.KEYS, words
+            assert key in grid.KEYS, words
             if key == "suites" and value.islower():
                 for name in value.split(","):
                     suite.load(name)
@@ -92,8 +92,8 @@ def test_what_snakemake_is_asked_for_can_be_planned(name):
         arguments = after(words, "snakemake") or []
         given = dict(word.split("=", 1) for word in arguments if re.match(r"[a-z]+=", word))
         if given and all(value.islower() or value.isdigit() for value in given.values()):
-            choice = command_line_choices.chosen(given)
-            assert job_grid.read(choice.suites, with_options=False, subset=choice.subset).blocks
+            choice = grid.chosen(given)
+            assert grid.read(choice.suites, with_options=False, subset=choice.subset).blocks
 
 
 def test_paths_are_there():

@@ -18,7 +18,7 @@ from thinwire.config.engine_files import engine_files
 from thinwire.data.dataset import MANIFEST
 from thinwire.errors import UserError
 from thinwire.launch.retry import finished
-from thinwire.pipeline.dry_run_overview import jobs, overview
+from thinwire.pipeline.console import jobs, overview
 from thinwire.train import preparation_record, reuse_record
 from thinwire.train.cell_state import CellState, cell_state, cell_states, counts
 from thinwire.train.preparation_record import PREPARED
@@ -224,7 +224,7 @@ def test_the_overview_says_what_the_jobs_of_each_kind_ask_of_slurm():
 
 
 # The first list cells. The others refuse bad input, and `train` waits for the ranks of Slurm.
-@pytest.mark.parametrize("module", ["cli.cells", "pipeline.dry_run_overview", "cli.run", "cli.train"])
+@pytest.mark.parametrize("module", ["cli.cells", "pipeline.console", "cli.run", "cli.train"])
 def test_what_need_not_train_needs_no_torch(module):
     command = f"import sys, thinwire.{module}; print('torch' in sys.modules)"
     answer = subprocess.run(

@@ -1,38 +1,25 @@
-"""What the Snakefile decides: jobs, what they depend on, what they ask of Slurm, and when they are sent."""
+"""What the Snakefile decides: which jobs there are, what they depend on, and what they make."""
 
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from snakemake.resources import Resources
+from snakemake.io import report
 
-from thinwire import plugins, slurm_time_limit
+from thinwire import plugins
 from thinwire.config.block import blocks
 from thinwire.config.cell_sources import PluginDigests
 from thinwire.config.expand_suite import cells
 from thinwire.config.types import Module
 from thinwire.errors import UserError
-from thinwire.pipeline import (
-    cores,
-    inputs,
-    local_gpus,
-    outputs,
-    report_entries,
-    slurm_conf,
-    slurm_preflight,
-    slurm_resources,
-    wildcard_patterns,
-)
-from thinwire.pipeline.check_options import check_options
-from thinwire.pipeline.command_line_choices import Chosen, chosen
-from thinwire.pipeline.exit_on_error import exit_on_error
-from thinwire.pipeline.job_grid import Grid, read
-from thinwire.pipeline.simulation_inputs import simulations
+from thinwire.pipeline import inputs, outputs, snakefile
+from thinwire.pipeline.grid import Chosen, Grid, chosen, read, require_valid_options
+from thinwire.pipeline.simulations import simulations
 
 DEMO = cells("demo")
 PAPER = cells("paper")
@@ -102,27 +89,6 @@ def test_the_order_of_a_block_rotates_with_the_repetition():
     assert after == before[1:] + before[:1]
 
 
-def test_nothing_runs_beside_a_timed_block():
-    timed = PAPER[:1]
-    assert [cores.of_block(timed, 6, number) for number in (2, 64)] == [2, 64]
-    assert cores.of_block(timed, 6, None) == timed[0].workers
-    assert cores.runs_at_once(timed, 6, 64) == 1
-    assert [cores.of_preparation(block[0], 64) for block in (timed, DEMO)] == [64, 1]
-
-
-def test_blocks_share_the_cores_of_a_machine_so_that_all_end_early():
-    assert cores.of_block(DEMO[:10], 33, 64) == 5  # three rounds of two runs each, not one of ten
-    assert [cores.of_block(DEMO[:10], 6, number) for number in (None, 1, 2, 6, 13, 500)] == [
-        1,
-        1,
-        1,
-        1,
-        2,
-        10,
-    ]
-    assert cores.of_block([replace(DEMO[0], device="cuda")], 1, 64) == 1
-
-
 def test_a_rule_finds_its_cell_its_block_and_its_data_set_by_wildcards():
     grid, cell = Grid(PAPER), PAPER[-1]
     dataset, model, size, seed = cell.block.split("/")
@@ -143,8 +109,8 @@ def test_a_rule_finds_its_cell_its_block_and_its_data_set_by_wildcards():
 
 def test_every_record_and_preparation_of_a_grid_is_one_that_the_rules_may_make():
     for cell in DEMO + PAPER:
-        assert re.fullmatch(wildcard_patterns.PREPARATION, cell.preparation)
-        parts = (wildcard_patterns.ANY,) * 2 + (wildcard_patterns.SIZE, wildcard_patterns.SEED)
+        assert re.fullmatch(snakefile.PREPARATION, cell.preparation)
+        parts = (snakefile.ANY,) * 2 + (snakefile.SIZE, snakefile.SEED)
         assert re.fullmatch("/".join(parts), cell.block)
 
 
@@ -158,9 +124,9 @@ def test_two_meanings_of_one_data_set_are_refused():
 
 
 def test_names_with_odd_characters_are_taken_as_they_are():
-    assert re.fullmatch(wildcard_patterns.one_of(["a+b", "a.b"]), "a+b")
-    assert not re.fullmatch(wildcard_patterns.one_of(["a+b", "a.b"]), "aab")
-    assert not re.fullmatch(wildcard_patterns.one_of([]), "")
+    assert re.fullmatch(snakefile.one_of(["a+b", "a.b"]), "a+b")
+    assert not re.fullmatch(snakefile.one_of(["a+b", "a.b"]), "aab")
+    assert not re.fullmatch(snakefile.one_of([]), "")
 
 
 def test_a_job_depends_on_every_file_of_its_plug_ins():
@@ -188,93 +154,6 @@ def test_a_change_of_a_plug_in_changes_the_digests_of_its_jobs(monkeypatch):
     assert digests() == before
     monkeypatch.setattr(inputs, "digests_of_plugin", lambda kind, name: PluginDigests("another", "another"))
     assert all(a != b for a, b in zip(before, digests()))
-
-
-def a_snakemake(remote_exec=False, default_resources=None):
-    return SimpleNamespace(
-        remote_exec=remote_exec, resource_settings=SimpleNamespace(default_resources=default_resources)
-    )
-
-
-def test_what_a_cell_asks_of_slurm():
-    cell = replace(DEMO[0], workers=8, nodes=2, device="cuda", transport="processes")
-    alone = replace(cell, transport="inprocess")
-    assert (slurm_resources.nodes(cell), slurm_resources.ranks(cell)) == (2, 8)
-    assert (slurm_resources.nodes(alone), slurm_resources.ranks(alone)) == (1, 1)
-    assert slurm_resources.launcher(alone) == ""
-    assert slurm_resources.cpus_per_rank(cell) > 1
-    assert slurm_resources.cpus_per_rank(replace(cell, device="cpu")) == 1
-    assert slurm_resources.launcher(cell) == "srun"
-    assert slurm_resources.launcher(replace(cell, workers=1, nodes=1)) == ""
-    signal = f"--signal=USR1@{slurm_time_limit.SAVING_SECONDS}"
-    assert slurm_resources.more_options(cell) == f"--ntasks-per-node=4 {signal}"
-
-
-def test_a_run_asks_for_a_gpu_for_each_process_and_a_preparation_for_one():
-    cell = replace(DEMO[0], workers=8, nodes=2, device="cuda", transport="processes")
-    of_run = slurm_resources.gres(a_snakemake(), local_gpus.of_cell)
-    of_preparation = slurm_resources.gres(a_snakemake(), local_gpus.of_preparation)
-    assert (of_run(cell), of_preparation(cell)) == ("gpu:4", "gpu:1")
-    assert of_run(replace(cell, transport="inprocess")) == "gpu:1"
-    on_cpus = replace(cell, device="cpu")
-    assert (of_run(on_cpus), of_preparation(on_cpus)) == ("", "")
-
-
-@pytest.mark.parametrize(
-    ("setting", "asked"),
-    [("gpu_type=a100", "gpu:a100:1"), ("gpu_type='a100'", "gpu:a100:1"), ("gpu_type=", "gpu:1")],
-)
-def test_the_type_of_the_gpus_is_one_setting(setting, asked):
-    defaults = Resources.parse([setting, "runtime=360"], allow_expressions=True)
-    of_cell = slurm_resources.gres(a_snakemake(default_resources=defaults), local_gpus.of_cell)
-    assert of_cell(replace(DEMO[0], device="cuda")) == asked
-
-
-def test_a_job_of_one_task_is_a_step_so_that_signals_reach_it_and_one_of_many_starts_its_own():
-    one, several = DEMO[0], replace(DEMO[0], workers=8, nodes=2, transport="processes")
-    in_job, here = slurm_resources.step(a_snakemake(remote_exec=True)), slurm_resources.step(a_snakemake())
-    assert in_job(one) == "srun --nodes=1 --ntasks=1"
-    assert in_job(several) == here(one) == here(several) == ""
-
-
-def test_slurm_conf_comes_back_in_a_job_that_has_lost_it():
-    variables = {"SLURM_CONF": "/elsewhere/slurm.conf"}
-    slurm_conf.hand_on(variables)
-    inherited = {name: value for name, value in variables.items() if not name.startswith("SLURM_")}
-    slurm_conf.hand_on(inherited)
-    assert inherited["SLURM_CONF"] == "/elsewhere/slurm.conf"
-    empty = {}
-    slurm_conf.hand_on(empty)
-    assert empty == {}
-
-
-@pytest.mark.parametrize(
-    ("sbatch", "defaults", "words"),
-    [
-        (None, [], "no Slurm here"),
-        ("/bin/sbatch", ["slurm_account=''", "runtime=360"], "names no slurm_account"),
-        ("/bin/sbatch", ["slurm_account="], "names no slurm_account"),
-    ],
-)
-def test_nothing_is_sent_without_slurm_and_an_account(monkeypatch, sbatch, defaults, words):
-    monkeypatch.setattr(shutil, "which", lambda name: sbatch)
-    with pytest.raises(UserError, match=words):
-        slurm_preflight.require_slurm(defaults)
-
-
-@pytest.mark.parametrize("defaults", [[], ["slurm_account=mine"], ["slurm_partition="]])
-def test_an_account_or_none_at_all_is_enough(monkeypatch, defaults):
-    monkeypatch.setattr(shutil, "which", lambda name: "/bin/sbatch")
-    slurm_preflight.require_slurm(defaults)
-
-
-def test_jobs_that_an_earlier_snakemake_has_left_here_are_named(monkeypatch, tmp_path):
-    listing = f"7 {tmp_path} rule_train_a\n8 {tmp_path}/other rule_train_b\n9 {tmp_path} mine\n"
-    answer = subprocess.CompletedProcess([], 0, stdout=listing)
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
-    with pytest.raises(UserError, match="stop them with scancel 7, which loses nothing"):
-        slurm_preflight.require_no_jobs(tmp_path)
-    slurm_preflight.require_no_jobs(tmp_path / "elsewhere")
 
 
 def names_of(paths):
@@ -349,7 +228,7 @@ def test_a_report_shows_each_figure_and_table_once_with_a_caption_that_is_there(
         "results/figures/a/b/bandwidth.pdf",
         "results/tables/a/new.csv",
     ]
-    flags = [getattr(entry, "flags", {}).get("report") for entry in report_entries.entries(paths)]
+    flags = [getattr(entry, "flags", {}).get("report") for entry in outputs.entries(report, paths)]
     assert flags[1] is None
     assert [(flag.category, flag.subcategory) for flag in flags if flag] == [
         ("Figures", "a/b"),
@@ -358,7 +237,7 @@ def test_a_report_shows_each_figure_and_table_once_with_a_caption_that_is_there(
     captions = [Path(flag.caption) for flag in flags if flag]
     assert [caption.name for caption in captions] == ["bandwidth.rst", "tables.rst"]
     assert all(caption.is_file() for caption in captions)
-    (page,) = report_entries.entries([outputs.PAGE])
+    (page,) = outputs.entries(report, [outputs.PAGE])
     assert Path(page.flags["report"].caption).is_file()
 
 
@@ -379,10 +258,32 @@ def test_a_tuning_has_a_choice_with_its_record_and_a_figure():
     assert outputs.best_so_far("a")[-1] == "results/figures/tuning/a/best_so_far.png"
 
 
+def test_snakemake_is_the_version_with_which_its_inside_was_checked():
+    assert version("snakemake") == snakefile.CHECKED_WITH, (
+        "Snakemake is another version: check what the docstring of thinwire/pipeline/snakefile.py lists, and "
+        "write the version into CHECKED_WITH"
+    )
+
+
+def test_no_other_file_asks_the_inside_of_snakemake():
+    files = [*Path(snakefile.__file__).parent.glob("*.py"), *(plugins.ROOT / "workflow").rglob("*.smk")]
+    known = {"workflow.basedir", "workflow.cores"}
+    for path in (*files, plugins.ROOT / "Snakefile"):
+        if path != Path(snakefile.__file__):
+            text = path.read_text()
+            assert {*re.findall(r"\bworkflow\.\w+", text)} <= known, path
+            assert not re.search(r"^ *(from|import) snakemake", text, re.MULTILINE), path
+
+
+def test_a_command_with_braces_reaches_the_shell_as_it_is():
+    call = snakefile.Call(engine="'/a {b}/python' -m thinwire")
+    assert call.thinwire("show {name}").format(name="ssgd") == "'/a {b}/python' -m thinwire show ssgd"
+
+
 def test_bad_input_ends_it_with_a_sentence():
-    with pytest.raises(SystemExit, match="thinwire: a sentence"), exit_on_error():
+    with pytest.raises(SystemExit, match="thinwire: a sentence"), snakefile.exit_on_error():
         raise UserError("a sentence")
-    with pytest.raises(ValueError, match="a fault"), exit_on_error():
+    with pytest.raises(ValueError, match="a fault"), snakefile.exit_on_error():
         raise ValueError("a fault")
 
 
@@ -395,13 +296,13 @@ def test_options_are_checked_once_for_each_state_of_suite_and_plug_ins(tmp_path,
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(subprocess, "run", check)
-    check_options(["demo"], DEMO)
-    check_options(["demo"], DEMO)
+    require_valid_options(["demo"], DEMO)
+    require_valid_options(["demo"], DEMO)
     assert checks == ["demo"]
     other = replace(DEMO[0], method=replace(DEMO[0].method, options={"gradients": "float16"}))
-    check_options(["demo"], [other, *DEMO[1:]])
-    monkeypatch.setattr("thinwire.pipeline.check_options.plugin_digest", lambda kind, name: "another")
-    check_options(["demo"], DEMO)
+    require_valid_options(["demo"], [other, *DEMO[1:]])
+    monkeypatch.setattr("thinwire.pipeline.grid.plugin_digest", lambda kind, name: "another")
+    require_valid_options(["demo"], DEMO)
     assert checks == ["demo"] * 3
 
 
@@ -412,7 +313,7 @@ def test_an_option_that_no_plug_in_has_is_one_sentence(tmp_path, monkeypatch):
     )
     for _ in range(2):
         with pytest.raises(UserError, match=r"^no such$"):
-            check_options(["demo"], DEMO)
+            require_valid_options(["demo"], DEMO)
 
 
 @pytest.mark.parametrize(

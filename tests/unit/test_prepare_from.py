@@ -12,7 +12,8 @@ from thinwire.config.cell_of_record import cell_of
 from thinwire.config.grid_subset import Subset
 from thinwire.config.tuned import under
 from thinwire.errors import UserError
-from thinwire.pipeline import inputs, job_grid
+from thinwire.pipeline import inputs
+from thinwire.pipeline.grid import read
 from thinwire.report.tables.about import About
 from thinwire.train.preparation_record import identity_of
 from thinwire.train.result_folders import data_folder, prepared_folder
@@ -106,7 +107,7 @@ def test_where_a_preparation_comes_from_is_part_of_the_fingerprint(cells):
 
 
 def test_the_pipeline_makes_a_shared_preparation_once(write):
-    grid = job_grid.read(["reuse"], with_options=False)
+    grid = read(["reuse"], with_options=False)
     paths = {path.removeprefix("reuse/") for path in grid.preparations if "/ssgd/" not in path}
     expected = {f"{d}/lenet/mp2/seed{n}" for d in ("digits", "again") for n in (0, 1)}
     assert paths == expected | {f"{d}/lenet/alone/seed1" for d in ("digits", "again")}
@@ -120,7 +121,7 @@ def test_the_pipeline_makes_a_shared_preparation_once(write):
 
 
 def test_a_subset_makes_what_it_needs_of_the_others(write):
-    grid = job_grid.read(["reuse"], False, Subset({"datasets": ("digits",), "methods": ("again",)}))
+    grid = read(["reuse"], False, Subset({"datasets": ("digits",), "methods": ("again",)}))
     assert {cell.dataset for cell in grid.cells.values()} == {"digits"}
     wildcards = SimpleNamespace(suite="reuse", preparation="again/lenet/mp2/seed0")
     assert grid.of_preparation(inputs.manifest)(wildcards) == "results/data/again/manifest.json"

@@ -7,7 +7,7 @@ import pytest
 from tests.tracking import records
 from thinwire import record
 from thinwire.config.expand_suite import cells
-from thinwire.pipeline.progress_lines import Progress, duration
+from thinwire.pipeline.console import Progress, duration
 from thinwire.train import run_progress
 from thinwire.train.result_folders import partial_folder, record_folder
 from thinwire.train.run_progress import ProgressFile, RunProgress

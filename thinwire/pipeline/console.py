@@ -1,27 +1,113 @@
-"""What a person sees while the pipeline works: its runs, instead of Snakemake's lines about its jobs."""
+"""What a person sees: runs instead of Snakemake's lines about its jobs, and what a dry run says."""
 
-import logging
 import signal
 import sys
 import threading
-from collections.abc import Iterable
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from thinwire import record
+from thinwire.config.block import blocks
 from thinwire.config.cell import Cell
-from thinwire.pipeline.progress_lines import Progress
+from thinwire.config.cell_sources import prepares
+from thinwire.errors import UserError
+from thinwire.files import stamp
+from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
+from thinwire.pipeline import snakefile
+from thinwire.pipeline.resources import nodes, ranks
+from thinwire.train import run_progress
+from thinwire.train.cell_state import DAMAGED, CellState, cell_states, counts
+from thinwire.train.result_folders import log_file, partial_folder, record_folder
 
 _EVERY_SECONDS = 1.0
-# Lines of Snakemake that name jobs by number, and others that repeat a job's whole command.
-_ABOUT_JOBS = ("job_started", "job_finished", "progress")
-_ABOUT_COMMANDS = ("Select jobs to execute...", "RuleException:\nCalledProcessError")
-# After Ctrl-C no job has failed: a person has stopped them.
-_ABOUT_FAILURES = ("WorkflowError:", "Error in rule", "Exiting because a job execution failed")
+# So many cells are named for each state and reason; `thinwire cells` lists all of them.
+_NAMED = 3
+
+
+class Progress:
+    """Of the cells whose runs are planned."""
+
+    def __init__(
+        self, planned: Iterable[Cell], results: Path, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._results, self._clock, self._began = results, clock, clock()
+        self._began_at = datetime.now(UTC).replace(microsecond=0)  # as records have their times
+        self._waiting = {f"{cell.suite}/{cell.path}": cell for cell in planned}
+        self._planned = len(self._waiting)
+        # An old record may still be there until its job begins.
+        self._before = {name: self._stamp(cell) for name, cell in self._waiting.items()}
+
+    def finished(self) -> list[str]:
+        """A line for each run that has published its record since the last call."""
+        lines = []
+        for name, cell in list(self._waiting.items()):
+            if self._stamp(cell) in (None, self._before[name]):
+                continue
+            try:
+                made = record.read(record_folder(self._results, cell) / record.RUN)
+            except UserError:
+                continue  # it is being replaced
+            del self._waiting[name]
+            log = f"; log: {log_file(self._results, cell)}" if made.status == "failed" else ""
+            lines.append(f"{name}: {'trained before, ' * self._is_older(made)}{_outcome(made)}{log}")
+        return lines
+
+    def _is_older(self, made: record.Record) -> bool:
+        """Is a record from results/store, because its run was trained before?"""
+        ended = made.provenance.get("ended")
+        return ended is not None and datetime.fromisoformat(ended) < self._began_at
+
+    def running(self) -> list[str]:
+        """A line for each run that is at work now."""
+        found = ((name, self._of(cell)) for name, cell in self._waiting.items())
+        return [f"{name}: {_where(progress)}" for name, progress in found if progress is not None]
+
+    def summary(self) -> str:
+        """How many runs are finished, and when the others will be at this rate."""
+        done = self._planned - len(self._waiting)
+        parts = [p.share for cell in self._waiting.values() if (p := self._of(cell)) is not None]
+        share = (done + sum(parts)) / self._planned if self._planned else 1.0
+        text = f"{done} of {self._planned} runs"
+        if not self._waiting or share == 0:
+            return text
+        left = (self._clock() - self._began) * (1 - share) / share
+        return f"{text}, {share:.0%}, about {duration(left)} left"
+
+    def _stamp(self, cell: Cell) -> tuple[int, int] | None:
+        return stamp(record_folder(self._results, cell) / record.RUN)
+
+    def _of(self, cell: Cell) -> run_progress.RunProgress | None:
+        return run_progress.read(partial_folder(self._results, cell))
+
+
+def duration(seconds: float) -> str:
+    """Rounded up to whole seconds, minutes or tenths of hours."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+
+
+def _outcome(made: record.Record) -> str:
+    if made.status != "done" or made.result is None:
+        return f"{made.status}: {made.reason}"
+    return f"done, accuracy {made.result.test_accuracy_percent:.2f} %"
+
+
+def _where(progress: run_progress.RunProgress) -> str:
+    parts = [f"epoch {progress.epoch} of {progress.epochs}"]
+    if progress.accuracy_percent is not None:
+        parts.append(f"accuracy {progress.accuracy_percent:.2f} %")
+    if progress.seconds_left is not None:
+        parts.append(f"{duration(progress.seconds_left)} left")
+    return ", ".join(parts)
 
 
 class RunDisplay:
@@ -41,7 +127,7 @@ class RunDisplay:
             planned: the cells whose runs the pipeline will make.
             logs: Snakemake's own log files.
         """
-        self._hide_lines_about_jobs()
+        snakefile.hide_lines_about_jobs(interrupted=lambda: self._interrupted)
         signal.signal(signal.SIGINT, self._note_interrupt)
         self._console.print(f"logs: results/logs, {', '.join(logs)}")
         if self._console.is_terminal:
@@ -63,17 +149,6 @@ class RunDisplay:
         self._interrupted = True
         signal.default_int_handler(number, frame)
 
-    def _hide_lines_about_jobs(self) -> None:
-        """Keep lines such as "Finished jobid: 3" out of the terminal; they stay in Snakemake's log file."""
-        for handler in logging.getLogger("snakemake.logging").handlers:
-            if handler.name == "DefaultStreamHandler":
-                handler.addFilter(self._is_for_a_person)
-
-    def _is_for_a_person(self, line: Any) -> bool:
-        event = str(getattr(line, "event", None) or "").rpartition(".")[2].lower()
-        hidden = (*_ABOUT_COMMANDS, *(_ABOUT_FAILURES if self._interrupted else ()))
-        return event not in _ABOUT_JOBS and not line.getMessage().startswith(hidden)
-
     def _show_until_over(self, progress: Progress) -> None:
         over = False
         while not over:
@@ -90,3 +165,66 @@ class RunDisplay:
 
 
 DISPLAY = RunDisplay()
+
+
+def print_overview(cells: Sequence[Cell], minutes: str | None) -> None:
+    """Print how many cells have a record, and the first of those that have none that holds, by reason.
+
+    Args:
+        cells: that were chosen.
+        minutes: the time that a job on a cluster asks for, as it is set. If there is one, what the jobs ask
+            for is printed, too.
+    """
+    by_suite: dict[str, list[Cell]] = {}
+    for cell in cells:
+        by_suite.setdefault(cell.suite, []).append(cell)
+    for suite, members in by_suite.items():
+        states = cell_states(members, Path("results"))
+        lines = overview(members, states)
+        if minutes:
+            lines += jobs([cell for cell, state in zip(members, states) if not state.holds], minutes)
+        print(f"{suite}: {lines[0]}", *lines[1:], sep="\n  ", file=sys.stderr)
+
+
+def overview(cells: Iterable[Cell], states: Sequence[CellState]) -> list[str]:
+    """The counts, and then a line for each reason why records do not hold."""
+    paths: dict[str, list[str]] = {}
+    for cell, state in zip(cells, states):
+        if not state.holds:
+            # Each damaged record has a reason of its own.
+            paths.setdefault(state.word if state.word == DAMAGED else str(state), []).append(cell.path)
+    return [counts(states), *(f"{about}: {_listed(named)}" for about, named in paths.items())]
+
+
+def jobs(cells: Sequence[Cell], minutes: str) -> list[str]:
+    """What the jobs that make the records of these cells ask of Slurm: a line for each kind and size.
+
+    Args:
+        cells: of a suite.
+        minutes: the time that a job asks for, as it is set.
+    """
+    first = [members[0] for members in blocks(cells).values()]
+    sizes = Counter((nodes(cell), ranks(cell) // nodes(cell), gpus_of(cell)) for cell in first)
+    lines = [f"train, {_number(n, 'job')}: {_asked(*size)}, {minutes} minutes" for size, n in sizes.items()]
+    prepared = {cell.preparation: cell.preparing for cell in cells if prepares(cell)}
+    gpus = Counter(gpus_of_preparation(cell) for cell in prepared.values())
+    return lines + [
+        f"prepare, {_number(n, 'job')} at most: {_asked(1, 1, each)}, {minutes} minutes"
+        for each, n in gpus.items()
+    ]
+
+
+def _asked(on_nodes: int, ranks_of_node: int, gpus: int) -> str:
+    each = " each" if on_nodes > 1 else ""
+    return (
+        f"{_number(on_nodes, 'node')} with {_number(ranks_of_node, 'rank')} and {_number(gpus, 'GPU')}{each}"
+    )
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _listed(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    return ", ".join(paths[:_NAMED]) + more

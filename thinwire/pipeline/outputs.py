@@ -1,16 +1,15 @@
 """What the pipeline makes from records: tables, figures, verdicts, a page, W&B runs, choices of tunings."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path, PurePath
 
 from thinwire.config import cluster_file, profile_file
 from thinwire.config.cell import Cell
 from thinwire.config.suite import load
 from thinwire.config.suite import path_of as suite_path
 from thinwire.paper.declarations import SOURCES
-from thinwire.pipeline.command_line_choices import Chosen
-from thinwire.pipeline.job_grid import Grid
-from thinwire.pipeline.simulation_inputs import Simulation
+from thinwire.pipeline.grid import Chosen, Grid
+from thinwire.pipeline.simulations import Simulation
 from thinwire.plugins import ROOT
 from thinwire.report.result_names import (
     CLAIMS,
@@ -37,6 +36,9 @@ PAPER_SUITE = "demo"
 COMPARED = ("comparisons", "to_target", "speed_ups", "profiles")
 # All suites that have results, on one page.
 PAGE = "results/index.html"
+_CAPTIONS = ROOT / "workflow" / "report"
+# Of the formats in which a figure or a table is written, those that a report can show.
+_CATEGORIES = {".png": "Figures", ".csv": "Tables", ".html": "Page"}
 
 
 def made_from_records(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simulation]) -> list[str]:
@@ -151,3 +153,35 @@ def choices(*suites: str) -> list[str]:
 def best_so_far(*suites: str) -> list[str]:
     """The paths of the figures of the tunings of these suites."""
     return [f"results/figures/tuning/{suite}/best_so_far.{end}" for suite in suites for end in FORMATS]
+
+
+def entries(report: Callable[..., str], paths: Iterable[str]) -> list[str]:
+    """The same paths; those that `snakemake --report` shows have their captions and categories.
+
+    Args:
+        report: the function of this name that Snakemake has in its rules.
+        paths: of outputs.
+    """
+    return [_entry(report, path) for path in paths]
+
+
+def _entry(report: Callable[..., str], path: str) -> str:
+    place = PurePath(path)
+    category = _CATEGORIES.get(place.suffix)
+    if category is None:
+        return path
+    # results/figures/SUITE/NAME.png, where the name of a suite may have slashes
+    suite = "/".join(place.parts[2:-1]) or "all suites"
+    return report(
+        path,
+        caption=str(caption_of(place.stem, category)),
+        category=category,
+        subcategory=suite,
+        labels={"name": place.stem.replace("_", " ")},
+    )
+
+
+def caption_of(name: str, category: str) -> Path:
+    """The file with the caption of an output: its own, or else that of its category."""
+    own = _CAPTIONS / f"{name}.rst"
+    return own if own.exists() else _CAPTIONS / f"{category.lower()}.rst"

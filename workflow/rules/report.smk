@@ -1,3 +1,30 @@
+# What is made from records. These jobs take seconds or need the internet, so they run where snakemake itself runs.
+
+
+# All records of the chosen suites, as tidy tables.
+rule collect:
+    input:
+        GRID.records(record.RUN),
+        GRID.records(record.CURVE),
+        GRID.records(record.TRAFFIC),
+    output:
+        summary="results/summary.csv",
+        curves="results/curves.parquet",
+        traffic="results/traffic.parquet",
+        digests="results/collected.json",
+    log:
+        "results/logs/collect.txt",
+    localrule: True
+    conda:
+        "../../envs/thinwire.yaml"
+    threads: 1
+    params:
+        suites=CHOSEN.suites,
+        only=CHOSEN.subset.option(),
+    shell:
+        CALL.logged("collect {params.suites:q} {params.only:q}")
+
+
 # Tables and figures, from the collected files and simulated times only: a rule for each suite, because those
 # that are simulated have more of them.
 for suite in GRID.suites:
@@ -6,29 +33,104 @@ for suite in GRID.suites:
         name:
             f"report_{flat(suite)}"
         input:
-            summary="results/summary.csv",
-            curves="results/curves.parquet",
-            traffic="results/traffic.parquet",
-            digests="results/collected.json",
+            rules.collect.output,
             simulated=[outputs.times(suite)] if suite in SIMULATED else [],
         output:
-            report_entries.entries(
+            outputs.entries(
+                report,
                 outputs.report(
                     suite,
                     GRID.cells_of(suite),
                     SIMULATED.get(suite),
                     outputs.has_ladder(suite),
-                )
+                ),
             ),
         log:
             f"results/logs/report/{suite}.txt",
-        # It takes seconds or needs the internet, so it runs where snakemake itself runs.
         localrule: True
         conda:
             "../../envs/thinwire.yaml"
         threads: 1
         params:
-            thinwire=THINWIRE,
             suite=suite,
         shell:
-            "{params.thinwire} report {params.suite:q} > {log:q} 2>&1 || {{ cat {log:q} >&2; exit 1; }}"
+            CALL.logged("report {params.suite:q}")
+
+
+# Verdicts on the claims of the publications, from the runs of all suites that are collected.
+rule claims:
+    input:
+        summary="results/summary.csv",
+        curves="results/curves.parquet",
+        digests="results/collected.json",
+        simulated=[outputs.times(suite) for suite in SIMULATED],
+        described=inputs.files_with_claims(),
+    output:
+        outputs.claims(),
+    log:
+        "results/logs/claims.txt",
+    localrule: True
+    conda:
+        "../../envs/thinwire.yaml"
+    threads: 1
+    shell:
+        CALL.logged("claims")
+
+
+# The page of all results, from the records, the collected files and the tables.
+rule page:
+    input:
+        outputs.shown_on_page(CHOSEN, GRID, SIMULATED),
+        simulated=[outputs.times(suite) for suite in SIMULATED],
+    output:
+        outputs.entries(report, [outputs.PAGE]),
+    log:
+        "results/logs/page.txt",
+    localrule: True
+    conda:
+        "../../envs/thinwire.yaml"
+    threads: 1
+    shell:
+        CALL.logged("page")
+
+
+# The paper, from collected files, tables and figures only. It is about the demo, and uses other suites that are there.
+rule paper:
+    input:
+        reports=outputs.tables_and_figures(CHOSEN, GRID, SIMULATED),
+        simulated=[*outputs.required_rate(), *outputs.hsgd_ratio()],
+        sources=outputs.paper_sources(),
+    output:
+        pdf=f"results/{outputs.PAPER}",
+    log:
+        "results/logs/paper.txt",
+    localrule: True
+    conda:
+        "../../envs/thinwire.yaml"
+    threads: 1
+    shell:
+        CALL.logged("paper")
+
+
+# The runs of a suite, for W&B to browse and to send: offline, and from the records only. Where there is no
+# W&B, the note says so, a line on the terminal too, and nothing fails.
+rule track:
+    input:
+        lambda wildcards: GRID.records(
+            record.RUN, record.CURVE, suite=GRID.projects[wildcards.project]
+        ),
+    output:
+        f"results/wandb/{{project}}/{outputs.NOTE}",
+    log:
+        "results/logs/track/{project}.txt",
+    localrule: True
+    conda:
+        "../../envs/thinwire.yaml"
+    threads: 1
+    params:
+        suite=lambda wildcards: GRID.projects[wildcards.project],
+        only=lambda wildcards: GRID.option_of(
+            GRID.projects[wildcards.project], CHOSEN.subset
+        ),
+    shell:
+        CALL.thinwire("track {params.suite:q} {params.only:q} > {log:q}")

@@ -1,7 +1,7 @@
-# The simulated times of all methods of a suite, on the clusters that its key `simulate` names.
-SIMULATED = simulation_inputs.simulations(GRID)
+# What is simulated.
 
 
+# The times of all methods of a suite, on the clusters that its key `simulate` names.
 rule simulate:
     input:
         data=lambda wildcards: SIMULATED[wildcards.suite].data,
@@ -17,18 +17,45 @@ rule simulate:
     # It measures how fast a core of this machine computes, so nothing else computes beside it.
     threads: workflow.cores
     resources:
-        **job_memory.resource(
-            workflow,
-            lambda wildcards: SIMULATED[wildcards.suite].cells,
-            one_process=True,
+        **asked.memory(
+            CALL, lambda wildcards: SIMULATED[wildcards.suite].cells, one_process=True
         ),
         # Without it the plug-in for Slurm would start a step itself, and that loses SLURM_CONF.
         mpi="",
         cpus_per_task=1,
     params:
-        thinwire=THINWIRE,
         only=lambda wildcards: GRID.option_of(wildcards.suite, CHOSEN.subset),
         # When an option of the suite or a number of a cluster changes, so does this.
         fingerprint=lambda wildcards: SIMULATED[wildcards.suite].fingerprint,
     shell:
-        "{params.thinwire} simulate {wildcards.suite:q} {params.only:q} > {log:q} 2>&1 || {{ cat {log:q} >&2; exit 1; }}"
+        CALL.logged("simulate {wildcards.suite:q} {params.only:q}")
+
+
+# The rate of links at which DASO saves the time that its publication states: without data.
+rule required_rate:
+    input:
+        outputs.required_rate_sources(),
+    output:
+        outputs.entries(report, outputs.required_rate()),
+    log:
+        "results/logs/required_rate.txt",
+    conda:
+        "../../envs/thinwire.yaml"
+    threads: 1
+    shell:
+        CALL.logged("required_rate")
+
+
+# The ratio between the ends of HSGD's ladder, over computing and links: without data.
+rule hsgd_ratio:
+    input:
+        outputs.hsgd_ratio_sources(),
+    output:
+        outputs.entries(report, outputs.hsgd_ratio()),
+    log:
+        "results/logs/hsgd_ratio.txt",
+    conda:
+        "../../envs/thinwire.yaml"
+    threads: 1
+    shell:
+        CALL.logged("hsgd_ratio")

@@ -13,8 +13,6 @@ rule tune:
     conda:
         "../../envs/thinwire.yaml"
     threads: 1
-    params:
-        thinwire=THINWIRE,
     shell:
         # The choices stand on the terminal, too, with what a person should look at.
-        "{params.thinwire} tuned {wildcards.tuned:q} | tee {log:q}"
+        CALL.thinwire("tuned {wildcards.tuned:q} | tee {log:q}")

@@ -12,7 +12,7 @@ from thinwire.config.simulate_problems import numbers_of_workers
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Simulate
 from thinwire.pipeline import inputs
-from thinwire.pipeline.job_grid import Grid
+from thinwire.pipeline.grid import Grid
 from thinwire.plugins import ROOT
 
 

@@ -1,26 +1,89 @@
-"""The grid of the chosen suites: every cell, and what several cells share.
+"""What a person chose with `snakemake --config`, every cell of that, and what several cells share.
 
-Methods that begin with `of_` are for rules: each turns a function of a cell into one of a job's wildcards.
+Methods of `Grid` that begin with `of_` are for rules: each turns a function of a cell into one of a job's
+wildcards.
 """
 
-from collections.abc import Callable, Container, Iterable, Sequence
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
-from thinwire import record
+from thinwire import digests, record
+from thinwire.config import grid_subset
 from thinwire.config.block import blocks
 from thinwire.config.cell import Cell
-from thinwire.config.expand_suite import cells
+from thinwire.config.expand_suite import cells, require_valid
 from thinwire.config.grid_subset import WHOLE, Subset
+from thinwire.config.tuning_suite import PREFIX
 from thinwire.config.types import Module
 from thinwire.errors import UserError
+from thinwire.files import writing
 from thinwire.label import clash
 from thinwire.launch.gpu_claims import gpus_of
 from thinwire.nvidia_smi import visible_gpus
-from thinwire.pipeline.check_options import check_options
+from thinwire.pipeline.inputs import plugin_digest
+from thinwire.plugins import ROOT
 from thinwire.tracking.wandb_names import project
+
+KEYS = ("suites", "tune", "data", *grid_subset.KEYS)
+# Has an empty file for each state of suites and plug-ins that was found valid, beside Snakemake's own notes.
+_VALID = Path(".snakemake/thinwire_valid")
 
 T = TypeVar("T")
 OfWildcards = Callable[[Any], T]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    suites: list[str]
+    data: Path | None = None  # has a folder for each data set whose files cannot be downloaded
+    subset: Subset = WHOLE
+
+    @property
+    def tuned(self) -> list[str]:
+        """The suites that are tuned, if tunings were chosen."""
+        return [name.removeprefix(PREFIX) for name in self.suites if name.startswith(PREFIX)]
+
+    def place_of(self, dataset: Module) -> str:
+        """The option of `thinwire data` for the folder of this data set; empty where there is no such folder.
+
+        The folder has the label of the data set, or the name of its module.
+        """
+        names = (dataset.label, dataset.use) if self.data else ()
+        for folder in (Path(self.data or "") / name for name in names):
+            if folder.is_dir():
+                return f"--from {shlex.quote(str(folder))}"
+        return ""
+
+
+def chosen(config: Mapping[str, Any]) -> Chosen:
+    """Read what was given; without `suites` the demo is chosen.
+
+    Raises:
+        UserError: a key is unknown, a value is not valid, or the folder does not exist.
+    """
+    if unknown := sorted(set(config) - set(KEYS)):
+        raise UserError(f"--config {unknown[0]}: there is no such key; there are {', '.join(KEYS)}")
+    if "suites" in config and "tune" in config:
+        raise UserError("--config suites=... tune=...: give one of them")
+    suites = _names(config.get("suites", "demo"))
+    if wrong := [name for name in suites if name.startswith(PREFIX)]:
+        raise UserError(f"--config suites={wrong[0]}: give tune={wrong[0].removeprefix(PREFIX)} instead")
+    if "tune" in config:
+        suites = [f"{PREFIX}{name}" for name in _names(config["tune"])]
+    data = Path(str(config["data"])) if "data" in config else None
+    if data is not None and not data.is_dir():
+        raise UserError(f"--config data={data}: there is no such folder")
+    return Chosen(suites, data, grid_subset.of(config))
+
+
+def _names(listed: Any) -> list[str]:
+    """Names between commas, each once."""
+    return list(dict.fromkeys(name.strip() for name in str(listed).split(",")))
 
 
 class Grid:
@@ -105,7 +168,7 @@ def read(suites: Sequence[str], with_options: bool, subset: Subset = WHOLE) -> G
     every = [cell for suite in suites for cell in cells(suite)]
     wanted = subset.keep(every)
     if with_options:
-        check_options(suites, every)
+        require_valid_options(suites, every)
     cut = {cell.suite for cell in every if not subset.has(cell)}
     return Grid(wanted, {cell.suite for cell in wanted} - cut)
 
@@ -126,3 +189,50 @@ def _datasets(every: Sequence[Cell]) -> dict[str, Module]:
 def _unique(names: Sequence[str]) -> list[str]:
     """Each once, in the order of their first."""
     return list(dict.fromkeys(names))
+
+
+def require_valid_options(suites: Sequence[str], every: Sequence[Cell]) -> None:
+    """Check the options of suites against their plug-ins, once for each state of both.
+
+    This imports the plug-ins, and with them torch. It takes seconds and memory, so a process of its own does
+    it.
+
+    Args:
+        suites: their names.
+        every: their cells.
+
+    Raises:
+        UserError: an option is not valid.
+    """
+    valid = _VALID / _state(every)
+    if valid.exists():
+        return
+    command = [sys.executable, "-m", __name__, *suites]
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if answer.returncode:
+        raise UserError(answer.stderr.strip())
+    with writing(valid):
+        valid.parent.mkdir(parents=True, exist_ok=True)
+        valid.touch()
+
+
+def _state(every: Sequence[Cell]) -> str:
+    """The digest of all options that are used, and of the plug-ins that take them."""
+    used = {
+        (kind, module.use, digests.of_identity(module.options))
+        for cell in every
+        for kind, module in (("dataset", cell.data), ("model", cell.model), ("method", cell.method))
+    }
+    return digests.of_identity([(*entry, plugin_digest(entry[0], entry[1])) for entry in sorted(used)])
+
+
+def _check() -> None:
+    try:
+        for suite in sys.argv[1:]:
+            require_valid(suite)
+    except UserError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    _check()

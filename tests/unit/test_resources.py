@@ -1,0 +1,212 @@
+"""What jobs ask for: cores, nodes, ranks, GPUs and memory; and when none is sent to Slurm."""
+
+import json
+import shutil
+import subprocess
+from contextlib import nullcontext
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from snakemake.resources import Resources
+
+from thinwire import slurm_time_limit
+from thinwire.config.cell import Module
+from thinwire.config.expand_suite import cells
+from thinwire.errors import UserError
+from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
+from thinwire.pipeline import resources, slurm
+from thinwire.pipeline.resources import (
+    COPIES_OF_WEIGHTS,
+    PROCESS_MEGABYTES,
+    data_bytes,
+    megabytes_of_node,
+    memory,
+    weight_bytes,
+)
+from thinwire.pipeline.snakefile import Call, called
+from thinwire.plugins import get
+
+DEMO = cells("demo")
+PAPER = cells("paper")
+CELL = replace(DEMO[0], workers=8, nodes=2, transport="processes")
+ON_CLUSTER = Call(defaults={"mem_mb": "0"})
+
+
+def test_nothing_runs_beside_a_timed_block():
+    timed = PAPER[:1]
+    assert [resources.cores_of_block(timed, 6, number) for number in (2, 64)] == [2, 64]
+    assert resources.cores_of_block(timed, 6, None) == timed[0].workers
+    assert resources.runs_at_once(timed, 6, 64) == 1
+    assert [resources.cores_of_preparation(block[0], 64) for block in (timed, DEMO)] == [64, 1]
+
+
+def test_blocks_share_the_cores_of_a_machine_so_that_all_end_early():
+    assert resources.cores_of_block(DEMO[:10], 33, 64) == 5  # three rounds of two runs each, not one of ten
+    assert [resources.cores_of_block(DEMO[:10], 6, number) for number in (None, 1, 2, 6, 13, 500)] == [
+        1,
+        1,
+        1,
+        1,
+        2,
+        10,
+    ]
+    assert resources.cores_of_block([replace(DEMO[0], device="cuda")], 1, 64) == 1
+
+
+def test_what_a_cell_asks_of_slurm():
+    cell = replace(DEMO[0], workers=8, nodes=2, device="cuda", transport="processes")
+    alone = replace(cell, transport="inprocess")
+    assert (resources.nodes(cell), resources.ranks(cell)) == (2, 8)
+    assert (resources.nodes(alone), resources.ranks(alone)) == (1, 1)
+    assert resources.launcher(alone) == ""
+    assert resources.cpus_per_rank(cell) > 1
+    assert resources.cpus_per_rank(replace(cell, device="cpu")) == 1
+    assert resources.launcher(cell) == "srun"
+    assert resources.launcher(replace(cell, workers=1, nodes=1)) == ""
+    signal = f"--signal=USR1@{slurm_time_limit.SAVING_SECONDS}"
+    assert resources.more_options(cell) == f"--ntasks-per-node=4 {signal}"
+
+
+def test_a_run_asks_for_a_gpu_for_each_process_and_a_preparation_for_one():
+    cell = replace(DEMO[0], workers=8, nodes=2, device="cuda", transport="processes")
+    of_run = resources.gres(Call(), gpus_of)
+    of_preparation = resources.gres(Call(), gpus_of_preparation)
+    assert (of_run(cell), of_preparation(cell)) == ("gpu:4", "gpu:1")
+    assert of_run(replace(cell, transport="inprocess")) == "gpu:1"
+    on_cpus = replace(cell, device="cpu")
+    assert (of_run(on_cpus), of_preparation(on_cpus)) == ("", "")
+
+
+@pytest.mark.parametrize(("gpu_type", "asked"), [("a100", "gpu:a100:1"), ("", "gpu:1")])
+def test_the_type_of_the_gpus_is_one_setting(gpu_type, asked):
+    of_cell = resources.gres(Call(defaults={"gpu_type": gpu_type, "runtime": "360"}), gpus_of)
+    assert of_cell(replace(DEMO[0], device="cuda")) == asked
+
+
+def test_a_job_of_one_task_is_a_step_so_that_signals_reach_it_and_one_of_many_starts_its_own():
+    one, several = DEMO[0], replace(DEMO[0], workers=8, nodes=2, transport="processes")
+    in_job, here = resources.step(Call(in_job=True)), resources.step(Call())
+    assert in_job(one) == "srun --nodes=1 --ntasks=1"
+    assert in_job(several) == here(one) == here(several) == ""
+
+
+def test_slurm_conf_comes_back_in_a_job_that_has_lost_it():
+    variables = {"SLURM_CONF": "/elsewhere/slurm.conf"}
+    slurm.hand_on_conf(variables)
+    inherited = {name: value for name, value in variables.items() if not name.startswith("SLURM_")}
+    slurm.hand_on_conf(inherited)
+    assert inherited["SLURM_CONF"] == "/elsewhere/slurm.conf"
+    empty = {}
+    slurm.hand_on_conf(empty)
+    assert empty == {}
+
+
+@pytest.mark.parametrize(
+    ("sbatch", "defaults", "words"),
+    [
+        (None, {}, "no Slurm here"),
+        ("/bin/sbatch", {"slurm_account": "", "runtime": "360"}, "names no slurm_account"),
+        ("/bin/sbatch", {}, None),
+        ("/bin/sbatch", {"slurm_account": "mine"}, None),
+        ("/bin/sbatch", {"slurm_partition": ""}, None),
+    ],
+)
+def test_nothing_is_sent_without_slurm_and_an_account_if_the_profile_asks_for_one(
+    monkeypatch, sbatch, defaults, words
+):
+    monkeypatch.setattr(shutil, "which", lambda name: sbatch)
+    with pytest.raises(UserError, match=words) if words else nullcontext():
+        slurm.require_slurm(defaults)
+
+
+def test_jobs_that_an_earlier_snakemake_has_left_here_are_named(monkeypatch, tmp_path):
+    listing = f"7 {tmp_path} rule_train_a\n8 {tmp_path}/other rule_train_b\n9 {tmp_path} mine\n"
+    answer = subprocess.CompletedProcess([], 0, stdout=listing)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
+    with pytest.raises(UserError, match="stop them with scancel 7, which loses nothing"):
+        slurm.require_no_jobs(tmp_path)
+    slurm.require_no_jobs(tmp_path / "elsewhere")
+
+
+@pytest.fixture
+def manifest(tmp_path):
+    path = tmp_path / "manifest.json"
+    path.write_text(
+        json.dumps({"files": {"a.npy": {"bytes": 60_000_000_000}, "b.npy": {"bytes": 3_000_000}}})
+    )
+    return str(path)
+
+
+def test_the_weights_are_counted_without_building_them():
+    model = get("model", DEMO[0].model.use).load()
+    built = model(model.Config(**DEMO[0].model.options), (1, 8, 8), 10)
+    assert weight_bytes(DEMO[0].model, DEMO[0].data) == sum(4 * param.numel() for param in built.parameters())
+
+
+def test_data_count_once_a_node_and_processes_and_replicas_as_many_as_are_there(monkeypatch):
+    monkeypatch.setattr(resources, "weight_bytes", lambda model, data: 50_000_000)
+    replica = COPIES_OF_WEIGHTS * 50
+    data = 63_000_000_000
+    assert megabytes_of_node(CELL, data) == 4 * PROCESS_MEGABYTES + 63_000 + 4 * replica
+    in_one_process = PROCESS_MEGABYTES + 63_000 + 8 * replica
+    assert megabytes_of_node(replace(CELL, transport="inprocess"), data) == in_one_process
+    assert megabytes_of_node(CELL, data, one_process=True) == in_one_process
+    # Emulated nodes are all on one machine.
+    assert (
+        megabytes_of_node(replace(CELL, transport="emulated"), data)
+        == 8 * PROCESS_MEGABYTES + 63_000 + 8 * replica
+    )
+
+
+def test_a_larger_data_set_or_model_asks_for_more():
+    large = Module("alexnet", "alexnet", {})
+    assert megabytes_of_node(CELL, 10**9) == megabytes_of_node(CELL, 0) + 1000
+    assert (
+        megabytes_of_node(replace(CELL, model=large), 0) > megabytes_of_node(CELL, 0) + 4 * COPIES_OF_WEIGHTS
+    )
+
+
+def test_a_job_asks_for_its_largest_cell_and_for_more_with_each_attempt(manifest):
+    small = replace(CELL, workers=4)
+    mem_mb = memory(ON_CLUSTER, lambda wildcards: [small, CELL])["mem_mb"]
+    first = megabytes_of_node(CELL, data_bytes([manifest]))
+    for given in (manifest, [manifest]):
+        assert mem_mb(None, SimpleNamespace(data=given), 1) == first
+        assert mem_mb(None, SimpleNamespace(data=given), 3) == 3 * first
+
+
+def test_before_the_data_are_laid_out_snakemake_is_told_that_the_file_is_missing(tmp_path):
+    missing = str(tmp_path / "manifest.json")
+    mem_mb = memory(ON_CLUSTER, lambda wildcards: [CELL])["mem_mb"]
+    with pytest.raises(FileNotFoundError) as error:
+        mem_mb(None, SimpleNamespace(data=missing), 1)
+    assert str(error.value.filename) == missing
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        Call(defaults={"mem_mb": "64000 * attempt"}),
+        Call(),
+        Call(plans=False, defaults=ON_CLUSTER.defaults),
+    ],
+)
+def test_the_users_own_setting_wins_and_jobs_and_local_runs_ask_for_nothing(call):
+    assert memory(call, lambda wildcards: [CELL]) == {}
+
+
+@pytest.mark.parametrize("setting", ["gpu_type=a100", "gpu_type='a100'", 'gpu_type=" a100"'])
+def test_what_a_profile_sets_is_read_with_and_without_quotes(setting):
+    workflow = SimpleNamespace(
+        is_main_process=True,
+        remote_exec=False,
+        output_settings=SimpleNamespace(dryrun=True),
+        deployment_settings=SimpleNamespace(deployment_method=frozenset()),
+        resource_settings=SimpleNamespace(
+            default_resources=Resources.parse([setting, "mem_mb=0"], allow_expressions=True)
+        ),
+    )
+    call = called(workflow)
+    assert call.defaults == {"gpu_type": "a100", "mem_mb": "0"}
+    assert (call.plans, call.dry, call.in_job) == (True, True, False)

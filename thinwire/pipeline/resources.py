@@ -1,0 +1,183 @@
+"""What a job asks for: cores of this machine; nodes, ranks, GPUs and memory of a cluster.
+
+docs/cluster.md states the arithmetic of the memory.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from thinwire import plugins
+from thinwire.config.cell import Cell
+from thinwire.config.types import Module
+from thinwire.options import resolve
+from thinwire.pipeline.snakefile import Call
+from thinwire.slurm_time_limit import BEFORE_TIME_LIMIT, SAVING_SECONDS
+
+# A signal before the time limit, on which a job saves its state.
+SIGNAL = f"--signal={BEFORE_TIME_LIMIT.name.removeprefix('SIG')}@{SAVING_SECONDS}"
+# Of a process: torch, CUDA, batches and activations.
+PROCESS_MEGABYTES = 4_000
+# Of a replica, as multiples of its weights: weights, gradients, momentum, three more for what a method
+# remembers, and six for a checkpoint, which is a copy.
+COPIES_OF_WEIGHTS = 12
+
+
+def cores_of_block(block: Sequence[Cell], blocks: int, cores: int | None) -> int:
+    """All cores for a timed block, because whatever runs beside it would lengthen its times.
+
+    Other blocks take a core for each run at the same time. On a cluster Slurm counts the cores, and a block
+    has one for each worker, or a single one.
+
+    Args:
+        block: what the job trains.
+        blocks: of the whole grid.
+        cores: of this machine; None on a cluster.
+    """
+    if block[0].has_ranks:
+        return cores or block[0].workers
+    return runs_at_once(block, blocks, cores)
+
+
+def cores_of_preparation(cell: Cell, cores: int | None) -> int:
+    """All cores for a preparation of timed runs, whose seconds stand beside theirs; otherwise one."""
+    return (cores or 1) if cell.has_ranks else 1
+
+
+def runs_at_once(block: Sequence[Cell], blocks: int, cores: int | None) -> int:
+    """The runs of a block at the same time, such that all blocks end earliest.
+
+    Blocks of equal runs are assumed. Of several numbers that end as early, it is the smallest. Timed runs
+    have their machines for themselves.
+    """
+    if block[0].has_ranks or block[0].device == "cuda" or cores is None:
+        return 1
+
+    def rounds(runs: int) -> int:
+        return math.ceil(blocks / (cores // runs)) * math.ceil(len(block) / runs)
+
+    return min(range(1, min(len(block), cores) + 1), key=rounds)
+
+
+def nodes(cell: Cell) -> int:
+    """The nodes of a job."""
+    return cell.nodes if cell.transport == "processes" else 1
+
+
+def ranks(cell: Cell) -> int:
+    """The ranks of a job: one for each worker, or one for all of them."""
+    return cell.workers if cell.transport == "processes" else 1
+
+
+def gres(call: Call, gpus: Callable[[Cell], int]) -> Callable[[Cell], str]:
+    """Give a function for the GPUs of a node as Slurm counts them: `gpu:4`, or `gpu:a100:4` with a type.
+
+    Args:
+        call: of Snakemake; the type is among its default resources.
+        gpus: gives the number of GPUs of a cell on each node.
+    """
+    name = ":".join(["gpu", *filter(None, [call.defaults.get("gpu_type")])])
+    return lambda cell: f"{name}:{gpus(cell)}" if gpus(cell) else ""
+
+
+def cpus_per_rank(cell: Cell) -> int:
+    """More with a GPU, which processors have to feed; emulated nodes are all in one task."""
+    if cell.transport == "emulated":
+        return cell.workers
+    return 4 if cell.device == "cuda" else 1
+
+
+def launcher(cell: Cell) -> str:
+    """What starts the ranks; nothing for a single one."""
+    return "srun" if ranks(cell) > 1 else ""
+
+
+def step_of_one_task(call: Call) -> str:
+    """What starts a command in a step of Slurm; nothing on this machine.
+
+    Slurm sends signals to steps, and none to the batch script in which the jobs of snakemake begin.
+    """
+    return "srun --nodes=1 --ntasks=1" if call.in_job else ""
+
+
+def step(call: Call) -> Callable[[Cell], str]:
+    """Give a function for what starts the command of a cell; several ranks it starts in a step by itself."""
+    return lambda cell: "" if launcher(cell) else step_of_one_task(call)
+
+
+def more_options(cell: Cell) -> str:
+    """As many ranks on each node, and a signal before the time limit, on which they save their state."""
+    return f"--ntasks-per-node={ranks(cell) // nodes(cell)} {SIGNAL}"
+
+
+def memory(
+    call: Call, cells_of: Callable[[Any], Sequence[Cell]], one_process: bool = False
+) -> dict[str, Callable[..., int]]:
+    """The resource `mem_mb` of a rule; empty if the user has set it, or if no job is sent from here.
+
+    Args:
+        call: of Snakemake; with 0 among its default resources the user has set no memory.
+        cells_of: gives the cells of a job from its wildcards.
+        one_process: whether the job has a single process, however its cells are trained.
+    """
+    if not call.plans or call.defaults.get("mem_mb") != "0":
+        return {}
+
+    # snakemake recognises the names of the arguments.
+    def mem_mb(wildcards: Any, input: Any, attempt: int) -> int:  # noqa: A002
+        given = [input.data] if isinstance(input.data, str) else input.data
+        data = data_bytes(given)
+        return attempt * max(megabytes_of_node(cell, data, one_process) for cell in cells_of(wildcards))
+
+    return {"mem_mb": mem_mb}
+
+
+def megabytes_of_node(cell: Cell, data: int, one_process: bool = False) -> int:
+    """Megabytes for a node of a cell.
+
+    Args:
+        cell: to train.
+        data: bytes of its data set, of which the processes of a node share one copy.
+        one_process: whether one process has all workers, however the cell is trained.
+    """
+    alone = one_process or cell.transport == "inprocess"
+    replicas = cell.workers // cell.nodes if cell.transport == "processes" and not alone else cell.workers
+    processes = 1 if alone else replicas
+    weights = weight_bytes(cell.model, cell.data)
+    return processes * PROCESS_MEGABYTES + math.ceil((data + replicas * COPIES_OF_WEIGHTS * weights) / 1e6)
+
+
+def data_bytes(manifests: Iterable[str]) -> int:
+    """Bytes of the files of data sets.
+
+    Raises:
+        FileNotFoundError: one is not laid out yet; then snakemake asks again when it is.
+    """
+    listed = [json.loads(Path(path).read_text(encoding="utf-8"))["files"] for path in manifests]
+    return sum(file["bytes"] for files in listed for file in files.values())
+
+
+def weight_bytes(model: Module, data: Module) -> int:
+    """Bytes of the weights of a model, which is built without numbers."""
+    return _weight_bytes(json.dumps([model.use, model.options, data.use, data.options]))
+
+
+@cache
+def _weight_bytes(modules: str) -> int:
+    import torch  # which jobs need not import to read their rules
+
+    model_use, model_options, data_use, data_options = json.loads(modules)
+    # A broken plug-in fails again in the job, where the failure is a result.
+    with suppress(Exception):
+        dataset, model = (
+            plugins.get(kind, use).load() for kind, use in (("dataset", data_use), ("model", model_use))
+        )
+        images = dataset(resolve(dataset, data_options))
+        with torch.device("meta"):
+            network = model(resolve(model, model_options), images.shape, images.classes)
+        return sum(tensor.numel() * tensor.element_size() for tensor in network.parameters())
+    return 0

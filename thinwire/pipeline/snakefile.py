@@ -1,0 +1,135 @@
+"""What the Snakefile needs to know of Snakemake, and what its rules have in common.
+
+Snakemake documents `basedir` and `cores` of its `workflow`. All else that is used of its inside is in this
+file, and was checked with the version `CHECKED_WITH`. Check at an upgrade:
+
+- `called`: while the Snakefile is read, `workflow` has `is_main_process`, `remote_exec`,
+  `output_settings.dryrun`, `deployment_settings.deployment_method` and
+  `resource_settings.default_resources.args` (tests/workflow/test_cluster_profile.py).
+- `limit`: `workflow.global_resources` is a mapping in which a limit can be set, and two jobs run side by side
+  on two GPUs (tests/workflow/test_gpus.py).
+- `planned`, `sends_to_slurm`: when jobs begin, there are `workflow.dag.needrun_jobs()` and
+  `workflow.executor_plugin.name` (tests/workflow/test_pipeline.py and test_cluster_profile.py).
+- `hide_lines_about_jobs`: Snakemake prints through a handler of the name `DefaultStreamHandler`, and a person
+  sees no line about a job (tests/workflow/test_pipeline.py).
+- Snakemake deletes the outputs of a job before it starts the job, and after the job has failed; that is why
+  `thinwire.record` keeps a copy of each (tests/workflow/test_pipeline.py).
+- The plug-in for Slurm drops the variables that begin with SLURM_, and starts a step of its own for jobs
+  without the resource `mpi` (tests/slurm).
+"""
+
+import logging
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from snakemake.settings.types import DeploymentMethod
+
+from thinwire.errors import UserError
+
+CHECKED_WITH = "9.27.1"
+
+# The regular expressions of the rules' wildcards.
+SIZE = r"w\d+(n\d+)?"
+SEED = r"seed\d+"
+ANY = r"[^/]+"
+PREPARATION = f"{ANY}/{ANY}/{ANY}/{SEED}"
+
+# Lines of Snakemake that name jobs by number, and others that repeat a job's whole command.
+_ABOUT_JOBS = ("job_started", "job_finished", "progress")
+_ABOUT_COMMANDS = ("Select jobs to execute...", "RuleException:\nCalledProcessError")
+# After Ctrl-C no job has failed: a person has stopped them.
+_ABOUT_FAILURES = ("WorkflowError:", "Error in rule", "Exiting because a job execution failed")
+
+
+@dataclass(frozen=True)
+class Call:
+    """How Snakemake was called."""
+
+    plans: bool = True  # it plans jobs, and is none itself
+    dry: bool = False
+    in_job: bool = False  # on a node of a cluster, for one job
+    engine: str = "python -m thinwire"  # the command with which jobs call the engine
+    defaults: Mapping[str, str] = field(default_factory=dict)  # the default resources of the profile
+
+    def thinwire(self, command: str) -> str:
+        """A command of the engine, for the `shell` of a rule, in which `{}` stand for parts of the job."""
+        return f"{self.engine.replace('{', '{{').replace('}', '}}')} {command}"
+
+    def logged(self, command: str) -> str:
+        """As `thinwire`; the command prints to the log of the job, which is shown if it fails."""
+        return f"{self.thinwire(command)} > {{log:q}} 2>&1 || {{{{ cat {{log:q}} >&2; exit 1; }}}}"
+
+
+def called(workflow: Any) -> Call:
+    """How Snakemake was called, from its `workflow`."""
+    conda = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
+    defaults = workflow.resource_settings.default_resources
+    given = [] if defaults is None else [each.split("=", 1) for each in defaults.args]
+    return Call(
+        plans=workflow.is_main_process,
+        dry=workflow.output_settings.dryrun,
+        in_job=workflow.remote_exec,
+        # In this environment, or in the one that conda made.
+        engine=f"{'python' if conda else shlex.quote(sys.executable)} -m thinwire",
+        defaults={name: value.strip("'\" ") for name, value in given},
+    )
+
+
+def limit(workflow: Any, name: str, number: int) -> None:
+    """Let jobs that run at once use at most so many of a resource, unless the user has set another limit."""
+    workflow.global_resources.setdefault(name, number)
+
+
+def planned(workflow: Any) -> list[Any]:
+    """The jobs that will run."""
+    return list(workflow.dag.needrun_jobs())
+
+
+def sends_to_slurm(workflow: Any) -> bool:
+    """Do jobs run on a cluster with Slurm?"""
+    return bool(workflow.executor_plugin.name == "slurm")
+
+
+def hide_lines_about_jobs(interrupted: Callable[[], bool]) -> None:
+    """Keep lines such as "Finished jobid: 3" out of the terminal; they stay in Snakemake's log file.
+
+    Args:
+        interrupted: says whether a person has pressed Ctrl-C; then lines about failures are hidden, too.
+    """
+
+    def is_for_a_person(line: Any) -> bool:
+        event = str(getattr(line, "event", None) or "").rpartition(".")[2].lower()
+        hidden = (*_ABOUT_COMMANDS, *(_ABOUT_FAILURES if interrupted() else ()))
+        return event not in _ABOUT_JOBS and not line.getMessage().startswith(hidden)
+
+    for handler in logging.getLogger("snakemake.logging").handlers:
+        if handler.name == "DefaultStreamHandler":
+            handler.addFilter(is_for_a_person)
+
+
+def one_of(names: Iterable[str]) -> str:
+    """As a regular expression: one of these names, whatever characters they have; of none, nothing."""
+    return "|".join(map(re.escape, names)) or "(?!)"
+
+
+@contextmanager
+def exit_on_error() -> Iterator[None]:
+    """End the process with the sentence of a `UserError`, and after Ctrl-C without a traceback."""
+    sys.excepthook = _print_error
+    try:
+        yield
+    except UserError as error:
+        sys.exit(f"thinwire: {error}")
+
+
+def _print_error(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        print("thinwire: interrupted", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)

@@ -1,0 +1,133 @@
+# From raw data to the records of runs.
+
+
+# Data sets: fetched, verified and laid out once, shared by all cells.
+rule data:
+    input:
+        GRID.of_dataset(inputs.dataset_files),
+    output:
+        "results/data/{dataset}/manifest.json",
+    log:
+        "results/logs/data/{dataset}.txt",
+    # It needs the internet, so it runs where snakemake itself runs.
+    localrule: True
+    conda:
+        "../../envs/thinwire.yaml"
+    threads: workflow.cores
+    resources:
+        # No param: that the files lie in another folder now is no reason to lay them out again.
+        place=GRID.of_dataset(CHOSEN.place_of),
+    params:
+        module=GRID.of_dataset(lambda dataset: dataset.use),
+        options=GRID.of_dataset(inputs.dataset_options),
+        # A plug-in's file may change and keep its time.
+        source=GRID.of_dataset(inputs.dataset_digest),
+    shell:
+        CALL.logged(
+            "data {params.module:q} --label {wildcards.dataset:q} --options {params.options:q} {resources.place}"
+        )
+
+
+# What a method prepares before its runs, once for each model, data set and seed. One that fails is
+# recorded, so that the cells that need it can say why they failed.
+rule prepare:
+    input:
+        data=GRID.of_preparation(inputs.manifest),
+        method=GRID.of_preparation(inputs.method_files),
+        model=GRID.of_preparation(inputs.model_files),
+        models=GRID.of_preparation(inputs.files_of_other_models),
+    output:
+        "results/prepared/{suite}/{preparation}/prepared.json",
+    log:
+        "results/logs/prepare/{suite}/{preparation}.txt",
+    conda:
+        "../../envs/thinwire.yaml"
+    threads: GRID.of_preparation(lambda cell: asked.cores_of_preparation(cell, workflow.cores))
+    resources:
+        **asked.memory(CALL, GRID.of_preparation(lambda cell: [cell]), one_process=True),
+        # Without `mpi` the plug-in for Slurm would start a step itself, and that loses SLURM_CONF.
+        mpi="",
+        step=asked.step_of_one_task(CALL),
+        # On a cluster: all workers are on one GPU.
+        gres=GRID.of_preparation(asked.gres(CALL, gpus_of_preparation)),
+        local_gpus=GRID.of_preparation(gpus_of_preparation),
+        slurm_extra=asked.SIGNAL,
+    params:
+        # When an option changes, so does this, and it is prepared again.
+        fingerprint=GRID.of_preparation(lambda cell: cell.preparation_key.fingerprint),
+        # A plug-in's file may change and keep its time.
+        sources=GRID.of_preparation(inputs.digest_of_preparation),
+    shell:
+        # 1: the preparation failed, and its record says why.
+        "{resources.step} "
+        + CALL.thinwire(
+            "prepare {wildcards.suite:q} {wildcards.preparation:q} --fingerprint {params.fingerprint} > {log:q} 2>&1"
+            " || {{ code=$?; [ $code = 1 ] && [ -e {output:q} ] || {{ cat {log:q} >&2; exit $code; }}; }}"
+        )
+
+
+# The runs of all methods in one cell of the grid: a rule for each suite, because its methods are part of what
+# the rule makes. A run that is finished already is not trained again.
+for suite in GRID.suites:
+
+    rule:
+        name:
+            f"train_{flat(suite)}"
+        input:
+            data="results/data/{dataset}/manifest.json",
+            sources=GRID.of_block(suite, inputs.files_of_block),
+            prepared=GRID.of_block(suite, inputs.prepared_for_block),
+        output:
+            expand(
+                "results/runs/{suite}/{{dataset}}/{{model}}/{method}/{{size}}/{{seed}}/{file}",
+                suite=suite,
+                method=GRID.methods_of(suite),
+                file=[record.RUN, record.CURVE, record.TRAFFIC],
+            ),
+        log:
+            f"results/logs/train/{suite}/{{dataset}}/{{model}}/{{size}}/{{seed}}.txt",
+        conda:
+            "../../envs/thinwire.yaml"
+        # Of one machine; on a cluster each rank has `cpus_per_task`.
+        threads:
+            GRID.of_block(
+                suite,
+                lambda block: asked.cores_of_block(
+                    block, len(GRID.blocks), workflow.cores
+                ),
+            )
+        resources:
+            **asked.memory(CALL, GRID.of_block(suite, list)),
+            # The command runs once, on the first node, and starts several ranks on all nodes by itself.
+            mpi=GRID.of_first(suite, asked.launcher),
+            step=GRID.of_first(suite, asked.step(CALL)),
+            nodes=GRID.of_first(suite, asked.nodes),
+            tasks=GRID.of_first(suite, asked.ranks),
+            cpus_per_task=GRID.of_first(suite, asked.cpus_per_rank),
+            # GPUs for each node; the tasks are counted above.
+            gres=GRID.of_first(suite, asked.gres(CALL, gpus_of)),
+            local_gpus=GRID.of_first(suite, gpus_of),
+            tasks_per_gpu=0,
+            # Runs at the same time.
+            runs_at_once=GRID.of_block(
+                suite,
+                lambda block: asked.runs_at_once(
+                    block, len(GRID.blocks), workflow.cores
+                ),
+            ),
+            slurm_extra=GRID.of_first(suite, asked.more_options),
+        params:
+            suite=suite,
+            only=GRID.option_of(suite, CHOSEN.subset.of_methods()),
+            # When an option changes, so does this, and the block is made again.
+            fingerprint=GRID.of_block(suite, block_fingerprint),
+            # A plug-in's file may change and keep its time.
+            sources=GRID.of_block(suite, inputs.digest_of_block),
+        shell:
+            "SRUN_CPUS_PER_TASK={resources.cpus_per_task} {resources.step} "
+            + CALL.thinwire(
+                "train {params.suite:q} {wildcards.dataset:q}/{wildcards.model:q}/{wildcards.size}/{wildcards.seed}"
+                " {params.only:q} --fingerprint {params.fingerprint} --jobs {resources.runs_at_once} >> {log:q} 2>&1"
+                # 130: a person pressed Ctrl-C, and needs no log.
+                " || {{ code=$?; [ $code = 130 ] || {{ tail -n 30 {log:q}; echo log: {log:q}; }} >&2; exit $code; }}"
+            )
