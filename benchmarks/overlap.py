@@ -194,7 +194,7 @@ def main(arguments: argparse.Namespace) -> int:
     except UserError as error:
         print(f"the limited link is skipped: {error}")
         return 1
-    step = ranks.run(times, RANKS, host=link.host, interface=INTERFACE, enter=link.enter)[0]
+    step = ranks.run(times, RANKS, interface=INTERFACE, enter=link.enter)[0]
     link.close()
     show(f"{MBIT_PER_SECOND} Mbit/s", step)
     print("weights of both sides equal, bit for bit, at the end")

@@ -1,9 +1,7 @@
 """Ranks for the benchmarks: forks of a process that has imported torch, so that they start at once."""
 
 import multiprocessing
-import os
-import secrets
-import socket
+import tempfile
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
@@ -14,7 +12,7 @@ import torch._dynamo  # optimizers import it at their first step; here it is imp
 import torch.distributed as dist
 
 from thinwire.transport import rendezvous
-from thinwire.transport.rank_placement import Placement
+from thinwire.transport.rank_placement import Placement, SharedFile
 
 SECONDS_TO_JOIN = 60
 _FORK = multiprocessing.get_context("fork")
@@ -24,7 +22,6 @@ def run(
     function: Callable[..., Any],
     ranks: int,
     *args: Any,
-    host: str = "127.0.0.1",
     interface: str = "lo",
     enter: Callable[[int], None] = lambda rank: None,
 ) -> list[Any]:
@@ -36,42 +33,42 @@ def run(
         function: computes on one thread.
         ranks: number of ranks.
         args: arguments of the function.
-        host: address of rank 0.
         interface: network interface over which the ranks communicate.
         enter: called in each rank before it opens a socket.
 
     Raises:
         RuntimeError: with the traceback of the first rank that raised; the others are killed.
     """
-    port, secret = _free_port(), secrets.token_bytes()
     pipes: list[Connection] = []
     processes = []
-    for rank in range(ranks):
-        here, there = _FORK.Pipe(duplex=False)
-        placement = Placement(rank, ranks, rank, f"rank {rank}", host, port, "fork", secret)
-        process = _FORK.Process(
-            target=_rank, args=(placement, interface, enter, there, function, args), daemon=True
-        )
-        process.start()
-        there.close()
-        pipes.append(here)
-        processes.append(process)
     answers: dict[int, Any] = {}
-    try:
-        while len(answers) < ranks:
-            for pipe in wait([pipe for rank, pipe in enumerate(pipes) if rank not in answers]):
-                rank = pipes.index(pipe)  # type: ignore[arg-type]
-                try:
-                    failure, answers[rank] = pipe.recv()  # type: ignore[union-attr]
-                except EOFError:
-                    failure = "it died"
-                if failure:
-                    raise RuntimeError(f"rank {rank}: {failure}")
-    finally:
-        for process in processes:
-            if len(answers) < ranks:
-                process.kill()
-            process.join()
+    with tempfile.TemporaryDirectory() as folder:
+        meeting = SharedFile(f"{folder}/meeting", interface)
+        try:
+            for rank in range(ranks):
+                here, there = _FORK.Pipe(duplex=False)
+                placement = Placement(rank, ranks, rank, f"rank {rank}", "fork", meeting)
+                process = _FORK.Process(
+                    target=_rank, args=(placement, enter, there, function, args), daemon=True
+                )
+                process.start()
+                there.close()
+                pipes.append(here)
+                processes.append(process)
+            while len(answers) < ranks:
+                for pipe in wait([pipe for rank, pipe in enumerate(pipes) if rank not in answers]):
+                    rank = pipes.index(pipe)  # type: ignore[arg-type]
+                    try:
+                        failure, answers[rank] = pipe.recv()  # type: ignore[union-attr]
+                    except EOFError:
+                        failure = "it died"
+                    if failure:
+                        raise RuntimeError(f"rank {rank}: {failure}")
+        finally:
+            for process in processes:
+                if len(answers) < ranks:
+                    process.kill()
+                process.join()
     return [answers[rank] for rank in range(ranks)]
 
 
@@ -84,7 +81,6 @@ def slowest(seconds: float) -> float:
 
 def _rank(
     placement: Placement,
-    interface: str,
     enter: Callable[[int], None],
     pipe: Connection,
     function: Callable[..., Any],
@@ -92,7 +88,6 @@ def _rank(
 ) -> None:
     try:
         enter(placement.rank)
-        os.environ["GLOO_SOCKET_IFNAME"] = interface
         torch.set_num_threads(1)
         rendezvous.join(placement, SECONDS_TO_JOIN)
         answer = function(*args)
@@ -102,9 +97,3 @@ def _rank(
     pipe.send(("", answer))
     dist.barrier()
     dist.destroy_process_group()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]

@@ -4,11 +4,11 @@ import atexit
 import multiprocessing
 import os
 import pickle
-import socket
+import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from thinwire.train.deterministic import deterministic
 from thinwire.transport import rendezvous
 from thinwire.transport.agreement import first_difference
 from thinwire.transport.processes import Processes
-from thinwire.transport.rank_placement import Placement
+from thinwire.transport.rank_placement import Placement, SharedFile
 from thinwire.worker_placement import Cluster
 
 T = TypeVar("T")
@@ -34,7 +34,6 @@ ANSWER = 30.0
 # Seconds in which processes must have started and connected, on a busy machine.
 MEETING = 300.0
 _POLL_SECONDS = 0.1
-SECRET = b"of all tests"
 
 
 class Failed(AssertionError):
@@ -95,11 +94,11 @@ def _launch(
     outcomes: list[list[Any] | Failed] = []
     sound = False
     try:
-        with reserved_port() as port:
+        with tempfile.TemporaryDirectory() as folder:
             for rank in range(workers):
                 here, there = CONTEXT.Pipe()
                 pipes.append(here)
-                given = (rank, workers, port, there, moves, functions, args)
+                given = (rank, workers, f"{folder}/meeting", there, moves, functions, args)
                 processes.append(CONTEXT.Process(target=_rank, args=given))
                 processes[-1].start()
                 there.close()
@@ -147,15 +146,6 @@ def once(make: Callable[[], T]) -> T:
     box = [make() if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(box)
     return box[0]  # type: ignore[return-value]
-
-
-@contextmanager
-def reserved_port() -> Iterator[int]:
-    """A port on which one process may listen, and which the system gives to no other process."""
-    with socket.socket() as holder:
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind(("127.0.0.1", 0))
-        yield holder.getsockname()[1]
 
 
 def _outcome(pipes: list[Connection], moves: Sequence[int], patience: float) -> list[Any] | Failed:
@@ -223,7 +213,7 @@ def _note(what: str) -> None:
 def _rank(
     rank: int,
     workers: int,
-    port: int,
+    file: str,
     pipe: Connection,
     moves: Any,
     functions: Sequence[Callable[..., Any]],
@@ -231,7 +221,6 @@ def _rank(
 ) -> None:
     deterministic(torch.device("cpu"))
     torch.utils.deterministic.fill_uninitialized_memory = True
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     turn = threading.Lock()
 
     def moved() -> None:
@@ -254,7 +243,7 @@ def _rank(
 
     threading.Thread(target=answer, daemon=True).start()
     try:
-        placement = Placement(rank, workers, rank, "here", "127.0.0.1", port, "test", SECRET)
+        placement = Placement(rank, workers, rank, "here", "test", SharedFile(file, "lo"))
         rendezvous.join(placement, MEETING)
         say(True, None)
         for function in functions:

@@ -6,10 +6,11 @@ import pytest
 
 from thinwire.config.expand_suite import cells
 from thinwire.config.suite import load
-from thinwire.launch import rank
-from thinwire.launch.heartbeat import Beat, HangDetector
+from thinwire.launch import postmortem, rank
+from thinwire.launch.beats import Beat, SharedBeats
+from thinwire.launch.heartbeat import HangDetector
 from thinwire.launch.postmortem import How
-from thinwire.transport.rank_placement import Placement
+from thinwire.transport.rank_placement import Address, Placement
 from thinwire.transport.rendezvous import Refused
 
 
@@ -90,6 +91,19 @@ def test_of_a_hanging_run_the_rank_that_does_not_wait_is_blamed(hang):
     assert hung == (how, f"nothing has moved for 60 s: {words}")
 
 
+def test_ranks_of_one_machine_see_the_beats_and_the_alarm_of_all():
+    statuses = postmortem.in_memory(["n0", "n1"])
+    first, second = (SharedBeats(own, statuses) for own in range(2))
+    statuses[1].phase("n1", "opens its channels")
+    second.send(Beat(1, "n1", 2**40, 3, "opens its channels"))
+    assert first.last() == [Beat(0, "n0", 0, 0, ""), Beat(1, "n1", 2**40, 3, "opens its channels")]
+    assert not first.alarm()
+    second.raise_alarm()
+    second.send(Beat(1, "n1", 5, 3, "opens its channels"))
+    assert first.alarm()
+    assert second.alarm()
+
+
 @pytest.mark.parametrize(("hang_seconds", "expected"), [(20, 20), (300, 300), (3600, 600)])
 def test_ranks_wait_for_each_other_for_ten_minutes_unless_the_suite_says_less(
     monkeypatch, hang_seconds, expected
@@ -102,7 +116,7 @@ def test_ranks_wait_for_each_other_for_ten_minutes_unless_the_suite_says_less(
 
     monkeypatch.setattr(rank, "join", join)
     suite = load("demo").model_copy(update={"hang_seconds": hang_seconds})
-    placement = Placement(1, 4, 1, "node", "127.0.0.1", 1, "srun", b"secret")
+    placement = Placement(1, 4, 1, "node", "srun", Address("127.0.0.1", 1, "srun 7.0.1"))
     cell = cells("demo")[0]
     code = rank.run(cell, Path("results"), suite, placement, (), 0.0, False, lambda attempt: 0)
     assert code == rank.BAD_INPUT

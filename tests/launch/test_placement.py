@@ -31,32 +31,29 @@ TORCHRUN = {
 }
 
 
-def placed(variables):
-    return from_environment(lambda launch: launch.encode(), variables)
-
-
 def test_a_rank_is_placed_by_sruns_variables():
-    placement = placed(SLURM)
+    placement = from_environment(SLURM)
     assert placement is not None
     assert (placement.rank, placement.workers, placement.place) == (3, 4, 1)
-    assert (placement.node, placement.host) == ("gpu08", "gpu07")
-    other_step = placed(SLURM | {"SLURM_STEP_ID": "3"})
-    assert other_step is not None
-    assert other_step.port != placement.port
-    moved = placed(SLURM | {"MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "5000"})
+    assert (placement.node, placement.meeting.host) == ("gpu08", "gpu07")
+    for other in (from_environment(SLURM | {"SLURM_STEP_ID": "3"}), from_environment(SLURM, launch=1)):
+        assert other is not None
+        assert other.meeting.port != placement.meeting.port
+        assert other.meeting.launch != placement.meeting.launch
+    moved = from_environment(SLURM | {"MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "5000"})
     assert moved is not None
-    assert (moved.host, moved.port) == ("10.0.0.7", 5000)
+    assert (moved.meeting.host, moved.meeting.port) == ("10.0.0.7", 5000)
 
 
 def test_a_rank_is_placed_by_torchruns_variables():
-    placement = placed(TORCHRUN)
+    placement = from_environment(TORCHRUN)
     assert placement is not None
     assert (placement.rank, placement.workers, placement.place) == (3, 4, 1)
-    assert (placement.host, placement.port) == ("first", 29400)
+    assert (placement.meeting.host, placement.meeting.port) == ("first", 29400)
     # torchrun listens at its port itself.
-    agent = placed(TORCHRUN | {"TORCHELASTIC_RUN_ID": "x"})
+    agent = from_environment(TORCHRUN | {"TORCHELASTIC_RUN_ID": "x"})
     assert agent is not None
-    assert agent.port == 29401
+    assert agent.meeting.port == 29401
 
 
 @pytest.mark.parametrize(
@@ -65,14 +62,14 @@ def test_a_rank_is_placed_by_torchruns_variables():
     ids=["by hand", "in a batch script", "one task"],
 )
 def test_a_process_without_a_placement_starts_its_own_ranks(variables):
-    assert placed(variables) is None
+    assert from_environment(variables) is None
 
 
 def test_variables_that_are_missing_or_odd_are_named():
     with pytest.raises(UserError, match="no MASTER_ADDR"):
-        placed({k: v for k, v in TORCHRUN.items() if k != "MASTER_ADDR"})
+        from_environment({k: v for k, v in TORCHRUN.items() if k != "MASTER_ADDR"})
     with pytest.raises(UserError, match="SLURM_PROCID is 'x'"):
-        placed(SLURM | {"SLURM_PROCID": "x"})
+        from_environment(SLURM | {"SLURM_PROCID": "x"})
 
 
 @pytest.mark.parametrize(

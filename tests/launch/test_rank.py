@@ -14,11 +14,11 @@ from thinwire.errors import ResourceError, UserError
 from thinwire.launch import postmortem, rank
 from thinwire.launch.postmortem import How
 from thinwire.launch.rank import require_gpus_of_their_own
-from thinwire.transport.rank_placement import Placement
+from thinwire.transport.rank_placement import Placement, SharedFile
 from thinwire.worker_placement import Cluster
 
 CELL = replace(cells("demo")[0], transport="processes", device="cuda")
-PLACEMENT = Placement(1, 4, 1, "node", "127.0.0.1", 1, "fork", b"secret")
+PLACEMENT = Placement(1, 4, 1, "node", "fork", SharedFile("meeting", "lo"))
 NODES = ["node"] * 4
 
 

@@ -17,7 +17,8 @@ from thinwire.data import arrays, lay_out
 from thinwire.data.batches import held_out
 from thinwire.data.dataset import Raw
 from thinwire.errors import UserError
-from thinwire.launch.heartbeat import Beat, HangDetector
+from thinwire.launch.beats import Beat
+from thinwire.launch.heartbeat import HangDetector
 from thinwire.train import run_setup
 from thinwire.train.run_setup import RunSetup
 from thinwire.transport.inprocess import InProcess

@@ -8,7 +8,7 @@ from tests.unit.test_resource_shortage import raised_in
 from thinwire.blame import blame
 from thinwire.errors import ResourceError
 from thinwire.resource_shortage import shortage, trouble
-from thinwire.transport.connection_errors import ConnectionLost, translated_errors
+from thinwire.transport.rendezvous import ConnectionLost, translated_errors
 
 # What torch appends to each error of CUDA.
 HINT = (

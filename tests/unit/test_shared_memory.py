@@ -12,7 +12,7 @@ from thinwire.channel import Channel
 from thinwire.errors import ResourceError
 from thinwire.traffic.ledger import Ledger
 from thinwire.transport import shared_memory
-from thinwire.transport.connection_errors import ConnectionLost
+from thinwire.transport.rendezvous import ConnectionLost
 from thinwire.worker_placement import Cluster
 
 WORKERS = 3

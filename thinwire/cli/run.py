@@ -10,7 +10,6 @@ from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ from thinwire.config.suite import load, path_of
 from thinwire.emulation.require_emulable import require_emulable
 from thinwire.errors import UserError
 from thinwire.files import locked
-from thinwire.launch import placement, secret
+from thinwire.launch import placement
 from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
 from thinwire.launch.retry import until_it_ends
 from thinwire.plugins import ROOT, require_folders, show
@@ -54,7 +53,7 @@ def main(arguments: Namespace) -> int:
     # A method may change the working directory.
     results = arguments.results.absolute()
     if wanted.transport == "processes":
-        started = placement.from_environment(partial(secret.of_run, results, wanted))
+        started = placement.from_environment()
         cluster = Cluster(wanted.workers, wanted.nodes)
         if started is not None:
             placement.require_match(cluster, started.workers, started.launcher)

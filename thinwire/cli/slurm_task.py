@@ -18,7 +18,7 @@ from thinwire.config.expand_suite import cell, require_as_planned, require_valid
 from thinwire.config.suite import load
 from thinwire.errors import UserError
 from thinwire.files import writing
-from thinwire.launch import placement, rank, secret
+from thinwire.launch import placement, rank
 from thinwire.launch.forks import fork, import_for_runs
 from thinwire.launch.postmortem import end_of, killed_for_memory
 from thinwire.launch.slurm_step import Order, RankEnd, of_line, to_line
@@ -78,8 +78,7 @@ def _run_rank(suite: str, results: Path, order: Order, began: float) -> int:
             for stream, file in enumerate((nothing, output, output)):
                 os.dup2(file.fileno(), stream)
         require_as_planned(wanted, order.fingerprint, wanted.fingerprint)
-        secret_of = partial(secret.of_run, results, wanted)
-        started = placement.from_environment(secret_of, launch=order.launch)
+        started = placement.from_environment(launch=order.launch)
         assert started is not None
         return rank.run(wanted, results, load(suite), started, (), began, True, train)
     except Interrupted as error:

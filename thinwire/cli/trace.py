@@ -4,7 +4,6 @@ import shutil
 import time
 from argparse import Namespace
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from signal import Signals
 
@@ -14,7 +13,7 @@ from thinwire.config.expand_suite import require_valid
 from thinwire.config.suite import load
 from thinwire.errors import UserError
 from thinwire.files import locked, publish, stamp, writing
-from thinwire.launch import local_processes, placement, rank, secret
+from thinwire.launch import local_processes, placement, rank
 from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
 from thinwire.launch.postmortem import diagnose
 from thinwire.launch.retry import require_no_trouble
@@ -51,7 +50,7 @@ def trace_cell(traced: Cell, results: Path, steps: int) -> int:
         return _trace(traced, results, steps, attempt)
 
     if traced.transport == "processes":
-        started = placement.from_environment(partial(secret.of_run, results, traced))
+        started = placement.from_environment()
         if started is not None:
             suite, began = load(traced.suite), time.monotonic()
             return rank.end_process(rank.run(traced, scratch, suite, started, (), began, False, work))

@@ -13,8 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
 from thinwire.emulation.frames import payload_rate
-from thinwire.transport.connection_errors import translated_errors
-from thinwire.transport.rendezvous import open_group
+from thinwire.transport.rendezvous import open_group, translated_errors
 from thinwire.transport.transport import Transport
 from thinwire.worker_placement import Cluster
 

@@ -9,8 +9,6 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Callable
-from contextlib import suppress
 
 from thinwire.emulation import namespaces
 from thinwire.emulation.build_network import INTERFACE, NodeFailed, NoLatency, address, build
@@ -62,16 +60,6 @@ class Network:
         """Move this process to a node. It must have one thread; open sockets stay on their old network."""
         namespaces.enter(self._user, namespaces.USER)
         namespaces.enter(self._nodes[node])
-
-    def on_node(self, node: int, do: Callable[[], object]) -> None:
-        """Do something in a fork of this process that is on a node, and wait for it."""
-        child = os.fork()
-        if child == 0:
-            with suppress(BaseException):
-                self.enter(node)
-                do()
-            os._exit(0)
-        os.waitpid(child, 0)
 
     def close(self) -> None:
         """Let go of the nodes; they vanish once no process is on them."""

@@ -1,12 +1,12 @@
 """The heartbeat of a rank: a thread that shows that its process lives, and learns when the run must end.
 
-Beats go through the store in which the ranks have joined, and rank 0 checks them. It raises an alarm when a
-rank is silent or the run hangs. A rank that fails raises the alarm itself. On an alarm every rank records how
-it ends, writes the stacks of its threads to the log, and ends.
+Ranks of one machine beat in memory that they share, and each checks the beats of all. Other ranks beat in the
+store in which they have joined, and rank 0 checks them. Who finds that a rank is silent, or that the run
+hangs, raises an alarm; so does a rank that fails. On an alarm every rank records how it ends, writes the
+stacks of its threads to the log, and ends.
 """
 
 import faulthandler
-import json
 import os
 import sys
 import time
@@ -15,13 +15,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Lock, Thread
-from typing import NamedTuple, Never
+from typing import Never
 
 from thinwire.files import writing
+from thinwire.launch.beats import Beat, SharedBeats, StoredBeats
 from thinwire.launch.postmortem import How, RankStatus
-from thinwire.transport.connection_errors import ConnectionLost
-from thinwire.transport.rank_placement import Placement
-from thinwire.transport.rendezvous import store_of
+from thinwire.transport.rank_placement import Address, Placement
+from thinwire.transport.rendezvous import ConnectionLost
 
 # How long the ranks have to find each other. A node that has not read a CUDA build of torch yet needs minutes
 # to import it. If `hang_seconds` of the suite is less, it holds here too.
@@ -32,25 +32,14 @@ GRACE_SECONDS = 3.0
 BEAT_SECONDS = 0.5
 # A process without a beat for so long is stopped, or its host is gone.
 _SILENT_SECONDS = 15.0
-# If rank 0 did not beat itself for so long, it was stopped. Then it ignores what it missed meanwhile.
+# A rank that has not checked the others for so long was stopped. Then it ignores what it missed meanwhile.
 _PAUSED_SECONDS = 5.0
-ALARM = "alarm"
 # The exit code of a rank that cannot go on.
 CANNOT_GO_ON = 3
 # What a rank does that waits for the disk, and not for a method, begins with one of these words.
 _DISK = ("reads", "saves")
 
 End = tuple[How, str]
-
-
-class Beat(NamedTuple):
-    """The heartbeat of a rank."""
-
-    rank: int
-    node: str
-    number: int  # rises with every beat, as long as the process lives
-    moves: int  # rises with every action of its worker
-    doing: str
 
 
 class HangDetector:
@@ -140,7 +129,12 @@ class Heartbeat:
             self._fatal = log.open("a")
         faulthandler.enable(self._fatal)
         self._ending, self._leaving, self._over = Lock(), Event(), Event()
-        self._store = store_of(placement, self._silent_seconds)
+        meeting = placement.meeting
+        self._beats: SharedBeats | StoredBeats = (
+            StoredBeats(placement, meeting, self._silent_seconds)
+            if isinstance(meeting, Address)
+            else SharedBeats(placement.rank, statuses)
+        )
         self._thread = Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -181,8 +175,8 @@ class Heartbeat:
         with suppress(OSError), self._log.open("a") as log:
             about = f"stacks of {self._placement.describe()}:"
             log.write("\n".join([about, *map("".join, stacks)]))
-        with suppress(RuntimeError):
-            self._store.set(ALARM, "")
+        with suppress(RuntimeError, TimeoutError):
+            self._beats.raise_alarm()
         # Rank 0 keeps the store, and a parent may need all reports.
         deadline = time.monotonic() + GRACE_SECONDS
         while time.monotonic() < deadline and not all(status.has_ended() for status in self._statuses):
@@ -196,13 +190,13 @@ class Heartbeat:
             began = time.monotonic()
             try:
                 end = self._beat(number)
-            except RuntimeError:
+            except (RuntimeError, TimeoutError):
                 if self._leaving.is_set():
                     return
                 # If this process was stopped, its call has timed out for that alone: it asks once more.
                 late = time.monotonic() - began >= self._silent_seconds
                 if unanswered or not late:
-                    self.end(How.LOST, f"rank 0 on {self._placement.host} does not answer any more")
+                    self.end(How.LOST, "rank 0 does not answer any more")
                 unanswered = True
                 continue
             unanswered = False
@@ -215,23 +209,13 @@ class Heartbeat:
         """Send a beat; gives how the run must be ended, or None.
 
         Raises:
-            RuntimeError: the store does not answer.
+            RuntimeError: the store is gone.
+            TimeoutError: it does not answer.
         """
         own = Beat(self._placement.rank, self._placement.node, number, self._moves, self._doing)
-        self._store.set(_key(own.rank), json.dumps(own))
-        if self._store.check([ALARM]):
+        self._beats.send(own)
+        if self._beats.alarm():
             return How.FOLLOWED, "another rank has ended"
-        return None if own.rank else self._hang_detector.check(self._last_beats(), time.monotonic())
-
-    def _last_beats(self) -> list[Beat]:
-        """The last beat of every rank; number 0 for a rank that has sent none."""
-        beats = []
-        for rank in range(self._placement.workers):
-            there = self._store.check([_key(rank)])
-            beat = json.loads(self._store.get(_key(rank))) if there else (rank, "its node", 0, 0, "begins")
-            beats.append(Beat(*beat))
-        return beats
-
-
-def _key(rank: int) -> str:
-    return f"beat/{rank}"
+        if own.rank == 0 or self._beats.all_check:
+            return self._hang_detector.check(self._beats.last(), time.monotonic())
+        return None

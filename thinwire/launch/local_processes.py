@@ -9,7 +9,6 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 
 from thinwire import plugins
@@ -19,7 +18,7 @@ from thinwire.emulation.network import Network
 from thinwire.errors import UserError
 from thinwire.launch import postmortem, rank
 from thinwire.launch.forks import fork, import_for_runs
-from thinwire.launch.heartbeat import ALARM, GRACE_SECONDS
+from thinwire.launch.heartbeat import GRACE_SECONDS
 from thinwire.launch.placement import emulated, placements
 from thinwire.launch.postmortem import RUNNING, How, RankStatus, end_of, killed_for_memory
 from thinwire.launch.retry import AttemptEnd, Start
@@ -28,13 +27,8 @@ from thinwire.stop_signals import heeding_stops, stops_held_back
 from thinwire.train.device_of_worker import device_of
 from thinwire.train.run_cell import Attempt, Interrupted
 from thinwire.transport.rank_placement import Placement
-from thinwire.transport.rendezvous import store_of
 
 _POLL_SECONDS = 0.02
-
-
-def _here(do: Callable[[], None]) -> None:
-    do()
 
 
 def warm_up(cell: Cell) -> None:
@@ -91,13 +85,8 @@ def starter(cell: Cell, suite: Suite, results: Path, hold: bool, train: Callable
         if cell.transport == "inprocess":
             return alone(in_one_process, published)
         began = time.monotonic()
-        with emulated(cell) as network:
-            return ranks(
-                placements(cell, network),
-                lambda here, all_: run_rank(here, all_, began, network),
-                published,
-                _here if network is None else partial(network.on_node, 0),
-            )
+        with emulated(cell) as network, placements(cell, network) as placed:
+            return ranks(placed, lambda here, all_: run_rank(here, all_, began, network), published)
 
     return start
 
@@ -106,7 +95,6 @@ def ranks(
     placements: Sequence[Placement],
     work: Callable[[Placement, Sequence[RankStatus]], int],
     published: Callable[[], bool],
-    beside_rank_0: Callable[[Callable[[], None]], None] = _here,
 ) -> AttemptEnd:
     """Start a rank at each placement, and wait for all of them.
 
@@ -114,20 +102,12 @@ def ranks(
         placements: of the ranks.
         work: is done by each rank, with the statuses of all ranks; gives its exit code.
         published: says whether the run has published its record.
-        beside_rank_0: does something where rank 0 can be reached.
     """
     statuses = postmortem.in_memory([placement.node for placement in placements])
     works = [lambda here=placement: work(here, statuses) for placement in placements]
     alive: dict[int, int] = {}
 
-    def wait() -> None:
-        for placement in placements:
-            if placement.listener is not None:
-                # Only rank 0 listens from now on, so that the port closes when it ends.
-                placement.listener.close()
-        _wait(alive, placements, statuses, published, beside_rank_0)
-
-    asked = _supervise(works, alive, wait)
+    asked = _supervise(works, alive, lambda: _wait(alive, statuses, published))
     return AttemptEnd(postmortem.reports(statuses), asked)
 
 
@@ -194,13 +174,7 @@ def _supervise(works: Sequence[Callable[[], int]], alive: dict[int, int], wait: 
     return asked
 
 
-def _wait(
-    alive: dict[int, int],
-    placements: Sequence[Placement],
-    statuses: Sequence[RankStatus],
-    published: Callable[[], bool],
-    beside_rank_0: Callable[[Callable[[], None]], None],
-) -> None:
+def _wait(alive: dict[int, int], statuses: Sequence[RankStatus], published: Callable[[], bool]) -> None:
     """Wait for all ranks; report those that ended without a report, and end the others soon after."""
     deadline, killed, killed_before = None, False, killed_for_memory()
     while alive:
@@ -213,7 +187,7 @@ def _wait(
                 continue
             if not statuses[place].has_ended():
                 statuses[place].ends(*end_of(code, killed_before))
-                beside_rank_0(partial(_raise_alarm, placements[place]))
+                statuses[place].raise_alarm()
         if deadline is not None and time.monotonic() > deadline:
             killed = True
             for pid in alive:
@@ -230,9 +204,3 @@ def _ended(alive: dict[int, int]) -> list[tuple[int, int]]:
         if found:
             ended.append((alive.pop(pid), os.waitstatus_to_exitcode(status)))
     return ended
-
-
-def _raise_alarm(ended: Placement) -> None:
-    """Tell the other ranks to end, through the store in which they have joined."""
-    with suppress(UserError, RuntimeError):
-        store_of(ended, timeout_seconds=1).set(ALARM, "")

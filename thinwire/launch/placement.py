@@ -6,39 +6,30 @@ their parent: on this machine, or on the nodes of a network that it emulates.
 
 import os
 import re
-import secrets
 import socket
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 
 from thinwire.config.cell import Cell
-from thinwire.emulation.network import Network
+from thinwire.emulation.network import INTERFACE, Network
 from thinwire.emulation.require_emulable import require_emulable
 from thinwire.errors import UserError
-from thinwire.transport import listening
-from thinwire.transport.rank_placement import Placement
+from thinwire.transport.rank_placement import Address, Placement, SharedFile
 from thinwire.worker_placement import Cluster
 
 # After a rank ends, the others have this time to notice and to write their reports. Then srun ends them.
 WAIT_SECONDS = 30
-# Gives the secret of a run, from the name that its launcher has for the launch.
-SecretOf = Callable[[str], bytes]
-# Where ranks meet if all of them are on one host.
-LOOPBACK = "127.0.0.1"
+# Where ranks meet if all of them are on one host, and the interface over which they connect there.
+LOOPBACK, _LOOPBACK_INTERFACE = "127.0.0.1", "lo"
 # Below the ports that Linux gives to outgoing connections, from 32768 on.
 _FIRST_PORT, _PORTS = 20000, 12768
-# Of rank 0 on its emulated node, where nothing else listens.
-_EMULATED_PORT = 29500
 
 
-def from_environment(
-    secret_of: SecretOf, variables: Mapping[str, str] = os.environ, launch: int = 0
-) -> Placement | None:
+def from_environment(variables: Mapping[str, str] = os.environ, launch: int = 0) -> Placement | None:
     """The placement that srun or torchrun gave this process; None if it was started by hand.
 
     Args:
-        secret_of: gives the secret of a launch, from its name.
         variables: of the environment.
         launch: the number of the launch, among those of one step of Slurm.
 
@@ -46,10 +37,10 @@ def from_environment(
         UserError: variables are missing or make no sense.
     """
     if "TORCHELASTIC_RUN_ID" in variables or {"RANK", "WORLD_SIZE"} <= set(variables):
-        return _torchrun(secret_of, variables)
+        return _torchrun(variables)
     # The batch script itself runs in no step. A step of one task starts its ranks itself.
     if "SLURM_STEP_ID" in variables and _number(variables, "SLURM_STEP_NUM_TASKS", "srun") > 1:
-        return _slurm(secret_of, variables, launch)
+        return _slurm(variables, launch)
     return None
 
 
@@ -99,7 +90,7 @@ def require_places(cluster: Cluster, nodes: list[str]) -> None:
         )
 
 
-def _torchrun(secret_of: SecretOf, variables: Mapping[str, str]) -> Placement:
+def _torchrun(variables: Mapping[str, str]) -> Placement:
     group, launch = variables.get("GROUP_RANK", "0"), variables.get("TORCHELASTIC_RUN_ID")
     on_one_host = launch and variables.get("LOCAL_WORLD_SIZE") == variables.get("WORLD_SIZE")
     return Placement(
@@ -107,15 +98,17 @@ def _torchrun(secret_of: SecretOf, variables: Mapping[str, str]) -> Placement:
         workers=_number(variables, "WORLD_SIZE", "torchrun"),
         place=_number(variables, "LOCAL_RANK", "torchrun"),
         node=f"{socket.gethostname()}/{group}",
-        host=LOOPBACK if on_one_host else _text(variables, "MASTER_ADDR", "torchrun"),
-        # torchrun has its own store at MASTER_PORT.
-        port=_number(variables, "MASTER_PORT", "torchrun") + (launch is not None),
         launcher="torchrun",
-        secret=secret_of(f"torchrun {launch}"),
+        meeting=Address(
+            LOOPBACK if on_one_host else _text(variables, "MASTER_ADDR", "torchrun"),
+            # torchrun has its own store at MASTER_PORT.
+            _number(variables, "MASTER_PORT", "torchrun") + (launch is not None),
+            f"torchrun {launch}",
+        ),
     )
 
 
-def _slurm(secret_of: SecretOf, variables: Mapping[str, str], launch: int) -> Placement:
+def _slurm(variables: Mapping[str, str], launch: int) -> Placement:
     job, step = _number(variables, "SLURM_JOB_ID", "srun"), _number(variables, "SLURM_STEP_ID", "srun")
     on_one_host = variables.get("SLURM_STEP_NUM_NODES") == "1"
     given = "MASTER_PORT" in variables
@@ -124,12 +117,14 @@ def _slurm(secret_of: SecretOf, variables: Mapping[str, str], launch: int) -> Pl
         workers=_number(variables, "SLURM_STEP_NUM_TASKS", "srun"),
         place=_number(variables, "SLURM_LOCALID", "srun"),
         node=variables.get("SLURMD_NODENAME") or socket.gethostname(),
-        host=variables.get("MASTER_ADDR")
-        or (LOOPBACK if on_one_host else None)
-        or address_of(first_host(_text(variables, "SLURM_STEP_NODELIST", "srun"))),
-        port=_number(variables, "MASTER_PORT", "srun") if given else port_of_launch(job, step, launch),
         launcher="srun",
-        secret=secret_of(f"srun {job}.{step}.{launch}"),
+        meeting=Address(
+            variables.get("MASTER_ADDR")
+            or (LOOPBACK if on_one_host else None)
+            or address_of(first_host(_text(variables, "SLURM_STEP_NODELIST", "srun"))),
+            _number(variables, "MASTER_PORT", "srun") if given else port_of_launch(job, step, launch),
+            f"srun {job}.{step}.{launch}",
+        ),
     )
 
 
@@ -188,27 +183,27 @@ def emulated(cell: Cell) -> Iterator[Network | None]:
         yield network
 
 
-def placements(cell: Cell, network: Network | None) -> list[Placement]:
-    """The placement of each worker of a cell: on this machine, or on the nodes of an emulated network."""
-    here, secret = socket.gethostname(), secrets.token_bytes()
-    per_node = cell.workers // cell.nodes
-    if network is not None:
-        return [
+@contextmanager
+def placements(cell: Cell, network: Network | None) -> Iterator[list[Placement]]:
+    """The placement of each worker of a cell: on this machine, or on the nodes of an emulated network.
+
+    They meet in a file that has no name: forks of this process have it open, and no other user can open it.
+    """
+    here, per_node = socket.gethostname(), cell.workers // cell.nodes
+    descriptor = os.memfd_create("thinwire")
+    try:
+        os.fchmod(descriptor, 0o600)
+        meeting = SharedFile(f"/proc/self/fd/{descriptor}", INTERFACE if network else _LOOPBACK_INTERFACE)
+        yield [
             Placement(
                 rank,
                 cell.workers,
                 rank % per_node,
-                f"node{rank // per_node}",
-                network.host,
-                _EMULATED_PORT,
+                f"node{rank // per_node}" if network else here,
                 "fork",
-                secret,
+                meeting,
             )
             for rank in range(cell.workers)
         ]
-    listener = listening.on_loopback()
-    host, port, *_ = listener.getsockname()
-    return [
-        Placement(rank, cell.workers, rank % per_node, here, host, port, "fork", secret, listener)
-        for rank in range(cell.workers)
-    ]
+    finally:
+        os.close(descriptor)

@@ -9,6 +9,7 @@ import json
 import mmap
 import shutil
 import signal
+import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from enum import StrEnum
@@ -26,7 +27,9 @@ from thinwire.train.result_folders import partial_folder, record_folder
 # The phase in which plug-ins run. Before it the ranks join each other and open their channels.
 RUNNING = "runs"
 _DOING_BYTES, _END_BYTES = 512, 16384
-_BYTES = _DOING_BYTES + _END_BYTES
+_BEAT, _BEAT_START = struct.Struct("qq"), _DOING_BYTES + _END_BYTES
+_ALARM_PLACE = _BEAT_START + _BEAT.size
+_BYTES = _ALARM_PLACE + 1
 # Characters of what a process says about its end: with up to six bytes each they fit into its status.
 _MOST_TEXT = 2500
 _ABORTS = "SIGABRT"
@@ -95,10 +98,26 @@ class RankStatus:
         text = f"{self._node}\n{self._phase}\n{what}".encode()
         self._mapped[:_DOING_BYTES] = text.ljust(_DOING_BYTES)[:_DOING_BYTES]
 
+    def beat(self, number: int, moves: int) -> None:
+        """Record a heartbeat: its number, and how often the process has acted until then."""
+        _BEAT.pack_into(self._mapped, _BEAT_START, number, moves)
+
+    def last_beat(self) -> tuple[int, int]:
+        """The last heartbeat: its number and the moves; zeros if there is none."""
+        number, moves = _BEAT.unpack_from(self._mapped, _BEAT_START)
+        return number, moves
+
+    def raise_alarm(self) -> None:
+        """Let all ranks that share this memory know that the run must end."""
+        self._mapped[_ALARM_PLACE] = 1
+
+    def has_raised_alarm(self) -> bool:
+        return bool(self._mapped[_ALARM_PLACE])
+
     def ends(self, how: How, what: str = "") -> None:
         """Record how the process ends."""
         text = json.dumps([how, what[:_MOST_TEXT]], ensure_ascii=False).encode(errors="replace")
-        self._mapped[_DOING_BYTES:] = text.ljust(_END_BYTES)[:_END_BYTES]
+        self._mapped[_DOING_BYTES:_BEAT_START] = text.ljust(_END_BYTES)[:_END_BYTES]
 
     def has_ended(self) -> bool:
         """Has it been recorded how the process ends?"""
@@ -114,7 +133,7 @@ class RankStatus:
     def _end(self) -> tuple[str, str] | None:
         """How the process ended, and more about it; None if it says nothing, or was killed meanwhile."""
         with suppress(ValueError):
-            how, what = json.loads(self._mapped[_DOING_BYTES:].strip(b"\0 "))
+            how, what = json.loads(self._mapped[_DOING_BYTES:_BEAT_START].strip(b"\0 "))
             return how, what
         return None
 

@@ -25,12 +25,11 @@ from thinwire.train.device_of_worker import device_of
 from thinwire.train.result_folders import lock_file, partial_folder
 from thinwire.train.run_cell import Attempt, Interrupted
 from thinwire.transport.backend import GLOO, backend_of
-from thinwire.transport.connection_errors import ConnectionLost
 from thinwire.transport.current_device import make_current
 from thinwire.transport.nccl_settings import choose_nccl_settings
 from thinwire.transport.processes import Processes
 from thinwire.transport.rank_placement import Placement
-from thinwire.transport.rendezvous import Refused, join
+from thinwire.transport.rendezvous import ConnectionLost, Refused, join
 from thinwire.worker_placement import Cluster
 
 BAD_INPUT = 2
@@ -78,7 +77,7 @@ def run(
             heartbeat.phase("opens its channels")
             backend = backend_of(device, cell.backend)
             if backend != GLOO:
-                choose_nccl_settings()
+                choose_nccl_settings(placement.meeting)
             transport = Processes(cluster, device, backend, heartbeat.doing, cell.kind)
             transport.nodes = transport.share([placement.node])
             common = True

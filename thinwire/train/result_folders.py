@@ -54,11 +54,6 @@ def lock_file(results: Path, cell: Cell) -> Path:
     return _of_runs(results, cell) / "partial" / cell.suite / f"{cell.path}.lock"
 
 
-def secret_file(results: Path, user: int) -> Path:
-    """The secret from which a user's ranks know each other; outside everything that is published."""
-    return results / "partial" / f".secret-{user}"
-
-
 def data_folder(results: Path, dataset: str) -> Path:
     """The folder of a data set, as arrays."""
     return results / "data" / dataset

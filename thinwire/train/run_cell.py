@@ -32,8 +32,8 @@ from thinwire.train.run_progress import ProgressFile
 from thinwire.train.run_setup import RunSetup
 from thinwire.train.shared_errors import all_or_none
 from thinwire.train.trainer import Trainer
-from thinwire.transport.connection_errors import ConnectionLost
 from thinwire.transport.inprocess import InProcess
+from thinwire.transport.rendezvous import ConnectionLost
 from thinwire.transport.transport import Ended, Outcome, Transport
 
 Report = Callable[[Trainer], None]

@@ -11,7 +11,7 @@ from thinwire.trace.trace_file import Trace
 from thinwire.train.record_spans import record_spans
 from thinwire.train.run_setup import RunSetup
 from thinwire.train.shared_errors import all_or_none
-from thinwire.transport.connection_errors import ConnectionLost
+from thinwire.transport.rendezvous import ConnectionLost
 from thinwire.transport.transport import Transport
 
 

@@ -16,9 +16,9 @@ from thinwire.traffic.payload import Payload, bytes_by_kind, copy
 from thinwire.transport import call_times, inprocess, ledger_entries
 from thinwire.transport.agreement import CallLog, Summary
 from thinwire.transport.choose_verbs import choose_verbs
-from thinwire.transport.connection_errors import translated_errors
 from thinwire.transport.current_device import make_current
 from thinwire.transport.point_to_point import FIRST_TAG_OF_MESSAGES, PointToPoint
+from thinwire.transport.rendezvous import translated_errors
 from thinwire.transport.shared_memory import SharedMemory
 from thinwire.transport.shared_tensors import SharedTensors
 from thinwire.worker_placement import Cluster

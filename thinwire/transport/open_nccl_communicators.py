@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import torch
 import torch.distributed as dist
 
-from thinwire.transport.connection_errors import translated_errors
+from thinwire.transport.rendezvous import translated_errors
 
 
 def open_nccl_communicators(groups: Iterable[dist.ProcessGroup], device: torch.device) -> None:

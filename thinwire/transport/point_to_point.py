@@ -18,7 +18,7 @@ from torch import Tensor
 
 from thinwire.traffic.payload import Payload
 from thinwire.transport import payload_format
-from thinwire.transport.connection_errors import translated_errors
+from thinwire.transport.rendezvous import translated_errors
 
 # Tags of torch.distributed have 31 bits. A message needs two tags: one for its header and one for its body.
 _TAGS = 2**30

@@ -29,10 +29,9 @@ from thinwire.group import Group
 from thinwire.traffic.payload import Payload
 from thinwire.transport.agreement import disagreeing, first_difference, require_received
 from thinwire.transport.backend import uses_device_group
-from thinwire.transport.connection_errors import ConnectionLost, translated_errors
 from thinwire.transport.endpoint import Endpoint, Finish, begin_thread
 from thinwire.transport.open_nccl_communicators import open_nccl_communicators
-from thinwire.transport.rendezvous import open_group
+from thinwire.transport.rendezvous import ConnectionLost, open_group, translated_errors
 from thinwire.transport.shared_tensors import SharedTensors
 from thinwire.transport.transport import Ended, Kind, Outcome
 from thinwire.worker_placement import Cluster

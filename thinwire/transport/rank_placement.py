@@ -1,24 +1,35 @@
-"""Where a rank is, and how it reaches the others; needs no torch."""
+"""Where a rank is, and how it meets the others; needs no torch."""
 
-import socket
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SharedFile:
+    """Where ranks of one machine meet: in a file that only they have open."""
+
+    path: str
+    interface: str  # the network interface of their connections
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where ranks meet that have no parent in common: at an address of rank 0."""
+
+    host: str
+    port: int
+    launch: str  # a name that no other launch has
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Which worker this process is, and where to reach rank 0."""
+    """Which worker this process is, and where it meets the others."""
 
     rank: int
     workers: int
     place: int  # number among the workers of this node, from 0
     node: str  # the name of this node
-    host: str  # of rank 0
-    port: int  # of rank 0
     launcher: str  # the program that has started this process
-    # The secret of the run: processes that do not know it are refused.
-    secret: bytes = field(repr=False)
-    # The socket on which rank 0 listens, if it is already open; otherwise rank 0 opens host and port itself.
-    listener: socket.socket | None = field(default=None, repr=False)
+    meeting: SharedFile | Address
 
     def describe(self) -> str:
         """Name the rank and its node, for messages."""

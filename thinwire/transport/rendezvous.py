@@ -1,48 +1,88 @@
-"""Rendezvous: the processes of a run find each other and open process groups."""
+"""Rendezvous: the processes of a run find each other and open process groups; errors if they lose each other.
+
+Ranks of one machine are forks of one process. They meet in a file that only they have open, and connect over
+the loopback, so that no other host can reach them. Ranks that srun or torchrun has started meet in torch's
+`TCPStore`, which rank 0 serves.
+"""
 
 import os
-import secrets
-import time
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+import socket
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Any
+from functools import partial
+from threading import Thread
+from typing import Any, TypeVar
 
 import torch.distributed as dist
-from torch._C._distributed_c10d import PrefixStore
+from torch._C._distributed_c10d import FileStore, PrefixStore, Store, TCPStore
 
 from thinwire.errors import UserError
 from thinwire.resource_shortage import shortage
-from thinwire.transport import closed_listeners, handshake, listening, network_interface, peer_proof
-from thinwire.transport.connection_errors import translated_errors
-from thinwire.transport.rank_placement import Placement
-from thinwire.transport.store_client import NotThisRun, RunStore
-from thinwire.transport.store_server import StoreServer
+from thinwire.transport import sockets
+from thinwire.transport.rank_placement import Address, Placement, SharedFile
 
+T = TypeVar("T")
+GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"
 # If rank 0 refuses to begin, how long it waits until the others have received the reason.
 _REFUSAL_SECONDS = 10.0
+# A message names so many missing ranks at most.
+_MOST_NAMED = 8
+# gloo raises plain RuntimeErrors, which begin with the file of its source.
+_GLOO = "gloo/"
+# The store of this process, which in rank 0 serves the others as long as it exists.
+_joined: list[Store] = []
 
 
 class Refused(UserError):
     """Rank 0 refuses to begin; the message is its reason."""
 
 
-@dataclass(frozen=True)
-class _Joined:
-    """What this process keeps of a rendezvous until it ends."""
-
-    # Kept here, because torch itself keeps only the C++ object behind a store.
-    store: RunStore
-    # With it members of groups prove their identity; derived from the secret and unique to this rendezvous.
-    key: bytes
+class ConnectionLost(Exception):
+    """Another process has ended or does not answer."""
 
 
-_joined: list[_Joined] = []
+@contextmanager
+def translated_errors() -> Iterator[None]:
+    """Translate the errors of connections inside this block, which calls torch.distributed.
+
+    Errors of other kinds stay as they are, for example of a tensor on the wrong device.
+
+    Raises:
+        ConnectionLost: another process has ended.
+        ResourceError: this machine is short of something.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if (short := shortage(error)) is not None:
+            raise short from error
+        if not isinstance(error, dist.DistError) and _GLOO not in str(error):
+            raise
+        raise ConnectionLost(_first_line(error)) from error
 
 
-def join(placement: Placement, timeout_seconds: float, refusal: str | None = None) -> RunStore:
-    """Join the other processes; return the store through which all ranks exchange keys and values.
+def within(seconds: float, do: Callable[[], T]) -> T:
+    """Do something, and return its result; a `TCPStore` waits for some answers without a limit of time.
+
+    Raises:
+        TimeoutError: it takes longer; a thread still waits for its end.
+    """
+    answer: Future[T] = Future()
+
+    def ask() -> None:
+        try:
+            answer.set_result(do())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    Thread(target=ask, daemon=True).start()
+    return answer.result(seconds)
+
+
+def join(placement: Placement, timeout_seconds: float, refusal: str | None = None) -> None:
+    """Join the other processes, and open the group of all ranks.
 
     Args:
         placement: of this process.
@@ -53,64 +93,51 @@ def join(placement: Placement, timeout_seconds: float, refusal: str | None = Non
         Refused: rank 0 has passed a refusal.
         UserError: the port is taken, rank 0 cannot be reached, or a rank did not come in time.
     """
-    store = store_of(placement, timeout_seconds, is_master=placement.rank == 0)
+    meeting = placement.meeting
+    if isinstance(meeting, Address):
+        store = store_of(placement, meeting, timeout_seconds, serve=placement.rank == 0)
+    else:
+        store = FileStore(meeting.path)
+        store.set_timeout(timedelta(seconds=timeout_seconds))
+    _joined.append(store)
     try:
-        key = _open_first_group(placement, store, timeout_seconds, refusal)
-    except RuntimeError:
-        problem = "has lost rank 0"
-        with suppress(RuntimeError):
-            arrived = store.add("arrived", 0)
-            problem = f"met {arrived} of {placement.workers} ranks within {timeout_seconds:.0f} s"
-        raise UserError(
-            f"{placement.describe()} {problem}: start all of them at once, and let their hosts reach "
-            "each other"
-        ) from None
-    _joined.append(_Joined(store, key))
-    return store
+        # No part takes longer than its own limit, unless the host of rank 0 is gone.
+        limit = 2 * timeout_seconds + _REFUSAL_SECONDS
+        within(limit, partial(_meet, placement, store, timeout_seconds, refusal))
+    except (RuntimeError, TimeoutError) as error:
+        problem = _problem(placement, store, error, timeout_seconds)
+        raise shortage(error) or UserError(f"{placement.describe()} {problem}") from None
 
 
-def _open_first_group(
-    placement: Placement, store: RunStore, timeout_seconds: float, refusal: str | None
-) -> bytes:
-    """Open the group of all ranks; return the key of this rendezvous.
+def _meet(placement: Placement, store: Store, timeout_seconds: float, refusal: str | None) -> None:
+    """Wait until all ranks have come, and open their group.
 
     Raises:
         Refused: rank 0 has passed a refusal.
+        RuntimeError: of torch: the store is gone, a rank has not come, or it cannot be reached.
     """
-    store.add("arrived", 1)
+    limit = timedelta(seconds=timeout_seconds)
+    ranks = range(placement.workers)
+    store.set(_here(placement.rank), "")
     if placement.rank == 0:
-        store.set("nonce", secrets.token_bytes(handshake.BYTES))
         store.set("refusal", refusal or "")
+        if refusal:
+            with suppress(RuntimeError):
+                store.wait([_told(rank) for rank in ranks[1:]], timedelta(seconds=_REFUSAL_SECONDS))
+            raise Refused(refusal)
     elif refusal := store.get("refusal").decode():
-        store.add("refused", 1)
-    if refusal:
-        deadline = time.monotonic() + _REFUSAL_SECONDS
-        while placement.rank == 0 and store.add("refused", 0) < placement.workers - 1:
-            if time.monotonic() > deadline:
-                break
-            time.sleep(0.05)
+        store.set(_told(placement.rank), "")
         raise Refused(refusal)
-    _choose_interface(placement, store)
-    key = handshake.answer(placement.secret, handshake.RANK, store.get("nonce"))
-
-    def open_first() -> dist.ProcessGroup:
-        dist.init_process_group(
-            "gloo",
-            store=PrefixStore("group", store),
-            rank=placement.rank,
-            world_size=placement.workers,
-            timeout=timedelta(seconds=timeout_seconds),
-        )
-        return dist.distributed_c10d._get_default_group()
-
-    _open(open_first, key, timeout_seconds)
-    return key
+    store.wait([_here(rank) for rank in ranks], limit)
+    _choose_interface(placement.meeting)
+    group = PrefixStore("group", store)
+    dist.init_process_group(
+        "gloo", store=group, rank=placement.rank, world_size=placement.workers, timeout=limit
+    )
 
 
 def open_group(members: list[int] | None, backend: str) -> Any:
-    """Open and return a process group whose members have proved their identity.
-
-    All ranks must open all groups in the same order.
+    """Open and return a process group; all ranks must open all groups in the same order.
 
     Args:
         members: ranks; None: all ranks.
@@ -118,77 +145,100 @@ def open_group(members: list[int] | None, backend: str) -> Any:
 
     Raises:
         ConnectionLost: a member did not come.
-        UserError: a process that is not part of the run has taken the place of a member.
     """
-    joined = _joined[-1]
     with translated_errors():
-        return _open(
-            lambda: dist.new_group(members, backend=backend), joined.key, joined.store.timeout.total_seconds()
-        )
+        return dist.new_group(members, backend=backend)
 
 
-def _open(make: Callable[[], Any], key: bytes, timeout_seconds: float) -> Any:
-    """Make a group, check the proofs of its members, and close its listeners to all other processes."""
-    before = closed_listeners.listening()
-    group = make()
-    if group is not dist.GroupMember.NON_GROUP_MEMBER:
-        peer_proof.prove(group, key, timeout_seconds)
-    # These are only gloo's listeners: NCCL begins to listen at its first collective.
-    closed_listeners.shut(closed_listeners.listening() - before)
-    return group
-
-
-def store_of(placement: Placement, timeout_seconds: float, is_master: bool = False) -> RunStore:
-    """Connect to the store of the run, which rank 0 serves.
+def store_of(placement: Placement, address: Address, timeout_seconds: float, serve: bool = False) -> Store:
+    """Connect to the store at an address of rank 0.
 
     Args:
         placement: of this process.
+        address: where the ranks meet.
         timeout_seconds: for connecting, and for later requests.
-        is_master: serve the store in this process, too.
+        serve: serve the store in this process, too, as long as it is kept.
 
     Raises:
-        UserError: the connection fails.
+        UserError: the port is taken, or rank 0 cannot be reached.
     """
-    server = None
-    if is_master:
-        own = placement.listener
-        listeners = [own] if own else listening.at(placement.host, placement.port)
+    limit, descriptor = timedelta(seconds=timeout_seconds), None
+    if serve:
         try:
-            server = StoreServer(listeners, placement.secret)
+            descriptor = sockets.listen(address.host, address.port).detach()
         except OSError as error:
-            raise shortage(error) or error from None
-    elif placement.listener is not None and placement.rank != 0:
-        # Inherited from the process that opened it. If it stayed open here, others could still connect to it
-        # after rank 0 has ended, and would wait in vain.
-        placement.listener.close()
+            where = f"port {address.port} of {socket.gethostname()}"
+            raise shortage(error) or UserError(
+                f"rank 0 cannot listen at {where} ({os.strerror(error.errno or 0)}): set MASTER_PORT to one "
+                "that is free"
+            ) from None
     try:
-        return RunStore(placement.host, placement.port, placement.secret, timeout_seconds, server)
-    except OSError as error:
-        raise shortage(error) or UserError(_advice(placement, error, timeout_seconds)) from None
-
-
-def _choose_interface(placement: Placement, store: RunStore) -> None:
-    """Let gloo listen only on the interface over which this process reaches rank 0.
-
-    A choice of the user (GLOO_SOCKET_IFNAME) is kept. Without a choice, gloo would listen at the address to
-    which the name of this host resolves. The loopback is chosen only if all ranks are on this host.
-    """
-    chosen = network_interface.of_address(store.address)
-    if chosen is None or ("GLOO_SOCKET_IFNAME" in os.environ and placement.launcher != "fork"):
-        return
-    if not listening.is_loopback(store.address) or listening.means_loopback_everywhere(placement.host):
-        os.environ["GLOO_SOCKET_IFNAME"] = chosen
-
-
-def _advice(placement: Placement, error: OSError, timeout_seconds: float) -> str:
-    """Tell the user why this process has no connection to the store, and what to do."""
-    where = f"{placement.host}:{placement.port}"
-    if isinstance(error, NotThisRun):
-        return (
-            f"{placement.describe()} reached {where}, but what listens there is not rank 0 of this run: set "
-            "MASTER_PORT to one that is free, and start all ranks at once with one results folder"
+        store = within(
+            timeout_seconds,
+            lambda: TCPStore(
+                address.host,
+                address.port,
+                is_master=serve,
+                timeout=limit,
+                wait_for_workers=False,
+                master_listen_fd=descriptor,
+            ),
         )
+    except (RuntimeError, TimeoutError) as error:
+        raise shortage(error) or UserError(
+            f"{placement.describe()} could not reach rank 0 at {address.host}:{address.port} within "
+            f"{timeout_seconds:.0f} s: see that its host can be reached from here, by that name and port, "
+            "and that it was started"
+        ) from None
+    # Another launch may have the same port on the same host; it must not find the ranks of this one.
+    return PrefixStore(address.launch, store)
+
+
+def _choose_interface(meeting: SharedFile | Address) -> None:
+    """Let gloo listen only on the interface over which the ranks meet.
+
+    On a cluster a choice of the user is kept. Without one, gloo would listen at the address to which the name
+    of this host resolves. The loopback is chosen only if all ranks are on this host.
+    """
+    if isinstance(meeting, SharedFile):
+        os.environ[GLOO_INTERFACE] = meeting.interface
+    elif GLOO_INTERFACE not in os.environ:
+        address = sockets.address_towards(meeting.host, meeting.port)
+        if address is None or (sockets.is_loopback(address) and not sockets.is_loopback(meeting.host)):
+            return
+        if (chosen := sockets.interface_of(address)) is not None:
+            os.environ[GLOO_INTERFACE] = chosen
+
+
+def _problem(placement: Placement, store: Store, error: Exception, timeout_seconds: float) -> str:
+    """What has kept this rank from joining the others, and what to do, as a verb phrase."""
+    lost = "has lost rank 0: start all ranks at once, and see why rank 0 has ended"
+    if isinstance(error, TimeoutError):
+        return lost  # and the thread that still waits has the store
+    try:
+        missing = [rank for rank in range(placement.workers) if not store.check([_here(rank)])]
+    except RuntimeError:
+        return lost
+    if not missing:
+        return (
+            f"cannot connect to the other ranks ({_first_line(error)}): let their hosts reach each other on "
+            f"the interface {os.environ.get(GLOO_INTERFACE, 'of the name of each host')} ({GLOO_INTERFACE})"
+        )
+    named = ", ".join(map(str, missing[:_MOST_NAMED])) + ", ..." * (len(missing) > _MOST_NAMED)
+    met = f"{placement.workers - len(missing)} of {placement.workers} ranks within {timeout_seconds:.0f} s"
     return (
-        f"{placement.describe()} could not reach rank 0 at {where} within {timeout_seconds:.0f} s: see that "
-        "its host can be reached from here, by that name and port, and that it was started"
+        f"met {met}, without rank{'s' * (len(missing) > 1)} {named}: start all of them at once, and let "
+        "their hosts reach each other"
     )
+
+
+def _here(rank: int) -> str:
+    return f"here/{rank}"
+
+
+def _told(rank: int) -> str:
+    return f"told/{rank}"
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -17,8 +17,8 @@ from thinwire.errors import MethodError, ResourceError
 from thinwire.resource_shortage import shortage
 from thinwire.traffic.payload import Payload
 from thinwire.transport import flatten, payload_format
-from thinwire.transport.connection_errors import ConnectionLost
 from thinwire.transport.matching_payloads import bytes_of_each
+from thinwire.transport.rendezvous import ConnectionLost
 from thinwire.transport.segment import Segment, no_shared_memory
 from thinwire.transport.shared_tensors import Run, SharedTensors
 

@@ -18,8 +18,8 @@ from thinwire.call import Call
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, nbytes
 from thinwire.transport import flatten, ledger_entries, payload_format
-from thinwire.transport.connection_errors import translated_errors
 from thinwire.transport.matching_payloads import bytes_of_each
+from thinwire.transport.rendezvous import translated_errors
 from thinwire.transport.side_stream import SideStream
 
 Finish = Callable[[], Any]

@@ -17,9 +17,9 @@ from thinwire.call import Call
 from thinwire.group import Group
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
 from thinwire.transport import call_times, flatten, ledger_entries, payload_format
-from thinwire.transport.connection_errors import translated_errors
 from thinwire.transport.matching_payloads import bytes_of_each
 from thinwire.transport.point_to_point import FIRST_TAG_OF_CALLS, PointToPoint
+from thinwire.transport.rendezvous import translated_errors
 
 Finish = Callable[[], Any]
 
