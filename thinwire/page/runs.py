@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pandas.api.types import is_numeric_dtype
+from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from thinwire import digests
 from thinwire.errors import UserError
@@ -63,7 +63,8 @@ def columns(frame: pd.DataFrame) -> dict[str, Any]:
 
 def _column(column: pd.Series) -> Any:
     if is_numeric_dtype(column):
-        return [_number(value) for value in column.tolist()]
+        values = column.tolist()
+        return [_number(value) for value in values] if is_float_dtype(column) else values
     codes, words = pd.factorize(column)
     return {"words": [str(word) for word in words], "codes": codes.tolist()}
 

@@ -26,6 +26,7 @@ from thinwire.train.result_folders import record_archive
 
 _CELL = ["dataset", "model", "workers", "nodes"]
 _ROW = [*_CELL, "method", "kind"]
+_REACHED = ["target_accuracy_percent", "epochs_median", "train_seconds_median"]
 _SIMULATED = ["size", "place", "nodes", "method"]
 
 
@@ -78,36 +79,35 @@ def suite_data(suite: str, results: Path) -> dict[str, Any]:
 
 def _tables(suite: str, results: Path, baseline: str) -> dict[str, pd.DataFrame]:
     """All tables that were made of the suite's results, by their names."""
-    read = {
-        name: read_table(results, results / "tables" / suite / f"{name}.csv")
-        for name in ("summary", "comparisons", "to_target", "times")
-    }
-    summary, compared, to_target = read["summary"], read["comparisons"], read["to_target"]
-    simulated = simulated_file.read(results, suite)
+    names = ("summary", "comparisons", "to_target", "times")
+    read = {name: read_table(results, results / "tables" / suite / f"{name}.csv") for name in names}
+    summary, compared, reached = read["summary"], read["comparisons"], read["to_target"]
+    tables = {}
     if compared is not None and not (compared.n >= FEWEST_REPETITIONS).any():
         compared = None
-    if to_target is not None:
-        # Of several targets the highest, which is that of the table of times, too.
-        to_target = to_target.sort_values("target_accuracy_percent", kind="stable")
-        to_target = to_target.drop_duplicates(_ROW, keep="last")
-    tables = {}
-    if summary is not None:
-        require_times_as_used(results, suite)
-        tables["leaders"] = _leaders(summary, compared, to_target)
-        tables["places"] = _places(read["times"], summary, to_target, baseline)
     if compared is not None:
         shown = ["method", "against", "n", "margin_points", "detectable_points", "words"]
         shown += [f"difference_{end}_points" for end in ("mean", "low", "high")]
         tables["comparisons"] = compared[shown].assign(cell=cell_names(compared))
+    simulated = simulated_file.read(results, suite)
     if simulated is not None and len(speed_ups := speed_ups_of(simulated)):
         tables |= {"speed_ups": speed_ups, "break_even": break_even(speed_ups)}
+    if summary is not None:
+        require_times_as_used(results, suite)
+        nothing = summary[_ROW].assign(words=None, **dict.fromkeys(_REACHED, math.nan))
+        compared = nothing if compared is None else compared
+        # Of several targets the highest, which is that of the table of times, too.
+        reached = (nothing if reached is None else reached)[[*_ROW, *_REACHED]]
+        reached = reached.sort_values(_REACHED[0], kind="stable").drop_duplicates(_ROW, keep="last")
+        rows = _leaders(summary).merge(compared[[*_ROW, "words"]], on=_ROW, how="left")
+        rows = rows.merge(reached[[*_ROW, "epochs_median"]], on=_ROW, how="left")
+        tables["leaders"] = rows.assign(cell=cell_names(rows)).drop(columns=_CELL)
+        tables["places"] = _places(read["times"], summary, reached, baseline)
     return tables
 
 
-def _leaders(
-    summary: pd.DataFrame, compared: pd.DataFrame | None, to_target: pd.DataFrame | None
-) -> pd.DataFrame:
-    """One row for each cell, method and kind, with how a person reads its numbers."""
+def _leaders(summary: pd.DataFrame) -> pd.DataFrame:
+    """What the page shows of the summary of a suite, and how a person reads its numbers."""
 
     def texts(row: pd.Series) -> dict[str, str]:
         payload, saved = numbers.megabytes(row.total_bytes), numbers.percent(row.total_reduction_percent)
@@ -118,18 +118,13 @@ def _leaders(
         epochs, accuracy = numbers.epochs(row), numbers.accuracy(row)
         return {"payload": payload, "saved": saved, "accuracy": accuracy, "epochs_text": epochs}
 
-    rows = pd.concat([summary, pd.DataFrame([texts(row) for _, row in summary.iterrows()])], axis=1)
     shown = ["total_bytes", "total_reduction_percent", "accuracy_mean_percent", "epochs", "reason"]
-    rows = rows[[*_ROW, *shown, "payload", "saved", "accuracy", "epochs_text"]]
-    if compared is not None:
-        rows = rows.merge(compared[[*_ROW, "words"]], on=_ROW, how="left")
-    if to_target is not None:
-        rows = rows.merge(to_target[[*_ROW, "epochs_median"]], on=_ROW, how="left")
-    return rows.assign(cell=cell_names(rows)).drop(columns=_CELL)
+    written = [texts(row) for _, row in summary.iterrows()]
+    return pd.concat([summary[[*_ROW, *shown]], pd.DataFrame(written)], axis=1)
 
 
 def _places(
-    times: pd.DataFrame | None, summary: pd.DataFrame, to_target: pd.DataFrame | None, baseline: str
+    times: pd.DataFrame | None, summary: pd.DataFrame, reached: pd.DataFrame, baseline: str
 ) -> pd.DataFrame:
     """One row for each method and place that has a time, at the rate of the cluster itself.
 
@@ -137,19 +132,15 @@ def _places(
     one that they are compared with.
     """
     if times is None:
-        times = summary.assign(own_rate=True, baseline=baseline, speed_up=summary.train_speed_up)
-        times = times[times.train_seconds.notna()].reindex(columns=[*times, "cluster", "profile"])
-        times = times.drop(columns=["target_accuracy_percent", "seconds_to_target"], errors="ignore")
-        reached = summary[_ROW].assign(target_accuracy_percent=math.nan, train_seconds_median=math.nan)
-        reached = (reached if to_target is None else to_target).rename(
-            columns={"train_seconds_median": "seconds_to_target"}
+        times = summary[summary.train_seconds.notna()][[*_ROW, "train_speed_up"]].merge(
+            reached, on=_ROW, how="left"
         )
-        times = times.merge(
-            reached[[*_ROW, "target_accuracy_percent", "seconds_to_target"]], on=_ROW, how="left"
-        )
+        new = {"train_speed_up": "speed_up", "train_seconds_median": "seconds_to_target"}
+        times = times.rename(columns=new).assign(own_rate=True, cluster="", profile="", baseline=baseline)
     rows = _with_places(times[times.own_rate.astype(bool)])
     rows["place"] += " (" + rows.kind + ")"
-    return rows[[*_SIMULATED, "kind", "baseline", "speed_up", "target_accuracy_percent", "seconds_to_target"]]
+    shown = ["kind", "baseline", "speed_up", "target_accuracy_percent", "seconds_to_target"]
+    return rows[[*_SIMULATED, *shown]]
 
 
 def _with_places(rows: pd.DataFrame) -> pd.DataFrame:
