@@ -51,23 +51,17 @@ def html(results: Path) -> str:
     claims = _claims(results)
     methods = sorted({module for suite in suites for module in suite["modules"].values()})
     reconstructed = [name for name in methods if is_reconstructed(name)]
-    loader = FileSystemLoader(_HERE)
-    environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+    environment = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined)
     environment.filters["prose"] = _prose
     data = {"suites": suites, "reconstructed": reconstructed, "claims": claims}
-    # A text in it ends no script element.
-    as_json = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace(
-        "<", "\\u003c"
-    )
+    as_json = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return environment.get_template("templates/page.html").render(
         has_claims=claims is not None,
         methods=[_method(name) for name in methods],
         reconstructed=reconstructed,
         fewest_repetitions=FEWEST_REPETITIONS,
         version=thinwire.__version__,
-        data=Markup(as_json),
+        data=Markup(as_json.replace("<", "\\u003c")),  # no text in it ends a script element
         vega=_vega(),
         static=lambda name: Markup((_HERE / "static" / name).read_text(encoding="utf-8")),
     )
@@ -94,11 +88,8 @@ def _method(name: str) -> dict[str, Any]:
     title, _, text = about.docstring.partition("\n")
     # It escapes text, and keeps indented formulas as they are.
     markdown = MarkdownIt("commonmark", {"html": False})
-    return {
-        "about": about,
-        "title": Markup(markdown.renderInline(title)),
-        "text": Markup(markdown.render(text)),
-    }
+    title, text = markdown.renderInline(title), markdown.render(text)
+    return {"about": about, "title": Markup(title), "text": Markup(text)}
 
 
 def _prose(text: str) -> Markup:

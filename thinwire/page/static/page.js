@@ -6,7 +6,6 @@ const unique = (values) => [...new Set(values)];
 const DATA = JSON.parse(at("data").textContent);
 const chosen = {};
 const BASELINE_WIDTH = 4, LINE_WIDTH = 1.8;
-const FASTER = 1.005; // would not be shown as 1.00
 const MOST_MARGINS = 20; // how far the chart of differences reaches, in margins
 
 // The rows of a table of a suite, as objects. Tables are decoded once.
@@ -68,7 +67,7 @@ function methodLink({ method }) {
 // The first run of a row; the others stand beside it.
 function runsLink({ method, kind }) {
   const run = here("runs").find((each) => each.method === method);
-  return element("a", { href: `#${idOf(run)}` }, kind === "inprocess" ? "in process" : kind);
+  return element("a", { href: `#${idOf(run)}` }, kind === "inprocess" ? "in\u00a0process" : kind);
 }
 
 function reached(value, unit = "") {
@@ -198,7 +197,7 @@ function showRate() {
   at("rate").setAttribute("aria-valuetext", `${reached(rate)} Gbit/s`);
   fillTable("#break-even table", [
     ["method", "method", methodLink],
-    ["speed-up", "speed_up", ({ speed_up: by }) => element(by > FASTER ? "b" : "span", {}, fixed(by, 2))],
+    ["speed-up", "speed_up", ({ speed_up: by }) => element(fixed(by, 2) > 1 ? "b" : "span", {}, fixed(by, 2))],
     ["break-even", "even"],
   ], ofSimulation("break_even").map((row) => ({
     method: row.method,
