@@ -123,6 +123,14 @@ def test_there_is_nothing_to_show(tmp_path):
         page.write(tmp_path)
 
 
+def test_collected_files_of_an_earlier_version_are_one_sentence(plain, tmp_path):
+    shutil.copytree(plain, tmp_path / "results")
+    path = tmp_path / "results/collected.json"
+    digests.write_json(path, digests.read_json(path) | {"records": {}})
+    with pytest.raises(UserError, match=r"collected\.json is of an earlier version: run `thinwire collect"):
+        page.write(tmp_path / "results")
+
+
 def test_a_record_that_was_made_again_since_it_was_collected_is_not_shown(plain, tmp_path):
     shutil.copytree(plain, tmp_path / "results")
     path = tmp_path / "results/runs/demo/digits/cnn/ssgd/w4/seed0/run.json"

@@ -82,12 +82,7 @@ def _number(value: Any) -> float | int | str | None:
 def read_runs(
     results: Path, suite: str, collected: pd.DataFrame
 ) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
-    """What the records of runs say besides the collected tables.
-
-    Args:
-        results: the folder of results.
-        suite: the name of the suite.
-        collected: its rows of `summary.csv`.
+    """What the records of the runs of a suite say besides its collected rows of `summary.csv`.
 
     Returns:
         A row for each run; and the provenances that runs have, each once, with their places in `origin`.
@@ -116,8 +111,10 @@ def read_runs(
                     "origin": origins.setdefault(origin, len(origins)),
                 }
             )
-    except digests.Damaged as error:
-        raise UserError(f"{error}: run {suggested_command('collect', suite, results=results)}") from None
+    except (digests.Damaged, LookupError) as error:
+        again = suggested_command("collect", suite, results=results)
+        what = error if isinstance(error, UserError) else f"{results / COLLECTED} is of an earlier version"
+        raise UserError(f"{what}: run {again}") from None
     return pd.DataFrame(rows, index=collected.index), [json.loads(origin) for origin in origins]
 
 
