@@ -93,17 +93,18 @@ def _launch(
     processes: list[Any] = []
     outcomes: list[list[Any] | Failed] = []
     sound = False
+    # Kept until the processes have ended, which look there for each group that they open.
+    folder = tempfile.TemporaryDirectory()
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            for rank in range(workers):
-                here, there = CONTEXT.Pipe()
-                pipes.append(here)
-                given = (rank, workers, f"{folder}/meeting", there, moves, functions, args)
-                processes.append(CONTEXT.Process(target=_rank, args=given))
-                processes[-1].start()
-                there.close()
-            if isinstance(met := _outcome(pipes, moves, MEETING), Failed):
-                raise met
+        for rank in range(workers):
+            here, there = CONTEXT.Pipe()
+            pipes.append(here)
+            given = (rank, workers, f"{folder.name}/meeting", there, moves, functions, args)
+            processes.append(CONTEXT.Process(target=_rank, args=given))
+            processes[-1].start()
+            there.close()
+        if isinstance(met := _outcome(pipes, moves, MEETING), Failed):
+            raise met
         while len(outcomes) < len(functions):
             outcomes.append(_outcome(pipes, moves, patience))
             if isinstance(outcomes[-1], Failed):
@@ -115,6 +116,7 @@ def _launch(
             if not sound:
                 process.kill()
             process.join()
+        folder.cleanup()
     return outcomes
 
 

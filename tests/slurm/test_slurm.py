@@ -384,7 +384,7 @@ def test_one_cell_started_by_hand_and_its_errors_are_one_sentence(grid):
         for process, sentence in (
             (three, "srun: there are 3 ranks, but the cell has 4 workers on 2 nodes: srun --nodes=2 "),
             (cyclic, "but the ranks are on node0, node1, node0, node1: srun --nodes=2 "),
-            (no_port, f"port {port} is taken on {socket.gethostname()}: set MASTER_PORT to one that is free"),
+            (no_port, f"cannot listen at port {port} of {socket.gethostname()} (Address already in use): "),
             (no_host, f"rank 1 on node1 could not reach rank 0 at 127.0.0.1:{nobody} within 5 s: see that "),
         ):
             _, errors = process.communicate(timeout=SECONDS)
