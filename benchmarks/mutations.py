@@ -19,8 +19,6 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from benchmarks import record
-
 ROOT = Path(__file__).parents[1]
 LIST = Path(__file__).with_suffix(".diff")
 FEWEST_FOUND = 37
@@ -53,14 +51,12 @@ class Mutation(NamedTuple):
         return found[0]
 
 
-def options(parser: argparse.ArgumentParser) -> None:
-    """What may be asked for."""
+def main() -> int:
+    """Print what finds each mutation, and how many are found."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--all", action="store_true", help="also run the tests that `make test` leaves out")
     parser.add_argument("--only", type=int, nargs="+", default=[], help="numbers of mutations")
-
-
-def main(arguments: argparse.Namespace) -> int:
-    """Print what finds each mutation, and how many are found."""
+    arguments = parser.parse_args()
     every = list(read())
     chosen = [m for m in every if m.number in (arguments.only or range(len(every) + 1))]
     tests = [] if arguments.all else ["-m", "not slow"]
@@ -208,4 +204,4 @@ def _trace(folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(record.run(main, options))
+    sys.exit(main())
