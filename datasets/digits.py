@@ -24,10 +24,10 @@ class Dataset(thinwire.Dataset):
     licence = "CC BY 4.0, E. Alpaydin and C. Kaynak; see datasets/digits.LICENSE.md"
     source = "https://archive.ics.uci.edu/dataset/80 (test part), by way of scikit-learn"
 
-    def training_images(self):
+    def training_images(self) -> int:
         return 1258
 
-    def fetch(self, place, download):
+    def fetch(self, place: Path | None, download: Path) -> Raw:
         path = place / _FILE.name if place else _FILE
         if not path.exists() or digests.of_file(path) != _SHA256:
             raise thinwire.UserError(
@@ -45,6 +45,6 @@ class Dataset(thinwire.Dataset):
         return Raw(images[train], labels[train], images[test], labels[test])
 
 
-def _by_digit(order, labels):
+def _by_digit(order: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
     """For each digit, the positions of its images, in the given order."""
     return [order[labels[order] == digit] for digit in range(10)]

@@ -30,6 +30,7 @@ class Dataset(thinwire.Dataset):
         # Training images that are used: the first ones, whose order is random. The test set is always whole.
         images: Annotated[int, Field(ge=100, le=60_000)] = 60_000
 
+    config: Config
     classes = 10
     shape = (1, 28, 28)
     licence = "MIT, Zalando SE"
@@ -51,17 +52,17 @@ class Dataset(thinwire.Dataset):
         "t10k-labels-idx1-ubyte": "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
     }
 
-    def training_images(self):
+    def training_images(self) -> int:
         return self.config.images
 
-    def fetch(self, place, download):
+    def fetch(self, place: Path | None, download: Path) -> Raw:
         folder = place or (_DEBIAN if _DEBIAN.is_dir() else self._download(download))
         arrays = [self._read(folder, name) for name in self.files]
         train_images, train_labels, test_images, test_labels = arrays
         used = slice(self.config.images)
         return Raw(train_images[used, None], train_labels[used], test_images[:, None], test_labels)
 
-    def _download(self, folder):
+    def _download(self, folder: Path) -> Path:
         """Download the official files into `folder`."""
         for name, digest in self.downloads.items():
             fetch_file(
@@ -74,7 +75,7 @@ class Dataset(thinwire.Dataset):
             )
         return folder
 
-    def _read(self, folder, name):
+    def _read(self, folder: Path, name: str) -> np.ndarray:
         """The array in one IDX file, whose content is verified first."""
         path = next((p for p in (folder / f"{name}.gz", folder / name) if p.exists()), None)
         if path is None:

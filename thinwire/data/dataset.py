@@ -74,7 +74,7 @@ class Dataset:
         """The options: each has a type, a default and a comment that says what it is."""
 
     def __init__(self, config: Any = None) -> None:
-        self.config = config if config is not None else type(self).Config()
+        self.config: Any = config if config is not None else type(self).Config()
 
     def training_images(self) -> int | None:
         """Return the number of training images, if it is known before they are there; else None."""

@@ -32,7 +32,7 @@ class ImageFolder(Dataset):
 
     def __init__(self, config: Any = None) -> None:
         super().__init__(config)
-        self.size: int = self.config.size  # type: ignore[union-attr]
+        self.size: int = self.config.size
         self.shape = (3, self.size, self.size)
 
     def training_images(self) -> int | None:
