@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 import thinwire
 from thinwire.model import HalvingPool
@@ -22,14 +22,14 @@ class Model(thinwire.Model):
         width: Annotated[int, Field(ge=1)] = 64  # channels of the first convolution
         dropout: Annotated[float, Field(ge=0, lt=1)] = 0.5  # rate, for the two hidden layers of the head
 
-    def __init__(self, config, shape, classes):
+    def __init__(self, config: Config, shape: tuple[int, int, int], classes: int) -> None:
         super().__init__(config, shape, classes)
         if config.form == "imagenet":
             self._build_imagenet_form(config, shape, classes)
         else:
             self._build_cifar_form(config, shape, classes)
 
-    def _build_cifar_form(self, config, shape, classes):
+    def _build_cifar_form(self, config: Config, shape: tuple[int, int, int], classes: int) -> None:
         w = config.width
         self.first = nn.Sequential(nn.Conv2d(shape[0], w, 3, stride=2, padding=1), nn.ReLU(), HalvingPool())
         self.second = nn.Sequential(nn.Conv2d(w, 3 * w, 3, padding=1), nn.ReLU(), HalvingPool())
@@ -54,7 +54,7 @@ class Model(thinwire.Model):
             nn.Linear(64 * w, classes),
         )
 
-    def _build_imagenet_form(self, config, shape, classes):
+    def _build_imagenet_form(self, config: Config, shape: tuple[int, int, int], classes: int) -> None:
         if config.width != 64 or shape != (3, 224, 224):
             raise thinwire.UserError(
                 "alexnet in its imagenet form is torchvision's and takes width 64 and images of "
@@ -67,11 +67,11 @@ class Model(thinwire.Model):
         self.first, self.second, self.third = net.features[:3], net.features[3:6], net.features[6:]
         self.classifier = net.classifier
 
-    def _features(self, images):
+    def _features(self, images: Tensor) -> Tensor:
         return self.third(self.second(self.first(images))).flatten(1)
 
-    def forward(self, images):
+    def forward(self, images: Tensor) -> Tensor:
         return self.classifier(self._features(images))
 
-    def stages(self):
+    def stages(self) -> list[list[nn.Module]]:
         return [[self.first], [self.second], [self.third], [self.classifier]]

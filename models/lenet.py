@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 import thinwire
 
@@ -19,7 +19,7 @@ class Model(thinwire.Model):
         width: Annotated[int, Field(ge=1)] = 6  # channels of the first convolution; the second has 16/6 times
         padding: Annotated[int, Field(ge=0, le=2)] = 0  # pixels of zeros around a convolution's input
 
-    def __init__(self, config, shape, classes):
+    def __init__(self, config: Config, shape: tuple[int, int, int], classes: int) -> None:
         super().__init__(config, shape, classes)
         sides = [self._side_of_the_maps(side) for side in shape[1:]]
         if min(sides) < 1:
@@ -38,18 +38,18 @@ class Model(thinwire.Model):
             nn.Linear(84, classes),
         )
 
-    def _convolution(self, inputs, outputs):
+    def _convolution(self, inputs: int, outputs: int) -> nn.Sequential:
         return nn.Sequential(
             nn.Conv2d(inputs, outputs, 5, padding=self.config.padding), nn.ReLU(), nn.MaxPool2d(2)
         )
 
-    def _side_of_the_maps(self, side):
+    def _side_of_the_maps(self, side: int) -> int:
         for _ in range(2):
             side = (side + 2 * self.config.padding - 4) // 2
         return side
 
-    def forward(self, images):
+    def forward(self, images: Tensor) -> Tensor:
         return self.classifier(self.second(self.first(images)).flatten(1))
 
-    def stages(self):
+    def stages(self) -> list[list[nn.Module]]:
         return [[self.first], [self.second], [self.classifier]]

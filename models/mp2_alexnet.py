@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 import thinwire
 from thinwire.model import HalvingPool, initialise_he
@@ -29,7 +29,7 @@ class Model(thinwire.Model):
     class Config:
         width: Annotated[int, Field(ge=3)] = 96  # channels of the first convolution
 
-    def __init__(self, config, shape, classes):
+    def __init__(self, config: Config, shape: tuple[int, int, int], classes: int) -> None:
         super().__init__(config, shape, classes)
         first, second, third = config.width, config.width * 8 // 3, config.width * 4
         self.first = nn.Sequential(nn.Conv2d(shape[0], first, 3, padding=1), nn.ReLU(), HalvingPool())
@@ -50,9 +50,9 @@ class Model(thinwire.Model):
         )
         initialise_he(self)
 
-    def forward(self, images):
+    def forward(self, images: Tensor) -> Tensor:
         maps = self.third(self.second(self.first(images)))
         return self.classifier(maps.flatten(1))
 
-    def stages(self):
+    def stages(self) -> list[list[nn.Module]]:
         return [[self.first], [self.second], [self.third], [self.classifier]]

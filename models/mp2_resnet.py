@@ -24,7 +24,7 @@ from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 import thinwire
 from thinwire.model import HalvingPool, initialise_he
@@ -35,13 +35,13 @@ _UNITS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
 class Unit(nn.Module):
     """Convolutions with ReLU between them, then the sum with the shortcut, then ReLU."""
 
-    def __init__(self, convolutions, shortcut):
+    def __init__(self, convolutions: list[nn.Module], shortcut: nn.Module) -> None:
         super().__init__()
         layers = [layer for convolution in convolutions for layer in (convolution, nn.ReLU())]
         self.convolutions = nn.Sequential(*layers[:-1])
         self.shortcut = shortcut
 
-    def forward(self, maps):
+    def forward(self, maps: Tensor) -> Tensor:
         return (self.convolutions(maps) + self.shortcut(maps)).relu()
 
 
@@ -51,7 +51,7 @@ class Model(thinwire.Model):
         depth: Literal[18, 34, 50] = 18  # layers
         width: Annotated[int, Field(ge=1)] = 32  # channels of the first stage
 
-    def __init__(self, config, shape, classes):
+    def __init__(self, config: Config, shape: tuple[int, int, int], classes: int) -> None:
         super().__init__(config, shape, classes)
         self.stem = nn.Sequential(nn.Conv2d(shape[0], config.width, 3, padding=1), nn.ReLU(), HalvingPool())
         unit = _bottleneck if config.depth == 50 else _basic
@@ -72,20 +72,20 @@ class Model(thinwire.Model):
                 if isinstance(module, Unit):
                     module.convolutions[-1].weight /= sum(_UNITS[config.depth]) ** 0.5
 
-    def forward(self, images):
+    def forward(self, images: Tensor) -> Tensor:
         maps = self.stem(images)
         for stage in self.resolutions:
             maps = stage(maps)
         return self.classifier(maps.mean((2, 3)))
 
-    def stages(self):
+    def stages(self) -> list[list[nn.Module]]:
         first, *rest = self.resolutions
         return [[self.stem, first], *([stage] for stage in rest), [self.classifier]]
 
 
-def _basic(inputs, channels, stride):
+def _basic(inputs: int, channels: int, stride: int) -> tuple[Unit, int]:
     """Two 3x3 convolutions. Returns the unit and its number of output channels."""
-    convolutions = [
+    convolutions: list[nn.Module] = [
         nn.Conv2d(inputs, channels, 3, stride, padding=1),
         nn.Conv2d(channels, channels, 3, padding=1),
     ]
@@ -94,10 +94,10 @@ def _basic(inputs, channels, stride):
     return Unit(convolutions, shortcut), channels
 
 
-def _bottleneck(inputs, channels, stride):
+def _bottleneck(inputs: int, channels: int, stride: int) -> tuple[Unit, int]:
     """1x1, 3x3 and 1x1 convolutions. Returns the unit and its number of output channels."""
     outputs = 4 * channels
-    convolutions = [
+    convolutions: list[nn.Module] = [
         nn.Conv2d(inputs, channels, 1),
         nn.Conv2d(channels, channels, 3, stride, padding=1),
         nn.Conv2d(channels, outputs, 1),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 import thinwire
 from thinwire.model import HalvingPool, initialise_he
@@ -28,12 +28,12 @@ class Model(thinwire.Model):
     class Config:
         width: Annotated[int, Field(ge=1)] = 64  # channels of the first group
 
-    def __init__(self, config, shape, classes):
+    def __init__(self, config: Config, shape: tuple[int, int, int], classes: int) -> None:
         super().__init__(config, shape, classes)
         self.groups = nn.ModuleList()
         inputs = shape[0]
         for convolutions, units in _GROUPS:
-            layers = []
+            layers: list[nn.Module] = []
             for _ in range(convolutions):
                 layers += [nn.Conv2d(inputs, units * config.width, 3, padding=1), nn.ReLU()]
                 inputs = units * config.width
@@ -45,11 +45,11 @@ class Model(thinwire.Model):
         )
         initialise_he(self)
 
-    def forward(self, images):
+    def forward(self, images: Tensor) -> Tensor:
         maps = images
         for group in self.groups:
             maps = group(maps)
         return self.classifier(maps.mean((2, 3)))
 
-    def stages(self):
+    def stages(self) -> list[list[nn.Module]]:
         return [*([group] for group in self.groups), [self.classifier]]

@@ -7,7 +7,7 @@ zeros (the paper's option A). Depths 18 and 50 are torchvision's, which have one
 from dataclasses import dataclass
 from typing import Literal
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 import thinwire
@@ -19,7 +19,7 @@ _TORCHVISION_WIDTH = 64
 class Block(nn.Module):
     """conv, bn, relu, conv, bn, then the sum with the shortcut, then relu."""
 
-    def __init__(self, inputs, outputs, stride):
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(outputs)
@@ -28,7 +28,7 @@ class Block(nn.Module):
         self.stride = stride
         self.extra = outputs - inputs
 
-    def forward(self, maps):
+    def forward(self, maps: Tensor) -> Tensor:
         shortcut = maps[:, :, :: self.stride, :: self.stride]
         if self.extra:
             shortcut = functional.pad(shortcut, (0, 0, 0, 0, 0, self.extra))
@@ -42,7 +42,7 @@ class Model(thinwire.Model):
         depth: Literal[8, 18, 20, 32, 50, 56, 110] = 20  # layers; 18 and 50: the ImageNet form
         width: int | None = None  # channels of the first stage; default 16, in the ImageNet form 64
 
-    def __init__(self, config, shape, classes):
+    def __init__(self, config: Config, shape: tuple[int, int, int], classes: int) -> None:
         super().__init__(config, shape, classes)
         if config.depth in (18, 50):
             self._build_imagenet_form(config, shape, classes)
@@ -50,7 +50,7 @@ class Model(thinwire.Model):
             self._build_cifar_form(config, shape, classes)
         initialise_he(self)
 
-    def _build_cifar_form(self, config, shape, classes):
+    def _build_cifar_form(self, config: Config, shape: tuple[int, int, int], classes: int) -> None:
         blocks = (config.depth - 2) // 6
         width = config.width or 16
         self.stem = nn.Sequential(
@@ -61,7 +61,7 @@ class Model(thinwire.Model):
         self.stage3 = _stage(2 * width, 4 * width, blocks, stride=2)
         self.classifier = nn.Linear(4 * width, classes)
 
-    def _build_imagenet_form(self, config, shape, classes):
+    def _build_imagenet_form(self, config: Config, shape: tuple[int, int, int], classes: int) -> None:
         if config.width not in (None, _TORCHVISION_WIDTH):
             raise thinwire.UserError(
                 f"resnet of depth {config.depth} is torchvision's and has width {_TORCHVISION_WIDTH} "
@@ -77,20 +77,20 @@ class Model(thinwire.Model):
         self.stage3, self.stage4 = net.layer3, net.layer4
         self.classifier = net.fc
 
-    def forward(self, images):
+    def forward(self, images: Tensor) -> Tensor:
         maps = self.stem(images)
         for stage in self._resolutions():
             maps = stage(maps)
         return self.classifier(maps.mean((2, 3)))
 
-    def stages(self):
+    def stages(self) -> list[list[nn.Module]]:
         first, *rest = self._resolutions()
         return [[self.stem, first], *([stage] for stage in rest), [self.classifier]]
 
-    def _resolutions(self):
+    def _resolutions(self) -> list[nn.Module]:
         return [s for name, s in self.named_children() if name.startswith("stage")]
 
 
-def _stage(inputs, outputs, blocks, stride):
+def _stage(inputs: int, outputs: int, blocks: int, stride: int) -> nn.Sequential:
     rest = [Block(outputs, outputs, 1) for _ in range(blocks - 1)]
     return nn.Sequential(Block(inputs, outputs, stride), *rest)

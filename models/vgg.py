@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 import thinwire
 from thinwire.model import HalvingPool, initialise_he
@@ -26,12 +26,12 @@ class Model(thinwire.Model):
         batch_norm: bool = True  # batch normalisation after each convolution
         dropout: Annotated[float, Field(ge=0, lt=1)] = 0.5  # rate, for the two hidden layers of the head
 
-    def __init__(self, config, shape, classes):
+    def __init__(self, config: Config, shape: tuple[int, int, int], classes: int) -> None:
         super().__init__(config, shape, classes)
         self.groups = nn.ModuleList()
         inputs = shape[0]
         for convolutions, units in zip(_GROUPS[config.depth], _CHANNELS):
-            layers = []
+            layers: list[nn.Module] = []
             for _ in range(convolutions):
                 layers += self._convolution(inputs, units * config.width)
                 inputs = units * config.width
@@ -47,16 +47,16 @@ class Model(thinwire.Model):
         )
         initialise_he(self)
 
-    def _convolution(self, inputs, outputs):
+    def _convolution(self, inputs: int, outputs: int) -> list[nn.Module]:
         norm = self.config.batch_norm
         layer = nn.Conv2d(inputs, outputs, 3, padding=1, bias=not norm)
         return [layer, nn.BatchNorm2d(outputs), nn.ReLU()] if norm else [layer, nn.ReLU()]
 
-    def forward(self, images):
+    def forward(self, images: Tensor) -> Tensor:
         maps = images
         for group in self.groups:
             maps = group(maps)
         return self.classifier(maps.mean((2, 3)))
 
-    def stages(self):
+    def stages(self) -> list[list[nn.Module]]:
         return [*([group] for group in self.groups), [self.classifier]]
