@@ -83,6 +83,11 @@ def read_json(path: Path) -> dict[str, Any]:
         Damaged: `write_json` has not written this file, or it was changed since.
         UserError: it cannot be read.
     """
+    return read_json_and_digest(path)[0]
+
+
+def read_json_and_digest(path: Path) -> tuple[dict[str, Any], str]:
+    """Return what `write_json` has written, and its digest; errors are those of `read_json`."""
     with _reading(path):
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
@@ -102,13 +107,7 @@ def read_json(path: Path) -> dict[str, Any]:
         )
     if not same:
         raise Damaged(f"{path} was changed after it was written (its SHA-256 differs)")
-    return content
-
-
-def stored_in_json(path: Path) -> str:
-    """Return the digest of itself that a JSON object stores; `read_json` says whether it is right."""
-    with _reading(path):
-        return str(json.loads(path.read_text(encoding="utf-8"))[_OWN])
+    return content, digest
 
 
 def of_text(text: str) -> str:

@@ -140,6 +140,8 @@ class Record(Schema):
     provenance: dict[str, Any]
     # SHA-256 of the files beside it, by name; set when it is written.
     files: dict[str, str] = {}
+    # Of its own content; set when it is read, so it is no part of it.
+    sha256: str | None = Field(default=None, exclude=True)
 
     @model_validator(mode="after")
     def _whole(self) -> "Record":
@@ -249,7 +251,8 @@ def read_sound(path: Path) -> Record:
         UserError: a file cannot be read.
     """
     try:
-        made = Record.model_validate(digests.read_json(path))
+        content, digest = digests.read_json_and_digest(path)
+        made = Record.model_validate({**content, "sha256": digest})
     except ValidationError as error:
         raise digests.Damaged(f"{path} is not a sound run record ({'; '.join(problems(error))})") from None
     if missing := {CURVE, TRAFFIC} - made.files.keys():

@@ -15,11 +15,12 @@ from thinwire.page import page
 from thinwire.page.runs import columns
 from thinwire.page.suite_data import break_even, speed_ups_of
 from thinwire.report import report_digests
+from thinwire.report.result_names import PAGE
 
 
 @pytest.fixture(scope="module")
 def text(results):
-    return (results / page.FILE).read_text()
+    return (results / PAGE).read_text()
 
 
 def content(text):

@@ -16,7 +16,16 @@ from thinwire.data.dataset import MANIFEST
 from thinwire.page import page
 from thinwire.report import collect, report_digests, sound_records
 from thinwire.report.claims import table as claims
-from thinwire.report.result_names import CLAIMS, CLAIMS_TEXT, COLLECTED, CURVES, DIGESTS, SUMMARY, TRAFFIC
+from thinwire.report.result_names import (
+    CLAIMS,
+    CLAIMS_TEXT,
+    COLLECTED,
+    CURVES,
+    DIGESTS,
+    PAGE,
+    SUMMARY,
+    TRAFFIC,
+)
 from thinwire.train.result_folders import data_folder, record_folder, runs_folder
 
 GRID = sound.cells("demo")[:3]
@@ -135,7 +144,7 @@ def test_a_table_of_other_records_is_found(results):
     assert sentence.startswith("the tables and figures of demo were made from other records")
 
 
-@pytest.mark.parametrize("name", [CLAIMS, CLAIMS_TEXT, page.FILE])
+@pytest.mark.parametrize("name", [CLAIMS, CLAIMS_TEXT, PAGE])
 def test_a_claim_or_page_that_does_not_follow_is_found(results, name):
     claims.write(claims.table(results)[0], results)
     page.write(results)

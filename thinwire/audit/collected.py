@@ -24,7 +24,7 @@ class CollectedFiles:
         self._results = results
         # The digests of the records by `collected.json`; and those that are there, with their own digests.
         self._listed: dict[str, str] = {}
-        self._found: dict[str, str] = {}
+        self._found: dict[str, str | None] = {}
         self._rows = Rows()
         # Why nothing can be compared.
         self._wrong = self._tried(self._open)
@@ -42,7 +42,7 @@ class CollectedFiles:
             made: the record, which is sound in itself; listed ones come in their order.
         """
         if name in self._listed and not self._wrong:
-            self._found[name] = digests.stored_in_json(self._results / name)
+            self._found[name] = made.run.sha256
             self._rows.add(made)
 
     def problems(self) -> list[str]:

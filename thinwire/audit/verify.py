@@ -10,24 +10,14 @@ from thinwire.audit.collected import NOT_OURS, CollectedFiles
 from thinwire.audit.records import RecordCheck, all_folders
 from thinwire.data.dataset import MANIFEST
 from thinwire.errors import UserError
-from thinwire.page import page
-from thinwire.paper import paper
 from thinwire.record import RUN
 from thinwire.report import report_digests
-from thinwire.report.claims import table
-from thinwire.report.result_names import CLAIMS, CLAIMS_TEXT, DIGESTS, PAPER
+from thinwire.report.result_names import CLAIMS, CLAIMS_TEXT, DIGESTS, PAGE, PAPER
 from thinwire.suggested_command import suggested_command
 from thinwire.train.preparation_record import PREPARED, read_sound
 
 # Goes through the folders of records, and may show how far it is.
 Through = Callable[[list[Path]], Iterable[Path]]
-# What follows from the collected files: the command that writes each file, and what it writes.
-_MADE: dict[str, tuple[str, Callable[[Path], bytes]]] = {
-    CLAIMS: ("claims", lambda results: table.csv(table.table(results)[0]).encode()),
-    CLAIMS_TEXT: ("claims", lambda results: table.markdown(table.table(results)[0]).encode()),
-    page.FILE: ("page", lambda results: page.html(results).encode()),
-    PAPER: ("paper", paper.pdf),
-}
 
 
 class Verified(NamedTuple):
@@ -117,7 +107,21 @@ def problems_of_reports(results: Path, archived: bool) -> Iterator[str]:
 
 def problems_of_conclusions(results: Path) -> Iterator[str]:
     """What is wrong with claims, page and paper, in a sentence each. The collected files must be sound."""
-    for name, (command, make) in _MADE.items():
+    if not any((results / name).exists() for name in (CLAIMS, CLAIMS_TEXT, PAGE, PAPER)):
+        return
+    # Only here, because what draws takes a second to import.
+    from thinwire.page import page
+    from thinwire.paper import paper
+    from thinwire.report.claims import table
+
+    # The command that writes each file, and what it writes.
+    made: dict[str, tuple[str, Callable[[Path], bytes]]] = {
+        CLAIMS: ("claims", lambda results: table.csv(table.table(results)[0]).encode()),
+        CLAIMS_TEXT: ("claims", lambda results: table.markdown(table.table(results)[0]).encode()),
+        PAGE: ("page", lambda results: page.html(results).encode()),
+        PAPER: ("paper", paper.pdf),
+    }
+    for name, (command, make) in made.items():
         path = results / name
         if not path.exists():
             continue

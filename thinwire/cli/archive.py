@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 
-from thinwire.audit.archive import archive
+from thinwire.audit.reference import archive
 
 
 def main(arguments: Namespace) -> int:

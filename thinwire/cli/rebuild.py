@@ -4,7 +4,7 @@ import os
 import sys
 from argparse import Namespace
 
-from thinwire.audit.archive import rebuild
+from thinwire.audit.reference import rebuild
 
 
 def main(arguments: Namespace) -> int:

@@ -20,9 +20,8 @@ from thinwire.page.runs import cell_names, columns, read_table
 from thinwire.page.suite_data import suite_data
 from thinwire.report.claims.reconstructed import is_reconstructed
 from thinwire.report.collect import collected_suites
-from thinwire.report.result_names import CLAIMS, FEWEST_REPETITIONS, SUMMARY
+from thinwire.report.result_names import CLAIMS, FEWEST_REPETITIONS, PAGE, SUMMARY
 
-FILE = "index.html"
 _HERE = Path(__file__).parent
 _NOT_SHOWN = ["metric", "direction", "margin", "statistic", "reason", "dataset", "model", "workers", "nodes"]
 
@@ -33,7 +32,7 @@ def write(results: Path) -> Path:
     Raises:
         UserError: as `html` does.
     """
-    path = results / FILE
+    path = results / PAGE
     write_text(path, html(results))
     return path
 

@@ -47,9 +47,9 @@ _NAMES = {"channel": ("world", "node", "across"), "verb": (*_FORMULAS, "push"), 
 def columns(table: pa.Table) -> Columns:
     """The columns of a curve or of traffic as arrays."""
     return {
-        field.name: column.to_numpy()
-        for field, column in zip(table.schema, table.columns)
-        if field.type == _TYPES.get(field.name) and not column.null_count
+        name: column.to_numpy()
+        for name, column in zip(table.column_names, table.columns)
+        if column.type == _TYPES.get(name) and not column.null_count
     }
 
 
@@ -64,14 +64,14 @@ def traffic_columns(traffic: pa.Table) -> str | None:
 
 
 def _wrong_columns(table: pa.Table, expected: pa.Schema, metrics: bool) -> str | None:
-    found = {field.name: (field.type, column) for field, column in zip(table.schema, table.columns)}
+    found = dict(zip(table.column_names, table.columns))
     for name in expected.names:
         if name not in found:
             if name != _NEW:
                 return f"it has no column {name}"
             continue
-        type_, column = found.pop(name)
-        if type_ != _TYPES[name]:
+        column = found.pop(name)
+        if column.type != _TYPES[name]:
             return f"its column {name} does not hold {_TYPES[name]}"
         if column.null_count and name != _NEW:
             return f"its column {name} has an empty value"
@@ -158,18 +158,19 @@ def seconds(curve: Columns) -> str | None:
 
 def result(run: Record, curve: pa.Table) -> str | None:
     """The result is the last row of the curve."""
-    rows = curve.to_pylist()
-    if not rows:
+    if not len(curve):
         return None
     if run.result is None:
-        return f"it has no result, and {CURVE} has {len(rows)} evaluations"
+        return f"it has no result, and {CURVE} has {len(curve)} evaluations"
     told = run.result.model_dump()
-    # In a row, a metric that was not logged yet is empty.
-    last = {_NEW: 0.0} | {name: value for name, value in rows[-1].items() if value is not None}
-    made = record.result([*rows[:-1], last])
+    (row,) = curve.slice(len(curve) - 1).to_pylist()
+    # In a row, a metric that was not logged yet is empty. Of the others, only the accuracy counts.
+    last = {_NEW: 0.0} | {name: value for name, value in row.items() if value is not None}
+    others = curve["test_accuracy_percent"].to_pylist()[:-1]
+    made = record.result([*({"test_accuracy_percent": value} for value in others), last])
     assert made is not None
     follows = made.model_dump()
-    if rows[-1].get(_NEW) is None:
+    if row.get(_NEW) is None:
         follows["traffic"][_NEW] = told["traffic"][_NEW]
     given, expected = dict(_leaves(told)), dict(_leaves(follows))
     for name in {**expected, **given}:
@@ -199,9 +200,9 @@ def ledger(cell: Cell, curve: Columns, traffic: Columns) -> str | None:
     group = np.array([number[place] for place in places], int)
     if what := _totals(traffic, ("messages", *BYTES), cell.workers, group):
         return what
-    if (i := _first(~np.isin(step, curve["step"]))) is not None:
-        return f"it has rows of step {step[i]}, after which {CURVE} has no evaluation"
     row = np.searchsorted(curve["step"], step)
+    if (i := _first(np.append(curve["step"], -1)[row] != step)) is not None:
+        return f"it has rows of step {step[i]}, after which {CURVE} has no evaluation"
     if (i := _first(traffic["epoch"] != curve["epoch"][row])) is not None:
         return f"step {step[i]} is in another epoch than in {CURVE}"
     for name in _MEANS:

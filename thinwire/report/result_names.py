@@ -6,7 +6,7 @@ The pipeline names them before they are made. It reads this file each time, so n
 # The tables of all runs, and the digests of all three and of each record that they were made from.
 SUMMARY, CURVES, TRAFFIC = "summary.csv", "curves.parquet", "traffic.parquet"
 COLLECTED = "collected.json"
-PAPER = "paper.pdf"
+PAGE, PAPER = "index.html", "paper.pdf"
 # The verdicts on claims, for programs and for people, and the digests of both.
 CLAIMS, CLAIMS_TEXT, CLAIMS_DIGESTS = "claims.csv", "claims.md", "claims.json"
 # Of the tables and figures of a suite, in the folder of its tables.
