@@ -63,7 +63,7 @@ def sentence(code: int, errors: str, words: tuple[str, ...]) -> str:
         ("data nothing", ("no dataset 'nothing'", "digits")),
         ("data digits --from nowhere", ("--from nowhere", "no such folder")),
         ("report demo --results {nowhere}", ("summary.csv is missing", "collect")),
-        ("page --results {nowhere}", ("summary.csv has no runs", "run the pipeline")),
+        ("page --results {nowhere}", ("summary.csv is missing", "run the pipeline")),
         ("data digits --results {file}", ("cannot be written", "/file")),
         ("data digits --results {file}/x", ("cannot be written", "/file")),
         ("run demo digits/cnn/ssgd/w4/seed0 --results {file}/x", ("cannot be written", "/file")),

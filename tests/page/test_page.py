@@ -120,6 +120,11 @@ def test_records_in_an_archive_are_linked_there(plain, tmp_path):
 
 
 def test_there_is_nothing_to_show(tmp_path):
+    with pytest.raises(UserError, match=r"summary\.csv is missing: run the pipeline"):
+        page.write(tmp_path)
+    (tmp_path / "summary.csv").write_text("suite,dataset\n")
+    files = digests.of_files(tmp_path, ["summary.csv"])
+    digests.write_json(tmp_path / "collected.json", {"files": files, "records": {}})
     with pytest.raises(UserError, match=r"summary\.csv has no runs: run the pipeline"):
         page.write(tmp_path)
 

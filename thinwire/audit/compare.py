@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 
 from thinwire.errors import UserError
-from thinwire.report.collect import collected_suites, read_summary
-from thinwire.report.result_names import SUMMARY
+from thinwire.report.collect import read_summary, suites_to_show
 from thinwire.statistics.prediction_interval import of_mean
 
 _CELL = ["suite", "dataset", "model", "workers", "nodes", "method"]
@@ -57,12 +56,7 @@ def compare(reference: Path, results: Path) -> pd.DataFrame:
 
 def _runs(folder: Path) -> pd.DataFrame:
     """The runs of all suites in a folder of results."""
-    path = folder / SUMMARY
-    if not path.is_file():
-        raise UserError(f"{path} is missing: run the pipeline, or `thinwire collect SUITE`, first")
-    if not (suites := collected_suites(folder)):
-        raise UserError(f"{path} has no runs: run the pipeline, or `thinwire collect SUITE`, first")
-    runs = pd.concat([read_summary(folder, suite) for suite in suites], ignore_index=True)
+    runs = pd.concat([read_summary(folder, suite) for suite in suites_to_show(folder)], ignore_index=True)
     runs[ACCURACY] = runs.test_accuracy_percent
     runs[PAYLOAD] = runs.payload_push_bytes + runs.payload_pull_bytes
     return runs

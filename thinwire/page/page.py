@@ -19,8 +19,8 @@ from thinwire.files import write_text
 from thinwire.page.runs import cell_names, columns, read_table
 from thinwire.page.suite_data import suite_data
 from thinwire.report.claims.reconstructed import is_reconstructed
-from thinwire.report.collect import collected_suites
-from thinwire.report.result_names import CLAIMS, FEWEST_REPETITIONS, PAGE, SUMMARY
+from thinwire.report.collect import suites_to_show
+from thinwire.report.result_names import CLAIMS, FEWEST_REPETITIONS, PAGE
 
 _HERE = Path(__file__).parent
 _NOT_SHOWN = ["metric", "direction", "margin", "statistic", "reason", "dataset", "model", "workers", "nodes"]
@@ -43,10 +43,7 @@ def html(results: Path) -> str:
     Raises:
         UserError: there are no results, or a file is missing, damaged, or not as it was collected.
     """
-    suites = [suite_data(name, results) for name in collected_suites(results)]
-    if not suites:
-        path = results / SUMMARY
-        raise UserError(f"{path} has no runs: run the pipeline, or `thinwire collect SUITE`, first")
+    suites = [suite_data(name, results) for name in suites_to_show(results)]
     claims = _claims(results)
     methods = sorted({module for suite in suites for module in suite["modules"].values()})
     reconstructed = [name for name in methods if is_reconstructed(name)]

@@ -76,6 +76,19 @@ def collected_suites(results: Path) -> list[str]:
     return [*dict.fromkeys(suites)]
 
 
+def suites_to_show(results: Path) -> list[str]:
+    """What `collected_suites` gives, for those who need one suite at least.
+
+    Raises:
+        UserError: there is no `summary.csv`, it has no runs, was changed, or cannot be read.
+    """
+    if not (suites := collected_suites(results)):
+        path = results / SUMMARY
+        what = "has no runs" if path.exists() else "is missing"
+        raise UserError(f"{path} {what}: run the pipeline, or `thinwire collect SUITE`, first")
+    return suites
+
+
 def read_summary(results: Path, suite: str) -> pd.DataFrame:
     """The rows of a suite in `summary.csv`. Labels are read as text, even those that look like numbers.
 
