@@ -39,6 +39,16 @@ def join(statuses):
         return rank._join(CELL, Path("results"), load("demo"), PLACEMENT, statuses, False, held)
 
 
+def require_trouble(error, words):
+    """Joining raises this error, and the rank reports it as trouble."""
+    statuses = postmortem.in_memory(NODES)
+    with pytest.raises(error, match=words):
+        join(statuses)
+    left = postmortem.reports(statuses)[1]
+    assert left.how is How.TROUBLE
+    assert words in left.what
+
+
 def test_cuda_starts_while_the_others_wait_for_this_rank(events):
     _, device = join(postmortem.in_memory(NODES))
     assert device == torch.device("cuda", 1)
@@ -50,22 +60,12 @@ def test_a_gpu_that_does_not_start_is_trouble_and_no_lost_rank(events, monkeypat
         raise torch.AcceleratorError("CUDA error: all CUDA-capable devices are busy or unavailable")
 
     monkeypatch.setattr(torch.cuda, "set_device", fail)
-    statuses = postmortem.in_memory(NODES)
-    with pytest.raises(ResourceError, match="devices are busy"):
-        join(statuses)
-    left = postmortem.reports(statuses)[1]
-    assert left.how is How.TROUBLE
-    assert "devices are busy" in left.what
+    require_trouble(ResourceError, "devices are busy")
 
 
 def test_a_rank_without_a_gpu_is_trouble_and_no_lost_rank(events, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    statuses = postmortem.in_memory(NODES)
-    with pytest.raises(UserError, match="torch finds none here"):
-        join(statuses)
-    left = postmortem.reports(statuses)[1]
-    assert left.how is How.TROUBLE
-    assert "torch finds none here" in left.what
+    require_trouble(UserError, "torch finds none here")
     assert events == []
 
 
