@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from tests import small
-from tests.reference import daso
+from tests.reference import daso, daso_schedule
+from tests.reference.sgd import Run
 from thinwire import plugins
 from thinwire.options import resolve
 from thinwire.train.worker import Worker
@@ -148,22 +149,21 @@ def test_fixed_intervals_have_the_schedule_of_the_reference() -> None:
 
 def require_the_schedule_of_the_reference(run: Case, seed: int) -> None:
     noise = np.random.default_rng(seed).normal(size=(run.steps, WORKERS, 2))
-    schedule = daso.schedule(run.losses, run.steps_per_epoch, PLACES, **run.options)
-    expected = daso.train(
-        [Two().weight.detach().numpy()],
-        lambda worker, step, weights: [gradient(noise, worker, step, weights[0])],
-        WORKERS,
-        run.steps,
-        lambda step: LR,
-        MOMENTUM,
-        0.0,
-        False,
-        lambda worker, step, weights: run.losses[step // run.steps_per_epoch],
-        run.steps_per_epoch,
-        NODES,
-        blocking_dtype="full",
-        **run.options,
+    schedule = daso_schedule.schedule(run.losses, run.steps_per_epoch, PLACES, **run.options)
+    of_reference = Run(
+        weights=[Two().weight.detach().numpy()],
+        gradient=lambda worker, step, weights: [gradient(noise, worker, step, weights[0])],
+        loss=lambda worker, step, weights: run.losses[step // run.steps_per_epoch],
+        workers=WORKERS,
+        nodes=NODES,
+        steps=run.steps,
+        steps_per_epoch=run.steps_per_epoch,
+        learning_rate=lambda step: LR,
+        momentum=MOMENTUM,
+        weight_decay=0.0,
+        nesterov=False,
     )
+    expected = [*daso.train(of_reference, **run.options)]
     means, spoke = by_the_method(run, noise)
     for step, (state, actions) in enumerate(schedule):
         epoch, of_epoch = divmod(step, run.steps_per_epoch)
@@ -209,7 +209,7 @@ HEAT = [
 @pytest.mark.parametrize(("run", "states", "merged"), HEAT)
 def test_the_reference_does_what_heat_did(run, states, merged) -> None:
     options = {"cooldown_epochs": 0, "plateau_threshold": 0.05, "patience": 0, "control": "published"}
-    schedule = daso.schedule(places=PLACES, **run, **options)
+    schedule = daso_schedule.schedule(places=PLACES, **run, **options)
     steps = run["steps_per_epoch"]
     assert [state for state, _ in schedule[::steps]] == states
     epoch, expected = merged

@@ -18,6 +18,7 @@ from tests import small
 from tests.reference import adacomm, daso, dgc, hsgd, hylo, local_sgd, mp2, multi_step_delay, ssgd, top_k, wnn
 from tests.reference.adam import Adam
 from tests.reference.lars import Lars
+from tests.reference.sgd import Run
 from thinwire import plugins
 from thinwire.data.batches import Batches
 from thinwire.optim.recipe import Optimizer
@@ -80,37 +81,9 @@ CASES = [
     ("multi_step_delay", multi_step_delay, {**DELAY, "local_momentum": True, "order": "fifo", "slice": 20}),
     ("multi_step_delay", multi_step_delay, {**DELAY, "local_momentum": True, "delay": 1, "at_sync": 0.5}),
 ]
-# What a reference needs in addition to its method's options.
-DEFAULTS = {
-    adacomm: {"loss": None, "steps_per_epoch": STEPS_PER_EPOCH},
-    local_sgd: {"switch_epoch": 0, "momentum_policy": "keep", "steps_per_epoch": STEPS_PER_EPOCH},
-    top_k: {"memory": "gradient"},
-    dgc: {"masking": True, "clip_norm": None, "steps_per_epoch": STEPS_PER_EPOCH},
-    hsgd: {"level_1": "gradients"},
-    daso: {"loss": None, "steps_per_epoch": STEPS_PER_EPOCH, "blocking_sends": "delta"},
-    hylo: {
-        "kinds": ["conv", "other", "other", "other", "linear", "other"],
-        "exponent": 0.5,
-        "least_rate": 0.1,
-        "kappa": 1.0,
-        "importance": "l1",
-        "warmup_steps": 0,
-        "compression": "hybrid",
-        "residual": True,
-    },
-    multi_step_delay: {
-        "loss": None,
-        "steps_per_epoch": STEPS_PER_EPOCH,
-        "min_interval": 1,
-        "max_interval": 16,
-        "adapt_every_epochs": 1,
-        "lr_term": True,
-        "shrink": None,
-        "in_round": 0.2,
-        "at_sync": 1.0,
-        "delay": 0,
-    },
-}
+# What a reference needs in addition to its method's options, and where it has another name for one of them.
+KINDS = ["conv", "other", "other", "other", "linear", "other"]
+RENAMED = {(local_sgd, "momentum"): "momentum_policy", (hsgd, "gradients"): "precision"}
 # Options that change how things are sent or prepared, but not the result.
 SENDING = (
     *("indices", "selection", "slice", "credit", "order", "adaptive"),
@@ -156,32 +129,28 @@ class Replica:
         return self.forward(worker, step, weights).item()
 
 
-def compare(task, name, reference, options, nesterov, **more):
+def compare(task, name, reference, options, nesterov, make_optimizer=None, **more):
     run = small.trainer(task, name, **options)
     assert (run.total_steps, run.steps_per_epoch) == (STEPS, STEPS_PER_EPOCH)
     replica = Replica(task, run)
-    known = {
-        **DEFAULTS.get(reference, {}),
-        **{k: v for k, v in options.items() if k not in (*SENDING, *PREPARING)},
-    }
-    if reference is local_sgd and "momentum" in known:
-        known["momentum_policy"] = known.pop("momentum")
-    if reference is hsgd and "gradients" in known:
-        known["precision"] = known.pop("gradients")
-    if "loss" in known:
-        known["loss"] = replica.loss
-    trajectory = reference.train(
-        [p.detach().numpy() for p in replica.parameters],
-        replica.gradient,
-        task.cluster.workers,
-        STEPS,
-        lambda step: learning_rate(task.recipe, task.cluster.workers, step, run.steps_per_epoch),
-        0.9,
-        0.01,
-        nesterov,
-        **known,
-        **more,
+    known = {RENAMED.get((reference, k), k): v for k, v in options.items() if k not in (*SENDING, *PREPARING)}
+    of_reference = Run(
+        weights=[p.detach().numpy() for p in replica.parameters],
+        gradient=replica.gradient,
+        loss=replica.loss,
+        workers=task.cluster.workers,
+        nodes=task.cluster.nodes,
+        steps=STEPS,
+        steps_per_epoch=STEPS_PER_EPOCH,
+        learning_rate=lambda step: learning_rate(
+            task.recipe, task.cluster.workers, step, run.steps_per_epoch
+        ),
+        momentum=0.9,
+        weight_decay=0.01,
+        nesterov=nesterov,
+        make_optimizer=make_optimizer,
     )
+    trajectory = [*reference.train(of_reference, **known, **more)]
     for step, expected in enumerate(trajectory, 1):
         run.train(until=step)
         for mine, theirs in zip(run.shipped()[0], expected):
@@ -216,10 +185,10 @@ def label(case):
 def test_a_method_equals_its_reference(case, workers, nodes, nesterov):
     name, reference, options = case
     more = {}
-    if reference in (daso, hsgd):
-        more["nodes"] = nodes
     if reference is hsgd:
         more["samples"] = lambda worker, step: 16 // workers
+    if reference is hylo:
+        more["kinds"] = KINDS
     compare(task_of(workers, nodes, nesterov=nesterov), name, reference, options, nesterov, **more)
 
 
@@ -242,13 +211,13 @@ def uneven(monkeypatch):
 @pytest.mark.parametrize("level_1", ["gradients", "weights"])
 def test_hsgd_is_exact_with_unequal_batches(uneven, level_1):
     task = task_of(4, 2, batch=32)
-    compare(task, "hsgd", hsgd, {"level_1": level_1}, False, nodes=2, samples=uneven)
+    compare(task, "hsgd", hsgd, {"level_1": level_1}, False, samples=uneven)
 
 
 def test_a_mean_of_means_is_not_exact_with_unequal_batches(uneven):
     task = task_of(4, 2, batch=32)
     with pytest.raises(AssertionError):
-        compare(task, "hsgd", hsgd, {}, False, nodes=2, samples=lambda worker, step: 1)
+        compare(task, "hsgd", hsgd, {}, False, samples=lambda worker, step: 1)
 
 
 @pytest.mark.parametrize("inside", [True, False])
@@ -256,8 +225,8 @@ def test_a_mean_of_means_is_not_exact_with_unequal_batches(uneven):
 def test_hsgd_with_lars(inside, level_1):
     task = task_of(4, 2, name="lars", trust=0.1, lr_inside_momentum=inside)
     make = functools.partial(Lars, 0.9, 0.01, 0.1, inside)
-    more = {"nodes": 2, "samples": lambda worker, step: 4, "make_optimizer": make}
-    compare(task, "hsgd", hsgd, {"level_1": level_1}, False, **more)
+    options = {"level_1": level_1}
+    compare(task, "hsgd", hsgd, options, False, make, samples=lambda worker, step: 4)
 
 
 def tensors_of(folder, stem):

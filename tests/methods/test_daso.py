@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from tests import small
-from tests.reference import daso as reference
+from tests.reference import daso_schedule
 from thinwire import plugins
 from thinwire.errors import Problems
 from thinwire.messages_in_flight import Landing
@@ -77,7 +77,7 @@ def test_the_state_machine_is_that_of_the_reference(control, seed):
         "cooldown_epochs": 3,
         "max_skips": stream.choice([1, 4, 8]),
     }
-    expected = reference.states_after_epochs(losses, 40, **options, control=control)
+    expected = daso_schedule.states_after_epochs(losses, 40, **options, control=control)
     assert states(losses, control, **options) == expected
 
 

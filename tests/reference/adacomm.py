@@ -13,13 +13,9 @@ So what is under the root follows Paddle. The rest is a reconstruction, and is m
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 
-import numpy as np
-
-from .sgd import Gradient, LearningRate, Optimizer, Tensors, copy_tensors, mean_over_workers
-
-Loss = Callable[[int, int, Tensors], float]
+from .sgd import Run, Tensors, copy_tensors, mean_over_workers
 
 
 def next_period(
@@ -62,21 +58,8 @@ def next_period(
     return min(max(candidate, 1), max_period)
 
 
-def train(
-    weights: Sequence[np.ndarray],
-    gradient: Gradient,
-    workers: int,
-    steps: int,
-    learning_rate: LearningRate,
-    momentum: float,
-    weight_decay: float,
-    nesterov: bool,
-    period: int,
-    max_period: int,
-    loss: Loss,
-    steps_per_epoch: int,
-) -> list[Tensors]:
-    """Return, for every step, the mean over the workers of their weights after that step.
+def train(run: Run, period: int, max_period: int) -> Iterator[Tensors]:
+    """Yield, for every step, the mean over the workers of their weights after that step.
 
     At every step, with worker k's gradient g_k at its own weights w_k:
 
@@ -86,8 +69,8 @@ def train(
 
     Each worker has its own momentum buffer, which is never averaged. tau is tau_0 = `period` in the
     first epoch. At the end of every epoch, after the last step's average, next_period() gives the next
-    tau from the epoch's mean training loss and last learning rate. F0 is the loss at the start: the mean
-    over the workers of their losses at the first step, at the initial weights.
+    tau from the epoch's mean training loss and last learning rate. F0 is the mean over the workers of
+    their losses at the first step, at the initial weights.
 
     Source: Paddle's AdaptiveLocalSGDOptimizer, minimize_impl. `initialize` takes loss_0, the mean over
     the workers, at step 1, before any update. begin_localsgd averages when as many steps as the period
@@ -96,59 +79,31 @@ def train(
     at step 1. Here it is that of the end of the first epoch, so that a shorter warm-up of the learning
     rate does not count as an increase. The last average is the benchmark's own.
     """
-    if period < 1 or max_period < 1:
-        raise ValueError(f"period and max_period must be at least 1, not {period} and {max_period}")
-
-    weights_of = [copy_tensors(weights) for _ in range(workers)]
-    optimizer_of = [Optimizer(momentum, weight_decay, nesterov) for _ in range(workers)]
-    tau = period
-    steps_since_average = 0
+    weights_of, optimizer_of = run.replicas(), run.optimizers()
+    tau, steps_since_average = period, 0
     losses_of_epoch: list[float] = []
     first_loss = 0.0
     first_learning_rate: float | None = None
     previous_learning_rate = 0.0
-    history: list[Tensors] = []
 
-    for step in range(steps):
-        lr = learning_rate(step)
-
-        gradients = []
-        for worker in range(workers):
-            own = gradient(worker, step, copy_tensors(weights_of[worker]))
-            gradients.append(copy_tensors(own))
-            losses_of_epoch.append(float(loss(worker, step, copy_tensors(weights_of[worker]))))
-
+    for step in range(run.steps):
+        lr = run.learning_rate(step)
+        losses_of_epoch += run.losses(step, weights_of)
         if step == 0:
-            first_loss = sum(losses_of_epoch) / workers  # Paddle, initialize: loss_0
+            first_loss = sum(losses_of_epoch) / run.workers  # Paddle, initialize: loss_0
 
-        for worker in range(workers):
-            weights_of[worker] = optimizer_of[worker].step(weights_of[worker], gradients[worker], lr)
+        weights_of = run.stepped(step, optimizer_of, weights_of, run.gradients(step, weights_of))
         steps_since_average += 1
-
-        is_last = step == steps - 1
-        if steps_since_average >= tau or is_last:  # Paddle, begin_localsgd
+        if steps_since_average >= tau or step == run.steps - 1:  # Paddle, begin_localsgd
             mean_weights = mean_over_workers(weights_of)
-            weights_of = [copy_tensors(mean_weights) for _ in range(workers)]
+            weights_of = [copy_tensors(mean_weights) for _ in range(run.workers)]
             steps_since_average = 0
+        yield mean_over_workers(weights_of)
 
-        history.append(mean_over_workers(weights_of))
-
-        ends_epoch = (step + 1) % steps_per_epoch == 0
-        if ends_epoch:
-            mean_loss = sum(losses_of_epoch) / len(losses_of_epoch)
-            losses_of_epoch = []
+        if (step + 1) % run.steps_per_epoch == 0:
             if first_learning_rate is None:
                 first_learning_rate = previous_learning_rate = lr
-            tau = next_period(
-                tau,
-                period,
-                max_period,
-                mean_loss,
-                first_loss,
-                lr,
-                first_learning_rate,
-                previous_learning_rate,
-            )
-            previous_learning_rate = lr
-
-    return history
+            mean_loss = sum(losses_of_epoch) / len(losses_of_epoch)
+            rates = (lr, first_learning_rate, previous_learning_rate)
+            tau = next_period(tau, period, max_period, mean_loss, first_loss, *rates)
+            losses_of_epoch, previous_learning_rate = [], lr

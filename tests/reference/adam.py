@@ -29,7 +29,6 @@ class Adam:
     """
 
     def __init__(self, beta1: float, beta2: float, weight_decay: float) -> None:
-        """Start without moments, before the first step."""
         self.beta1 = beta1
         self.beta2 = beta2
         self.weight_decay = weight_decay

@@ -12,15 +12,15 @@ Sources read:
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .sgd import Gradient, LearningRate, Optimizer, Tensors, copy_tensors, mean_over_workers
+from .sgd import Run, Tensors, mean_over_workers, zeros_like
 from .top_k import choose_largest, count_sent
 
 
-def clip(gradient: Sequence[np.ndarray], workers: int, clip_norm: float) -> Tensors:
+def clip(gradient: Tensors, workers: int, clip_norm: float) -> Tensors:
     """Return a worker's gradient, scaled down if its share of the mean is too long.
 
     The share is g / K. With |.| the Euclidean norm over all tensors together and
@@ -32,33 +32,19 @@ def clip(gradient: Sequence[np.ndarray], workers: int, clip_norm: float) -> Tens
     and that a worker clips before it accumulates. Over which tensors the norm goes was not read. The
     authors' clip_grad.py clips every tensor by itself, and their configurations do not clip at all.
     """
-    squares = 0.0
-    for g in gradient:
-        squares += float(np.sum((g / workers) ** 2))
-    norm = math.sqrt(squares)
-
+    norm = math.sqrt(sum(float(np.sum((g / workers) ** 2)) for g in gradient))
     limit = clip_norm * workers**-0.5
-    if norm > limit:
-        return [g * (limit / norm) for g in gradient]
-    return copy_tensors(gradient)
+    return [g * (limit / norm) for g in gradient] if norm > limit else gradient
 
 
 def train(
-    weights: Sequence[np.ndarray],
-    gradient: Gradient,
-    workers: int,
-    steps: int,
-    learning_rate: LearningRate,
-    momentum: float,
-    weight_decay: float,
-    nesterov: bool,
+    run: Run,
     density: float,
     warmup_densities: Sequence[float],
-    steps_per_epoch: int,
-    masking: bool,
-    clip_norm: float | None,
-) -> list[Tensors]:
-    """Return, for every step, the mean over the workers of their weights after that step.
+    masking: bool = True,
+    clip_norm: float | None = None,
+) -> Iterator[Tensors]:
+    """Yield, for every step, the mean over the workers of their weights after that step.
 
     Step t is in epoch e = floor(t / steps_per_epoch). The density p of that epoch is
     warmup_densities[e] as long as there is one, then density. Worker k's gradient g_k at its
@@ -87,77 +73,60 @@ def train(
     Source: the authors' code, as the comments say. Here the choice of entries is exact, theirs is by a
     threshold estimated from a sample.
     """
-    for p in (density, *warmup_densities):
-        if not 0 < p <= 1:
-            raise ValueError(f"a density must be above 0 and at most 1, not {p}")
-    if steps_per_epoch < 1:
-        raise ValueError(f"steps_per_epoch must be at least 1, not {steps_per_epoch}")
-    if clip_norm is not None and clip_norm <= 0:
-        raise ValueError(f"clip_norm must be above 0, not {clip_norm}")
+    weights_of, velocity_of, accumulated_of = run.replicas(), run.zeros(), run.zeros()
+    optimizer_of, nothing = run.optimizers(), zeros_like(run.weights)
 
-    weights_of = [copy_tensors(weights) for _ in range(workers)]
-    velocity_of = [[np.zeros_like(w) for w in weights_of[0]] for _ in range(workers)]
-    accumulated_of = [[np.zeros_like(w) for w in weights_of[0]] for _ in range(workers)]
-    optimizer_of = [Optimizer(momentum, weight_decay, nesterov) for _ in range(workers)]
-    history: list[Tensors] = []
-
-    for step in range(steps):
+    for step in range(run.steps):
         # train.py, main, and DGCCompressor.warmup_compress_ratio with a list of warmup_coeff: the ratio of
         # an epoch, counted from 0, is set before its first step. The list may be shorter here.
-        epoch = step // steps_per_epoch
+        epoch = step // run.steps_per_epoch
         p = warmup_densities[epoch] if epoch < len(warmup_densities) else density
         # train.py, main: only parameters with more than one dimension are registered for compression;
         # DGCCompressor.compress: and only if the ratio is below 1.
-        is_sparse = [w.ndim > 1 and p < 1 for w in weights_of[0]]
+        is_sparse = [w.ndim > 1 and p < 1 for w in run.weights]
 
-        gradients = []
-        for worker in range(workers):
-            own = copy_tensors(gradient(worker, step, copy_tensors(weights_of[worker])))
-            gradients.append(own if clip_norm is None else clip(own, workers, clip_norm))
-
+        gradients = run.gradients(step, weights_of)
+        if clip_norm is not None:
+            gradients = [clip(gradient, run.workers, clip_norm) for gradient in gradients]
         # DGCCompressor.compress and decompress: a dense gradient is averaged before its momentum.
         mean_gradient = mean_over_workers(gradients)
 
         given_of = []
-        for worker in range(workers):
+        for velocity, accumulated, gradient in zip(velocity_of, accumulated_of, gradients, strict=True):
             given = []
-            for index in range(len(is_sparse)):
-                g = gradients[worker][index] if is_sparse[index] else mean_gradient[index]
-
+            for index, sparse in enumerate(is_sparse):
+                g = gradient[index] if sparse else mean_gradient[index]
                 # DGCSGDMemory.compensate, its four branches: u is its momentums, v its velocities.
-                u = velocity_of[worker][index]
-                if nesterov:
-                    u = momentum * (u + g)
+                u = velocity[index]
+                if run.nesterov:
+                    u = run.momentum * (u + g)
                     compensated = u + g
                 else:
-                    u = momentum * u + g
+                    u = run.momentum * u + g
                     compensated = u
-
-                if not is_sparse[index]:
-                    velocity_of[worker][index] = u
+                if not sparse:
+                    velocity[index] = u
                     given.append(compensated)
                     continue
 
                 # DGCCompressor._sparsify: num_selects = ceil(numel * ratio) of the largest magnitudes.
-                v = accumulated_of[worker][index] + compensated
+                v = accumulated[index] + compensated
                 chosen = choose_largest(v, count_sent(p, v.size))
                 given.append(np.where(chosen, v, 0.0))
                 # DGCSGDMemory.update: where something was sent v becomes 0, and u if momentum_masking.
-                accumulated_of[worker][index] = np.where(chosen, 0.0, v)
-                velocity_of[worker][index] = np.where(chosen, 0.0, u) if masking else u
+                accumulated[index] = np.where(chosen, 0.0, v)
+                velocity[index] = np.where(chosen, 0.0, u) if masking else u
             given_of.append(given)
 
         # DGCCompressor.decompress: what all have sent is added up and divided by the number of workers.
         mean_given = mean_over_workers(given_of)
-        nothing = [np.zeros_like(w) for w in weights_of[0]]
-        for worker in range(workers):
-            # DGCSGD.step: momentum is for the decay alone, and p.grad is added behind it.
-            stepped = optimizer_of[worker].step(weights_of[worker], nothing, learning_rate(step))
-            weights_of[worker] = [
-                w - learning_rate(step) * (mean if sparse else own)
-                for w, sparse, mean, own in zip(stepped, is_sparse, mean_given, given_of[worker], strict=True)
+        # DGCSGD.step: momentum is for the decay alone, and p.grad is added behind it.
+        stepped_of = run.stepped(step, optimizer_of, weights_of, [nothing] * run.workers)
+        weights_of = [
+            [
+                w - run.learning_rate(step) * (mean if sparse else own)
+                for w, sparse, mean, own in zip(stepped, is_sparse, mean_given, given, strict=True)
             ]
-
-        history.append(mean_over_workers(weights_of))
-
-    return history
+            for stepped, given in zip(stepped_of, given_of, strict=True)
+        ]
+        yield mean_over_workers(weights_of)

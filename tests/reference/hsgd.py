@@ -11,12 +11,11 @@ torch/distributed/algorithms/ddp_comm_hooks/default_hooks.py: _compress_hook cas
 workers, and all-reduces the sum.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from .sgd import Gradient, LearningRate, Optimizer, Tensors, copy_tensors, mean_over_workers
+from .sgd import Run, Tensors, copy_tensors, mean_over_workers
 
 
 def weighted_sum(tensors_of: Sequence[Sequence[np.ndarray]], factors: Sequence[float]) -> Tensors:
@@ -38,8 +37,6 @@ def rounded(array: np.ndarray, precision: str) -> np.ndarray:
     single = array.astype(np.float32)
     if precision == "float16":
         return single.astype(np.float16).astype(np.float64)
-    if precision != "bfloat16":
-        raise ValueError(f"unknown precision {precision!r}")
     bits = single.view(np.uint32)
     last_kept = (bits >> 16) & 1
     return ((bits + 0x7FFF + last_kept) & 0xFFFF0000).astype(np.uint32).view(np.float32).astype(np.float64)
@@ -58,18 +55,18 @@ def mean_over_nodes(of_nodes: Sequence[np.ndarray], precision: str) -> np.ndarra
 
 
 def mean_of_gradients(
-    gradients: Sequence[Tensors], images: Sequence[int], nodes: int, precision: str = "full"
+    gradients: Sequence[Tensors], images: Sequence[int], nodes: int, precision: str
 ) -> Tensors:
     """Return sum_k b_k * g_k / sum_k b_k: summed inside every node, then over the nodes.
 
     With several nodes the sum of each is multiplied by nodes / sum_k b_k, and then leaves the node in this
     precision. So the mean over the nodes is the result.
     """
-    workers_per_node = len(gradients) // nodes
-    sums_of_nodes = []
-    for node in range(nodes):
-        members = range(node * workers_per_node, (node + 1) * workers_per_node)
-        sums_of_nodes.append(weighted_sum([gradients[k] for k in members], [images[k] for k in members]))
+    places = len(gradients) // nodes
+    sums_of_nodes = [
+        weighted_sum(gradients[first : first + places], images[first : first + places])
+        for first in range(0, len(gradients), places)
+    ]
     if nodes == 1:
         return [tensor / sum(images) for tensor in sums_of_nodes[0]]
     leaving = [[tensor * nodes / sum(images) for tensor in tensors] for tensors in sums_of_nodes]
@@ -81,35 +78,21 @@ def mean_of_weights(weights_of: Sequence[Tensors], images: Sequence[int], nodes:
 
     B_n is the sum of b_k over the workers of node n.
     """
-    workers_per_node = len(weights_of) // nodes
-    means_of_nodes = []
-    images_of_nodes = []
-    for node in range(nodes):
-        members = range(node * workers_per_node, (node + 1) * workers_per_node)
-        images_of_node = sum(images[k] for k in members)
-        total = weighted_sum([weights_of[k] for k in members], [images[k] for k in members])
-        means_of_nodes.append([tensor / images_of_node for tensor in total])
-        images_of_nodes.append(images_of_node)
+    places = len(weights_of) // nodes
+    means_of_nodes, images_of_nodes = [], []
+    for first in range(0, len(weights_of), places):
+        on_node = images[first : first + places]
+        total = weighted_sum(weights_of[first : first + places], on_node)
+        means_of_nodes.append([tensor / sum(on_node) for tensor in total])
+        images_of_nodes.append(sum(on_node))
     total = weighted_sum(means_of_nodes, images_of_nodes)
     return [tensor / sum(images_of_nodes) for tensor in total]
 
 
 def train(
-    weights: Sequence[np.ndarray],
-    gradient: Gradient,
-    workers: int,
-    steps: int,
-    learning_rate: LearningRate,
-    momentum: float,
-    weight_decay: float,
-    nesterov: bool,
-    nodes: int,
-    level_1: str,
-    samples: Callable[[int, int], int],
-    make_optimizer: Callable[[], Any] | None = None,
-    precision: str = "full",
-) -> list[Tensors]:
-    """Return, for every step, the mean over the workers of their weights after that step.
+    run: Run, samples: Callable[[int, int], int], level_1: str = "gradients", precision: str = "full"
+) -> Iterator[Tensors]:
+    """Yield, for every step, the mean over the workers of their weights after that step.
 
     The K workers are numbered node by node: worker k is on node floor(k / (K / nodes)). At step t,
     worker k has b_k = samples(k, t) images, at least one; g_k is the gradient of their mean loss.
@@ -126,47 +109,16 @@ def train(
         W_n = sum of b_k * w_k over the workers k of node n, divided by B_n
         w_k = sum_n B_n * W_n / sum_n B_n
 
-    Every worker's optimizer comes from make_optimizer(): an object with the method
-    step(weights, gradient, learning_rate), as sgd.Optimizer has it. None stands for
-    Optimizer(momentum, weight_decay, nesterov); otherwise these three arguments are not used.
-
     Source: reconstruction (see above).
     """
-    if nodes < 1 or workers % nodes != 0:
-        raise ValueError(f"{workers} workers cannot stand evenly on {nodes} nodes")
-    if level_1 not in ("gradients", "weights"):
-        raise ValueError(f"unknown level_1 {level_1!r}")
-
-    weights_of = [copy_tensors(weights) for _ in range(workers)]
-    if make_optimizer is None:
-        optimizer_of: list[Any] = [Optimizer(momentum, weight_decay, nesterov) for _ in range(workers)]
-    else:
-        optimizer_of = [make_optimizer() for _ in range(workers)]
-    history: list[Tensors] = []
-
-    for step in range(steps):
-        images = [samples(worker, step) for worker in range(workers)]
-        if min(images) < 1:
-            raise ValueError(f"every worker needs at least one image at step {step}, not {images}")
-
-        gradients = []
-        for worker in range(workers):
-            own = gradient(worker, step, copy_tensors(weights_of[worker]))
-            gradients.append(copy_tensors(own))
-
+    weights_of, optimizer_of = run.replicas(), run.optimizers()
+    for step in range(run.steps):
+        images = [samples(worker, step) for worker in range(run.workers)]
+        gradients = run.gradients(step, weights_of)
         if level_1 == "gradients":
-            mean_gradient = mean_of_gradients(gradients, images, nodes, precision)
-            gradients = [mean_gradient for _ in range(workers)]
-
-        for worker in range(workers):
-            weights_of[worker] = optimizer_of[worker].step(
-                weights_of[worker], gradients[worker], learning_rate(step)
-            )
-
+            gradients = [mean_of_gradients(gradients, images, run.nodes, precision)] * run.workers
+        weights_of = run.stepped(step, optimizer_of, weights_of, gradients)
         if level_1 == "weights":
-            mean_weights = mean_of_weights(weights_of, images, nodes)
-            weights_of = [copy_tensors(mean_weights) for _ in range(workers)]
-
-        history.append(mean_over_workers(weights_of))
-
-    return history
+            mean_weights = mean_of_weights(weights_of, images, run.nodes)
+            weights_of = [copy_tensors(mean_weights) for _ in range(run.workers)]
+        yield mean_over_workers(weights_of)

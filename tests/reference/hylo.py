@@ -13,14 +13,13 @@ Sources read:
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .sgd import Gradient, LearningRate, Optimizer, Tensors, copy_tensors, mean_over_workers
+from .sgd import Run, Tensors, copy_tensors, mean_over_workers
 
 BITS_OF_CODE = {1: 0b11, -1: 0b10, 0: 0b00}
-CODE_OF_BITS = {0b11: 1, 0b10: -1, 0b01: 0, 0b00: 0}
 
 
 def codec_of(kind: str, compression: str) -> str:
@@ -30,8 +29,6 @@ def codec_of(kind: str, compression: str) -> str:
     """
     if compression == "hybrid":
         return "kernels" if kind == "conv" else "two bits"
-    if compression not in ("uniform_kernels", "uniform_two_bits"):
-        raise ValueError(f"unknown compression {compression!r}")
     return "kernels" if compression == "uniform_kernels" else "two bits"
 
 
@@ -67,15 +64,10 @@ def kernels_to_send(tensor: np.ndarray, share: float, importance: str) -> list[i
     Source: reconstruction; the abstract has only that important kernels are chosen.
     """
     filters = tensor.shape[0]
-    scores = []
-    for o in range(filters):
-        if importance == "l1":
-            scores.append(float(np.sum(np.abs(tensor[o]))))
-        elif importance == "l2":
-            scores.append(math.sqrt(float(np.sum(tensor[o] ** 2))))
-        else:
-            raise ValueError(f"unknown importance {importance!r}")
-
+    if importance == "l1":
+        scores = [float(np.sum(np.abs(own))) for own in tensor]
+    else:
+        scores = [math.sqrt(float(np.sum(own**2))) for own in tensor]
     by_score = sorted(range(filters), key=lambda o: (-scores[o], o))
     return sorted(by_score[: count_sent(share, filters)])
 
@@ -111,48 +103,24 @@ def pack(codes: np.ndarray | Sequence[int]) -> bytes:
     flat = np.asarray(codes).reshape(-1)
     packed = bytearray(4 * ((flat.size + 15) // 16))
     for i in range(flat.size):
-        code = flat[i].item()
-        if code not in BITS_OF_CODE:
-            raise ValueError(f"a code must be -1, 0 or 1, not {code}")
-        packed[i // 4] |= BITS_OF_CODE[code] << (6 - 2 * (i % 4))
+        packed[i // 4] |= BITS_OF_CODE[flat[i].item()] << (6 - 2 * (i % 4))
     return bytes(packed)
 
 
-def unpack(packed: bytes, n: int) -> np.ndarray:
-    """Return the first n codes of the bytes that pack returned, flat; bits 01 are read as 0.
-
-    Source: MXNet, dequantize_2bit: byte (i & 15) >> 2 of word i >> 4; anything but 11 and 10 is 0.
-    """
-    if len(packed) != 4 * ((n + 15) // 16):
-        raise ValueError(f"{n} codes do not fill {len(packed)} bytes")
-
-    codes = np.zeros(n, dtype=np.int64)
-    for i in range(n):
-        codes[i] = CODE_OF_BITS[(packed[i // 4] >> (6 - 2 * (i % 4))) & 0b11]
-    return codes
-
-
 def train(
-    weights: Sequence[np.ndarray],
-    gradient: Gradient,
-    workers: int,
-    steps: int,
-    learning_rate: LearningRate,
-    momentum: float,
-    weight_decay: float,
-    nesterov: bool,
+    run: Run,
     kinds: Sequence[str],
     conv_threshold: int,
     linear_threshold: int,
-    exponent: float,
-    least_rate: float,
-    kappa: float,
-    importance: str,
-    warmup_steps: int,
-    compression: str,
-    residual: bool,
-) -> list[Tensors]:
-    """Return, for every step, the server's weights after that step, which all workers then hold.
+    exponent: float = 0.5,
+    least_rate: float = 0.1,
+    kappa: float = 1.0,
+    importance: str = "l1",
+    warmup_steps: int = 0,
+    compression: str = "hybrid",
+    residual: bool = True,
+) -> Iterator[Tensors]:
+    """Yield, for every step, the server's weights after that step, which all workers then hold.
 
     kinds names every tensor "conv", "linear" or "other". A "conv" tensor with more than
     conv_threshold entries is large, and so is a "linear" one with more than linear_threshold. A large
@@ -179,31 +147,18 @@ def train(
     Source: the residual of a linear layer is that of MXNet's quantize_2bit: the gradient is added, and what
     was sent is subtracted. The rest is a reconstruction from the abstract.
     """
-    if len(kinds) != len(weights):
-        raise ValueError(f"{len(weights)} tensors need as many kinds, not {len(kinds)}")
-    for kind in kinds:
-        if kind not in ("conv", "linear", "other"):
-            raise ValueError(f"unknown kind {kind!r}")
-    if importance not in ("l1", "l2"):
-        raise ValueError(f"unknown importance {importance!r}")
-
     thresholds = {"conv": conv_threshold, "linear": linear_threshold}
-    server = copy_tensors(weights)
-    optimizer = Optimizer(momentum, weight_decay, nesterov)
-    residual_of = [[np.zeros_like(w) for w in server] for _ in range(workers)]
-    history: list[Tensors] = []
+    server, residual_of = copy_tensors(run.weights), run.zeros()
+    optimizer = run.optimizers()[0]
 
-    for step in range(steps):
-        compress = step >= warmup_steps
+    for step in range(run.steps):
         sent_of = []
-        for worker in range(workers):
-            own = copy_tensors(gradient(worker, step, copy_tensors(server)))
+        for left_of, own in zip(residual_of, run.gradients(step, [server] * run.workers), strict=True):
             sent = []
-            for index, g in enumerate(own):
-                kind = kinds[index]
+            for index, (kind, g) in enumerate(zip(kinds, own, strict=True)):
                 large = kind != "other" and g.size > thresholds[kind]
-                codec = codec_of(kind, compression) if large and compress else "dense"
-                u = residual_of[worker][index] + g
+                codec = codec_of(kind, compression) if large and step >= warmup_steps else "dense"
+                u = left_of[index] + g
                 if codec == "kernels":
                     share = rate(g.size, thresholds[kind], exponent, least_rate)
                     message = np.zeros_like(u)
@@ -216,13 +171,11 @@ def train(
                     message = threshold * codes
                     left = u - message
                 else:
-                    message, left = g, residual_of[worker][index]
+                    message, left = g, left_of[index]
                 if residual:
-                    residual_of[worker][index] = left
+                    left_of[index] = left
                 sent.append(message)
             sent_of.append(sent)
 
-        server = optimizer.step(server, mean_over_workers(sent_of), learning_rate(step))
-        history.append(copy_tensors(server))
-
-    return history
+        server = optimizer.step(server, mean_over_workers(sent_of), run.learning_rate(step))
+        yield copy_tensors(server)

@@ -44,7 +44,6 @@ class Lars:
     """
 
     def __init__(self, momentum: float, weight_decay: float, trust: float, inside: bool) -> None:
-        """Start without a buffer."""
         self.momentum = momentum
         self.weight_decay = weight_decay
         self.trust = trust
@@ -87,8 +86,3 @@ class Lars:
         # torchlars and apex: the scaled gradient goes to torch's SGD, without decay
         self.buffer = [self.momentum * v + d for v, d in zip(self.buffer, scaled, strict=True)]
         return [w - learning_rate * v for w, v in zip(weights, self.buffer, strict=True)]
-
-    def reset(self) -> None:
-        """Set the buffer to zero, as at the start."""
-        if self.buffer is not None:
-            self.buffer = [np.zeros_like(v) for v in self.buffer]

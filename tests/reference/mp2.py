@@ -13,12 +13,11 @@ Its seblock.py is not among the files that could be read. Of the paper, the abst
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from .adam import Adam
-from .sgd import Gradient, LearningRate, Optimizer, Tensors, copy_tensors, mean_over_workers
+from .sgd import Run, Tensors, copy_tensors, mean_over_workers
 
 Layer = tuple[np.ndarray, np.ndarray | None]
 Predictor = Mapping[str, np.ndarray]
@@ -26,7 +25,6 @@ Predictor = Mapping[str, np.ndarray]
 LayerShape = tuple[str, tuple[int, ...], bool]
 
 FOLD = 64  # 8 rows of 8 columns: the placeholder input_x of AlexNet and ResNet-18
-CODE = 64  # the outputs of decode-weight-1 and fcn-weight-1
 
 
 def flatten(layers: Sequence[Layer]) -> np.ndarray:
@@ -42,12 +40,7 @@ def flatten(layers: Sequence[Layer]) -> np.ndarray:
     """
     parts = []
     for weight, bias in layers:
-        if weight.ndim == 4:
-            published = np.transpose(weight, (2, 3, 1, 0))
-        elif weight.ndim == 2:
-            published = np.transpose(weight, (1, 0))
-        else:
-            raise ValueError(f"a weight has 4 or 2 dimensions, not {weight.ndim}")
+        published = np.transpose(weight, (2, 3, 1, 0) if weight.ndim == 4 else (1, 0))
         parts.append(published.reshape(-1))
         if bias is not None:
             parts.append(bias.reshape(-1))
@@ -64,18 +57,13 @@ def unflatten(values: np.ndarray, weight_shape: Sequence[int], bias: bool) -> La
 
     The last weight_shape[0] values are the bias, if there is one.
     """
-    if values.shape != (count_values(weight_shape, bias),):
-        raise ValueError(f"values of shape {values.shape} do not fill a weight {tuple(weight_shape)}")
-
     size = math.prod(weight_shape)
     if len(weight_shape) == 4:
         cout, cin, kh, kw = weight_shape
         weight = np.transpose(values[:size].reshape(kh, kw, cin, cout), (3, 2, 0, 1))
-    elif len(weight_shape) == 2:
+    else:
         out, inputs = weight_shape
         weight = np.transpose(values[:size].reshape(inputs, out), (1, 0))
-    else:
-        raise ValueError(f"a weight has 4 or 2 dimensions, not {len(weight_shape)}")
     return weight.copy(), values[size:].copy() if bias else None
 
 
@@ -213,10 +201,6 @@ def predict(prefix_vector: np.ndarray, rest: Sequence[LayerShape], predictor: Pr
     has a single linear layer, without a code. Cutting values if 64 does not divide their number is a
     reconstruction, because it divides the sizes of all the authors' convolutions.
     """
-    for kind, _, _ in rest:
-        if kind not in ("conv", "linear"):
-            raise ValueError(f"unknown kind {kind!r}")
-
     parameters = {name: np.array(value, dtype=np.float64) for name, value in predictor.items()}
     features = encode(np.array(prefix_vector, dtype=np.float64).reshape(-1), parameters)
 
@@ -230,23 +214,16 @@ def predict(prefix_vector: np.ndarray, rest: Sequence[LayerShape], predictor: Pr
         linear_code = relu(affine(parameters, "linear_code", features))
 
     predicted = []
-    conv = 0
-    linear = 0
+    conv = linear = 0
     for kind, weight_shape, bias in rest:
         n = count_values(weight_shape, bias)
         if kind == "conv":
             v = parameters[f"conv_layers.{conv}"]
-            if v.shape != (math.ceil(n / CODE),):
-                raise ValueError(f"{n} values need a vector of {math.ceil(n / CODE)}, not {v.shape}")
-            values = np.concatenate([a * v for a in conv_code])[:n]
+            predicted.append(np.concatenate([a * v for a in conv_code])[:n])
             conv += 1
         else:
-            matrix = parameters[f"linear_layers.{linear}"]
-            if matrix.shape != (n, linear_code.size):
-                raise ValueError(f"{n} values need a matrix of {n} x {linear_code.size}, not {matrix.shape}")
-            values = matrix @ linear_code
+            predicted.append(parameters[f"linear_layers.{linear}"] @ linear_code)
             linear += 1
-        predicted.append(values)
     return predicted
 
 
@@ -256,29 +233,19 @@ def group_layers(tensors: Sequence[np.ndarray]) -> list[Layer]:
     for tensor in tensors:
         if tensor.ndim > 1:
             layers.append((tensor, None))
-        elif layers and layers[-1][1] is None:
-            layers[-1] = (layers[-1][0], tensor)
         else:
-            raise ValueError("a bias needs a weight of its own before it")
+            layers[-1] = (layers[-1][0], tensor)
     return layers
 
 
 def train(
-    weights: Sequence[np.ndarray],
-    gradient: Gradient,
-    workers: int,
-    steps: int,
-    learning_rate: LearningRate,
-    momentum: float,
-    weight_decay: float,
-    nesterov: bool,
+    run: Run,
     pushed: int,
     rest: Sequence[LayerShape],
     predictor: Predictor,
-    make_optimizer: Callable[[], Optimizer | Adam] | None = None,
     constant_prefix: np.ndarray | None = None,
-) -> list[Tensors]:
-    """Return, for every step, the server's weights after that step, which all workers then hold.
+) -> Iterator[Tensors]:
+    """Yield, for every step, the server's weights after that step, which all workers then hold.
 
     The first `pushed` tensors are the prefix; the others are the layers of rest, in order, each
     its weight and then, if it has one, its bias. At every step t, with the full model w, which
@@ -290,9 +257,8 @@ def train(
 
     With a constant_prefix, predict sees it instead of q. This is the benchmark's own.
 
-    The workers' optimizers see only the prefix and are never reset; without make_optimizer they are SGD.
-    The predictor never changes. The first gradients are taken at the given weights, whose later layers
-    are not yet predicted.
+    The workers' optimizers see only the prefix and are never reset. The predictor never changes. The first
+    gradients are taken at the given weights, whose later layers are not yet predicted.
 
     Source of the worker: lenet5-worker.py, compute_cost and main; the stored text ends at the first push.
     One session run does three things. It replaces all variables by what the server gave last, at first its
@@ -303,39 +269,16 @@ def train(
     through the network (in AlexNet, what one worker sent). The answer has that mean for the pushed layers.
     SGD instead of Adam is the benchmark's.
     """
-    expected = []
-    for _, weight_shape, bias in rest:
-        expected.append(tuple(weight_shape))
-        if bias:
-            expected.append((weight_shape[0],))
-    if [w.shape for w in weights[pushed:]] != expected:
-        raise ValueError(f"the tensors after the first {pushed} are not those of rest")
+    server, optimizer_of = copy_tensors(run.weights), run.optimizers()
 
-    optimizers: list[Optimizer | Adam]
-    if make_optimizer is None:
-        optimizers = [Optimizer(momentum, weight_decay, nesterov) for _ in range(workers)]
-    else:
-        optimizers = [make_optimizer() for _ in range(workers)]
-
-    server = copy_tensors(weights)
-    history: list[Tensors] = []
-
-    for step in range(steps):
-        prefix_of = []
-        for worker in range(workers):
-            own = copy_tensors(gradient(worker, step, copy_tensors(server)))
-            prefix = copy_tensors(server[:pushed])
-            prefix_of.append(optimizers[worker].step(prefix, own[:pushed], learning_rate(step)))
-
-        server = mean_over_workers(prefix_of)
+    for step in range(run.steps):
+        gradients = [own[:pushed] for own in run.gradients(step, [server] * run.workers)]
+        prefixes = [copy_tensors(server[:pushed])] * run.workers
+        server = mean_over_workers(run.stepped(step, optimizer_of, prefixes, gradients))
         if rest:
             seen = flatten(group_layers(server)) if constant_prefix is None else constant_prefix
             predicted = predict(seen, rest, predictor)
             for (_, weight_shape, bias), values in zip(rest, predicted, strict=True):
                 layer_weight, layer_bias = unflatten(values, weight_shape, bias)
-                server.append(layer_weight)
-                if layer_bias is not None:
-                    server.append(layer_bias)
-        history.append(copy_tensors(server))
-
-    return history
+                server += [layer_weight] if layer_bias is None else [layer_weight, layer_bias]
+        yield copy_tensors(server)

@@ -12,14 +12,10 @@ Every formula is a reconstruction, except what is under the root in adapt().
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
-
-from .sgd import Gradient, LearningRate, Optimizer, Tensors, copy_tensors, mean_over_workers
-
-Loss = Callable[[int, int, Tensors], float]
+from .sgd import Optimizer, Run, Tensors, copy_tensors, mean_over_workers, zeros_like
 
 # The reference loss is the mean over at most so many steps at the end of the warm-up.
 STEPS_OF_FIRST_LOSS = 50
@@ -90,29 +86,20 @@ def ratio_to_first(
 
 
 def train(
-    weights: Sequence[np.ndarray],
-    gradient: Gradient,
-    workers: int,
-    steps: int,
-    learning_rate: LearningRate,
-    momentum: float,
-    weight_decay: float,
-    nesterov: bool,
-    loss: Loss,
-    steps_per_epoch: int,
+    run: Run,
     warmup_steps: int,
     interval: int,
-    min_interval: int,
-    max_interval: int,
-    adapt_every_epochs: int,
-    lr_term: bool,
-    shrink: float | None,
-    in_round: float,
-    at_sync: float,
-    delay: int,
+    min_interval: int = 1,
+    max_interval: int = 16,
+    adapt_every_epochs: int = 1,
+    lr_term: bool = True,
+    shrink: float | None = None,
+    in_round: float = 0.2,
+    at_sync: float = 1.0,
+    delay: int = 0,
     local_momentum: bool = False,
-) -> list[Tensors]:
-    """Return, for every step, the global weights z after that step, as far as sums have landed.
+) -> Iterator[Tensors]:
+    """Yield, for every step, the global weights z after that step, as far as sums have landed.
 
     Worker k has local weights x_k. The global weights z, the global buffer v and ghat are the same for
     all workers. A round has h steps: the interval at the round's beginning, or the steps left in the run
@@ -154,141 +141,90 @@ def train(
 
     Source: reconstruction (see above).
     """
-    if delay not in (0, 1):
-        raise ValueError(f"delay must be 0 or 1, not {delay}")
-    if interval < 1 or min_interval < 1 or max_interval < min_interval:
-        raise ValueError(
-            f"interval {interval}, min_interval {min_interval} and max_interval {max_interval} "
-            f"must be at least 1 and in order"
-        )
-    if adapt_every_epochs < 1:
-        raise ValueError(f"adapt_every_epochs must be at least 1, not {adapt_every_epochs}")
-
-    global_weights = copy_tensors(weights)
+    global_weights = copy_tensors(run.weights)
     # Weight decay is in the sums already, and so is local momentum.
-    global_optimizer = Optimizer(0.0, 0.0, False) if local_momentum else Optimizer(momentum, 0.0, nesterov)
-    velocity_of = [[np.zeros_like(w) for w in global_weights] for _ in range(workers)]
-    last_gradient = [np.zeros_like(w) for w in global_weights]
-    local_weights_of = [copy_tensors(weights) for _ in range(workers)]
-    sum_of = [[np.zeros_like(w) for w in global_weights] for _ in range(workers)]
+    momentum = run.momentum
+    global_optimizer = Optimizer(0.0 if local_momentum else momentum, 0.0, run.nesterov)
+    velocity_of, sum_of, local_of = run.zeros(), run.zeros(), run.replicas()
+    last_gradient = zeros_like(run.weights)
     in_flight: Message | None = None
-
     current_interval = min(max(interval, min_interval), max_interval)
-    round_length = 0
-    steps_of_round = 0
-
+    round_length = steps_of_round = 0
     loss_of: list[list[float]] = []
     window: list[float] = []
     first_loss = math.nan
-    first_learning_rate = 0.0
-    previous_learning_rate = 0.0
-    history: list[Tensors] = []
+    first_learning_rate = previous_learning_rate = 0.0
 
     def land(message: Message) -> None:
         nonlocal global_weights, last_gradient
         global_weights = global_optimizer.step(global_weights, message.mean_sum, message.learning_rate)
         last_gradient = [a / message.length for a in message.mean_sum]
 
-    for step in range(steps):
+    for step in range(run.steps):
         is_warmup = step < warmup_steps
-        is_last = step == steps - 1
-        lr = learning_rate(step)
-
+        lr = run.learning_rate(step)
         # Reconstruction: a round, and in the warm-up rounds of one step (SSD-SGD has a warm-up stage).
         if steps_of_round == 0:
-            round_length = 1 if is_warmup else min(current_interval, steps - step)
-            sum_of = [[np.zeros_like(w) for w in global_weights] for _ in range(workers)]
+            round_length = 1 if is_warmup else min(current_interval, run.steps - step)
+            sum_of = run.zeros()
 
-        losses = []
-        for worker in range(workers):
-            local = local_weights_of[worker]
-            own = copy_tensors(gradient(worker, step, copy_tensors(local)))
-            losses.append(float(loss(worker, step, copy_tensors(local))))
-
-            decayed = [g + weight_decay * x for g, x in zip(own, local, strict=True)]
+        loss_of.append(run.losses(step, local_of))
+        for worker, own in enumerate(run.gradients(step, local_of)):
+            local = local_of[worker]
+            decayed = [g + run.weight_decay * x for g, x in zip(own, local, strict=True)]
             if local_momentum:
                 # The benchmark's own.
-                velocity_of[worker] = [
-                    momentum * u + d for u, d in zip(velocity_of[worker], decayed, strict=True)
-                ]
-                decayed = [
-                    d + momentum * u if nesterov else u
-                    for d, u in zip(decayed, velocity_of[worker], strict=True)
-                ]
+                u = [momentum * u + d for u, d in zip(velocity_of[worker], decayed, strict=True)]
+                velocity_of[worker] = u
+                decayed = [d + momentum * u for d, u in zip(decayed, u, strict=True)] if run.nesterov else u
             sum_of[worker] = [a + d for a, d in zip(sum_of[worker], decayed, strict=True)]
             # Reconstruction: SSD-SGD uses the global gradient for the local update; the mixture is ours.
-            local_weights_of[worker] = [
+            local_of[worker] = [
                 x - lr * ((1 - in_round) * d + in_round * ghat)
                 for x, d, ghat in zip(local, decayed, last_gradient, strict=True)
             ]
-        loss_of.append(losses)
         steps_of_round += 1
 
         if steps_of_round == round_length:
             steps_of_round = 0
-            mean_sum = mean_over_workers(sum_of)
-            waits = delay == 1 and not is_warmup
-
+            sent = Message(mean_over_workers(sum_of), round_length, lr, [*local_of])
             # Reconstruction: how a sum lands, at once or a round later, and what the workers take of it.
-            if not waits:
-                land(Message(mean_sum, round_length, lr, []))
+            if delay == 0 or is_warmup:
+                land(sent)
                 kept = 0.0 if is_warmup else 1 - at_sync
-                for worker in range(workers):
-                    local_weights_of[worker] = [
-                        z + kept * (x - z)
-                        for x, z in zip(local_weights_of[worker], global_weights, strict=True)
-                    ]
+                local_of = [
+                    [z + kept * (x - z) for x, z in zip(local, global_weights, strict=True)]
+                    for local in local_of
+                ]
             else:
                 if in_flight is not None:
                     land(in_flight)
-                    for worker in range(workers):
-                        local_weights_of[worker] = [
+                    local_of = [
+                        [
                             x + at_sync * (z - e)
-                            for x, z, e in zip(
-                                local_weights_of[worker],
-                                global_weights,
-                                in_flight.weights_of[worker],
-                                strict=True,
-                            )
+                            for x, z, e in zip(local, global_weights, as_sent, strict=True)
                         ]
-                as_sent = [copy_tensors(local_weights_of[worker]) for worker in range(workers)]
-                in_flight = Message(mean_sum, round_length, lr, as_sent)
+                        for local, as_sent in zip(local_of, in_flight.weights_of, strict=True)
+                    ]
+                in_flight = sent._replace(weights_of=[*local_of])
 
-        if is_last and in_flight is not None:
+        if step == run.steps - 1 and in_flight is not None:
             land(in_flight)
-
-        history.append(copy_tensors(global_weights))
+        yield copy_tensors(global_weights)
 
         # Reconstruction: what F0 and lr0 are, and when the interval adapts.
         if step == max(1, warmup_steps) - 1:
             counted = loss_of[-STEPS_OF_FIRST_LOSS:]
-            mean_of = [sum(losses[worker] for losses in counted) / len(counted) for worker in range(workers)]
-            first_loss = sum(mean_of) / workers
-            first_learning_rate = lr
-            previous_learning_rate = lr
-
-        ends_epoch = (step + 1) % steps_per_epoch == 0
-        if ends_epoch and not is_warmup:
-            of_epoch = [one for losses in loss_of[-steps_per_epoch:] for one in losses]
+            mean_of = [sum(own) / len(counted) for own in zip(*counted)]
+            first_loss = sum(mean_of) / run.workers
+            first_learning_rate = previous_learning_rate = lr
+        if (step + 1) % run.steps_per_epoch == 0 and not is_warmup:
+            of_epoch = [one for losses in loss_of[-run.steps_per_epoch :] for one in losses]
             window.append(sum(of_epoch) / len(of_epoch))
             first_learning_rate = max(first_learning_rate, lr)
-
         if len(window) == adapt_every_epochs:
+            rates = (lr, first_learning_rate, previous_learning_rate)
+            limits = (min_interval, max_interval, lr_term, shrink)
             mean_loss = sum(window) / len(window)
-            window = []
-            current_interval = adapt(
-                current_interval,
-                interval,
-                mean_loss,
-                first_loss,
-                lr,
-                first_learning_rate,
-                previous_learning_rate,
-                min_interval,
-                max_interval,
-                lr_term,
-                shrink,
-            )
-            previous_learning_rate = lr
-
-    return history
+            current_interval = adapt(current_interval, interval, mean_loss, first_loss, *rates, *limits)
+            window, previous_learning_rate = [], lr

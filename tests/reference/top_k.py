@@ -10,11 +10,11 @@ Sources read:
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
-from .sgd import Gradient, LearningRate, Optimizer, Tensors, copy_tensors, mean_over_workers
+from .sgd import Run, Tensors, mean_over_workers
 
 
 def count_sent(density: float, entries: int) -> int:
@@ -42,29 +42,12 @@ def choose_largest(tensor: np.ndarray, k: int) -> np.ndarray:
     flat = tensor.reshape(-1)
     by_magnitude = sorted(range(flat.size), key=lambda i: (-abs(flat[i]), i))
     chosen = np.zeros(flat.size, dtype=bool)
-    for i in by_magnitude[:k]:
-        chosen[i] = True
+    chosen[by_magnitude[:k]] = True
     return chosen.reshape(tensor.shape)
 
 
-def keep_largest(tensor: np.ndarray, k: int) -> np.ndarray:
-    """Return the tensor with its k entries of largest magnitude, zero elsewhere."""
-    return np.where(choose_largest(tensor, k), tensor, np.zeros_like(tensor))
-
-
-def train(
-    weights: Sequence[np.ndarray],
-    gradient: Gradient,
-    workers: int,
-    steps: int,
-    learning_rate: LearningRate,
-    momentum: float,
-    weight_decay: float,
-    nesterov: bool,
-    density: float,
-    memory: str,
-) -> list[Tensors]:
-    """Return, for every step, the mean over the workers of their weights after that step.
+def train(run: Run, density: float, memory: str = "gradient") -> Iterator[Tensors]:
+    """Yield, for every step, the mean over the workers of their weights after that step.
 
     At every step t, for every tensor, with worker k's gradient g_k at its weights w_k and its
     residual r_k (zero at first):
@@ -83,41 +66,24 @@ def train(
     weights. sparsifiedSGD has neither workers nor momentum. Own: the output is divided by the rate again, so
     that an optimizer can follow.
     """
-    if not 0 < density <= 1:
-        raise ValueError(f"density must be above 0 and at most 1, not {density}")
-    if memory not in ("gradient", "update", "none"):
-        raise ValueError(f"unknown memory {memory!r}")
+    weights_of, residual_of, optimizer_of = run.replicas(), run.zeros(), run.optimizers()
 
-    weights_of = [copy_tensors(weights) for _ in range(workers)]
-    residual_of = [[np.zeros_like(w) for w in weights_of[0]] for _ in range(workers)]
-    optimizer_of = [Optimizer(momentum, weight_decay, nesterov) for _ in range(workers)]
-    history: list[Tensors] = []
-
-    for step in range(steps):
-        scale = learning_rate(step) if memory == "update" else 1.0
-        if scale == 0:
-            raise ValueError(f'memory "update" needs a learning rate other than 0 at step {step}')
-
+    for step in range(run.steps):
+        scale = run.learning_rate(step) if memory == "update" else 1.0
         sent_of = []
-        for worker in range(workers):
-            own = copy_tensors(gradient(worker, step, copy_tensors(weights_of[worker])))
+        for residual, gradient in zip(residual_of, run.gradients(step, weights_of), strict=True):
             sent = []
-            for index, g in enumerate(own):
+            for index, g in enumerate(gradient):
                 # ResidualMemory.compensate with beta = gamma = 1; GradientMemory: m += lr * gradient
-                accumulated = residual_of[worker][index] + scale * g
-                kept = keep_largest(accumulated, count_sent(density, g.size))
+                accumulated = residual[index] + scale * g
+                sent.append(
+                    np.where(choose_largest(accumulated, count_sent(density, g.size)), accumulated, 0)
+                )
                 # ResidualMemory.update: what was not sent; GradientMemory: m is 0 where it was sent
-                left = accumulated - kept
-                residual_of[worker][index] = np.zeros_like(left) if memory == "none" else left
-                sent.append(kept)
+                residual[index] = np.zeros_like(g) if memory == "none" else accumulated - sent[-1]
             sent_of.append(sent)
 
         # Allgather.wait_receive: the sum of what all have sent, divided by world_size
         aggregate = [mean / scale for mean in mean_over_workers(sent_of)]
-
-        for worker in range(workers):
-            weights_of[worker] = optimizer_of[worker].step(weights_of[worker], aggregate, learning_rate(step))
-
-        history.append(mean_over_workers(weights_of))
-
-    return history
+        weights_of = run.stepped(step, optimizer_of, weights_of, [aggregate] * run.workers)
+        yield mean_over_workers(weights_of)

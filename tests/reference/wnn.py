@@ -7,18 +7,16 @@ to 2.14. The paper was not read.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from .sgd import Gradient, LearningRate, Optimizer, Tensors, copy_tensors, mean_over_workers
+from .sgd import Run, Tensors, copy_tensors, mean_over_workers
 
 Network = dict[str, np.ndarray]
 
 LENGTH = 5  # recorded values that a forecast is made from
 SLOPE = 0.3  # of the leaky ReLU where its argument is negative: the default of Keras
-KINDS = ("conv", "linear", "bias", "norm")
-BIAS_RULES = ("normalised", "published")
 
 
 def affine(network: Network, name: str, x: np.ndarray) -> np.ndarray:
@@ -72,14 +70,9 @@ def forecast_scalar(values: np.ndarray, network: Network, published: bool = Fals
     last = float(values[LENGTH - 1])
     d = float(np.max(values)) - float(np.min(values)) + 1e-8
 
-    normalised = np.zeros(LENGTH)
-    for k in range(LENGTH):
-        normalised[k] = (float(values[k]) - first) / (d + 1e-5) / 2
+    normalised = (values - first) / (d + 1e-5) / 2
     # WNN.py: Layer[:, 1:NumLength] - Layer[:, 0:NumLength-1], of the normalised values
-    differences = np.zeros(LENGTH - 1)
-    for k in range(LENGTH - 1):
-        differences[k] = normalised[k + 1] - normalised[k]
-
+    differences = normalised[1:] - normalised[:-1]
     features = np.concatenate(
         [stream(network, "values", normalised), stream(network, "differences", differences)]
     )
@@ -105,9 +98,6 @@ def forecast(history: np.ndarray, network: Network, published: bool = False) -> 
     Source: WNN.py, function WNN, for the sizes; the names of the layers are ours.
     """
     values = np.asarray(history, dtype=np.float64)
-    if len(values) != LENGTH:
-        raise ValueError(f"a forecast needs {LENGTH} values, not {len(values)}")
-
     predicted = np.zeros(values.shape[1:])
     for position in np.ndindex(predicted.shape):
         of_scalar = np.array([values[k][position] for k in range(LENGTH)])
@@ -116,20 +106,13 @@ def forecast(history: np.ndarray, network: Network, published: bool = False) -> 
 
 
 def train(
-    weights: Sequence[np.ndarray],
-    gradient: Gradient,
-    workers: int,
-    steps: int,
-    learning_rate: LearningRate,
-    momentum: float,
-    weight_decay: float,
-    nesterov: bool,
+    run: Run,
     kinds: Sequence[str],
     networks: Mapping[str, Network],
     period: int,
     bias_rule: str = "normalised",
-) -> list[Tensors]:
-    """Return, for every step, the common weights after that step and its jump, if it has one.
+) -> Iterator[Tensors]:
+    """Yield, for every step, the common weights after that step and its jump, if it has one.
 
     kinds names every tensor "conv", "linear", "bias" or "norm"; networks has a network for each of
     the first three. At every step t = 0, 1, ... with worker k's gradient g_k at the weights w:
@@ -151,40 +134,21 @@ def train(
     batch normalisation. It has a network for convolutions, one for dense layers and one for biases. The
     workers, whose gradients are averaged, are the benchmark's.
     """
-    if len(kinds) != len(weights):
-        raise ValueError(f"{len(weights)} tensors need as many kinds, not {len(kinds)}")
-    for kind in kinds:
-        if kind not in KINDS:
-            raise ValueError(f"unknown kind {kind!r}")
-    if bias_rule not in BIAS_RULES:
-        raise ValueError(f"unknown bias rule {bias_rule!r}")
-    if period < 1:
-        raise ValueError(f"the period must be at least 1, not {period}")
-
-    common = copy_tensors(weights)
-    optimizer = Optimizer(momentum, weight_decay, nesterov)
+    common, optimizer = copy_tensors(run.weights), run.optimizers()[0]
     recorded: list[Tensors] = []
-    history: list[Tensors] = []
 
-    for step in range(steps):
-        gradients = []
-        for worker in range(workers):
-            own = gradient(worker, step, copy_tensors(common))
-            gradients.append(copy_tensors(own))
-        common = optimizer.step(common, mean_over_workers(gradients), learning_rate(step))
+    for step in range(run.steps):
+        mean_gradient = mean_over_workers(run.gradients(step, [common] * run.workers))
+        common = optimizer.step(common, mean_gradient, run.learning_rate(step))
 
         if (step + 1) % period == 0:
             # on_epoch_end: the weights go into place epoch % 5; after place 4 the layers get the forecasts
             recorded.append(copy_tensors(common))
             if len(recorded) == LENGTH:
                 for index, kind in enumerate(kinds):
-                    if kind == "norm":
-                        continue
-                    values = np.stack([tensors[index] for tensors in recorded])
-                    published = kind == "bias" and bias_rule == "published"
-                    common[index] = forecast(values, networks[kind], published)
+                    if kind != "norm":
+                        values = np.stack([tensors[index] for tensors in recorded])
+                        published = kind == "bias" and bias_rule == "published"
+                        common[index] = forecast(values, networks[kind], published)
                 recorded = []
-
-        history.append(copy_tensors(common))
-
-    return history
+        yield copy_tensors(common)
