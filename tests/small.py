@@ -4,6 +4,7 @@ import atexit
 import hashlib
 import shutil
 import tempfile
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,11 @@ def _prepare(task: Task, method: Any, config: Any) -> Path:
 
 
 _PREPARED: dict[Any, Path] = {}
+
+
+def flat(tensors: Iterable[Tensor]) -> Tensor:
+    """All entries as one vector."""
+    return torch.cat([tensor.flatten() for tensor in tensors])
 
 
 def everything(trainer: Trainer) -> Any:

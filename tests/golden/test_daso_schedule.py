@@ -24,7 +24,7 @@ from thinwire.worker_placement import Cluster
 NODES, PLACES = 2, 2
 WORKERS = NODES * PLACES
 LR, MOMENTUM = 0.1, 0.9
-CURVES, CURVES_OF_FIXED = 75, 25
+CURVES, CURVES_OF_FIXED = 50, 20
 TOLERANCE = 1e-9  # of weights of about 1, in double precision
 
 

@@ -38,6 +38,10 @@ CASES = [
     ("ssgd", {"overlap": False}, TOLERANCE),
     ("hylo", {"compression": "uniform_kernels", "importance": "random", "residual": False}, TOLERANCE),
 ]
+PLATEAU = {
+    "epochs": 6,
+    "schedule": {"name": "plateau", "factor": 0.5, "patience": 0, "threshold": 0.05},
+}
 
 
 def trajectory(method: str, options: dict[str, Any], recipe: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -67,13 +71,19 @@ def trajectory(method: str, options: dict[str, Any], recipe: dict[str, Any] | No
     }
 
 
-@pytest.mark.parametrize(("method", "options", "tolerance"), CASES)
-def test_processes_give_the_same_run_as_one_process(
-    method: str, options: dict[str, Any], tolerance: float
-) -> None:
+@pytest.fixture(scope="module")
+def on_processes() -> list[Any]:
+    """The outcomes of all cases, each on both paths of calls, and of the plateau; they share one launch."""
+    own = [partial(trajectory, method, options) for method, options, _ in CASES]
+    both = [way for each in own for way in (each, partial(processes.on_device_group, each))]
+    return processes.run_all([*both, partial(trajectory, "ssgd", {}, PLATEAU)], 4)
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[f"{method}-{given}" for method, given, _ in CASES])
+def test_processes_give_the_same_run_as_one_process(number: int, on_processes: list[Any]) -> None:
+    method, options, tolerance = CASES[number]
     together = trajectory(method, options)
-    functions = [trajectory, partial(processes.on_device_group, trajectory)]
-    for outcome in (outcomes := processes.run_all(functions, 4, method, options)):
+    for outcome in (outcomes := on_processes[2 * number : 2 * number + 2]):
         if isinstance(outcome, processes.Failed):
             raise outcome
     for rank, (own, like_gpus) in enumerate(zip(*outcomes, strict=True)):
@@ -97,12 +107,12 @@ def test_processes_give_the_same_run_as_one_process(
                 assert theirs[column] == wanted, column
 
 
-def test_a_plateau_lowers_the_rate_in_the_same_epochs_on_processes() -> None:
-    schedule = {"name": "plateau", "factor": 0.5, "patience": 0, "threshold": 0.05}
-    recipe = {"epochs": 6, "schedule": schedule}
-    together = trajectory("ssgd", {}, recipe)
+def test_a_plateau_lowers_the_rate_in_the_same_epochs_on_processes(on_processes: list[Any]) -> None:
+    together = trajectory("ssgd", {}, PLATEAU)
     rates = [row["lr"] for row in together["curve"]]
     assert len(set(rates)) > 1
-    for own in processes.run(trajectory, 4, "ssgd", {}, recipe):
+    if isinstance(on_processes[-1], processes.Failed):
+        raise on_processes[-1]
+    for own in on_processes[-1]:
         assert [row["lr"] for row in own["curve"]] == rates
         assert own["traffic"] == together["traffic"]

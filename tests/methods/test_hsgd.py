@@ -4,20 +4,13 @@ import pytest
 import torch
 
 from tests import small
-from thinwire import plugins
-from thinwire.errors import Problems
-from thinwire.options import resolve
-
-
-def flat(tensors):
-    return torch.cat([tensor.flatten() for tensor in tensors])
 
 
 @pytest.mark.parametrize(("workers", "nodes"), [(4, 2), (6, 3), (6, 2), (8, 4), (4, 4)])
 def test_bytes_between_nodes_are_those_of_one_all_reduce_a_node(workers, nodes):
     run = small.trainer(small.task(workers, nodes, batch=24, dtype=torch.float32), "hsgd")
     run.train()
-    size = 4 * flat(run.workers[0].run.weights).numel()
+    size = 4 * small.flat(run.workers[0].run.weights).numel()
     crossing = sum(worker.ledger.total().between_nodes for worker in run.workers)
     # A ring over the nodes: 2 (P - 1) / P of the gradient leaves each node, whatever its workers.
     assert crossing == run.total_steps * 2 * (nodes - 1) * size
@@ -35,7 +28,7 @@ def test_a_flat_ring_crosses_as_little_but_with_every_worker_in_it():
     for run in (flat_ring, two_levels):
         run.train()
         totals.append(sum(worker.ledger.total().between_nodes for worker in run.workers))
-    per_step = 4 * flat(flat_ring.workers[0].run.weights).numel() * flat_ring.total_steps
+    per_step = 4 * small.flat(flat_ring.workers[0].run.weights).numel() * flat_ring.total_steps
     assert totals[0] == pytest.approx(2 * 2 * 7 / 8 * per_step, rel=1e-3)
     assert totals[1] == 2 * per_step
 
@@ -56,15 +49,8 @@ def test_the_two_readings_differ_for_lars_only(name):
     runs = [small.trainer(task, "hsgd", level_1=what) for what in ("gradients", "weights")]
     for run in runs:
         run.train()
-    gap = float((flat(runs[0].shipped()[0]) - flat(runs[1].shipped()[0])).abs().max())
+    gap = float((small.flat(runs[0].shipped()[0]) - small.flat(runs[1].shipped()[0])).abs().max())
     assert gap < 1e-12 if name == "sgd" else gap > 1e-4
-
-
-def test_replicas_stay_equal_bit_for_bit():
-    run = small.trainer(small.task(6, 3, dtype=torch.float32), "hsgd")
-    run.train()
-    for worker in run.workers[1:]:
-        assert torch.equal(flat(worker.run.weights), flat(run.workers[0].run.weights))
 
 
 def trained(name, workers, nodes, **options):
@@ -77,7 +63,7 @@ def trained(name, workers, nodes, **options):
 @pytest.mark.parametrize(("workers", "nodes"), [(4, 2), (6, 3), (8, 4), (4, 4)])
 def test_16_bit_gradients_are_two_bytes_an_entry_between_nodes_and_four_inside(workers, nodes, precision):
     half, full = (trained("hsgd", workers, nodes, gradients=how) for how in (precision, "full"))
-    entries = flat(half.workers[0].run.weights).numel()
+    entries = small.flat(half.workers[0].run.weights).numel()
     crossing = sum(worker.ledger.total().between_nodes for worker in half.workers)
     assert crossing == half.total_steps * 2 * (nodes - 1) * 2 * entries
     for worker, other in zip(half.workers, full.workers):
@@ -97,10 +83,3 @@ def test_on_one_node_nothing_is_cast():
 def test_with_one_worker_a_node_16_bit_gradients_are_those_of_ssgd(precision):
     runs = [trained(name, 4, 4, gradients=precision) for name in ("hsgd", "ssgd")]
     assert small.digest(runs[0].shipped()[0]) == small.digest(runs[1].shipped()[0])
-
-
-def test_a_precision_of_gradients_is_refused_where_weights_are_averaged():
-    with pytest.raises(Problems) as caught:
-        resolve(plugins.get("method", "hsgd").load(), {"level_1": "weights", "gradients": "bfloat16"})
-    (sentence,) = caught.value.found
-    assert sentence.startswith("gradients: bfloat16 needs level_1: gradients, because")

@@ -7,10 +7,7 @@ import torch
 
 from tests import small
 from tests.reference import hylo as reference
-from thinwire import plugins
 from thinwire.codecs import convolution_kernels, two_bit
-from thinwire.errors import Problems
-from thinwire.options import resolve
 
 
 def random(*shape, seed=0):
@@ -39,40 +36,8 @@ def test_the_threshold_itself_is_sent_and_a_threshold_of_zero_sends_nothing():
     assert two_bit.quantise(torch.zeros(3), torch.tensor(0.0)).tolist() == [0, 0, 0]
 
 
-def test_a_fixed_threshold_is_mxnets_example_step_by_step():
-    """Threshold 0.5 on gradients that are not averaged: residuals carry over."""
-    residual = torch.zeros(4)
-    seen = []
-    for gradient in ([0.3, -0.6, 1.2, 0.0], [0.3, -0.6, 0.0, 0.1], [0.0, 0.0, 0.0, 0.4]):
-        residual += torch.tensor(gradient)
-        codes = two_bit.quantise(residual, torch.tensor(0.5))
-        residual -= 0.5 * codes
-        seen.append(codes.tolist())
-    assert seen == [[0, -1, 1, 0], [1, -1, 1, 0], [0, 0, 0, 1]]
-    torch.testing.assert_close(residual, torch.tensor([0.1, -0.2, 0.2, 0.0]), rtol=0, atol=1e-6)
-
-
 def method(**options):
     return small.trainer(small.task(2), "hylo", **options).workers[0].method
-
-
-def kernels_of(numel, filters, **options):
-    class Convolution:
-        kind = "conv"
-        tensor = torch.empty(filters, numel // filters, device="meta")
-
-    return method(**options).kernels_of(Convolution)
-
-
-def test_the_share_of_kernels_falls_with_the_root_of_the_size():
-    shares = {36_864: 0.94, 147_456: 0.47, 589_824: 0.24, 2_359_296: 0.12}
-    for numel, share in shares.items():
-        assert kernels_of(numel, 512) == pytest.approx(512 * share, abs=3)
-    counts = [kernels_of(numel * 64, 64) for numel in range(512, 60_000, 512)]
-    assert counts == sorted(counts, reverse=True)
-    assert counts[0] == 64  # at the threshold all of them
-    assert counts[-1] == math.ceil(0.1 * 64)
-    assert kernels_of(10**7, 1) == 1
 
 
 @pytest.mark.parametrize("importance", ["l1", "l2"])
@@ -133,28 +98,6 @@ def test_workers_draw_different_kernels_which_change_from_step_to_step(monkeypat
     assert all(len({drawn[rank, step] for step in range(run.total_steps)}) > 1 for rank in range(4))
 
 
-def test_without_residual_nothing_is_kept_and_what_is_not_pushed_is_lost():
-    runs = [small.trainer(small.task(3), "hylo", **OPTIONS, residual=keeps) for keeps in (True, False)]
-    for run in runs:
-        run.train(until=3)
-    kept, lost = (run.workers[0].method.memory for run in runs)
-    assert [index for index in kept if "residual" in kept[index]] == ["0", "4"]
-    assert not any("residual" in memory for memory in lost.values())
-    assert not torch.equal(runs[0].shipped()[0][0], runs[1].shipped()[0][0])
-
-
-def test_every_kernel_is_sent_eventually():
-    """With the same gradient in every step, the residual of a waiting kernel grows until it is sent."""
-    gradient, residual = random(20, 3, 3), torch.zeros(20, 3, 3, dtype=torch.float64)
-    sent = torch.zeros(20, dtype=torch.bool)
-    for _ in range(200):
-        residual += gradient
-        before = residual.clone()
-        convolution_kernels.take(residual, 2, "l1")
-        sent |= (before - residual).flatten(1).any(1)
-    assert bool(sent.all())
-
-
 @pytest.mark.parametrize(
     "control",
     [{}, {"compression": "uniform_kernels"}, {"compression": "uniform_two_bits"}, {"importance": "random"}],
@@ -177,18 +120,6 @@ def test_over_a_run_sent_values_and_residuals_sum_to_the_gradients(control, monk
     for (rank, index), total in came.items():
         owed = run.workers[rank].method.memory[str(index)].get("residual", torch.zeros_like(total))
         torch.testing.assert_close(sent[rank, index] + owed, total, rtol=0, atol=1e-12)
-
-
-def test_workers_with_the_same_images_are_one_worker():
-    one = small.trainer(small.task(1, data=small.digits(120), batch=8), "hylo", **OPTIONS)
-    four = small.trainer(small.task(4, data=small.digits(480), batch=32), "hylo", **OPTIONS)
-    four.batches.at = lambda step, at=one.batches.at: at(step) * 4
-    for worker in four.workers:
-        worker._forward_stream = one.workers[0]._forward_stream
-    one.train(until=3)
-    four.train(until=3)
-    for mine, theirs in zip(four.workers[0].run.weights, one.workers[0].run.weights):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-12)
 
 
 OPTIONS = {"conv_threshold": 16, "linear_threshold": 100}
@@ -288,21 +219,6 @@ def test_the_bytes_of_uniform_compressions(shapes, kernels_megabytes, two_bits_m
     assert two_bits / 1e6 == pytest.approx(two_bits_megabytes, rel=2e-3)
 
 
-def test_two_bits_in_all_large_layers_push_a_sixteenth_of_them():
-    """ResNet-18: 18 layers of 11,167,744 entries are large, and 52,388 entries are left dense."""
-    pushed, _ = push_bytes(list(resnet_18()), compression="uniform_two_bits")
-    assert pushed == 11_167_744 // 4 + 18 * 4 + 52_388 * 4
-
-
-def test_kernels_in_all_large_layers_are_rows_of_the_linear_ones():
-    """AlexNet: the least rate of a tenth gives 410, 410 and 100 rows, with bitmaps of places."""
-    hybrid, _ = push_bytes(alexnet())
-    pushed, _ = push_bytes(alexnet(), compression="uniform_kernels")
-    rows = 4 * (410 * 9216 + 410 * 4096 + 100 * 4096) + (512 + 512 + 125) + 3 * 4
-    two_bits = (9216 * 4096 + 4096 * 4096 + 1000 * 4096) // 4 + 3 * 4
-    assert pushed == hybrid - two_bits + rows
-
-
 # The convolution has 3 kernels of 9 entries, and the linear layer 10 rows of 27. Two kernels and four rows
 # are the shares 16 / 27 and 100 / 270, rounded up. Places are a bitmap of one or two bytes.
 CONV_KERNELS, CONV_TWO_BITS = 4 + 1 + 4 * 2 * 9, 4 * 2 + 4
@@ -328,13 +244,3 @@ def test_counted_bytes_are_the_formula(compression, compressed_bytes, control):
     assert total.payload_push == run.total_steps * (compressed_bytes + dense)
     numel = sum(p.tensor.numel() for p in method.run.params)
     assert total.payload_pull == run.total_steps * 4 * numel  # pulled dense: no more than half can be saved
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"kappa": 0.0}, {"least_rate": 0.0}, {"least_rate": 1.5}, {"conv_threshold": 0}, {"exponent": -1.0}],
-)
-def test_bad_options_are_one_sentence(options):
-    with pytest.raises(Problems) as caught:
-        resolve(plugins.get("method", "hylo").load(), options)
-    assert len(caught.value.found) == 1

@@ -10,13 +10,11 @@ from safetensors.torch import load_file
 
 from tests import small
 from thinwire import checkpoint, plugins, record, seeds
-from thinwire.data.batches import Batches
-from thinwire.errors import CannotWrite, Problems, UserError
+from thinwire.errors import CannotWrite, UserError
 from thinwire.options import resolve
 from thinwire.task import initial_model
 from thinwire.train.preparation_job import PreparationJob
 from thinwire.train.trainer import Trainer
-from thinwire.worker_placement import Cluster
 
 Mp2 = plugins.get("method", "mp2").load()
 package = import_module("thinwire_methods.mp2")
@@ -100,52 +98,6 @@ def plain():
 def run_of(workers=4, options=(), **changes):
     task = small.task(workers, build_model=changes.pop("build_model", small.Plain), **changes)
     return small.trainer(task, "mp2", **(OPTIONS | dict(options)))
-
-
-def test_with_an_oracle_for_a_predictor_it_is_parameter_averaging(monkeypatch):
-    """The server is told what parameter averaging has for the later layers; only the prefix is trained."""
-    optimizer = {"name": "adam", "lr": 0.01}
-
-    def whole(run):
-        every, _ = layers.split(run.workers[0].model, EVERYTHING)
-        return layers.flatten_all([[param.tensor.data for param in layer] for layer in every])
-
-    bsp = run_of(options={"pushed_stages": EVERYTHING}, optimizer=optimizer)
-    truth, seen = [], []
-    bsp.train(after_step=lambda run: truth.append(whole(run)))
-    mp2 = run_of(optimizer=optimizer)
-    prefix = len(layers.flatten_all(mp2.workers[0].method.pushed))
-    monkeypatch.setattr(Predictor, "forward", lambda self, _: [truth[mp2.step][prefix:]])
-    mp2.train(after_step=lambda run: seen.append(whole(run)))
-    assert all(torch.equal(a, b) for a, b in zip(truth, seen, strict=True))
-
-
-def test_the_later_layers_follow_from_the_averaged_prefix():
-    run = run_of()
-    method = run.workers[0].method
-    predicted = layers.split(run.workers[0].model, 2)[1]
-    predictor = (
-        Predictor(len(layers.flatten_all(method.pushed)), layers.shapes_of(predicted)).initialise().double()
-    )
-    predictor.load_state_dict(load_file(method.prepared / "predictor.safetensors"))
-    for step in range(1, 6):
-        run.train(until=step)
-        for worker in run.workers:
-            for mine, theirs in zip(worker.run.weights, run.workers[0].run.weights):
-                assert torch.equal(mine, theirs)
-        expected = predictor(layers.flatten_all(method.pushed))
-        for vector, layer in zip(expected, predicted):
-            assert torch.equal(layers.flatten([p.tensor.data for p in layer]), vector)
-
-
-def test_the_predictor_does_not_change_while_it_serves():
-    run = run_of()
-    file = run.workers[0].method.prepared / "predictor.safetensors"
-    before = file.read_bytes()
-    run.train()
-    (served,) = [w.method.server.predictor for w in run.workers if w.method.server.predictor is not None]
-    assert file.read_bytes() == before
-    assert all(torch.equal(v, load_file(file)[name]) for name, v in served.state_dict().items())
 
 
 def test_a_step_pushes_the_prefix_and_pulls_the_model():
@@ -267,25 +219,6 @@ def test_as_published_the_predictor_is_trained_with_them_and_the_dense_run_has_3
     traffic = prepare(task, tmp_path / "a", {"preset": "published"}, model)
     assert len((tmp_path / "a" / "predictor.csv").read_text().splitlines()) == 1 + epochs
     assert traffic.payload_push_bytes == traffic.payload_pull_bytes
-
-
-def test_an_option_that_the_preset_decides_is_refused_in_one_sentence():
-    with pytest.raises(Problems) as caught:
-        resolve(Mp2, {"preset": "published", "predictor_epochs": 15})
-    assert caught.value.found == ["preset: published decides predictor_epochs: leave that out"]
-
-
-def test_workers_with_the_same_data_are_one_worker(monkeypatch):
-    changes = {"batch": 6, "batch_per": "worker", "schedule": {"name": "constant"}}
-    many = run_of(4, build_model=plain, optimizer={"name": "adam", "lr": 0.01}, **changes)
-    method, same = many.workers[0].method, many.batches.at(0)[0]
-    one = Trainer(replace(many.task, cluster=Cluster(1)), Mp2, method.config)
-    one.setup(method.prepared)
-    monkeypatch.setattr(Batches, "at", lambda self, step: [same] * self._workers)
-    many.train(until=4)
-    one.train(until=4)
-    for mine, theirs in zip(many.shipped()[0], one.shipped()[0]):
-        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("workers", [2, 3, 5, 6, 7, 8])

@@ -4,65 +4,11 @@ import pytest
 import torch
 
 from tests import small
-from thinwire import checkpoint, plugins
+from thinwire import checkpoint
 from thinwire.call import Pending
-from thinwire.errors import Problems
-from thinwire.options import resolve
 
 NAME = "multi_step_delay"
 FIXED = {"warmup_steps": 0, "interval": 3, "min_interval": 3, "max_interval": 3}
-PLAIN = {"lr": 0.05, "momentum": 0.0}
-CONSTANT = {"name": "constant"}
-
-
-def flat(tensors):
-    return torch.cat([tensor.flatten() for tensor in tensors])
-
-
-def same(a, b, atol=1e-12):
-    torch.testing.assert_close(flat(a), flat(b), rtol=0, atol=atol)
-
-
-@pytest.mark.parametrize("in_round", [0.0, 0.2, 0.9])
-def test_1_rounds_of_one_step_are_ssgd_whatever_the_correction_in_the_round(in_round):
-    options = {"warmup_steps": 0, "interval": 1, "max_interval": 1, "in_round": in_round}
-    run, ssgd = small.trainer(small.task(4), NAME, **options), small.trainer(small.task(4), "ssgd")
-    for step in range(1, run.total_steps + 1):
-        run.train(until=step)
-        ssgd.train(until=step)
-        same(run.shipped()[0], ssgd.shipped()[0])
-
-
-def test_2_without_momentum_and_correction_it_is_local_sgd():
-    task = small.task(4, optimizer=PLAIN, schedule=CONSTANT)
-    run = small.trainer(task, NAME, **FIXED, in_round=0.0)
-    local = small.trainer(task, "local_sgd", period=3)
-    for step in range(3, run.total_steps + 1, 3):
-        run.train(until=step)
-        local.train(until=step)
-        same(run.shipped()[0], local.shipped()[0])
-
-
-@pytest.mark.parametrize("nesterov", [False, True])
-def test_2_with_local_momentum_and_no_correction_it_is_local_sgd_that_keeps_momentum(nesterov):
-    optimizer = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01, "nesterov": nesterov}
-    task = small.task(4, optimizer=optimizer, schedule=CONSTANT)
-    run = small.trainer(task, NAME, **FIXED, in_round=0.0, local_momentum=True)
-    local = small.trainer(task, "local_sgd", period=3)
-    for step in range(3, run.total_steps + 1, 3):
-        run.train(until=step)
-        local.train(until=step)
-        same(run.shipped()[0], local.shipped()[0])
-
-
-@pytest.mark.parametrize("delay", [0, 1])
-def test_3_one_worker_is_sequential_sgd(delay):
-    task = small.task(1, optimizer=PLAIN, schedule=CONSTANT)
-    run = small.trainer(task, NAME, **FIXED, in_round=0.0, delay=delay)
-    ssgd = small.trainer(task, "ssgd")
-    for one in (run, ssgd):
-        one.train()
-    same(run.shipped()[0], ssgd.shipped()[0])
 
 
 @pytest.mark.parametrize("delay", [0, 1])
@@ -74,19 +20,9 @@ def test_4_the_global_state_is_the_same_on_all_workers_after_every_step(delay):
         for other in others:
             assert first["interval"] == other["interval"]
             for name in ("global", "velocity", "mean"):
-                assert torch.equal(flat(first[name]), flat(other[name]))
+                assert torch.equal(small.flat(first[name]), small.flat(other[name]))
 
     run.train(after_step=compare)
-
-
-def test_5_after_a_round_that_lands_at_once_local_and_global_weights_are_equal():
-    run = small.trainer(small.task(3), NAME, **FIXED)
-    for step in range(1, run.total_steps + 1):
-        run.train(until=step)
-        for worker in run.workers:
-            worker.method.land(len(worker.run.params))  # as the next forward pass would
-            equal = torch.equal(flat(worker.run.weights), flat(worker.method.memory["global"]))
-            assert equal == (step % 3 == 0)
 
 
 @pytest.mark.parametrize("delay", [0, 1])
@@ -94,7 +30,7 @@ def test_6_bytes_are_those_of_one_gradient_a_round(delay):
     options = {**FIXED, "warmup_steps": 2, "interval": 4, "min_interval": 4, "max_interval": 4}
     run = small.trainer(small.task(4, dtype=torch.float32), NAME, **options, delay=delay)
     run.train()
-    size = 4 * flat(run.workers[0].run.weights).numel()
+    size = 4 * small.flat(run.workers[0].run.weights).numel()
     rounds = 2 + 4  # warm-up, and 13 steps in rounds of 4, 4, 4 and 1
     total = run.workers[0].ledger.total()
     assert total.payload_push == total.payload_pull == rounds * size
@@ -118,7 +54,7 @@ def test_7_the_size_of_slices_their_order_and_the_credit_change_no_bit_and_no_by
     for options in (*SLICED, *(sizes | {"order": "fifo"} for sizes in SLICED)):
         run = small.trainer(small.task(2), NAME, warmup_steps=2, delay=delay, **options)
         run.train()
-        assert torch.equal(flat(run.shipped()[0]), flat(whole.shipped()[0]))
+        assert torch.equal(small.flat(run.shipped()[0]), small.flat(whole.shipped()[0]))
         assert [bytes_of(run, rank) for rank in (0, 1)] == [bytes_of(whole, rank) for rank in (0, 1)]
 
 
@@ -131,7 +67,7 @@ def bytes_of(run, rank):
 def test_7_slices_in_their_order_are_the_tensors():
     method = small.trainer(small.task(1), NAME, slice=10).workers[0].method
     pieces = [param.tensor.data.view(-1)[start:end] for param, start, end in method.slices()]
-    assert torch.equal(torch.cat(pieces), flat(method.run.weights))
+    assert torch.equal(torch.cat(pieces), small.flat(method.run.weights))
     assert max(piece.numel() for piece in pieces) == 10
 
 
@@ -172,16 +108,16 @@ def test_8_a_layer_waits_for_its_own_slices_only():
     slices = len(list(method.slices()))
     assert len(method.flight) == slices
     first, second = method.run.params[:2]
-    before = flat(method.memory["global"]).clone()
+    before = small.flat(method.memory["global"]).clone()
     method.run.step = 3
     method.forward_ready(first)
     assert len(method.flight) == slices - -(-first.tensor.numel() // 10)
-    after = flat(method.memory["global"])
+    after = small.flat(method.memory["global"])
     changed = (after != before).nonzero()
     assert 0 < len(changed) <= first.tensor.numel()
     assert int(changed.max()) < first.tensor.numel()
     method.forward_ready(second)
-    assert not torch.equal(flat(method.memory["global"]), after)
+    assert not torch.equal(small.flat(method.memory["global"]), after)
 
 
 def intervals(losses, lrs=None, first=(1.0, 0.1), **options):
@@ -236,44 +172,6 @@ def test_9_it_looks_at_the_mean_of_its_epochs():
     assert intervals([0.25, 0.75, 1.0, 1.0], interval=8, adapt_every_epochs=2) == [8, 6, 6, 8]
 
 
-def exposed(order, forward, seconds_a_slice):
-    """How long forward passes wait when slices arrive in this order (parameter of each), in seconds."""
-    arrives = {}
-    for place, param in enumerate(order, 1):
-        arrives[param] = place * seconds_a_slice
-    now = waited = 0.0
-    for param, cost in enumerate(forward):
-        waited += max(0.0, arrives[param] - now)
-        now = max(now, arrives[param]) + cost
-    return waited
-
-
-@pytest.mark.parametrize("seconds_a_slice", [0.01, 0.1, 1.0])
-def test_10_by_priority_forward_passes_never_wait_longer_than_in_the_order_of_the_backward_pass(
-    seconds_a_slice,
-):
-    waited = {}
-    for order in ("priority", "fifo"):
-        method = small.trainer(small.task(1), NAME, slice=20, order=order).workers[0].method
-        slices = [param.index for param, _, _ in method.slices()]
-        waited[order] = exposed(slices, [1.0] * len(method.run.params), seconds_a_slice)
-    assert waited["priority"] <= waited["fifo"]
-    if seconds_a_slice == 0.1:
-        assert waited["priority"] < waited["fifo"] / 2
-
-
-def test_local_momentum_stays_with_its_worker_and_the_global_step_has_none():
-    run = small.trainer(small.task(2), NAME, **FIXED, local_momentum=True)
-    run.train(until=2)
-    one, other = (worker.method.memory for worker in run.workers)
-    assert not torch.equal(flat(one["local_velocity"]), flat(other["local_velocity"]))
-    before = flat(one["global"]).clone()
-    run.train(until=3)
-    run.workers[0].method.land(len(run.workers[0].run.params))
-    assert flat(one["mean"]).any()
-    torch.testing.assert_close(flat(one["global"]), before - run.workers[0].run.lr * 3 * flat(one["mean"]))
-
-
 def test_a_fixed_interval_sends_no_losses():
     """Its bytes are those of its rounds; the control at equal bytes needs no others."""
     options = {"warmup_steps": 2, "interval": 4, "min_interval": 4, "max_interval": 4}
@@ -294,33 +192,3 @@ def test_with_slices_in_flight_it_goes_on_to_the_same_bits_and_may_be_looked_at(
     second.load(checkpoint.latest(tmp_path, warn=pytest.fail))
     second.train()
     assert small.everything(second) == small.everything(whole) == small.everything(watched)
-
-
-def test_a_warm_up_as_long_as_the_run_is_skipped_with_its_reason():
-    assert "warm-up of 500 steps" in small.trainer(small.task(2), NAME).skip()
-    assert small.trainer(small.task(2), NAME, warmup_steps=3).skip() is None
-    longer = small.trainer(small.task(2), NAME, warmup_steps=3, interval=13)
-    assert "rounds of 13 steps are longer than the 12 after" in longer.skip()
-    for options, skipped in (({"interval": 20, "max_interval": 4}, False), ({"min_interval": 14}, True)):
-        run = small.trainer(small.task(2), NAME, warmup_steps=3, **options)
-        assert (run.skip() is not None) == skipped
-    lars = small.task(2, optimizer={"name": "lars", "lr": 0.1})
-    assert "the recipe's optimizer is lars" in small.trainer(lars, NAME, warmup_steps=3).skip()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"interval": 0}, "interval: input should be greater than or equal to 1"),
-        ({"delay": 2}, "delay: input should be 0 or 1"),
-        ({"order": "lifo"}, "order: input should be 'priority' or 'fifo'"),
-        ({"min_interval": 5, "max_interval": 4}, "min_interval 5 is above max_interval"),
-        ({"in_round": 1.5}, "in_round"),
-        ({"credit": 0}, "credit"),
-    ],
-)
-def test_bad_options_are_one_sentence(options, words):
-    with pytest.raises(Problems) as caught:
-        resolve(plugins.get("method", NAME).load(), options)
-    assert words in str(caught.value)
-    assert len(caught.value.found) == 1

@@ -69,11 +69,3 @@ def test_random_entries_cost_as_much_as_the_largest_and_are_others():
     first, second = (run.workers[0].ledger.total().payload_push for run in runs)
     assert first == second
     assert not torch.equal(runs[0].shipped()[0][0], runs[1].shipped()[0][0])
-
-
-def test_replicas_stay_equal_bit_for_bit():
-    run = small.trainer(small.task(4), "top_k")
-    run.train()
-    for worker in run.workers[1:]:
-        for mine, first in zip(worker.run.weights, run.workers[0].run.weights):
-            assert torch.equal(mine, first)

@@ -4,7 +4,7 @@ from importlib import import_module
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 
 from tests import small
 from thinwire import plugins, record, seeds
@@ -43,18 +43,6 @@ def test_a_forecaster_has_9425_parameters():
     assert sum(p.numel() for p in forecaster.Forecaster().parameters()) == 9_425
 
 
-def test_a_forecast_of_no_change_leaves_the_weight():
-    history = histories()
-    torch.testing.assert_close(forecaster.forecast(network(zero_head=True), history), history[:, -1])
-
-
-@torch.no_grad()
-def test_a_weight_that_did_not_move_hardly_moves():
-    constant = torch.linspace(-3, 3, 50, dtype=torch.float64)[:, None].expand(50, 5)
-    moved = forecaster.forecast(network(), constant) - constant[:, 0]
-    assert 0 < float(moved.abs().max()) <= 2.1e-5
-
-
 @torch.no_grad()
 def test_a_jump_is_at_most_twice_the_spread_of_the_history():
     history = histories()
@@ -63,24 +51,6 @@ def test_a_jump_is_at_most_twice_the_spread_of_the_history():
         jump = (forecaster.forecast(network(seed), history) - history[:, -1]).abs()
         assert bool((jump <= 2 * (spread + 1e-5) * (1 + 1e-12)).all())
         assert float((jump / spread).max()) > 0.1
-
-
-@torch.no_grad()
-def test_a_history_in_other_units_has_the_same_forecast_in_these():
-    history = histories()
-    history = history / (history.amax(1) - history.amin(1))[:, None]
-    forecast = forecaster.forecast(network(), history)
-    shifted = forecaster.forecast(network(), 1000 * history + 7)
-    torch.testing.assert_close(shifted, 1000 * forecast + 7, rtol=2e-4, atol=1e-2)
-
-
-@torch.no_grad()
-def test_the_published_rule_for_biases_takes_the_raw_last_value():
-    history, made = histories(), network()
-    normalised, unit = forecaster.normalise(history)
-    published = forecaster.forecast(made, history, published_bias=True)
-    torch.testing.assert_close(published, (history[:, -1] + made(normalised)) * unit + history[:, 0])
-    assert not torch.allclose(published, forecaster.forecast(made, history))
 
 
 def trained(until=None, **options):
@@ -105,34 +75,6 @@ def test_weights_jump_after_five_values_and_norms_never():
             batch_norm_buffers.tensors(worker.model), batch_norm_buffers.tensors(other.model)
         ):
             assert torch.equal(mine, theirs)
-
-
-def test_every_weight_has_the_forecaster_of_its_kind():
-    """A forecaster that always says 1 moves its own kind alone."""
-    folder = trained(until=1).workers[0].method.prepared
-    moved = {}
-    for kind in ("conv", "linear", "bias"):
-        again = small.trainer(small.task(2), "wnn", **SHORT)
-        for worker in again.workers:
-            for other in ("conv", "linear", "bias"):
-                made = forecaster.Forecaster().double()
-                made.load_state_dict(load_file(folder / f"{other}.safetensors"))
-                with torch.no_grad():
-                    made.head.weight.zero_()
-                    made.head.bias.fill_(100.0 if other == kind else 0.0)
-                worker.method.forecasters[other] = made
-        again.train(until=9)
-        after_step = [w.clone() for w in trained(until=10, forecast=False).workers[0].run.weights]
-        again.train(until=10)
-        pairs = zip(again.workers[0].run.params, again.workers[0].run.weights, after_step)
-        moved[kind] = {param.kind for param, a, b in pairs if not torch.allclose(a, b, rtol=0, atol=1e-12)}
-    assert moved == {"conv": {"conv"}, "linear": {"linear"}, "bias": {"bias"}}
-
-
-def test_after_a_jump_the_history_begins_again():
-    run = trained(until=12)
-    assert [len(w.method.memory["history"]) for w in run.workers] == [1, 1]
-    assert [w.method.memory["jumps"] for w in run.workers] == [1, 1]
 
 
 def test_workers_stay_alike_to_the_bit_without_sending_anything_for_it():
@@ -227,13 +169,6 @@ def test_a_run_that_records_too_little_is_refused(tmp_path):
         UserError, match="have 6 values of each weight, and a history with its target takes 10"
     ):
         Wnn.prepare(config, job(tmp_path / "a"), tmp_path / "a")
-
-
-def test_a_run_too_short_for_a_forecast_is_skipped():
-    """It would be SSGD under another name."""
-    assert small.skip(small.task(2), Wnn) == "its first forecast would come after 25 steps of a run of 15"
-    assert small.skip(small.task(2, epochs=5, schedule={"name": "constant"}), Wnn) is None
-    assert small.skip(small.task(2), Wnn, forecast=False) is None
 
 
 @pytest.mark.parametrize("model", [small.Net, small.Plain])

@@ -1,0 +1,80 @@
+"""Options that a method refuses, and runs that it skips: each in one sentence, before anything is trained."""
+
+import pytest
+
+from tests import small
+from thinwire import plugins
+from thinwire.errors import Problems
+from thinwire.options import resolve
+
+FIXED_WAIT = {"fixed_skips": 4, "fixed_wait": 5}
+# The method, its options, and words of the sentence.
+REFUSED = [
+    ("daso", {"max_skips": 0}, "max_skips"),
+    ("daso", {"max_skips": 17}, "max_skips"),
+    ("daso", {"warmup_epochs": -1}, "warmup_epochs"),
+    ("daso", {"control": "fixed"}, "control"),
+    ("daso", {"fixed_skips": 4}, "give both or neither"),
+    ("daso", FIXED_WAIT, "fixed_wait 5 is above fixed_skips 4"),
+    ("daso", {"match_progress": True, "control": "published"}, "match_progress needs control: corrected"),
+    ("dgc", {"density": 0.0}, "density: input should be greater than 0"),
+    ("dgc", {"density": 1.5}, "density: input should be less than or equal to 1"),
+    ("dgc", {"warmup_densities": [0.1, 0.2]}, "must not rise"),
+    ("dgc", {"warmup_densities": [0.1], "density": 0.5}, "must not rise"),
+    ("dgc", {"warmup_densities": [0.1, 0]}, "warmup_densities.1: input should be greater than 0"),
+    ("dgc", {"clip_norm": -1.0}, "clip_norm"),
+    ("hsgd", {"level_1": "weights", "gradients": "bfloat16"}, "bfloat16 needs level_1: gradients, because"),
+    ("hylo", {"kappa": 0.0}, "kappa"),
+    ("hylo", {"least_rate": 0.0}, "least_rate"),
+    ("hylo", {"least_rate": 1.5}, "least_rate"),
+    ("hylo", {"conv_threshold": 0}, "conv_threshold"),
+    ("hylo", {"exponent": -1.0}, "exponent"),
+    ("mp2", {"preset": "published", "predictor_epochs": 15}, "decides predictor_epochs: leave that out"),
+    ("multi_step_delay", {"interval": 0}, "interval: input should be greater than or equal to 1"),
+    ("multi_step_delay", {"delay": 2}, "delay: input should be 0 or 1"),
+    ("multi_step_delay", {"order": "lifo"}, "order: input should be 'priority' or 'fifo'"),
+    ("multi_step_delay", {"min_interval": 5, "max_interval": 4}, "min_interval 5 is above max_interval"),
+    ("multi_step_delay", {"in_round": 1.5}, "in_round"),
+    ("multi_step_delay", {"credit": 0}, "credit"),
+]
+LARS = {"optimizer": {"name": "lars", "lr": 0.1}}
+LONGER = {"epochs": 5, "schedule": {"name": "constant"}}
+AROUND = {"warmup_epochs": 1, "cooldown_epochs": 1}
+# The method, its options, what the run is on, and words of the reason; None: it is not skipped.
+SKIPPED = [
+    ("daso", {}, (4, 2), {}, "leave none of the run's 3"),
+    ("daso", AROUND, (4, 2), {}, None),
+    ("daso", AROUND, (4, 2), {"data": small.digits(24), "epochs": 5}, "one step an epoch"),
+    ("daso", AROUND, (4, 1), {}, "at least 2 nodes"),
+    ("dgc", {}, (2, 1), {}, "its warm-up of 4 epochs leaves none of the run's 3"),
+    ("dgc", {}, (2, 1), LARS, "the recipe's optimizer is lars"),
+    ("local_sgd", {"switch_epoch": 3}, (2, 1), {}, "epoch 3 of a run of 3"),
+    ("local_sgd", {"switch_epoch": 2}, (2, 1), {}, None),
+    ("multi_step_delay", {}, (2, 1), {}, "warm-up of 500 steps"),
+    ("multi_step_delay", {"warmup_steps": 3}, (2, 1), {}, None),
+    (
+        *("multi_step_delay", {"warmup_steps": 3, "interval": 13}, (2, 1), {}),
+        "rounds of 13 steps are longer than the 12 after",
+    ),
+    ("multi_step_delay", {"warmup_steps": 3, "interval": 20, "max_interval": 4}, (2, 1), {}, None),
+    ("multi_step_delay", {"warmup_steps": 3, "min_interval": 14}, (2, 1), {}, "rounds of 14 steps"),
+    ("multi_step_delay", {"warmup_steps": 3}, (2, 1), LARS, "the recipe's optimizer is lars"),
+    ("wnn", {}, (2, 1), {}, "its first forecast would come after 25 steps of a run of 15"),
+    ("wnn", {}, (2, 1), LONGER, None),
+    ("wnn", {"forecast": False}, (2, 1), {}, None),
+]
+
+
+@pytest.mark.parametrize(("method", "options", "words"), REFUSED)
+def test_bad_options_are_one_sentence(method, options, words):
+    with pytest.raises(Problems) as caught:
+        resolve(plugins.get("method", method).load(), options)
+    (sentence,) = caught.value.found
+    assert words in sentence
+
+
+@pytest.mark.parametrize(("method", "options", "place", "changes", "words"), SKIPPED)
+def test_a_run_of_which_nothing_would_be_the_methods_is_skipped(method, options, place, changes, words):
+    """It would be SSGD under another name."""
+    reason = small.skip(small.task(*place, **changes), plugins.get("method", method).load(), **options)
+    assert reason is None if words is None else words in reason
