@@ -1,4 +1,4 @@
-"""DGC: nothing is lost, the published ratios, the warm-up, and when it equals another method."""
+"""DGC: nothing is lost, its bytes, the published ratios, and Adam; its steps are those of its reference."""
 
 import math
 
@@ -175,3 +175,13 @@ def test_adam_takes_the_sums_of_gradients_that_are_sent(monkeypatch):
     torch.testing.assert_close(given + waiting, mean)
     assert float(waiting.abs().max()) > 0
     assert not any(bool(small.flat(worker.method.memory["velocity"]).any()) for worker in run.workers)
+
+
+def test_with_everything_sent_adam_is_that_of_ssgd():
+    sends_all = {"density": 1.0, "warmup_densities": ()}
+    dgc = small.trainer(small.task(3, optimizer=ADAM), "dgc", **sends_all)
+    ssgd = small.trainer(small.task(3, optimizer=ADAM), "ssgd")
+    for run in (dgc, ssgd):
+        run.train()
+    for mine, theirs in zip(dgc.shipped()[0], ssgd.shipped()[0]):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-11)

@@ -1,4 +1,4 @@
-"""Local SGD: when it averages, what it keeps, what it sends."""
+"""Local SGD: what it sends and keeps, and AdaComm's period; its steps are those of its references."""
 
 import pytest
 import torch
@@ -17,18 +17,8 @@ def test_bytes_are_those_of_ssgd_over_h():
 
 
 @pytest.mark.parametrize("policy", ["keep", "reset"])
-def test_momentum_after_an_average(policy):
-    run = small.trainer(small.task(2), "local_sgd", period=3, momentum=policy)
-    run.train(until=3)
-    for worker in run.workers:
-        for state in worker.run.optimizer.state.values():
-            zero = not state["momentum_buffer"].any()
-            assert zero == (policy == "reset")
-
-
-@pytest.mark.parametrize("policy", ["keep", "reset"])
 def test_adams_momentum_after_an_average(policy):
-    """Its mean gradient is its momentum; what it knows of the squares stays."""
+    """Its mean gradient is its momentum; what it knows of the squares stays. SGD has a reference."""
     task = small.task(2, optimizer={"name": "adam", "lr": 0.01})
     run = small.trainer(task, "local_sgd", period=3, momentum=policy)
     run.train(until=3)
@@ -45,30 +35,34 @@ def test_batch_norm_statistics_stay_local():
     assert not torch.equal(first, second)
 
 
-def periods(losses, lrs=None, first=(1.0, 0.1), **options):
-    """The periods of AdaComm after epochs with these losses and rates, from `first` loss and rate on."""
+# Losses of epochs, their rates (None: as at first), the first loss and rate, options, and the periods after.
+PERIODS = {
+    "a quarter of the loss is half the period": ([1.0], None, (4.0, 0.1), {"period": 16}, [8]),
+    "a loss that stays halves it, rounded up": ([1.0] * 4, None, (1.0, 0.1), {"period": 10}, [5, 3, 2, 1]),
+    "the root is rounded up": ([2.0], None, (4.0, 0.1), {"period": 10}, [8]),
+    "the first epoch already counts": ([1.0, 0.25], None, (4.0, 0.1), {"period": 16}, [8, 4]),
+    "a falling rate lengthens it": ([1.0], [0.1], (1.0, 0.4), {"period": 8, "max_period": 100}, [16]),
+    "up to its limit": ([1.0], [0.1], (1.0, 0.4), {"period": 8, "max_period": 12}, [12]),
+    "a limit below the first period": ([1.0], [0.1], (1.0, 0.4), {"period": 8, "max_period": 2}, [2]),
+    "a warm-up only halves it": ([0.99], [0.06], (1.0, 0.02), {"period": 16}, [8]),
+    "a warm-up is no rise": ([1.0], [0.1], (4.0, 0.02), {"period": 16}, [8]),
+    "losses that say nothing": ([float("nan"), 0.0], None, (1.0, 0.1), {"period": 8}, [8, 8]),
+    "a first loss that says nothing": ([1.0, 0.5], None, (float("nan"), 0.1), {"period": 8}, [8, 8]),
+}
+
+
+@pytest.mark.parametrize("what", PERIODS)
+def test_adacomms_period_follows_the_loss_and_the_rate(what):
+    losses, lrs, (first_loss, first_lr), options, expected = PERIODS[what]
     run = small.trainer(small.task(1), "local_sgd", adaptive=True, **options).workers[0]
-    run.begin(0, first[1], 1, 1)
-    run.run.loss, run.run.lr = torch.tensor(first[0], dtype=torch.float64), first[1]
+    run.begin(0, first_lr, 1, 1)
+    run.run.loss = torch.tensor(first_loss, dtype=torch.float64)
     run.method.sync_gradients()
     found = []
-    for loss, lr in zip(losses, lrs or [first[1]] * len(losses)):
-        run.run.lr = lr
+    for loss, run.run.lr in zip(losses, lrs or [first_lr] * len(losses)):
         run.method.epoch_end(loss)
         found.append(run.method.memory["period"])
-    return found
-
-
-def test_adacomm_follows_the_root_of_the_loss_or_halves_the_period():
-    assert periods([1.0], first=(4.0, 0.1), period=16) == [8]  # a quarter of the loss: half the period
-    assert periods([1.0, 1.0, 1.0], period=10) == [5, 3, 2]
-    assert periods([1.0] * 8, period=10)[-1] == 1
-    assert periods([2.0], first=(4.0, 0.1), period=10) == [8]  # 7.07, rounded up
-
-
-def test_adacomm_compares_with_the_loss_before_the_first_step():
-    """The first epoch has brought it from 4 to 1 on the mean: that shortens the period at once."""
-    assert periods([1.0, 0.25], first=(4.0, 0.1), period=16) == [8, 4]
+    assert found == expected
 
 
 def test_adacomms_first_loss_is_that_of_all_first_batches_at_the_initial_weights():
@@ -96,23 +90,6 @@ def test_noting_the_first_loss_leaves_the_losses_of_the_workers_alone():
     for run in (adaptive, plain):
         run.train(until=1)
     assert [w.run.loss.item() for w in adaptive.workers] == [w.run.loss.item() for w in plain.workers]
-
-
-def test_adacomm_lengthens_with_a_falling_rate_up_to_its_limit():
-    first = (1.0, 0.4)
-    assert periods([1.0], [0.1], first, period=8, max_period=100) == [16]
-    assert periods([1.0], [0.1], first, period=8, max_period=12) == [12]
-    assert periods([1.0], [0.1], first, period=8, max_period=2) == [2]
-
-
-def test_adacomm_does_not_shorten_the_period_because_of_a_warm_up():
-    assert periods([0.99, 0.98], [0.06, 0.1], (1.0, 0.02), period=16)[:1] == [8]  # by halving only
-    assert periods([1.0], [0.1], (4.0, 0.02), period=16) == [8]
-
-
-def test_adacomm_keeps_the_period_if_the_loss_is_not_usable():
-    assert periods([float("nan"), 0.0], period=8) == [8, 8]
-    assert periods([1.0, 0.5], first=(float("nan"), 0.1), period=8) == [8, 8]
 
 
 def test_adacomm_is_the_same_on_all_workers_and_sends_less_when_the_period_is_longer():

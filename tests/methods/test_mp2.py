@@ -1,6 +1,5 @@
 """MP2: what is pushed, what is predicted, and how the predictor is trained."""
 
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
@@ -9,12 +8,9 @@ import torch
 from safetensors.torch import load_file
 
 from tests import small
-from thinwire import checkpoint, plugins, record, seeds
-from thinwire.errors import CannotWrite, UserError
+from tests.methods.test_mp2_preparation import OPTIONS, drawn_prefixes, prepare
+from thinwire import checkpoint, plugins
 from thinwire.options import resolve
-from thinwire.task import initial_model
-from thinwire.train.preparation_job import PreparationJob
-from thinwire.train.trainer import Trainer
 
 Mp2 = plugins.get("method", "mp2").load()
 package = import_module("thinwire_methods.mp2")
@@ -22,8 +18,6 @@ layers = import_module("thinwire_methods.mp2.layers")
 record_prefixes = import_module("thinwire_methods.mp2.record_prefixes")
 predictor_training = import_module("thinwire_methods.mp2.predictor_training")
 Predictor = import_module("thinwire_methods.mp2.predictor").Predictor
-OPTIONS = {"predictor_epochs": 3, "bsp_workers": 2}
-EVERYTHING = 1000
 
 
 def build(name, shape=(3, 32, 32), classes=10, **options):
@@ -91,43 +85,38 @@ def test_values_of_a_layer_are_in_the_authors_order():
     assert torch.equal(layers.unflatten(layers.flatten([linear]), [linear.shape])[0], linear)
 
 
-def plain():
-    return small.Plain(dropout=0.0)
-
-
 def run_of(workers=4, options=(), **changes):
     task = small.task(workers, build_model=changes.pop("build_model", small.Plain), **changes)
     return small.trainer(task, "mp2", **(OPTIONS | dict(options)))
 
 
-def test_a_step_pushes_the_prefix_and_pulls_the_model():
-    run = run_of(workers=3, dtype=torch.float32)
+PREFIX = 4 * 10 + 6 * 37  # the first two convolutions
+WHOLE = sum(p.numel() for p in small.Plain().parameters())
+
+
+@pytest.mark.parametrize(("options", "push_bytes"), [(OPTIONS, 4), ({"preset": "published"}, 8)])
+def test_a_step_pushes_the_prefix_and_pulls_the_model(options, push_bytes):
+    """As published, the push has 64 bits; the weights stay in those of the model."""
+    run = small.trainer(small.task(3, build_model=small.Plain, dtype=torch.float32), "mp2", **options)
     run.train(until=4)
-    prefix = 4 * 10 + 6 * 37
-    whole = sum(p.numel() for p in small.Plain().parameters())
     for worker in run.workers:
         total = worker.ledger.total()
-        assert (total.payload_push, total.payload_pull) == (4 * 4 * prefix, 4 * 4 * whole)
+        assert (total.payload_push, total.payload_pull) == (push_bytes * 4 * PREFIX, 4 * 4 * WHOLE)
+        assert {weight.dtype for weight in worker.run.weights} == {torch.float32}
 
 
-def test_only_the_pushed_layers_have_an_optimizer():
-    run = run_of()
-    run.train(until=2)
-    sizes = [p.numel() for group in run.workers[1].run.optimizer.param_groups for p in group["params"]]
-    assert sum(sizes) == 4 * 10 + 6 * 37
-
-
-def test_gradients_of_predicted_layers_are_not_computed():
+def test_only_the_pushed_layers_have_gradients_and_an_optimizer():
     run = run_of()
     run.train(until=2)
     for worker in run.workers:
         computed = {name for name, p in worker.model.named_parameters() if p.grad is not None}
         assert computed == {"first.weight", "first.bias", "second.weight", "second.bias"}
+        groups = worker.run.optimizer.param_groups
+        assert sum(p.numel() for group in groups for p in group["params"]) == PREFIX
 
 
-@pytest.mark.parametrize("build_model", [small.Plain, lambda: build("mp2_resnet", (1, 8, 8), width=4)])
-def test_the_other_gradients_are_the_same_to_the_bit(build_model, monkeypatch):
-    changes = {"build_model": build_model, "dtype": torch.float32, "optimizer": {"name": "adam", "lr": 0.01}}
+def test_the_other_gradients_are_the_same_to_the_bit(monkeypatch):
+    changes = {"dtype": torch.float32, "optimizer": {"name": "adam", "lr": 0.01}}
     run = run_of(**changes)
     run.train()
     monkeypatch.setattr(Mp2, "wants_gradient", lambda self, param: True)
@@ -137,343 +126,30 @@ def test_the_other_gradients_are_the_same_to_the_bit(build_model, monkeypatch):
     assert small.everything(run) == small.everything(every)
 
 
-def predicted_layers(run):
-    """The later layers, as one vector."""
-    _, predicted = layers.split(run.workers[0].model, 2)
-    return layers.flatten_all([[p.tensor.data.clone() for p in layer] for layer in predicted])
-
-
-def test_a_constant_predictor_answers_with_what_it_predicts_from_the_mean_of_the_recorded_prefixes(tmp_path):
-    run = run_of(options={"predictor": "constant"})
-    method, seen = run.workers[0].method, []
-    run.train(after_step=lambda run: seen.append(predicted_layers(run)))
-    assert all(torch.equal(one, seen[0]) for one in seen)
+def test_a_constant_predictor_is_the_trained_one_that_sees_the_mean_of_the_recorded_prefixes(tmp_path):
+    """So the two differ in nothing but what their predictor sees: neither in its weights nor in a byte."""
+    folders = {name: tmp_path / name for name in ("trained", "constant")}
     task = small.task(4, build_model=small.Plain)
-    prepare(task, tmp_path / "a", OPTIONS | {"predictor": "constant"})
-    files = sorted((tmp_path / "a" / "scratch" / "prefixes").glob("*.safetensors"))
-    mean = torch.cat([load_file(file)["prefixes"] for file in files]).mean(0)
-    shapes = layers.shapes_of(layers.split(run.workers[0].model, 2)[1])
-    predictor = Predictor(len(mean), shapes).initialise().double()
-    predictor.load_state_dict(load_file(method.prepared / "predictor.safetensors"))
-    torch.testing.assert_close(seen[0], torch.cat(predictor(mean)), rtol=0, atol=1e-12)
-
-
-def test_the_constant_predictor_is_the_one_that_mp2_has(tmp_path):
-    """So the two differ in nothing but what their predictor sees."""
-    task = small.task(4, build_model=small.Plain)
-    trained, constant = (tmp_path / name for name in ("trained", "constant"))
-    options = ({"predictor": folder.name} for folder in (trained, constant))
-    traffic = [prepare(task, folder, OPTIONS | own) for folder, own in zip((trained, constant), options)]
+    traffic = [prepare(task, folder, OPTIONS | {"predictor": name}) for name, folder in folders.items()]
     assert traffic[0] == traffic[1]
-    file = "predictor.safetensors"
-    assert (trained / file).read_bytes() == (constant / file).read_bytes()
-    assert not (trained / "mean_prefix.safetensors").exists()
-
-
-def test_the_bytes_of_a_constant_predictor_are_those_of_mp2():
-    runs = [run_of(options={"predictor": predictor}) for predictor in ("trained", "constant")]
+    one, other = ((folder / "predictor.safetensors").read_bytes() for folder in folders.values())
+    assert one == other
+    assert not (folders["trained"] / "mean_prefix.safetensors").exists()
+    mean = torch.cat(drawn_prefixes(folders["constant"])).mean(0)
+    kept = load_file(folders["constant"] / "mean_prefix.safetensors")["prefix"]
+    torch.testing.assert_close(kept, mean, rtol=0, atol=1e-12)
+    runs = [run_of(options={"predictor": name}) for name in folders]
     for run in runs:
         run.train(until=4)
-    one, other = ([worker.ledger.state() for worker in run.workers] for run in runs)
-    assert one == other
+    ledgers = [[worker.ledger.state() for worker in run.workers] for run in runs]
+    assert ledgers[0] == ledgers[1]
 
 
-def test_as_published_the_push_has_64_bits_and_the_pull_those_of_the_model():
-    task = small.task(4, build_model=small.Plain, dtype=torch.float32)
-    run = small.trainer(task, "mp2", preset="published")
-    run.train(until=4)
-    prefix = 4 * 10 + 6 * 37
-    whole = sum(p.numel() for p in small.Plain().parameters())
-    for worker in run.workers:
-        total = worker.ledger.total()
-        assert (total.payload_push, total.payload_pull) == (8 * 4 * prefix, 4 * 4 * whole)
-        assert {weight.dtype for weight in worker.run.weights} == {torch.float32}
-
-
-# The model, its options, classes, and of the authors: epochs, prefixes a batch, share of images, workers.
-PUBLISHED = [
-    ("mp2_vgg", {}, 10, (30, 25, 0.25, 8)),
-    ("mp2_resnet", {"depth": 18}, 10, (30, 200, 0.1, 8)),
-    ("mp2_resnet", {"depth": 18}, 100, (30, 25, 0.25, 8)),
-    ("mp2_resnet", {"depth": 34}, 10, (30, 25, 0.25, 8)),
-    ("mp2_alexnet", {}, 10, (5, 25, 0.25, 4)),
-    ("lenet", {"padding": 2}, 10, (10, 50, 1.0, 8)),
-    ("cnn", {}, 10, (30, 25, 0.25, 8)),
-]
-
-
-@pytest.mark.parametrize(("name", "options", "classes", "expected"), PUBLISHED)
-def test_as_published_the_preparation_has_the_authors_constants(name, options, classes, expected):
-    model = build(name, classes=classes, **options)
-    with_authors_constants = import_module("thinwire_methods.mp2.options").with_authors_constants
-    found = with_authors_constants(resolve(Mp2, {"preset": "published"}), name, model, classes)
-    names = ("predictor_epochs", "prefixes_per_batch", "images_share", "bsp_workers")
-    assert tuple(getattr(found, name) for name in names) == expected
-
-
-@pytest.mark.parametrize(("model", "epochs"), [("lenet", 10), ("mp2_alexnet", 5)])
-def test_as_published_the_predictor_is_trained_with_them_and_the_dense_run_has_32_bits(
-    model, epochs, tmp_path
-):
-    task = task_of(epochs=1, dtype=torch.float32)
-    traffic = prepare(task, tmp_path / "a", {"preset": "published"}, model)
-    assert len((tmp_path / "a" / "predictor.csv").read_text().splitlines()) == 1 + epochs
-    assert traffic.payload_push_bytes == traffic.payload_pull_bytes
-
-
-@pytest.mark.parametrize("workers", [2, 3, 5, 6, 7, 8])
-def test_the_mean_of_equal_prefixes_is_that_prefix_to_the_bit(workers):
+def test_the_mean_of_equal_prefixes_is_that_prefix_to_the_bit():
     server = package.CompletingServer(None, [], torch.float32, constant=False)
     prefix = torch.randn(1000, generator=torch.Generator().manual_seed(1))
-    assert torch.equal(server.update([{"weights": prefix}] * workers)["weights"], prefix)
-
-
-def prepare(task, folder, options=OPTIONS, model="none"):
-    """Make the preparation in `folder`, and return its traffic."""
-    folder.mkdir(exist_ok=True)
-    spent = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
-    job = PreparationJob(task, model, folder, spent, lambda cost: None, 0.0)
-    Mp2.prepare(resolve(Mp2, options), job, folder)
-    return job.cost().traffic
-
-
-def task_of(**changes):
-    return small.task(
-        4,
-        build_model=small.Plain,
-        **{"data": small.digits(400), "epochs": 4, "optimizer": {"name": "adam", "lr": 0.01}, "mixup": 1.0}
-        | {"schedule": {"name": "constant"}}
-        | changes,
-    )
-
-
-def test_a_preparation_costs_a_dense_run(tmp_path):
-    traffic = prepare(task_of(), tmp_path / "a")
-    steps = 4 * (360 // 24)  # a tenth of the images is held out
-    assert traffic.payload_push_bytes == traffic.payload_pull_bytes
-    assert traffic.payload_push_bytes == 8 * steps * sum(p.numel() for p in small.Plain().parameters())
-
-
-def test_a_preparation_never_sees_the_test_set(tmp_path):
-    data = small.digits(400)
-    other = replace(data, test_images=255 - data.test_images, test_labels=data.test_labels.flip(0))
-    for name, used in (("a", data), ("b", other)):
-        prepare(task_of(data=used), tmp_path / name)
-    files = [tmp_path / name / "predictor.safetensors" for name in "ab"]
-    assert files[0].read_bytes() == files[1].read_bytes()
-
-
-class Killed(BaseException):
-    pass
-
-
-@pytest.mark.parametrize("where", ["dense run", "predictor"])
-def test_an_interrupted_preparation_goes_on_to_the_same_bits(where, tmp_path, monkeypatch):
-    whole = prepare(task_of(), tmp_path / "whole")
-    killed = []
-    if where == "dense run":
-        train = Trainer._train_step
-
-        def step(self):
-            if self.step == 37 and not killed:
-                killed.append(self.step)
-                raise Killed
-            train(self)
-
-        monkeypatch.setattr(Trainer, "_train_step", step)
-    else:
-        an_epoch = predictor_training.Training.train_an_epoch
-
-        def epoch(self, prefixes):
-            if self.epoch == 2 and not killed:
-                killed.append(self.epoch)
-                raise Killed
-            an_epoch(self, prefixes)
-
-        monkeypatch.setattr(predictor_training.Training, "train_an_epoch", epoch)
-    with pytest.raises(Killed):
-        prepare(task_of(), tmp_path / "again")
-    steps = []
-    after = Trainer._train_step
-    monkeypatch.setattr(Trainer, "_train_step", lambda self: (steps.append(self.step), after(self))[1])
-    again = prepare(task_of(), tmp_path / "again")
-    assert steps == (list(range(30, 60)) if where == "dense run" else [])  # from the end of an epoch
-    assert again == whole
-    for name in ("predictor.safetensors", "predictor.csv"):
-        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-
-
-def test_prefixes_are_drawn_from_every_epoch_without_repetition(tmp_path):
-    prepare(task_of(), tmp_path / "a", OPTIONS | {"prefixes_per_epoch": 5})
-    files = sorted((tmp_path / "a" / "scratch" / "prefixes").glob("*.safetensors"))
-    drawn = [load_file(file)["prefixes"] for file in files]
-    assert [len(prefixes) for prefixes in drawn] == [5] * 4
-    assert len(torch.cat(drawn).unique(dim=0)) == 20
-    chosen = record_prefixes._chosen
-    assert chosen(1, 0, 50, 15) != chosen(1, 1, 50, 15)
-    assert len(chosen(1, 0, 50, 15)) == 15
-    assert chosen(1, 0, 4, 15) == {0, 1, 2, 3}
-
-
-def test_the_predictor_that_is_kept_is_the_best_on_held_out_images_and_far_above_chance(tmp_path):
-    """On the last prefix of the dense run it is evaluated again."""
-    task = task_of(data=small.digits(1200), mixup=0.0, epochs=6)
-    prepare(task, tmp_path / "a", OPTIONS | {"predictor_epochs": 12, "images_per_step": 60})
-    rows = [line.split(",") for line in (tmp_path / "a" / "predictor.csv").read_text().splitlines()[1:]]
-    assert len(rows) == 12
-    best = max(float(accuracy) for _, _, accuracy in rows)
-    assert best > 60
-    job = PreparationJob(
-        task, "none", tmp_path / "a", record.Cost(seconds=0.0, traffic=record.Traffic.sum([])), print, 0.0
-    )
-    kept = predictor_training.Training(resolve(Mp2, OPTIONS), job)
-    kept.predictor.load_state_dict(load_file(tmp_path / "a" / "predictor.safetensors"))
-    last = sorted((tmp_path / "a" / "scratch" / "prefixes").glob("*.safetensors"))[-1]
-    assert kept.accuracy(load_file(last)["prefixes"][-1]) == pytest.approx(best, abs=1e-3)
-
-
-def test_the_predictor_sees_the_share_of_each_class_that_was_asked_for(tmp_path):
-    task = task_of(data=small.digits(1000), mixup=0.0)
-    job = PreparationJob(
-        task, "none", tmp_path, record.Cost(seconds=0.0, traffic=record.Traffic.sum([])), print, 0.0
-    )
-    made = predictor_training.Training(
-        resolve(Mp2, OPTIONS | {"images_share": 0.5, "images_per_step": 40}), job
-    )
-    batches = list(made.batches())
-    seen = torch.cat([labels for _, labels in batches])
-    every = job.task.data.train_labels
-    assert seen.bincount().tolist() == [round(0.5 * n) for n in every.bincount().tolist()]
-    assert {len(labels) for _, labels in batches[:-1]} == {40}
-    assert len(torch.cat([images for images, _ in batches]).flatten(1).unique(dim=0)) > 0.95 * len(seen)
-
-
-class Listed:
-    """Prefixes that note who asked for them."""
-
-    def __init__(self, prefixes):
-        self.prefixes, self.asked = prefixes, []
-
-    def __len__(self):
-        return len(self.prefixes)
-
-    def __getitem__(self, number):
-        self.asked.append(number)
-        return self.prefixes[number]
-
-
-def training_of(tmp_path, task, **options):
-    nothing = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
-    job = PreparationJob(task, "none", tmp_path, nothing, print, 0.0)
-    return predictor_training.Training(resolve(Mp2, OPTIONS | options), job)
-
-
-def prefixes_of(count):
-    size = 4 * 10 + 6 * 37
-    return Listed(
-        0.1 * torch.randn(count, size, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    )
-
-
-def test_one_prefix_of_each_batch_is_drawn_at_random(tmp_path):
-    made = training_of(tmp_path, task_of(data=small.digits(60), mixup=0.0), prefixes_per_batch=5)
-    listed = prefixes_of(33)
-    asked = []
-    for _ in range(30):
-        made.train_an_epoch(listed)
-        *epoch, last = listed.asked
-        assert last == 32  # for the accuracy
-        assert len(set(epoch)) == len(epoch) == 7
-        asked.append(tuple(epoch))
-        listed.asked.clear()
-    assert len(set(asked)) == 30
-    assert {number for epoch in asked for number in epoch} == set(range(33))
-    # By lot: not always the first of its batch, in the order in which the epoch shuffles them.
-    firsts = 0
-    for epoch, own in enumerate(asked):
-        stream = torch.Generator().manual_seed(seeds.derive(5, "predictor", epoch))
-        order = torch.randperm(33, generator=stream)
-        firsts += sum(number == int(batch[0]) for number, batch in zip(own, order.split(5)))
-    assert firsts < 0.5 * 30 * 7
-
-
-def test_the_predictor_takes_the_step_that_a_loop_by_hand_takes(tmp_path):
-    """Adam's first step at the rate asked for, on the loss of the completed model, for mixed images."""
-    task = task_of(data=small.digits(60), mixup=1.0)
-    options = {"images_per_step": 500, "predictor_lr": 2e-3, "prefixes_per_batch": 50}
-    made, other = (training_of(tmp_path, task, **options) for _ in "ab")
-    listed = prefixes_of(4)
-    made.train_an_epoch(listed)
-    stream = torch.Generator().manual_seed(seeds.derive(5, "predictor", 0))
-    other.stream = stream
-    torch.randperm(4, generator=stream)
-    torch.randint(4, (1,), generator=stream)
-    torch.manual_seed(seeds.derive(5, "predictor", 0))  # dropout
-    ((images, shares),) = list(other.batches())
-    assert shares.shape == (len(images), 10)
-    assert bool(((shares > 0) & (shares < 1)).any())
-    (number, _) = listed.asked
-    prefix = listed.prefixes[number]
-    model = initial_model(task)
-    rest = other.predictor(prefix)
-    tensors = [
-        t
-        for v, s in zip([prefix, *rest], [None, *layers.shapes_of(other.layers[1])])
-        for t in (
-            layers.unflatten_all(prefix, layers.shapes_of(other.layers[0]))
-            if s is None
-            else layers.unflatten(v, s)
-        )
-    ]
-    names = [name for name, _ in model.named_parameters()]
-    logits = torch.func.functional_call(model, dict(zip(names, tensors)), (images,))
-    (-(shares * logits.log_softmax(1)).sum(1).mean()).backward()
-    for mine, theirs in zip(made.predictor.parameters(), other.predictor.parameters()):
-        expected = theirs.detach() - 2e-3 * theirs.grad / (theirs.grad.abs() + 1e-8)
-        torch.testing.assert_close(mine.detach(), expected, rtol=0, atol=1e-9)
-
-
-def test_the_predictor_sees_images_as_the_recipe_shows_them(tmp_path):
-    """Crops and flips included, if the data set has them."""
-    plain, moved = (
-        training_of(tmp_path, task_of(data=small.digits(100, pad=pad), mixup=0.0)) for pad in (0, 2)
-    )
-    known = {tuple(image.flatten().tolist()) for image in plain.normalise(plain.data.train_images[:])}
-    seen = torch.cat([images for images, _ in plain.batches()])
-    assert all(tuple(image.flatten().tolist()) in known for image in seen)
-    seen = torch.cat([images for images, _ in moved.batches()])
-    assert sum(tuple(image.flatten().tolist()) in known for image in seen) < 0.5 * len(seen)
-
-
-def test_a_tiny_share_is_one_image_of_each_class(tmp_path):
-    made = training_of(tmp_path, task_of(data=small.digits(400), mixup=0.0), images_share=1e-6)
-    labels = torch.cat([labels for _, labels in made.batches()])
-    assert sorted(labels.tolist()) == list(range(10))
-
-
-def test_the_dense_run_has_the_workers_asked_for_and_draws_with_the_runs_seed(tmp_path, monkeypatch):
-    seen = []
-    train = PreparationJob.train
-    monkeypatch.setattr(
-        PreparationJob,
-        "train",
-        lambda self, task, *a: (seen.append(task.cluster.workers), train(self, task, *a))[1],
-    )
-    for seed in (5, 6):
-        prepare(task_of(seed=seed, epochs=1), tmp_path / str(seed), OPTIONS | {"bsp_workers": 3})
-    assert seen == [3, 3]
-    assert record_prefixes._chosen(5, 0, 50, 15) != record_prefixes._chosen(6, 0, 50, 15)
-    with pytest.raises(UserError, match="cannot be shared evenly by 5 workers: choose another bsp_workers"):
-        prepare(task_of(), tmp_path / "uneven", OPTIONS | {"bsp_workers": 5})
-
-
-def test_a_full_disk_is_not_the_methods_failure(tmp_path, monkeypatch):
-    def full(*arguments):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(checkpoint, "save_file", full)
-    with pytest.raises(CannotWrite, match="No space left on device"):
-        prepare(task_of(), tmp_path / "a")
+    for workers in range(2, 9):
+        assert torch.equal(server.update([{"weights": prefix}] * workers)["weights"], prefix)
 
 
 class Shuffled(small.Plain):

@@ -1,4 +1,4 @@
-"""Multi-step delay: its ten properties."""
+"""Multi-step delay: its bytes, its slices and its interval; its steps are those of its reference."""
 
 import pytest
 import torch
@@ -12,7 +12,7 @@ FIXED = {"warmup_steps": 0, "interval": 3, "min_interval": 3, "max_interval": 3}
 
 
 @pytest.mark.parametrize("delay", [0, 1])
-def test_4_the_global_state_is_the_same_on_all_workers_after_every_step(delay):
+def test_the_global_state_is_the_same_on_all_workers_after_every_step(delay):
     run = small.trainer(small.task(3, dtype=torch.float32), NAME, warmup_steps=2, delay=delay)
 
     def compare(run):
@@ -26,7 +26,7 @@ def test_4_the_global_state_is_the_same_on_all_workers_after_every_step(delay):
 
 
 @pytest.mark.parametrize("delay", [0, 1])
-def test_6_bytes_are_those_of_one_gradient_a_round(delay):
+def test_bytes_are_those_of_one_gradient_a_round(delay):
     options = {**FIXED, "warmup_steps": 2, "interval": 4, "min_interval": 4, "max_interval": 4}
     run = small.trainer(small.task(4, dtype=torch.float32), NAME, **options, delay=delay)
     run.train()
@@ -34,10 +34,12 @@ def test_6_bytes_are_those_of_one_gradient_a_round(delay):
     rounds = 2 + 4  # warm-up, and 13 steps in rounds of 4, 4, 4 and 1
     total = run.workers[0].ledger.total()
     assert total.payload_push == total.payload_pull == rounds * size
+    # A fixed interval sends no losses, so the control at equal bytes needs no others.
+    assert {kind for _, _, kind in run.workers[0].ledger.rows} == {"values"}
     assert sum(worker.ledger.total().wire_sent for worker in run.workers) == 2 * 3 * rounds * size
 
 
-def test_6_an_interval_that_follows_the_loss_costs_four_bytes_for_each_look():
+def test_an_interval_that_follows_the_loss_costs_four_bytes_for_each_look():
     run = small.trainer(small.task(4, dtype=torch.float32), NAME, warmup_steps=2)
     run.train()
     control = run.workers[0].ledger.rows["world", "mean", "control"]
@@ -48,7 +50,7 @@ SLICED = [{"slice": 5, "credit": 5}, {"slice": 7, "credit": 30}, {"slice": 1000,
 
 
 @pytest.mark.parametrize("delay", [0, 1])
-def test_7_the_size_of_slices_their_order_and_the_credit_change_no_bit_and_no_byte(delay):
+def test_the_size_of_slices_their_order_and_the_credit_change_no_bit_and_no_byte(delay):
     whole = small.trainer(small.task(2), NAME, warmup_steps=2, delay=delay)
     whole.train()
     for options in (*SLICED, *(sizes | {"order": "fifo"} for sizes in SLICED)):
@@ -64,7 +66,7 @@ def bytes_of(run, rank):
     return own.payload_push, own.payload_pull, own.wire_sent, own.wire_received
 
 
-def test_7_slices_in_their_order_are_the_tensors():
+def test_slices_in_their_order_are_the_tensors():
     method = small.trainer(small.task(1), NAME, slice=10).workers[0].method
     pieces = [param.tensor.data.view(-1)[start:end] for param, start, end in method.slices()]
     assert torch.equal(torch.cat(pieces), small.flat(method.run.weights))
@@ -72,7 +74,7 @@ def test_7_slices_in_their_order_are_the_tensors():
 
 
 @pytest.mark.parametrize("order", ["priority", "fifo"])
-def test_8_slices_leave_in_their_order_within_the_credit(order, monkeypatch):
+def test_slices_leave_in_their_order_within_the_credit(order, monkeypatch):
     run = small.trainer(small.task(2), NAME, **FIXED, slice=10, credit=35, order=order)
     worker = run.workers[0]
     sent, under_way, most = [], {}, []
@@ -101,7 +103,7 @@ def test_8_slices_leave_in_their_order_within_the_credit(order, monkeypatch):
     assert 25 < max(most) <= 35
 
 
-def test_8_a_layer_waits_for_its_own_slices_only():
+def test_a_layer_waits_for_its_own_slices_only():
     run = small.trainer(small.task(2), NAME, **FIXED, slice=10)
     run.train(until=3)
     method = run.workers[0].method
@@ -120,29 +122,38 @@ def test_8_a_layer_waits_for_its_own_slices_only():
     assert not torch.equal(small.flat(method.memory["global"]), after)
 
 
-def intervals(losses, lrs=None, first=(1.0, 0.1), **options):
-    """The intervals after epochs with these losses and learning rates, from `first` loss and rate on."""
+# Losses of epochs and their learning rates, the first rate, options, and the intervals after these epochs.
+INTERVALS = {
+    "a loss that stays": ([1.0, 1.0], [0.1, 0.1], 0.1, {"interval": 4}, [4, 4]),
+    "the root of the loss": ([0.25, 0.0625, 1e-9], [0.1] * 3, 0.1, {"interval": 8}, [4, 2, 1]),
+    "at most": ([100.0], [0.1], 0.1, {"interval": 4, "max_interval": 16}, [16]),
+    "at least": ([1e-9], [0.1], 0.1, {"interval": 4, "min_interval": 3}, [3]),
+    "a falling rate lengthens it": ([1.0], [0.025], 0.1, {"interval": 4}, [8]),
+    "but only with its term": ([1.0], [0.025], 0.1, {"interval": 4, "lr_term": False}, [4]),
+    "a warm-up of the rate is no rise": ([1.0] * 3, [0.05, 0.1, 0.1], 0.02, {"interval": 8}, [8, 8, 8]),
+    "it shrinks": ([1.0] * 3, [0.1] * 3, 0.1, {"interval": 8, "shrink": 0.5}, [4, 2, 1]),
+    "unless the rate has fallen": ([1.0], [0.05], 0.1, {"interval": 8, "shrink": 0.5}, [12]),
+    "losses that say nothing": ([float("nan"), 0.0, -1.0], [0.1] * 3, 0.1, {"interval": 8}, [8, 8, 8]),
+    "the mean of its epochs": (
+        *([0.25, 0.75, 1.0, 1.0], [0.1] * 4, 0.1),
+        *({"interval": 8, "adapt_every_epochs": 2}, [8, 6, 6, 8]),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", INTERVALS)
+def test_the_interval_follows_the_loss_and_the_rate_within_its_limits(what):
+    losses, lrs, first_lr, options, expected = INTERVALS[what]
     method = small.trainer(small.task(1), NAME, warmup_steps=0, **options).workers[0].method
-    method.memory |= {"first_loss": first[0], "highest_lr": first[1], "last_lr": first[1]}
+    method.memory |= {"first_loss": 1.0, "highest_lr": first_lr, "last_lr": first_lr}
     found = []
-    for loss, lr in zip(losses, lrs or [first[1]] * len(losses)):
-        method.run.lr = lr
+    for loss, method.run.lr in zip(losses, lrs):
         method.epoch_end(loss)
         found.append(method.memory["interval"])
-    return found
+    assert found == expected
 
 
-def test_9_the_interval_follows_the_loss_within_its_limits():
-    assert intervals([1.0, 1.0], interval=4) == [4, 4]
-    assert intervals([0.25, 0.0625, 1e-9], interval=8) == [4, 2, 1]
-    assert intervals([100.0], interval=4, max_interval=16) == [16]
-    assert intervals([1e-9], interval=4, min_interval=3) == [3]
-    falling = intervals([0.9**i for i in range(40)], interval=12)
-    assert falling == sorted(falling, reverse=True)
-    assert falling[-1] < 12
-
-
-def test_9_without_a_warm_up_the_first_loss_and_rate_are_those_of_the_first_step():
+def test_without_a_warm_up_the_first_loss_and_rate_are_those_of_the_first_step():
     run = small.trainer(small.task(3, dtype=torch.float32), NAME, warmup_steps=0)
     run.train(until=1)
     loss = sum(worker.run.loss.item() for worker in run.workers) / 3
@@ -151,33 +162,6 @@ def test_9_without_a_warm_up_the_first_loss_and_rate_are_those_of_the_first_step
         assert memory["first_loss"].item() == pytest.approx(loss, rel=1e-6)
         assert memory["highest_lr"] == memory["last_lr"] == worker.run.lr
         assert worker.ledger.rows["world", "mean", "control"].payload_push == 4
-
-
-def test_9_a_falling_rate_lengthens_it_only_with_its_term():
-    assert intervals([1.0], [0.025], interval=4) == [8]
-    assert intervals([1.0], [0.025], interval=4, lr_term=False) == [4]
-
-
-def test_9_a_warm_up_of_the_rate_is_no_reason_to_shorten_it():
-    assert intervals([1.0, 1.0, 1.0], [0.05, 0.1, 0.1], interval=8, first=(1.0, 0.02)) == [8, 8, 8]
-
-
-def test_9_it_shrinks_where_the_loss_does_not_fall_and_stays_where_the_loss_says_nothing():
-    assert intervals([1.0, 1.0, 1.0], interval=8, shrink=0.5) == [4, 2, 1]
-    assert intervals([1.0], [0.05], interval=8, shrink=0.5) == [12]
-    assert intervals([float("nan"), 0.0, -1.0], interval=8) == [8, 8, 8]
-
-
-def test_9_it_looks_at_the_mean_of_its_epochs():
-    assert intervals([0.25, 0.75, 1.0, 1.0], interval=8, adapt_every_epochs=2) == [8, 6, 6, 8]
-
-
-def test_a_fixed_interval_sends_no_losses():
-    """Its bytes are those of its rounds; the control at equal bytes needs no others."""
-    options = {"warmup_steps": 2, "interval": 4, "min_interval": 4, "max_interval": 4}
-    run = small.trainer(small.task(4, dtype=torch.float32), NAME, **options)
-    run.train()
-    assert {kind for _, _, kind in run.workers[0].ledger.rows} == {"values"}
 
 
 @pytest.mark.parametrize("stop", [4, 5, 6, 10])
