@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.bad_input.test_suites import changed
+from tests.bad_input.suites import changed
 from thinwire import digests, plugins
 from thinwire.cli import main as command_line
 from thinwire.config import suite

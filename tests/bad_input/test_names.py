@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from tests.bad_input.test_suites import message
+from tests.bad_input.suites import message
 from thinwire import label, plugins
 from thinwire.cli import list as list_command
 from thinwire.cli import main as command_line
@@ -16,39 +16,23 @@ from thinwire.errors import UserError
 from thinwire.tracking import wandb_names
 
 ODD = [
+    *(f"a{character}b" for character in "`$;&|>'\" \n\t\\*{[(?=,:%#~\0\uff41\u0663"),
     *(
-        "`touch x`",
-        "$(touch x)",
-        "a;b",
-        "a&b",
-        "a|b",
-        "a>b",
-        "a'b",
-        'a"b',
-        "a b",
-        "a\nb",
-        "a\tb",
-        "a\\b",
-        "a*b",
-    ),
-    *(
-        "a{b}",
-        "a[b]",
-        "a(b",
-        "a?b",
-        "a=b",
-        "a,b",
-        "a:b",
-        "a%b",
-        "a#b",
-        "a~b",
+        "",
+        ".",
+        "..",
         "~",
-        "a\0b",
+        ".hidden",
+        "-x",
+        "--help",
+        "+x",
+        "_x",
+        "a\n",
+        "\na",
         "größe",
-        "\uff41",
-        "٣",
+        "$(touch x)",
+        "x" * 101,
     ),
-    *("", ".", "..", ".hidden", "-x", "--help", "+x", "_x", "a\n", "\na", "x" * 101),
 ]
 PATHS = [
     "/etc/passwd",

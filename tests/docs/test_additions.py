@@ -47,7 +47,7 @@ TESTS = (
     "tests/contract/test_contract.py::test_describes_itself",
     "tests/golden/test_trajectories.py::test_every_method_has_one",
     "tests/unit/test_models.py::test_every_model_has_a_width",
-    "tests/unit/test_subset_note.py",
+    "tests/unit/test_grid_subset.py::test_a_whole_suite_has_no_note",
     "tests/unit/test_suites.py::test_every_suite_is_valid_and_has_the_strong_baseline",
     "tests/unit/test_suites_exercise.py::test_every_method_is_exercised",
 )

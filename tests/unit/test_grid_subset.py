@@ -1,11 +1,14 @@
 """A subset of the grid has the same cells, and a name that is in none of them is refused."""
 
+import pandas as pd
 import pytest
 
-from tests.bad_input.test_suites import message
+from tests import project
+from tests.bad_input.suites import message
 from thinwire.config import grid_subset
 from thinwire.config.expand_suite import cells
 from thinwire.config.grid_subset import WHOLE, of, of_words
+from thinwire.report.subset_note import subset_note
 
 DEMO, PAPER, MP2 = cells("demo"), cells("paper"), cells("claims/mp2_digits")
 
@@ -88,3 +91,33 @@ def test_the_option_of_a_command_is_the_subset():
     subset = of_words(["methods=ssgd,dgc", "repetitions=1"])
     assert subset.option() == ["--only", "methods=ssgd,dgc", "repetitions=1"]
     assert of_words(subset.option()[1:]) == subset
+
+
+OWN = project.demo()
+
+
+def note(*words):
+    rows = [
+        (c.dataset, c.model.label, c.method.label, c.workers, c.nodes, c.repetition)
+        for c in of_words(words).keep(OWN)
+    ]
+    columns = ["dataset", "model", "method", "workers", "nodes", "repetition"]
+    return subset_note(pd.DataFrame(rows, columns=columns), OWN, "ssgd")
+
+
+def test_a_whole_suite_has_no_note():
+    assert note() is None
+
+
+def test_a_subset_is_described_by_what_is_left():
+    assert note("methods=ssgd,dgc", "repetitions=2") == (
+        "A subset: 8 of the suite's 60 runs. "
+        "Methods: ssgd, dgc (2 of 10). Repetitions: seed0, seed1 (2 of 3)."
+    )
+    assert note("workers=8") == "A subset: 30 of the suite's 60 runs. Workers: w8n2 (1 of 2)."
+
+
+def test_a_missing_baseline_is_named():
+    assert note("methods=dgc").endswith(
+        "The baseline ssgd is not among them, so there is nothing to compare with."
+    )

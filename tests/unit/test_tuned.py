@@ -1,0 +1,156 @@
+"""What a tuning has chosen: the file that is written, and what a suite takes from it."""
+
+import re
+from argparse import Namespace
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from tests.bad_input.suites import cases, message, require
+from tests.docs import pages
+from tests.unit.tuning_base import LEAVE_OUT, tried
+from thinwire import digests, record
+from thinwire.cli import tuned as tuned_command
+from thinwire.config import expand_suite, suite, tuned, tuning_space
+from thinwire.optim.tunable import values_of
+from thinwire.plugins import ROOT
+from thinwire.tuning import rows_of_trials, write_tuned
+
+
+@pytest.fixture
+def choices(files, tmp_path, monkeypatch):
+    """Write the choices: the method's third trial is best, except that all of top_k diverge.
+
+    `best` may be another trial.
+    """
+    best = 2
+
+    def made_of(folder, cell):
+        method, trial = rows_of_trials.of_trial_label(cell.method.label)
+        traffic = record.Traffic.sum([])
+        return record.Record(
+            kind="inprocess",
+            status="diverged" if method == "top_k" else "done",
+            reason="not finite" if method == "top_k" else None,
+            cell=cell.identity(),
+            fingerprint=cell.fingerprint,
+            method_options={},
+            model_options={},
+            steps_per_epoch=5,
+            result=record.Result(
+                steps=20,
+                test_accuracy_percent=90.0 - abs(trial - best),
+                test_loss=1.0,
+                best_test_accuracy_percent=99.0,
+                traffic=traffic,
+                seconds=record.Seconds(train=1.0, eval=0.5, harness=9.0),
+            ),
+            provenance={},
+        )
+
+    monkeypatch.setattr(rows_of_trials, "record_of", made_of)
+    of_file = digests.of_file
+    monkeypatch.setattr(digests, "of_file", lambda p: "0" if p.name == record.RUN else of_file(p))
+
+    def write(trial=2):
+        nonlocal best
+        best = trial
+        made = write_tuned.write_tuned("base", rows_of_trials.runs_of_trials("base", tmp_path))
+        assert tuned.read("base") == made
+        return made
+
+    return write
+
+
+def test_the_file_has_the_choice_the_cost_and_the_record_of_all_trials(choices, tmp_path):
+    made, found = choices(), tried()
+    choice = made.methods["hylo"]
+    assert choice.trial == 2
+    assert choice.accuracy_percent == 90
+    drawn = values_of(found["hylo", 2].recipe)
+    assert choice.recipe.values == {key: drawn[key] for key in ("lr", "momentum", "warmup_epochs")}
+    assert choice.options == {"kappa": found["hylo", 2].method.options["kappa"]}
+    assert made.methods["ssgd"].options == {}
+    lost = made.methods["top_k"]
+    assert (lost.trial, lost.accuracy_percent, lost.trials_ended, lost.at_edge) == (0, None, 0, {})
+    assert lost.recipe.values["lr"] == 0.1
+    assert made.cost.model_dump() == {"runs": 32, "epochs": 32 * 4.0, "seconds": 32 * 1.5}
+    rows = pd.read_csv(tmp_path / "config" / "tuned" / "base.csv")
+    assert len(rows) == 32
+    assert set(rows.fingerprint) == {cell.fingerprint for cell in expand_suite.cells("tuning/base")}
+    page = (ROOT / "docs" / "tuning.md").read_text()
+    explained = {
+        name for table in pages.tables(page) for row in table for name in re.findall("`(.*?)`", row[0])
+    }
+    assert {re.sub("^option/.*", "option/*", column) for column in rows} <= explained
+    assert set(tuning_space.Tuning.model_fields) <= explained
+
+
+def test_a_best_value_at_the_edge_of_its_range_is_named_and_printed(files, choices, tmp_path, capsys):
+    files(tuning={"space": {"lr": [0.1, 1.0], "warmup_epochs": [0, 2]}})
+    made = choices(0)
+    assert made.methods["ssgd"].at_edge == {"lr": "low"}
+    assert made.methods["top_k"].at_edge == {}
+    tuned_command.main(Namespace(suite="base", results=tmp_path))
+    said = capsys.readouterr()
+    assert "ssgd: the best lr is near the low end of its range: widen it" in said.err
+    assert "top_k: no trial has ended, so it keeps the suite's own recipe" in said.err
+    assert "hylo: trial 0, accuracy 90.00 %: lr 0.1, warmup_epochs 1" in said.out
+    assert (tmp_path / "figures" / "tuning" / "base" / "best_so_far.pdf").is_file()
+
+
+def test_a_suite_takes_what_was_chosen_for_its_methods(files, choices):
+    choices()
+    before = {cell.path: cell for cell in expand_suite.cells("base")}
+    files({"tuned": "base"})
+    after, found = expand_suite.cells("base"), tried()
+    assert [cell.path for cell in after] == list(before)
+    for cell in after:
+        best = found[cell.method.label, 0 if cell.method.label == "top_k" else 2]
+        assert values_of(cell.recipe) == values_of(best.recipe)
+        assert cell.method.options == best.method.options
+        same = {"recipe": cell.recipe, "preparer_recipe": cell.preparer_recipe, "method": cell.method}
+        assert replace(before[cell.path], **same) == cell
+
+
+OTHERS = """
+recipe.batch: 16 => another recipe than this suite has (these differ: batch)
+methods.other: {use: ssgd} => methods.other:
+methods.hylo: {options: {conv_threshold: 32}} => made for another entry (these differ: options)
+methods.hylo_mean: {use: hylo, options: {kappa: 1.0}} => made for another entry (these differ: epochs)
+methods.ssgd: {recipe: {optimizer: {weight_decay: 0.3}}} => made for another entry (these differ: recipe)
+methods.ssgd: {recipe: {optimizer: {lr: 0.3}}} => methods.ssgd: it sets lr, which
+methods.ssgd: {optimizer: {lr: 0.3}} => methods.ssgd: it sets lr and momentum, which
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "tuning", "words"),
+    [({}, {"trials": 5}, ["made from another"]), *((p.values[0], {}, p.values[1]) for p in cases(OTHERS))],
+)
+def test_choices_that_do_not_belong_to_a_suite_are_refused(files, choices, changes, tuning, words):
+    choices()
+    files({"tuned": "base"} | changes, tuning)
+    text = message(suite.load, "base")
+    require(text, words)
+    assert "remove it here" in text or "snakemake --config tune=base" in text
+
+
+def test_a_method_that_is_new_has_the_recipe_of_the_suite_until_it_is_tuned(files, choices):
+    choices()
+    files({"tuned": "base", "leave_out": [name for name in LEAVE_OUT if name != "ps_sgd"]})
+    found = {cell.method.label: cell.recipe.optimizer.lr for cell in expand_suite.cells("base")}
+    assert found["ps_sgd"] == 0.1 != found["ssgd"]
+
+
+def test_choices_under_other_rules_or_edited_ones_are_refused(files, choices, monkeypatch):
+    assert "base.yaml is missing: `snakemake --config tune=base` makes it" in message(tuned.read, "base")
+    choices()
+    files({"tuned": "base"})
+    path = tuned.path_of("base")
+    path.write_text(path.read_text().replace("lr: 0.1\n", "lr: 0.2\n"))
+    assert "was changed after it was written" in message(suite.load, "base")
+    choices()
+    monkeypatch.setattr(tuned, "RULES_VERSION", 99)
+    assert "and this is version 99: start `snakemake --config tune=base` again" in message(suite.load, "base")
