@@ -1,0 +1,189 @@
+"""Calls on channels that are refused: by the channel itself, or because workers do not agree."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from tests.unit.channels import Echo, Me, Sum, floats
+from thinwire.errors import MethodError
+from thinwire.messages_in_flight import Flight
+from thinwire.parameter_server import Server
+from thinwire.transport.inprocess import InProcess
+from thinwire.worker_placement import Cluster
+
+
+class World:
+    """Workers in one process."""
+
+    def __init__(self, workers, nodes=1):
+        self.transport, cluster = InProcess(workers), Cluster(workers, nodes)
+        self.mes = [Me(rank, cluster, self.transport) for rank in range(workers)]
+
+    def together(self, turn):
+        return self.transport.together([lambda me=me: turn(me.rank, me.world) for me in self.mes])
+
+
+@pytest.fixture
+def me():
+    return World(4, 2).mes[1]
+
+
+class Marked(torch.Tensor):
+    """Of a class of its own."""
+
+
+NOT_FLAT = {
+    r"values of shape \[0, 7\] were handed to .*: hand over tensor.flatten\(\)": torch.empty(0, 7),
+    r"values of shape \[3, 1\] were handed to": torch.ones(3, 1),
+    r"values of shape \[\] were handed to": torch.tensor(1.0),
+    r"values of type torch.complex64 .* view them as torch.uint8": torch.zeros(2, dtype=torch.complex64),
+    r"values that are sparse": torch.ones(3).to_sparse(),
+    r"values that are sparse or have no elements": torch.ones(3, device="meta"),
+    r"a Marked was handed to .*: hand over a torch.Tensor": torch.ones(3).as_subclass(Marked),
+    r"a float was handed to": 1.0,
+}
+
+
+@pytest.mark.parametrize("words", NOT_FLAT)
+def test_payloads_that_carry_more_than_their_elements_are_refused(me, words):
+    payload = {"values": NOT_FLAT[words]}
+    for verb, call in {
+        "gather": partial(me.world.gather, payload, ragged=True),
+        "push_pull": partial(me.world.push_pull, 0, payload, Echo({})),
+        "send": partial(me.world.send, payload, to=0),
+    }.items():
+        with pytest.raises(MethodError, match=words) as refused:
+            call()
+        assert f"run.world.{verb}" in str(refused.value)
+    assert me.ledger.rows == {}
+
+
+def test_tensors_of_a_class_of_their_own_are_refused(me):
+    for call in (me.world.mean, me.quiet.mean, partial(me.world.broadcast, source=0)):
+        with pytest.raises(MethodError, match="a Marked was handed to"):
+            call([torch.ones(3).as_subclass(Marked)])
+
+
+class Calling(Server):
+    """Makes a call of its own, where it should only answer."""
+
+    def __init__(self, me):
+        super().__init__({})
+        self.me = me
+
+    def update(self, pushes):
+        for channel in (self.me.world, self.me.quiet):
+            with pytest.raises(MethodError, match="mean was called in a server's update: a server answers"):
+                channel.mean([torch.ones(1)])
+        with pytest.raises(MethodError, match="receive was called in a server's update"):
+            self.me.world.receive(source=0)
+        return {}
+
+
+def test_a_server_makes_no_calls():
+    world = World(2)
+    for key in (0, 1):
+        assert world.together(
+            lambda rank, c, key=key: c.push_pull(key, {}, Calling(world.mes[rank])).wait()
+        ) == [{}, {}]
+    world.together(lambda rank, c: c.mean([torch.ones(1)]).wait())
+
+
+def test_a_closed_channel_refuses_calls(me):
+    me.world.shut = "at night"
+    calls = {
+        "mean": lambda: me.world.mean([torch.ones(1)]),
+        "gather": lambda: me.world.gather({}),
+        "broadcast": lambda: me.world.broadcast([], source=0),
+        "push_pull": lambda: me.world.push_pull(0, {}, Echo({})),
+        "send": lambda: me.world.send({}, to=0),
+        "receive": lambda: me.world.receive(source=0),
+    }
+    for verb, call in calls.items():
+        with pytest.raises(MethodError, match=f"run.world.{verb} was called at night"):
+            call()
+
+
+def test_an_unknown_kind_is_refused(me):
+    with pytest.raises(MethodError, match="'gradients'"):
+        me.world.mean([torch.ones(1)], kind="gradients")
+    with pytest.raises(MethodError, match="'gradients'"):
+        me.world.gather({"gradients": torch.ones(1)})
+
+
+@pytest.mark.parametrize("name", ["world", "node", "across", "quiet"])
+def test_what_is_no_rank_of_the_channel_is_refused(me, name):
+    """Also -1, which Python would take for the last worker: the ledgers would count no sender."""
+    channel = getattr(me, name)
+    for rank in (-1, channel.size, 0.0, True, None):
+        for verb, call in {
+            "broadcast": partial(channel.broadcast, [floats(1)], source=rank),
+            "send": partial(channel.send, {"values": floats(1)}, to=rank),
+            "receive": partial(channel.receive, source=rank),
+        }.items():
+            problem = rf"run\.{name}\.{verb} was called with \w+={rank}: .* to {channel.size - 1}$"
+            with pytest.raises(MethodError, match=problem):
+                call()
+    with pytest.raises(MethodError, match=r"push_pull was called with key=1\.5: pass an int or a str"):
+        channel.push_pull(1.5, {"values": floats(1)}, Sum({}))
+    assert me.ledger.rows == {}
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [(torch.ones(2), "say ragged=True"), (torch.ones(1).half(), "the same kinds in the same order")],
+)
+def test_payloads_that_do_not_match_are_refused(other, words):
+    payloads = [{"values": torch.ones(1)}, {"values": other}]
+    with pytest.raises(MethodError, match=words):
+        World(2).together(lambda rank, c: c.gather(payloads[rank]).wait())
+    with pytest.raises(MethodError, match=words):
+        World(2).together(lambda rank, c: c.push_pull(0, payloads[rank], Echo({})).wait())
+
+
+def test_an_answer_that_is_not_flat_is_refused():
+    class Square(Server):
+        def update(self, pushes):
+            return {"weights": torch.ones(2, 2)}
+
+    words = r"weights of shape \[2, 2\] were handed to the workers by Square.update"
+    with pytest.raises(MethodError, match=words):
+        World(2).together(lambda rank, c: c.push_pull(0, {}, Square({})).wait())
+
+
+def test_catching_a_failed_call_does_not_help_a_worker():
+    """A refusal tells something about the other workers, which would be unmetered communication."""
+    world = World(2)
+
+    def turn(rank, channel):
+        try:
+            channel.mean([torch.ones(2 + rank)])
+        except MethodError:
+            return "caught"
+
+    assert world.together(turn) == [None, "caught"]
+    with pytest.raises(MethodError, match=r"call 1 on run.world does not agree.*rank 1"):
+        world.transport.check_settled()
+
+
+def test_a_message_that_nobody_receives_is_named():
+    world = World(2)
+    world.together(lambda r, c: c.send({"values": torch.ones(1)}, 1).wait() if r == 0 else None)
+    with pytest.raises(MethodError, match="rank 0 sent 1 messages to rank 1"):
+        world.transport.check_settled()
+
+
+def test_workers_that_wait_for_ever_are_named():
+    world = World(3)
+    with pytest.raises(MethodError, match=r"ranks \[0, 1\] called mean.*, and ranks \[2\] did not$"):
+        world.together(lambda r, c: c.mean([torch.ones(1)]).wait() if r < 2 else None)
+
+
+def test_taking_one_message_leaves_the_others_in_flight():
+    flight = Flight()
+    for number in range(3):
+        flight.launch(None, lands=number, number=number)
+    assert next(flight.landed(1)).note == {"number": 0}
+    assert len(flight) == 2
+    assert [landing.note["number"] for landing in flight.landed(5)] == [1, 2]
