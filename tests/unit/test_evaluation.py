@@ -1,0 +1,107 @@
+"""What a run is worth: the score of the weights that it ships, and its end where they are not finite."""
+
+import math
+import time
+
+import pytest
+import torch
+
+import thinwire
+from tests import small
+from thinwire.data.batches import held_out
+from thinwire.train import batch_norm_buffers
+from thinwire.train.divergence import Diverged
+
+
+def test_evaluation_uses_the_mean_of_the_batch_norm_statistics():
+    run = small.trainer(small.task(2), "ssgd")
+    run.train()
+    first, second = (batch_norm_buffers.tensors(worker.model)[0] for worker in run.workers)
+    assert not torch.equal(first, second)
+    torch.testing.assert_close(run.shipped()[1][0], (first + second) / 2)
+
+
+def test_evaluation_scores_what_is_shipped_and_not_worker_0():
+    class ShipsZeros(thinwire.Method):
+        def evaluated(self, quiet):
+            return [torch.zeros_like(weight) for weight in self.run.weights]
+
+    run = small.trainer(small.task(2), ShipsZeros)
+    run.train()
+    assert run.curve[-1]["test_loss"] == pytest.approx(math.log(10))
+
+
+def test_an_evaluation_gives_a_sign_of_life_for_each_of_its_batches():
+    done = []
+    run = small.trainer(small.task(1, data=small.digits(120, 539), epochs=1), "ssgd")
+    run.doing = done.append
+    run.train()
+    assert done == ["evaluates"] * 2
+
+
+class Explodes(thinwire.Method):
+    def sync_weights(self):
+        if self.run.step == 4:
+            self.run.weights[0].fill_(float("nan"))
+
+
+@pytest.mark.parametrize("evaluate_on", ["test", "held_out"])
+def test_the_score_is_what_the_shipped_weights_earn(evaluate_on):
+    """Accuracy and loss equal a second computation by hand: evaluation mode, mean of the statistics."""
+    data = small.digits(200, 77)
+    data = data if evaluate_on == "test" else held_out(data, 0.2)
+    run = small.trainer(small.task(2, data=data, epochs=2, batch=20), "local_sgd", period=3)
+    run.train()
+    weights, buffers = run.shipped()
+    model = small.Net().double()
+    for parameter, weight in zip(model.parameters(), weights):
+        parameter.data.copy_(weight)
+    model.norm.running_mean.copy_(buffers[0])
+    model.norm.running_var.copy_(buffers[1])
+    model.eval()
+    images = (data.test_images[:].double() - data.mean[0]) / data.std[0]
+    logits = model(images)
+    hits = sum(int(logits[i].argmax()) == int(data.test_labels[i]) for i in range(len(images)))
+    loss = -logits.log_softmax(1)[range(len(images)), data.test_labels].mean()
+    last = run.curve[-1]
+    assert last["test_accuracy_percent"] == pytest.approx(100 * hits / len(images))
+    assert last["test_loss"] == pytest.approx(float(loss.detach()))
+    assert run.workers[0].model.training
+
+
+def test_slow_steps_are_each_looked_at_though_a_checkpoint_comes_between(monkeypatch):
+    """Signals are handled at these times."""
+
+    class Slow(thinwire.Method):
+        def sync_weights(self):
+            time.sleep(0.005)
+
+    monkeypatch.setattr("thinwire.train.status_exchange.SECONDS_BETWEEN", 0.001)
+    run = small.trainer(small.task(2, epochs=1), Slow)
+    looked = []
+
+    def after_step(trainer):
+        looked.append(trainer.status_is_new)
+        trainer.state()
+
+    run.train(after_step=after_step)
+    assert all(looked)
+
+
+@pytest.mark.parametrize(("batch", "step"), [(12, 6), (24, 5)])
+def test_divergence_names_the_step_whose_loss_or_evaluation_shows_it(batch, step):
+    """The weights are bad after the fifth step, with which an epoch of batches of 24 ends."""
+    with pytest.raises(Diverged) as caught:
+        small.trainer(small.task(2, batch=batch), Explodes).train()
+    assert caught.value.step == step
+
+
+def test_a_method_that_raises_on_a_nan_has_diverged_not_failed():
+    class Chokes(Explodes):
+        def sync_gradients(self):
+            if self.run.step > 4:
+                raise RuntimeError("cannot work with NaN")
+
+    run = small.trainer(small.task(2, evaluate_every_epochs=3), Chokes)
+    with pytest.raises(Diverged):
+        run.train()
