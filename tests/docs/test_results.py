@@ -43,13 +43,6 @@ def test_the_table_of_the_readme():
             require_equal(shown, frame.loc[(models[0], row[0].strip("`")), column])
 
 
-def test_a_page_shows_the_tables_of_the_demo():
-    """Another test holds them equal to the reference."""
-    text = (ROOT / "docs/demo.md").read_text()
-    assert "<!-- summary of the committed demo -->" in text
-    assert "<!-- end -->" in text
-
-
 def test_a_block_of_the_demo_fits_on_a_screen():
     for block in update_docs.tables("demo").split("\n\n**"):
         rows = [line for line in block.splitlines() if line.startswith("|")]

@@ -96,13 +96,6 @@ def test_one_repetition_shows_neither_differences_nor_epochs_to_a_target(results
         assert set(suite["tables"]["leaders"][name]["codes"]) == {-1}
 
 
-def test_verdicts_that_were_edited_are_not_shown(results, tmp_path):
-    shutil.copytree(results, tmp_path / "results")
-    (tmp_path / "results/claims.csv").write_text("id\n1\n")
-    with pytest.raises(UserError, match=r"claims\.csv was changed .*: make it again with `thinwire claims"):
-        page.html(tmp_path / "results")
-
-
 def test_the_name_the_mark_and_the_title_of_a_method_are_apart(plain, monkeypatch):
     monkeypatch.setattr(page, "is_reconstructed", lambda name: name == "ssgd")
     for name, words in (("ssgd", "ssgd reconstructed Synchronous SGD:"), ("top_k", "top_k Top-k with")):
@@ -129,73 +122,54 @@ def test_there_is_nothing_to_show(tmp_path):
         page.write(tmp_path)
 
 
-def test_collected_files_of_an_earlier_version_are_one_sentence(plain, tmp_path):
-    shutil.copytree(plain, tmp_path / "results")
-    path = tmp_path / "results/collected.json"
-    digests.write_json(path, digests.read_json(path) | {"records": {}})
-    with pytest.raises(UserError, match=r"collected\.json is of an earlier version: run `thinwire collect"):
-        page.write(tmp_path / "results")
+def replaced(name, old, new):
+    return lambda results: (results / name).write_text((results / name).read_text().replace(old, new, 1))
 
 
-def test_a_record_that_was_made_again_since_it_was_collected_is_not_shown(plain, tmp_path):
-    shutil.copytree(plain, tmp_path / "results")
-    path = tmp_path / "results/runs/demo/digits/cnn/ssgd/w4/seed0/run.json"
-    digests.write_json(path, digests.read_json(path) | {"interruptions": 1})
-    with pytest.raises(
-        UserError, match=r"run\.json is not the record that was collected: run `thinwire coll"
-    ):
-        page.write(tmp_path / "results")
+def written(name, content):
+    return lambda results: (results / name).write_text(content)
 
 
-@pytest.mark.parametrize(
-    ("file", "damage", "words"),
-    [
-        ("summary.csv", "suite\ndemo\n", "summary.csv is not as it was collected"),
-        ("runs/demo/digits/cnn/ssgd/w4/seed0/run.json", "{}", "run `thinwire collect demo"),
-    ],
-)
-def test_a_damaged_file_is_one_sentence(plain, tmp_path, file, damage, words):
-    shutil.copytree(plain, tmp_path / "results")
-    (tmp_path / "results" / file).write_text(damage)
-    with pytest.raises(UserError, match=re.escape(words)):
-        page.write(tmp_path / "results")
+def json_with(name, **more):
+    return lambda results: digests.write_json(results / name, digests.read_json(results / name) | more)
 
 
-@pytest.mark.parametrize(
-    ("file", "damage", "words"),
-    [
-        ("tables/demo/summary.csv", "dataset\ndigits\n", "a table of demo lacks a column"),
-        ("tables/demo/times.csv", "", "times.csv cannot be read"),
-    ],
-)
-def test_a_table_of_an_earlier_version_is_one_sentence(plain, tmp_path, file, damage, words):
-    shutil.copytree(plain, tmp_path / "results")
-    (tmp_path / "results" / file).write_text(damage)
-    report_digests.write(tmp_path / "results", "demo")
-    with pytest.raises(UserError, match=re.escape(words)):
-        page.write(tmp_path / "results")
+def then_noted(change):
+    """As somebody would who has changed a table and makes the digests anew."""
+
+    def changed(results):
+        change(results)
+        report_digests.write(results, "demo")
+
+    return changed
 
 
-@pytest.mark.parametrize(
-    "file", ["summary.csv", "comparisons.csv", "to_target.csv", "times.csv", "digests.json"]
-)
-def test_a_table_that_was_edited_is_not_shown(results, tmp_path, file):
+RECORD, TABLES = "runs/demo/digits/cnn/ssgd/w4/seed0/run.json", "tables/demo"
+AGAIN = "again with `thinwire report"
+DAMAGES = [
+    (
+        json_with("collected.json", records={}),
+        "collected.json is of an earlier version: run `thin",
+    ),
+    (json_with(RECORD, interruptions=1), "run.json is not the record that was collected: run `thinwire coll"),
+    (written(RECORD, "{}"), "run `thinwire collect demo"),
+    (written("summary.csv", "suite\ndemo\n"), "summary.csv is not as it was collected"),
+    (then_noted(written(f"{TABLES}/summary.csv", "dataset\ndigits\n")), "a table of demo lacks a column"),
+    (then_noted(written(f"{TABLES}/times.csv", "")), "times.csv cannot be read"),
+    *(
+        (replaced(f"{TABLES}/{file}", "1", "2"), f"{file} was changed .*: make (it|the tables) {AGAIN}")
+        for file in ("summary.csv", "comparisons.csv", "to_target.csv", "times.csv", "digests.json")
+    ),
+    (replaced("simulated/demo.csv", "100.0", "1000.0"), "the tables of demo were made from other times than"),
+    (written("claims.csv", "id\n1\n"), "claims.csv was changed .*: make it again with `thinwire claims"),
+]
+
+
+@pytest.mark.parametrize(("damage", "words"), DAMAGES)
+def test_what_is_damaged_edited_or_of_an_earlier_version_is_not_shown(results, tmp_path, damage, words):
     shutil.copytree(results, tmp_path / "results")
-    path = tmp_path / "results/tables/demo" / file
-    path.write_text(path.read_text().replace("1", "2", 1))
-    with pytest.raises(
-        UserError, match=rf"{file} was changed .*: make (it|the tables) again with `thinwire report"
-    ):
-        page.html(tmp_path / "results")
-
-
-def test_simulated_times_that_no_table_was_made_from_are_not_shown(plain, tmp_path):
-    shutil.copytree(plain, tmp_path / "results")
-    path = tmp_path / "results/simulated/demo.csv"
-    path.write_text(path.read_text().replace("100.0", "1000.0"))
-    with pytest.raises(
-        UserError, match=r"the tables of demo were made from other times than .*demo\.csv has"
-    ):
+    damage(tmp_path / "results")
+    with pytest.raises(UserError, match=words):
         page.html(tmp_path / "results")
 
 

@@ -7,12 +7,11 @@ import pandas as pd
 import pytest
 
 from tests.frames import BASELINES, METHODS, curves
-from tests.unit.test_line_labels import labels, overlaps
+from tests.unit.test_line_labels import labels
 from thinwire.report import (
     accuracy_against_bytes_figure,
     accuracy_over_epochs_figure,
     accuracy_over_time_figure,
-    style,
 )
 from thinwire.report.accuracy_points import pareto
 from thinwire.report.lines_that_stand_out import MOST_LINES
@@ -25,19 +24,8 @@ ALL = pytest.mark.parametrize("write", [EPOCHS, BYTES, TIME], ids=["epochs", "by
 
 
 @pytest.fixture
-def draw(monkeypatch, tmp_path):
-    """Draw, and give the figure before it is closed."""
-
-    def drawn(write, frame, baselines=BASELINES):
-        kept = []
-        monkeypatch.setattr(style, "save", lambda figure, stem: kept.append(figure))
-        style.use()
-        write(frame, tmp_path, baselines)
-        (figure,) = kept
-        figure.draw_without_rendering()
-        return figure
-
-    return drawn
+def drawn(draw):
+    return lambda write, frame: draw(write, frame, BASELINES)
 
 
 def timed(frame):
@@ -58,73 +46,42 @@ def note(figure):
     return figure.texts[-1].get_text().replace("\n", " ")
 
 
-def test_lines_are_the_means_over_the_seeds(draw):
-    over_epochs = lines(draw(EPOCHS, curves()))
+def test_lines_are_the_means_over_the_seeds(drawn):
+    over_epochs = lines(drawn(EPOCHS, curves()))
     assert over_epochs[0, "ssgd"] == [[1, 61], [2, 71], [3, 81]]
-    against_bytes = lines(draw(BYTES, curves()))
+    against_bytes = lines(drawn(BYTES, curves()))
     assert against_bytes[0, "ssgd"] == [[20, 61], [40, 71], [60, 81]]  # push and pull, in MB
     assert against_bytes[0, "thin"] == [[2, 60.875], [4, 70.875], [6, 80.875]]
-    over_time = lines(draw(TIME, timed(curves())))
+    over_time = lines(drawn(TIME, timed(curves())))
     assert over_time[0, "ssgd"] == [[2, 61], [4, 71], [6, 81]]
 
 
-def test_the_band_is_a_standard_deviation_wide(draw):
+def test_the_band_is_a_standard_deviation_wide(drawn):
     """By hand: seeds at 60, 61 and 62 have a standard deviation of 1."""
-    band = draw(EPOCHS, curves(["ssgd"])).axes[0].collections[0]
+    band = drawn(EPOCHS, curves(["ssgd"])).axes[0].collections[0]
     edges = band.get_paths()[0].vertices
     assert set(edges[edges[:, 0] == 1][:, 1]) == {60, 62}
 
 
-@ALL
-@pytest.mark.parametrize("methods", [METHODS[:1], METHODS[:3], METHODS])
-def test_as_many_points_are_drawn_as_there_are_means(draw, write, methods):
-    frame = timed(curves(methods))
-    drawn = lines(draw(write, frame))
-    assert {method for _, method in drawn} == set(methods)
-    assert sum(map(len, drawn.values())) == len(frame.drop_duplicates(["method", "epoch"]))
-
-
-@ALL
-def test_labels_do_not_overlap_and_name_every_method(draw, write):
-    figure = draw(write, timed(pd.concat([curves(METHODS), curves(METHODS, workers=8, nodes=2)])))
-    texts = [text for axes in figure.axes for text in labels(axes)]
-    assert sorted(text.get_text() for text in texts) == sorted(METHODS * 2)
-    titles = [axes.title for axes in figure.axes] + [axes._left_title for axes in figure.axes]
-    assert overlaps([text for text in (*texts, *titles) if text.get_text()]) == []
-
-
-@ALL
-def test_a_panel_is_as_wide_as_a_column(draw, write):
-    assert draw(write, timed(curves())).get_figwidth() == style.COLUMN_INCHES
-
-
-def test_in_a_crowded_panel_only_baselines_and_pareto_optimal_methods_have_colours(draw):
+def test_in_a_crowded_panel_only_baselines_and_pareto_optimal_methods_have_colours(drawn):
     """Every method is Pareto-optimal here, and the most accurate of them stand out."""
-    figure = draw(BYTES, curves(METHODS))
+    figure = drawn(BYTES, curves(METHODS))
     strong = [line.get_label() for line in figure.axes[0].get_lines() if line.get_color() != "0.62"]
     assert [name for name in strong if not name.startswith("_")] == METHODS[:MOST_LINES]
     assert "not grey: baselines and Pareto-optimal methods (bytes, accuracy), 8 at most" in note(figure)
-    assert "grey" not in note(draw(BYTES, curves(METHODS[:8])))
+    assert "grey" not in note(drawn(BYTES, curves(METHODS[:8])))
 
 
-def test_baselines_are_thick_and_lie_under_the_others(draw):
+def test_baselines_are_thick_and_lie_under_the_others(drawn):
     for write in (EPOCHS, BYTES):
-        made = {line.get_label(): line for line in draw(write, curves(METHODS[:4])).axes[0].get_lines()}
+        made = {line.get_label(): line for line in drawn(write, curves(METHODS[:4])).axes[0].get_lines()}
         thick = {name for name, line in made.items() if line.get_linewidth() > 2}
         assert thick == set(BASELINES)
         assert all(made[b].get_zorder() < made[m].get_zorder() for b in BASELINES for m in METHODS[2:4])
 
 
-def test_lines_differ_without_colour(draw):
-    made = draw(EPOCHS, curves(METHODS[:8])).axes[0].get_lines()
-    looks = {
-        (str(line._dash_pattern), line.get_marker()) for line in made if not line.get_label().startswith("_")
-    }
-    assert len(looks) == 8
-
-
-def test_a_panel_without_room_for_all_labels_says_so(draw):
-    figure = draw(EPOCHS, curves([f"method_{i}" for i in range(30)]))
+def test_a_panel_without_room_for_all_labels_says_so(drawn):
+    figure = drawn(EPOCHS, curves([f"method_{i}" for i in range(30)]))
     assert len(labels(figure.axes[0])) == MOST_LINES
     assert "up to 22 grey lines of a panel have no room for a label" in note(figure)
 
@@ -136,76 +93,76 @@ def test_the_pareto_front_has_the_methods_that_none_surpasses():
     assert pareto(ends, "bytes") == ["a", "b", "b2", "c"]
 
 
-def test_the_front_is_drawn_through_its_ends(draw):
-    (front,) = [line for line in draw(BYTES, curves()).axes[0].get_lines() if line.get_linestyle() == ":"]
+def test_the_front_is_drawn_through_its_ends(drawn):
+    (front,) = [line for line in drawn(BYTES, curves()).axes[0].get_lines() if line.get_linestyle() == ":"]
     assert front.get_xydata().tolist() == [[6, 80.875], [60, 81]]
 
 
 @ALL
-def test_kinds_are_never_joined(draw, write):
+def test_kinds_are_never_joined(drawn, write):
     frame = timed(curves())
-    figure = draw(write, pd.concat([frame, frame.assign(kind="emulated")]))
+    figure = drawn(write, pd.concat([frame, frame.assign(kind="emulated")]))
     assert [axes.get_title(loc="left").rpartition(", ")[2] for axes in figure.axes] == [
         "emulated",
         "measured",
     ]
 
 
-def test_runs_without_times_are_in_no_line_over_time(draw):
+def test_runs_without_times_are_in_no_line_over_time(drawn):
     frame = timed(curves())
     frame.loc[frame.method == "thin", "train_seconds"] = math.nan
-    assert {method for _, method in lines(draw(TIME, frame))} == {"ssgd"}
+    assert {method for _, method in lines(drawn(TIME, frame))} == {"ssgd"}
     for untimed in (curves(), frame.assign(train_seconds=math.nan)):
-        assert "No run that is done has a time" in draw(TIME, untimed).texts[0].get_text()
+        assert "No run that is done has a time" in drawn(TIME, untimed).texts[0].get_text()
 
 
 @ALL
-def test_no_curve_at_all_is_a_figure_that_says_so(draw, write):
-    assert "No run that is done has" in draw(write, curves()[:0]).texts[0].get_text()
-    assert "No run that is done has" in draw(write, curves(status="failed")).texts[0].get_text()
+def test_no_curve_at_all_is_a_figure_that_says_so(drawn, write):
+    assert "No run that is done has" in drawn(write, curves()[:0]).texts[0].get_text()
+    assert "No run that is done has" in drawn(write, curves(status="failed")).texts[0].get_text()
 
 
 @ALL
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_what_is_no_number_is_left_out_and_the_figure_says_so(draw, write, value):
+def test_what_is_no_number_is_left_out_and_the_figure_says_so(drawn, write, value):
     frame = timed(curves())
     frame.loc[(frame.method == "thin") & (frame.epoch == 2), "test_accuracy_percent"] = value
-    figure = draw(write, frame)
+    figure = drawn(write, frame)
     assert len(lines(figure)[0, "thin"]) == 2
     assert np.isfinite(np.concatenate(list(lines(figure).values()))).all()
     assert "3 evaluations without a number are left out" in note(figure)
 
 
-def test_bytes_of_a_preparation_count_where_bytes_are_shown(draw):
+def test_bytes_of_a_preparation_count_where_bytes_are_shown(drawn):
     """Otherwise a method that trains beforehand would seem to learn without traffic."""
     frame = curves()
     frame.loc[frame.method == "thin", "preparation_payload_bytes"] = 30e6
-    figure = draw(BYTES, frame)
+    figure = drawn(BYTES, frame)
     assert [x for x, _ in lines(figure)[0, "thin"]] == [32, 34, 36]
-    for drawn in (figure, draw(EPOCHS, frame)):
-        assert "the preparation of thin is counted in bytes, but not in epochs" in note(drawn)
+    for each in (figure, drawn(EPOCHS, frame)):
+        assert "the preparation of thin is counted in bytes, but not in epochs" in note(each)
 
 
-def test_a_figure_says_what_it_shows_and_how_it_came_about(draw):
+def test_a_figure_says_what_it_shows_and_how_it_came_about(drawn):
     for write in (EPOCHS, BYTES):
-        figure = draw(write, curves(evaluated_on="held_out"))
+        figure = drawn(write, curves(evaluated_on="held_out"))
         assert figure.axes[0].get_ylabel() == "held-out accuracy, %"
         assert figure.axes[0].get_title(loc="left") == "digits, cnn, 4 workers, in process"
         assert "lines: means over the seeds" in note(figure)
-    assert "bands: ± one standard deviation" in note(draw(EPOCHS, curves()))
+    assert "bands: ± one standard deviation" in note(drawn(EPOCHS, curves()))
 
 
-def test_a_seed_that_did_not_end_is_in_no_line_and_the_figure_says_so(draw):
+def test_a_seed_that_did_not_end_is_in_no_line_and_the_figure_says_so(drawn):
     frame = curves()
     broken = (frame.method == "thin") & (frame.repetition == 2)
     frame.loc[broken, ["status", "test_accuracy_percent"]] = ["diverged", 10.0]
-    figure = draw(EPOCHS, frame)
+    figure = drawn(EPOCHS, frame)
     assert lines(figure)[0, "thin"] == [[1, 60.375], [2, 70.375], [3, 80.375]]
     assert "1 run that did not end is left out" in note(figure)
 
 
-def test_a_single_worker_sends_nothing_and_has_no_panel(draw):
+def test_a_single_worker_sends_nothing_and_has_no_panel(drawn):
     alone = curves(workers=1, payload_push_bytes=0.0, payload_pull_bytes=0.0)
-    figure = draw(BYTES, pd.concat([curves(), alone]))
+    figure = drawn(BYTES, pd.concat([curves(), alone]))
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["digits, cnn, 4 workers, in process"]
     assert "6 points before the first byte are left out" in note(figure)

@@ -1,4 +1,4 @@
-"""Whether all workers make the same calls, and how a difference is reported."""
+"""Whether all workers make the same calls, with payloads that match, and how a difference is reported."""
 
 import pytest
 import torch
@@ -7,6 +7,7 @@ from thinwire.call import Call
 from thinwire.errors import MethodError
 from thinwire.transport import agreement
 from thinwire.transport.agreement import CallLog, disagreeing, first_difference, require_received
+from thinwire.transport.matching_payloads import bytes_of_each
 
 
 def log(*calls, in_words=True):
@@ -65,15 +66,6 @@ def test_workers_may_hand_over_ragged_payloads_of_any_size(in_words):
     assert len(digests) == 1
 
 
-def test_calls_of_ordinary_runs_are_not_put_into_words(monkeypatch):
-    """Each tensor would cost microseconds, in every call."""
-    described = []
-    monkeypatch.setattr(Call, "describe", lambda self, in_full=True: described.append(in_full) or "")
-    made = log(mean(1), mean(2), in_words=False)
-    assert (made.count, made.last()) == (2, {})
-    assert not any(described)
-
-
 def test_the_last_calls_are_remembered_by_number(monkeypatch):
     monkeypatch.setattr(agreement, "REMEMBERED", 2)
     made = log(mean(1), mean(2), mean(3))
@@ -126,3 +118,41 @@ def test_messages_that_were_not_received_are_named():
     sound[1]["world/0"]["received"] = [0, 0]
     with pytest.raises(MethodError, match=r"rank 0 sent 1 messages to rank 1 on run.world, which"):
         require_received(sound)
+
+
+def payload(**sizes):
+    return {kind: torch.zeros(size) for kind, size in sizes.items()}
+
+
+def test_sizes_are_transposed():
+    each = [payload(values=1, indices=2), payload(values=1, indices=2)]
+    assert bytes_of_each(each, ragged=False) == {"values": [4, 4], "indices": [8, 8]}
+    assert bytes_of_each([payload(values=1), payload(values=0)], ragged=True) == {
+        "values": [4, 0],
+        "sizes": [8, 8],
+    }
+    assert bytes_of_each([{}, {}], ragged=False) == {}
+
+
+def test_sizes_that_differ_must_be_declared():
+    with pytest.raises(MethodError, match=r"values of different sizes, \[4, 8\] bytes: say ragged=True"):
+        bytes_of_each([payload(values=1), payload(values=2)], ragged=False)
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+@pytest.mark.parametrize(
+    ("other", "description"),
+    [
+        (payload(values=1), r"rank 2 values float32\[\]: hand over the same kinds"),
+        (payload(indices=1, values=1), r"rank 2 indices float32\[\], values float32\[\]: "),
+        (
+            {"values": torch.zeros(1), "indices": torch.zeros(1, dtype=torch.int32)},
+            r"rank 2 values float32\[\], indices int32\[\]: ",
+        ),
+        ({}, "rank 2 nothing: .* an empty tensor where there is nothing"),
+    ],
+)
+def test_all_workers_pass_the_same_kinds_in_one_order_and_of_one_type(other, description, ragged):
+    same = payload(values=1, indices=1)
+    with pytest.raises(MethodError, match=rf"rank 0 hands over values float32\[\], .*, and {description}"):
+        bytes_of_each([same, same, other], ragged)

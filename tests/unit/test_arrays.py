@@ -17,8 +17,6 @@ from thinwire.data import arrays, lay_out
 from thinwire.data.batches import held_out
 from thinwire.data.dataset import Raw
 from thinwire.errors import UserError
-from thinwire.launch.beats import Beat
-from thinwire.launch.heartbeat import HangDetector
 from thinwire.train import run_setup
 from thinwire.train.run_setup import RunSetup
 from thinwire.transport.inprocess import InProcess
@@ -140,30 +138,13 @@ def test_damaged_array(data, field):
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda sound: b"",
         lambda sound: sound[: len(sound) // 2],
-        lambda sound: b"\xff" + sound,
         lambda sound: sound.replace(b'"mean": [\n  1', b'"mean": [\n  2'),
-        lambda sound: b"[]",
         lambda sound: b"{}",
         lambda sound: json.dumps({**json.loads(sound), "files": {}}).encode(),
         lambda sound: json.dumps({**json.loads(sound), "files": 5}).encode(),
-        lambda sound: b"[" * 100_000,
-        lambda sound: b'{"bytes": ' + b"9" * 5000 + b"}",
     ],
-    ids=[
-        *(
-            "empty",
-            "truncated",
-            "not UTF-8",
-            "another mean",
-            "list",
-            "no keys",
-            "no files",
-            "a number of files",
-        ),
-        *("deep", "long number"),
-    ],
+    ids=["cut", "another mean", "no keys", "no files", "a number of files"],
 )
 def test_damaged_manifest(data, damage):
     path = data / arrays.MANIFEST
@@ -187,44 +168,25 @@ def test_the_digest_is_that_of_the_file_and_shows_how_far_it_is(tmp_path, monkey
     assert digests.of_file(path, shown.append) == hashlib.sha256(b"").hexdigest()
 
 
-def test_a_rank_that_verifies_for_longer_than_hang_seconds_does_not_hang(digits, monkeypatch):
-    """Each sign of life is a move; here one comes every 200 seconds."""
-    monkeypatch.setattr(digests, "_CHUNK_BYTES", 10_000)
-    folder, dataset = digits
-    detector = HangDetector(silent_seconds=1e9, hang_seconds=300, paused_seconds=1e9)
-    seconds, moves, ends = 0.0, 0, []
-
-    def progress(what):
-        nonlocal seconds, moves
-        seconds, moves = seconds + 200, moves + 1
-        beats = [
-            Beat(0, "a", moves, moves, what),
-            Beat(1, "a", moves, 1, "waits for the status of all workers"),
-        ]
-        ends.append(detector.check(beats, seconds))
-
-    arrays.load(folder, dataset, progress=progress)
-    assert seconds > 1000
-    assert not any(ends)
-
-
 class Stop(Exception):
     """Ends the setup."""
 
 
 @pytest.mark.parametrize("kind", ["measured", "emulated"])
-def test_the_first_rank_of_each_node_verifies_for_the_others(monkeypatch, tmp_path, kind):
-    verified = {}
+def test_the_first_rank_of_each_node_verifies_for_the_others_and_shows_it(monkeypatch, tmp_path, kind):
+    verified, shown = {}, []
 
     def task_of(cell, results, device, verify, progress):
         verified[rank] = verify
+        progress("verifies a, 1 %")
         raise Stop
 
     monkeypatch.setattr(run_setup, "task_of", task_of)
     for rank in range(4):
         with pytest.raises(Stop):
-            RunSetup(CELL, tmp_path, SimpleNamespace(kind=kind, ranks=[rank])).load()
+            RunSetup(CELL, tmp_path, SimpleNamespace(kind=kind, ranks=[rank]), shown.append).load()
     assert verified == {0: True, 1: False, 2: True, 3: False}
+    assert shown == ["verifies a, 1 %"] * 4
     rank = "all"
     with pytest.raises(Stop):
         RunSetup(replace(CELL, transport="inprocess"), tmp_path, InProcess(4)).load()
@@ -232,16 +194,3 @@ def test_the_first_rank_of_each_node_verifies_for_the_others(monkeypatch, tmp_pa
     with pytest.raises(Stop):
         RunSetup(CELL, tmp_path, SimpleNamespace(kind="mirrored", ranks=[3])).load()
     assert verified["all"]
-
-
-def test_a_run_shows_what_it_verifies(monkeypatch, tmp_path):
-    shown = []
-
-    def task_of(cell, results, device, verify, progress):
-        progress("verifies a, 1 %")
-        raise Stop
-
-    monkeypatch.setattr(run_setup, "task_of", task_of)
-    with pytest.raises(Stop):
-        RunSetup(CELL, tmp_path, InProcess(4), shown.append).load()
-    assert shown == ["verifies a, 1 %"]

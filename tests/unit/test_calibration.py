@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from thinwire.emulation.build_network import BURST_BYTES
 from thinwire.schedule.operations import Compute, Post
 from thinwire.simulation.calibration import (
     Calibration,
@@ -101,11 +100,8 @@ def test_of_three_runs_the_one_in_the_middle_counts():
     )
 
 
-def test_what_the_simulation_is_told():
+def test_a_worker_alone_hands_over_for_nothing_and_so_do_calls_without_a_cost():
     calibration = Calibration(Contention(np.ones((1, 2))), {"mean": CallCost(0.25, 0.5)})
-    of_two = Post(0, "world", (0, 1), "mean", 0, False, 4, 4, 0.0)
-    alone = Post(0, "node", (0,), "mean", 0, False, 4, 4, 0.0)
-    other = Post(0, "world", (0, 1), "gather", 0, False, 4, 4, 0.0)
-    assert [calibration.hand_over_seconds(post) for post in (of_two, alone, other)] == [0.25, 0, 0]
-    assert calibration.latency_seconds == {"mean": 0.5}
-    assert calibration.burst_bytes == BURST_BYTES
+    given = (("world", (0, 1), "mean"), ("node", (0,), "mean"), ("world", (0, 1), "gather"))
+    posts = [Post(0, *where, 0, False, 4, 4, 0.0) for where in given]
+    assert [calibration.hand_over_seconds(post) for post in posts] == [0.25, 0, 0]

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from thinwire import checkpoint, digests
-from thinwire.checkpoint import restore
 from thinwire.errors import MethodError, UserError
 
 STATE = {
@@ -16,7 +15,7 @@ STATE = {
     "empty": torch.zeros(0, 3, dtype=torch.int32),
     "scalar": torch.tensor(7),
     "nested": {0: [torch.ones(2), None, True, "text"], 1: {"x": 0.1 + 0.2}},
-    "numbers": [1, -0.0, 1e-310, math.inf, 2**62],
+    "numbers": [1, -0.0, 1e-310, math.inf, math.nan, 2**62],
 }
 
 
@@ -33,11 +32,6 @@ def same(a, b):
 def test_a_state_comes_back_bit_for_bit(tmp_path):
     checkpoint.save(tmp_path, 3, STATE)
     assert same(checkpoint.latest(tmp_path, pytest.fail), STATE)
-
-
-def test_nan_comes_back(tmp_path):
-    checkpoint.save(tmp_path, 3, {"x": math.nan})
-    assert math.isnan(checkpoint.latest(tmp_path, pytest.fail)["x"])
 
 
 def test_the_newest_is_taken_and_two_are_kept(tmp_path):
@@ -61,21 +55,10 @@ def rewrite(checkpoint, change):
     digests.write_json(checkpoint / TREE, content)
 
 
-def as_folder(path):
-    path.unlink()
-    path.mkdir()
-
-
 DAMAGE = {
     "tree cut": lambda c: overwrite(c / TREE, lambda b: b[: len(b) // 2]),
-    "tree empty": lambda c: overwrite(c / TREE, lambda b: b""),
     "tree with another digit": lambda c: overwrite(c / TREE, lambda b: b.replace(b"1234", b"1235")),
-    "tree not UTF-8": lambda c: overwrite(c / TREE, lambda b: b.replace(b"text", b"te\xff\xfe")),
-    "tree nested deeply": lambda c: (c / TREE).write_text("[" * 10_000 + "]" * 10_000),
-    "tree a list": lambda c: (c / TREE).write_text("[1, 2]"),
     "tree of an earlier version": lambda c: (c / TREE).write_text('{"tree": {"dict": []}}'),
-    "tree missing": lambda c: (c / TREE).unlink(),
-    "tree a folder": lambda c: as_folder(c / TREE),
     "tree without a key": lambda c: rewrite(c, lambda content: content.pop("tree")),
     "tree of numbers": lambda c: rewrite(c, lambda content: content.update(tree={"dict": 3})),
     "tree of an unknown kind": lambda c: rewrite(c, lambda content: content.update(tree={"set": []})),
@@ -89,7 +72,6 @@ DAMAGE = {
     "tensors cut": lambda c: overwrite(c / TENSORS, lambda b: b[:-3]),
     "tensors with another bit": lambda c: overwrite(c / TENSORS, lambda b: b[:-1] + bytes([b[-1] ^ 1])),
     "tensors missing": lambda c: (c / TENSORS).unlink(),
-    "tensors a folder": lambda c: as_folder(c / TENSORS),
     "tensors of another step": lambda c: shutil.copy(c.with_name("000000001") / TENSORS, c / TENSORS),
     "another step's": lambda c: (shutil.rmtree(c), shutil.copytree(c.with_name("000000001"), c)),
 }
@@ -129,11 +111,8 @@ def test_a_checkpoint_that_was_not_used_does_not_displace_new_ones(tmp_path, why
     assert checkpoint.sound(tmp_path, pytest.fail) == [30, 20]
 
 
-def test_an_empty_folder_has_no_checkpoint(tmp_path):
-    assert checkpoint.latest(tmp_path / "nothing", pytest.fail) is None
-
-
 def test_what_an_interrupted_write_left_is_not_taken_for_a_checkpoint(tmp_path):
+    assert checkpoint.latest(tmp_path / "nothing", pytest.fail) is None
     (tmp_path / ".000000009.123").mkdir()
     assert checkpoint.latest(tmp_path, pytest.fail) is None
 
@@ -148,19 +127,6 @@ def test_a_full_disk_leaves_the_checkpoint_before_it(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="No space left on device"):
         checkpoint.save(tmp_path, 2, {"step": 2})
     assert checkpoint.latest(tmp_path, pytest.fail) == {"step": 1}
-
-
-def test_restoring_keeps_the_identity_of_tensors_and_dictionaries():
-    tensor, inner = torch.zeros(3), {"x": 1}
-    target = {"t": tensor, "inner": inner, "old": 5}
-    saved = {"t": torch.ones(3), "inner": {"x": 2, "y": torch.ones(1)}, "new": [1]}
-    restore(target, saved, torch.device("cpu"))
-    assert target["t"] is tensor
-    assert target["inner"] is inner
-    assert torch.equal(tensor, torch.ones(3))
-    assert inner["x"] == 2
-    assert "old" not in target
-    assert target["new"] == [1]
 
 
 def test_keys_that_look_alike_keep_their_own_tensors(tmp_path):
@@ -180,20 +146,24 @@ def test_a_key_that_cannot_be_saved_is_refused_when_it_is_saved(tmp_path):
         checkpoint.save(tmp_path, 1, {"memory": {(1, 2): torch.zeros(1)}})
 
 
-def test_restoring_keeps_tensors_and_lists_in_their_place_and_takes_a_new_dtype():
-    one, many = torch.zeros(2), [torch.zeros(1), torch.zeros(1)]
-    here = {"one": one, "many": many, "other": torch.zeros(2)}
+def test_restoring_keeps_tensors_lists_and_dictionaries_in_their_place_and_takes_a_new_dtype():
+    one, many, inner = torch.zeros(2), [torch.zeros(1), torch.zeros(1)], {"x": 1}
+    here = {"one": one, "many": many, "inner": inner, "other": torch.zeros(2), "old": 5}
     saved = {
         "one": torch.ones(2),
-        "many": [torch.ones(1), torch.ones(1), torch.ones(1)],
+        "many": [torch.ones(1)] * 3,
+        "inner": {"x": 2, "y": torch.ones(1)},
         "other": torch.full((2,), 1e-300, dtype=torch.float64),
+        "new": [1],
     }
     checkpoint.restore(here, saved, torch.device("cpu"))
-    assert here["one"] is one
+    assert (here["one"] is one, here["many"] is many, here["inner"] is inner) == (True, True, True)
     assert one.tolist() == [1, 1]
-    assert here["many"] is many
     assert [float(t) for t in many] == [1, 1, 1]
+    assert (inner["x"], float(inner["y"])) == (2, 1)
     assert here["other"].dtype == torch.float64
+    assert here.keys() == saved.keys()
+    assert here["new"] == [1]
 
 
 @pytest.mark.parametrize("where", ["itself", "the model"])

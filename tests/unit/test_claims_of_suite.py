@@ -144,14 +144,9 @@ def test_a_verdict_on_a_reconstruction_says_so():
     assert row["says"].endswith("`hylo` is reconstructed.")
 
 
-@pytest.mark.parametrize("use", ["hsgd", "hylo", "wnn", "multi_step_delay"])
-def test_these_are_reconstructed(use):
-    assert is_reconstructed(use)
-
-
-@pytest.mark.parametrize("use", ["ssgd", "mp2", "daso", "dgc"])
-def test_these_are_not(use):
-    assert not is_reconstructed(use)
+def test_what_is_reconstructed():
+    assert all(map(is_reconstructed, ("hsgd", "hylo", "wnn", "multi_step_delay")))
+    assert not any(map(is_reconstructed, ("ssgd", "mp2", "daso", "dgc")))
 
 
 def timed(method, repetition, seconds, **more):

@@ -255,13 +255,6 @@ def test_bytes_are_the_formula():
     assert nbytes([], 16, "run_length") == 0
 
 
-def test_a_bitmap_is_cheaper_than_int32_above_one_in_32():
-    numel = 3200
-    for k, cheaper in ((99, False), (101, True)):
-        positions = list(range(0, numel, 31))[:k]
-        assert (nbytes(positions, numel, "bitmap") < nbytes(positions, numel, "int32")) == cheaper
-
-
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("how", select.SELECT)
 @pytest.mark.parametrize("density", [1e-6, 0.01, 0.1, 1.0])

@@ -69,15 +69,6 @@ def test_more_methods_in_a_table_need_more_evidence():
     assert among.words[0] == "the same within 0.3 points"
 
 
-def test_the_file_has_the_same_bytes_every_time(tmp_path):
-    table = table_of(runs("ssgd", [90.0] * 6), runs("thin", around(91)))
-    write(table, tmp_path / "first")
-    write(table, tmp_path / "again")
-    first, again = ((tmp_path / name / "comparisons.csv").read_text() for name in ("first", "again"))
-    assert first == again
-    assert "different,better by 1.02 points" in first
-
-
 def test_words_and_the_file_round_a_tie_alike(tmp_path):
     """In tenths of points, half of all means of ten differences are ties at two digits."""
     random = np.random.default_rng(1)

@@ -46,12 +46,6 @@ def test_a_layer_takes_at_least_a_launch_on_each_worker(results):
     assert days * 86_400 == pytest.approx(STEPS * 4 * 3 * 2 * 0.5)
 
 
-def test_costs_of_cells_add_up(results):
-    assert worker_days([CELL] * 3, device(1e9, 0.0), results) == pytest.approx(
-        3 * worker_days([CELL], device(1e9, 0.0), results)
-    )
-
-
 def test_without_the_data_the_number_of_images_must_be_stated(tmp_path, monkeypatch):
     assert worker_days([CELL], device(1e9, 0.0), tmp_path) > 0
     monkeypatch.setattr(plugins.get("dataset", "digits").load(), "training_images", lambda self: None)

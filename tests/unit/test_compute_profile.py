@@ -108,12 +108,3 @@ def test_profiles_that_ship_are_valid_and_say_how_wrong_they_are():
 def test_an_unknown_profile_is_answered_with_the_nearest():
     with pytest.raises(UserError, match=r"no compute profile 'a100'.*the nearest is a100_tf32"):
         profile_file.load("a100")
-
-
-def test_a_rate_of_zero_is_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setattr(profile_file, "FOLDER", tmp_path)
-    (tmp_path / "broken.yaml").write_text(
-        "title: x\nflops_per_second: 0\nmemory_gigabytes_per_second: 1\nlaunch_seconds: 0\nerror: x\n"
-    )
-    with pytest.raises(UserError, match=r"flops_per_second.*greater than 0"):
-        profile_file.load("broken")

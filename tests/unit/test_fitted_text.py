@@ -23,6 +23,7 @@ from thinwire.report import (
     paired_differences_figure,
     performance_profile_figure,
     required_rate,
+    simulated_figures,
     speed_up_figure,
     speed_up_over_workers_figure,
     step_breakdown_figure,
@@ -105,8 +106,8 @@ def rates(labels):
     name = "required_with_free_exchanges_gigabytes_per_second"
     rows = [
         {"baseline": baseline, "nodes": n, "required_gigabytes_per_second": 0.5 + number, name: 0.6 + number}
-        | {"cluster": labels["cluster"][1], "offered_gigabytes_per_second": 100.0}
-        | {"profile": labels["profile"][1], "saved_percent": 34.0}
+        | {"cluster": labels["cluster"][-1], "offered_gigabytes_per_second": 100.0}
+        | {"profile": labels["profile"][-1], "saved_percent": 34.0}
         for number, baseline in enumerate(labels["methods"][:3])
         for n in (4, 8, 16, 32, 64)
     ]
@@ -163,15 +164,30 @@ def overlaps(found):
 
 @LABELS
 @pytest.mark.parametrize("name", DRAWN)
-def test_no_text_covers_another(name, labels, monkeypatch, tmp_path):
-    kept = []
-    monkeypatch.setattr(style, "save", lambda figure, stem: kept.append(figure))
-    style.use()
-    DRAWN[name](labels, tmp_path)
-    (figure,) = kept
-    figure.draw_without_rendering()
+def test_no_text_covers_another(name, labels, draw):
+    figure = draw(DRAWN[name], labels)
     assert overlaps(texts(figure)) == []
     assert figure.get_figwidth() <= 2.3 * style.COLUMN_INCHES
+
+
+# The figures of runs are in test_figures.py.
+OTHERS = {
+    **{name: DRAWN[name] for name in ("ladder", "hsgd_ratio", "required_rate")},
+    "simulated": lambda l, f: simulated_figures.write(
+        table_of_times(l, (2, 16), (0, 1, 10)), f, baselines(l), over_workers=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_figure_has_the_same_bytes_every_time(name, monkeypatch, tmp_path):
+    small = OF_A_SUITE | {key: OF_A_SUITE[key][:1] for key in ("model", "cluster", "profile")}
+    monkeypatch.setattr(style, "_WRITTEN", {"svg": style._WRITTEN["svg"]})
+    for folder in ("a", "b"):
+        OTHERS[name](small, tmp_path / folder)
+    first, again = ([p.read_bytes() for p in sorted((tmp_path / f).rglob("*.svg"))] for f in "ab")
+    assert first == again
+    assert len(first) == (4 if name == "simulated" else 1)
 
 
 def test_short_labels_stay_and_long_ones_lose_their_middle_but_not_what_makes_them_different():

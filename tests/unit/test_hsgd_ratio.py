@@ -6,8 +6,6 @@ import pytest
 
 from thinwire.config import cluster_file
 from thinwire.report import hsgd_ratio as shown
-from thinwire.report.result_names import FORMATS
-from thinwire.simulation import hsgd_ratio, without_data
 from thinwire.simulation.hsgd_ratio import CLUSTER, ratios
 from thinwire.simulation.without_data import MeanStep
 
@@ -55,23 +53,6 @@ def test_the_ratio_falls_with_computing_and_with_the_rate_and_rises_with_nodes()
 def test_the_rate_of_the_cluster_itself_is_possible():
     own = DESCRIBED.link.rate_bits_per_second / 1e9
     assert list(table_of(nodes=(2,), rates=(own,), compute=(1.0,)).rate_gbit_per_second) == [own]
-
-
-def test_the_ends_of_the_ladder_have_the_network_of_the_other_suite(monkeypatch):
-    made = []
-    monkeypatch.setattr(without_data, "CellWithoutData", lambda cell, *_: made.append(cell))
-    hsgd_ratio.ends_of_the_ladder(4)
-    assert [cell.method.label for cell in made] == ["n0_naive", "n6_hsgd"]
-    assert {(cell.model.label, cell.recipe.batch_per_worker(4)) for cell in made} == {("resnet50", 256)}
-
-
-def test_the_figure_has_the_same_bytes_every_time(tmp_path):
-    for folder in ("a", "b"):
-        shown.write(table_of(), tmp_path / folder)
-    for end in FORMATS:
-        first, second = ((tmp_path / f / f"figures/hsgd_ratio.{end}").read_bytes() for f in "ab")
-        assert first == second
-    assert "simulated" in (tmp_path / "a/figures/hsgd_ratio.svg").read_text()
 
 
 def test_a_ratio_that_passes_no_level_is_drawn_without_lines(tmp_path):

@@ -4,7 +4,6 @@ import csv
 import hashlib
 import io
 import tarfile
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ import torch
 from PIL import Image
 
 from tests import archives
-from thinwire import plugins
 from thinwire.data import arrays, decode, image_tree, lay_out
 from thinwire.data.image_folder import ImageFolder
 from thinwire.errors import CannotWrite, UserError
@@ -38,10 +36,8 @@ def put(folder, form, files=FILES, prefix=""):
         archives.write_tree(folder, files)
     elif form == "zip":
         archives.zipped(folder / "tree.zip", files)
-    elif form == "tar.gz":
-        archives.tar_gz(folder / "tree.tar.gz", files)
     else:
-        with tarfile.open(folder / "tree.tar", "w") as tar:
+        with tarfile.open(folder / f"tree.{form}", "w:gz" if form == "tar.gz" else "w") as tar:
             for name, content in files.items():
                 info = tarfile.TarInfo(name)
                 info.size = len(content)
@@ -55,8 +51,9 @@ def laid(tmp_path, place, made=None):
     return arrays.load(tmp_path / "laid", made)
 
 
-@pytest.mark.parametrize("form", ["folder", "zip", "tar", "tar.gz"])
-@pytest.mark.parametrize("prefix", ["", "imagenet-mini/"])
+@pytest.mark.parametrize(
+    ("form", "prefix"), [("folder", ""), ("zip", "imagenet-mini/"), ("tar", ""), ("tar.gz", "imagenet-mini/")]
+)
 def test_a_tree_is_laid_out_from_a_folder_or_any_archive(form, prefix, tmp_path):
     noise = {"train/readme.txt": b"?", "train/n01/._n01.JPEG": b"?", "val/n01/notes.txt": b"?"}
     files = FILES | {"val/n02/z, with a comma.JPEG": archives.jpeg(99)}
@@ -90,7 +87,7 @@ def expected(content, size):
     return np.asarray(square.resize((size, size), Image.Resampling.BILINEAR)).transpose(2, 0, 1)
 
 
-@pytest.mark.parametrize("form", ["folder", "zip", "tar"])
+@pytest.mark.parametrize("form", ["folder", "tar"])
 def test_the_files_of_two_chunks_at_most_are_in_memory(form, tmp_path, monkeypatch):
     """Whatever the number of cores: what is read is at most two chunks ahead of what is decoded."""
     monkeypatch.setattr(decode, "_CHUNK", 3)
@@ -115,9 +112,14 @@ def test_the_files_of_two_chunks_at_most_are_in_memory(form, tmp_path, monkeypat
     assert max(ahead) <= 6
 
 
-def test_an_interrupted_decoding_resumes_where_it_stopped(tmp_path, monkeypatch):
+@pytest.fixture
+def _notes_often(monkeypatch):
     monkeypatch.setattr(decode, "_CHUNK", 2)
     monkeypatch.setattr(decode, "_CHUNKS_BETWEEN_NOTES", 1)
+
+
+@pytest.mark.usefixtures("_notes_often")
+def test_an_interrupted_decoding_resumes_where_it_stopped(tmp_path, monkeypatch):
     place = put(tmp_path / "place", "tar")
     decoded = []
     one = decode._decode_one
@@ -132,11 +134,10 @@ def test_an_interrupted_decoding_resumes_where_it_stopped(tmp_path, monkeypatch)
     monkeypatch.setattr(decode.os, "sched_getaffinity", lambda _: {0})
     with pytest.raises(KeyboardInterrupt):
         laid(tmp_path, place)
-    before = len(decoded)
     seen = []
     monkeypatch.setattr(decode, "_decode_one", lambda *a: (seen.append(a[1].name), one(*a))[1])
     data = laid(tmp_path, place)
-    assert before == 7
+    assert len(decoded) == 7
     assert 14 - 6 <= len(seen) < 14
     whole = tmp_path / "whole"
     whole.mkdir()
@@ -147,11 +148,10 @@ def test_an_interrupted_decoding_resumes_where_it_stopped(tmp_path, monkeypatch)
     assert sources[0] == sources[1]
 
 
+@pytest.mark.usefixtures("_notes_often")
 @pytest.mark.parametrize("write", range(4))
 def test_no_image_stays_black_whichever_write_fails(write, tmp_path, monkeypatch):
     """Twice, because the second time there are files of the first one."""
-    monkeypatch.setattr(decode, "_CHUNK", 2)
-    monkeypatch.setattr(decode, "_CHUNKS_BETWEEN_NOTES", 1)
     place = put(tmp_path / "place", "tar")
     good = laid(tmp_path, place).train_images.clone()
     written = []
@@ -171,12 +171,11 @@ def test_no_image_stays_black_whichever_write_fails(write, tmp_path, monkeypatch
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 
 
+@pytest.mark.usefixtures("_notes_often")
 def test_files_that_were_replaced_by_others_of_the_same_size_are_decoded_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(decode, "_CHUNK", 2)
-    monkeypatch.setattr(decode, "_CHUNKS_BETWEEN_NOTES", 1)
-    black, white = (io.BytesIO(), io.BytesIO())
-    Image.new("RGB", (20, 20), (9, 9, 9)).save(black, "PNG", compress_level=0)
-    Image.new("RGB", (20, 20), (200, 200, 200)).save(white, "PNG", compress_level=0)
+    black, white = io.BytesIO(), io.BytesIO()
+    for file, grey in ((black, 9), (white, 200)):
+        Image.new("RGB", (20, 20), (grey,) * 3).save(file, "PNG", compress_level=0)
     names = [f"{part}/{c}/{i}.png" for part in ("train", "val") for c in "ab" for i in range(4)]
     place = put(tmp_path / "place", "folder", dict.fromkeys(names, black.getvalue()))
     one = decode._decode_one
@@ -195,7 +194,7 @@ def test_files_that_were_replaced_by_others_of_the_same_size_are_decoded_again(t
     assert laid(tmp_path, place).train_images.unique().tolist() == [200]
 
 
-@pytest.mark.parametrize("left", [b"", b"[]", b"{}", b'{"done": "x"}', b"[" * 100_000, b"\xff"], ids=range(6))
+@pytest.mark.parametrize("left", [b"", b"{}", b'{"done": "x"}', b"\xff"], ids=range(4))
 def test_a_truncated_note_is_ignored(left, tmp_path):
     scratch = tmp_path / "download" / "scratch"
     scratch.mkdir(parents=True)
@@ -220,152 +219,3 @@ def test_another_size_is_decoded_anew_and_never_taken_for_the_old_one(tmp_path):
     with pytest.raises(UserError, match=r"was laid out with the options \{'size': 16\}, and asked for are"):
         arrays.load(tmp_path / "laid", dataset(24))
     assert laid(tmp_path, place, dataset(24)).train_images.shape == (10, 3, 24, 24)
-
-
-# ---- What is wrong with a tree.
-
-
-def refusal(tmp_path, place, made=None):
-    before = sorted(p for p in tmp_path.rglob("*") if p.is_file())
-    with pytest.raises(UserError) as caught:
-        laid(tmp_path, place, made)
-    assert not (tmp_path / "laid").exists()
-    after = sorted(p for p in tmp_path.rglob("*") if p.is_file() and "download" not in p.parts)
-    assert after == before, "it wrote something"
-    return str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda f: f | {"train/n01/bad.JPEG": b"no image"}, "train/n01/bad.JPEG cannot be decoded"),
-        (lambda f: {n: c for n, c in f.items() if n.startswith("train")}, "has no images in val/CLASS"),
-        (lambda f: f | {"val/n03/x.JPEG": archives.jpeg(1)}, "is of a class that has no training image"),
-        (lambda f: {n: c for n, c in f.items() if "n02" not in n}, "has 1 classes instead of 2: make it"),
-        (lambda f: f | {f"old/copy/{n}": c for n, c in f.items()}, "has several trees, . and old/copy"),
-        (lambda f: f | {"train/n01/a\nb.JPEG": b"?"}, "cannot be printed: rename the file"),
-    ],
-)
-def test_what_is_wrong_with_a_tree_is_one_sentence(change, message, tmp_path):
-    assert message in refusal(tmp_path, put(tmp_path / "place", "zip", change(FILES)))
-
-
-def appended(kind: bytes, name: str):
-    """Another member at the end of a tar."""
-
-    def append(path: Path) -> None:
-        with tarfile.open(path, "a") as tar:
-            info = tarfile.TarInfo(name)
-            info.type, info.linkname = kind, "../n02/n02_train_000.JPEG"
-            tar.addfile(info, io.BytesIO())
-
-    return append
-
-
-def cut_off(count: int):
-    return lambda path: path.write_bytes(path.read_bytes()[:-count])
-
-
-def cut_after_a_member(path: Path) -> None:
-    with tarfile.open(path) as tar:
-        end = tar.getmembers()[7].offset
-    path.write_bytes(path.read_bytes()[:end])
-
-
-def damage_a_header(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    with tarfile.open(path) as tar:
-        content[tar.getmembers()[7].offset + 5] ^= 1
-    path.write_bytes(content)
-
-
-def encrypt(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    for mark, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        start = content.find(mark)
-        while start >= 0:
-            content[start + offset] |= 1
-            start = content.find(mark, start + 4)
-    path.write_bytes(content)
-
-
-@pytest.mark.parametrize(
-    ("form", "damage", "message"),
-    [
-        (
-            "tar",
-            appended(tarfile.REGTYPE, "train/n01/n01_train_000.JPEG"),
-            "n01_train_000.JPEG more than once",
-        ),
-        ("tar", appended(tarfile.SYMTYPE, "train/n01/x.JPEG"), "x.JPEG is a link or a device"),
-        ("tar", appended(tarfile.LNKTYPE, "train/n01/x.JPEG"), "x.JPEG is a link or a device"),
-        ("tar", damage_a_header, "it is cut short, or damaged in the middle"),
-        ("tar", cut_after_a_member, "it is cut short, or damaged in the middle"),
-        ("tar", cut_off(20_000), "cannot be read (unexpected end of data): fetch it again"),
-        ("tar.gz", cut_off(2000), "cannot be read ("),
-        ("tar.gz", lambda path: path.write_bytes(b"?"), "cannot be read ("),
-        ("zip", cut_off(2000), "cannot be read ("),
-        ("zip", encrypt, "is encrypted, password required for extraction): fetch it again"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_a_damaged_archive_is_one_sentence(form, damage, message, tmp_path):
-    place = put(tmp_path / "place", form)
-    damage(next(place.iterdir()))
-    assert message in refusal(tmp_path, place)
-
-
-def test_a_tar_that_became_shorter_since_it_was_listed_is_one_sentence(tmp_path):
-    place = put(tmp_path / "place", "tar")
-    tree = image_tree.ImageTree(place)
-    put(place, "tar", dict(list(FILES.items())[:5]))
-    with pytest.raises(UserError, match="has fewer images than when it was listed"):
-        decode.decode(tree, tree.entries, np.arange(len(tree.entries)), 8, tmp_path / "images.npy")
-
-
-@pytest.mark.parametrize("form", ["zip", "tar.gz"])
-def test_a_flipped_bit_in_an_archive_with_checksums_is_found(form, tmp_path):
-    place = put(tmp_path / "place", form)
-    (path,) = place.iterdir()
-    sound = path.read_bytes()
-    stream = np.random.default_rng(0)
-    for number in stream.integers(200, len(sound) - 2000, 12).tolist():
-        changed = bytearray(sound)
-        changed[number] ^= 1
-        path.write_bytes(changed)
-        try:
-            laid(tmp_path, place)
-        except UserError:
-            continue
-        # What is no part of an image, of its name or its checksum: the data are the same.
-        rows = csv.DictReader((tmp_path / "laid" / "sources.csv").read_text().splitlines())
-        known = {hashlib.sha256(content).hexdigest() for content in FILES.values()}
-        assert {row["sha256"] for row in rows} == known
-
-
-@pytest.mark.parametrize("content", [{}, {"a.zip": b"", "b.tar": b""}, {"notes.txt": b""}])
-def test_a_folder_without_a_tree_is_one_sentence(content, tmp_path):
-    place = tmp_path / "place"
-    place.mkdir()
-    for name, text in content.items():
-        (place / name).write_bytes(text)
-    assert "must have train/ and val/ with a folder for each class, or one archive" in refusal(
-        tmp_path, place
-    )
-
-
-@pytest.mark.parametrize("name", ["imagenet_mini", "imagenet1k", "imagenette"])
-def test_missing_data_are_named_with_their_source_and_terms(name, tmp_path):
-    made = plugins.get("dataset", name).load()()
-    message = refusal(tmp_path, None, made)
-    for part in (made.source, "get", "--from", "folder"):
-        assert part in message
-    assert refusal(tmp_path, put(tmp_path / "place", "folder"), made).count("classes instead of") == 1
-
-
-def test_a_set_that_is_not_whole_is_refused(tmp_path):
-    class Expecting(Small):
-        expected = {"train": 10, "val": 5}  # noqa: RUF012
-
-    message = refusal(tmp_path, put(tmp_path / "place", "folder"), Expecting())
-    assert "has 4 images in val/ instead of 5: make it" in message

@@ -48,50 +48,23 @@ def test_steps_of_one_kind_may_have_other_partners():
 def test_sizes_of_ragged_payloads_may_differ_and_those_of_a_warm_up_are_another_kind():
     sizes = (1000, 990, 40, 42)
     steps = [[post(n, "gather", size, 3 * size, ragged=True)] for n, size in enumerate(sizes)]
-    assert lines(*steps) == [
-        (
-            (0, 1),
-            [
-                "call 1      ragged gather on world of 4: 990 to 1,000 bytes to all others, "
-                "2,970 to 3,000 bytes from them"
-            ],
-        ),
-        (
-            (2, 3),
-            [
-                "call 1      ragged gather on world of 4: 40 to 42 bytes to all others, 120 to 126 bytes "
-                "from them"
-            ],
-        ),
-    ]
+    before = "call 1      ragged gather on world of 4: "
+    large = "990 to 1,000 bytes to all others, 2,970 to 3,000 bytes from them"
+    small = "40 to 42 bytes to all others, 120 to 126 bytes from them"
+    assert lines(*steps) == [((0, 1), [before + large]), ((2, 3), [before + small])]
     assert len(lines(*([post(n, sent=size)] for n, size in enumerate(sizes)))) == 4
 
 
 def test_calls_that_follow_each_other_are_one_line_with_the_sum():
     step = [*(post(n, "push_pull", 10 * n, 7, partner=n % 3) for n in range(5)), *map(Wait, range(5))]
-    assert lines(step) == [
-        (
-            (0,),
-            [
-                "calls 1-5   push_pull on world of 4: 100 bytes to ranks 0-2, 35 bytes back",
-                "wait        for calls 1-5",
-            ],
-        )
-    ]
+    calls = "calls 1-5   push_pull on world of 4: 100 bytes to ranks 0-2, 35 bytes back"
+    assert lines(step) == [((0,), [calls, "wait        for calls 1-5"])]
 
 
 def test_a_pattern_that_repeats_is_printed_once():
     step = [op for n in range(3) for op in (compute(FORWARD, f"layer{n}"), post(n))]
-    assert lines(step) == [
-        (
-            (0,),
-            [
-                "3 times:",
-                "  forward     layer0 ... layer2 (3)",
-                "  calls 1-3   mean on world of 4: 300 bytes",
-            ],
-        )
-    ]
+    passes, calls = "  forward     layer0 ... layer2 (3)", "  calls 1-3   mean on world of 4: 300 bytes"
+    assert lines(step) == [((0,), ["3 times:", passes, calls])]
 
 
 def test_a_wait_says_of_which_step_the_call_is():

@@ -1,8 +1,6 @@
-"""Methods declare where each of their steps comes from, and a method that does not still works."""
+"""What methods declare: where each of their steps comes from, and when they are nearly SSGD."""
 
 import re
-from argparse import Namespace
-from dataclasses import replace
 
 import pytest
 
@@ -10,7 +8,6 @@ import thinwire
 from tests import project
 from tests.docs import pages
 from thinwire import about_method, plugins
-from thinwire.cli import show
 from thinwire.errors import MethodError
 from thinwire.method_provenance import SOURCES
 from thinwire.plugins import ROOT
@@ -64,14 +61,31 @@ def test_a_provenance_of_another_type_is_one_sentence(tmp_path, written):
         plugins.load_file("method", path, "thinwire_methods.mine")
 
 
-def test_a_method_without_it_works(tmp_path):
-    path = tmp_path / "mine.py"
-    path.write_text("import thinwire\n\n\nclass Method(thinwire.Method):\n    pass\n")
-    assert plugins.load_file("method", path, "thinwire_methods.mine").provenance == ()
+DECLARES = '''"""A method."""
+
+import thinwire
 
 
-def test_show_says_that_a_method_declares_nothing(monkeypatch, capsys):
-    said = replace(about_method.about_method("ssgd"), provenance=())
-    monkeypatch.setattr(show, "about_method", lambda name: said)
-    show.main(Namespace(method="ssgd"))
-    assert "where its steps come from: not declared\n" in capsys.readouterr().out
+class Method(thinwire.Method):
+    equals_ssgd = [thinwire.InTheLimit({})]
+'''
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ('{"bits": 32}, tolerance=0, reason="32 bits"', r"\{'bits': 32\}\): its tolerance .* above 0, not 0"),
+        (
+            '{"bits": 32}, tolerance="0.1", reason="32 bits"',
+            "its tolerance must be a number above 0, not '0.1'",
+        ),
+        ('{"bits": 32}, tolerance=float("nan"), reason="32 bits"', "its tolerance .* not nan"),
+        ('{"bits": 32}, tolerance=1e-3, reason=" "', "it needs a reason why"),
+        ('[], tolerance=1e-3, reason="32 bits"', "its options must be a dictionary"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_the_line_of_the_module(arguments, message, tmp_path):
+    path = tmp_path / "nearly.py"
+    path.write_text(DECLARES.format(arguments))
+    with pytest.raises(plugins.PluginError, match=rf"nearly.py, line 7: .*{message}"):
+        plugins.load_file("method", path, "nearly")

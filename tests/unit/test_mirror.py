@@ -1,18 +1,24 @@
 """One worker without its mates, which are taken to do what it does."""
 
+import gc
+
 import pytest
 import torch
 
 import thinwire
 from tests import small
+from thinwire.cli import data
+from thinwire.cli.main import _parser
 from thinwire.config import expand_suite
+from thinwire.config.expand_suite import cell
 from thinwire.options import resolve
-from thinwire.schedule.mirrored import MirroredTrainer
+from thinwire.schedule.mirrored import MirroredCell, MirroredTrainer
 from thinwire.schedule.operations import Post, steps_of
 from thinwire.trace.recorder import SERVER
 from thinwire.train.record_spans import record_spans
 from thinwire.train.run_cell import Attempt
 from thinwire.transport.mirror import CannotMirror, Mirror
+from thinwire.worker_placement import Cluster
 
 
 def mirrored(task, method, rank, **options):
@@ -171,3 +177,26 @@ def test_a_worker_gets_the_controls_of_another_one():
         told.append(trainer.workers[0].method.told)
         controls = mirror.controls
     assert told == [4.0, 4.0]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results")
+    data.main(_parser().parse_args(["data", "digits", "--results", str(folder)]))
+    return folder
+
+
+def test_garbage_is_not_collected_within_its_steps(results, monkeypatch):
+    """A collection takes far longer than a small step."""
+    collected = []
+    step = MirroredTrainer.train
+
+    def train(self, until):
+        collected.append(gc.isenabled())
+        step(self, until)
+
+    monkeypatch.setattr(MirroredTrainer, "train", train)
+    mirrored = MirroredCell(cell("demo", "digits/cnn/ssgd/w8n2/seed0"), results, Cluster(8, 2))
+    assert len(mirrored.run(0, 2).steps) == 2
+    assert collected == [False]
+    assert gc.isenabled()

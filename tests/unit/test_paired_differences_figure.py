@@ -2,27 +2,17 @@
 
 import math
 
-import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
 from tests.frames import METHODS, comparison, comparisons
 from tests.unit.test_line_labels import overlaps
-from thinwire.report import paired_differences_figure, style
+from thinwire.report import paired_differences_figure
 
 
 @pytest.fixture
-def draw(monkeypatch, tmp_path):
-    def drawn(frame):
-        kept = []
-        monkeypatch.setattr(style, "save", lambda figure, stem: kept.append(figure))
-        style.use()
-        paired_differences_figure.write(frame, tmp_path, ["ssgd"])
-        kept[0].draw_without_rendering()
-        return kept[0]
-
-    yield drawn
-    plt.close("all")
+def drawn(draw):
+    return lambda frame: draw(paired_differences_figure.write, frame, ["ssgd"])
 
 
 def points(axes):
@@ -40,8 +30,8 @@ def intervals(axes):
     return {line.get_ydata()[0]: list(line.get_xdata()) for line in found}
 
 
-def test_every_row_has_its_mean_its_interval_n_and_verdict(draw):
-    (axes,) = draw(comparisons()).axes
+def test_every_row_has_its_mean_its_interval_n_and_verdict(drawn):
+    (axes,) = drawn(comparisons()).axes
     assert points(axes) == {0: -1.0, 1: 0.1, 2: 0.4}
     assert intervals(axes) == {1: pytest.approx([-0.05, 0.25]), 2: pytest.approx([-0.5, 1.3])}
     texts = [text.get_text() for text in axes.texts]
@@ -49,18 +39,18 @@ def test_every_row_has_its_mean_its_interval_n_and_verdict(draw):
     assert [label.get_text() for label in axes.get_yticklabels()] == ["less", "alike", "unclear"]
 
 
-def test_the_band_is_the_margin_and_lies_within_the_axes(draw):
-    (axes,) = draw(comparisons()).axes
+def test_the_band_is_the_margin_and_lies_within_the_axes(drawn):
+    (axes,) = drawn(comparisons()).axes
     (band,) = axes.patches
     assert (band.get_x(), band.get_width()) == pytest.approx((-0.3, 0.6))
-    narrow = draw(comparisons()[1:2]).axes[0].get_xlim()
+    narrow = drawn(comparisons()[1:2]).axes[0].get_xlim()
     assert narrow[0] < -0.3
     assert narrow[1] > 0.3
 
 
-def test_one_wide_interval_is_cut_and_the_others_stay_readable(draw):
+def test_one_wide_interval_is_cut_and_the_others_stay_readable(drawn):
     rows = [comparison(m, 0.1, 0.4, "cannot_be_told") for m in METHODS[:4]]
-    (axes,) = draw(pd.DataFrame([*rows, comparison("wide", -55.0, 100.0, "cannot_be_told")])).axes
+    (axes,) = drawn(pd.DataFrame([*rows, comparison("wide", -55.0, 100.0, "cannot_be_told")])).axes
     low, high = axes.get_xlim()
     assert low < -0.6 < 0.6 < high < 2
     arrows = {line.get_marker() for line in axes.get_lines() if line.get_label() == "_cut"}
@@ -69,34 +59,34 @@ def test_one_wide_interval_is_cut_and_the_others_stay_readable(draw):
     assert "-55.0" in [text.get_text() for text in axes.texts]
 
 
-def test_verdicts_differ_without_colour(draw):
-    marks = [line for line in draw(comparisons()).axes[0].get_lines() if len(line.get_xdata()) == 1]
+def test_verdicts_differ_without_colour(drawn):
+    marks = [line for line in drawn(comparisons()).axes[0].get_lines() if len(line.get_xdata()) == 1]
     assert len({mark.get_marker() for mark in marks}) == 3
     assert [mark.get_markerfacecolor() == "white" for mark in marks] == [False, False, True]
 
 
-def test_one_pair_has_a_point_and_no_interval(draw):
+def test_one_pair_has_a_point_and_no_interval(drawn):
     row = comparison("once", 0.5, math.nan, "cannot_be_told", n=1)
-    (axes,) = draw(pd.DataFrame([comparison("first", 0.2, 0.1, "different"), row])).axes
+    (axes,) = drawn(pd.DataFrame([comparison("first", 0.2, 0.1, "different"), row])).axes
     assert points(axes) == {0: 0.2, 1: 0.5}
     assert intervals(axes) == {}  # that of the first row is at 0
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_no_pair_is_a_row_without_a_point(draw, value):
+def test_no_pair_is_a_row_without_a_point(drawn, value):
     rows = [comparison("none", value, 0, "cannot_be_told", n=0), comparison("some", 0.1, 0.2, "same")]
-    (axes,) = draw(pd.DataFrame(rows)).axes
+    (axes,) = drawn(pd.DataFrame(rows)).axes
     assert points(axes) == {1: 0.1}
     assert "cannot be told" in [text.get_text() for text in axes.texts]
 
 
-def test_cells_and_kinds_have_panels_of_their_own_and_texts_do_not_overlap(draw):
+def test_cells_and_kinds_have_panels_of_their_own_and_texts_do_not_overlap(drawn):
     rows = [comparison(m, 0.1, 0.2, "cannot_be_told") for m in METHODS]
     more = [
         pd.DataFrame(rows).assign(**change)
         for change in ({}, {"workers": 16, "nodes": 4}, {"kind": "measured"})
     ]
-    figure = draw(pd.concat(more))
+    figure = drawn(pd.concat(more))
     shown = [axes for axes in figure.axes if axes.get_visible()]
     assert [axes.get_title().replace("\n", " ").split(", ")[2:] for axes in shown] == [
         ["4 workers", "in process"],
@@ -107,6 +97,6 @@ def test_cells_and_kinds_have_panels_of_their_own_and_texts_do_not_overlap(draw)
     assert overlaps(texts) == []
 
 
-def test_no_comparison_is_a_figure_that_says_so(draw):
+def test_no_comparison_is_a_figure_that_says_so(drawn):
     for empty in (comparisons()[:0], pd.DataFrame()):
-        assert "No method can be compared" in draw(empty).texts[0].get_text()
+        assert "No method can be compared" in drawn(empty).texts[0].get_text()

@@ -17,7 +17,9 @@ from thinwire.config.grid_subset import of
 from thinwire.errors import UserError
 from thinwire.files import write_text
 from thinwire.method_provenance import SOURCES
-from thinwire.paper import declarations, origins, paper, values
+from thinwire.paper import bars, declarations, origins, paper, values
+from thinwire.paper.declarations import Bars
+from thinwire.paper.values import MINUS, Value
 from thinwire.plugins import ROOT
 from thinwire.report import collect, report_digests
 from thinwire.report.tables.summarise import summarise
@@ -69,19 +71,14 @@ def values_named_in(results):
     return [element["value"]["name"] for element in queried(results, "<used>")]
 
 
-def test_two_builds_have_the_same_bytes(made, copied):
-    paper.paper(copied)
-    assert (copied / "paper.pdf").read_bytes() == (made / "paper.pdf").read_bytes()
-    assert (copied / "paper/values.json").read_bytes() == (made / "paper/values.json").read_bytes()
-
-
-def test_a_method_that_was_added_later_is_not_in_the_paper(made, tmp_path, monkeypatch):
+def test_two_builds_have_the_same_bytes_also_if_a_method_was_added(made, copied, tmp_path, monkeypatch):
     project.add_method(tmp_path, monkeypatch)
-    assert paper.pdf(made) == (made / "paper.pdf").read_bytes()
+    paper.paper(copied)
+    for name in ("paper.pdf", "paper/values.json"):
+        assert (copied / name).read_bytes() == (made / name).read_bytes()
 
 
 def test_a_paper_that_does_not_follow_from_the_collected_files_is_found(copied):
-    assert [sentence for sentence in problems_of_conclusions(copied) if "paper.pdf" in sentence] == []
     (copied / "paper.pdf").write_bytes(b"%PDF-1.7 of somebody else")
     (sentence,) = (sentence for sentence in problems_of_conclusions(copied) if "paper.pdf" in sentence)
     assert "is not what follows from the collected files: make it again with `thinwire paper" in sentence
@@ -98,14 +95,13 @@ def test_another_table_changes_the_paper(made, copied):
     rows[line - 1] = ",".join(contents)
     table.write_text("\n".join(rows) + "\n")
     with pytest.raises(
-        UserError, match=r"summary\.csv was changed .*: make it again with `thinwire report demo"
+        UserError, match=r"summary\.csv was changed .*: make it again with `thinwire report d"
     ):
         paper.paper(copied)
     report_digests.write(copied, "demo")
     paper.paper(copied)
-    assert (
-        json.loads((copied / "paper/values.json").read_text())["values"]["demo.dgc.saved"]["text"] == "12.3"
-    )
+    found = json.loads((copied / "paper/values.json").read_text())["values"]["demo.dgc.saved"]
+    assert found["text"] == "12.3"
     assert (copied / "paper.pdf").read_bytes() != (made / "paper.pdf").read_bytes()
 
 
@@ -193,23 +189,17 @@ def test_a_value_as_the_paper_prints_it(value, digits, text):
     assert values.text_of(value, digits) == text
 
 
-def test_without_results_one_sentence_says_what_to_run(tmp_path):
-    with pytest.raises(UserError, match=r"summary.csv is missing: run .*collect demo.* first"):
-        paper.paper(tmp_path)
-
-
-def test_a_missing_table_is_named_with_its_command(copied):
-    (copied / "tables/demo/summary.csv").unlink()
-    with pytest.raises(
-        UserError, match=r"tables/demo/summary.csv is missing.* run `thinwire report demo` first"
-    ):
-        paper.paper(copied)
-
-
-def test_a_missing_record_is_named(copied):
-    cell = next(c for c in cells("demo") if (c.method.label, c.workers) == ("dgc", 8))
-    (record_folder(copied, cell) / "run.json").unlink()
-    with pytest.raises(UserError, match=r"dgc/w8n2/seed0/run.json is missing"):
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("summary.csv", r"summary.csv is missing: run .*collect demo.* first"),
+        ("tables/demo/summary.csv", r"demo/summary.csv is missing.* run `thinwire report demo` first"),
+        ("runs/demo/digits/cnn/dgc/w8n2/seed0/run.json", r"dgc/w8n2/seed0/run.json is missing"),
+    ],
+)
+def test_a_missing_file_is_named_with_its_command(copied, file, words):
+    (copied / file).unlink()
+    with pytest.raises(UserError, match=words):
         paper.paper(copied)
 
 
@@ -259,3 +249,39 @@ def test_wide_figures_are_at_the_top_because_below_the_columns_they_may_cover_ot
     for path in TEXT:
         places = re.findall(r'placement: (\w+),\s*scope: "parent"', path.read_text())
         assert set(places) <= {"top"}, path.name
+
+
+VALUES = {"saved": Value("88.0", "a"), "with_preparation": Value(f"{MINUS}1,044.9", "b")}
+COUNTED = Bars(file="demo", axis="saved, %", bars={"push": "saved", "push, preparation": "with_preparation"})
+
+
+@pytest.fixture
+def axes(draw):
+    """Draw the bars of these values, and return the axes."""
+
+    def write(values, folder):
+        bars.draw(COUNTED, values, folder / "counted")
+
+    return lambda values: draw(write, values).axes[0]
+
+
+def test_bars_are_as_long_as_their_numbers_and_negative_ones_go_to_the_left(axes):
+    drawn = axes(VALUES)
+    assert [label.get_text() for label in drawn.get_yticklabels()] == list(COUNTED.bars)
+    assert [bar.get_width() for bar in drawn.patches] == [88.0, -1044.9]
+    first, second = (bar.get_y() for bar in drawn.patches)
+    assert first < second  # the axis points downwards, so the first is at the top
+    assert drawn.yaxis_inverted()
+    left, right = drawn.get_xlim()
+    assert left < -1044.9 < 88.0 < right
+
+
+def test_a_value_that_is_no_number_has_no_bar(axes):
+    drawn = axes(VALUES | {"saved": Value("n/a", "a")})
+    assert [bar.get_width() for bar in drawn.patches] == [0, -1044.9]
+    assert "n/a" in [text.get_text() for text in drawn.texts]
+
+
+def test_a_name_without_a_value_is_one_sentence(tmp_path):
+    with pytest.raises(UserError, match=r"a bar in paper/values.yaml: there is no value 'saved'; declare it"):
+        bars.draw(COUNTED, {}, tmp_path / "counted")

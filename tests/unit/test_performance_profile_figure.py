@@ -2,30 +2,20 @@
 
 import math
 
-import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
 from tests.frames import METHODS, MISS, to_target
 from tests.unit.test_line_labels import labels, overlaps
-from thinwire.report import performance_profile_figure, style
+from thinwire.report import performance_profile_figure
 from thinwire.report.performance_profile_figure import profile
 
 NEEDED = {"ssgd": [40.0, 40.0, 40.0, 40.0], "thin": [10.0, 20.0, MISS, 80.0]}
 
 
 @pytest.fixture
-def draw(monkeypatch, tmp_path):
-    def drawn(frame):
-        kept = []
-        monkeypatch.setattr(style, "save", lambda figure, stem: kept.append(figure))
-        style.use()
-        performance_profile_figure.write(frame, tmp_path, ["ssgd"])
-        kept[0].draw_without_rendering()
-        return kept[0]
-
-    yield drawn
-    plt.close("all")
+def drawn(draw):
+    return lambda frame: draw(performance_profile_figure.write, frame, ["ssgd"])
 
 
 def share(figure, method, ratio):
@@ -41,18 +31,18 @@ def test_ratios_are_to_the_fewest_bytes_in_the_same_cell():
     assert list(ratios.thin) == [1, 1, MISS, 2]
 
 
-def test_a_line_is_the_share_of_cells_within_a_ratio_and_a_miss_is_never_within(draw):
-    figure = draw(to_target(NEEDED))
+def test_a_line_is_the_share_of_cells_within_a_ratio_and_a_miss_is_never_within(drawn):
+    figure = drawn(to_target(NEEDED))
     assert [share(figure, "ssgd", ratio) for ratio in (1, 2, 3.9, 4)] == [50, 75, 75, 100]
     assert [share(figure, "thin", ratio) for ratio in (1, 2, 4)] == [50, 75, 75]
     assert figure.axes[0].get_title(loc="left") == "4 cells, in process"
 
 
-def test_a_cell_in_which_a_method_has_no_run_is_not_in_its_line(draw):
+def test_a_cell_in_which_a_method_has_no_run_is_not_in_its_line(drawn):
     frame = to_target(NEEDED)
     without = frame[(frame.method != "thin") | (frame.workers > 2)]
     assert list(profile(without).thin)[1:] == [1, MISS, 2]
-    assert share(draw(without), "thin", 1) == pytest.approx(100 / 3)
+    assert share(drawn(without), "thin", 1) == pytest.approx(100 / 3)
     unknown = frame.assign(payload_bytes_median=frame.payload_bytes_median.where(frame.workers > 2, math.nan))
     assert len(profile(unknown)) == 3
 
@@ -73,25 +63,21 @@ def test_the_highest_of_several_targets_counts():
     assert list(profile(frame).ssgd) == [4, 2, 1, 1]
 
 
-def test_kinds_have_panels_of_their_own(draw):
+def test_kinds_have_panels_of_their_own(drawn):
     frame = pd.concat([to_target(NEEDED), to_target(NEEDED, kind="emulated")])
-    titles = [axes.get_title(loc="left") for axes in draw(frame).axes]
+    titles = [axes.get_title(loc="left") for axes in drawn(frame).axes]
     assert titles == ["4 cells, in process", "4 cells, emulated"]
 
 
-def test_fewer_than_three_cells_have_no_profile(draw):
+def test_fewer_than_three_cells_have_no_profile(drawn):
     two = {method: needed[:2] for method, needed in NEEDED.items()}
     for frame in (to_target(two), to_target(NEEDED)[:0], pd.DataFrame()):
-        assert "A performance profile needs 3 cells" in draw(frame).texts[0].get_text()
+        assert "A performance profile needs 3 cells" in drawn(frame).texts[0].get_text()
 
 
-def test_labels_do_not_overlap_and_at_most_eight_lines_have_colours(draw):
-    (axes,) = draw(to_target({m: [10.0 + i, 9.0, 8.0 + i] for i, m in enumerate(METHODS)})).axes
+def test_labels_do_not_overlap_and_at_most_eight_lines_have_colours(drawn):
+    (axes,) = drawn(to_target({m: [10.0 + i, 9.0, 8.0 + i] for i, m in enumerate(METHODS)})).axes
     assert sorted(text.get_text() for text in labels(axes)) == sorted(METHODS)
     assert overlaps(labels(axes)) == []
     coloured = {line.get_label() for line in axes.get_lines() if line.get_color() != "0.62"}
     assert len(coloured & set(METHODS)) == 8
-
-
-def test_one_method_is_the_best_everywhere(draw):
-    assert share(draw(to_target({"ssgd": [1.0, 2.0, 3.0]})), "ssgd", 1) == 100

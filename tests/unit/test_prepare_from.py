@@ -89,10 +89,8 @@ def test_the_data_of_a_preparation_are_those_of_the_named_data_set(cells, tmp_pa
         (folder / "manifest.json").write_text(dataset)
     user, owner = cells["digits/lenet/again/w2/seed0"], cells["again/lenet/mp2/w2/seed0"]
     assert identity_of(user, tmp_path) == identity_of(owner, tmp_path)
-    assert (
-        identity_of(user, tmp_path)["data"]
-        != identity_of(cells["digits/lenet/mp2/w2/seed0"], tmp_path)["data"]
-    )
+    other = cells["digits/lenet/mp2/w2/seed0"]
+    assert identity_of(user, tmp_path)["data"] != identity_of(other, tmp_path)["data"]
 
 
 def test_where_a_preparation_comes_from_is_part_of_the_fingerprint(cells):
@@ -160,12 +158,8 @@ def test_bad_input_is_one_sentence(write, case):
 
 def test_people_see_whose_preparation_is_used(write, capsys, tmp_path):
     about = About.of(suite.load("reuse"))
-    assert about.prepared_from == {
-        "seed0": "seed0",
-        "again": "again",
-        "both": "again, seed1",
-        "alone": "seed1",
-    }
+    shown = {"seed0": "seed0", "again": "again", "both": "again, seed1", "alone": "seed1"}
+    assert about.prepared_from == shown
     list_cells.main(SimpleNamespace(suite="reuse", only=[], cost=None, results=tmp_path))
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
     assert lines["digits/lenet/both/w2/seed0"].endswith("missing; prepared from again/lenet/mp2/seed1")
@@ -174,6 +168,5 @@ def test_people_see_whose_preparation_is_used(write, capsys, tmp_path):
 
 def test_a_tuning_depends_on_it(write):
     entries = suite.load("reuse").methods
-    assert under("mp2", entries["mp2"]).model_dump().get("prepare_from") is None
     assert "prepare_from" not in under("mp2", entries["mp2"]).model_dump()
     assert under("seed0", entries["seed0"]).model_dump()["prepare_from"]["seed"] == 0

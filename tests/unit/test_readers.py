@@ -119,16 +119,6 @@ def test_training_reads_contiguously_where_the_recipe_says_so():
             assert numbers == list(range(30 * own, 30 * own + 30))
 
 
-def test_any_step_can_be_read_in_any_order():
-    run, other = batches(4, 5, "contiguous"), batches(4, 5, "contiguous")
-    expected = run.at(7)
-    for step in (2, 11, 7):
-        found = other.at(step)
-    for (images, labels), (theirs, their_labels) in zip(expected, found):
-        assert torch.equal(images, theirs)
-        assert torch.equal(labels, their_labels)
-
-
 @pytest.fixture
 def in_a_file(tmp_path):
     """Digits whose training images are in a file, and other images in memory, which nothing should use."""
@@ -145,21 +135,6 @@ def test_a_reader_gives_the_images_that_are_in_memory(in_a_file, reading):
         for (images, labels), (expected, their_labels) in zip(read.at(step), kept.at(step)):
             assert torch.equal(images, expected)
             assert torch.equal(labels, their_labels)
-
-
-def test_readers_of_ranges_seek_less_than_readers_with_strides(in_a_file):
-    """Each of the 24 batches of 5 images is a seek with strides; a range of 30 images has 10 chunks of 3."""
-    seeks = {}
-    for reading in ("strided", "contiguous"):
-        run = batches(4, 5, reading, in_a_file)
-        for step in range(run.steps_per_epoch):
-            run.at(step)
-        files = [reader.file for reader in run._readers]
-        assert sum(file.bytes_read for file in files) == 120 * 64
-        assert sum(file.requests for file in files) == (24 if reading == "strided" else 40)
-        seeks[reading] = sum(file.seeks for file in files)
-    assert seeks["strided"] == 24
-    assert 4 <= seeks["contiguous"] <= 40
 
 
 def test_with_strides_the_workers_share_the_batches_of_the_file_in_its_order():

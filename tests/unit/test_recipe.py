@@ -1,6 +1,7 @@
-"""Learning rates, batches and seeds."""
+"""Learning rates, batches, seeds and initial weights."""
 
 import math
+import warnings
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from thinwire import seeds
 from thinwire.optim.plateau import Plateau
 from thinwire.optim.recipe import Recipe, Schedule
 from thinwire.optim.schedule import learning_rate
+from thinwire.task import initial_model
 
 
 def rates(workers=4, steps_per_epoch=10, **changes):
@@ -87,3 +89,19 @@ def test_streams_differ_in_every_part_of_their_name():
     assert len({seeds.derive(*name) for name in names}) == len(names)
     assert len({seeds.at_step(seed, step) for seed in range(30) for step in range(30)}) == 900
     assert all(0 <= seeds.derive("x", i) < 2**63 for i in range(100))
+
+
+def test_no_gpu_is_touched_where_there_are_several(monkeypatch):
+    """torch warns where it would initialise all of them."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        initial_model(small.task(1))
+
+
+def test_the_random_state_of_the_process_stays_as_it_is():
+    before = torch.get_rng_state()
+    first, second = (initial_model(small.task(1)) for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(map(torch.equal, first.parameters(), second.parameters()))

@@ -140,10 +140,6 @@ def test_a_server_in_the_turn_of_a_worker_is_among_its_spans(recorder):
     assert not call.recorded.server_spans
 
 
-def test_calls_are_numbered(recorder):
-    assert [call_of(recorder).recorded.number for _ in range(3)] == [0, 1, 2]
-
-
 def test_a_message_whose_receiver_is_late_does_not_delay_the_ends_of_others():
     late, ended = threading.Event(), []
 

@@ -8,7 +8,6 @@ import pytest
 from thinwire.config import cluster_file
 from thinwire.errors import UserError
 from thinwire.report import required_rate as shown
-from thinwire.report.result_names import FORMATS
 from thinwire.simulation.required_rate import CLUSTER, highest_rate, required_rates
 from thinwire.simulation.without_data import MeanStep
 
@@ -76,12 +75,3 @@ def test_a_sentence_is_about_our_simulation_and_names_the_cluster():
     for sentence in shown.sentences(table_of()):
         assert "our simulation needs at most" in sentence
         assert "infiniband_800g_4gpus offers 100 GB/s" in sentence
-
-
-def test_the_figure_has_the_same_bytes_every_time(tmp_path):
-    for folder in ("a", "b"):
-        shown.write(table_of(), tmp_path / folder)
-    for end in FORMATS:
-        first, second = ((tmp_path / f / f"figures/required_rate.{end}").read_bytes() for f in "ab")
-        assert first == second
-    assert "simulated" in (tmp_path / "a/figures/required_rate.svg").read_text()

@@ -11,7 +11,6 @@ import pytest
 from snakemake.resources import Resources
 
 from thinwire import slurm_time_limit
-from thinwire.config.cell import Module
 from thinwire.config.expand_suite import cells
 from thinwire.errors import UserError
 from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
@@ -43,19 +42,13 @@ def test_nothing_runs_beside_a_timed_block():
 
 def test_blocks_share_the_cores_of_a_machine_so_that_all_end_early():
     assert resources.cores_of_block(DEMO[:10], 33, 64) == 5  # three rounds of two runs each, not one of ten
-    assert [resources.cores_of_block(DEMO[:10], 6, number) for number in (None, 1, 2, 6, 13, 500)] == [
-        1,
-        1,
-        1,
-        1,
-        2,
-        10,
-    ]
+    given = (None, 1, 2, 6, 13, 500)
+    assert [resources.cores_of_block(DEMO[:10], 6, number) for number in given] == [1, 1, 1, 1, 2, 10]
     assert resources.cores_of_block([replace(DEMO[0], device="cuda")], 1, 64) == 1
 
 
 def test_what_a_cell_asks_of_slurm():
-    cell = replace(DEMO[0], workers=8, nodes=2, device="cuda", transport="processes")
+    cell = replace(CELL, device="cuda")
     alone = replace(cell, transport="inprocess")
     assert (resources.nodes(cell), resources.ranks(cell)) == (2, 8)
     assert (resources.nodes(alone), resources.ranks(alone)) == (1, 1)
@@ -69,7 +62,7 @@ def test_what_a_cell_asks_of_slurm():
 
 
 def test_a_run_asks_for_a_gpu_for_each_process_and_a_preparation_for_one():
-    cell = replace(DEMO[0], workers=8, nodes=2, device="cuda", transport="processes")
+    cell = replace(CELL, device="cuda")
     of_run = resources.gres(Call(), gpus_of)
     of_preparation = resources.gres(Call(), gpus_of_preparation)
     assert (of_run(cell), of_preparation(cell)) == ("gpu:4", "gpu:1")
@@ -85,10 +78,9 @@ def test_the_type_of_the_gpus_is_one_setting(gpu_type, asked):
 
 
 def test_a_job_of_one_task_is_a_step_so_that_signals_reach_it_and_one_of_many_starts_its_own():
-    one, several = DEMO[0], replace(DEMO[0], workers=8, nodes=2, transport="processes")
     in_job, here = resources.step(Call(in_job=True)), resources.step(Call())
-    assert in_job(one) == "srun --nodes=1 --ntasks=1"
-    assert in_job(several) == here(one) == here(several) == ""
+    assert in_job(DEMO[0]) == "srun --nodes=1 --ntasks=1"
+    assert in_job(CELL) == here(DEMO[0]) == here(CELL) == ""
 
 
 def test_slurm_conf_comes_back_in_a_job_that_has_lost_it():
@@ -156,14 +148,6 @@ def test_data_count_once_a_node_and_processes_and_replicas_as_many_as_are_there(
     assert (
         megabytes_of_node(replace(CELL, transport="emulated"), data)
         == 8 * PROCESS_MEGABYTES + 63_000 + 8 * replica
-    )
-
-
-def test_a_larger_data_set_or_model_asks_for_more():
-    large = Module("alexnet", "alexnet", {})
-    assert megabytes_of_node(CELL, 10**9) == megabytes_of_node(CELL, 0) + 1000
-    assert (
-        megabytes_of_node(replace(CELL, model=large), 0) > megabytes_of_node(CELL, 0) + 4 * COPIES_OF_WEIGHTS
     )
 
 

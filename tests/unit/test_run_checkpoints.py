@@ -49,14 +49,6 @@ def test_it_resumes_from_the_newest(folder):
     assert log == ""
 
 
-def test_a_damaged_one_is_left_out_with_a_warning(folder):
-    tree = folder / "000000002/tree.json"
-    tree.write_bytes(tree.read_bytes().replace(b'"step"', b'"stop"'))
-    loaded, log = resumed(folder)
-    assert loaded == {"step": 1}
-    assert "000000002 is damaged and left out" in log
-
-
 @pytest.mark.parametrize("state", [None, [1, 2], {}, {"identity": {"fingerprint": "4567"}}, {"identity": 3}])
 def test_a_checkpoint_of_something_else_is_not_used(folder, state):
     checkpoint.save(folder, 3, state)

@@ -23,19 +23,7 @@ class Clock:
 
 
 def publish(results, cell, status, reason=None, **provenance):
-    folder = partial_folder(results, cell)
-    folder.mkdir(parents=True, exist_ok=True)
-    made = record.Record(
-        kind="inprocess",
-        status=status,
-        reason=reason,
-        cell=cell.identity(),
-        fingerprint=cell.fingerprint,
-        method_options={},
-        model_options={},
-        provenance=provenance,
-    )
-    records.write(folder, record_folder(results, cell), made, [], [])
+    records.publish(results, cell, epochs=0, status=status, reason=reason, provenance=provenance, result=None)
 
 
 def work(results, cell, step, steps, accuracy=None):
@@ -96,12 +84,7 @@ def test_each_run_that_ends_is_told_once(tmp_path):
 def test_a_published_record_has_no_progress_file(tmp_path):
     work(tmp_path, FIRST, 1, 2)
     publish(tmp_path, FIRST, "skipped", "no")
-    assert sorted(p.name for p in record_folder(tmp_path, FIRST).iterdir()) == [
-        "curve.parquet",
-        "log.txt",
-        "run.json",
-        "traffic.parquet",
-    ]
+    assert record.PROGRESS not in [path.name for path in record_folder(tmp_path, FIRST).iterdir()]
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"epoch": 1, "more": 2}'])

@@ -6,8 +6,7 @@ import pandas as pd
 import pytest
 
 from tests.simulated import row, rows
-from thinwire.report import simulated_figures, style, times
-from thinwire.report.result_names import FORMATS
+from thinwire.report import simulated_figures, times
 
 BASELINES = ["ssgd", "ssgd_bf16"]
 METHODS = [*BASELINES, *(f"m{i}" for i in range(9))]
@@ -25,12 +24,9 @@ def table_of(workers=(8,), rates=(), runs=(), methods=METHODS):
     return times.times(rows(*made), runs, BASELINES, lambda place, method: (math.nan, math.nan))
 
 
-def drawn(monkeypatch, tmp_path, table, **options):
-    """The figures by name, before they are closed."""
-    figures = {}
-    monkeypatch.setattr(style, "save", lambda figure, stem: figures.update({stem.name: figure}))
-    simulated_figures.write(table, tmp_path, BASELINES, **options)
-    return figures
+@pytest.fixture
+def drawn(draw_all):
+    return lambda table, **options: draw_all(simulated_figures.write, table, BASELINES, **options)
 
 
 def texts(figure):
@@ -45,27 +41,27 @@ def texts(figure):
         ({"rates": (0.1, 10)}, ["bandwidth"]),
     ],
 )
-def test_the_rows_decide_which_figures_there_are(monkeypatch, tmp_path, options, more):
-    assert sorted(drawn(monkeypatch, tmp_path, table_of(**options))) == sorted([*ALWAYS, *more])
+def test_the_rows_decide_which_figures_there_are(drawn, options, more):
+    assert sorted(drawn(table_of(**options))) == sorted([*ALWAYS, *more])
 
 
-def test_figures_that_a_suite_asks_for_are_there_in_any_case(monkeypatch, tmp_path):
+def test_figures_that_a_suite_asks_for_are_there_in_any_case(drawn):
     asked = {"over_workers": True, "over_rates": True}
-    assert len(drawn(monkeypatch, tmp_path, table_of(), **asked)) == 4
+    assert len(drawn(table_of(), **asked)) == 4
 
 
-def test_every_figure_says_simulated(monkeypatch, tmp_path):
-    for name, figure in drawn(monkeypatch, tmp_path, table_of((2, 8), (0.1, 10))).items():
+def test_every_figure_says_simulated(drawn):
+    for name, figure in drawn(table_of((2, 8), (0.1, 10))).items():
         assert "simulated" in texts(figure), name
 
 
-def test_simulated_points_are_hollow_and_measured_ones_are_full_and_apart(monkeypatch, tmp_path):
+def test_simulated_points_are_hollow_and_measured_ones_are_full_and_apart(drawn):
     run = {"dataset": "digits", "model": "cnn", "workers": 8, "nodes": 2, "cluster": None, "status": "done"}
     runs = [
         {**run, "method": m, "kind": "measured", "steps": 10, "train_seconds": s}
         for m, s in (("ssgd", 4.0), ("m0", 2.0))
     ]
-    figure = drawn(monkeypatch, tmp_path, table_of(runs=runs))["speed_up_simulated"]
+    figure = drawn(table_of(runs=runs))["speed_up_simulated"]
     fills = {}
     for axes in figure.axes:
         for line in axes.get_lines():
@@ -78,8 +74,8 @@ def test_simulated_points_are_hollow_and_measured_ones_are_full_and_apart(monkey
     }
 
 
-def test_at_most_eight_lines_with_both_baselines_thick(monkeypatch, tmp_path):
-    figure = drawn(monkeypatch, tmp_path, table_of((2, 8)))["speed_up_over_workers"]
+def test_at_most_eight_lines_with_both_baselines_thick(drawn):
+    figure = drawn(table_of((2, 8)))["speed_up_over_workers"]
     (axes,) = figure.axes
     # What has no name is the marker of a label.
     lines = {line.get_label(): line for line in axes.get_lines() if line.get_label()[0] != "_"}
@@ -89,18 +85,18 @@ def test_at_most_eight_lines_with_both_baselines_thick(monkeypatch, tmp_path):
     assert "the 3 slowest methods are left out" in texts(figure)
 
 
-def test_the_speed_up_over_workers_is_in_images_over_those_of_the_fewest_workers(monkeypatch, tmp_path):
+def test_the_speed_up_over_workers_is_in_images_over_those_of_the_fewest_workers(drawn):
     """By hand: 4 times the batch in twice the time is twice as fast."""
     made = [row("ssgd", 10, workers=2, batch_images=64), row("ssgd", 20, workers=8, batch_images=256)]
     runs = pd.DataFrame({"status": []})
     table = times.times(rows(*made), runs, ["ssgd"], lambda place, method: (math.nan, math.nan))
-    figure = drawn(monkeypatch, tmp_path, table)["speed_up_over_workers"]
+    figure = drawn(table)["speed_up_over_workers"]
     ideal, ssgd, *_ = figure.axes[0].get_lines()
     assert list(ssgd.get_ydata()) == [1, 2]
     assert list(ideal.get_ydata()) == [1, 4]
 
 
-def test_the_table_of_rates_has_speed_ups_and_break_even_rates(monkeypatch, tmp_path):
+def test_the_table_of_rates_has_speed_ups_and_break_even_rates(drawn):
     made = [
         row(method, ms, rate_gbit_per_second=rate, own_rate=rate == 1)
         for rate, speeds in ((1.0, (10, 5, 40)), (100.0, (10, 20, 40)))
@@ -108,54 +104,34 @@ def test_the_table_of_rates_has_speed_ups_and_break_even_rates(monkeypatch, tmp_
     ]
     runs = pd.DataFrame({"status": []})
     table = times.times(rows(*made), runs, ["ssgd"], lambda place, method: (math.nan, math.nan))
-    figure = drawn(monkeypatch, tmp_path, table)["bandwidth"]
+    figure = drawn(table)["bandwidth"]
     shown = [text.get_text() for text in figure.axes[0].texts]
     assert shown == ["1.00", "1.00", "2.00", "0.50", "< 10", "0.25", "0.25", "never"]
     (mark,) = figure.axes[0].get_lines()
     assert mark.get_xydata().tolist() == [[0.5, 0.5], [0.5, 1.5]], "of the second row, between both rates"
 
 
-def test_a_step_is_made_of_its_parts(monkeypatch, tmp_path):
-    figure = drawn(monkeypatch, tmp_path, table_of(methods=["ssgd"]))["step_breakdown"]
+def test_a_step_is_made_of_its_parts(drawn):
+    figure = drawn(table_of(methods=["ssgd"]))["step_breakdown"]
     (axes,) = figure.axes
     assert [patch.get_width() for patch in axes.patches] == pytest.approx([6, 1, 1, 2])
 
 
-def test_no_rows_are_figures_that_say_so(monkeypatch, tmp_path):
+def test_no_rows_are_figures_that_say_so(drawn):
     empty = table_of()[:0]
-    figures = drawn(monkeypatch, tmp_path, empty, over_workers=True, over_rates=True)
+    figures = drawn(empty, over_workers=True, over_rates=True)
     assert len(figures) == 4
     for name, figure in figures.items():
         assert texts(figure).startswith("No "), name
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_what_is_no_number_is_no_point_and_no_mark(monkeypatch, tmp_path, value):
+def test_what_is_no_number_is_no_point_and_no_mark(drawn, value):
     table = table_of(workers=(2, 8), rates=(0.1, 10), methods=["ssgd", "thin"])
     columns = ["step_seconds", "compute_seconds", "others_seconds", "server_seconds", "communication_seconds"]
     table.loc[table.method == "thin", [*columns, "speed_up"]] = value
-    figures = drawn(monkeypatch, tmp_path, table)
-    for figure in figures.values():
-        figure.draw_without_rendering()
+    figures = drawn(table)
     (axes,) = figures["speed_up_simulated"].axes
     assert [label.get_text() for label in axes.get_yticklabels()] == ["ssgd"]
     assert "no simulated time" in " ".join(t.get_text() for t in figures["step_breakdown"].axes[0].texts)
     assert not figures["bandwidth"].axes[0].get_lines()
-
-
-def test_one_method_has_every_figure(monkeypatch, tmp_path):
-    table = table_of(workers=(2, 8), rates=(0.1,), methods=["ssgd"])
-    figures = drawn(monkeypatch, tmp_path, table)
-    assert sorted(figures) == sorted([*ALWAYS, "speed_up_over_workers", "bandwidth"])
-    for figure in figures.values():
-        figure.draw_without_rendering()
-
-
-def test_the_same_rows_give_the_same_bytes(tmp_path):
-    table = table_of((2, 8), (0.1, 10))
-    for folder in ("a", "b"):
-        simulated_figures.write(table, tmp_path / folder, BASELINES)
-    written = sorted(path.name for path in (tmp_path / "a").iterdir())
-    assert len(written) == 4 * len(FORMATS)
-    for name in written:
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name

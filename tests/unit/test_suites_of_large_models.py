@@ -5,6 +5,7 @@ in small suites is counted branch by branch: tests/unit/test_suites_exercise.py.
 """
 
 import math
+from functools import cache
 
 import pytest
 import torch
@@ -23,14 +24,22 @@ from thinwire.parameters import parameters
 SUITES = [name for name in project.SUITES if load(name).device == "cuda"]
 
 
+NETWORKS = {}
+
+
 def network(cell):
-    dataset = plugins.get("dataset", cell.data.use).load()
-    model = plugins.get("model", cell.model.use).load()
-    data = dataset(resolve(dataset, cell.data.options))
-    with torch.device("meta"):
-        return model(resolve(model, cell.model.options), data.shape, data.classes)
+    """Built once for each model and data set: only shapes count."""
+    key = str((cell.data, cell.model))
+    if key not in NETWORKS:
+        dataset = plugins.get("dataset", cell.data.use).load()
+        model = plugins.get("model", cell.model.use).load()
+        data = dataset(resolve(dataset, cell.data.options))
+        with torch.device("meta"):
+            NETWORKS[key] = model(resolve(model, cell.model.options), data.shape, data.classes)
+    return NETWORKS[key]
 
 
+@cache
 def entries(use):
     """Of each entry of a method in a suite: its options, and one model for each data set and model."""
     found = {}

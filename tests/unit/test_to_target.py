@@ -7,21 +7,22 @@ import pytest
 
 from thinwire.report.target_accuracy import SHARES, TARGET_OF_BASELINE
 from thinwire.report.to_target import to_target
+from thinwire.statistics.reference_convergence import Convergence, convergence
 
 INF = math.inf
 
 
 def run(method, repetition, *accuracies, status="done", seconds=None, **more):
     """A row of the runs, and its curve: an evaluation an epoch, of 10 steps and 100 bytes each."""
-    about = {
-        "dataset": "digits",
-        "model": "cnn",
-        "workers": 4,
-        "nodes": 1,
-        "kind": "inprocess",
+    about = {"dataset": "digits", "model": "cnn", "workers": 4, "nodes": 1, "kind": "inprocess"}
+    about |= {
         "method": method,
-    }
-    about |= {"repetition": repetition, "status": status, "epochs": 4, "batch": 64, "batch_per": "run"} | more
+        "repetition": repetition,
+        "status": status,
+        "epochs": 4,
+        "batch": 64,
+        "batch_per": "run",
+    } | more
     curve = [
         about
         | {"epoch": i + 1.0, "step": 10 * (i + 1), "test_accuracy_percent": accuracy}
@@ -111,12 +112,8 @@ def test_a_method_that_needs_fewer_epochs_than_the_reference_is_suspicious():
         *many("slow", 8, 7, 8, 8, 7, 8),
     )
     verdicts = table.groupby("method").convergence.unique().str[0]
-    assert dict(verdicts) == {
-        "ssgd": "reference",
-        "soon": "suspicious",
-        "alike": "plausible",
-        "slow": "late",
-    }
+    expected = {"ssgd": "reference", "soon": "suspicious", "alike": "plausible", "slow": "late"}
+    assert dict(verdicts) == expected
     assert set(table.reference_workers) == {4}
 
 
@@ -134,3 +131,29 @@ def test_the_reference_is_one_worker_with_the_same_batch_of_the_run_if_there_is_
         *many("ssgd", 2, 3, 3, 2, 2, 3, **per_worker),
     )
     assert set(rows_of(table, "ssgd", workers=4).reference_workers) == {1}, "4 workers with 64 images each"
+
+
+REFERENCE = [5, 6, 5, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("epochs", "reference", "expected"),
+    [
+        ([3, 4, 3, 3, 3, 4], REFERENCE, Convergence.SUSPICIOUS),
+        ([4, 5, 4, 3, 4, 5], REFERENCE, Convergence.SUSPICIOUS),  # one epoch fewer in every pair
+        ([8, 9, 7, 7, 8, 9], REFERENCE, Convergence.LATE),
+        ([5, 5, 6, 5, 4, 6], REFERENCE, Convergence.PLAUSIBLE),
+        (REFERENCE, REFERENCE, Convergence.PLAUSIBLE),
+        ([3, 3, 3, INF, 3, 3], REFERENCE, Convergence.LATE),
+        ([3, 3, 3, INF, 3, 3], [5, INF, 5, 5, 5, 5], Convergence.CANNOT_BE_TOLD),
+        ([3, 4, 3, 3], REFERENCE, Convergence.CANNOT_BE_TOLD),
+    ],
+)
+def test_epochs_beside_those_of_the_reference(epochs, reference, expected):
+    assert convergence(pd.Series(epochs), pd.Series(reference), 12) is expected
+
+
+def test_a_miss_of_the_reference_counts_as_reached_in_the_last_epoch():
+    reference = pd.Series([5, 5, 6, 5, 5, INF])
+    assert convergence(pd.Series([4, 4, 5, 4, 4, 5]), reference, 6) is Convergence.SUSPICIOUS
+    assert convergence(pd.Series([5, 5, 6, 5, 5, 6]), reference, 6) is Convergence.PLAUSIBLE

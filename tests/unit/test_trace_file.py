@@ -1,7 +1,5 @@
 """Traces in files."""
 
-from itertools import pairwise
-
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -36,13 +34,6 @@ def test_parts_of_processes_make_one_trace(trace, tmp_path):
     whole = trace_file.merged(parts)
     assert whole.spans.to_pylist() == trace.spans.to_pylist()
     assert whole.calls.to_pylist() == trace.calls.to_pylist()
-
-
-def test_spans_of_a_worker_have_no_gaps_in_the_file(trace):
-    for worker in range(4):
-        spans = trace.spans.filter(pc.field("worker") == worker).to_pylist()
-        for span, following in pairwise(spans):
-            assert span["begin_seconds"] <= span["end_seconds"] == following["begin_seconds"]
 
 
 def test_a_trace_without_calls_is_a_trace(tmp_path):

@@ -2,26 +2,17 @@
 
 import math
 
-import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
 
 from tests.frames import METHODS, traffic
-from thinwire.report import style, traffic_figure
+from thinwire.report import traffic_figure
 from thinwire.traffic.payload_kinds import KINDS
 
 
 @pytest.fixture
-def draw(monkeypatch, tmp_path):
-    def drawn(frame):
-        kept = []
-        monkeypatch.setattr(style, "save", lambda figure, stem: kept.append(figure))
-        style.use()
-        traffic_figure.write(frame, tmp_path, ["ssgd"])
-        return kept[0]
-
-    yield drawn
-    plt.close("all")
+def drawn(draw):
+    return lambda frame: draw(traffic_figure.write, frame, ["ssgd"])
 
 
 def widths(axes, place):
@@ -34,22 +25,22 @@ def texts(axes):
     return [text.get_text() for text in axes.texts]
 
 
-def test_parts_are_stacked_from_the_middle_and_are_means_over_the_runs(draw):
-    (axes,) = draw(traffic()).axes
+def test_parts_are_stacked_from_the_middle_and_are_means_over_the_runs(drawn):
+    (axes,) = drawn(traffic()).axes
     assert widths(axes, 0) == [(0, -4), (-4, -2), (0, 6)]
     assert widths(axes, 1) == widths(axes, 0)
     assert texts(axes) == ["12", "12"]
 
 
-def test_channels_and_verbs_of_a_kind_are_one_part(draw):
+def test_channels_and_verbs_of_a_kind_are_one_part(drawn):
     frame = pd.concat([traffic(["ssgd"]), traffic(["ssgd"], payload_kind="values")])
-    assert widths(draw(frame).axes[0], 0) == [(0, -10), (-10, -2), (0, 12)]
+    assert widths(drawn(frame).axes[0], 0) == [(0, -10), (-10, -2), (0, 12)]
 
 
-def test_a_run_that_has_no_part_of_a_kind_counts_in_the_mean(draw):
+def test_a_run_that_has_no_part_of_a_kind_counts_in_the_mean(drawn):
     frame = traffic(["ssgd"])
     frame = frame[(frame.payload_kind == "values") | (frame.repetition == 0)]
-    assert widths(draw(frame).axes[0], 0) == [(0, -4), (-4, -1), (0, 6)]
+    assert widths(drawn(frame).axes[0], 0) == [(0, -4), (-4, -1), (0, 6)]
 
 
 def test_every_kind_of_payload_has_a_look():
@@ -58,28 +49,28 @@ def test_every_kind_of_payload_has_a_look():
     assert len({(look["facecolor"], look["hatch"]) for look in looks}) == len(KINDS)
 
 
-def test_a_method_without_a_run_that_is_done_says_so(draw):
+def test_a_method_without_a_run_that_is_done_says_so(drawn):
     frame = pd.concat(
         [traffic(), traffic(["thin"], workers=8), traffic(["ssgd"], workers=8, status="failed")]
     )
-    _, second = draw(frame).axes
+    _, second = drawn(frame).axes
     assert texts(second) == ["no run", "12"]
     assert second.get_title() == "digits, cnn, 8 workers, in process"
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_what_is_no_number_is_not_drawn(draw, value):
+def test_what_is_no_number_is_not_drawn(drawn, value):
     frame = traffic()
     frame.loc[frame.method == "thin", "payload_pull_bytes"] = value
-    assert texts(draw(frame).axes[0]) == ["12"]
+    assert texts(drawn(frame).axes[0]) == ["12"]
 
 
-def test_twelve_methods_have_as_many_bars(draw):
-    (axes,) = draw(traffic(METHODS)).axes
+def test_twelve_methods_have_as_many_bars(drawn):
+    (axes,) = drawn(traffic(METHODS)).axes
     assert [label.get_text() for label in axes.get_yticklabels()] == METHODS
     assert all(len(widths(axes, place)) == 3 for place in range(len(METHODS)))
 
 
-def test_no_traffic_at_all_is_a_figure_that_says_so(draw):
-    assert "No run that is done has sent anything" in draw(traffic()[:0]).texts[0].get_text()
-    assert "No run that is done has sent anything" in draw(traffic(status="failed")).texts[0].get_text()
+def test_no_traffic_at_all_is_a_figure_that_says_so(drawn):
+    assert "No run that is done has sent anything" in drawn(traffic()[:0]).texts[0].get_text()
+    assert "No run that is done has sent anything" in drawn(traffic(status="failed")).texts[0].get_text()

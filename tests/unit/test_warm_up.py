@@ -1,5 +1,6 @@
-"""What a GPU and NCCL need to start is done before the clocks run."""
+"""What a GPU and NCCL need to start is done before the clocks run, with settings that the user may change."""
 
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,9 @@ from tests import small
 from tests.fake_gpu import CUDA, FakeGpu
 from thinwire.train import trainer as trainer_module
 from thinwire.train.warm_up import warm_up
+from thinwire.transport import nccl_settings
 from thinwire.transport.open_nccl_communicators import open_nccl_communicators
+from thinwire.transport.rank_placement import Address, SharedFile
 
 
 @pytest.fixture
@@ -62,3 +65,23 @@ def test_each_communicator_is_open_before_the_next_one_starts(gpu, monkeypatch):
         *(CUDA, ("ring of", world), CUDA, ("links of", world), "waits"),
         *(CUDA, ("ring of", node), CUDA, ("links of", node), "waits"),
     ]
+
+
+def test_what_the_user_has_set_is_kept(monkeypatch):
+    """A change to a new dictionary, because the settings stay in the environment."""
+    monkeypatch.setattr(os, "environ", {"NCCL_ALGO": "Tree", "PATH": "/bin"})
+    nccl_settings.choose_nccl_settings(Address("first", 1, "srun 7.0.1"))
+    assert os.environ == {
+        "NCCL_ALGO": "Tree",
+        "NCCL_PROTO": "Simple",
+        "NCCL_NVLS_ENABLE": "0",
+        "NCCL_LAUNCH_ORDER_IMPLICIT": "1",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
+        "PATH": "/bin",
+    }
+
+
+def test_on_one_machine_nccl_listens_on_the_loopback_alone(monkeypatch):
+    monkeypatch.setattr(os, "environ", {"NCCL_SOCKET_IFNAME": "eth0"})
+    nccl_settings.choose_nccl_settings(SharedFile("meeting", "lo"))
+    assert os.environ["NCCL_SOCKET_IFNAME"] == "lo"
