@@ -101,6 +101,11 @@ def note(record_property: Callable[[str, object], None]) -> Callable[[str], None
     return partial(record_property, "note")
 
 
+# What a check shows with a few methods, `make test` does not repeat with the others: all have trajectories
+# that were written down.
+QUICK_METHODS = {"test_learns": ("ssgd", "dgc", "mp2")}
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "subject" not in metafunc.fixturenames:
         return
@@ -110,8 +115,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     else:
         found = plugins.find("method").values()
         subjects = [Subject(plugin.name, plugin.path, plugin.load()) for plugin in found]
-    # What a module shows with a few methods, `make test` does not repeat with the others.
-    quick = getattr(metafunc.module, "QUICK_METHODS", None)
+    quick = QUICK_METHODS.get(metafunc.function.__name__, getattr(metafunc.module, "QUICK_METHODS", None))
     parameters = [
         pytest.param(
             subject, id=subject.name, marks=[] if quick is None or subject.name in quick else pytest.mark.slow

@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.weak import WeakIdKeyDictionary
 
 from thinwire.plugins import ROOT
@@ -135,29 +134,30 @@ class _Functions(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        name, inputs = getattr(func, "__name__", ""), _tensors((args, kwargs))
-        if not inputs:
-            if kwargs.get("device") is None:
-                self._syncs.put_on_host(result)
-            elif name in _MAKES_FROM_DATA:
-                self._syncs.note(f"copies data from the host to the GPU (torch.{name})")
-            return result
+        name = getattr(func, "__name__", "")
         if not isinstance(args[0] if args else None, Tensor):
-            return result
-        from_host = self._syncs.is_on_host(args[0])
-        if name == "new_tensor":
+            if not _tensors((args, kwargs)):
+                if kwargs.get("device") is None:
+                    self._syncs.put_on_host(result)
+                elif name in _MAKES_FROM_DATA:
+                    self._syncs.note(f"copies data from the host to the GPU (torch.{name})")
+        elif name == "new_tensor":
             self._syncs.note("copies data from the host to the GPU (new_tensor)")
-        if not from_host and (
-            name in _TO_HOST or (name == "to" and "cpu" in (*args[1:], kwargs.get("device")))
-        ):
+        elif name in _TO_HOST or name == "to":
+            return self._copied(name, result, args, kwargs)
+        return result
+
+    def _copied(self, name: str, result: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Note a copy between host and GPU; gives its result."""
+        from_host = self._syncs.is_on_host(args[0])
+        if not from_host and (name in _TO_HOST or "cpu" in (*args[1:], kwargs.get("device"))):
             self._syncs.note(f"copies data from the GPU to the host ({name})")
         if from_host and name == "to" and _names_a_device(args[1:], kwargs):
             if not kwargs.get("non_blocking"):
                 self._syncs.note("copies data from the host to the GPU (to)")
             # A copy, as on a GPU: the tensor itself stays on the host.
-            copy = result.clone()
-            self._syncs.put_on_gpu(copy)
-            return copy
+            result = result.clone()
+            self._syncs.put_on_gpu(result)
         return result
 
 
@@ -181,4 +181,11 @@ def _names_a_device(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
 
 
 def _tensors(tree: Any) -> list[Tensor]:
-    return [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor)]
+    """The tensors in arguments; torch's own walk over trees takes longer than most operations here."""
+    if isinstance(tree, Tensor):
+        return [tree]
+    if isinstance(tree, dict):
+        tree = tree.values()
+    elif not isinstance(tree, list | tuple):
+        return []
+    return [tensor for part in tree for tensor in _tensors(part)]

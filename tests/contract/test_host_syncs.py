@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.contract import test_contract as contract
-from tests.contract.test_planted_bugs import subject
+from tests.contract import test_channels as channels
+from tests.contract.planted import subject
 
 WAITS = {
     "self.run.loss.item()": "reads a value",
@@ -44,9 +44,9 @@ WAITS_FOR_NOTHING = [
 
 def check(tmp_path, statement):
     """Hold a method with this statement to the check. The statement is in the last line of its file."""
-    body = f"def sync_gradients(self):\n    row = self.run.gradients[0].flatten()\n    {statement}\n"
+    body = f"row = self.run.gradients[0].flatten()\n{statement}\n"
     with pytest.MonkeyPatch.context() as monkeypatch:
-        contract.test_hosts_wait_for_their_gpus_only_where_sizes_depend_on_values(
+        channels.test_hosts_wait_for_their_gpus_only_where_sizes_depend_on_values(
             subject(tmp_path, body), monkeypatch
         )
 

@@ -1,7 +1,7 @@
 """The contract in real processes, one for each worker, on the transport that runs use there.
 
 A method does the same there as in one process, which is compared step by step: weights, losses and ledgers.
-So most of what test_contract.py has shown for one process holds here, too, and is not repeated. The checks
+So most of what was shown for one process holds here, too, and is not repeated. The checks
 that are repeated depend on time and order, or on what is in flight when a run is interrupted. All of this is
 done once more on the path of calls that GPUs take, with gloo.
 
@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 
 from tests import processes
-from tests.contract import test_contract as contract
+from tests.contract.checks import CHECKS as EVERY_CHECK
 from tests.contract.conftest import Subject
 from thinwire.worker_placement import Cluster
 
@@ -45,9 +45,7 @@ CPUS, LIKE_GPUS = "on_cpus", "like_gpus"
 
 def checks() -> Iterator[tuple[str, Check, dict[str, Any]]]:
     """Every check, once for each of its parameters: its name, the function, and the parameters."""
-    for name, check in vars(contract).items():
-        if not name.startswith("test_"):
-            continue
+    for name, check in EVERY_CHECK.items():
         short = name.removeprefix("test_")
         marks = [mark for mark in getattr(check, "pytestmark", ()) if mark.name == "parametrize"]
         if not marks:

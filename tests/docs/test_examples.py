@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from tests import small
-from tests.contract import test_contract as contract
+from tests.contract.checks import CHECKS
 from tests.contract.conftest import Subject, perform
+from tests.contract.test_contract import LEAST_ACCURACY_PERCENT
 from tests.docs import pages
 from thinwire import plugins
 from thinwire.channel import Channel
@@ -70,8 +71,8 @@ def test_an_example_keeps_the_contract(load, title, content, tmp_path, monkeypat
     """Here all checks but `learns`, in short runs."""
     method = load(content)
     subject = Short("example", tmp_path / "example.py", method)
-    for name, check in vars(contract).items():
-        if name.startswith("test_") and name != "test_learns":
+    for name, check in CHECKS.items():
+        if name != "test_learns":
             with suppress(pytest.skip.Exception):
                 perform(check, subject, monkeypatch, tmp_path, stop=3)
 
@@ -112,10 +113,9 @@ def test_the_refused_options_of_contributing_are_refused_as_it_says(load):
 def test_every_check_of_the_contract_stands_in_its_table():
     text = (ROOT / "docs/contract.md").read_text()
     (table,) = (table for table in pages.tables(text) if table[0][0] == "check")
-    checks = {name for name in vars(contract) if name.startswith("test_")}
-    assert {f"test_{row[0].strip('`')}" for row in table[1:]} == checks
+    assert {f"test_{row[0].strip('`')}" for row in table[1:]} == CHECKS.keys()
     (learns,) = (row[1] for row in table if row[0] == "`learns`")
-    assert f"{contract.LEAST_ACCURACY_PERCENT} % accuracy on digits" in learns
+    assert f"{LEAST_ACCURACY_PERCENT} % accuracy on digits" in learns
 
 
 def test_every_verb_stands_in_the_table_of_verbs():

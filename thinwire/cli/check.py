@@ -10,8 +10,9 @@ from thinwire.errors import UserError
 from thinwire.label import nearest
 from thinwire.plugins import ROOT
 
-_IN_ONE_PROCESS = ROOT / "tests" / "contract" / "test_contract.py"
-_ON_PROCESSES = ROOT / "tests" / "contract" / "test_on_processes.py"
+_CONTRACT = ROOT / "tests" / "contract"
+_IN_ONE_PROCESS = [_CONTRACT / "test_channels.py", _CONTRACT / "test_contract.py"]
+_ON_PROCESSES = _CONTRACT / "test_on_processes.py"
 
 
 def main(arguments: Namespace) -> int:
@@ -21,9 +22,9 @@ def main(arguments: Namespace) -> int:
     except ModuleNotFoundError:
         raise UserError("thinwire check needs pytest: make setup, or pip install pytest") from None
     path = None if arguments.file is None else _method_file(arguments.file)
-    if not _IN_ONE_PROCESS.is_file():
-        raise UserError(f"{_IN_ONE_PROCESS} is missing: start thinwire check in a clone of the repository")
-    suites = [_IN_ONE_PROCESS, _ON_PROCESSES] if arguments.processes else [_IN_ONE_PROCESS]
+    if not _CONTRACT.is_dir():
+        raise UserError(f"{_CONTRACT} is missing: start thinwire check in a clone of the repository")
+    suites = [*_IN_ONE_PROCESS, _ON_PROCESSES] if arguments.processes else _IN_ONE_PROCESS
     options = ["-p", "no:cacheprovider", "-p", "tests.contract.in_forks", "-rs", "--tb=short", "--maxfail=3"]
     # What forks print through a file that they inherit would be mixed up.
     options.append("--capture=sys")
