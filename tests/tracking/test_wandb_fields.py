@@ -13,13 +13,6 @@ from thinwire.tracking import wandb_fields, wandb_names
 CELL = next(cell for cell in cells("demo") if cell.path == "digits/cnn/top_k/w8n2/seed1")
 
 
-def test_names_can_be_read():
-    assert wandb_names.project("claims/mp2_digits") == "thinwire-claims-mp2_digits"
-    assert wandb_names.run_name(CELL) == "digits-cnn-top_k-w8n2-seed1"
-    assert wandb_names.run_id(CELL) == f"demo-digits-cnn-top_k-w8n2-seed1-{CELL.fingerprint[:8]}"
-    assert wandb_names.group(CELL) == "demo/digits/cnn"
-
-
 def test_the_id_is_another_one_when_an_option_changes():
     other = dataclasses.replace(CELL, suite_seed=CELL.suite_seed + 1)
     assert wandb_names.run_id(other) != wandb_names.run_id(CELL)

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from tests.frames import BASELINES, METHODS, curves
-from tests.unit.test_line_labels import labels
 from thinwire.report import (
     accuracy_against_bytes_figure,
     accuracy_over_epochs_figure,
@@ -72,30 +71,11 @@ def test_in_a_crowded_panel_only_baselines_and_pareto_optimal_methods_have_colou
     assert "grey" not in note(drawn(BYTES, curves(METHODS[:8])))
 
 
-def test_baselines_are_thick_and_lie_under_the_others(drawn):
-    for write in (EPOCHS, BYTES):
-        made = {line.get_label(): line for line in drawn(write, curves(METHODS[:4])).axes[0].get_lines()}
-        thick = {name for name, line in made.items() if line.get_linewidth() > 2}
-        assert thick == set(BASELINES)
-        assert all(made[b].get_zorder() < made[m].get_zorder() for b in BASELINES for m in METHODS[2:4])
-
-
-def test_a_panel_without_room_for_all_labels_says_so(drawn):
-    figure = drawn(EPOCHS, curves([f"method_{i}" for i in range(30)]))
-    assert len(labels(figure.axes[0])) == MOST_LINES
-    assert "up to 22 grey lines of a panel have no room for a label" in note(figure)
-
-
 def test_the_pareto_front_has_the_methods_that_none_surpasses():
     ends = pd.DataFrame(
         {"bytes": [1, 2, 2, 3, 4], "accuracy": [90.0, 95, 95, 94, 96]}, index=["a", "b", "b2", "worse", "c"]
     )
     assert pareto(ends, "bytes") == ["a", "b", "b2", "c"]
-
-
-def test_the_front_is_drawn_through_its_ends(drawn):
-    (front,) = [line for line in drawn(BYTES, curves()).axes[0].get_lines() if line.get_linestyle() == ":"]
-    assert front.get_xydata().tolist() == [[6, 80.875], [60, 81]]
 
 
 @ALL

@@ -34,7 +34,9 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)
-def test_a_fault_of_a_gpu_is_trouble_and_not_the_methods_result(fault):
+def test_a_fault_of_a_gpu_is_trouble_and_neither_the_methods_result_nor_a_lost_connection(fault):
+    """Otherwise the run is published as failed after three attempts."""
+
     def compute():
         raise fault
 
@@ -42,11 +44,6 @@ def test_a_fault_of_a_gpu_is_trouble_and_not_the_methods_result(fault):
     assert blame(error) is None
     assert trouble(error).startswith("a GPU cannot be used any more (")
     assert "\n" not in trouble(error)
-
-
-@pytest.mark.parametrize("fault", FAULTS, ids=str)
-def test_a_fault_in_a_call_is_no_lost_connection(fault):
-    """Otherwise the run is published as failed after three attempts."""
     with pytest.raises(ResourceError, match="a GPU cannot be used"), translated_errors():
         raise fault
 

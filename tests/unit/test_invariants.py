@@ -275,16 +275,9 @@ def of_another_suite(folder):
     in_run("provenance.seed", other.seed)(folder)
 
 
-def device(folder):
-    (folder / LOG).unlink()
-    (folder / LOG).symlink_to("/dev/zero")
-
-
 OTHER_PLACES = [
-    (device, "log.txt is no regular file"),
     (lambda folder: folder.rename(folder.with_name("seed1")), f"holds a record of demo/{SERVER.path}"),
     (of_another_suite, "other options than the suite has now (suite_seed)"),
-    (in_run("provenance.data_sha256", {"images.npy": "0"}), "other data than there are now"),
 ]
 
 

@@ -40,23 +40,6 @@ def test_it_equals_its_reference_with_a_changing_rate(inside):
             torch.testing.assert_close(param.data, torch.from_numpy(theirs), rtol=0, atol=1e-12)
 
 
-def step_of(gradients, **changes):
-    params, optimizer = made(tensors(), **changes)
-    for param, gradient in zip(params, gradients):
-        param.grad = gradient
-    optimizer.step()
-    return [param.data - before for param, before in zip(params, tensors())]
-
-
-def test_the_length_of_a_layers_gradient_does_not_matter():
-    gradients = tensors(1)
-    short = step_of(gradients, weight_decay=0.0)
-    long = step_of([1000 * gradient for gradient in gradients], weight_decay=0.0)
-    for a, b in zip(short[:2], long[:2]):
-        torch.testing.assert_close(a, b)
-    torch.testing.assert_close(1000 * short[2], long[2])  # one dimension: plain SGD
-
-
 def test_the_ratio_is_one_if_a_norm_is_zero():
     params, optimizer = made([torch.zeros(2, 2)])
     params[0].grad = torch.ones(2, 2)

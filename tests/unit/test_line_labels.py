@@ -27,11 +27,6 @@ def box(text):
     return moved.transformed(Affine2D().rotate_deg_around(*anchor, turned))
 
 
-def labels(axes):
-    """The texts that axes show; leaders are annotations without a text."""
-    return [text for text in axes.texts if text.get_text()]
-
-
 def overlaps(texts):
     pairs = itertools.combinations(zip(texts, boxes(texts)), 2)
     return [(a.get_text(), b.get_text()) for (a, one), (b, other) in pairs if one.intersects_path(other)]
@@ -73,21 +68,15 @@ def test_if_labels_do_not_fit_only_lines_with_markers_have_one(axes, write):
     assert overlaps(texts) == []
 
 
-def test_labels_stand_in_the_order_of_their_lines(axes):
-    made = [End("low", 1, 0.1, "black"), End("high", 1, 0.9, "black"), End("middle", 1, 0.12, "black")]
-    assert [text.get_text() for text in line_labels.beside(axes, made)] == ["low", "middle", "high"]
-
-
-def test_places_that_are_far_enough_apart_stay():
-    assert apart([0.0, 2.0, 5.0], 1, 10) == [0, 2, 5]
-
-
-def test_places_that_are_too_near_move_by_as_little_as_possible():
-    """By hand: the middle of three equal ones stays."""
-    assert apart([5.0, 5.0, 5.0], 1, 10) == pytest.approx([4, 5, 6])
-
-
-def test_places_stay_between_their_ends():
-    assert apart([9.0, 10.0, 10.0], 1, 10) == pytest.approx([8, 9, 10])
-    assert apart([0.0, 0.0], 1, 10) == pytest.approx([0, 1])
-    assert apart([], 1, 10) == []
+@pytest.mark.parametrize(
+    ("places", "moved"),
+    [
+        ([0.0, 2.0, 5.0], [0, 2, 5]),
+        ([5.0, 5.0, 5.0], [4, 5, 6]),  # by as little as possible: the middle one stays
+        ([9.0, 10.0, 10.0], [8, 9, 10]),
+        ([0.0, 0.0], [0, 1]),
+        ([], []),
+    ],
+)
+def test_places_that_are_too_near_move_apart_between_their_ends(places, moved):
+    assert apart(places, 1, 10) == pytest.approx(moved)

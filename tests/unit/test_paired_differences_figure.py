@@ -59,12 +59,6 @@ def test_one_wide_interval_is_cut_and_the_others_stay_readable(drawn):
     assert "-55.0" in [text.get_text() for text in axes.texts]
 
 
-def test_verdicts_differ_without_colour(drawn):
-    marks = [line for line in drawn(comparisons()).axes[0].get_lines() if len(line.get_xdata()) == 1]
-    assert len({mark.get_marker() for mark in marks}) == 3
-    assert [mark.get_markerfacecolor() == "white" for mark in marks] == [False, False, True]
-
-
 def test_one_pair_has_a_point_and_no_interval(drawn):
     row = comparison("once", 0.5, math.nan, "cannot_be_told", n=1)
     (axes,) = drawn(pd.DataFrame([comparison("first", 0.2, 0.1, "different"), row])).axes

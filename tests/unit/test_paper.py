@@ -245,12 +245,6 @@ def test_the_paper_names_the_sources_of_the_steps_of_each_method(made):
     assert ["two levels, the first in shared memory", "certain", "the abstract"] in [row[:3] for row in rows]
 
 
-def test_wide_figures_are_at_the_top_because_below_the_columns_they_may_cover_others():
-    for path in TEXT:
-        places = re.findall(r'placement: (\w+),\s*scope: "parent"', path.read_text())
-        assert set(places) <= {"top"}, path.name
-
-
 VALUES = {"saved": Value("88.0", "a"), "with_preparation": Value(f"{MINUS}1,044.9", "b")}
 COUNTED = Bars(file="demo", axis="saved, %", bars={"push": "saved", "push, preparation": "with_preparation"})
 

@@ -5,8 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from tests.frames import METHODS, MISS, to_target
-from tests.unit.test_line_labels import labels, overlaps
+from tests.frames import MISS, to_target
 from thinwire.report import performance_profile_figure
 from thinwire.report.performance_profile_figure import profile
 
@@ -73,11 +72,3 @@ def test_fewer_than_three_cells_have_no_profile(drawn):
     two = {method: needed[:2] for method, needed in NEEDED.items()}
     for frame in (to_target(two), to_target(NEEDED)[:0], pd.DataFrame()):
         assert "A performance profile needs 3 cells" in drawn(frame).texts[0].get_text()
-
-
-def test_labels_do_not_overlap_and_at_most_eight_lines_have_colours(drawn):
-    (axes,) = drawn(to_target({m: [10.0 + i, 9.0, 8.0 + i] for i, m in enumerate(METHODS)})).axes
-    assert sorted(text.get_text() for text in labels(axes)) == sorted(METHODS)
-    assert overlaps(labels(axes)) == []
-    coloured = {line.get_label() for line in axes.get_lines() if line.get_color() != "0.62"}
-    assert len(coloured & set(METHODS)) == 8

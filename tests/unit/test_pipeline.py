@@ -219,16 +219,6 @@ def test_snakemake_is_the_version_with_which_its_inside_was_checked():
     )
 
 
-def test_no_other_file_asks_the_inside_of_snakemake():
-    files = [*Path(snakefile.__file__).parent.glob("*.py"), *(plugins.ROOT / "workflow").rglob("*.smk")]
-    known = {"workflow.basedir", "workflow.cores"}
-    for path in (*files, plugins.ROOT / "Snakefile"):
-        if path != Path(snakefile.__file__):
-            text = path.read_text()
-            assert {*re.findall(r"\bworkflow\.\w+", text)} <= known, path
-            assert not re.search(r"^ *(from|import) snakemake", text, re.MULTILINE), path
-
-
 def test_a_command_with_braces_reaches_the_shell_as_it_is():
     call = snakefile.Call(engine="'/a {b}/python' -m thinwire")
     assert call.thinwire("show {name}").format(name="ssgd") == "'/a {b}/python' -m thinwire show ssgd"

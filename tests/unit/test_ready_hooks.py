@@ -106,11 +106,6 @@ def test_parameters_that_nothing_uses_are_announced_at_the_end_of_each_pass():
     assert all(param.grad.eq(0).all() for param in recorder.params[4:])
 
 
-def test_a_layer_that_runs_twice_is_announced_before_it_runs_first():
-    _, recorder, _ = recorded([0, 0], layers=1)
-    assert recorder.announced == ["use 0", "use 1", "ran 0", "ran 0", "grad 1", "grad 0"]
-
-
 def test_a_tensor_that_two_layers_share_is_announced_before_the_first_of_them_runs():
     model = Rows([1, 0], layers=2)
     model.layers[1].weight = model.layers[0].weight

@@ -142,17 +142,6 @@ def test_a_record_of_another_version_is_refused(tmp_path):
         record.read(path)
 
 
-def test_a_record_replaces_an_older_one_whole(tmp_path):
-    folder = write(tmp_path)
-    (folder / "stray.txt").write_text("of an older run")
-    again = tmp_path / "again"
-    again.mkdir()
-    records.write(again, folder, made(fingerprint="4567"), CURVE, [])
-    assert record.read(folder / record.RUN).fingerprint == "4567"
-    assert not (folder / "stray.txt").exists()
-    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
-
-
 def test_provenance_holds_what_decides_a_result_and_no_secret(monkeypatch):
     monkeypatch.setenv("WANDB_API_KEY", "canary-in-a-coal-mine")
     monkeypatch.setenv("OMP_NUM_THREADS", "3")

@@ -96,15 +96,6 @@ def test_the_parts_of_a_step_add_up_and_it_is_never_faster_than_computing_or_sen
 
 
 @pytest.mark.parametrize("verb", VERBS)
-@pytest.mark.parametrize("cluster", CLUSTERS[1:], ids=str)
-def test_more_bandwidth_is_never_slower(cluster, verb):
-    made = program(*[call(verb)] * CALLS)
-    seconds = [simulated(made, cluster, described(rate=rate), 0.3).seconds for rate in (0.1, 1, 10, 100)]
-    assert seconds == sorted(seconds, reverse=True)
-    assert cluster.nodes == 1 or seconds[0] > seconds[-1]
-
-
-@pytest.mark.parametrize("verb", VERBS)
 def test_twice_all_rates_is_half_the_time_without_latency(verb):
     slow = described(latency=0, call=0)
     fast = described(rate=2, bus=40, latency=0, call=0)

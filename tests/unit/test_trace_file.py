@@ -90,30 +90,23 @@ class Machines:
         ]
 
 
-def test_processes_of_one_machine_count_from_the_same_moment(monkeypatch):
-    monkeypatch.setattr("thinwire.trace.common_clock._machine", lambda: "a")
-    share = Machines("aaa", (0, 500, 900)).share  # they leave a barrier one after the other
-    answers = []
+HOUR = 3_600_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("machines", "ahead_ns", "zero_ahead_ns"),
+    [("aaa", (0, 500, 900), 0), ("aabb", (0, 100, HOUR, HOUR + 70), HOUR)],
+    ids=["one machine", "several machines"],
+)
+def test_processes_count_from_the_same_moment(monkeypatch, machines, ahead_ns, zero_ahead_ns):
+    """Processes of one machine leave a barrier one after the other; clocks of several are compared there."""
+    monkeypatch.setattr("thinwire.trace.common_clock._machine", lambda: machines[-1])
+    share, answers = Machines(machines, ahead_ns).share, []
 
     def remember(own):
         answers.append(share(own))
         return answers[-1]
 
-    zero_ns, machines = common_zero_ns(remember)
-    assert machines == 1
-    assert zero_ns == answers[-1][0][1][-1]
-
-
-def test_clocks_of_several_machines_are_compared_at_barriers(monkeypatch):
-    hour = 3_600_000_000_000
-    monkeypatch.setattr("thinwire.trace.common_clock._machine", lambda: "b")
-    answers = []
-    share = Machines("aabb", (0, 100, hour, hour + 70)).share
-
-    def remember(own):
-        answers.append(share(own))
-        return answers[-1]
-
-    zero_ns, machines = common_zero_ns(remember)
-    assert machines == 2
-    assert zero_ns - answers[-1][0][1][-1] == hour
+    zero_ns, found = common_zero_ns(remember)
+    assert found == len(set(machines))
+    assert zero_ns - answers[-1][0][1][-1] == zero_ahead_ns

@@ -5,9 +5,8 @@ import math
 import pandas as pd
 import pytest
 
-from tests.frames import METHODS, traffic
+from tests.frames import traffic
 from thinwire.report import traffic_figure
-from thinwire.traffic.payload_kinds import KINDS
 
 
 @pytest.fixture
@@ -43,12 +42,6 @@ def test_a_run_that_has_no_part_of_a_kind_counts_in_the_mean(drawn):
     assert widths(drawn(frame).axes[0], 0) == [(0, -4), (-4, -1), (0, 6)]
 
 
-def test_every_kind_of_payload_has_a_look():
-    assert tuple(traffic_figure._KINDS) == KINDS
-    looks = [traffic_figure._look(kind) for kind in KINDS]
-    assert len({(look["facecolor"], look["hatch"]) for look in looks}) == len(KINDS)
-
-
 def test_a_method_without_a_run_that_is_done_says_so(drawn):
     frame = pd.concat(
         [traffic(), traffic(["thin"], workers=8), traffic(["ssgd"], workers=8, status="failed")]
@@ -63,12 +56,6 @@ def test_what_is_no_number_is_not_drawn(drawn, value):
     frame = traffic()
     frame.loc[frame.method == "thin", "payload_pull_bytes"] = value
     assert texts(drawn(frame).axes[0]) == ["12"]
-
-
-def test_twelve_methods_have_as_many_bars(drawn):
-    (axes,) = drawn(traffic(METHODS)).axes
-    assert [label.get_text() for label in axes.get_yticklabels()] == METHODS
-    assert all(len(widths(axes, place)) == 3 for place in range(len(METHODS)))
 
 
 def test_no_traffic_at_all_is_a_figure_that_says_so(drawn):
