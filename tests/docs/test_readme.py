@@ -36,14 +36,6 @@ def test_the_environment_takes_the_disk_that_it_says():
     assert said / 1.3 < sum(file.st_size for file in files) / 1e9 < said * 1.3
 
 
-def test_its_tables_have_at_most_6_columns_and_12_rows():
-    tables = pages.tables(README)
-    assert tables
-    for heading, *rows in tables:
-        assert len(heading) <= 6
-        assert len(rows) <= 12
-
-
 def test_the_figures_of_the_study_are_those_of_the_committed_results(tmp_path):
     study_results.draw(tmp_path)
     study = (ROOT / "docs/study.md").read_text()

@@ -2,7 +2,6 @@
 
 import re
 
-from benchmarks import update_docs
 from benchmarks.committed_tables import summary as committed
 from tests.docs import pages
 from thinwire.plugins import ROOT
@@ -41,10 +40,3 @@ def test_the_table_of_the_readme():
             assert expected.done == int(shown["done"] or 10)
         for shown, column in zip(row[3:], SAVED.values()):
             require_equal(shown, frame.loc[(models[0], row[0].strip("`")), column])
-
-
-def test_a_block_of_the_demo_fits_on_a_screen():
-    for block in update_docs.tables("demo").split("\n\n**"):
-        rows = [line for line in block.splitlines() if line.startswith("|")]
-        assert max(map(len, rows)) <= 120
-        assert len(block.splitlines()) <= 30

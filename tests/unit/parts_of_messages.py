@@ -9,10 +9,10 @@ PAYLOAD = {
     "values": torch.tensor([1.5, -2.0, 0.1, 7.0], dtype=torch.bfloat16),
     "indices": torch.arange(12).reshape(6, 2)[:, 1],
     "scales": torch.tensor([3.25], dtype=torch.float64),
-    "sizes": torch.zeros(0, dtype=torch.int16),
+    "sizes": torch.tensor([3, 4], dtype=torch.int16),
     "weights": torch.tensor([True, False, True]),
     "buffers": torch.arange(7, dtype=torch.uint8)[::3],
-    "control": torch.tensor([-1], dtype=torch.int8),
+    "control": torch.zeros(0, dtype=torch.int8),
 }
 
 
@@ -32,9 +32,9 @@ def payloads_of_every_type_arrive_as_they_are(me):
             for kind, tensor in PAYLOAD.items():
                 assert answer[kind].dtype == tensor.dtype
                 assert torch.equal(answer[kind], tensor)
-    # The same as non-contiguous tensors, with sizes only where it was said.
+    # The same as non-contiguous tensors, with sizes only where it was said, beside those of the payload.
     assert me.rows()["world", "gather", "values"] == (16, 48)
-    assert me.rows()["world", "gather", "sizes"] == (56, 168)
+    assert me.rows()["world", "gather", "sizes"] == (2 * 4 + 56, 3 * (2 * 4 + 56))
 
 
 @everywhere

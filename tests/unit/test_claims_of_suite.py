@@ -182,17 +182,12 @@ def test_seconds_to_the_target_end_at_the_first_evaluation_that_reaches_it():
     # The target is 99 % of 90; thin is there at the second of its evaluations, ssgd at the fourth.
     accuracies = {"ssgd": (10, 20, 30, 90), "thin": (10, 89.2, 80, 91)}
     curves = pd.DataFrame(
-        {
-            **place,
-            "method": m,
-            "repetition": n,
-            "step": i,
-            "train_seconds": 10.0 * (i + 1) + n,
-            "test_accuracy_percent": a,
-        }
-        for m, several in accuracies.items()
+        place
+        | {"method": method, "repetition": n, "step": i, "test_accuracy_percent": accuracy}
+        | {"train_seconds": 10.0 * (i + 1) + n}
+        for method, several in accuracies.items()
         for n in range(6)
-        for i, a in enumerate(several)
+        for i, accuracy in enumerate(several)
     )
     row = row_of(claim(**TO_TARGET), *rows, curves=curves)
     assert row["verdict"] == "held"

@@ -19,17 +19,11 @@ from thinwire.report.claims import table
 @pytest.fixture
 def results(tmp_path):
     """Collected runs of MP2's small suite."""
-    about = {
-        "suite": "claims/mp2_digits",
-        "model": "lenet",
-        "nodes": 1,
-        "classes": 10,
-        "evaluated_images": 539,
-    }
+    about = {"suite": "claims/mp2_digits", "model": "lenet", "nodes": 1, "classes": 10}
     most = {"wire_received_bytes": 0, "wire_sent_max_bytes": 0, "wire_received_max_bytes": 0}
     methods = {"ssgd": 100, "ssgd_bf16": 2, "bsp": 100, "mp2": 12}
     rows = [
-        run(name, n, push, no_time_because=None, **about, **most)
+        run(name, n, push, no_time_because=None, evaluated_images=539, **about, **most)
         for name, push in methods.items()
         for n in range(3)
     ]

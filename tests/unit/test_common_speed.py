@@ -70,7 +70,7 @@ def test_the_methods_of_an_experiment_are_brought_to_one_speed_before_they_are_s
             return self
 
     def row(made, own_rate):
-        names = {
+        place = {
             "dataset": "digits",
             "model": "cnn",
             "workers": made.workers,
@@ -78,12 +78,8 @@ def test_the_methods_of_an_experiment_are_brought_to_one_speed_before_they_are_s
             "profile": "here",
         }
         seconds = made.steps[0][0][0].seconds
-        return names | {
-            "workers": made.workers,
-            "rate_gbit_per_second": 1,
-            "method": made.cell.method.label,
-            "step_seconds": seconds,
-        }
+        about = {"workers": made.workers, "rate_gbit_per_second": 1, "method": made.cell.method.label}
+        return place | about | {"step_seconds": seconds}
 
     monkeypatch.setattr(suite_times, "SimulatedCell", Mirrored)
     monkeypatch.setattr(suite_times, "_row", row)

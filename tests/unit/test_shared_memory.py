@@ -120,16 +120,12 @@ def adds():
     channel = world()
     # 1e8 + 3 is 1e8 in float32, so in another order nothing would be left.
     one = torch.tensor([[1e8, -1e8, 3.0][channel.rank]])
-    half = torch.full((3,), 40_000.0, dtype=torch.float16)
-    channel.mean([one, half]).wait()
-    return one.tolist(), half.tolist()
+    channel.mean([one]).wait()
+    return one.tolist()
 
 
 def test_means_are_taken_in_the_order_of_the_workers():
-    for one, half in processes.run(adds, WORKERS):
-        assert one == [1.0]
-        # Sums in 16 bits would not be finite.
-        assert half == [40_000] * 3
+    assert processes.run(adds, WORKERS) == [[1.0]] * WORKERS
 
 
 def test_no_room_is_one_sentence():
