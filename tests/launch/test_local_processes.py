@@ -6,12 +6,10 @@ What is made of exit codes and last words is tested without processes, in `test_
 
 import json
 import re
-import signal
 
 import pandas as pd
 import pytest
 
-from tests.waiting import SECONDS
 from tests.workflow.conftest import HELD, HELD_EPOCHS, Project
 
 FAULTY = '''"""Goes wrong in one rank, as its option says."""
@@ -124,32 +122,6 @@ def test_a_run_ends_and_reports_whatever_happens_to_a_rank(project, how):
     assert log.count("stacks of rank") == stacks
     assert ("Fatal Python error: Segmentation fault" in log) == (how == "SIGSEGV")
     assert project.processes() == []
-
-
-@pytest.mark.slow
-def test_an_interrupted_run_resumes_to_the_same_bits(project):
-    cell = "digits/cnn/held/w4/seed0"
-    assert run(project, "long", cell).returncode == 0
-    assert project.python("thinwire", "data", "digits", "--results", "broken").returncode == 0
-    with project.run_held("long", cell, "broken") as process:
-        # To the process that was started, and not to its ranks.
-        process.send_signal(signal.SIGTERM)
-        _, errors = process.communicate(timeout=SECONDS)
-        assert process.returncode == 128 + signal.SIGTERM, errors
-        project.until_nobody_is_left()
-    assert not list((project.folder / "broken").rglob("run.json"))
-
-    again = run(project, "long", cell, results="broken")
-    assert again.returncode == 0, again.stderr
-    made, log = record(project, "long", cell, "broken")
-    assert made["interruptions"] == 1
-    assert "goes on after step" in log
-    curves = [
-        pd.read_parquet(project.folder / results / "runs/long" / cell / "curve.parquet")
-        for results in ("results", "broken")
-    ]
-    without_seconds = [c for c in curves[0] if not c.endswith("_seconds")]
-    pd.testing.assert_frame_equal(*(curve[without_seconds] for curve in curves), check_exact=True)
 
 
 @pytest.mark.slow

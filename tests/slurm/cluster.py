@@ -108,7 +108,6 @@ class Slurm:
         self.nodes = [f"node{i}" for i in range(nodes)]
         self.cpus, self.gpus, self.memory = cpus, gpus, memory
         self.daemons: list[subprocess.Popen] = []
-        self.submitted: list[str] = []
 
     def __enter__(self) -> "Slurm":
         self.lock = LOCK.open("w")
@@ -149,15 +148,7 @@ class Slurm:
     def submit(self, script: str, *options: str) -> str:
         """Submit a shell script with sbatch; the job's number."""
         head = ["sbatch", "--parsable", "--account", self.account, f"--output={self.folder}/%j.txt"]
-        self.submitted.append(self(*head, *options, "--wrap", script))
-        return self.submitted[-1]
-
-    def end_submitted(self) -> None:
-        """Cancel what was submitted here, and wait until it is gone; other jobs go on."""
-        for job in self.submitted:
-            self("scancel", job)
-        until("they have ended", lambda: {self.state(job) for job in self.submitted} <= {*ENDS})
-        self.submitted = []
+        return self(*head, *options, "--wrap", script)
 
     def output(self, job: str) -> str:
         """The output of a job so far."""
@@ -204,12 +195,8 @@ class Slurm:
             NODE.format(name=name, host=host, port=port, cpus=self.cpus, memory=self.memory, gpus=self.gpus)
             for name, port in zip(self.nodes, ports, strict=True)
         )
-        values = {
-            "folder": folder,
-            "host": host,
-            "controller": self.controller,
-            "accounting": self.accounting,
-        }
+        ports_of = {"controller": self.controller, "accounting": self.accounting}
+        values = {"folder": folder, "host": host, **ports_of}
         etc = folder / "etc"
         for name in ("etc", "state", "database", *(f"spool/{node}" for node in self.nodes)):
             (folder / name).mkdir(parents=True)
@@ -227,14 +214,12 @@ class Slurm:
 
     def _start(self) -> None:
         folder = self.folder
-        names = {
-            "key-file": "key",
-            "socket": "socket",
-            "pid-file": "pid",
-            "log-file": "log",
-            "seed-file": "seed",
-        }
-        self._daemon("munged", "--foreground", *(f"--{k}={folder}/munge.{v}" for k, v in names.items()))
+        kinds = ("key-file", "socket", "pid-file", "log-file", "seed-file")
+        self._daemon(
+            "munged",
+            "--foreground",
+            *(f"--{kind}={folder}/munge.{kind.removesuffix('-file')}" for kind in kinds),
+        )
         database = ["--no-defaults", "--user=root", f"--datadir={folder}/database"]
         self("mariadb-install-db", *database, "--auth-root-authentication-method=socket", "--skip-test-db")
         mysql = f"{folder}/mysql.socket"

@@ -1,4 +1,4 @@
-"""thinwire on a real Slurm: grids succeed whatever happens to their jobs, and this Slurm is a real one.
+"""thinwire on a real Slurm: grids succeed whatever happens to their jobs.
 
 All grids are started at once and run beside the tests, which wait for what they need.
 """
@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+from functools import partial
 
 import pandas as pd
 import pytest
@@ -17,22 +18,6 @@ from tests.waiting import SECONDS, until
 from tests.workflow.conftest import HELD_EPOCHS
 
 pytestmark = pytest.mark.slow
-
-ENVIRONMENT = (
-    'srun --nodes=2 --ntasks=4 --ntasks-per-node=2 sh -c \'env | grep -E "{}" | sort | tr "\\n" " "; echo\''
-)
-LAYOUT = ("--nodes=2", "--ntasks=4", "--ntasks-per-node=2")
-# Says that it has begun, and which signals it gets; USR1 ends it.
-LISTENS = (
-    "trap 'echo got TERM' TERM; trap 'echo got USR1; exit 0' USR1; echo began; while :; do sleep 0.1; done"
-)
-
-
-@pytest.fixture(autouse=True)
-def _leaves_nothing(slurm):
-    yield
-    slurm.end_submitted()
-
 
 HEAD = "import os, signal\nimport thinwire\n\n\nclass Method(thinwire.Method):\n    def sync_weights(self):\n"
 IN_RANK_1 = "        if self.run.world.rank == 1 and self.run.step == 5:\n            "
@@ -52,7 +37,7 @@ MUCH_MEMORY = 120_000  # of a node: two jobs that want so much cannot be there t
 @pytest.fixture(scope="module")
 def pipelines(slurm, tmp_path_factory):
     """All grids; as they are sent, a node is drained, so that their jobs have to wait."""
-    folder = tmp_path_factory.mktemp
+    folder = partial(tmp_path_factory.mktemp, numbered=False)
 
     grid = Pipeline(folder("grid"), *METHODS, size="{workers: 4, nodes: 2}", repetitions=2)
     failing = Pipeline(folder("failing"), *BROKEN, "ssgd", size="{workers: 2, nodes: 2}, 1")
@@ -67,14 +52,7 @@ def pipelines(slurm, tmp_path_factory):
     preempted.edit("slurm/config.yaml", "mem_mb: 1000", f"mem_mb: {MUCH_MEMORY}")
     cancelled = Pipeline(folder("cancelled"), "ssgd", "held", epochs=HELD_EPOCHS)
     crashed = Pipeline(folder("crashed"), "held", epochs=HELD_EPOCHS)
-    made = {
-        "grid": grid,
-        "failing": failing,
-        "limited": limited,
-        "preempted": preempted,
-        "cancelled": cancelled,
-        "crashed": crashed,
-    }
+    made = {each.folder.name: each for each in (grid, failing, limited, preempted, cancelled, crashed)}
     slurm("scontrol", "update", "nodename=node1", "state=drain", "reason=test")
     try:
         for each in made.values():
@@ -102,85 +80,6 @@ def whole(tmp_path_factory):
     project.gate.open()
     project.alone("digits/cnn/held/w2n2/seed0", "results")
     return project.curve("held")
-
-
-def environments(text):
-    """One dictionary for each task."""
-    return [dict(pair.split("=", 1) for pair in line.split()) for line in text.splitlines()]
-
-
-def test_tasks_know_their_place(slurm):
-    job = slurm.submit(ENVIRONMENT.format("^SLURM_(PROCID|LOCALID|NODEID|NTASKS)="), *LAYOUT)
-    slurm.wait(job, "COMPLETED")
-    tasks = environments(slurm.output(job))
-    places = sorted((task["SLURM_PROCID"], task["SLURM_NODEID"], task["SLURM_LOCALID"]) for task in tasks)
-    assert places == [("0", "0", "0"), ("1", "0", "1"), ("2", "1", "0"), ("3", "1", "1")]
-    assert {task["SLURM_NTASKS"] for task in tasks} == {"4"}
-
-
-def test_gpus_are_counted_and_each_is_given_to_one_job(slurm):
-    script = "echo $CUDA_VISIBLE_DEVICES; until [ -e done ]; do sleep 0.1; done"
-    jobs = [
-        slurm.submit(script, "--nodelist=node0", "--gres=gpu:2", f"--chdir={slurm.folder}") for _ in range(3)
-    ]
-    slurm.wait(jobs[0], "RUNNING")
-    slurm.wait(jobs[1], "RUNNING")
-    assert slurm.state(jobs[2]) == "PENDING"  # four GPUs are taken
-    (slurm.folder / "done").touch()
-    slurm.wait(jobs[2], "COMPLETED")
-    first, second, _ = ({*slurm.output(job).strip().split(",")} for job in jobs)
-    assert first | second == {"0", "1", "2", "3"}
-
-
-def test_an_unknown_account_is_refused(slurm):
-    with pytest.raises(RuntimeError, match="Invalid account"):
-        slurm("sbatch", "--account=nobodys", "--wrap", "true")
-
-
-def test_scancel_ends_a_job(slurm):
-    job = slurm.submit("sleep 600")
-    slurm.wait(job, "RUNNING")
-    slurm("scancel", job)
-    slurm.wait(job, "CANCELLED")
-
-
-def test_tasks_or_batch_shell_are_signalled_before_the_time_limit(slurm):
-    # Slurm looks every 30 seconds, and tells them up to 30 seconds early. So they are told after 10 to 40
-    # seconds, and all of them listen by then.
-    limit = ("--time=1", *LAYOUT)
-    tasks = slurm.submit(f'srun sh -c "{LISTENS}"', *limit, "--signal=USR1@20")
-    script = f"trap 'echo shell told; exit 0' USR1; srun sh -c \"{LISTENS}\" & wait"
-    shell = slurm.submit(script, *limit, "--signal=B:USR1@20")
-    slurm.wait(tasks, "COMPLETED")
-    slurm.wait(shell, "COMPLETED")
-    assert slurm.output(tasks).count("got USR1") == 4
-    assert "shell told" in slurm.output(shell)
-    assert "got USR1" not in slurm.output(shell)
-
-
-def test_a_preempted_job_is_signalled_and_starts_again(slurm):
-    # Only what still runs at the end of the time of grace starts again. Slurm looks every 30 seconds.
-    listens = f'[ -n "$SLURM_RESTART_COUNT" ] || srun sh -c "{LISTENS}"'
-    whole = ("--nodes=2", "--ntasks=2", "--gres=gpu:4")
-    script = f"echo restart ${{SLURM_RESTART_COUNT:-0}}; {listens}"
-    job = slurm.submit(script, "--partition=low", "--open-mode=append", *whole)
-    until("both tasks have begun", lambda: slurm.output(job).count("began") == 2)
-    other = slurm.submit("true", "--partition=high", *whole)
-    slurm.wait(other, "COMPLETED")
-    slurm.wait(job, "COMPLETED")
-    assert slurm.output(job).count("got TERM") >= 2
-    assert re.findall("^restart.*", slurm.output(job), re.MULTILINE) == ["restart 0", "restart 1"]
-
-
-def test_a_drained_node_takes_no_job_until_it_resumes(slurm):
-    slurm("scontrol", "update", "nodename=node1", "state=drain", "reason=test")
-    job = slurm.submit("true", "--nodes=2")
-    until(
-        "the job waits for it",
-        lambda: "DRAINED" in slurm("squeue", "--noheader", "--format=%R", "--jobs", job),
-    )
-    slurm("scontrol", "update", "nodename=node1", "state=resume")
-    slurm.wait(job, "COMPLETED")
 
 
 def test_a_snakemake_that_was_killed_does_not_send_jobs_twice(pipelines, slurm, whole):
@@ -337,18 +236,9 @@ def srun(project, *arguments, suite="grid", method="ssgd", size="w4n2", script="
     """Start the ranks of a cell by hand, with their own results folder. Returns the process."""
     cell = (suite, f"digits/cnn/{method}/{size}/seed0")
     run = [sys.executable, "-m", "thinwire", "run", *cell, "--results", "by_hand"]
+    shell = ["sh", "-c", f'{script} exec "$@"', "-"]
     return subprocess.Popen(
-        [
-            "srun",
-            f"--account={Slurm.account}",
-            "--nodes=2",
-            *arguments,
-            "sh",
-            "-c",
-            f'{script} exec "$@"',
-            "-",
-            *run,
-        ],
+        ["srun", f"--account={Slurm.account}", "--nodes=2", *arguments, *shell, *run],
         cwd=project.folder,
         env={**project.environment(), **variables},
         stdout=subprocess.PIPE,
@@ -373,14 +263,8 @@ def test_one_cell_started_by_hand_and_its_errors_are_one_sentence(grid):
         three = srun(grid, "--ntasks=3")
         cyclic = srun(grid, *layout, "--distribution=cyclic", method="top_k")
         no_port = srun(grid, "--ntasks=2", "--wait=1", method="hsgd", MASTER_PORT=str(port), **of_pair)
-        no_host = srun(
-            grid,
-            "--ntasks=2",
-            script="[ $SLURM_PROCID != 0 ] || exit 0;",
-            MASTER_ADDR="127.0.0.1",
-            MASTER_PORT=str(nobody),
-            **of_pair,
-        )
+        at_nobody = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(nobody)}
+        no_host = srun(grid, "--ntasks=2", script="[ $SLURM_PROCID != 0 ] || exit 0;", **at_nobody, **of_pair)
         for process, sentence in (
             (three, "srun: there are 3 ranks, but the cell has 4 workers on 2 nodes: srun --nodes=2 "),
             (cyclic, "but the ranks are on node0, node1, node0, node1: srun --nodes=2 "),

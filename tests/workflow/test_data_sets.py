@@ -1,7 +1,6 @@
 """Archives in the official formats, from the user's folder to a trained run."""
 
 import json
-import re
 
 import numpy as np
 import pandas as pd
@@ -139,22 +138,3 @@ def test_two_suites_that_mean_different_things_by_one_label_are_refused(made):
     assert answer.returncode != 0
     assert "two suites mean different things by the data set tree_zip" in answer.stderr
     assert "Traceback" not in answer.stderr
-
-
-def test_bad_options_of_a_data_set_are_one_sentence(made):
-    def refused(*arguments):
-        answer = made.python("thinwire", "data", "two_classes", *arguments)
-        assert answer.returncode == 2
-        assert answer.stderr.count("\n") == 1
-        return answer.stderr
-
-    assert "size: input should be greater than or equal to 8, not 2" in refused("--options", '{"size": 2}')
-    assert "cannot be a label" in refused("--label", "../runs")
-    assert (made.folder / "results/data/cifar100/manifest.json").exists()
-
-
-def test_the_papers_grid_is_planned_without_any_data(project):
-    answer = project.snakemake("-n", "--quiet", "host", suite="paper")
-    assert answer.returncode == 0, answer.stderr
-    # A job for each data set, model, size and repetition.
-    assert re.search(rf"^train_paper +{3 * 3 * 3 * 5}$", answer.stdout + answer.stderr, re.MULTILINE)

@@ -1,6 +1,6 @@
 """A failure in one cell is a result of that cell: the other cells continue, and the tables show it."""
 
-import shutil
+import os
 import signal
 
 import pandas as pd
@@ -75,12 +75,6 @@ def test_a_suite_without_any_result_still_has_its_table(project, summary):
     assert "1 skipped" in text
 
 
-def curve(project, results):
-    (path,) = (project.folder / results / "runs").rglob("curve.parquet")
-    frame = pd.read_parquet(path)
-    return frame.drop(columns=[c for c in frame if c.endswith("_seconds")])
-
-
 @pytest.fixture
 def held(project):
     """The suite `held`, whose runs wait at the gate where it is closed."""
@@ -94,32 +88,26 @@ def run(project, results, suite="held", method="held"):
     return project.python("thinwire", "run", suite, f"digits/cnn/{method}/w2/seed0", "--results", results)
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_an_interrupted_run_resumes_to_the_same_curve(project, held, how):
-    whole, broken = f"whole-{how.name}", f"broken-{how.name}"
-    for results in (whole, broken):
-        assert project.python("thinwire", "data", "digits", "--results", results).returncode == 0
-    assert run(project, results=whole).returncode == 0
-    with project.run_held("held", held, broken) as process:
-        process.send_signal(how)
-        _, errors = process.communicate(timeout=SECONDS)
-        assert process.returncode == (-how if how == signal.SIGKILL else 128 + how), errors
-    assert not list((project.folder / broken).rglob("run.json"))
-
-    again = run(project, results=broken)
+@pytest.mark.parametrize("how", ["killed", "interrupted"])
+def test_a_pipeline_that_has_been_stopped_can_be_started_again(project, held, how):
+    project.suite(how, "{ssgd: , held: }", HELD_EPOCHS, more="checkpoint_every_seconds: 0\n")
+    if how == "killed":
+        project.killed(how)
+    else:
+        with project.held("snakemake", "--config", f"suites={how}") as process:
+            os.killpg(process.pid, signal.SIGINT)
+            project.gate.open()
+            _, said = process.communicate()
+        assert process.returncode != 0
+        assert "interrupted: start the same command again" in said
+        assert "Traceback" not in said
+        assert "WorkflowError" not in said
+    again = project.snakemake(suite=how)
     assert again.returncode == 0, again.stderr
-    (log,) = (project.folder / broken / "runs").rglob("log.txt")
+    (log,) = (project.folder / f"results/runs/{how}/digits/cnn/held").rglob("log.txt")
     assert "goes on after step" in log.read_text()
-    pd.testing.assert_frame_equal(curve(project, whole), curve(project, broken), check_exact=True)
-
-
-def test_a_killed_pipeline_can_be_started_again(project, held):
-    project.suite("killed", "{ssgd: , held: }", HELD_EPOCHS)
-    project.killed("killed")
-    again = project.snakemake(suite="killed")
-    assert again.returncode == 0, again.stderr
     runs = pd.read_csv(project.folder / "results/summary.csv")
-    assert set(runs.status[runs.suite == "killed"]) == {"done"}
+    assert set(runs.status[runs.suite == how]) == {"done"}
 
 
 def test_a_method_that_is_edited_while_it_runs_is_not_published(project, held):
@@ -165,35 +153,3 @@ def test_a_checkpoint_of_other_data_is_not_used(project, held):
     project.write("datasets/digits.py", dataset)
     (log,) = (project.folder / "moved/runs").rglob("log.txt")
     assert "training from the beginning" in log.read_text()
-
-
-def test_a_record_that_lacked_only_the_rename_is_published(project):
-    """Its process died between the last byte and the rename."""
-    project.suite("published", "{ssgd: }")
-    assert project.python("thinwire", "data", "digits", "--results", "published").returncode == 0
-    assert run(project, results="published", suite="published", method="ssgd").returncode == 0
-    folder = project.folder / "published"
-    target = folder / "runs/published/digits/cnn/ssgd/w2/seed0"
-    partial = folder / "partial/published/digits/cnn/ssgd/w2/seed0"
-    whole = (target / "run.json").read_text()
-    target.rename(partial)
-    shutil.rmtree(folder / "store")  # it is stored after the rename
-    again = run(project, results="published", suite="published", method="ssgd")
-    assert again.returncode == 0, again.stderr
-    assert "finished before" in again.stdout
-    assert (target / "run.json").read_text() == whole
-
-
-def test_a_record_that_cannot_be_written_costs_no_checkpoint(project):
-    project.suite("full", "{ssgd: }", more="checkpoint_every_seconds: 0\n")
-    assert project.python("thinwire", "data", "digits", "--results", "full").returncode == 0
-    (project.folder / "full/runs").touch()
-    refused = run(project, results="full", suite="full", method="ssgd")
-    assert refused.returncode == 2
-    assert "cannot be written" in refused.stderr
-    (project.folder / "full/runs").unlink()
-    again = run(project, results="full", suite="full", method="ssgd")
-    assert again.returncode == 0, again.stderr
-    # It was complete, but for its place.
-    assert again.stdout.startswith("digits/cnn/ssgd/w2/seed0: finished before")
-    assert len(list((project.folder / "full/runs").rglob("run.json"))) == 1

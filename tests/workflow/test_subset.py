@@ -49,13 +49,6 @@ def test_a_dry_run_says_what_is_there(made):
     assert f"  missing: {named}" in lines
 
 
-def test_an_unknown_name_is_refused_before_anything_runs(made):
-    answer = made.snakemake("methods=ssdg")
-    assert answer.returncode != 0
-    assert "thinwire: methods=ssdg is not in tiny: the nearest is ssgd" in answer.stderr
-    assert "Traceback" not in answer.stderr
-
-
 def test_the_whole_suite_makes_only_what_is_left_and_a_subset_nothing_and_loses_no_row(made):
     before = records(made)
     assert sorted(before) == ["ssgd/w2", "top_k/w2"]

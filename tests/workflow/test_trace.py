@@ -74,35 +74,28 @@ def test_a_trace_leaves_nothing_else(ready, transport):
     assert lines[-len(names) :] == [str(folder / name) for name in names]
 
 
-def test_a_later_trace_replaces_an_earlier_one(ready):
-    for steps in (3, 2):
-        assert trace(ready, "ssgd", "--steps", str(steps)).returncode == 0
-    found = trace_file.read(ready.folder / "results/traces/tiny" / cell("ssgd"))
-    assert set(found.spans["step"].to_pylist()) == {-1, 0, 1}
-
-
-def test_more_steps_than_the_run_has_are_the_whole_run(ready):
-    answer = trace(ready, "ssgd", "--steps", "1000")
+@pytest.mark.parametrize(("steps", "traced"), [(3, 3), (2, 2), (1000, 38)])
+def test_a_later_trace_replaces_an_earlier_one_and_ends_with_the_run(ready, steps, traced):
+    answer = trace(ready, "ssgd", "--steps", str(steps))
     assert answer.returncode == 0, answer.stderr
     found = trace_file.read(ready.folder / "results/traces/tiny" / cell("ssgd"))
-    assert len(set(found.spans["step"].to_pylist())) < 1000
+    assert set(found.spans["step"].to_pylist()) == {-1, *range(traced)}
 
 
 @pytest.mark.parametrize("transport", ["inprocess", "processes"])
-def test_a_method_that_fails_is_one_sentence(ready, transport):
-    answer = trace(ready, "fails", "--transport", transport)
+@pytest.mark.parametrize(
+    ("method", "why"),
+    [
+        ("fails", "because it fails: ValueError: no (methods/fails.py, line 7)"),
+        ("skips", "because it is skipped: it never runs"),
+    ],
+)
+def test_a_cell_that_fails_or_is_skipped_is_one_sentence(ready, method, why, transport):
+    answer = trace(ready, method, "--transport", transport)
     assert answer.returncode == 2
-    said = f"{cell('fails')} cannot be traced, because it fails: ValueError: no (methods/fails.py, line 7)"
-    assert answer.stderr.splitlines()[-1].endswith(said)
+    assert answer.stderr.splitlines()[-1].endswith(f"{cell(method)} cannot be traced, {why}")
     assert "Traceback" not in answer.stderr
-    assert not (ready.folder / "results/traces/tiny" / cell("fails")).exists()
-
-
-@pytest.mark.parametrize("transport", ["inprocess", "processes"])
-def test_a_cell_that_is_skipped_is_one_sentence(ready, transport):
-    answer = trace(ready, "skips", "--transport", transport)
-    assert (answer.returncode, answer.stdout) == (2, "")
-    assert answer.stderr.endswith(f"{cell('skips')} cannot be traced, because it is skipped: it never runs\n")
+    assert not (ready.folder / "results/traces/tiny" / cell(method)).exists()
 
 
 def test_bad_input_is_one_sentence(ready):
