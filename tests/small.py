@@ -152,9 +152,15 @@ def prepared(task: Task, method: Any, config: Any) -> Path | None:
 def _prepare(task: Task, method: Any, config: Any) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="thinwire-prepared-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    nothing = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
-    method.prepare(config, PreparationJob(task, "none", folder, nothing, lambda cost: None, 60.0), folder)
+    method.prepare(config, preparation_job(task, folder), folder)
     return folder
+
+
+def preparation_job(task: Task, folder: Path, model: str = "none", every: float = 60.0) -> PreparationJob:
+    """The job of a preparation that begins in `folder`, and saves after `every` seconds."""
+    folder.mkdir(exist_ok=True)
+    nothing = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
+    return PreparationJob(task, model, folder, nothing, lambda cost: None, every)
 
 
 _PREPARED: dict[Any, Path] = {}

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from tests import small
-from thinwire import checkpoint, plugins, record, seeds
+from thinwire import checkpoint, plugins, seeds
 from thinwire.errors import CannotWrite, UserError
 from thinwire.options import resolve
 from thinwire.task import initial_model
@@ -23,15 +23,9 @@ with_authors_constants = import_module("thinwire_methods.mp2.options").with_auth
 OPTIONS = {"predictor_epochs": 3, "bsp_workers": 2}
 
 
-def job_of(task, folder, model="none"):
-    nothing = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
-    return PreparationJob(task, model, folder, nothing, lambda cost: None, 0.0)
-
-
 def prepare(task, folder, options=OPTIONS, model="none"):
     """Make the preparation in `folder`, and return its traffic."""
-    folder.mkdir(exist_ok=True)
-    job = job_of(task, folder, model)
+    job = small.preparation_job(task, folder, model, every=0.0)
     Mp2.prepare(resolve(Mp2, options), job, folder)
     return job.cost().traffic
 
@@ -43,7 +37,7 @@ def drawn_prefixes(folder):
 
 
 def training_of(tmp_path, task, **options):
-    return Training(resolve(Mp2, OPTIONS | options), job_of(task, tmp_path))
+    return Training(resolve(Mp2, OPTIONS | options), small.preparation_job(task, tmp_path))
 
 
 def task_of(**changes):
@@ -168,7 +162,7 @@ def test_the_predictor_sees_the_share_of_each_class_that_was_asked_for_and_at_le
     made = training_of(tmp_path, task, images_share=share, images_per_step=40)
     batches = list(made.batches())
     seen = torch.cat([labels for _, labels in batches])
-    every = job_of(task, tmp_path).task.data.train_labels  # a tenth is held out
+    every = small.preparation_job(task, tmp_path).task.data.train_labels  # a tenth is held out
     assert seen.bincount().tolist() == [max(1, round(share * n)) for n in every.bincount().tolist()]
     assert {len(labels) for _, labels in batches[:-1]} <= {40}
     assert len(torch.cat([images for images, _ in batches]).flatten(1).unique(dim=0)) > 0.95 * len(seen)

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 
 from tests import small
-from thinwire import plugins, record, seeds
+from thinwire import plugins, seeds
 from thinwire.errors import UserError
 from thinwire.options import resolve
 from thinwire.train import batch_norm_buffers
@@ -91,12 +91,8 @@ def test_a_jump_counts_five_intervals():
     assert run.curve[-1]["method/virtual_epochs"] == (15 + 5 * 2) / 5
 
 
-def job(folder, model="none", every=60.0, **changes):
-    folder.mkdir(exist_ok=True)
-    nothing = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
-    return PreparationJob(
-        small.task(4, dtype=torch.float32, **changes), model, folder, nothing, lambda cost: None, every
-    )
+def job(folder, model="none", every=60.0):
+    return small.preparation_job(small.task(4, dtype=torch.float32), folder, model, every)
 
 
 def test_the_model_itself_is_not_learned_from_and_the_last_of_the_others_is_held_out(tmp_path):

@@ -37,6 +37,7 @@ def snakemake(project, tmp_path_factory):
     return run
 
 
+@pytest.mark.slow
 def test_the_plan_of_the_paper_needs_no_slurm(snakemake):
     answer = snakemake("-n", "--config", "suites=paper")
     assert answer.returncode == 0, answer.stderr

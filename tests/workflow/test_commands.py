@@ -57,7 +57,7 @@ def test_check_fails_a_method_that_breaks_the_contract(ten_lines):
     assert answer.stdout.splitlines()[-1] == f"{ten_lines}: breaks the contract, see above"
 
 
-@pytest.mark.parametrize("edited", [False, True])
+@pytest.mark.parametrize("edited", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_check_takes_the_baseline_itself_and_an_edited_copy_of_it(tmp_path, edited):
     """It is compared with the module in methods/, which has its name."""
     path = ROOT / "methods" / "ssgd.py"

@@ -188,7 +188,8 @@ def test_bad_input_is_one_sentence(suite):
     path = suite.folder / "results/prepared/prepared/digits/cnn/prepares/seed0/prepared.json"
     sound = path.read_text()
     path.unlink()
-    assert "prepared.json is missing" in refused("run", "prepared", "digits/cnn/prepares/w2/seed0")
+    again = refused("run", "prepared", "digits/cnn/prepares/w2/seed0", "--again")
+    assert "prepared.json is missing" in again
     path.write_text(sound)
 
 
