@@ -111,7 +111,6 @@ def test_a_cell_of_another_suite_is_emulated_apart_from_its_records(project):
     ("cell", "cluster", "sentence"),
     [
         ("digits/cnn/ssgd/w2/seed0", "emulated_1g", "its 2 workers are on one node and use no link"),
-        ("digits/cnn/ssgd/w2n2/seed0", "emulated", "there is no cluster 'emulated'"),
         ("digits/cnn/ssgd/w2n2/seed0", "half", "emulated links have both directions at once"),
     ],
 )

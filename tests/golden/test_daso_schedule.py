@@ -8,7 +8,6 @@ import random
 from typing import NamedTuple
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor, nn
 
@@ -174,45 +173,3 @@ def require_the_schedule_of_the_reference(run: Case, seed: int) -> None:
             f"{run}: epoch {epoch}, step {of_epoch}, (B, S) = {state}, expected {actions}; "
             f"apart by {apart:.2g}, messages of the workers {spoke[step]}"
         )
-
-
-# What Heat's class DASO did, run with two ranks on each of two nodes: the states of the epochs, and the steps
-# of one epoch after which something merged, with the weight that the own weights had.
-HEAT = [
-    pytest.param(
-        {"losses": [1.0] * 5, "steps_per_epoch": 5, "warmup_epochs": 1, "max_skips": 4},
-        [(0, 0), (4, 1), (2, 1), (1, 1), (4, 1)],
-        (1, [(1, 2)]),
-        id="the end of the warm-up counts",
-    ),
-    pytest.param(
-        {"losses": [1.0] * 3, "steps_per_epoch": 7, "warmup_epochs": 1, "max_skips": 4},
-        [(0, 0), (4, 1), (2, 1)],
-        (1, [(1, 2), (5, 2)]),
-        id="one step before the last",
-    ),
-    pytest.param(
-        {"losses": [1.0] * 7, "steps_per_epoch": 4, "warmup_epochs": 1, "max_skips": 2},
-        [(0, 0), (4, 1), (2, 1), (1, 1), (2, 0), (1, -1), (2, 0)],
-        (5, [(1, 1), (2, 1), (3, 1)]),
-        id="a wait below zero",
-    ),
-    pytest.param(
-        {"losses": [1.0] * 5, "steps_per_epoch": 19, "warmup_epochs": 1, "max_skips": 16},
-        [(0, 0), (4, 1), (2, 1), (1, 1), (16, 4)],
-        (4, [(4, 8), (17, 4)]),
-        id="a shortened wait",
-    ),
-]
-
-
-@pytest.mark.parametrize(("run", "states", "merged"), HEAT)
-def test_the_reference_does_what_heat_did(run, states, merged) -> None:
-    options = {"cooldown_epochs": 0, "plateau_threshold": 0.05, "patience": 0, "control": "published"}
-    schedule = daso_schedule.schedule(places=PLACES, **run, **options)
-    steps = run["steps_per_epoch"]
-    assert [state for state, _ in schedule[::steps]] == states
-    epoch, expected = merged
-    of_epoch = enumerate(schedule[epoch * steps : (epoch + 1) * steps])
-    merges = [(step, a.weight) for step, (_, actions) in of_epoch for a in actions if a.kind == "merge"]
-    assert merges == expected

@@ -75,12 +75,3 @@ def test_a_method_that_fails_leaves_the_others_their_times(made):
     assert set(simulated(made).method) == {"ssgd", "local_sgd", "ps_sgd"}
     log = (made.folder / "results/logs/simulate/tiny.txt").read_text()
     assert "third on ethernet_1g: left out, because" in log
-
-
-def test_an_unknown_cluster_is_refused_at_planning_with_the_nearest_name(made):
-    made.suite("tiny", METHODS, epochs=1, more=ASKS.replace("ethernet_1g", "ethernet_1gb"))
-    answer = made.snakemake("-n")
-    assert answer.returncode != 0
-    assert "simulate.clusters: there is no cluster 'ethernet_1gb'" in answer.stderr
-    assert "the nearest is ethernet_1g" in answer.stderr
-    assert "Traceback" not in answer.stderr
