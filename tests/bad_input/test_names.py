@@ -17,33 +17,11 @@ from thinwire.tracking import wandb_names
 
 ODD = [
     *(f"a{character}b" for character in "`$;&|>'\" \n\t\\*{[(?=,:%#~\0\uff41\u0663"),
-    *(
-        "",
-        ".",
-        "..",
-        "~",
-        ".hidden",
-        "-x",
-        "--help",
-        "+x",
-        "_x",
-        "a\n",
-        "\na",
-        "größe",
-        "$(touch x)",
-        "x" * 101,
-    ),
+    *". .. ~ .hidden -x --help +x _x größe".split(),  # noqa: SIM905
+    *("", "a\n", "\na", "x" * 101),
 ]
 PATHS = [
-    "/etc/passwd",
-    "../demo",
-    "claims/../demo",
-    "a/",
-    "/a",
-    "a//b",
-    "./demo",
-    "claims/.mp2",
-    "a/-b",
+    *"/etc/passwd ../demo claims/../demo a/ /a a//b ./demo claims/.mp2 a/-b".split(),  # noqa: SIM905
     "demo/\n",
 ]
 

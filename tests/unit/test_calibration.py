@@ -105,3 +105,4 @@ def test_a_worker_alone_hands_over_for_nothing_and_so_do_calls_without_a_cost():
     given = (("world", (0, 1), "mean"), ("node", (0,), "mean"), ("world", (0, 1), "gather"))
     posts = [Post(0, *where, 0, False, 4, 4, 0.0) for where in given]
     assert [calibration.hand_over_seconds(post) for post in posts] == [0.25, 0, 0]
+    assert calibration.latency_seconds == {"mean": 0.5}

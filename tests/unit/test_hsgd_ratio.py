@@ -5,6 +5,7 @@ import pytest
 
 from thinwire.config import cluster_file
 from thinwire.report import hsgd_ratio as shown
+from thinwire.simulation import hsgd_ratio, without_data
 from thinwire.simulation.hsgd_ratio import CLUSTER, ratios
 from thinwire.simulation.without_data import MeanStep
 
@@ -52,3 +53,11 @@ def test_a_ratio_that_passes_no_level_is_drawn_without_lines(tmp_path):
     assert rows.ratio.max() < 2
     shown.write(rows, tmp_path)
     assert (tmp_path / "figures/hsgd_ratio.png").exists()
+
+
+def test_the_ends_of_the_ladder_have_the_network_of_the_other_suite(monkeypatch):
+    made = []
+    monkeypatch.setattr(without_data, "CellWithoutData", lambda cell, *_: made.append(cell))
+    hsgd_ratio.ends_of_the_ladder(4)
+    assert [cell.method.label for cell in made] == ["n0_naive", "n6_hsgd"]
+    assert {(cell.model.label, cell.recipe.batch_per_worker(4)) for cell in made} == {("resnet50", 256)}

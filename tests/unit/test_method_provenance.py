@@ -1,6 +1,8 @@
 """What methods declare: where each of their steps comes from, and when they are nearly SSGD."""
 
 import re
+from argparse import Namespace
+from dataclasses import replace
 
 import pytest
 
@@ -8,6 +10,7 @@ import thinwire
 from tests import project
 from tests.docs import pages
 from thinwire import about_method, plugins
+from thinwire.cli import show
 from thinwire.errors import MethodError
 from thinwire.method_provenance import SOURCES
 from thinwire.plugins import ROOT
@@ -89,3 +92,10 @@ def test_a_wrong_value_is_refused_with_the_line_of_the_module(arguments, message
     path.write_text(DECLARES.format(arguments))
     with pytest.raises(plugins.PluginError, match=rf"nearly.py, line 7: .*{message}"):
         plugins.load_file("method", path, "nearly")
+
+
+def test_show_says_that_a_method_declares_nothing(monkeypatch, capsys):
+    said = replace(about_method.about_method("ssgd"), provenance=())
+    monkeypatch.setattr(show, "about_method", lambda name: said)
+    show.main(Namespace(method="ssgd"))
+    assert "where its steps come from: not declared\n" in capsys.readouterr().out

@@ -7,7 +7,7 @@ import pytest
 from tests.tracking import records
 from thinwire import record
 from thinwire.config.expand_suite import cells
-from thinwire.pipeline.console import Progress
+from thinwire.pipeline.console import Progress, duration
 from thinwire.train import run_progress
 from thinwire.train.result_folders import partial_folder, record_folder
 from thinwire.train.run_progress import ProgressFile, RunProgress
@@ -97,3 +97,8 @@ def test_the_time_left_is_that_of_this_attempt():
     resumed = RunProgress(9, 10, 80, 100, 10, 5.0, None)
     assert resumed.seconds_left == 10.0
     assert resumed._replace(steps_here=0).seconds_left is None
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0 s"), (59, "59 s"), (90, "2 min"), (5400, "1.5 h")])
+def test_durations(seconds, text):
+    assert duration(seconds) == text

@@ -6,7 +6,7 @@ import pytest
 
 from tests import processes, small
 from tests.traced import Everything, trace_of
-from thinwire.trace import trace_file
+from thinwire.trace import perfetto, trace_file
 from thinwire.trace.trace_file import COMPUTE, SERVER_TRACK
 from thinwire.train.record_spans import record_spans
 
@@ -101,3 +101,11 @@ def test_servers_in_threads_have_a_track_of_their_own(outcomes):
             assert (
                 call["begun_seconds"] <= span["begin_seconds"] <= span["end_seconds"] <= call["ended_seconds"]
             )
+
+
+def test_events_for_perfetto_are_made_from_the_merged_trace(trace, tmp_path):
+    trace_file.write(tmp_path, trace)
+    back = trace_file.read(tmp_path)
+    found = list(perfetto.events(back))
+    threads = {e["args"]["name"] for e in found if e["name"] == "thread_name"}
+    assert {"compute", "communication world", "communication node", "server"} <= threads

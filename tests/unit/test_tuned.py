@@ -9,6 +9,7 @@ import pytest
 
 from tests.bad_input.suites import cases, message, require
 from tests.docs import pages
+from tests.tracking import records
 from tests.unit.tuning_base import LEAVE_OUT, tried
 from thinwire import digests, record
 from thinwire.cli import tuned as tuned_command
@@ -28,26 +29,16 @@ def choices(files, tmp_path, monkeypatch):
 
     def made_of(folder, cell):
         method, trial = rows_of_trials.of_trial_label(cell.method.label)
-        traffic = record.Traffic.sum([])
-        return record.Record(
-            kind="inprocess",
-            status="diverged" if method == "top_k" else "done",
-            reason="not finite" if method == "top_k" else None,
-            cell=cell.identity(),
-            fingerprint=cell.fingerprint,
-            method_options={},
-            model_options={},
-            steps_per_epoch=5,
-            result=record.Result(
-                steps=20,
-                test_accuracy_percent=90.0 - abs(trial - best),
-                test_loss=1.0,
-                best_test_accuracy_percent=99.0,
-                traffic=traffic,
-                seconds=record.Seconds(train=1.0, eval=0.5, harness=9.0),
-            ),
-            provenance={},
+        result = record.Result(
+            steps=20,
+            test_accuracy_percent=90.0 - abs(trial - best),
+            test_loss=1.0,
+            best_test_accuracy_percent=99.0,
+            traffic=record.Traffic.sum([]),
+            seconds=record.Seconds(train=1.0, eval=0.5, harness=9.0),
         )
+        lost = {"status": "diverged", "reason": "not finite"} if method == "top_k" else {}
+        return records.made(cell, [], result=result, steps_per_epoch=5, **lost)
 
     monkeypatch.setattr(rows_of_trials, "record_of", made_of)
     of_file = digests.of_file
