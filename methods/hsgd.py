@@ -26,9 +26,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 import thinwire
 from thinwire.codecs import half
+from thinwire.traffic.payload import Payload
 
 
 class Method(thinwire.Method):
@@ -62,22 +64,24 @@ class Method(thinwire.Method):
         level_1: Literal["gradients", "weights"] = "gradients"  # what the workers of a node average
         gradients: half.Precision = "full"  # precision in which gradients are sent between nodes
 
-        def __post_init__(self):
+        def __post_init__(self) -> None:
             if self.level_1 == "weights" and self.gradients != "full":
                 raise ValueError(
                     f"gradients: {self.gradients} needs level_1: gradients, because with level_1: weights no "
                     "gradient is sent"
                 )
 
-    def sync_gradients(self):
+    config: Config
+
+    def sync_gradients(self) -> None:
         if self.config.level_1 == "gradients":
             self.weighted_mean(self.run.gradients, kind="values")
 
-    def sync_weights(self):
+    def sync_weights(self) -> None:
         if self.config.level_1 == "weights":
             self.weighted_mean(self.run.weights, kind="weights")
 
-    def weighted_mean(self, tensors, kind):
+    def weighted_mean(self, tensors: list[Tensor], kind: str) -> None:
         """Replace the tensors by their mean over all workers, weighted with each worker's images."""
         run = self.run
         share = run.samples * run.world.size / run.world_samples
@@ -90,7 +94,7 @@ class Method(thinwire.Method):
         for tensor, part in zip(tensors, row.split(sizes)):
             tensor.copy_(part.view_as(tensor))
 
-    def in_two_levels(self, row, kind):
+    def in_two_levels(self, row: Tensor, kind: str) -> None:
         node, parts = self.run.node, row.tensor_split(self.run.node.size)
         gathered = [Mean({}) for _ in parts]
         for push in [node.push_pull(j, {kind: part}, gathered[j]) for j, part in enumerate(parts)]:
@@ -108,7 +112,7 @@ class Method(thinwire.Method):
 class Mean(thinwire.Server):
     """Averages what the node's workers push. The mean stays on the worker of this server; pulls are empty."""
 
-    def update(self, pushes):
+    def update(self, pushes: list[Payload]) -> Payload:
         ((first, *others),) = zip(*(push.values() for push in pushes))
         self.mean = first.clone()
         for other in others:

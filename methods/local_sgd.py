@@ -69,38 +69,40 @@ class Method(thinwire.Method):
         adaptive: bool = False  # AdaComm: whether the period follows the loss
         max_period: Annotated[int, Field(ge=1)] = 32  # AdaComm: the longest period
 
-    def skip(self):
+    config: Config
+
+    def skip(self) -> str | None:
         epochs = self.run.total_epochs
         if self.config.switch_epoch >= epochs:
             return f"it would switch to local steps in epoch {self.config.switch_epoch} of a run of {epochs}"
         return None
 
-    def setup(self):
+    def setup(self) -> None:
         # Steps between two averages, and steps since the last one.
         config = self.config
         period = min(config.period, config.max_period) if config.adaptive else config.period
         self.memory |= {"period": period, "since": 0}
 
-    def sync_gradients(self):
+    def sync_gradients(self) -> None:
         if self.run.epoch < self.config.switch_epoch:
             self.run.world.mean(self.run.gradients).wait()
         elif self.config.adaptive and "first_loss" not in self.memory:
             self.record_start()
 
-    def record_start(self):
+    def record_start(self) -> None:
         """Before the first local step, keep the loss and the rate with which later ones are compared."""
         loss = self.run.loss.to(torch.float32, copy=True).view(1)
         self.run.world.mean([loss], kind="control").wait()
         self.memory["first_loss"] = loss  # a tensor, so that this step does not wait for a GPU
         self.memory["highest_lr"] = self.memory["last_lr"] = self.run.lr
 
-    def sync_weights(self):
+    def sync_weights(self) -> None:
         if self.run.epoch >= self.config.switch_epoch:
             self.memory["since"] += 1
             if self.memory["since"] >= self.memory["period"]:
                 self.average()
 
-    def average(self):
+    def average(self) -> None:
         self.memory["since"] = 0
         self.run.world.mean(self.run.weights, kind="weights").wait()
         if self.config.momentum == "reset":
@@ -109,10 +111,10 @@ class Method(thinwire.Method):
                     if state.get(name) is not None:
                         state[name].zero_()
 
-    def wants_epoch_loss(self):
+    def wants_epoch_loss(self) -> bool:
         return self.config.adaptive
 
-    def epoch_end(self, loss):
+    def epoch_end(self, loss: float) -> None:
         memory, lr = self.memory, self.run.lr
         self.run.log("period", memory["period"])
         if self.run.epoch >= self.config.switch_epoch:
@@ -120,7 +122,7 @@ class Method(thinwire.Method):
             memory["period"] = self.adapted(loss)
             memory["last_lr"] = lr
 
-    def adapted(self, loss):
+    def adapted(self, loss: float) -> int:
         memory, period = self.memory, self.memory["period"]
         first = self.config.period
         first_loss = memory["first_loss"].item()
@@ -131,6 +133,6 @@ class Method(thinwire.Method):
             shorter = (period + 1) // 2
         return min(shorter, self.config.max_period)
 
-    def finish(self):
+    def finish(self) -> None:
         if self.memory["since"] > 0:
             self.average()

@@ -13,11 +13,13 @@ and waits each time until the server has stepped. Then it pulls the weights, one
 Results and bytes stay the same.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 import thinwire
 from thinwire.optimizer_parameter_server import OptimizerServer
+from thinwire.traffic.payload import Payload
 
 
 class Method(thinwire.Method):
@@ -43,7 +45,9 @@ class Method(thinwire.Method):
         servers: Literal["spread", "one"] = "spread"  # spread over all workers, or all on the first one
         pipelined: bool = True  # whether all tensors are on their way at once, or one after the other
 
-    def setup(self):
+    config: Config
+
+    def setup(self) -> None:
         self.steps, self.answers = [], []
         for param in self.run.params:
             memory = self.memory[str(param.index)] = {}
@@ -51,8 +55,9 @@ class Method(thinwire.Method):
             self.steps.append(server(memory, self.run, param.tensor, decode=lambda push: push["values"]))
             self.answers.append(WeightServer(memory))
 
-    def step(self):
+    def step(self) -> None:
         params = self.run.params
+        pulls: Iterable[thinwire.Pending[Payload]]
         if self.config.pipelined:
             pulls = [self.push(param) for param in params]
         else:
@@ -62,21 +67,21 @@ class Method(thinwire.Method):
         for weight, pull in zip(self.run.weights, pulls):
             weight.copy_(pull.wait()["weights"].view_as(weight))
 
-    def push(self, param):
+    def push(self, param: thinwire.Param) -> thinwire.Pending[Payload]:
         payload = {"values": param.grad.flatten()}
         return self.run.world.push_pull(self.key(param), payload, self.steps[param.index])
 
-    def pull(self, param):
+    def pull(self, param: thinwire.Param) -> thinwire.Pending[Payload]:
         return self.run.world.push_pull(self.key(param), {}, self.answers[param.index])
 
-    def key(self, param):
+    def key(self, param: thinwire.Param) -> int:
         return param.index if self.config.servers == "spread" else 0
 
 
 class SilentServer(OptimizerServer):
     """Steps on the pushes, and answers nothing: the weights are pulled by a call of their own."""
 
-    def update(self, pushes):
+    def update(self, pushes: list[Payload]) -> Payload:
         super().update(pushes)
         return {}
 
@@ -84,5 +89,5 @@ class SilentServer(OptimizerServer):
 class WeightServer(thinwire.Server):
     """Answers with the weights that a `SilentServer` has put into the same memory."""
 
-    def update(self, pushes):
+    def update(self, pushes: list[Payload]) -> Payload:
         return {"weights": self.memory["weight"].flatten()}

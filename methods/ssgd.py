@@ -21,6 +21,7 @@ from typing import Annotated
 
 import torch
 from pydantic import Field
+from torch import Tensor
 
 import thinwire
 from thinwire.codecs import half
@@ -43,21 +44,23 @@ class Method(thinwire.Method):
         gradients: half.Precision = "full"  # precision in which gradients are sent
         overlap: bool = True  # whether buckets are sent during the backward pass, or all of them after it
 
-    def setup(self):
+    config: Config
+
+    def setup(self) -> None:
         self.buckets = self.run.buckets(self.config.bucket_mb)
         self.bucket_of = {param: bucket for bucket in self.buckets for param in bucket.params}
-        self.sent = []
+        self.sent: list[tuple[thinwire.Bucket, thinwire.Pending[list[Tensor]]]] = []
 
-    def grad_ready(self, param):
+    def grad_ready(self, param: thinwire.Param) -> None:
         bucket = self.bucket_of[param]
         if bucket.arrived() and self.config.overlap:
             self.send(bucket)
 
-    def send(self, bucket):
+    def send(self, bucket: thinwire.Bucket) -> None:
         cast = half.cast(bucket.gradients, self.config.gradients)
         self.sent.append((bucket, self.run.world.mean(cast)))
 
-    def sync_gradients(self):
+    def sync_gradients(self) -> None:
         if not self.config.overlap:
             for bucket in self.buckets:
                 self.send(bucket)

@@ -59,10 +59,12 @@ class Method(thinwire.Method):
         # computed it. `none`: nothing, so what is not sent is lost; a control.
         memory: Literal["gradient", "update", "none"] = "gradient"
 
-    def setup(self):
+    config: Config
+
+    def setup(self) -> None:
         self.memory["residual"] = [torch.zeros_like(weight) for weight in self.run.weights]
 
-    def sync_gradients(self):
+    def sync_gradients(self) -> None:
         config, residual, gradients = self.config, self.memory["residual"], self.run.gradients
         scale = self.run.lr if config.memory == "update" else 1.0
         torch._foreach_add_(residual, gradients, alpha=scale)

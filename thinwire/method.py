@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from thinwire.in_the_limit import InTheLimit
 from thinwire.messages_in_flight import Flight
 from thinwire.method_provenance import Part
+from thinwire.model import Model
 from thinwire.parameters import Param
 from thinwire.run import Run
 from thinwire.task import Task
@@ -41,7 +42,7 @@ class Worker(Protocol):
     """One worker of a run that a preparation trains."""
 
     @property
-    def model(self) -> nn.Module:
+    def model(self) -> Model:
         """Its replica of the model."""
 
     @property
@@ -99,6 +100,11 @@ class Job(Protocol):
 
     def note(self) -> None:
         """Record the cost so far. Call this after you have written a file that the next attempt will use."""
+
+
+@dataclass
+class NoOptions:
+    """The options of a method that has none."""
 
 
 class Method:
@@ -159,9 +165,8 @@ class Method:
     Write a literal here, too.
     """
 
-    @dataclass
-    class Config:
-        """The options: each has a type, a default and a comment that says what it is."""
+    Config: ClassVar[type[Any]] = NoOptions
+    """The options, a dataclass: each has a type, a default and a comment that says what it is."""
 
     def __init__(self, config: Any, run: Run) -> None:
         """Called once for each worker, before `skip`; may make no calls.

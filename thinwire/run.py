@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from thinwire.buckets import Bucket, in_buckets
 from thinwire.channel import Channel
+from thinwire.model import Model
 from thinwire.optim.optimizer import make_optimizer
 from thinwire.optim.recipe import Recipe
 from thinwire.parameters import Param, parameters
@@ -53,7 +54,7 @@ class Run:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: Model,
         recipe: Recipe,
         cluster: Cluster,
         steps_per_epoch: int,

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import nn
 
 from thinwire import seeds
 from thinwire.data.arrays import Data
+from thinwire.model import Model
 from thinwire.optim.recipe import Recipe
 from thinwire.worker_placement import Cluster
 
@@ -16,7 +16,7 @@ from thinwire.worker_placement import Cluster
 class Task:
     """A model, its data and its recipe, on a cluster."""
 
-    build_model: Callable[[], nn.Module]
+    build_model: Callable[[], Model]
     data: Data
     recipe: Recipe
     cluster: Cluster
@@ -25,7 +25,7 @@ class Task:
     dtype: torch.dtype = torch.float32
 
 
-def initial_model(task: Task) -> nn.Module:
+def initial_model(task: Task) -> Model:
     """Return the model with its initial weights, which are the same for all methods of a block."""
     # No state of a GPU is kept: the model is built on the CPU, and every step seeds its own generators.
     with torch.random.fork_rng(devices=[]):

@@ -53,6 +53,7 @@ FIXED = {"fixed_skips": 1, "fixed_wait": 0, "warmup_epochs": 0, "cooldown_epochs
 
 class Method(thinwire.Method):
     Config = Options
+    config: Options
     equals_ssgd = [
         {"warmup_epochs": 1000, "blocking_dtype": "full", "nodes": 2},
         {"warmup_epochs": 1000, "blocking_dtype": "full", "nodes": 2, "control": "published"},
@@ -65,7 +66,7 @@ class Method(thinwire.Method):
 
     provenance = PROVENANCE
 
-    def skip(self):
+    def skip(self) -> str | None:
         epochs = self.run.total_epochs
         blocking = self.config.warmup_epochs + self.config.cooldown_epochs
         if self.run.steps_per_epoch == 1:
@@ -74,7 +75,7 @@ class Method(thinwire.Method):
             return f"its {blocking} blocking epochs leave none of the run's {epochs} to cycle in"
         return None
 
-    def setup(self):
+    def setup(self) -> None:
         skips, wait = of_first_epoch(self.config)
         self.memory |= {
             "skips": skips,  # B
@@ -87,12 +88,12 @@ class Method(thinwire.Method):
         }
         self.exchange = Exchange(self.run, self.config, self.memory, self.flight)
 
-    def sync_gradients(self):
+    def sync_gradients(self) -> None:
         self.run.node.mean(self.run.gradients).wait()
         if self.config.match_progress:
             match_progress(self.run, self.memory)
 
-    def sync_weights(self):
+    def sync_weights(self) -> None:
         step = self.run.step % self.run.steps_per_epoch
         last = step == self.run.steps_per_epoch - 1
         if self.config.control == "published":
@@ -100,7 +101,7 @@ class Method(thinwire.Method):
         else:
             self.corrected(step, last)
 
-    def corrected(self, step, last):
+    def corrected(self, step: int, last: bool) -> None:
         exchange, skips = self.exchange, self.memory["skips"]
         for landing in self.flight.landed(math.inf if last else self.run.step):
             exchange.merge(landing, staleness=self.run.step - landing.note["sent"])
@@ -113,7 +114,7 @@ class Method(thinwire.Method):
                 exchange.launch(sent, self.memory["wait"])
             exchange.pass_turn(last)
 
-    def epoch_end(self, loss):
+    def epoch_end(self, loss: float) -> None:
         """Warm up, cycle, cool down; shorten the interval when the loss has stopped falling."""
         self.run.log("skips", self.memory["skips"])
         epoch = self.run.epoch + 1

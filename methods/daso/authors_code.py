@@ -2,8 +2,10 @@
 
 import math
 
+from .exchange import Exchange
 
-def sync_weights_as_published(exchange, step, last):
+
+def sync_weights_as_published(exchange: Exchange, step: int, last: bool) -> None:
     """As in `DASO.step` and `DASO._global_sync` of Heat.
 
     Args:
@@ -27,7 +29,7 @@ def sync_weights_as_published(exchange, step, last):
         _merge_what_was_sent_last(exchange)
 
 
-def _merge_what_was_sent_last(exchange):
+def _merge_what_was_sent_last(exchange: Exchange) -> None:
     """The nodes copy the weights of the last sender even if it has merged before."""
     for landing in exchange.flight.landed(math.inf):
         exchange.merge(landing, staleness=landing.note["wait"])

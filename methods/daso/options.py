@@ -22,12 +22,13 @@ class Options:
     blocking_sends: Literal["delta", "weights"] = "delta"  # what is cast to it
     control: Literal["corrected", "published"] = "corrected"  # the accidents of the authors' code
 
-    def __post_init__(self):
-        if (self.fixed_skips is None) != (self.fixed_wait is None):
+    def __post_init__(self) -> None:
+        skips, wait = self.fixed_skips, self.fixed_wait
+        if (skips is None) != (wait is None):
             raise ValueError("fixed_skips and fixed_wait belong together: give both or neither")
-        if self.fixed_wait is not None and self.fixed_wait > self.fixed_skips:
+        if skips is not None and wait is not None and wait > skips:
             raise ValueError(
-                f"fixed_wait {self.fixed_wait} is above fixed_skips {self.fixed_skips}: "
+                f"fixed_wait {wait} is above fixed_skips {skips}: "
                 "a message must merge before the next one is sent"
             )
         if self.match_progress and self.control == "published":

@@ -4,12 +4,15 @@ The interval B (`skips`) is the number of steps between two exchanges of the nod
 blocking. The wait S is the number of steps between sending and merging.
 """
 
+from typing import Any
+
+from .options import Options
 from .plateau import is_plateau
 
 BLOCKING = 0, 0
 
 
-def of_first_epoch(config):
+def of_first_epoch(config: Options) -> tuple[int, int]:
     """(B, S) of the first epoch."""
     # Published: it is blocking even without a warm-up, if B and S follow the loss.
     if config.warmup_epochs == 0 and (config.control == "corrected" or config.fixed_skips is not None):
@@ -17,9 +20,9 @@ def of_first_epoch(config):
     return BLOCKING
 
 
-def start_of_cycling(config):
+def start_of_cycling(config: Options) -> tuple[int, int]:
     """(B, S) after the warm-up."""
-    if config.fixed_skips is not None:
+    if config.fixed_skips is not None and config.fixed_wait is not None:
         return config.fixed_skips, config.fixed_wait
     if config.control == "published":
         return 4, 1
@@ -27,7 +30,9 @@ def start_of_cycling(config):
     return skips, max(1, skips // 4)
 
 
-def after_epoch(epoch, epochs, loss, memory, config):
+def after_epoch(
+    epoch: int, epochs: int, loss: float, memory: dict[str, Any], config: Options
+) -> tuple[int, int]:
     """(B, S) after the epoch with this number, which counts from 1, and this mean training loss."""
     skips, wait = memory["skips"], memory["wait"]
     if epoch < config.warmup_epochs or epoch >= epochs - config.cooldown_epochs:
@@ -41,7 +46,7 @@ def after_epoch(epoch, epochs, loss, memory, config):
     return skips, wait
 
 
-def shortened(skips, wait, config):
+def shortened(skips: int, wait: int, config: Options) -> tuple[int, int]:
     """(B, S) after a plateau: half the interval, or the longest again."""
     if skips > 1:
         # Never 0; published: after 0 comes -1.

@@ -21,23 +21,21 @@ Deviations from the authors' code:
   the mean.
 """
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
-
 import torch
-from pydantic import Field
+from torch import Tensor
 
 import thinwire
 from thinwire.codecs import sparse
-from thinwire.codecs.indices import Encoding
+from thinwire.traffic.payload import Payload
 
+from .options import Options
 from .provenance import PROVENANCE
 from .residual import Residual
 
-Density = Annotated[float, Field(gt=0, le=1)]
-
 
 class Method(thinwire.Method):
+    Config = Options
+    config: Options
     equals_ssgd = [
         {"density": 1.0, "warmup_densities": ()},
         {"density": 1.0, "warmup_densities": (), "nodes": 2},
@@ -48,39 +46,24 @@ class Method(thinwire.Method):
 
     provenance = PROVENANCE
 
-    @dataclass
-    class Config:
-        density: Density = 0.001  # share of each compressed tensor's entries that is sent after the warm-up
-        warmup_densities: tuple[Density, ...] = (0.25, 0.0625, 0.015625, 0.004)  # one for each first epoch
-        masking: bool = True  # whether the momentum of an entry starts again from zero when it is sent
-        # Greatest norm of the mean of the workers' gradients, if the gradients are independent.
-        clip_norm: Annotated[float, Field(gt=0)] | None = None
-        selection: Literal["sampled", "exact"] = "sampled"  # how the largest entries are found
-        indices: Encoding = "run_length"  # how positions are encoded: int32, bitmap or run_length
-
-        def __post_init__(self):
-            densities = [*self.warmup_densities, self.density]
-            if densities != sorted(densities, reverse=True):
-                raise ValueError(f"warmup_densities and then density must not rise, as {densities} do")
-
-    def skip(self):
+    def skip(self) -> str | None:
         warmup, epochs = len(self.config.warmup_densities), self.run.total_epochs
         if warmup >= epochs:
             return f"its warm-up of {warmup} epochs leaves none of the run's {epochs}"
         return None
 
-    def setup(self):
+    def setup(self) -> None:
         self.compressed = [param for param in self.run.params if param.tensor.dim() > 1]
         self.dense = [param for param in self.run.params if param.tensor.dim() <= 1]
         weights = [param.tensor for param in self.compressed]
         self.residual = Residual(weights, self.run.recipe.optimizer, self.config, self.memory)
-        self.update = None
+        self.update: list[Tensor] | None = None
 
-    def density(self):
+    def density(self) -> float:
         warmup = self.config.warmup_densities
         return warmup[self.run.epoch] if self.run.epoch < len(warmup) else self.config.density
 
-    def sync_gradients(self):
+    def sync_gradients(self) -> None:
         if self.config.clip_norm is not None:
             self.clip()
         if not self.compressed:
@@ -102,18 +85,18 @@ class Method(thinwire.Method):
         else:
             torch._foreach_copy_(gradients, update)
 
-    def exchange(self):
+    def exchange(self) -> list[Payload]:
         """Take the largest entries of the residual, and gather those of all workers."""
         taken = self.residual.take_largest(self.density(), self.run.generator)
         ragged = sparse.varies(self.config.selection, self.config.indices)
         return self.run.world.gather(taken, ragged=ragged).wait()
 
-    def sync_weights(self):
+    def sync_weights(self) -> None:
         if self.update is not None:
             torch._foreach_add_([p.tensor.data for p in self.compressed], self.update, alpha=-self.run.lr)
             self.update = None
 
-    def clip(self):
+    def clip(self) -> None:
         """Shorten this worker's gradient, so that the mean of W independent ones is within `clip_norm`."""
         gradients, workers = self.run.gradients, self.run.world.size
         share = torch.stack(torch._foreach_norm(gradients)).norm() / workers

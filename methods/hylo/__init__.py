@@ -23,10 +23,12 @@ each step. Without the `residual`, what is not pushed is lost.
 import math
 
 import torch
+from torch import Tensor
 
 import thinwire
 from thinwire.codecs import convolution_kernels, two_bit
 from thinwire.optimizer_parameter_server import OptimizerServer
+from thinwire.traffic.payload import Payload
 
 from .options import COMPRESSED, Options
 from .provenance import PROVENANCE
@@ -38,6 +40,7 @@ ALL_KERNELS = {**SMALL, "compression": "uniform_kernels", "least_rate": 1.0}
 
 class Method(thinwire.Method):
     Config = Options
+    config: Options
     equals_ssgd = [
         EVERYTHING_DENSE,
         {**EVERYTHING_DENSE, "nodes": 2},
@@ -55,7 +58,7 @@ class Method(thinwire.Method):
 
     provenance = PROVENANCE
 
-    def setup(self):
+    def setup(self) -> None:
         self.servers = []
         for param in self.run.params:
             memory = self.memory[str(param.index)] = {"server": {}}
@@ -64,22 +67,22 @@ class Method(thinwire.Method):
             decode = lambda push, param=param: self.decode(push, param)  # noqa: E731
             self.servers.append(OptimizerServer(memory["server"], self.run, param.tensor, decode))
 
-    def kind(self, param):
+    def kind(self, param: thinwire.Param) -> str:
         if param.tensor.dim() == 1 or param.tensor.numel() <= self.threshold(param):
             return "dense"
         return COMPRESSED[self.config.compression][param.kind]
 
-    def threshold(self, param):
+    def threshold(self, param: thinwire.Param) -> float:
         of_kind = {"conv": self.config.conv_threshold, "linear": self.config.linear_threshold}
         return of_kind.get(param.kind, math.inf)
 
-    def kernels_of(self, param):
+    def kernels_of(self, param: thinwire.Param) -> int:
         """The number of kernels that a large layer pushes."""
         rate = (self.threshold(param) / param.tensor.numel()) ** self.config.exponent
         share = min(1.0, max(self.config.least_rate, rate))
         return max(1, math.ceil(round(share * param.tensor.shape[0], 9)))
 
-    def step(self):
+    def step(self) -> None:
         pulls = [
             self.run.world.push_pull(param.index, self.encode(param), server)
             for param, server in zip(self.run.params, self.servers)
@@ -87,7 +90,7 @@ class Method(thinwire.Method):
         for weight, pull in zip(self.run.weights, pulls):
             weight.copy_(pull.wait()["weights"].view_as(weight))
 
-    def encode(self, param):
+    def encode(self, param: thinwire.Param) -> Payload:
         if self.kind(param) == "dense" or self.run.step < self.config.warmup_steps:
             return {"values": param.grad.flatten()}
         unsent = self.unsent(param)
@@ -99,13 +102,13 @@ class Method(thinwire.Method):
         unsent -= threshold * codes
         return {"values": two_bit.pack(codes), "scales": threshold.view(1)}
 
-    def unsent(self, param):
+    def unsent(self, param: thinwire.Param) -> Tensor:
         """The residual with the gradient added; without residuals, a copy of the gradient."""
         if not self.config.residual:
             return param.grad.clone()
         return self.memory[str(param.index)]["residual"].add_(param.grad)
 
-    def decode(self, push, param):
+    def decode(self, push: Payload, param: thinwire.Param) -> Tensor:
         if "scales" in push:
             codes = two_bit.unpack(push["values"], param.tensor.numel())
             return push["scales"] * codes.view(param.tensor.shape)

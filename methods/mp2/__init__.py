@@ -42,7 +42,10 @@ Its answer does not depend on what is pushed. If MP2 is no better, its predictor
 No gradients of predicted layers are computed, because nothing needs them. Batch norm is refused.
 """
 
+from pathlib import Path
+
 import torch
+from torch import nn
 
 import thinwire
 
@@ -58,6 +61,7 @@ EVERYTHING = 1000  # stages: more than any model has
 
 class Method(thinwire.Method):
     Config = Options
+    config: Options
     # With everything pushed nothing is predicted: parameter averaging on a server.
     equals_ssgd = [
         {"pushed_stages": EVERYTHING},
@@ -69,7 +73,7 @@ class Method(thinwire.Method):
     provenance = PROVENANCE
 
     @classmethod
-    def prepare(cls, config, job, folder):
+    def prepare(cls, config: Options, job: thinwire.Job, folder: Path) -> None:
         model = job.task.build_model()
         if why_not(model, config.pushed_stages) is None and split(model, config.pushed_stages)[1]:
             config = with_authors_constants(config, job.model, model, job.task.data.classes)
@@ -78,14 +82,14 @@ class Method(thinwire.Method):
             if config.predictor == "constant":
                 write_mean_prefix(prefixes, folder)
 
-    def skip(self):
+    def skip(self) -> str | None:
         return why_not(self.run.model, self.config.pushed_stages)
 
-    def optimizer(self, params):
+    def optimizer(self, params: list[nn.Parameter]) -> torch.optim.Optimizer:
         pushed, _ = split(self.run.model, self.config.pushed_stages)
         return self.run.make_optimizer([param.tensor for layer in pushed for param in layer])
 
-    def setup(self):
+    def setup(self) -> None:
         pushed, predicted = split(self.run.model, self.config.pushed_stages)
         self.trained = {param.index for layer in pushed for param in layer}
         self.pushed = [[param.tensor.data for param in layer] for layer in pushed]
@@ -97,10 +101,10 @@ class Method(thinwire.Method):
             constant=self.config.predictor == "constant",
         )
 
-    def wants_gradient(self, param):
+    def wants_gradient(self, param: thinwire.Param) -> bool:
         return param.index in self.trained
 
-    def step(self):
+    def step(self) -> None:
         self.run.optimizer.step()
         prefix = flatten_all(self.pushed)
         push = {"weights": prefix.double() if self.config.preset == "published" else prefix}

@@ -1,15 +1,20 @@
 """Splits a model into the layers that MP2 pushes and predicts, and turns layers into vectors and back."""
 
+from collections.abc import Sequence
 from itertools import groupby
 from math import prod
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from thinwire import Model, Param
 from thinwire.parameters import parameters
 
+Layer = list[Param]
+Shapes = list[torch.Size]  # of a layer's tensors
 
-def why_not(model, pushed_stages):
+
+def why_not(model: Model, pushed_stages: int) -> str | None:
     """Why MP2 cannot run on this model, in one clause, or None."""
     try:
         stages = model.stages()
@@ -31,7 +36,7 @@ def why_not(model, pushed_stages):
     return None
 
 
-def split(model, pushed_stages):
+def split(model: Model, pushed_stages: int) -> tuple[list[Layer], list[Layer]]:
     """The layers before stage `pushed_stages` (from 0), and the others. A layer is a list of Params."""
     stages = model.stages()[:pushed_stages]
     pushed = {id(p) for stage in stages for module in stage for p in module.parameters()}
@@ -43,12 +48,12 @@ def split(model, pushed_stages):
     )
 
 
-def shapes_of(layers):
+def shapes_of(layers: Sequence[Layer]) -> list[Shapes]:
     """The shapes of each layer's tensors: its weight, and its bias if it has one."""
     return [[param.tensor.shape for param in layer] for layer in layers]
 
 
-def flatten(tensors):
+def flatten(tensors: Sequence[Tensor]) -> Tensor:
     """A layer's tensors as one vector: the weight (out, in, kernel) as kernel, in, out; then the bias.
 
     The authors' code predicts a convolution's values in this order. The tensors of a normalisation layer,
@@ -60,7 +65,7 @@ def flatten(tensors):
     return torch.cat([weight.permute(*range(2, weight.dim()), 1, 0).reshape(-1), *bias])
 
 
-def unflatten(vector, shapes):
+def unflatten(vector: Tensor, shapes: Shapes) -> list[Tensor]:
     """The inverse of `flatten`: the tensors of a layer, with these shapes."""
     if len(shapes[0]) < 2:
         return [part.view(shape) for part, shape in zip(vector.split(list(map(prod, shapes))), shapes)]
@@ -70,12 +75,12 @@ def unflatten(vector, shapes):
     return [weight, vector[prod(shapes[0]) :]] if bias else [weight]
 
 
-def flatten_all(layers):
+def flatten_all(layers: Sequence[Sequence[Tensor]]) -> Tensor:
     """All layers, each a list of tensors, as one vector."""
     return torch.cat([flatten(tensors) for tensors in layers])
 
 
-def unflatten_all(vector, shapes):
+def unflatten_all(vector: Tensor, shapes: list[Shapes]) -> list[Tensor]:
     """The inverse of `flatten_all`: the tensors of all layers, in their order."""
     sizes = [sum(map(prod, shapes_of_one)) for shapes_of_one in shapes]
     return [t for part, s in zip(vector.split(sizes), shapes) for t in unflatten(part, s)]

@@ -1,14 +1,16 @@
 """The options, and the constants that `preset: published` puts in their place."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from thinwire import Model
+
 # The authors' constants where they differ from those of their VGG, which are the defaults: by our model.
-LENET = {"prefixes_per_batch": 50, "predictor_epochs": 10, "images_share": 1.0}
-ALEXNET = {"predictor_epochs": 5, "bsp_workers": 4}
-RESNET_18_ON_10_CLASSES = {"prefixes_per_batch": 200, "images_share": 0.1}
+LENET: dict[str, Any] = {"prefixes_per_batch": 50, "predictor_epochs": 10, "images_share": 1.0}
+ALEXNET: dict[str, Any] = {"predictor_epochs": 5, "bsp_workers": 4}
+RESNET_18_ON_10_CLASSES: dict[str, Any] = {"prefixes_per_batch": 200, "images_share": 0.1}
 
 
 @dataclass
@@ -26,14 +28,14 @@ class Options:
     images_share: Annotated[float, Field(gt=0, le=1)] = 0.25  # of each class, drawn anew for each batch
     images_per_step: Annotated[int, Field(ge=1)] = 125  # images in one step of the predictor's training
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         decided = sorted({*LENET, *ALEXNET, *RESNET_18_ON_10_CLASSES})
         given = [name for name in decided if getattr(self, name) != getattr(Options, name)]
         if self.preset == "published" and given:
             raise ValueError(f"preset: published decides {', '.join(given)}: leave that out")
 
 
-def with_authors_constants(config, name, model, classes):
+def with_authors_constants(config: Options, name: str, model: Model, classes: int) -> Options:
     """The options of a preparation: with `preset: published` they have the authors' constants.
 
     Args:

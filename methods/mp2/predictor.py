@@ -16,10 +16,13 @@ shortcut comes after the unit's others in the prefix; the authors put it before 
 """
 
 import math
+from typing import Self
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
+
+from .layers import Shapes
 
 FEATURES, CODE, SIDE = 8, 64, 8
 
@@ -27,12 +30,12 @@ FEATURES, CODE, SIDE = 8, 64, 8
 class Attention(nn.Module):
     """Squeeze and excitation: scales each channel by a number that depends on the means of all channels."""
 
-    def __init__(self, channels):
+    def __init__(self, channels: int) -> None:
         super().__init__()
         self.squeeze = nn.Linear(channels, channels // 4)
         self.excite = nn.Linear(channels // 4, channels)
 
-    def forward(self, maps):
+    def forward(self, maps: Tensor) -> Tensor:
         means = maps.mean((2, 3))
         return maps * self.excite(self.squeeze(means).relu()).sigmoid()[:, :, None, None]
 
@@ -40,19 +43,19 @@ class Attention(nn.Module):
 class Block(nn.Module):
     """Convolution, ReLU, attention and pooling, which halves height and width."""
 
-    def __init__(self, channels):
+    def __init__(self, channels: int) -> None:
         super().__init__()
         self.conv = nn.Conv2d(channels, FEATURES, 3, padding=1)
         self.attention = Attention(FEATURES)
 
-    def forward(self, maps):
+    def forward(self, maps: Tensor) -> Tensor:
         return functional.max_pool2d(self.attention(self.conv(maps).relu()), 2)
 
 
 class Predictor(nn.Module):
     """Predicts layers with these shapes from a prefix of so many values."""
 
-    def __init__(self, prefix, shapes):
+    def __init__(self, prefix: int, shapes: list[Shapes]) -> None:
         super().__init__()
         self.folded = prefix % (SIDE * SIDE) == 0
         if self.folded:
@@ -74,7 +77,7 @@ class Predictor(nn.Module):
         self.conv_layers = nn.ParameterList(torch.empty(math.ceil(size / CODE)) for size in convs)
         self.linear_layers = nn.ParameterList(torch.empty(size, inputs) for size in linears)
 
-    def initialise(self):
+    def initialise(self) -> Self:
         """Normal with standard deviation 0.1, truncated at two of it; biases 0.1, in the attention 0."""
         for name, parameter in self.named_parameters():
             if name.endswith("bias"):
@@ -83,7 +86,7 @@ class Predictor(nn.Module):
                 nn.init.trunc_normal_(parameter, std=0.1, a=-0.2, b=0.2)
         return self
 
-    def forward(self, prefix):
+    def forward(self, prefix: Tensor) -> list[Tensor]:
         """The predicted values of each layer, as vectors, from the prefix [p]."""
         features = self._features(prefix)
         if len(self.conv_layers):
@@ -97,7 +100,7 @@ class Predictor(nn.Module):
             for conv, size in zip(self.is_conv, self.sizes)
         ]
 
-    def _features(self, prefix):
+    def _features(self, prefix: Tensor) -> Tensor:
         if self.folded:
             maps = prefix.view(1, SIDE, SIDE, -1).permute(0, 3, 1, 2)
         else:

@@ -1,10 +1,15 @@
 """Trains the predictor, on the loss of the model that consists of a recorded prefix and its prediction."""
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import torch
+from torch import Tensor
 from torch.func import functional_call
 from torch.nn import functional
 
-from thinwire import checkpoint, seeds
+from thinwire import Job, checkpoint, seeds
 from thinwire.data.augmentation import augmented, mixup
 from thinwire.data.batches import Normalise
 from thinwire.files import write_text
@@ -12,10 +17,12 @@ from thinwire.task import initial_model
 from thinwire.train.evaluate import evaluate
 
 from .layers import flatten_all, shapes_of, split, unflatten_all
+from .options import Options
 from .predictor import Predictor
+from .record_prefixes import Prefixes
 
 
-def train_predictor(config, job, prefixes, file):
+def train_predictor(config: Options, job: Job, prefixes: Prefixes, file: Path) -> None:
     """Train the predictor, and save its weights from the epoch with the best held-out accuracy."""
     training = Training(config, job)
     saved = checkpoint.latest(job.scratch / "predictor", warn=print)
@@ -33,7 +40,7 @@ def train_predictor(config, job, prefixes, file):
 class Training:
     """A predictor and the state of its training."""
 
-    def __init__(self, config, job):
+    def __init__(self, config: Options, job: Job) -> None:
         self.config, self.task, self.data = config, job.task, job.task.data
         self.model = initial_model(job.task)
         self.layers = split(self.model, config.pushed_stages)
@@ -46,16 +53,18 @@ class Training:
         self.predictor = predictor.to(job.task.device, job.task.dtype)
         self.adam = torch.optim.Adam(self.predictor.parameters(), lr=config.predictor_lr, fused=True)
         self.normalise = Normalise(self.data, job.task.device, job.task.dtype)
-        self.epoch, self.best, self.best_accuracy, self.log = 0, {}, -1.0, []
+        self.epoch, self.best_accuracy = 0, -1.0
+        self.best: dict[str, Tensor] = {}
+        self.log: list[str] = []
 
-    def _begin_stream(self, epoch):
+    def _begin_stream(self, epoch: int) -> None:
         """Seed all randomness of an epoch, including dropout, so that interruptions do not change it."""
         seed = seeds.derive(self.task.seed, "predictor", epoch)
         torch.manual_seed(seed)
         self.stream = torch.Generator().manual_seed(seed)
 
     @torch.enable_grad()
-    def train_an_epoch(self, prefixes):
+    def train_an_epoch(self, prefixes: Prefixes) -> None:
         """One pass over the prefixes: one random prefix of each batch, each on newly drawn images."""
         self._begin_stream(self.epoch)
         losses = []
@@ -78,12 +87,12 @@ class Training:
             self.best = {name: value.clone() for name, value in self.predictor.state_dict().items()}
         self.log.append(f"{self.epoch},{torch.stack(losses).mean():.6g},{accuracy:.4f}")
 
-    def completed(self, prefix):
+    def completed(self, prefix: Tensor) -> dict[str, Tensor]:
         """The model's tensors by name: the prefix, and what is predicted from it."""
         whole = torch.cat([prefix, *self.predictor(prefix)])
         return dict(zip(self.names, unflatten_all(whole, self.shapes)))
 
-    def batches(self):
+    def batches(self) -> Iterator[tuple[Tensor, Tensor]]:
         """Batches of a random share of each class, with the recipe's augmentation and mixup."""
         labels = self.data.train_labels
         drawn = []
@@ -102,12 +111,12 @@ class Training:
             yield pair
 
     @torch.no_grad()
-    def accuracy(self, prefix):
+    def accuracy(self, prefix: Tensor) -> float:
         """The accuracy of the completed model on the held-out images, in percent."""
         weights = list(self.completed(prefix).values())
         return evaluate(self.model, weights, [], self.data, self.task.dtype).accuracy_percent
 
-    def state(self):
+    def state(self) -> dict[str, Any]:
         return {
             "predictor": self.predictor.state_dict(),
             "adam": self.adam.state_dict(),
@@ -117,7 +126,7 @@ class Training:
             "log": self.log,
         }
 
-    def load(self, state):
+    def load(self, state: dict[str, Any]) -> None:
         self.predictor.load_state_dict(state["predictor"])
         self.adam.load_state_dict(state["adam"])
         self.epoch, self.best, self.log = state["epoch"], state["best"], state["log"]

@@ -24,9 +24,13 @@ first. Both orders begin after the round's last backward pass, and give the same
 step has no momentum. At a constant rate, with no correction and a fixed interval, this is local SGD.
 """
 
+from collections.abc import Iterator
+
 import torch
+from torch import Tensor
 
 import thinwire
+from thinwire.unmetered_channel import QuietChannel
 
 from . import intervals, local_step
 from .global_model import GlobalModel
@@ -37,6 +41,7 @@ from .sub_tensors import send, slices
 
 class Method(thinwire.Method):
     Config = Options
+    config: Options
     equals_ssgd = [
         {"warmup_steps": 1000},
         {"warmup_steps": 0, "interval": 1, "max_interval": 1},
@@ -49,20 +54,20 @@ class Method(thinwire.Method):
     short = {"warmup_steps": 3, "interval": 3, "delay": 1}
     provenance = PROVENANCE
 
-    def skip(self):
+    def skip(self) -> str | None:
         return why_not(self.config, self.run.total_steps)
 
-    def setup(self):
+    def setup(self) -> None:
         self.global_model = GlobalModel(self.run, self.config, self.memory)
         self.memory |= intervals.state_at_start(self.config)
         self.memory |= local_step.state_at_start(self.run, self.config)
         self.memory |= {"left": 0, "length": 0}  # steps left in this round, and h
 
-    def forward_ready(self, param):
+    def forward_ready(self, param: thinwire.Param) -> None:
         if self.config.delay == 0 or self.run.step <= self.config.warmup_steps:
             self.land(param.index)
 
-    def step(self):
+    def step(self) -> None:
         if self.memory["left"] == 0:
             self.begin_round()
         local_step.step(self.run, self.memory, self.config)
@@ -72,12 +77,12 @@ class Method(thinwire.Method):
         if self.wants_epoch_loss():
             intervals.note_first_loss(self.run, self.memory, self.config)
 
-    def begin_round(self):
+    def begin_round(self) -> None:
         memory, left = self.memory, self.run.total_steps - self.run.step
         memory["length"] = memory["left"] = 1 if self.warming_up else min(memory["interval"], left)
         torch._foreach_zero_(memory["sum"])
 
-    def end_round(self):
+    def end_round(self) -> None:
         if self.lands_late:
             self.land(self.run.step)
         for part, pending in send(self.run, self.memory["sum"], self.config):
@@ -87,35 +92,35 @@ class Method(thinwire.Method):
             self.flight.launch(pending, self.run.step + 1 if self.lands_late else part["param"], **note)
 
     @property
-    def warming_up(self):
+    def warming_up(self) -> bool:
         return self.run.step < self.config.warmup_steps
 
     @property
-    def lands_late(self):
+    def lands_late(self) -> bool:
         """Is this step in a round whose sum lands a round later?"""
         return self.config.delay == 1 and not self.warming_up
 
-    def land(self, now):
+    def land(self, now: int) -> None:
         """Update the global model with the slices that have arrived, and correct the local one."""
         for landing in self.flight.landed(now):
             self.global_model.update(landing.note, landing.answer[0])
             self.global_model.correct_local(landing.note)
 
-    def slices(self):
+    def slices(self) -> Iterator[tuple[thinwire.Param, int, int]]:
         return slices(self.run.params, self.config)
 
-    def wants_epoch_loss(self):
+    def wants_epoch_loss(self) -> bool:
         return self.config.min_interval < self.config.max_interval
 
-    def epoch_end(self, loss):
+    def epoch_end(self, loss: float) -> None:
         self.run.log("interval", self.memory["interval"])
         if not self.warming_up:
             intervals.adapt(self.memory, self.config, self.run.lr, loss)
 
-    def evaluated(self, quiet):
+    def evaluated(self, quiet: QuietChannel) -> list[Tensor]:
         # With what the next forward pass will land, layer by layer.
         landing = [] if self.lands_late else self.flight.state()
         return self.global_model.after(landing)
 
-    def finish(self):
+    def finish(self) -> None:
         self.land(self.run.total_steps + len(self.run.params))

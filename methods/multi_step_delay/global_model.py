@@ -1,14 +1,20 @@
 """The global model z, which is the same on all workers, and the correction of the local one towards it."""
 
 import copy
+from collections.abc import Mapping
+from typing import Any
 
 import torch
+from torch import Tensor
 
+from thinwire import Run
+
+from .options import Options
 from .sub_tensors import part_of
 
 
 class GlobalModel:
-    def __init__(self, run, config, memory):
+    def __init__(self, run: Run, config: Options, memory: dict[str, Any]) -> None:
         self.run, self.config, self.memory = run, config, memory
         memory |= {
             "global": [weight.clone() for weight in run.weights],  # z
@@ -16,11 +22,11 @@ class GlobalModel:
             "mean": [torch.zeros_like(weight) for weight in run.weights],  # ghat
         }
 
-    def local(self, part):
+    def local(self, part: Mapping[str, int]) -> Tensor:
         """A slice of this worker's weights x."""
         return part_of(self.run.weights, part)
 
-    def update(self, note, arrived):
+    def update(self, note: dict[str, Any], arrived: Tensor) -> None:
         """Step with the mean over the workers of a slice of a round's sum; `note` is the message's."""
         options = self.run.optimizer.param_groups[0]
         v, z, mean = (part_of(self.memory[name], note) for name in ("velocity", "global", "mean"))
@@ -30,7 +36,7 @@ class GlobalModel:
         z.sub_(arrived + momentum * v if options["nesterov"] else v, alpha=note["lr"])
         mean.copy_(arrived / note["length"])
 
-    def after(self, messages):
+    def after(self, messages: list[dict[str, Any]]) -> list[Tensor]:
         """z as these messages will leave it, in new tensors; changes nothing."""
         ahead = copy.copy(self)
         ahead.memory = {
@@ -40,7 +46,7 @@ class GlobalModel:
             ahead.update(message["note"], message["answer"][0])
         return ahead.memory["global"]
 
-    def correct_local(self, note):
+    def correct_local(self, note: dict[str, Any]) -> None:
         """Move a slice of x towards z: by what z has changed since x was sent, or to z itself."""
         x, z = self.local(note), part_of(self.memory["global"], note)
         if "as_sent" in note:

@@ -1,26 +1,25 @@
 """The interval: how many steps a round has, from how far the training loss has fallen."""
 
 import math
+from typing import Any
 
 import torch
 
+from thinwire import Run
 from thinwire.optim import adacomm
+
+from .options import Options, first_interval, within_limits
 
 # The loss at the beginning is the mean over so many steps at the end of the warm-up.
 STEPS_OF_FIRST_LOSS = 50
 
 
-def first_interval(config):
-    """Steps of the first round after the warm-up."""
-    return _within_limits(config.interval, config)
-
-
-def state_at_start(config):
+def state_at_start(config: Options) -> dict[str, Any]:
     """What the other functions here keep in the method's memory."""
     return {"interval": first_interval(config), "highest_lr": 0.0, "first_losses": [], "losses": []}
 
 
-def note_first_loss(run, memory, config):
+def note_first_loss(run: Run, memory: dict[str, Any], config: Options) -> None:
     """At the end of the warm-up: the loss and the learning rate to which later ones are compared.
 
     Without a warm-up, they are those of the first step. The workers exchange their losses, which takes four
@@ -37,7 +36,7 @@ def note_first_loss(run, memory, config):
         memory["first_losses"] = []
 
 
-def adapt(memory, config, lr, loss):
+def adapt(memory: dict[str, Any], config: Options, lr: float, loss: float) -> None:
     """After an epoch with this loss: a new interval, if `adapt_every_epochs` have passed since the last."""
     memory["highest_lr"] = max(memory["highest_lr"], lr)
     memory["losses"].append(loss)
@@ -49,7 +48,7 @@ def adapt(memory, config, lr, loss):
     memory["last_lr"] = lr
 
 
-def _adapted(memory, config, lr, loss):
+def _adapted(memory: dict[str, Any], config: Options, lr: float, loss: float) -> int:
     interval = memory["interval"]
     highest = memory["highest_lr"] if config.lr_term else lr
     wanted = adacomm.interval(config.interval, loss, float(memory["first_loss"]), lr, highest)
@@ -57,8 +56,4 @@ def _adapted(memory, config, lr, loss):
         return interval
     if config.shrink is not None and wanted >= interval and lr == memory["last_lr"]:
         wanted = math.ceil(config.shrink * interval)
-    return _within_limits(wanted, config)
-
-
-def _within_limits(interval, config):
-    return min(max(interval, config.min_interval), config.max_interval)
+    return within_limits(wanted, config)

@@ -1,11 +1,9 @@
-"""The options, and the runs in which they leave no round."""
+"""The options, the first interval, and the runs in which they leave no round."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from pydantic import Field
-
-from .intervals import first_interval
 
 
 @dataclass
@@ -25,12 +23,22 @@ class Options:
     credit: Annotated[int, Field(ge=1)] = 4_000_000  # most entries on their way at once
     order: Literal["priority", "fifo"] = "priority"  # of sub-tensors: input side first, or output side first
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.min_interval > self.max_interval:
             raise ValueError(f"min_interval {self.min_interval} is above max_interval {self.max_interval}")
 
 
-def why_not(options, total_steps):
+def first_interval(options: Options) -> int:
+    """Steps of the first round after the warm-up."""
+    return within_limits(options.interval, options)
+
+
+def within_limits(interval: int, options: Options) -> int:
+    """The nearest number of steps that a round may have."""
+    return min(max(interval, options.min_interval), options.max_interval)
+
+
+def why_not(options: Options, total_steps: int) -> str | None:
     """Why a run of so many steps cannot be with these options, in one clause, or None."""
     warmup, interval = options.warmup_steps, first_interval(options)
     if warmup >= total_steps:

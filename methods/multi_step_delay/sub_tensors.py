@@ -1,7 +1,15 @@
 """Sub-tensors, called slices: the parts in which a round's sum is sent, and their order."""
 
+from collections.abc import Iterator, Mapping
 
-def slices(params, config):
+from torch import Tensor
+
+from thinwire import Param, Pending, Run
+
+from .options import Options
+
+
+def slices(params: list[Param], config: Options) -> Iterator[tuple[Param, int, int]]:
     """Slices of at most `slice` entries, in their order, and in a tensor its beginning first.
 
     The order is by priority, the input side first; or as gradients become complete, the output side first.
@@ -12,17 +20,19 @@ def slices(params, config):
             yield param, start, min(start + config.slice, param.tensor.numel())
 
 
-def part_of(tensors, part):
+def part_of(tensors: list[Tensor], part: Mapping[str, int]) -> Tensor:
     """A flat view of a slice in a list of tensors, one for each parameter."""
     return tensors[part["param"]].view(-1)[part["start"] : part["end"]]
 
 
-def send(run, tensors, config):
+def send(
+    run: Run, tensors: list[Tensor], config: Options
+) -> Iterator[tuple[dict[str, int], Pending[list[Tensor]]]]:
     """Start the mean of the tensors slice by slice, with no more than `credit` entries on their way.
 
     Yields each slice, for `part_of`, with its pending mean.
     """
-    on_their_way = []
+    on_their_way: list[tuple[Pending[list[Tensor]], int]] = []
     for param, start, end in slices(run.params, config):
         while on_their_way and sum(size for _, size in on_their_way) + end - start > config.credit:
             on_their_way.pop(0)[0].wait()

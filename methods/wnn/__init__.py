@@ -20,22 +20,24 @@ ways. With as many epochs as the other methods it saves no traffic. With half as
 entry) it saves half.
 """
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from pathlib import Path
 
 import torch
-from pydantic import Field
 from safetensors.torch import load_file
+from torch import Tensor
 
 import thinwire
 
 from .forecaster import HISTORY, KINDS, Forecaster, forecast
 from .forecaster_training import train_forecasters
+from .options import Options
 from .provenance import PROVENANCE
 from .recorded_runs import record_weights
 
 
 class Method(thinwire.Method):
+    Config = Options
+    config: Options
     prepares_from_models = ("cnn", "alexnet", "lenet", "resnet")
     prepares_for_any_epochs = True
     equals_ssgd = [{"forecast": False}, {"forecast": False, "nodes": 2}]
@@ -49,43 +51,30 @@ class Method(thinwire.Method):
 
     provenance = PROVENANCE
 
-    @dataclass
-    class Config:
-        forecast: bool = True  # false: values are recorded, but nothing is forecast
-        interval_epochs: Annotated[float, Field(gt=0)] = 1.0  # epochs between two values of a history
-        # published: the last value of a bias is not normalised, which is an error in the authors' code
-        bias_rule: Literal["normalised", "published"] = "normalised"
-        recorded_epochs: Annotated[int, Field(ge=1)] = 100  # epochs of each run that forecasters learn from
-        recorded_batch: Annotated[int, Field(ge=1)] = 128  # images in a step of these runs, on one worker
-        windows: Annotated[int, Field(ge=100)] = (
-            200_000  # histories that a forecaster learns from, of each run
-        )
-        forecaster_steps: Annotated[int, Field(ge=1)] = 10_000  # steps of each forecaster's training
-
     @classmethod
-    def prepare(cls, config, job, folder):
+    def prepare(cls, config: Options, job: thinwire.Job, folder: Path) -> None:
         if config.forecast:
             train_forecasters(config, job, record_weights(cls, config, job), folder)
 
-    def skip(self):
+    def skip(self) -> str | None:
         steps = HISTORY * self.period()
         if self.config.forecast and steps > self.run.total_steps:
             return f"its first forecast would come after {steps} steps of a run of {self.run.total_steps}"
         return None
 
-    def period(self):
+    def period(self) -> int:
         """Steps between two values of a history."""
         return max(1, round(self.config.interval_epochs * self.run.steps_per_epoch))
 
-    def setup(self):
+    def setup(self) -> None:
         self.eligible = [param for param in self.run.params if param.kind in KINDS]
         self.memory |= {"history": [], "jumps": 0}
-        self.forecasters = {}
+        self.forecasters: dict[str, Forecaster] = {}
 
-    def sync_gradients(self):
+    def sync_gradients(self) -> None:
         self.run.world.mean(self.run.gradients).wait()
 
-    def sync_weights(self):
+    def sync_weights(self) -> None:
         steps, history = self.run.step + 1, self.memory["history"]
         if steps % self.period() == 0:
             history.append([param.tensor.data.clone() for param in self.eligible])
@@ -97,17 +86,18 @@ class Method(thinwire.Method):
         ahead = HISTORY * self.period() * self.memory["jumps"]
         self.run.log("virtual_epochs", (steps + ahead) / self.run.steps_per_epoch)
 
-    def jump(self, history):
-        for param, *values in zip(self.eligible, *history):
-            values = torch.stack([value.flatten() for value in values], dim=1)
+    def jump(self, history: list[list[Tensor]]) -> None:
+        for param, *past in zip(self.eligible, *history):
+            values = torch.stack([value.flatten() for value in past], dim=1)
             published = param.kind == "bias" and self.config.bias_rule == "published"
             forecaster = self.forecaster(param.kind, like=values)
             param.tensor.data.copy_(forecast(forecaster, values, published).view_as(param.tensor))
         self.memory["jumps"] += 1
 
-    def forecaster(self, kind, like):
+    def forecaster(self, kind: str, like: Tensor) -> Forecaster:
         """The forecaster of this kind of weight, read when it is first needed."""
         if kind not in self.forecasters:
+            assert self.prepared is not None
             with torch.device(like.device):
                 self.forecasters[kind] = made = Forecaster().to(like.dtype)
             made.load_state_dict(load_file(self.prepared / f"{kind}.safetensors", device=str(like.device)))

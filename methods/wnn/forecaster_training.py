@@ -3,20 +3,25 @@
 The runs of one architecture are held out: the forecasters that forecast them best are kept.
 """
 
-import torch
+from collections.abc import Sequence
+from pathlib import Path
 
-from thinwire import UserError, seeds
+import torch
+from torch import Tensor
+
+from thinwire import Job, UserError, seeds
 from thinwire.checkpoint import write_tensors
 from thinwire.files import write_text
 
 from .forecaster import KINDS, Forecaster, normalise
+from .options import Options
 from .recorded_runs import windows
 
 EVALUATIONS = 20  # on the held-out architecture
 BATCH = 1024
 
 
-def train_forecasters(config, job, folders, folder):
+def train_forecasters(config: Options, job: Job, folders: Sequence[Path], folder: Path) -> None:
     """Train a forecaster for each kind of weight, and save it and its held-out error."""
     lines = ["kind,steps,held_out_error,held_out_error_of_no_change"]
     for kind in KINDS:
@@ -31,7 +36,7 @@ def train_forecasters(config, job, folders, folder):
 
 
 @torch.enable_grad()
-def _train(config, job, folders, kind):
+def _train(config: Options, job: Job, folders: Sequence[Path], kind: str) -> tuple[dict[str, Tensor], str]:
     seed = seeds.derive(job.task.seed, "forecaster", kind)
     generator = torch.Generator().manual_seed(seed)
     torch.manual_seed(seed)
@@ -58,7 +63,7 @@ def _train(config, job, folders, kind):
     return best, f"{step},{best_error:.6g},{held_targets.abs().mean():.6g}"
 
 
-def _examples(histories, targets):
+def _examples(histories: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """Normalised histories, and the changes from the last value, clamped to what a forecaster can output."""
     normalised, unit = normalise(histories)
     change = (targets - histories[:, 0]) / unit - normalised[:, -1]

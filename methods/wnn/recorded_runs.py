@@ -4,17 +4,21 @@ The forecasters learn from them. None of the architectures is the model that is 
 """
 
 from dataclasses import replace
+from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
 
-from thinwire import UserError, plugins
+from thinwire import Job, Method, UserError, plugins
 from thinwire.checkpoint import write_tensors
 from thinwire.files import write_text
+from thinwire.method import Training
 from thinwire.options import resolve
 from thinwire.parameters import parameters
 
 from .forecaster import HISTORY
+from .options import Options
 
 # Small architectures of different kinds. The last one that is not the model itself is held out.
 ARCHITECTURES = {
@@ -26,7 +30,7 @@ ARCHITECTURES = {
 WINDOW = 2 * HISTORY  # number of values from the first of a history to its target, both included
 
 
-def record_weights(method, config, job):
+def record_weights(method: type[Method], config: Options, job: Job) -> list[Path]:
     """Train the architectures on one worker; returns the folders of their values, the held-out one last."""
     chosen = {name: options for name, options in ARCHITECTURES.items() if name != job.model}
     folders = []
@@ -36,7 +40,9 @@ def record_weights(method, config, job):
     return folders
 
 
-def _record(method, config, job, name, options, folder):
+def _record(
+    method: type[Method], config: Options, job: Job, name: str, options: dict[str, int], folder: Path
+) -> None:
     model = plugins.get("model", name).load()
     model_config, data = resolve(model, options), job.task.data
     epochs = config.recorded_epochs
@@ -49,12 +55,12 @@ def _record(method, config, job, name, options, folder):
     )
     epoch_values = []
 
-    def after_step(trainer):
+    def after_step(trainer: Training) -> None:
         own = trainer.workers[0].method
         if trainer.step % own.period() == 0:
             epoch_values.append({str(param.index): param.tensor.data.clone() for param in own.eligible})
 
-    def after_epoch(trainer):
+    def after_epoch(trainer: Training) -> None:
         epoch = trainer.step // trainer.steps_per_epoch
         values = {
             f"{key} {i}": value for i, tensors in enumerate(epoch_values) for key, value in tensors.items()
@@ -67,10 +73,10 @@ def _record(method, config, job, name, options, folder):
     write_text(folder / "kinds.txt", "\n".join(f"{index} {kind}" for index, kind in kinds.items()))
 
 
-def windows(folder, kind, count, generator):
+def windows(folder: Path, kind: str, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Histories [n, 5] and what came five intervals later [n], n about `count`, alike from every tensor."""
     kinds = dict(line.split() for line in (folder / "kinds.txt").read_text().splitlines())
-    recorded = {}
+    recorded: dict[str, list[Tensor]] = {}
     for path in sorted(folder.glob("*.safetensors")):
         for key, value in sorted(load_file(path).items(), key=lambda item: int(item[0].split()[1])):
             recorded.setdefault(key.split()[0], []).append(value.flatten())

@@ -12,6 +12,7 @@ from thinwire import seeds
 from thinwire.channel import Channel
 from thinwire.checkpoint import require_separate, restore, to_device
 from thinwire.method import Method
+from thinwire.model import Model
 from thinwire.optim.plateau import Plateau
 from thinwire.optim.recipe import Recipe
 from thinwire.run import Run
@@ -42,7 +43,7 @@ class Worker:
     def __init__(
         self,
         rank: int,
-        model: nn.Module,
+        model: Model,
         method: type[Method],
         config: Any,
         recipe: Recipe,
