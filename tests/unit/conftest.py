@@ -4,20 +4,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import pytest
-from matplotlib.figure import Figure
-
-from tests.unit import tuning_base
-from thinwire.report import style
 
 
 @pytest.fixture
-def draw_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., dict[str, Figure]]]:
+def draw_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., dict[str, Any]]]:
     """Call `write(content, folder, *more)`, and return its figures by name."""
+    # Other tests need not wait for Matplotlib and seaborn.
+    import matplotlib.pyplot as plt
 
-    def drawn(write: Callable[..., Any], content: Any, *more: Any, **options: Any) -> dict[str, Figure]:
-        kept: dict[str, Figure] = {}
+    from thinwire.report import style
+
+    def drawn(write: Callable[..., Any], content: Any, *more: Any, **options: Any) -> dict[str, Any]:
+        kept: dict[str, Any] = {}
         monkeypatch.setattr(style, "save", lambda figure, stem: kept.update({stem.name: figure}))
         style.use()
         write(content, tmp_path, *more, **options)
@@ -30,17 +29,11 @@ def draw_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callab
 
 
 @pytest.fixture
-def draw(draw_all: Callable[..., dict[str, Figure]]) -> Callable[..., Figure]:
+def draw(draw_all: Callable[..., dict[str, Any]]) -> Callable[..., Any]:
     """The same for what draws one figure."""
 
-    def drawn(write: Callable[..., Any], content: Any, *more: Any) -> Figure:
+    def drawn(write: Callable[..., Any], content: Any, *more: Any) -> Any:
         (figure,) = draw_all(write, content, *more).values()
         return figure
 
     return drawn
-
-
-@pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Write the suite `base` and its tuning with some changes."""
-    return tuning_base.written(tmp_path, monkeypatch)

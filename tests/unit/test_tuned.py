@@ -10,6 +10,7 @@ import pytest
 from tests.bad_input.suites import cases, message, require
 from tests.docs import pages
 from tests.tracking import records
+from tests.unit import tuning_base
 from tests.unit.tuning_base import LEAVE_OUT, tried
 from thinwire import digests, record
 from thinwire.cli import tuned as tuned_command
@@ -17,6 +18,12 @@ from thinwire.config import expand_suite, suite, tuned, tuning_space
 from thinwire.optim.tunable import values_of
 from thinwire.plugins import ROOT
 from thinwire.tuning import rows_of_trials, write_tuned
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Write the suite `base` and its tuning with some changes."""
+    return tuning_base.written(tmp_path, monkeypatch)
 
 
 @pytest.fixture

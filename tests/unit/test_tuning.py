@@ -6,12 +6,19 @@ import pandas as pd
 import pytest
 
 from tests.bad_input.suites import GOOD, cases, message, require
+from tests.unit import tuning_base
 from tests.unit.tuning_base import tried
 from thinwire import plugins
 from thinwire.config import expand_suite, suite
 from thinwire.config.ranges import LINEAR, LOG_OF_STEPS, Range
 from thinwire.optim.tunable import values_of
 from thinwire.tuning import choose, figure
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Write the suite `base` and its tuning with some changes."""
+    return tuning_base.written(tmp_path, monkeypatch)
 
 
 def test_every_method_tries_the_same_values_of_the_recipe(files):
