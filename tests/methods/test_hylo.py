@@ -53,12 +53,18 @@ def test_the_most_important_kernels_are_sent_and_the_others_stay(importance):
 
 
 @pytest.mark.parametrize(
-    ("count", "of", "index_bytes"), [(1, 512, 4), (100, 512, 64), (2, 512, 8), (512, 512, 0)]
+    ("count", "of", "numbers", "dtype"),
+    [
+        (1, 512, 1, torch.int32),
+        (2, 512, 2, torch.int32),
+        (100, 512, 64, torch.uint8),
+        (1, 25, 1, torch.int32),  # as long as a bitmap
+    ],
 )
-def test_places_are_written_the_shorter_way(count, of, index_bytes):
-    payload = convolution_kernels.take(random(of, 4), count, "l1")
-    written = payload.get("indices", torch.empty(0))
-    assert written.numel() * written.element_size() == index_bytes
+def test_places_are_written_the_shorter_way(count, of, numbers, dtype):
+    written = convolution_kernels.take(random(of, 4), count, "l1")["indices"]
+    assert (written.numel(), written.dtype) == (numbers, dtype)
+    assert "indices" not in convolution_kernels.take(random(of, 4), of, "l1")
 
 
 def test_random_kernels_do_not_depend_on_the_values_and_each_is_as_likely():
