@@ -47,20 +47,12 @@ def test_a_name_of_labels_is_taken(name):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("cells", "{}"),
-        ("run", "{}", "digits/cnn/ssgd/w4/seed0"),
-        ("train", "{}", "digits/cnn/w4/seed0"),
-        ("prepare", "{}", "digits/cnn/wnn/seed0"),
-        ("collect", "{}"),
-        ("report", "{}"),
-        ("track", "{}"),
-        ("tuned", "{}"),
+        *("cells {}", "collect {}", "report {}", "track {}", "tuned {}", "train {} digits/cnn/w4/seed0"),
+        *("run {} digits/cnn/ssgd/w4/seed0", "prepare {} digits/cnn/wnn/seed0"),
     ],
-    ids=" ".join,
 )
-@pytest.mark.parametrize("name", ["../demo", "`touch x`", "/demo", "a\nb"], ids=ascii)
-def test_every_command_that_takes_a_suite_refuses(arguments, name, tmp_path, monkeypatch, capsys):
-    given = [argument.format(name) for argument in arguments]
+def test_every_command_that_takes_a_suite_refuses(arguments, tmp_path, monkeypatch, capsys):
+    given = [argument.format("`touch x`") for argument in arguments.split()]
     monkeypatch.setattr(sys, "argv", ["thinwire", *given, "--results", str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
         command_line.main()

@@ -5,9 +5,10 @@ import json
 import pytest
 
 from tests.tracking import records
-from tests.tracking.conftest import containing_the_canary, python, warnings_of
+from tests.tracking.conftest import containing_the_canary, python
 from thinwire import record
 from thinwire.config.expand_suite import cells
+from thinwire.errors import UserError
 from thinwire.tracking import client, replay, wandb_fields, wandb_names
 
 CELLS = {cell.path: cell for cell in cells("demo")}
@@ -138,17 +139,14 @@ def test_the_terminal_browser_reads_the_files_and_the_key_is_in_none(results, tm
     assert axes == ["epoch"]
 
 
-def test_bad_input_is_one_sentence(results, tmp_path):
-    for folder, suite, words in (
-        (tmp_path / "empty", "demo", "no run of suite demo is published"),
-        (results, "nothing", "there is no suite 'nothing'"),
-    ):
-        answer = track(folder, suite)
-        assert answer.returncode == 2
-        assert words in answer.stderr
-        assert len(answer.stderr.splitlines()) == 1
+def test_without_a_run_there_is_nothing_to_replay(tmp_path):
+    with pytest.raises(UserError, match="no run of suite demo is published"):
+        replay.replay("demo", tmp_path)
+
+
+def test_a_record_of_another_cell_is_one_sentence(results):
     path = records.publish(results, DONE, fingerprint="0123") / record.RUN
     answer = track(results, "demo")
     assert answer.returncode == 2
     assert f"{path} was made with other options" in answer.stderr
-    assert warnings_of(answer.stderr) == []
+    assert len(answer.stderr.splitlines()) == 1

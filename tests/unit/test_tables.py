@@ -126,8 +126,7 @@ def test_a_reduction_of_nearly_everything_is_not_rounded_to_everything():
 
 
 def test_a_held_out_accuracy_is_not_called_a_test_accuracy():
-    text = markdown(run("ssgd", 0), about=About("Title", "held_out", ("ssgd",)))
-    assert "held-out accuracy, %" in text
+    assert "held-out accuracy, %" in markdown(run("ssgd", 0), about=About("Title", "held_out", ("ssgd",)))
 
 
 def test_the_bytes_of_a_preparation_have_columns_of_their_own():
