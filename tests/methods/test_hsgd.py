@@ -6,10 +6,15 @@ import torch
 from tests import small
 
 
+def trained(name, workers, nodes, **options):
+    run = small.trainer(small.task(workers, nodes, batch=24, dtype=torch.float32), name, **options)
+    run.train()
+    return run
+
+
 @pytest.mark.parametrize(("workers", "nodes"), [(4, 2), (6, 3), (6, 2), (8, 4), (4, 4)])
 def test_bytes_between_nodes_are_those_of_one_all_reduce_a_node(workers, nodes):
-    run = small.trainer(small.task(workers, nodes, batch=24, dtype=torch.float32), "hsgd")
-    run.train()
+    run = trained("hsgd", workers, nodes)
     size = 4 * small.flat(run.workers[0].run.weights).numel()
     crossing = sum(worker.ledger.total().between_nodes for worker in run.workers)
     # A ring over the nodes: 2 (P - 1) / P of the gradient leaves each node, whatever its workers.
@@ -20,26 +25,14 @@ def test_bytes_between_nodes_are_those_of_one_all_reduce_a_node(workers, nodes):
         assert across.payload_push / run.total_steps == pytest.approx(part, abs=4)
 
 
-def test_a_flat_ring_crosses_as_little_but_with_every_worker_in_it():
-    """The native strategy that the paper starts from: the same bytes between nodes, more hops."""
-    flat_ring = small.trainer(small.task(8, 2, dtype=torch.float32), "ssgd")
-    two_levels = small.trainer(small.task(8, 2, dtype=torch.float32), "hsgd")
-    totals = []
-    for run in (flat_ring, two_levels):
-        run.train()
-        totals.append(sum(worker.ledger.total().between_nodes for worker in run.workers))
+def test_a_flat_ring_crosses_and_costs_as_little_but_with_every_worker_in_it():
+    """The native strategy that the paper starts from: the same bytes, more hops."""
+    flat_ring, two_levels = (trained(name, 8, 2) for name in ("ssgd", "hsgd"))
     per_step = 4 * small.flat(flat_ring.workers[0].run.weights).numel() * flat_ring.total_steps
-    assert totals[0] == pytest.approx(2 * 2 * 7 / 8 * per_step, rel=1e-3)
-    assert totals[1] == 2 * per_step
-
-
-def test_on_the_wire_it_costs_what_a_flat_ring_does():
-    sent = []
-    for name in ("ssgd", "hsgd"):
-        run = small.trainer(small.task(8, 2, dtype=torch.float32), name)
-        run.train()
-        sent.append(sum(worker.ledger.total().wire_sent for worker in run.workers))
-    assert sent[0] == sent[1]
+    one, other = ([worker.ledger.total() for worker in run.workers] for run in (flat_ring, two_levels))
+    assert sum(total.between_nodes for total in one) == pytest.approx(2 * 2 * 7 / 8 * per_step, rel=1e-3)
+    assert sum(total.between_nodes for total in other) == 2 * per_step
+    assert sum(total.wire_sent for total in one) == sum(total.wire_sent for total in other)
 
 
 @pytest.mark.parametrize("name", ["sgd", "lars"])
@@ -51,12 +44,6 @@ def test_the_two_readings_differ_for_lars_only(name):
         run.train()
     gap = float((small.flat(runs[0].shipped()[0]) - small.flat(runs[1].shipped()[0])).abs().max())
     assert gap < 1e-12 if name == "sgd" else gap > 1e-4
-
-
-def trained(name, workers, nodes, **options):
-    run = small.trainer(small.task(workers, nodes, batch=24, dtype=torch.float32), name, **options)
-    run.train()
-    return run
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
