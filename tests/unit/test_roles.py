@@ -22,7 +22,7 @@ def test_every_worker_calls_what_the_worker_of_its_role_calls(name):
     method = plugins.get("method", name).load()
     short = method.short | FIXED.get(name, {})
     config = resolve(method, short)
-    for cluster in (Cluster(4), Cluster(4, 2), Cluster(6, 3), Cluster(8, 2)):
+    for cluster in (Cluster(4), Cluster(6, 3), Cluster(8, 2)):
         task = small.task(cluster.workers, cluster.nodes, build_model=small.model_for(method, **short))
         if small.skip(task, method, **short) is not None:
             continue
