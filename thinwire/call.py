@@ -27,7 +27,7 @@ from thinwire.trace.recorder import (
 from thinwire.traffic import payload as payloads
 from thinwire.traffic.payload import Payload, bytes_by_kind, nbytes
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 # Is a server's `update` running? Servers may make no calls.
 _serving = ContextVar("serving", default=False)
 
@@ -103,25 +103,25 @@ def serving() -> bool:
     return _serving.get()
 
 
-class Pending(Generic[T]):
+class Pending(Generic[T_co]):
     """An answer that may still be on its way."""
 
     __slots__ = ("_result", "_wait", "call", "done", "group", "number")
 
-    def __init__(self, group: Group, call: Call, wait: Callable[[Pending[T]], None]) -> None:
+    def __init__(self, group: Group, call: Call, wait: Callable[[Pending[object]], None]) -> None:
         self.group = group
         self.call = call
         self.done = False
         self.number = NO_CALL  # among the recorded calls of the worker, if it is traced
         self._wait = wait  # given by the transport; returns when the answer is there
-        self._result: T | None = None
+        self._result: object = None
 
-    def complete(self, result: T) -> None:
+    def complete(self, result: object) -> None:
         """Deliver the answer; called by the transport."""
         self._result = result
         self.done = True
 
-    def wait(self) -> T:
+    def wait(self) -> T_co:
         """Wait for the answer and return it."""
         self.group.unclaimed.discard(self)
         if self.number != NO_CALL:
@@ -130,7 +130,7 @@ class Pending(Generic[T]):
             self._wait(self)
         return self._result  # type: ignore[return-value]
 
-    def _wait_recorded(self) -> T:
+    def _wait_recorded(self) -> T_co:
         """Wait, and record for how long, and how large the answer is."""
         recorder = self.group.recorder
         assert recorder is not None

@@ -21,7 +21,7 @@ A method may make calls from the first step on, in the hooks that belong to trai
 
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor
 
@@ -35,6 +35,8 @@ from thinwire.traffic import payload as payloads
 from thinwire.traffic.ledger import Ledger
 from thinwire.traffic.payload import Payload
 from thinwire.transport.transport import Transport
+
+T = TypeVar("T")
 
 
 class Channel(Group):
@@ -143,7 +145,7 @@ class Channel(Group):
     def _post(self, call: Call) -> Pending[Any]:
         return self._hand_over(self._transport.post, call)
 
-    def _hand_over(self, carry: Callable[[Group, Call], Pending[Any]], call: Call) -> Pending[Any]:
+    def _hand_over(self, carry: Callable[[Group, Call], Pending[T]], call: Call) -> Pending[T]:
         """Hand a call over to the transport."""
         self._require_open(call)
         recorder = self.recorder
@@ -152,8 +154,8 @@ class Channel(Group):
         return pending
 
     def _record(
-        self, recorder: Recorder, carry: Callable[[Group, Call], Pending[Any]], call: Call
-    ) -> Pending[Any]:
+        self, recorder: Recorder, carry: Callable[[Group, Call], Pending[T]], call: Call
+    ) -> Pending[T]:
         """Hand a call over, and record it and the time that this takes."""
         made = RecordedCall(
             step=recorder.step,

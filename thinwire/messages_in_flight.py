@@ -24,12 +24,12 @@ class Flight:
     """
 
     def __init__(self) -> None:
-        self._messages: list[tuple[int, Pending[Any] | None, Landing]] = []
+        self._messages: list[tuple[int, Pending[object] | None, Landing]] = []
 
     def __len__(self) -> int:
         return len(self._messages)
 
-    def launch(self, pending: Pending[Any] | None, lands: int, **note: Any) -> None:
+    def launch(self, pending: Pending[object] | None, lands: int, **note: Any) -> None:
         """Keep a message in flight.
 
         Args:

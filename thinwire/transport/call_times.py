@@ -5,7 +5,7 @@ Where a worker is not traced, each function here only looks whether it is.
 
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch.distributed as dist
 
@@ -57,7 +57,7 @@ def follow(call: Call, work: dist.Work, cpu: bool) -> None:
     if recorded is None or not cpu:
         return
 
-    def ended(future: Any) -> None:
+    def ended(future: object) -> None:
         ends(call)
 
     recorded.begun_ns = recorded.begun_ns or perf_counter_ns()

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -23,7 +22,7 @@ from thinwire.transport.shared_memory import SharedMemory
 from thinwire.transport.shared_tensors import SharedTensors
 from thinwire.worker_placement import Cluster
 
-Finish = Callable[[], Any]
+Finish = Callable[[], object]
 # The largest number of threads of a channel that wait for messages at the same time.
 _WAITING_THREADS = 64
 
@@ -81,7 +80,7 @@ class Endpoint:
             dist.all_gather(gathered, own, group=self._process_group)
         return [row.tolist() for row in gathered]
 
-    def begin(self, pending: Pending[Any], number: int) -> Finish | None:
+    def begin(self, pending: Pending[object], number: int) -> Finish | None:
         """Begin a call; return the function that finishes it, or None if it is already complete."""
         if self._size == 1:
             inprocess.complete([pending])

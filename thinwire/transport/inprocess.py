@@ -8,7 +8,7 @@ are greenlets of one thread. A switch takes microseconds, and no two workers run
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from greenlet import greenlet
@@ -36,17 +36,17 @@ class InProcess:
     def __init__(self, workers: int) -> None:
         self.ranks: Sequence[int] = range(workers)
         # Collective calls that still wait for some members, by channel and number of the call on it.
-        self._collectives: dict[tuple[tuple[str, int], int], list[Pending[Any] | None]] = {}
+        self._collectives: dict[tuple[tuple[str, int], int], list[Pending[object] | None]] = {}
         # Messages sent and not yet received, and receivers still waiting, by channel, sender, receiver.
         self._sent: dict[tuple[tuple[str, int], int, int], deque[Call]] = {}
-        self._expected: dict[tuple[tuple[str, int], int, int], deque[Pending[Any]]] = {}
+        self._expected: dict[tuple[tuple[str, int], int, int], deque[Pending[object]]] = {}
         self._completed = 0
         self._failed: Exception | None = None  # the error of a call that could not be carried out
         self._idle: list[greenlet] = []  # ready for the turns of the workers; empty while they run
 
     def together(self, turns: Sequence[Callable[[], T]]) -> list[T]:
         """Run one function per worker, alternately: a worker that must wait lets the next one run."""
-        results: list[Any] = [None] * len(turns)
+        results: dict[int, T] = {}
 
         def run(worker: int) -> None:
             results[worker] = turns[worker]()
@@ -62,9 +62,9 @@ class InProcess:
             if (len(running), self._completed) == before:
                 raise MethodError(f"the workers wait for each other for ever: {self._unfinished()}")
         self._idle = greenlets
-        return results
+        return [results[worker] for worker in range(len(turns))]
 
-    def wait(self, pending: Pending[Any]) -> None:
+    def wait(self, pending: Pending[object]) -> None:
         """Let the other workers run until `pending` is done."""
         while not pending.done:
             if not let_others_run():
@@ -86,9 +86,9 @@ class InProcess:
     def shared_like(self, tensors: Sequence[Tensor]) -> None:
         """Return None: there is one process."""
 
-    def post(self, group: Group, call: Call) -> Pending[Any]:
+    def post(self, group: Group, call: Call) -> Pending[object]:
         """Join the next collective call on the channel; the last worker to join completes it for all."""
-        pending: Pending[Any] = Pending(group, call, self.wait)
+        pending: Pending[object] = Pending(group, call, self.wait)
         place = (group.key, group.calls)
         group.calls += 1
         collective = self._collectives.get(place)
@@ -170,12 +170,12 @@ class InProcess:
         return "; ".join(parts)
 
 
-def complete(members: list[Pending[Any]]) -> None:
+def complete(members: list[Pending[object]]) -> None:
     """Complete a collective call for all members of a channel, given in the order of their ranks."""
     _VERBS[members[0].call.verb](members)
 
 
-def _mean(members: list[Pending[Any]]) -> None:
+def _mean(members: list[Pending[object]]) -> None:
     calls = [member.call for member in members]
     total = [t.clone() for t in calls[0].tensors] if calls[0].fresh else calls[0].tensors
     if len(members) > 1 and total:
@@ -212,7 +212,7 @@ def _mean_of_one_type(own: list[Tensor], others: list[list[Tensor]]) -> None:
         torch._foreach_div_(own, count)
 
 
-def _gather(members: list[Pending[Any]]) -> None:
+def _gather(members: list[Pending[object]]) -> None:
     sizes = _agreed_sizes(members)
     # Copies, as on a network: a worker may change its tensors before the others have read them.
     payloads = [copy(member.call.payload) for member in members]
@@ -223,12 +223,12 @@ def _gather(members: list[Pending[Any]]) -> None:
         member.complete(payloads)
 
 
-def _agreed_sizes(members: list[Pending[Any]]) -> dict[str, list[int]]:
+def _agreed_sizes(members: list[Pending[object]]) -> dict[str, list[int]]:
     """Check that the payloads match; return the bytes that each member hands over, by kind."""
     return bytes_of_each([member.call.payload for member in members], members[0].call.ragged)
 
 
-def _broadcast(members: list[Pending[Any]]) -> None:
+def _broadcast(members: list[Pending[object]]) -> None:
     source = members[0].call.partner
     given = members[source].call.tensors
     size = nbytes(given)
@@ -241,7 +241,7 @@ def _broadcast(members: list[Pending[Any]]) -> None:
         member.complete(call.tensors)
 
 
-def _push_pull(members: list[Pending[Any]]) -> None:
+def _push_pull(members: list[Pending[object]]) -> None:
     call = members[0].call
     pushed = _agreed_sizes(members)
     pushes = [copy(member.call.payload) for member in members]
@@ -254,7 +254,7 @@ def _push_pull(members: list[Pending[Any]]) -> None:
         member.complete(answer)
 
 
-def _deliver(pending: Pending[Any], message: Call) -> None:
+def _deliver(pending: Pending[object], message: Call) -> None:
     size = bytes_by_kind(message.payload, message.ragged)
     pending.call.ragged = message.ragged
     ledger_entries.receive(pending.group, size, pending.call.partner)

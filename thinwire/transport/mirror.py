@@ -15,7 +15,7 @@ ragged payloads, and decisions that follow from the loss, are those of a worker 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from torch import Tensor
 
@@ -63,7 +63,7 @@ class Mirror:
         # Of this step, by channel: the messages that were sent and not yet taken, and the receivers that
         # were not answered.
         self._sent: dict[tuple[str, int], list[_Sent]] = {}
-        self._expected: list[Pending[Any]] = []
+        self._expected: list[Pending[object]] = []
         self._last: dict[tuple[str, int], Call] = {}  # the last message that was sent, by channel
 
     def together(self, turns: Sequence[Callable[[], T]]) -> list[T]:
@@ -73,9 +73,9 @@ class Mirror:
     def shared_like(self, tensors: Sequence[Tensor]) -> None:
         """Return None: there is one process."""
 
-    def post(self, group: Group, call: Call) -> Pending[Any]:
+    def post(self, group: Group, call: Call) -> Pending[object]:
         """Complete a collective call at once."""
-        pending: Pending[Any] = Pending(group, call, self.wait)
+        pending: Pending[object] = Pending(group, call, self.wait)
         group.calls += 1
         if group.size == 1:
             inprocess.complete([pending])
@@ -115,7 +115,7 @@ class Mirror:
         self._expected.append(pending)
         return pending
 
-    def wait(self, pending: Pending[Any]) -> None:
+    def wait(self, pending: Pending[object]) -> None:
         """Answer a message that is received; every other call is complete already.
 
         Raises:
@@ -166,24 +166,24 @@ class Mirror:
         """Do nothing: there is no other worker to agree with."""
 
 
-def _mean(group: Group, call: Call) -> Any:
+def _mean(group: Group, call: Call) -> list[Tensor]:
     if call.fresh:
         return [tensor.clone() for tensor in call.tensors]
     ledger_entries.mean(group, call.kind, nbytes(call.tensors))
     return call.tensors
 
 
-def _gather(group: Group, call: Call) -> Any:
+def _gather(group: Group, call: Call) -> list[Payload]:
     ledger_entries.gather(group, _of_every_member(group, call))
     return [copy(call.payload)] * group.size
 
 
-def _broadcast(group: Group, call: Call) -> Any:
+def _broadcast(group: Group, call: Call) -> list[Tensor]:
     ledger_entries.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
     return call.tensors
 
 
-def _push_pull(group: Group, call: Call) -> Any:
+def _push_pull(group: Group, call: Call) -> Payload:
     answer = copy(call.serve([copy(call.payload)] * group.size))
     ledger_entries.push(group, _of_every_member(group, call), call.partner)
     ledger_entries.pull(group, bytes_by_kind(answer, call.ragged), call.partner)
@@ -196,7 +196,7 @@ def _of_every_member(group: Group, call: Call) -> dict[str, list[int]]:
     return {kind: [size] * group.size for kind, size in own.items()}
 
 
-_VERBS: dict[str, Callable[[Group, Call], Any]] = {
+_VERBS: dict[str, Callable[[Group, Call], object]] = {
     "mean": _mean,
     "gather": _gather,
     "broadcast": _broadcast,

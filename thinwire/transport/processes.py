@@ -99,7 +99,7 @@ class Processes:
             for name, members in cluster.groups(rank).items()
         }
         # Functions that finish the calls that were posted and not yet waited for.
-        self._outstanding: dict[Pending[Any], Finish] = {}
+        self._outstanding: dict[Pending[object], Finish] = {}
 
     def open_communicators(self) -> None:
         """Let NCCL open its communicators now, so that no step does.
@@ -134,9 +134,9 @@ class Processes:
         """Return tensors like these in memory that the workers of the node share; None on GPUs and alone."""
         return None if self._shared is None else self._shared.like(tensors)
 
-    def post(self, group: Group, call: Call) -> Pending[Any]:
+    def post(self, group: Group, call: Call) -> Pending[object]:
         """Begin this worker's part of the next collective call on the channel."""
-        pending: Pending[Any] = Pending(group, call, self.wait)
+        pending: Pending[object] = Pending(group, call, self.wait)
         endpoint = self._endpoints[group.key]
         endpoint.log.note(call)
         self._doing(f"computes, after call {endpoint.log.count} on run.{group.name}")
@@ -159,7 +159,7 @@ class Processes:
         self._outstanding[pending] = self._endpoints[group.key].receive(group, call)
         return pending
 
-    def wait(self, pending: Pending[Any]) -> None:
+    def wait(self, pending: Pending[object]) -> None:
         """Wait until `pending` is done.
 
         Raises:

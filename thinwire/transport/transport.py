@@ -1,12 +1,13 @@
 """The interface of a transport, which carries the calls of the workers."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from torch import Tensor
 
 from thinwire.call import Call, Pending
 from thinwire.group import Group
+from thinwire.traffic.payload import Payload
 
 T = TypeVar("T")
 # How workers are connected: all of them in one process, each in its own, or one of them without the others.
@@ -39,16 +40,16 @@ class Transport(Protocol):
         same shapes in the same order.
         """
 
-    def post(self, group: Group, call: Call) -> Pending[Any]:
+    def post(self, group: Group, call: Call) -> Pending[object]:
         """Begin or join the next collective call on the channel."""
 
-    def send(self, group: Group, call: Call) -> Pending[Any]:
+    def send(self, group: Group, call: Call) -> Pending[None]:
         """Send a message to one worker."""
 
-    def receive(self, group: Group, call: Call) -> Pending[Any]:
+    def receive(self, group: Group, call: Call) -> Pending[Payload]:
         """Receive the next message from one worker."""
 
-    def wait(self, pending: Pending[Any]) -> None:
+    def wait(self, pending: Pending[object]) -> None:
         """Wait until `pending` is done."""
 
     def arrive(self) -> None:

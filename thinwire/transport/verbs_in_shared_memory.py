@@ -6,7 +6,7 @@ thread and returns a function. The worker calls that function when it waits for 
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from thinwire.transport.matching_payloads import bytes_of_each
 from thinwire.transport.shared_memory import SharedMemory
 
 T = TypeVar("T")
-Finish = Callable[[], Any]
+Finish = Callable[[], object]
 
 
 class InSharedMemory:

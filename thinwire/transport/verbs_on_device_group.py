@@ -7,7 +7,6 @@ that function when it waits for the answer.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -22,7 +21,7 @@ from thinwire.transport.matching_payloads import bytes_of_each
 from thinwire.transport.rendezvous import translated_errors
 from thinwire.transport.side_stream import SideStream
 
-Finish = Callable[[], Any]
+Finish = Callable[[], object]
 
 
 class OnDeviceGroup:
@@ -182,7 +181,7 @@ class OnDeviceGroup:
                 dist.all_gather(list(rows), row, group=self._process_group)
         return rows
 
-    def _transfer(self, parts: list[tuple[Callable[..., Any], Tensor, int]]) -> None:
+    def _transfer(self, parts: list[tuple[Callable[..., dist.Work | None], Tensor, int]]) -> None:
         """Send and receive rows at once: each part is `isend` or `irecv`, a row, and another member.
 
         In a batch, NCCL uses the communicator of the group, and opens none for a pair of members

@@ -7,7 +7,6 @@ waits for the answer; it finishes the communication and returns the answer.
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -21,7 +20,7 @@ from thinwire.transport.matching_payloads import bytes_of_each
 from thinwire.transport.point_to_point import FIRST_TAG_OF_CALLS, PointToPoint
 from thinwire.transport.rendezvous import translated_errors
 
-Finish = Callable[[], Any]
+Finish = Callable[[], object]
 
 
 class Distributed:
