@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -19,11 +19,13 @@ from torch import Tensor, nn
 from thinwire.in_the_limit import InTheLimit
 from thinwire.messages_in_flight import Flight
 from thinwire.method_provenance import Part
-from thinwire.model import Model
 from thinwire.parameters import Param
 from thinwire.run import Run
 from thinwire.task import Task
 from thinwire.unmetered_channel import QuietChannel
+
+if TYPE_CHECKING:
+    from thinwire.model import Model
 
 
 @dataclass(frozen=True)

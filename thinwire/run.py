@@ -1,18 +1,21 @@
 """A run, as the method of one worker sees it: what it may read, and on which channels it may make calls."""
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from thinwire.buckets import Bucket, in_buckets
 from thinwire.channel import Channel
-from thinwire.model import Model
 from thinwire.optim.optimizer import make_optimizer
 from thinwire.optim.recipe import Recipe
 from thinwire.parameters import Param, parameters
 from thinwire.step_generator import StepGenerator
 from thinwire.worker_placement import Cluster
+
+if TYPE_CHECKING:
+    from thinwire.model import Model
 
 
 class Run:
@@ -54,7 +57,7 @@ class Run:
 
     def __init__(
         self,
-        model: Model,
+        model: "Model",
         recipe: Recipe,
         cluster: Cluster,
         steps_per_epoch: int,

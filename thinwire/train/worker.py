@@ -2,7 +2,7 @@
 
 import copy
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,6 @@ from thinwire import seeds
 from thinwire.channel import Channel
 from thinwire.checkpoint import require_separate, restore, to_device
 from thinwire.method import Method
-from thinwire.model import Model
 from thinwire.optim.plateau import Plateau
 from thinwire.optim.recipe import Recipe
 from thinwire.run import Run
@@ -24,6 +23,9 @@ from thinwire.train.seed_global_generators import seed_global_generators
 from thinwire.transport.transport import Transport
 from thinwire.unmetered_channel import QuietChannel
 from thinwire.worker_placement import Cluster
+
+if TYPE_CHECKING:
+    from thinwire.model import Model
 
 # Why a channel refuses a call. `Method` lists the hooks that may communicate.
 _BEFORE_TRAINING = (
@@ -43,9 +45,9 @@ class Worker:
     def __init__(
         self,
         rank: int,
-        model: Model,
+        model: "Model",
         method: type[Method],
-        config: Any,
+        config: object,
         recipe: Recipe,
         cluster: Cluster,
         steps_per_epoch: int,
