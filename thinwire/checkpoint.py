@@ -25,7 +25,7 @@ KEPT = 2
 _TENSORS, _TREE = "tensors.safetensors", "tree.json"
 
 
-def save(folder: Path, step: int, state: Any) -> None:
+def save(folder: Path, step: int, state: object) -> None:
     """Write the checkpoint of `step` under another name, rename it, and delete all but the last two."""
     tensors: dict[str, Tensor] = {}
     tree = _pack(state, "", tensors)
@@ -102,7 +102,7 @@ def _checkpoints(folder: Path) -> list[Path]:
     return sorted((path for path in folder.glob("[0-9]" * 9) if path.is_dir()), reverse=True)
 
 
-def restore(target: dict[str, Any], saved: dict[str, Any], device: torch.device) -> None:
+def restore(target: dict[str, object], saved: dict[str, object], device: torch.device) -> None:
     """Copy a saved tree into `target`, in place: tensors, dictionaries and lists keep their identity."""
     for key in set(target) - set(saved):
         del target[key]
@@ -110,7 +110,7 @@ def restore(target: dict[str, Any], saved: dict[str, Any], device: torch.device)
         target[key] = _restored(target.get(key), value, device)
 
 
-def _restored(here: Any, saved: Any, device: torch.device) -> Any:
+def _restored(here: object, saved: object, device: torch.device) -> object:
     """Return `here` with the content of `saved` if both have the same structure; otherwise `saved`."""
     if isinstance(saved, dict) and isinstance(here, dict):
         restore(here, saved, device)
@@ -127,7 +127,7 @@ def _restored(here: Any, saved: Any, device: torch.device) -> Any:
     return here
 
 
-def require_separate(memory: dict[str, Any], weights: list[Tensor]) -> None:
+def require_separate(memory: dict[str, object], weights: list[Tensor]) -> None:
     """Check that every tensor of `memory` has elements of its own.
 
     A checkpoint would not record which tensors share elements.
@@ -143,7 +143,7 @@ def require_separate(memory: dict[str, Any], weights: list[Tensor]) -> None:
                 raise MethodError(f"{path} shares its elements with {other}: keep a clone in `memory`")
 
 
-def _tensors(tree: Any, path: str) -> Iterator[tuple[str, Tensor]]:
+def _tensors(tree: object, path: str) -> Iterator[tuple[str, Tensor]]:
     if isinstance(tree, Tensor):
         yield path, tree
     elif isinstance(tree, dict):
@@ -165,7 +165,7 @@ def to_device(tree: Any, device: torch.device) -> Any:
     return tree
 
 
-def _pack(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+def _pack(value: object, path: str, tensors: dict[str, Tensor]) -> object:
     """Move the tensors of a tree into `tensors`; return the rest, which JSON can represent."""
     if isinstance(value, Tensor):
         # A copy, because safetensors accepts no tensors that share memory.
@@ -189,7 +189,7 @@ def _pack(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     )
 
 
-def _unpack(tree: Any, tensors: dict[str, Tensor]) -> Any:
+def _unpack(tree: object, tensors: dict[str, Tensor]) -> object:
     if not isinstance(tree, dict):
         return tree
     ((kind, value),) = tree.items()

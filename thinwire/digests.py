@@ -71,7 +71,7 @@ def require_files(folder: Path, expected: Mapping[str, str]) -> None:
             raise Damaged(f"{folder / name} is not the file that was written (its SHA-256 differs)")
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
+def write_json(path: Path, content: Mapping[str, object]) -> None:
     """Write a JSON object with a digest of itself, under another name, and rename it when it is complete."""
     files.write_json(path, {**content, _OWN: of_object(content)})
 
@@ -86,7 +86,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return read_json_and_digest(path)[0]
 
 
-def read_json_and_digest(path: Path) -> tuple[dict[str, Any], str]:
+def read_json_and_digest(path: Path) -> tuple[dict[str, object], str]:
     """Return what `write_json` has written, and its digest; errors are those of `read_json`."""
     with _reading(path):
         try:
@@ -115,12 +115,12 @@ def of_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def of_object(content: Mapping[str, Any]) -> str:
+def of_object(content: Mapping[str, object]) -> str:
     """Return the digest of the content, which depends neither on indentation nor on the order of keys."""
     return of_text(json.dumps(content, sort_keys=True))
 
 
-def of_identity(identity: Any) -> str:
+def of_identity(identity: object) -> str:
     """Return the first 16 digits of the digest of what identifies a cell, a preparation or a block.
 
     What JSON cannot hold, for example a path, counts as its text.

@@ -1,7 +1,5 @@
 """Errors whose messages tell the user what is wrong and what to do."""
 
-from typing import Any
-
 # A value that is quoted in a message is shortened to about this many characters: enough to find it.
 _LONGEST_QUOTE = 80
 # A message of a plug-in is published with so many characters at most.
@@ -39,7 +37,7 @@ class MethodError(UserError):
     """A method broke the contract: its module must be corrected."""
 
 
-def quoted(value: Any) -> str:
+def quoted(value: object) -> str:
     """Return a value as Python writes it; if it is long, without its middle."""
     text = repr(value)
     if len(text) <= _LONGEST_QUOTE:

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from safetensors import SafetensorError
 
@@ -59,7 +59,7 @@ def write_text(path: Path, text: str) -> None:
         scratch.write_text(text, encoding="utf-8")
 
 
-def write_json(path: Path, content: Any) -> None:
+def write_json(path: Path, content: object) -> None:
     """Write JSON under another name and rename it when it is complete; NaN and infinities are refused."""
     write_text(path, json.dumps(content, indent=1, allow_nan=False) + "\n")
 
@@ -81,7 +81,7 @@ def locked(path: Path, what: str) -> Iterator[None]:
         yield
 
 
-def try_lock(file: IO[Any], remedy: str) -> bool:
+def try_lock(file: IO[str] | IO[bytes], remedy: str) -> bool:
     """Lock an open file until it is closed; False if another process has locked it.
 
     Args:

@@ -1,8 +1,8 @@
 """An entry of `Method.equals_ssgd` for options with which a method is nearly synchronous SGD (SSGD)."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from thinwire.errors import MethodError, quoted
 
@@ -11,7 +11,7 @@ from thinwire.errors import MethodError, quoted
 class InTheLimit:
     """Options with which a method is SSGD up to a tolerance, for example quantisation to 32 bits."""
 
-    options: dict[str, Any]
+    options: Mapping[str, object]
     """As in any other entry of `equals_ssgd`; the key `nodes` asks for that many nodes."""
     tolerance: float
     """The largest difference between a weight and SSGD's, after each step of the contract suite's run."""

@@ -113,7 +113,7 @@ def _read(source: str) -> tuple[dict[str, str], dict[str, str]]:
     return annotations, comments
 
 
-def _type(written: str, type_: Any) -> str:
+def _type(written: str, type_: object) -> str:
     """Return the type as it is written in the source; an alias is replaced by the type that it names."""
     if written.isidentifier() and isinstance(type_, type):
         return written

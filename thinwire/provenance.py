@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.metadata import distributions
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from thinwire import __version__
 from thinwire.plugins import ROOT
@@ -33,7 +33,7 @@ _VARIABLES = (
 )
 
 
-def provenance(device: "torch.device") -> dict[str, Any]:
+def provenance(device: "torch.device") -> dict[str, object]:
     """Return everything about the code and the machine on which a result may depend."""
     import torch
 

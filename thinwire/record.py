@@ -127,7 +127,7 @@ class Record(Schema):
     cell: dict[str, Any]
     fingerprint: str
     method_options: dict[str, Any]
-    model_options: dict[str, Any]
+    model_options: dict[str, object]
     # Of the data set, and of the images on which accuracy is measured; None in records of earlier versions.
     classes: int | None = Field(default=None, ge=1)
     evaluated_images: int | None = Field(default=None, ge=1)
@@ -160,7 +160,7 @@ class Record(Schema):
 
     @field_validator("provenance")
     @classmethod
-    def _parts(cls, provenance: dict[str, Any]) -> dict[str, Any]:
+    def _parts(cls, provenance: dict[str, object]) -> dict[str, object]:
         """What readers look up in it has the type that they expect."""
         for name, kind in _PARTS.items():
             if not isinstance(provenance.get(name), (kind, NoneType)):
@@ -191,8 +191,8 @@ def result(curve: Sequence[Mapping[str, Any]]) -> Result | None:
 def write_aside(
     scratch: Path,
     record: Record,
-    curve: Sequence[Mapping[str, Any]],
-    traffic: Sequence[Mapping[str, Any]],
+    curve: Sequence[Mapping[str, object]],
+    traffic: Sequence[Mapping[str, object]],
 ) -> None:
     """Write the files of a record into `scratch`, `run.json` last; `scratch` may already contain the log.
 
@@ -272,6 +272,6 @@ def _write_run(folder: Path, record: Record, files: Sequence[str]) -> None:
     digests.write_json(folder / RUN, complete.model_dump(mode="json"))
 
 
-def _write_parquet(path: Path, rows: Sequence[Mapping[str, Any]], columns: pa.Schema) -> None:
+def _write_parquet(path: Path, rows: Sequence[Mapping[str, object]], columns: pa.Schema) -> None:
     table = pa.table({c.name: [row.get(c.name) for row in rows] for c in columns}, schema=columns)
     pq.write_table(table, path)

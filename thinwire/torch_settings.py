@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 class _Setting(NamedTuple):
     name: str
-    get: Callable[[], Any]
+    get: Callable[[], object]
     set: Callable[[Any], Any]
 
 
-def read() -> list[Any]:
+def read() -> list[object]:
     """The settings as they are now, for `restore`; none if this process has not imported torch."""
     return [setting.get() for setting in _settings()]
 
 
-def restore(before: Sequence[Any]) -> str | None:
+def restore(before: Sequence[object]) -> str | None:
     """Restore the settings; say which one had changed, and how, in a clause. None: all were as before."""
     changed = None
     for setting, value in zip(_settings(), before):

@@ -2,7 +2,6 @@
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -62,7 +61,7 @@ def _runs(folder: Path) -> pd.DataFrame:
     return runs
 
 
-def _judge(committed: pd.DataFrame, rerun: pd.DataFrame, metric: str, level: float) -> dict[str, Any]:
+def _judge(committed: pd.DataFrame, rerun: pd.DataFrame, metric: str, level: float) -> dict[str, object]:
     expected, found = (runs[runs.status == "done"][metric] for runs in (committed, rerun))
     pairs = committed.merge(rerun, on="repetition", suffixes=("", "_rerun"))
     low, high = math.nan, math.nan

@@ -1,7 +1,6 @@
 """`thinwire data DATASET`."""
 
 from argparse import Namespace
-from typing import Any
 
 from thinwire import plugins
 from thinwire.config import yaml_file
@@ -29,7 +28,7 @@ def main(arguments: Namespace) -> int:
     return 0
 
 
-def _options(text: str) -> dict[str, Any]:
+def _options(text: str) -> dict[str, object]:
     """Read the options from JSON, as those in a suite."""
     options = yaml_file.parse(text, "--options")
     if not isinstance(options, dict) or not all(isinstance(name, str) for name in options):

@@ -2,7 +2,6 @@
 
 import sys
 from argparse import Namespace
-from typing import Any
 
 from pydantic import ValidationError
 
@@ -51,7 +50,7 @@ def _settings(arguments: Namespace, declared: Simulate | None) -> Simulate:
     Raises:
         UserError: neither names a cluster, or a number is impossible.
     """
-    given: dict[str, Any] = {} if declared is None else declared.model_dump()
+    given: dict[str, object] = {} if declared is None else declared.model_dump()
     chosen = {"clusters": arguments.cluster, "profiles": arguments.profile, "workers": arguments.workers}
     given |= {name: value for name, value in chosen.items() if value}
     if arguments.steps is not None:

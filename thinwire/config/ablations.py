@@ -1,12 +1,10 @@
 """Which entries of a suite are ablations of their module, and therefore no baselines."""
 
-from typing import Any
-
 from thinwire import plugins
 from thinwire.config.suite_schema import Entry
 
 
-def ablation(label: str, entry: Entry) -> dict[str, Any] | None:
+def ablation(label: str, entry: Entry) -> dict[str, object] | None:
     """The set of options that makes the entry with this label an ablation of its method, or None.
 
     It is one of the sets in `Method.ablations`. This does not run the method's code.

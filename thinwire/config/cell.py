@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from thinwire import digests, seeds
 from thinwire.config.cluster_file import ClusterDescription
@@ -88,7 +88,7 @@ class Cell:
         """The seed. It fixes initial weights and data order, alike for all methods and numbers of workers."""
         return seeds.of_run(self.suite_seed, self.dataset, self.model.label, self.repetition)
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, object]:
         """Everything that decides the result, except code and data, in types that JSON preserves."""
         identity = {
             **vars(self),
@@ -104,7 +104,7 @@ class Cell:
             identity["cluster"] = self.cluster.model_dump(mode="json")
         if self.prepare_from is not None:
             identity["prepare_from"] = asdict(self.prepare_from)
-        return _as_json(identity)
+        return {name: _as_json(value) for name, value in identity.items()}
 
     @property
     def fingerprint(self) -> str:
@@ -142,7 +142,7 @@ class Cell:
         return self.preparation_key.path
 
 
-def _as_json(value: Any) -> Any:
+def _as_json(value: object) -> object:
     """The value in types that JSON knows, so that it is the same when it is read back."""
     if isinstance(value, dict):
         return {str(key): _as_json(entry) for key, entry in value.items()}

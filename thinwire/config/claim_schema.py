@@ -6,7 +6,7 @@ common.
 
 import re
 import string
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -59,7 +59,7 @@ def _template(text: str) -> str:
     return text
 
 
-def _several(value: Any) -> Any:
+def _several(value: object) -> object:
     """`ssgd` means `[ssgd]`."""
     return [value] if isinstance(value, str) else value
 

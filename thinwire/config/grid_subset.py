@@ -6,7 +6,6 @@ A cell has the same path and fingerprint as in the whole grid, so its record is 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from thinwire.config.cell import Cell
 from thinwire.errors import UserError, quoted
@@ -106,7 +105,7 @@ class Subset:
 WHOLE = Subset()
 
 
-def of(given: Mapping[str, Any]) -> Subset:
+def of(given: Mapping[str, object]) -> Subset:
     """Read a subset from values by key: names with commas between them. Other keys are ignored.
 
     Raises:
@@ -138,7 +137,7 @@ def of_words(words: Iterable[str]) -> Subset:
     return of(given)
 
 
-def _split(key: str, value: Any) -> tuple[str, ...]:
+def _split(key: str, value: object) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in str("" if value is None else value).split(",")))
     if "" in names:
         raise UserError(f"{key}: a name is empty; give KEY=NAME,NAME")

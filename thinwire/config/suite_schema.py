@@ -1,6 +1,6 @@
 """The keys of a suite and of its entries, and what must hold among them."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
@@ -66,7 +66,7 @@ class Entry(Strict):
     """A plug-in with options, under a label."""
 
     use: Label | None = Field(default=None, description="name of the module; default: the label of the entry")
-    options: dict[str, Any] = Field(default={}, description="its options; the others keep their defaults")
+    options: dict[str, object] = Field(default={}, description="its options; the others keep their defaults")
     epochs: int | None = Field(
         default=None,
         ge=1,
@@ -100,12 +100,12 @@ class Entry(Strict):
         return self.recipe is not None and key in self.recipe.values
 
 
-def _entry(value: Any) -> Any:
+def _entry(value: object) -> object:
     """An entry without a value, such as `ssgd:`, takes all defaults."""
     return {} if value is None else value
 
 
-def _named(value: Any) -> Any:
+def _named(value: object) -> object:
     """In a list of names each name is its own label, and takes all defaults."""
     if not isinstance(value, list):
         return value
@@ -114,7 +114,7 @@ def _named(value: Any) -> Any:
     return dict.fromkeys(_once(value))
 
 
-def _once(values: list[Any]) -> list[Any]:
+def _once(values: list[object]) -> list[object]:
     seen = set()
     for value in values:
         name = str(getattr(value, "label", value))
@@ -248,7 +248,7 @@ class Suite(Strict):
     def recipe_of(self, method: str) -> Recipe:
         """The recipe of the method with this label."""
         entry, made = self.methods.get(method), self.recipe
-        changes: dict[str, dict[str, Any]] = {}
+        changes: dict[str, dict[str, object]] = {}
         for key in REPLACES:
             if entry is not None and getattr(entry, key) is not None:
                 changes[key] = {key: getattr(entry, key)}

@@ -22,18 +22,18 @@ class Under(Strict):
     """The entry of a method when it was tuned."""
 
     use: str
-    options: dict[str, Any]
+    options: dict[str, object]
     epochs: int | None
     batch: int | None = None
     reading: Reading | None = None
     prefetch: bool | None = None
-    optimizer: dict[str, Any] | None = Field(default=None, description="as the entry has it")
+    optimizer: dict[str, object] | None = Field(default=None, description="as the entry has it")
     prepare_from: PrepareFrom | None = None
     recipe: dict[str, float] = Field(description="its own values, of keys that were not drawn")
     tunes: dict[str, list[float]] = Field(description="the options that were drawn, with their ranges")
 
     @model_serializer(mode="wrap")
-    def _without_later_keys(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_later_keys(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         """Entries without a key that came later keep the digest that they had before there was this key."""
         later = ("batch", "reading", "prefetch", "optimizer", "prepare_from")
         return {key: value for key, value in dump(self).items() if key not in later or value is not None}

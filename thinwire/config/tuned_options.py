@@ -1,7 +1,5 @@
 """The options that a method itself names for tuning, in the class attribute `tunes`."""
 
-from typing import Any
-
 from thinwire import plugins
 from thinwire.config.ranges import Range
 from thinwire.config.suite_schema import Entry
@@ -33,7 +31,7 @@ def ranges(drawn: dict[str, list[float]]) -> dict[str, Range]:
     return {name: Range(low, high) for name, (low, high) in drawn.items()}
 
 
-def _valid(item: tuple[Any, Any]) -> bool:
+def _valid(item: tuple[object, object]) -> bool:
     name, ends = item
     if not (isinstance(name, str) and isinstance(ends, tuple | list) and len(ends) == 2):
         return False

@@ -1,7 +1,7 @@
 """What several files of this folder need: a plug-in with its options, and types of values in YAML files."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -17,7 +17,7 @@ class Module:
 
     label: str
     use: str
-    options: dict[str, Any]
+    options: dict[str, object]
 
 
 def _one_line(text: str) -> str:
@@ -46,7 +46,7 @@ class Size(Strict):
         return f"w{self.workers}" + (f"n{self.nodes}" if self.nodes > 1 else "")
 
 
-def _size(value: Any) -> Any:
+def _size(value: object) -> object:
     """`4` means four workers on one node."""
     return {"workers": value} if isinstance(value, int) else value
 

@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import yaml
 from pydantic import ValidationError
@@ -53,7 +53,7 @@ for _class in (_Loader, _Dumper):
     )
 
 
-def parse(text: str | bytes, where: str) -> Any:
+def parse(text: str | bytes, where: str) -> object:
     """The content of a text in YAML, which includes JSON.
 
     Raises:
@@ -68,12 +68,12 @@ def parse(text: str | bytes, where: str) -> Any:
         raise UserError(f"{where}{line}: this is not sound YAML ({what})") from None
 
 
-def text_of(content: Any) -> str:
+def text_of(content: object) -> str:
     """The YAML of some content, which `parse` reads back as it is."""
     return yaml.dump(content, Dumper=_Dumper, sort_keys=False, width=110)
 
 
-def mapping(path: Path, what: str, explained_in: str) -> dict[str, Any]:
+def mapping(path: Path, what: str, explained_in: str) -> dict[str, object]:
     """The content of a file.
 
     Args:

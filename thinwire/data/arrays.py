@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -147,7 +146,7 @@ def _mapped(path: Path) -> Tensor:
     return torch.from_numpy(np.frombuffer(pages, array.dtype, array.size, array.offset).reshape(array.shape))
 
 
-def _is_manifest(content: dict[str, Any]) -> bool:
+def _is_manifest(content: dict[str, object]) -> bool:
     """Does it have what `lay_out` writes?"""
     keys = {"name", "options", "classes", "shape", "mean", "std", "augment", "files"}
     arrays = {f"{field}.npy" for field in ARRAYS}

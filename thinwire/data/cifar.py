@@ -9,7 +9,7 @@ import io
 import pickle
 import tarfile
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -128,7 +128,7 @@ class _ArraysOnly(pickle.Unpickler):
         ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
     }
 
-    def find_class(self, module: str, name: str) -> Any:
+    def find_class(self, module: str, name: str) -> object:
         """The class or function of this name, if a pickled array needs it."""
         known = self._KNOWN.get((module, name))
         if known is None:

@@ -4,7 +4,7 @@ import csv
 import io
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -30,7 +30,7 @@ class ImageFolder(Dataset):
     class Config:
         size: Annotated[int, Field(ge=8, le=512)] = 128  # pixels of a side, to which images are resized once
 
-    def __init__(self, config: Any = None) -> None:
+    def __init__(self, config: object = None) -> None:
         super().__init__(config)
         self.size: int = self.config.size
         self.shape = (3, self.size, self.size)

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
 
 from thinwire.config.cell import Cell
 from thinwire.emulation.calibration import calibrate
@@ -55,7 +54,7 @@ class EmulatedRun:
         return None
 
     @property
-    def provenance(self) -> dict[str, Any]:
+    def provenance(self) -> dict[str, object]:
         """What was measured, for the record."""
         return {
             "calibration": self._calibration.model_dump(),

@@ -12,8 +12,6 @@ at most one dimension (biases, normalisation) take plain SGD steps, without rati
 Some implementations do so, too; the paper scales these tensors like all others.
 """
 
-from typing import Any
-
 import torch
 from torch import nn
 
@@ -40,7 +38,7 @@ class Lars(torch.optim.Optimizer):
         super().__init__(params, options)
 
     @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+    def step(self, closure: object = None) -> None:  # type: ignore[override]
         """Take one step with the present gradients; `closure` is part of torch's interface and not used."""
         for group in self.param_groups:
             inside, outside = (group["lr"], 1.0) if group["lr_inside_momentum"] else (1.0, group["lr"])

@@ -30,7 +30,7 @@ class Strict(BaseModel):
 READINGS = ("random", "strided", "contiguous")
 
 
-def _reading(value: Any) -> Any:
+def _reading(value: object) -> object:
     """Refuse an unknown way of reading with the nearest one."""
     if isinstance(value, str) and value not in READINGS:
         raise ValueError(
@@ -163,7 +163,7 @@ class Schedule(Strict):
         return self
 
     @model_serializer(mode="wrap")
-    def _without_options_of_plateau(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_options_of_plateau(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         left_out = () if self.name == "plateau" else _OF_PLATEAU_ONLY
         return {key: value for key, value in dump(self).items() if key not in left_out}
 
@@ -211,7 +211,7 @@ class Recipe(Strict):
         return self
 
     @model_serializer(mode="wrap")
-    def _without_prefetching(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+    def _without_prefetching(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
         """Recipes without it keep the digest that they had before there was this option."""
         return {key: value for key, value in dump(self).items() if key != "prefetch" or value}
 

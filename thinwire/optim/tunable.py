@@ -1,7 +1,6 @@
 """The keys of a recipe that tuning may choose. A method may have its own values of them, and of no others."""
 
 from collections.abc import Mapping
-from typing import Any
 
 from pydantic import Field
 
@@ -62,7 +61,7 @@ def values_of(recipe: Recipe) -> dict[str, float]:
     return {key: value for key, value in every.items() if name in BELONGS.get(key, (name,))}
 
 
-def changed(recipe: Recipe, changes: Mapping[str, Any]) -> Recipe:
+def changed(recipe: Recipe, changes: Mapping[str, object]) -> Recipe:
     """A recipe with other values; of a section, only the keys that are given are changed.
 
     Raises:

@@ -4,7 +4,6 @@ import json
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -63,7 +62,7 @@ def html(results: Path) -> str:
     )
 
 
-def _claims(results: Path) -> dict[str, Any] | None:
+def _claims(results: Path) -> dict[str, object] | None:
     """The rows of the table of claims; None if there are no verdicts yet."""
     table = read_table(results, results / CLAIMS)
     if table is None:
@@ -74,7 +73,7 @@ def _claims(results: Path) -> dict[str, Any] | None:
         raise UserError(f"{results / CLAIMS} lacks a column ({error}): make it again") from None
 
 
-def _method(name: str) -> dict[str, Any]:
+def _method(name: str) -> dict[str, object]:
     """What its module says about a method. One that cannot be used has runs that failed, so this says why."""
     try:
         about = about_method(name)

@@ -46,12 +46,12 @@ def cell_names(rows: pd.DataFrame) -> list[str]:
     return [joined(*row) for row in zip(rows.dataset, rows.model, sizes)]
 
 
-def joined(*parts: Any) -> str:
+def joined(*parts: object) -> str:
     """The texts, without those that are missing."""
     return ", ".join(part for part in parts if isinstance(part, str) and part)
 
 
-def columns(frame: pd.DataFrame) -> dict[str, Any]:
+def columns(frame: pd.DataFrame) -> dict[str, object]:
     """The columns of a table by their names, for JSON.
 
     A column of numbers is a list, in which a missing number is None and an infinite one is the text `inf`. A
@@ -61,7 +61,7 @@ def columns(frame: pd.DataFrame) -> dict[str, Any]:
     return {str(name): _column(frame[name]) for name in frame}
 
 
-def _column(column: pd.Series) -> Any:
+def _column(column: pd.Series) -> object:
     if is_numeric_dtype(column):
         values = column.tolist()
         return [_number(value) for value in values] if is_float_dtype(column) else values
@@ -81,7 +81,7 @@ def _number(value: Any) -> float | int | str | None:
 
 def read_runs(
     results: Path, suite: str, collected: pd.DataFrame
-) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
+) -> tuple[pd.DataFrame, list[dict[str, object]]]:
     """What the records of the runs of a suite say besides its collected rows of `summary.csv`.
 
     Returns:

@@ -172,7 +172,7 @@ def break_even(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(found, columns=[*_SIMULATED, "from_gbit_per_second", "to_gbit_per_second"])
 
 
-def _cells(runs: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> list[dict[str, Any]]:
+def _cells(runs: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> list[dict[str, object]]:
     """The cells in the order in which they are offered: those with accuracies and times, by their workers."""
     cells = runs[_CELL].drop_duplicates()
     cells = cells.assign(name=cell_names(cells), size=cell_names(cells.assign(nodes=1)), complete=False)

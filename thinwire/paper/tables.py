@@ -56,7 +56,7 @@ def _part(content: Any) -> str:
     return f"{content:g}" if isinstance(content, float) else str(content)
 
 
-def taken(name: str, declared: Declared, rows: pd.DataFrame) -> Any:
+def taken(name: str, declared: Declared, rows: pd.DataFrame) -> object:
     """The value of these rows.
 
     Raises:
@@ -81,5 +81,5 @@ def taken(name: str, declared: Declared, rows: pd.DataFrame) -> Any:
             return getattr(contents, take)()
 
 
-def _words(where: Mapping[str, Any]) -> str:
+def _words(where: Mapping[str, object]) -> str:
     return ", ".join(f"{column} = {content}" for column, content in where.items())

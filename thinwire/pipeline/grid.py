@@ -81,7 +81,7 @@ def chosen(config: Mapping[str, Any]) -> Chosen:
     return Chosen(suites, data, grid_subset.of(config))
 
 
-def _names(listed: Any) -> list[str]:
+def _names(listed: object) -> list[str]:
     """Names between commas, each once."""
     return list(dict.fromkeys(name.strip() for name in str(listed).split(",")))
 

@@ -115,7 +115,7 @@ def more_options(cell: Cell) -> str:
 
 
 def memory(
-    call: Call, cells_of: Callable[[Any], Sequence[Cell]], one_process: bool = False
+    call: Call, cells_of: Callable[[object], Sequence[Cell]], one_process: bool = False
 ) -> dict[str, Callable[..., int]]:
     """The resource `mem_mb` of a rule; empty if the user has set it, or if no job is sent from here.
 

@@ -130,7 +130,7 @@ class Pairs:
     """Compares records with the first one of their pair; both differ only in method or number of workers."""
 
     def __init__(self) -> None:
-        self._first: dict[tuple[Any, ...], tuple[str, Path]] = {}
+        self._first: dict[tuple[object, ...], tuple[str, Path]] = {}
 
     def broken(self, folder: Path, run: Record, cell: Cell) -> Iterator[Broken]:
         """In what a record differs from the first one of its pair.

@@ -6,7 +6,6 @@ most. Every worker is in one group of a channel, so what holds for the sum over 
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +31,8 @@ _METRIC = "method/"
 # What the payload of each verb makes of the bytes on the links, as in `traffic.wire_bytes`. From the push and
 # the pull of a verb and the size of the group: the pull, or the push of a verb that only pulls; and the bytes
 # that are sent and received. Of a push, the server's own part stays off the wire.
-_Expected = Callable[[np.ndarray, np.ndarray, int], tuple[Any, Any, Any, Any]]
+_Four = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+_Expected = Callable[[np.ndarray, np.ndarray, int], _Four]
 _FORMULAS: dict[str, _Expected] = {
     "mean": lambda push, pull, n: (push, push, 2 * (n - 1) / n * push, 2 * (n - 1) / n * push),
     "gather": lambda push, pull, n: (push, (n - 1) * push, (n - 1) * push, (n - 1) * push),
@@ -179,7 +179,7 @@ def result(run: Record, curve: pa.Table) -> str | None:
     return None
 
 
-def _leaves(tree: dict[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+def _leaves(tree: dict[str, object], path: str = "") -> Iterator[tuple[str, object]]:
     for name, value in tree.items():
         if isinstance(value, dict):
             yield from _leaves(value, f"{path}{name}.")

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,9 +21,9 @@ class Rows:
     """The rows of the collected files, of records that are added one after the other."""
 
     def __init__(self) -> None:
-        self._runs: list[dict[str, Any]] = []
+        self._runs: list[dict[str, object]] = []
         # What all rows of a run have in common.
-        self._of_run: list[dict[str, Any]] = []
+        self._of_run: list[dict[str, object]] = []
         self._curves, self._traffic = _Parts(), _Parts()
 
     def add(self, made: SoundRecord) -> None:
@@ -87,7 +86,7 @@ def _joined(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables, promote_options="default")
 
 
-def _about(run: Record) -> dict[str, Any]:
+def _about(run: Record) -> dict[str, object]:
     """What all rows of a run have in common, besides its names."""
     prepared = 0.0
     if run.preparation is not None:
@@ -96,7 +95,7 @@ def _about(run: Record) -> dict[str, Any]:
     return {"kind": run.kind, "status": run.status, "preparation_payload_bytes": prepared}
 
 
-def _columns(runs: Sequence[dict[str, Any]]) -> list[str]:
+def _columns(runs: Sequence[dict[str, object]]) -> list[str]:
     """The columns of all rows. The columns of a result are there even if no run has a result."""
     result = [name for name in record.Result.model_fields if name not in ("metrics", "traffic", "seconds")]
     preparation = ["prepared_from", *(f"preparation_{name}" for name in (*record.BYTES, "seconds"))]
@@ -106,7 +105,7 @@ def _columns(runs: Sequence[dict[str, Any]]) -> list[str]:
     return [*dict.fromkeys(key for row in runs for key in row if key not in ours), *ours]
 
 
-def _names(cell: Cell) -> dict[str, Any]:
+def _names(cell: Cell) -> dict[str, object]:
     """What identifies a run."""
     return {
         "suite": cell.suite,
@@ -124,9 +123,9 @@ def _names(cell: Cell) -> dict[str, Any]:
     }
 
 
-def _row(cell: Cell, run: Record) -> dict[str, Any]:
+def _row(cell: Cell, run: Record) -> dict[str, object]:
     """What came out of a run."""
-    row: dict[str, Any] = {
+    row: dict[str, object] = {
         "kind": run.kind,
         "cluster": run.cell.get("cluster", {}).get("name"),
         "status": run.status,

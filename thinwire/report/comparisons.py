@@ -1,7 +1,6 @@
 """The table `comparisons.csv`: the accuracy of each method, compared with the baseline in pairs."""
 
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -43,7 +42,7 @@ def comparisons(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
         baseline: label of the method to compare with.
     """
     ran = runs[runs.status != "skipped"]
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for place, here in ran.groupby([*CELL, "kind"], sort=False):
         names = dict(zip([*CELL, "kind"], place))
         theirs, one_image = _accuracies(here, baseline), resolution_points(here)
@@ -74,7 +73,7 @@ def _accuracies(runs: pd.DataFrame, method: str) -> pd.Series:
     return done.set_index("repetition").test_accuracy_percent
 
 
-def _row(judged: Judged) -> dict[str, Any]:
+def _row(judged: Judged) -> dict[str, object]:
     difference, (verdict, said) = judged.comparison, words.on_accuracy(judged)
     return {
         "n": difference.n,

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.text import Text
+from matplotlib.typing import ColorType
 from scipy.optimize import isotonic_regression
 
 from thinwire.report import fitted_text
@@ -16,7 +17,7 @@ _DEGREES = 45  # by which labels above the axes are turned
 _LONGEST = 1.4  # inches of a label
 _GAP = 0.12  # inches between the axes and the labels
 _MARKER = 0.06  # inches from a marker to its label
-_LEADER: dict[str, Any] = {"arrowstyle": "-", "linewidth": 0.4, "color": "0.6", "shrinkA": 0, "shrinkB": 1}
+_LEADER: dict[str, object] = {"arrowstyle": "-", "linewidth": 0.4, "color": "0.6", "shrinkA": 0, "shrinkB": 1}
 
 
 class End(NamedTuple):
@@ -25,7 +26,7 @@ class End(NamedTuple):
     label: str
     x: float
     y: float
-    colour: Any
+    colour: ColorType
     bold: bool = False
     marker: str | None = None  # stands before the label
 

@@ -44,7 +44,7 @@ def task_of(rows: pd.DataFrame) -> pd.Series:
     return rows.dataset + ", " + rows.model + ", " + profiles
 
 
-def panel(rows: pd.DataFrame, **wanted: Any) -> pd.DataFrame:
+def panel(rows: pd.DataFrame, **wanted: object) -> pd.DataFrame:
     """The rows with these values."""
     keep = np.ones(len(rows), bool)
     for column, value in wanted.items():

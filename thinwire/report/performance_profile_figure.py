@@ -5,7 +5,6 @@ After Dolan and Moré, "Benchmarking optimization software with performance prof
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -68,7 +67,7 @@ def profile(to_target: pd.DataFrame) -> pd.DataFrame:
     return ratios(needed[reached]).dropna(axis=1, how="all")
 
 
-def _lines(axes: Axes, found: pd.DataFrame, looks: dict[str, Any], baselines: Collection[str]) -> None:
+def _lines(axes: Axes, found: pd.DataFrame, looks: dict[str, object], baselines: Collection[str]) -> None:
     finite = found.to_numpy()[np.isfinite(found.to_numpy())]
     most = max(_LEAST_AXIS, finite.max()) * 1.1
     stand_out = cheap(found, most, baselines)

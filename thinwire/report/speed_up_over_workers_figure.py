@@ -70,7 +70,7 @@ def _scale(axes: Axes, workers: Sequence[int], low: float, high: float) -> None:
 
 
 def _lines(
-    axes: Axes, rows: pd.DataFrame, shown: Sequence[str], baselines: Sequence[str], looks: dict[str, Any]
+    axes: Axes, rows: pd.DataFrame, shown: Sequence[str], baselines: Sequence[str], looks: dict[str, object]
 ) -> None:
     """Draw the ideal and the methods of a panel, with labels at the ends of the lines."""
     axes.axvspan(*VALIDATED_WORKERS, color="0.9", linewidth=0, zorder=0)

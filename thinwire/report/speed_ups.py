@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -49,7 +48,7 @@ def speed_ups(runs: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
     """
     place = [*CELL, "cluster", "kind"]
     timed = runs[runs.kind.isin(TIMED)]
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for names, here in timed.assign(cluster=timed.cluster.fillna("")).groupby(place, sort=False):
         found = {method: compare_speed(here, method, baselines) for method in dict.fromkeys(here.method)}
         compared = {method: pair for method, pair in found.items() if pair is not None}
@@ -66,7 +65,7 @@ def write(table: pd.DataFrame, folder: Path) -> None:
     table_file.write(table, folder / "speed_ups.csv")
 
 
-def _row(judged: Judged) -> dict[str, Any]:
+def _row(judged: Judged) -> dict[str, object]:
     logarithm = judged.comparison
     return {
         "n": logarithm.n,

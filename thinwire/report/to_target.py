@@ -1,7 +1,7 @@
 """The table `to_target.csv`: what it takes each method to reach targets that the baseline's accuracy sets."""
 
+from collections.abc import Hashable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -48,7 +48,7 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str) -> pd.Dat
     repeated = runs.repetition.nunique() >= FEWEST_REPETITIONS
     ran = runs[(runs.status != "skipped") & repeated]
     every = dict(iter(curves.sort_values("step").groupby(_GROUP)))
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     for place, here in ran.groupby(_PLACE, sort=False):
         own = here[here.method == baseline]
         if not (own.status == "done").any():
@@ -77,7 +77,7 @@ def write(table: pd.DataFrame, folder: Path) -> None:
     table_file.write(table, folder / "to_target.csv")
 
 
-def _curves(runs: pd.DataFrame, every: dict[Any, pd.DataFrame]) -> pd.DataFrame:
+def _curves(runs: pd.DataFrame, every: dict[tuple[Hashable, ...], pd.DataFrame]) -> pd.DataFrame:
     """The evaluations of the runs of one method in one cell; none of runs that ended before their first."""
     return every.get(tuple(runs[_GROUP].iloc[0]), next(iter(every.values()))[:0])
 
@@ -104,7 +104,7 @@ def _needs(runs: pd.DataFrame, curves: pd.DataFrame, target: float) -> pd.DataFr
     )
 
 
-def _summary(needs: pd.DataFrame) -> dict[str, Any]:
+def _summary(needs: pd.DataFrame) -> dict[str, object]:
     reached = int(np.isfinite(needs.epochs).sum())
     return {
         "runs": len(needs),

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import thread_time_ns
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -66,7 +65,7 @@ class MirroredTrainer(Trainer):
     Whichever worker it is, it sees the images of worker 0.
     """
 
-    def __init__(self, task: Task, method: type[Method], config: Any, mirror: Mirror) -> None:
+    def __init__(self, task: Task, method: type[Method], config: object, mirror: Mirror) -> None:
         super().__init__(task, method, config, mirror)
 
     def _batches_of(self, ranks: Sequence[int]) -> Batches:

@@ -10,7 +10,6 @@ that every worker spends on them is left out.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -109,8 +108,8 @@ def _joint_numbers(calls: Iterable[Row]) -> dict[tuple[int, int], int]:
     All members of a channel make the same collective calls in the same order. Messages from one worker to
     another arrive in the order in which they were sent.
     """
-    before: Counter[tuple[Any, ...]] = Counter()
-    numbers: dict[tuple[Any, ...], int] = {}
+    before: Counter[tuple[object, ...]] = Counter()
+    numbers: dict[tuple[object, ...], int] = {}
     joint = {}
     for call in calls:
         route = (call["channel"], *call["members"], *_ends(call))

@@ -16,7 +16,7 @@ _BARRIERS = 15
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
-def common_zero_ns(share: Callable[[Any], list[Any]]) -> tuple[int, int]:
+def common_zero_ns(share: Callable[[object], list[Any]]) -> tuple[int, int]:
     """A moment that all processes have in common, and the number of their machines.
 
     Args:

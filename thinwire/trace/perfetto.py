@@ -72,11 +72,11 @@ def _of_worker(
     yield from _arrows(worker, tracks[COMPUTE], arrows)
 
 
-def _metadata(worker: int, thread: int, what: str, **args: Any) -> Event:
+def _metadata(worker: int, thread: int, what: str, **args: object) -> Event:
     return {"ph": "M", "ts": 0, "pid": worker, "tid": thread, "name": what, "args": args}
 
 
-def _slice(name: str, category: str, begin: float, end: float, **args: Any) -> Event:
+def _slice(name: str, category: str, begin: float, end: float, **args: object) -> Event:
     """A complete event, without its track; rounded to nanoseconds, so that neighbours do not overlap."""
     begin_ns, end_ns = round(begin * 1e9), round(end * 1e9)
     times = {"ts": begin_ns / 1e3, "dur": (end_ns - begin_ns) / 1e3}

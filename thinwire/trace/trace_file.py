@@ -5,7 +5,7 @@ Times are in seconds from a moment that all workers have in common. docs/traces.
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -110,12 +110,12 @@ def _read(path: Path, columns: pa.Schema) -> pa.Table:
     return table
 
 
-def _table(rows: Sequence[tuple[Any, ...]], columns: pa.Schema) -> pa.Table:
+def _table(rows: Sequence[tuple[object, ...]], columns: pa.Schema) -> pa.Table:
     values = list(zip(*rows)) or [()] * len(columns)
     return pa.table([pa.array(v, c.type) for v, c in zip(values, columns, strict=True)], schema=columns)
 
 
-def _spans(recorder: Recorder, zero_ns: int) -> Iterable[tuple[Any, ...]]:
+def _spans(recorder: Recorder, zero_ns: int) -> Iterable[tuple[object, ...]]:
     """The rows of a worker in the table of spans; first its own, then those of the server that it hosts."""
     for fields in recorder.spans:
         span = Span(*fields)
@@ -126,12 +126,12 @@ def _spans(recorder: Recorder, zero_ns: int) -> Iterable[tuple[Any, ...]]:
         yield _span(recorder.worker, SERVER_TRACK, span, number, zero_ns)
 
 
-def _span(worker: int, track: str, span: Span, call: int | None, zero_ns: int) -> tuple[Any, ...]:
+def _span(worker: int, track: str, span: Span, call: int | None, zero_ns: int) -> tuple[object, ...]:
     step, (kind, name, _), begin_ns, end_ns = span
     return worker, step, track, kind, name, call, (begin_ns - zero_ns) * NS, (end_ns - zero_ns) * NS
 
 
-def _call(worker: int, call: RecordedCall, zero_ns: int) -> tuple[Any, ...]:
+def _call(worker: int, call: RecordedCall, zero_ns: int) -> tuple[object, ...]:
     """The row of a call; a time that the transport does not know is empty."""
     begun, ended = (((ns - zero_ns) * NS if ns else None) for ns in (call.begun_ns, call.ended_ns))
     return (

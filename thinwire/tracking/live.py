@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from thinwire.config.cell import Cell
 from thinwire.record import Record
@@ -37,7 +37,7 @@ class Live:
         """A run without a record was interrupted; its run in W&B is replaced when it goes on."""
         self._abandon()
 
-    def log(self, curve: Sequence[Mapping[str, Any]]) -> None:
+    def log(self, curve: Sequence[Mapping[str, object]]) -> None:
         """Log the evaluations that are not logged yet, including those before an interruption."""
         if not self._wanted:
             return

@@ -1,7 +1,7 @@
 """Writes all published runs of a suite as offline runs of W&B, to browse or to send."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow.parquet as pq
 
@@ -78,7 +78,7 @@ def _record(cell: Cell, results: Path) -> Record:
     return record_of(record_folder(results, cell), cell, advice(cell, results))
 
 
-def _replay(cell: Cell, made: Record, curve: list[dict[str, Any]], folder: Path) -> None:
+def _replay(cell: Cell, made: Record, curve: list[dict[str, object]], folder: Path) -> None:
     run = client.begin(cell, made.kind, folder, "offline")
     for row in curve:
         run.log(wandb_fields.history(row, made.kind))

@@ -46,7 +46,7 @@ def about(cell: Cell, kind: str) -> dict[str, Any]:
     }
 
 
-def config(run: Record) -> dict[str, Any]:
+def config(run: Record) -> dict[str, object]:
     """What the record adds to the configuration: resolved options, sizes and provenance."""
     resolved = {
         "method": {"options": run.method_options},
@@ -69,9 +69,9 @@ def history(row: Mapping[str, Any], kind: str) -> dict[str, Any]:
     return scores | _traffic(row) | _seconds({c: row[f"{c}_seconds"] for c in _CLOCKS}, kind)
 
 
-def summary(run: Record) -> dict[str, Any]:
+def summary(run: Record) -> dict[str, object]:
     """The result, under the same names as in the history, and how the run ended."""
-    shown: dict[str, Any] = {"status": run.status}
+    shown: dict[str, object] = {"status": run.status}
     if run.reason:
         shown["reason"] = run.reason
     if run.preparation is not None:
@@ -89,12 +89,12 @@ def summary(run: Record) -> dict[str, Any]:
     return shown
 
 
-def flat(tree: Mapping[str, Any]) -> dict[str, Any]:
+def flat(tree: Mapping[str, object]) -> dict[str, object]:
     """A nested mapping as one level with dotted keys."""
     return dict(_leaves(tree, ""))
 
 
-def _leaves(tree: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+def _leaves(tree: Mapping[str, object], prefix: str) -> Iterator[tuple[str, object]]:
     for key, value in tree.items():
         if isinstance(value, Mapping):
             yield from _leaves(value, f"{prefix}{key}.")

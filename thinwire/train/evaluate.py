@@ -1,7 +1,7 @@
 """Loss and accuracy of the weights that a method ships."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,10 @@ class Score(NamedTuple):
     accuracy_percent: float
 
 
+# Of each batch that a worker has scored: its number, the sum of its losses, correct answers, and images.
+Scored = list[list[float]]
+
+
 @torch.no_grad()
 def evaluate(
     model: nn.Module,
@@ -28,7 +32,7 @@ def evaluate(
     dtype: torch.dtype,
     ranks: Sequence[int] = (0,),
     workers: int = 1,
-    share: Callable[[list[Any]], list[Any]] = lambda own: own,
+    share: Callable[[list[Scored]], list[Scored]] = lambda own: own,
     before_batch: Callable[[], None] = lambda: None,
 ) -> Score:
     """Score `weights` and the floating-point `buffers`, both in the order of the model.
@@ -51,7 +55,7 @@ def evaluate(
     model.eval()
     own = []
     for rank in ranks:
-        found = []
+        found: Scored = []
         for batch, images, labels in scoring_batches(data, weights[0].device, dtype, rank, workers):
             before_batch()
             logits = torch.func.functional_call(model, state, (images,))

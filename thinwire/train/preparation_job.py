@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from thinwire import checkpoint, record
 from thinwire.data.batches import held_out
@@ -41,7 +40,7 @@ class PreparationJob(Job):
         self,
         task: Task,
         method: type[Method],
-        config: Any,
+        config: object,
         checkpoints: Path,
         after_epoch: Callable[[Training], None] | None = None,
         after_step: Callable[[Training], None] | None = None,

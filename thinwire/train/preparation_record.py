@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import ValidationError
 
@@ -31,7 +31,7 @@ class Prepared(record.Schema):
     identity: dict[str, str]
     files: dict[str, str]  # SHA-256 of the files that the method left, by path
     cost: record.Cost
-    provenance: dict[str, Any]
+    provenance: dict[str, object]
 
 
 def identity_of(cell: Cell, results: Path) -> dict[str, str]:

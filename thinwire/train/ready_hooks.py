@@ -7,7 +7,6 @@ A parameter is announced together with all parameters before it.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import torch
 from torch import nn
@@ -52,7 +51,7 @@ class ReadyHooks:
         self._announce_parameters(len(self._params))
 
     def _forward_hook(self, last: int) -> Callable[..., None]:
-        def hook(module: nn.Module, inputs: Any) -> None:
+        def hook(module: nn.Module, inputs: object) -> None:
             if self._active:
                 self._announce_parameters(last + 1)
 

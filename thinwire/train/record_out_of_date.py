@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from thinwire import digests, record
 from thinwire.config.cell import Cell
@@ -95,7 +94,7 @@ def difference_of_inputs(run: Record, cell: Cell, results: Path) -> str | None:
     return None
 
 
-def _paths(old: Any, new: Any, path: str = "") -> list[str]:
+def _paths(old: object, new: object, path: str = "") -> list[str]:
     """The dotted paths at which two trees differ."""
     if not (isinstance(old, dict) and isinstance(new, dict)):
         return [] if old == new else [path]

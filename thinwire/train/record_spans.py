@@ -73,11 +73,11 @@ def _record(worker: Worker, recorder: Recorder) -> Recorder:
     return recorder
 
 
-def _wrap(owner: Any, name: str, recorder: Recorder, activity: Activity) -> None:
+def _wrap(owner: object, name: str, recorder: Recorder, activity: Activity) -> None:
     """Make a method of one object record an activity; the worker's context then has its recorder."""
-    function: Callable[..., Any] = getattr(owner, name)
+    function: Callable[..., object] = getattr(owner, name)
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         token = recording.set(recorder)
         before = recorder.switch(activity)
         try:
@@ -95,7 +95,7 @@ def _of_model(model: nn.Module, recorder: Recorder) -> None:
         if module is not model and any(True for _ in module.parameters(recurse=False)):
             module.register_forward_hook(_cut(recorder, FORWARD, name))
 
-    def end(module: nn.Module, inputs: Any, output: Tensor) -> None:
+    def end(module: nn.Module, inputs: object, output: Tensor) -> None:
         if recorder.current.kind == FORWARD:
             recorder.switch(Activity(BACKWARD))
 
@@ -134,10 +134,10 @@ def _cut(recorder: Recorder, kind: str, name: str) -> Callable[..., None]:
 def _of_optimizer(optimizer: torch.optim.Optimizer, recorder: Recorder) -> None:
     before: list[Activity] = []
 
-    def begin(*ignored: Any) -> None:
+    def begin(*ignored: object) -> None:
         before.append(recorder.switch(Activity(OPTIMIZER, "step")))
 
-    def end(*ignored: Any) -> None:
+    def end(*ignored: object) -> None:
         recorder.switch(before.pop())
 
     optimizer.register_step_pre_hook(begin)

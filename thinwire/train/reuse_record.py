@@ -5,7 +5,6 @@ A record in the store has a key, which changes with everything that decides the 
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from thinwire import digests, record_store
 from thinwire.config.cell import Cell
@@ -59,7 +58,7 @@ def found(cell: Cell, key: str, results: Path) -> bool:
     return True
 
 
-def _made_from(cell: Cell, results: Path) -> list[Any]:
+def _made_from(cell: Cell, results: Path) -> list[object]:
     """Options, code, data and preparation."""
     data = digests.of_file(data_folder(results, cell.dataset) / MANIFEST)
     return [cell.fingerprint, sources(cell), data, _prepared(cell, results) if prepares(cell) else ""]

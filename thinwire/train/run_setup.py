@@ -117,7 +117,7 @@ class RunSetup:
             return True
         return self._transport.ranks[0] % (self._cell.workers // self._cell.nodes) == 0
 
-    def _note(self, ranks: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _note(self, ranks: list[dict[str, object]]) -> list[dict[str, object]]:
         """Record what the ranks say; of the other processes, the most that each of them has seen."""
         for rank, before in zip(ranks, self.provenance.get("ranks", [])):
             if "other_processes" in rank:

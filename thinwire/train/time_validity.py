@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     import torch
 
 
-def about_this_process(device: "torch.device") -> dict[str, Any]:
+def about_this_process(device: "torch.device") -> dict[str, object]:
     """Where this rank runs: its host, its Slurm node, the cores that it may use, and its device.
 
     On a GPU, also the number of other processes that compute on it.
     """
-    about: dict[str, Any] = {
+    about: dict[str, object] = {
         "host": socket.gethostname(),
         "node": os.environ.get("SLURMD_NODENAME", socket.gethostname()),
         "cores": sorted(os.sched_getaffinity(0)),

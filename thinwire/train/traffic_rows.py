@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, astuple
-from typing import Any
 
 from thinwire.traffic.ledger import Bytes, Ledger
 from thinwire.transport.transport import Transport
@@ -23,7 +22,7 @@ def totals(ledgers: Sequence[Ledger], transport: Transport) -> dict[str, float]:
     return _columns([Bytes(*total) for total in of_all_workers])
 
 
-def rows(ledgers: Sequence[Ledger], transport: Transport) -> list[dict[str, Any]]:
+def rows(ledgers: Sequence[Ledger], transport: Transport) -> list[dict[str, object]]:
     """The same traffic, with a row for each channel, verb and kind."""
     of_all_workers = transport.share([ledger.state() for ledger in ledgers])
     made = []

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -31,12 +31,14 @@ from thinwire.train.worker import Worker
 from thinwire.transport.inprocess import InProcess
 from thinwire.transport.transport import Transport
 
+T = TypeVar("T")
+
 
 class Trainer:
     """One run of one method, with all of its workers, or with those that live in this process."""
 
     def __init__(
-        self, task: Task, method: type[Method], config: Any, transport: Transport | None = None
+        self, task: Task, method: type[Method], config: object, transport: Transport | None = None
     ) -> None:
         self.task = task
         self.transport: Transport = transport or InProcess(task.cluster.workers)
@@ -47,7 +49,7 @@ class Trainer:
         self.batches = Prefetched(batches, self.total_steps) if recipe.prefetch else batches
         self.step = 0
         self.curve: list[dict[str, Any]] = []
-        self.traffic: list[dict[str, Any]] = []
+        self.traffic: list[dict[str, object]] = []
         self.clock = clock_on(task.device)
         self.around_evaluation: Callable[[], AbstractContextManager[None]] = nullcontext
         self.doing: Callable[[str], None] = lambda what: None  # called with what takes long beside the steps
@@ -221,7 +223,7 @@ class Trainer:
         clocks = self.transport.share([self.clock.read() for _ in self.workers])
         return {name: max(clock[name] for clock in clocks) for name in CLOCKS}
 
-    def _together(self, function: Callable[[Worker], Any]) -> list[Any]:
+    def _together(self, function: Callable[[Worker], T]) -> list[T]:
         return self.transport.together([lambda w=w: function(w) for w in self.workers])  # type: ignore[misc]
 
     def _require_settled(self) -> None:

@@ -2,7 +2,6 @@
 
 import math
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -32,9 +31,9 @@ def runs_of_trials(suite: str, results: Path) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _row(cell: Cell, run: Record) -> dict[str, Any]:
+def _row(cell: Cell, run: Record) -> dict[str, object]:
     method, trial = of_trial_label(cell.method.label)
-    row: dict[str, Any] = {
+    row: dict[str, object] = {
         "method": method,
         "trial": trial,
         "dataset": cell.dataset,

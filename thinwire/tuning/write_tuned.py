@@ -82,7 +82,7 @@ def _number(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-def _content(made: Tuned) -> dict[str, Any]:
+def _content(made: Tuned) -> dict[str, object]:
     """The content of the file; of the recipes of methods only what was drawn."""
     content: dict[str, Any] = made.model_dump(mode="json")
     for label, choice in made.methods.items():

@@ -16,7 +16,7 @@ from thinwire.report.claims.sentences import fields, says, simulated
 from thinwire.report.comparisons import resolution_points
 from thinwire.statistics.rounding import fixed
 
-Row = dict[str, Any]
+Row = dict[str, object]
 _NOWHERE = dict.fromkeys(CELL, "")
 
 

@@ -1,14 +1,13 @@
 """The sentence that may be said about a claim. Nothing else is said about it in tables, pages and papers."""
 
 import math
-from typing import Any
 
 from thinwire.config.claim_schema import FIELDS, Claim
 from thinwire.report.claims.claim_verdict import Outcome, Verdict
 from thinwire.statistics.rounding import fixed
 
 
-def fields(claim: Claim, against: str, outcome: Outcome, place: dict[str, Any]) -> dict[str, str]:
+def fields(claim: Claim, against: str, outcome: Outcome, place: dict[str, object]) -> dict[str, str]:
     """What the templates of a claim may name."""
     numbers = {"estimate": outcome.estimate, "low": outcome.low, "high": outcome.high}
     values = {

@@ -1,7 +1,7 @@
 """The table of claims over all suites: `claims.csv` for programs, and `claims.md` for people."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +116,7 @@ def _untested(claim: untested_claims.Untested) -> Row:
     return dict.fromkeys(COLUMNS, "") | numbers | told | verdict
 
 
-def _where(row: Mapping[Any, Any]) -> str:
+def _where(row: Mapping[Hashable, Any]) -> str:
     if not row["dataset"]:
         return ""
     nodes = f" on {row['nodes']} nodes" if row["nodes"] > 1 else ""
@@ -124,12 +124,12 @@ def _where(row: Mapping[Any, Any]) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _verdict(row: Mapping[Any, Any]) -> str:
+def _verdict(row: Mapping[Hashable, Any]) -> str:
     hint = f": {row['reason']}" if row["verdict"] == Verdict.CANNOT_BE_TOLD and not row["dataset"] else ""
     return f"{row['verdict']}{hint}{' (reconstructed)' if row['reconstructed'] else ''}"
 
 
-def _estimate(row: Mapping[Any, Any]) -> str:
+def _estimate(row: Mapping[Hashable, Any]) -> str:
     if math.isnan(row["estimate"]):
         return ""
     found = Outcome(row["verdict"], row["reason"], row["n"], row["estimate"], row["low"], row["high"])
