@@ -9,15 +9,15 @@ import sys
 
 sys.path.insert(0, workflow.basedir)
 
-from thinwire import record
-from thinwire.config.block import block_fingerprint
-from thinwire.label import flat
+from thinwire.base.names import flat
+from thinwire.config.expand import block_fingerprint
 from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
-from thinwire.pipeline import grid, inputs, outputs, simulations, slurm, snakefile
+from thinwire.pipeline import grid, inputs, outputs, simulations, snakefile
 from thinwire.pipeline import resources as asked
 from thinwire.pipeline.console import DISPLAY, print_overview
+from thinwire.records import record
 
-slurm.hand_on_conf()
+asked.hand_on_conf()
 with snakefile.exit_on_error():
     CALL = snakefile.called(workflow)
     CHOSEN = grid.chosen(config)
@@ -56,7 +56,7 @@ include: "workflow/rules/tune.smk"
 onstart:
     if snakefile.sends_to_slurm(workflow):
         with snakefile.exit_on_error():
-            slurm.require_ready(CALL.defaults)
+            asked.require_ready(CALL.defaults)
     DISPLAY.begin(GRID.trained_by(snakefile.planned(workflow)), log)
 
 

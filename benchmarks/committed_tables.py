@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
+from thinwire.base.names import REFERENCE
 from thinwire.plugins import ROOT
-from thinwire.suggested_command import REFERENCE
 
 FOLDER = ROOT / REFERENCE
 

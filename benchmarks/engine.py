@@ -27,17 +27,17 @@ from torch import nn
 from torch.nn import functional
 
 from thinwire import plugins
+from thinwire.api.run import Task, initial_model
+from thinwire.base.errors import UserError
+from thinwire.base.options import resolve
+from thinwire.base.placement import Cluster
 from thinwire.data import arrays, lay_out
 from thinwire.data.arrays import Data
 from thinwire.data.batches import Batches
-from thinwire.errors import UserError
-from thinwire.optim.optimizer import make_optimizer
+from thinwire.optim.optimizers import make_optimizer
 from thinwire.optim.recipe import Recipe
-from thinwire.options import resolve
-from thinwire.task import Task, initial_model
-from thinwire.train.deterministic import deterministic
+from thinwire.train.cell_task import deterministic
 from thinwire.train.trainer import Trainer
-from thinwire.worker_placement import Cluster
 
 WORKERS = 8
 BATCH = 32

@@ -33,8 +33,8 @@ from gpu_parts import (
 )
 from gpu_parts.part import Found, NotHere, Place
 
-from thinwire.config.profile_file import Device
-from thinwire.train.deterministic import deterministic
+from thinwire.config.clusters import Device
+from thinwire.train.cell_task import deterministic
 
 PARTS: dict[str, Callable[[Place], Found]] = {
     "operations": operations.part,

@@ -17,18 +17,18 @@ import record
 import torch
 
 from thinwire import plugins
+from thinwire.api.method import Method
+from thinwire.api.run import Task
+from thinwire.base.options import resolve
+from thinwire.base.placement import Cluster
 from thinwire.data import arrays, lay_out
 from thinwire.data.arrays import Data
-from thinwire.method import Method
 from thinwire.optim.recipe import Recipe
-from thinwire.options import resolve
-from thinwire.schedule.mirrored import MirroredTrainer
-from thinwire.schedule.repeated_data import repeated
-from thinwire.task import Task
-from thinwire.train.deterministic import deterministic
-from thinwire.train.record_spans import record_spans
+from thinwire.simulation.mirrored import MirroredTrainer
+from thinwire.simulation.stand_in_data import repeated
+from thinwire.train.cell_task import deterministic
+from thinwire.train.tracing import record_spans
 from thinwire.transport.mirror import Mirror
-from thinwire.worker_placement import Cluster
 
 SIZES = (1024, 4096)
 WORKERS_PER_NODE = 8

@@ -35,20 +35,20 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from thinwire import plugins
-from thinwire.channel import Channel
+from thinwire.api.channel import Channel
+from thinwire.api.run import Task, initial_model
+from thinwire.base.errors import UserError
+from thinwire.base.options import resolve
+from thinwire.base.placement import Cluster
 from thinwire.data.arrays import Data
 from thinwire.data.batches import Batches
 from thinwire.data.dataset import Augment
 from thinwire.emulation.network import INTERFACE, Network
-from thinwire.errors import UserError
-from thinwire.optim.optimizer import make_optimizer
+from thinwire.optim.optimizers import make_optimizer
 from thinwire.optim.recipe import Recipe
-from thinwire.options import resolve
-from thinwire.task import Task, initial_model
-from thinwire.train.deterministic import deterministic
+from thinwire.train.cell_task import deterministic
 from thinwire.train.trainer import Trainer
 from thinwire.transport.processes import Processes
-from thinwire.worker_placement import Cluster
 
 RANKS = 2
 BATCH = 32  # images of a rank

@@ -32,9 +32,9 @@ from statistics import median
 import pandas as pd
 import record
 
-from thinwire import record as run_record
 from thinwire.pipeline.outputs import NOTE
 from thinwire.plugins import ROOT
+from thinwire.records import record as run_record
 
 COPIED = ("thinwire", "methods", "models", "datasets", "config", "workflow", "profiles", "envs", "Snakefile")
 TARGET_RATIO = 1.25

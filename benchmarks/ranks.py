@@ -11,8 +11,8 @@ import torch
 import torch._dynamo  # optimizers import it at their first step; here it is imported once for all ranks
 import torch.distributed as dist
 
+from thinwire.base.placement import Placement, SharedFile
 from thinwire.transport import rendezvous
-from thinwire.transport.rank_placement import Placement, SharedFile
 
 SECONDS_TO_JOIN = 60
 _FORK = multiprocessing.get_context("fork")

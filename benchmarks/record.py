@@ -19,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from thinwire.provenance import git_state, processor
+from thinwire.records.provenance import git_state, processor
 
 FOLDER = Path(__file__).parent / "records"
 

@@ -51,33 +51,33 @@ import record
 import seaborn as sns
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from thinwire.base.placement import Cluster
 from thinwire.cli.trace import trace_cell
-from thinwire.config import cluster_file, profile_file
+from thinwire.config import clusters
 from thinwire.config.cell import Cell
-from thinwire.config.cluster_file import ClusterDescription
-from thinwire.config.expand_suite import cells
+from thinwire.config.clusters import ClusterDescription
+from thinwire.config.expand import cells
 from thinwire.plugins import ROOT
-from thinwire.report import style
+from thinwire.report.figures import style
 from thinwire.simulation import event_loop, recurrence
 from thinwire.simulation.calibration import (
     Calibration,
     CallCost,
+    Contention,
     Sample,
+    contention,
     costs_of_calls,
     step_seconds,
     typical_seconds,
 )
 from thinwire.simulation.call_seconds import Loads
-from thinwire.simulation.common_speed import to_common_speed
-from thinwire.simulation.compute_profile import WARM_UP_STEPS
-from thinwire.simulation.contention import Contention, contention
+from thinwire.simulation.compute import WARM_UP_STEPS
 from thinwire.simulation.program import Await, HandOver, Program, Work
 from thinwire.simulation.replay import replayed
-from thinwire.simulation.simulate import SimulatedCell
+from thinwire.simulation.simulate import SimulatedCell, to_common_speed
 from thinwire.trace import trace_file
 from thinwire.trace.trace_file import Trace
-from thinwire.train.result_folders import trace_folder
-from thinwire.worker_placement import Cluster
+from thinwire.train.result_files import trace_folder
 
 SUITE, STEPS = "validation", 35
 POINTS, FIGURE = Path(__file__).parent / "records" / "validation.csv", ROOT / "docs" / "validation.png"
@@ -225,7 +225,7 @@ def emulated(cell: Cell, rate: float, results: Path) -> Trace:
 
 def cluster(rate: float) -> ClusterDescription:
     """An emulated cluster with links of so many Mbit/s."""
-    described = cluster_file.load("emulated_100m")
+    described = clusters.load_cluster("emulated_100m")
     link = described.link.model_copy(update={"rate_mbit_per_second": float(rate)})
     return described.model_copy(update={"link": link})
 
@@ -233,7 +233,7 @@ def cluster(rate: float) -> ClusterDescription:
 def simulation(cell: SimulatedCell, rate: float) -> Callable[[Calibration], float]:
     """Gives the typical seconds of a step after the first ones."""
     described = cluster(rate)
-    profile = cell.profile(profile_file.HERE, described)
+    profile = cell.profile(clusters.HERE, described)
 
     def simulate(calibration: Calibration) -> float:
         timeline = cell.on(described, profile, calibration).timeline
@@ -285,7 +285,7 @@ def report_pairs(points: pd.DataFrame) -> bool:
 
 def report_speed() -> list[bool]:
     """The speed of both ways to simulate."""
-    described = cluster_file.load("infiniband_100g_4gpus")
+    described = clusters.load_cluster("infiniband_100g_4gpus")
     small, large = Cluster(64, 16), Cluster(4096, 1024)
     program = buckets(200, 20)
     began = time.process_time()

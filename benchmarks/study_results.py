@@ -11,21 +11,22 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks import committed_tables
-from thinwire.config.baselines import baselines
+from thinwire.config.entries import baselines
 from thinwire.config.suite import load
-from thinwire.report import accuracy_against_bytes_figure, bandwidth_figure, result_names, style
-from thinwire.report.collect import read_curves
+from thinwire.report import report_files
+from thinwire.report.figures import accuracy, rates, style
+from thinwire.report.report_files import fixed
+from thinwire.report.rows.collect import read_curves
 from thinwire.report.tables import numbers
-from thinwire.statistics.rounding import fixed
 
 # Accuracy and bytes are in one suite, simulated times in the other.
 SUITE, TIMES = "laptop", "laptop_times"
 MODELS = ("lenet", "cnn_bn")
 # Of the simulated places: links between machines, and workers that compute like GPUs.
 CLUSTER, PROFILE = "ethernet_10g", "a100_tf32"
-AGAINST_BYTES = f"{SUITE}_{result_names.AGAINST_BYTES}.png"
-BANDWIDTH = f"{TIMES}_{bandwidth_figure.NAME}.png"
-PAIRED_DIFFERENCES = f"{SUITE}_{result_names.PAIRED_DIFFERENCES}.png"
+AGAINST_BYTES = f"{SUITE}_{report_files.AGAINST_BYTES}.png"
+BANDWIDTH = f"{TIMES}_{rates.BANDWIDTH}.png"
+PAIRED_DIFFERENCES = f"{SUITE}_{report_files.PAIRED_DIFFERENCES}.png"
 SAVED = {
     "payload saved, %": "total_reduction_percent",
     "busiest link saved, %": "busiest_link_reduction_percent",
@@ -53,12 +54,12 @@ def draw(folder: Path) -> None:
     style.use()
     with tempfile.TemporaryDirectory() as scratch:
         drawn = Path(scratch)
-        accuracy_against_bytes_figure.write(curves, drawn, baselines(load(SUITE)))
-        bandwidth_figure.write(simulated, drawn, baselines(load(TIMES)))
-        shutil.copyfile(drawn / f"{result_names.AGAINST_BYTES}.png", folder / AGAINST_BYTES)
-        shutil.copyfile(drawn / f"{bandwidth_figure.NAME}.png", folder / BANDWIDTH)
+        accuracy.write_against_bytes(curves, drawn, baselines(load(SUITE)))
+        rates.write_bandwidth(simulated, drawn, baselines(load(TIMES)))
+        shutil.copyfile(drawn / f"{report_files.AGAINST_BYTES}.png", folder / AGAINST_BYTES)
+        shutil.copyfile(drawn / f"{rates.BANDWIDTH}.png", folder / BANDWIDTH)
     whole = committed_tables.FOLDER / "figures" / SUITE
-    shutil.copyfile(whole / f"{result_names.PAIRED_DIFFERENCES}.png", folder / PAIRED_DIFFERENCES)
+    shutil.copyfile(whole / f"{report_files.PAIRED_DIFFERENCES}.png", folder / PAIRED_DIFFERENCES)
 
 
 def _accuracy(row: pd.Series) -> str:

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from thinwire import record
-from thinwire.config.expand_suite import cells
-from thinwire.errors import UserError
-from thinwire.files import write_text
+from thinwire.base.errors import UserError
+from thinwire.base.files import write_text
+from thinwire.base.names import DEFAULT_RESULTS
+from thinwire.config.expand import cells
 from thinwire.plugins import ROOT
-from thinwire.suggested_command import DEFAULT_RESULTS
-from thinwire.train.result_folders import record_folder
+from thinwire.records import record
+from thinwire.train.result_files import record_folder
 
 MINUTES = ROOT / "benchmarks" / "records" / "suite_minutes.csv"
 

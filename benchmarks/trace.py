@@ -33,11 +33,9 @@ from engine import a_task, load
 from torch import nn
 
 from thinwire import plugins
-from thinwire.call import Call, Pending
-from thinwire.channel import Channel
+from thinwire.api.channel import Channel
+from thinwire.base.options import resolve
 from thinwire.data.arrays import Data
-from thinwire.group import Group
-from thinwire.options import resolve
 from thinwire.trace import recorder as tracing
 from thinwire.trace.recorder import (
     DECODE,
@@ -49,9 +47,10 @@ from thinwire.trace.recorder import (
     Activity,
     Recorder,
 )
-from thinwire.train.deterministic import deterministic
-from thinwire.train.record_spans import record_spans
+from thinwire.train.cell_task import deterministic
+from thinwire.train.tracing import record_spans
 from thinwire.train.trainer import Trainer
+from thinwire.transport.call import Call, Group, Pending
 
 SPAN_TARGET_US = 1.0
 RATIO_TARGET = 1.005

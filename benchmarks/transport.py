@@ -33,10 +33,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from thinwire.channel import Channel
+from thinwire.api.channel import Channel
+from thinwire.base.placement import Cluster
 from thinwire.traffic.ledger import Ledger
 from thinwire.transport.processes import Processes
-from thinwire.worker_placement import Cluster
 
 RANKS = 4
 SIZES = (1_000_000, 10_000_000)

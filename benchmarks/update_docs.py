@@ -21,7 +21,7 @@ from benchmarks import committed_tables, study_results
 from thinwire.config.suite import load
 from thinwire.report.tables.about import About
 from thinwire.report.tables.blocks import blocks
-from thinwire.report.tables.markdown import of_block
+from thinwire.report.tables.formats import of_block
 
 ROOT = Path(__file__).parent.parent
 _TABLES = re.compile(

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import thinwire
-from thinwire import digests
+from thinwire.base import digests
 from thinwire.data.dataset import Raw
 
 _FILE = Path(__file__).with_name("digits.npz")

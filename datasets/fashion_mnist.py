@@ -16,9 +16,9 @@ import numpy as np
 from pydantic import Field
 
 import thinwire
+from thinwire.data.cifar import fetch_file as fetch_file
+from thinwire.data.cifar import is_official
 from thinwire.data.dataset import Raw
-from thinwire.data.download import download as fetch_file
-from thinwire.data.download import is_official
 
 _OFFICIAL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
 _DEBIAN = Path("/usr/share/datasets/fashion-mnist")

@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 import thinwire
-from thinwire.codecs import half
+from thinwire.codecs import precision
 from thinwire.traffic.payload import Payload
 
 
@@ -62,7 +62,7 @@ class Method(thinwire.Method):
     @dataclass
     class Config:
         level_1: Literal["gradients", "weights"] = "gradients"  # what the workers of a node average
-        gradients: half.Precision = "full"  # precision in which gradients are sent between nodes
+        gradients: precision.Precision = "full"  # precision in which gradients are sent between nodes
 
         def __post_init__(self) -> None:
             if self.level_1 == "weights" and self.gradients != "full":
@@ -103,7 +103,7 @@ class Method(thinwire.Method):
         if self.config.gradients == "full":
             self.run.across.mean([own], kind).wait()
         else:
-            cast = half.cast([own], self.config.gradients)
+            cast = precision.cast([own], self.config.gradients)
             own.copy_(self.run.across.mean(cast, kind).wait()[0])
         for broadcast in [node.broadcast([part], j, kind) for j, part in enumerate(parts)]:
             broadcast.wait()

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import thinwire
-from thinwire.optimizer_parameter_server import OptimizerServer
+from thinwire.api.servers import OptimizerServer
 from thinwire.traffic.payload import Payload
 
 

@@ -24,7 +24,7 @@ from pydantic import Field
 from torch import Tensor
 
 import thinwire
-from thinwire.codecs import half
+from thinwire.codecs import precision
 
 
 class Method(thinwire.Method):
@@ -41,7 +41,7 @@ class Method(thinwire.Method):
     @dataclass
     class Config:
         bucket_mb: Annotated[float, Field(gt=0)] = 5.0  # largest size of a bucket in megabytes (2^20 bytes)
-        gradients: half.Precision = "full"  # precision in which gradients are sent
+        gradients: precision.Precision = "full"  # precision in which gradients are sent
         overlap: bool = True  # whether buckets are sent during the backward pass, or all of them after it
 
     config: Config
@@ -57,7 +57,7 @@ class Method(thinwire.Method):
             self.send(bucket)
 
     def send(self, bucket: thinwire.Bucket) -> None:
-        cast = half.cast(bucket.gradients, self.config.gradients)
+        cast = precision.cast(bucket.gradients, self.config.gradients)
         self.sent.append((bucket, self.run.world.mean(cast)))
 
     def sync_gradients(self) -> None:

@@ -19,8 +19,8 @@ from pydantic import Field
 
 import thinwire
 from thinwire.codecs import sparse
-from thinwire.codecs.indices import Encoding
 from thinwire.codecs.select import SELECT
+from thinwire.codecs.sparse import Encoding
 
 
 class Method(thinwire.Method):

@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 import thinwire
-from thinwire.model import HalvingPool
+from thinwire.api.model import HalvingPool
 
 
 class Model(thinwire.Model):

@@ -21,7 +21,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 import thinwire
-from thinwire.model import HalvingPool, initialise_he
+from thinwire.api.model import HalvingPool, initialise_he
 
 
 class Model(thinwire.Model):

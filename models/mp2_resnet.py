@@ -27,7 +27,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 import thinwire
-from thinwire.model import HalvingPool, initialise_he
+from thinwire.api.model import HalvingPool, initialise_he
 
 _UNITS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
 

@@ -17,7 +17,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 import thinwire
-from thinwire.model import HalvingPool, initialise_he
+from thinwire.api.model import HalvingPool, initialise_he
 
 # Convolutions of each group, and their channels in units of the width.
 _GROUPS = ((2, 1), (2, 2), (3, 4), (2, 4), (3, 4))

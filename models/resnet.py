@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import thinwire
-from thinwire.model import initialise_he
+from thinwire.api.model import initialise_he
 
 _TORCHVISION_WIDTH = 64
 

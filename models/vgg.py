@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 import thinwire
-from thinwire.model import HalvingPool, initialise_he
+from thinwire.api.model import HalvingPool, initialise_he
 
 # Convolutions in each group, and their channels in units of the width.
 _GROUPS = {11: (1, 1, 2, 2, 2), 16: (2, 2, 3, 3, 3)}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from thinwire.config.claim_schema import Claim
+from thinwire.config.claims import Claim
 
 CONTENT = {
     "id": "002-a",

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from tests import part
-from thinwire.train.deterministic import deterministic
+from thinwire.train.cell_task import deterministic
 
 # Whoever has started the tests may ignore these (nohup, a job in the background), and the runs that the tests
 # start would, too.

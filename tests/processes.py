@@ -16,12 +16,11 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from thinwire.train.deterministic import deterministic
+from thinwire.base.placement import Cluster, Placement, SharedFile
+from thinwire.train.cell_task import deterministic
 from thinwire.transport import rendezvous
 from thinwire.transport.agreement import first_difference
 from thinwire.transport.processes import Processes
-from thinwire.transport.rank_placement import Placement, SharedFile
-from thinwire.worker_placement import Cluster
 
 T = TypeVar("T")
 # One process imports torch and the engine; the others are its forks.

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from thinwire import plugins
-from thinwire.config import expand_suite
+from thinwire.config import expand
 from thinwire.config.cell import Cell
 
 METHODS = (
@@ -58,7 +58,7 @@ SUITES = (
 
 def demo() -> list[Cell]:
     """The cells of the demo without those of methods that somebody has added."""
-    return [cell for cell in expand_suite.cells("demo") if cell.method.use in METHODS]
+    return [cell for cell in expand.cells("demo") if cell.method.use in METHODS]
 
 
 def add_method(folder: Path, patch: pytest.MonkeyPatch) -> str:

@@ -14,17 +14,18 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from tests import processes
-from thinwire import plugins, record
+from thinwire import plugins
+from thinwire.api.run import Task
+from thinwire.base.options import resolve
+from thinwire.base.placement import Cluster
 from thinwire.data.arrays import Data
 from thinwire.data.dataset import Augment
 from thinwire.optim.recipe import Recipe
-from thinwire.options import resolve
-from thinwire.task import Task
-from thinwire.train.preparation_job import PreparationJob
+from thinwire.records import record
+from thinwire.train.preparation import PreparationJob
 from thinwire.train.trainer import Trainer
 from thinwire.transport.inprocess import InProcess
-from thinwire.transport.transport import Transport
-from thinwire.worker_placement import Cluster
+from thinwire.transport.interface import Transport
 
 
 class Plain(nn.Module):

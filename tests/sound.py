@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.tracking import records
-from thinwire import record
-from thinwire.config import expand_suite
+from thinwire.config import expand
 from thinwire.config.cell import Cell
-from thinwire.config.cell_sources import sources as sources
-from thinwire.optim.schedule import learning_rate
-from thinwire.train.result_folders import partial_folder, record_folder
+from thinwire.config.sources import sources as sources
+from thinwire.optim.recipe import learning_rate
+from thinwire.records import record
+from thinwire.train.result_files import partial_folder, record_folder
 
 STEPS_PER_EPOCH = 19
 IMAGES = 539
@@ -22,7 +22,7 @@ def cells(suite: str) -> list[Cell]:
     """The cells of a suite, with three epochs."""
     return [
         replace(cell, recipe=cell.recipe.model_copy(update={"epochs": EPOCHS}))
-        for cell in expand_suite.cells(suite)
+        for cell in expand.cells(suite)
     ]
 
 

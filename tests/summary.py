@@ -6,11 +6,10 @@ from typing import Any
 
 import pandas as pd
 
-from thinwire.report import comparisons
+from thinwire.report.rows import comparisons
 from thinwire.report.tables.about import About
-from thinwire.report.tables.compared import with_comparisons
+from thinwire.report.tables.blocks import with_comparisons, with_times
 from thinwire.report.tables.summarise import summarise
-from thinwire.report.tables.timed import with_times
 
 ABOUT = About("Title", "test", ("ssgd",))
 BYTES = ("payload_push_bytes", "payload_pull_bytes", "wire_sent_bytes", "between_nodes_bytes")

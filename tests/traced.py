@@ -3,12 +3,11 @@
 from typing import Any
 
 from tests import small
-from thinwire.method import Method
-from thinwire.parameter_server import Server
+from thinwire.api.method import Method
 from thinwire.trace import trace_file
-from thinwire.trace.common_clock import common_zero_ns
-from thinwire.trace.trace_file import Trace
-from thinwire.train.record_spans import record_spans
+from thinwire.trace.trace_file import Trace, common_zero_ns
+from thinwire.train.tracing import record_spans
+from thinwire.transport.call import Server
 
 
 class Everything(Method):

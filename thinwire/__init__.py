@@ -9,43 +9,47 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from thinwire.buckets import Bucket as Bucket
-    from thinwire.call import Pending as Pending
-    from thinwire.channel import Channel as Channel
+    from thinwire.api.channel import Channel as Channel
+    from thinwire.api.declarations import InTheLimit as InTheLimit
+    from thinwire.api.declarations import Part as Part
+    from thinwire.api.flight import Flight as Flight
+    from thinwire.api.method import Job as Job
+    from thinwire.api.method import Method as Method
+    from thinwire.api.method import Needs as Needs
+    from thinwire.api.model import Model as Model
+    from thinwire.api.parameters import Bucket as Bucket
+    from thinwire.api.parameters import Param as Param
+    from thinwire.api.run import Run as Run
+    from thinwire.base.errors import UserError as UserError
     from thinwire.cli.run import run_cell as run_cell
     from thinwire.data.dataset import Augment as Augment
     from thinwire.data.dataset import Dataset as Dataset
-    from thinwire.errors import UserError as UserError
-    from thinwire.in_the_limit import InTheLimit as InTheLimit
-    from thinwire.messages_in_flight import Flight as Flight
-    from thinwire.method import Job as Job
-    from thinwire.method import Method as Method
-    from thinwire.method import Needs as Needs
-    from thinwire.method_provenance import Part as Part
-    from thinwire.model import Model as Model
-    from thinwire.parameter_server import Server as Server
-    from thinwire.parameters import Param as Param
-    from thinwire.run import Run as Run
+    from thinwire.transport.call import Pending as Pending
+    from thinwire.transport.call import Server as Server
 
 __version__ = "0.1.0"
+# The version of RULES.md that this code follows.
+# Results are comparable only under the same version. Raise it with every change that alters results. Then all
+# runs are repeated.
+RULES_VERSION = 3
 
 _HOME = {
     "Augment": "data.dataset",
-    "Bucket": "buckets",
-    "Channel": "channel",
+    "Bucket": "api.parameters",
+    "Channel": "api.channel",
     "Dataset": "data.dataset",
-    "Flight": "messages_in_flight",
-    "InTheLimit": "in_the_limit",
-    "Job": "method",
-    "Method": "method",
-    "Model": "model",
-    "Needs": "method",
-    "Param": "parameters",
-    "Part": "method_provenance",
-    "Pending": "call",
-    "Run": "run",
-    "Server": "parameter_server",
-    "UserError": "errors",
+    "Flight": "api.flight",
+    "InTheLimit": "api.declarations",
+    "Job": "api.method",
+    "Method": "api.method",
+    "Model": "api.model",
+    "Needs": "api.method",
+    "Param": "api.parameters",
+    "Part": "api.declarations",
+    "Pending": "transport.call",
+    "Run": "api.run",
+    "Server": "transport.call",
+    "UserError": "base.errors",
     "run_cell": "cli.run",
 }
 

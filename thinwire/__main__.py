@@ -1,6 +1,6 @@
 """`thinwire`, also as `python -m thinwire`."""
 
-from thinwire.stop_signals import interrupts_ending_at_once
+from thinwire.base.signals import interrupts_ending_at_once
 
 
 def main() -> None:

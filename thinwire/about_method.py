@@ -4,9 +4,8 @@ import sys
 from dataclasses import dataclass
 
 from thinwire import plugins
-from thinwire.in_the_limit import InTheLimit
-from thinwire.method_provenance import Part
-from thinwire.options import Option, describe
+from thinwire.api.declarations import InTheLimit, Part
+from thinwire.base.options import Option, describe
 
 
 @dataclass(frozen=True)

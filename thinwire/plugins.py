@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 from pydantic import StrictBool, TypeAdapter
 
-from thinwire import digests, torch_settings
-from thinwire.errors import UserError, message_of
-from thinwire.label import require_label
-from thinwire.method_provenance import Part
+from thinwire.api.declarations import Part
+from thinwire.base import digests, torch_settings
+from thinwire.base.errors import UserError, message_of
+from thinwire.base.names import require_label
 
 PACKAGE = Path(__file__).resolve().parent
 

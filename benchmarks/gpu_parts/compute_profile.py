@@ -9,9 +9,9 @@ from torch.nn import functional
 
 from gpu_parts import small_run
 from gpu_parts.part import Found, Place
-from thinwire.provenance import processor
-from thinwire.simulation.compute_profile import BACKWARD_OVER_FORWARD, forward_flops
-from thinwire.task import initial_model
+from thinwire.api.run import initial_model
+from thinwire.records.provenance import processor
+from thinwire.simulation.compute import BACKWARD_OVER_FORWARD, forward_flops
 
 BATCH, COPIED_BYTES, LAUNCHES, REPETITIONS = 256, 2**30, 2000, 7
 SMALL_BATCH, SMALL_COPIED_BYTES = 16, 2**26

@@ -8,7 +8,7 @@ import torch
 
 from gpu_parts import small_run
 from gpu_parts.part import Found, Place
-from thinwire.worker_placement import Cluster
+from thinwire.base.placement import Cluster
 
 MOST = 1.02
 BATCH, BLOCKS, STEPS = 256, 9, 10

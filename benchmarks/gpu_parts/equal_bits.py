@@ -13,9 +13,9 @@ import torch
 from gpu_parts import small_run
 from gpu_parts.part import Found, Place
 from thinwire import plugins
-from thinwire.in_the_limit import InTheLimit
+from thinwire.api.declarations import InTheLimit
+from thinwire.base.placement import Cluster
 from thinwire.train.trainer import Trainer
-from thinwire.worker_placement import Cluster
 
 # Of a weight, between devices at the end; and between a method that is SSGD and SSGD.
 MOST_BETWEEN_DEVICES, MOST_TO_SSGD = 1e-9, 1e-11

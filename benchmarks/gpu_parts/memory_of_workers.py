@@ -4,7 +4,7 @@ import torch
 
 from gpu_parts import small_run
 from gpu_parts.part import Found, NotHere, Place
-from thinwire.worker_placement import Cluster
+from thinwire.base.placement import Cluster
 
 WORKERS = (4, 8, 16, 32)
 

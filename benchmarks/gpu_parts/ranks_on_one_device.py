@@ -10,11 +10,11 @@ import torch
 
 from gpu_parts import small_run
 from gpu_parts.part import Found, Place
-from thinwire.errors import UserError
+from thinwire.base.errors import UserError
 from thinwire.launch.rank import require_gpus_of_their_own
-from thinwire.train.deterministic import deterministic
+from thinwire.train.cell_task import deterministic
 from thinwire.train.trainer import Trainer
-from thinwire.transport.backend import GLOO
+from thinwire.transport.device import GLOO
 from thinwire.transport.processes import Processes
 
 RANKS, SECONDS = 4, 120

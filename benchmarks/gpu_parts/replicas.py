@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from gpu_parts import small_run
 from gpu_parts.part import Found, Place
-from thinwire.task import initial_model
+from thinwire.api.run import initial_model
 
 REPLICAS, BATCH, REPETITIONS = 8, 32, 7
 

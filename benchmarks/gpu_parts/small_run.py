@@ -10,16 +10,17 @@ import numpy as np
 import torch
 
 from gpu_parts.part import Found
-from thinwire import plugins, record
+from thinwire import plugins
+from thinwire.api.method import Method
+from thinwire.api.run import Task
+from thinwire.base.options import resolve
+from thinwire.base.placement import Cluster
 from thinwire.data.arrays import Data
 from thinwire.data.dataset import Augment
-from thinwire.method import Method
 from thinwire.optim.recipe import Recipe
-from thinwire.options import resolve
-from thinwire.task import Task
-from thinwire.train.preparation_job import PreparationJob
+from thinwire.records import record
+from thinwire.train.preparation import PreparationJob
 from thinwire.train.trainer import Trainer
-from thinwire.worker_placement import Cluster
 
 IMAGES, CLASSES = 120, 10
 # So many reach all phases of every method with its options for short runs.

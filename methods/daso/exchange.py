@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from thinwire import Flight, Pending, Run
-from thinwire.codecs import half
-from thinwire.messages_in_flight import Landing
+from thinwire.api.flight import Landing
+from thinwire.codecs import precision
 
 from .options import Options
 
@@ -28,7 +28,7 @@ class Exchange:
         if self._casts():
             if self.config.blocking_sends == "delta":
                 torch._foreach_sub_(weights, self.memory["common"])
-            weights = half.cast(weights, self.config.blocking_dtype)
+            weights = precision.cast(weights, self.config.blocking_dtype)
         return self.run.across.mean(weights, kind="weights")
 
     def launch(self, sent: Pending[list[Tensor]] | None, wait: int) -> None:

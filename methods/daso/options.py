@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from thinwire.codecs import half
+from thinwire.codecs import precision
 
 
 @dataclass
@@ -18,7 +18,7 @@ class Options:
     fixed_skips: Annotated[int, Field(ge=1)] | None = None  # B of all epochs between, whatever the loss is
     fixed_wait: Annotated[int, Field(ge=0)] | None = None  # S with that B; 0: every exchange blocks
     match_progress: bool = False  # is the rate raised by what merges take of the progress?
-    blocking_dtype: half.Precision = "bfloat16"  # of warm-up and cool-down
+    blocking_dtype: precision.Precision = "bfloat16"  # of warm-up and cool-down
     blocking_sends: Literal["delta", "weights"] = "delta"  # what is cast to it
     control: Literal["corrected", "published"] = "corrected"  # the accidents of the authors' code
 

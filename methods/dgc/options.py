@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from thinwire.codecs.indices import Encoding
+from thinwire.codecs.sparse import Encoding
 
 Density = Annotated[float, Field(gt=0, le=1)]
 

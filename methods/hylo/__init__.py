@@ -26,8 +26,8 @@ import torch
 from torch import Tensor
 
 import thinwire
-from thinwire.codecs import convolution_kernels, two_bit
-from thinwire.optimizer_parameter_server import OptimizerServer
+from thinwire.api.servers import OptimizerServer
+from thinwire.codecs import kernels, precision
 from thinwire.traffic.payload import Payload
 
 from .options import COMPRESSED, Options
@@ -96,11 +96,11 @@ class Method(thinwire.Method):
         unsent = self.unsent(param)
         if self.kind(param) == "kernels":
             count, importance = self.kernels_of(param), self.config.importance
-            return convolution_kernels.take(unsent, count, importance, self.run.generator)
+            return kernels.take(unsent, count, importance, self.run.generator)
         threshold = self.config.kappa * unsent.abs().mean()
-        codes = two_bit.quantise(unsent, threshold)
+        codes = precision.quantise(unsent, threshold)
         unsent -= threshold * codes
-        return {"values": two_bit.pack(codes), "scales": threshold.view(1)}
+        return {"values": precision.pack(codes), "scales": threshold.view(1)}
 
     def unsent(self, param: thinwire.Param) -> Tensor:
         """The residual with the gradient added; without residuals, a copy of the gradient."""
@@ -110,6 +110,6 @@ class Method(thinwire.Method):
 
     def decode(self, push: Payload, param: thinwire.Param) -> Tensor:
         if "scales" in push:
-            codes = two_bit.unpack(push["values"], param.tensor.numel())
+            codes = precision.unpack(push["values"], param.tensor.numel())
             return push["scales"] * codes.view(param.tensor.shape)
-        return convolution_kernels.give(push, like=param.tensor)
+        return kernels.give(push, like=param.tensor)

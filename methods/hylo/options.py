@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from thinwire.codecs import convolution_kernels
+from thinwire.codecs import kernels
 
 # How the large layers of each kind are compressed.
 COMPRESSED = {
@@ -24,7 +24,7 @@ class Options:
     compression: Literal["hybrid", "uniform_kernels", "uniform_two_bits"] = "hybrid"
     exponent: Annotated[float, Field(ge=0)] = 0.5  # how fast the share of kernels falls with size
     least_rate: Annotated[float, Field(gt=0, le=1)] = 0.1  # smallest share of kernels
-    importance: convolution_kernels.Importance = "l1"  # norm by which kernels are chosen, or at random
+    importance: kernels.Importance = "l1"  # norm by which kernels are chosen, or at random
     kappa: Annotated[float, Field(gt=0)] = 1.0  # threshold of the two bits, in mean magnitudes
     residual: bool = True  # whether what is not pushed is kept for later steps
     warmup_steps: Annotated[int, Field(ge=0)] = 0  # number of first steps in which all is pushed dense

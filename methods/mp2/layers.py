@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from thinwire import Model, Param
-from thinwire.parameters import parameters
+from thinwire.api.parameters import parameters
 
 Layer = list[Param]
 Shapes = list[torch.Size]  # of a layer's tensors

@@ -9,12 +9,13 @@ from torch import Tensor
 from torch.func import functional_call
 from torch.nn import functional
 
-from thinwire import Job, checkpoint, seeds
-from thinwire.data.augmentation import augmented, mixup
-from thinwire.data.batches import Normalise
-from thinwire.files import write_text
-from thinwire.task import initial_model
-from thinwire.train.evaluate import evaluate
+from thinwire import Job
+from thinwire.api.run import initial_model
+from thinwire.base import seeds
+from thinwire.base.files import write_text
+from thinwire.data.batches import Normalise, augmented, mixup
+from thinwire.records import checkpoint
+from thinwire.train.evaluation import evaluate
 
 from .layers import flatten_all, shapes_of, split, unflatten_all
 from .options import Options

@@ -7,10 +7,11 @@ import torch
 from safetensors import safe_open
 from torch import Tensor
 
-from thinwire import Job, Method, UserError, seeds
-from thinwire.checkpoint import write_tensors
-from thinwire.method import Training
-from thinwire.worker_placement import Cluster
+from thinwire import Job, Method, UserError
+from thinwire.api.method import Training
+from thinwire.base import seeds
+from thinwire.base.placement import Cluster
+from thinwire.records.checkpoint import write_tensors
 
 from .layers import flatten_all, split
 from .options import Options

@@ -7,7 +7,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 import thinwire
-from thinwire.checkpoint import write_tensors
+from thinwire.records.checkpoint import write_tensors
 from thinwire.traffic.payload import Payload
 
 from .layers import Shapes

@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 import thinwire
-from thinwire.unmetered_channel import QuietChannel
+from thinwire.api.channel import QuietChannel
 
 from . import intervals, local_step
 from .global_model import GlobalModel

@@ -9,9 +9,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from thinwire import Job, UserError, seeds
-from thinwire.checkpoint import write_tensors
-from thinwire.files import write_text
+from thinwire import Job, UserError
+from thinwire.base import seeds
+from thinwire.base.files import write_text
+from thinwire.records.checkpoint import write_tensors
 
 from .forecaster import KINDS, Forecaster, normalise
 from .options import Options

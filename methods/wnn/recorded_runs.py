@@ -11,11 +11,11 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from thinwire import Job, Method, UserError, plugins
-from thinwire.checkpoint import write_tensors
-from thinwire.files import write_text
-from thinwire.method import Training
-from thinwire.options import resolve
-from thinwire.parameters import parameters
+from thinwire.api.method import Training
+from thinwire.api.parameters import parameters
+from thinwire.base.files import write_text
+from thinwire.base.options import resolve
+from thinwire.records.checkpoint import write_tensors
 
 from .forecaster import HISTORY
 from .options import Options

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from thinwire.errors import UserError
+from thinwire.base.errors import UserError
 
 GOOD: dict[str, Any] = {
     "title": "bad input",

@@ -7,8 +7,8 @@ import yaml
 
 from tests.bad_input.suites import cases, require
 from tests.claims import ACCURACY, CONTENT, points
-from thinwire.config import expand_suite, suite, untested_claims
-from thinwire.errors import UserError
+from thinwire.base.errors import UserError
+from thinwire.config import claims, expand, suite
 
 SUITE = {
     "title": "bad input",
@@ -33,7 +33,7 @@ def refusal(tmp_path, monkeypatch):
         made = copy.deepcopy(SUITE) | of_suite | {"claim": [content]}
         (tmp_path / "config/bad.yaml").write_text(yaml.safe_dump(made))
         with pytest.raises(UserError) as raised:
-            expand_suite.cells("bad")
+            expand.cells("bad")
         assert "\n" not in str(raised.value)
         return str(raised.value)
 
@@ -95,13 +95,13 @@ def test_an_id_occurs_once(tmp_path, monkeypatch):
     (tmp_path / "config").mkdir()
     (tmp_path / "config/bad.yaml").write_text(yaml.safe_dump(SUITE | {"claim": [CONTENT, CONTENT]}))
     with pytest.raises(UserError, match=r"claim\.1\.id: 002-a occurs twice; number the parts"):
-        expand_suite.cells("bad")
+        expand.cells("bad")
 
 
 def test_the_list_of_untested_claims_is_checked_and_is_no_suite(tmp_path):
     path = tmp_path / "untested.yaml"
     path.write_text("untested: [{id: 002-b, publication: MP2, claim: It is fast.}]")
     with pytest.raises(UserError, match=r"untested\.0\.reason: it is missing"):
-        untested_claims.read(path)
+        claims.read_untested(path)
     with pytest.raises(UserError, match="there is no suite 'claims/untested'"):
         suite.load("claims/untested")

@@ -10,12 +10,13 @@ import pytest
 import yaml
 
 from tests.bad_input.suites import changed
-from thinwire import digests, plugins
+from thinwire import plugins
+from thinwire.base import digests
+from thinwire.base.errors import UserError
 from thinwire.cli import main as command_line
 from thinwire.config import suite
 from thinwire.data.lay_out import lay_out
-from thinwire.errors import UserError
-from thinwire.train.result_folders import data_folder
+from thinwire.train.result_files import data_folder
 
 
 @pytest.fixture

@@ -7,13 +7,14 @@ from functools import partial
 import pytest
 
 from tests.bad_input.suites import message
-from thinwire import label, plugins
-from thinwire.cli import list as list_command
+from thinwire import plugins
+from thinwire.base import names
+from thinwire.base.errors import UserError
+from thinwire.cli import inspect
+from thinwire.cli import inspect as list_command
 from thinwire.cli import main as command_line
-from thinwire.cli import show
 from thinwire.config import suite
-from thinwire.errors import UserError
-from thinwire.tracking import wandb_names
+from thinwire.publish.wandb import fields
 
 ODD = [
     *(f"a{character}b" for character in "`$;&|>'\" \n\t\\*{[(?=,:%#~\0\uff41\u0663"),
@@ -28,7 +29,7 @@ PATHS = [
 
 @pytest.mark.parametrize("name", ODD, ids=ascii)
 def test_an_odd_label_is_refused(name):
-    assert "cannot be a label: take at most 100 letters" in message(label.require_label, name)
+    assert "cannot be a label: take at most 100 letters" in message(names.require_label, name)
 
 
 @pytest.mark.parametrize("name", [*ODD, *PATHS], ids=ascii)
@@ -41,7 +42,7 @@ def test_an_odd_suite_is_refused(name):
 
 @pytest.mark.parametrize("name", ["demo", "c++", "a.b-c_d+e", "2024", "claims/mp2", "a/b/c++"])
 def test_a_name_of_labels_is_taken(name):
-    assert label.require_suite_name(name) == name
+    assert names.require_suite_name(name) == name
 
 
 @pytest.mark.parametrize(
@@ -102,11 +103,11 @@ def test_a_folder_with_the_name_of_a_plugins_file_is_refused(tmp_path):
 
 def test_no_two_suites_share_a_project_or_a_rule():
     suites = ["a/b", "a-b", "a+b", "a_b", "a.b", "a/b/c", "a-b/c", "a/b-c", "a+", "a++", "a", "a/b+", "a/b-"]
-    assert len({label.flat(name) for name in suites}) == len(suites)
-    assert len({wandb_names.project(name) for name in suites}) == len(suites)
+    assert len({names.flat(name) for name in suites}) == len(suites)
+    assert len({fields.project(name) for name in suites}) == len(suites)
     for name in suites:
-        assert label.require_label(label.flat(name))
-    assert label.flat("claims/mp2_digits") == "claims-mp2_digits"
+        assert names.require_label(names.flat(name))
+    assert names.flat("claims/mp2_digits") == "claims-mp2_digits"
 
 
 def test_a_plugins_description_is_not_read_as_markup(tmp_path, monkeypatch, capsys):
@@ -118,8 +119,8 @@ def test_a_plugins_description_is_not_read_as_markup(tmp_path, monkeypatch, caps
     monkeypatch.setattr(plugins, "find", partial(plugins.find, root=tmp_path))
     monkeypatch.setenv("COLUMNS", "400")
     try:
-        assert list_command.main(Namespace()) == 1
-        assert show.main(Namespace(method="odd_for_a_test")) == 0
+        assert list_command.list_main(Namespace()) == 1
+        assert inspect.show_main(Namespace(method="odd_for_a_test")) == 0
     finally:
         sys.modules.pop("thinwire_methods.odd_for_a_test", None)
     shown = capsys.readouterr().out

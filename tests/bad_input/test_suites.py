@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from tests.bad_input.suites import cases, changed, message, require
-from thinwire.config import expand_suite, suite
+from thinwire.config import expand, suite
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def write_suite(tmp_path, monkeypatch):
 
 def test_the_good_suite_is_good(write_suite):
     write_suite({})
-    expand_suite.require_valid("bad")
-    assert len(expand_suite.cells("bad")) == 1
+    expand.require_valid("bad")
+    assert len(expand.cells("bad")) == 1
 
 
 WRONG = """
@@ -162,7 +162,7 @@ methods.nothing: null, models.none: null, datasets: ["no"], baseline: nobody
 )
 def test_unknown_plugin_in_a_suite(write_suite, changes, words):
     path = write_suite(changes)
-    refusal = message(expand_suite.cells, "bad")
+    refusal = message(expand.cells, "bad")
     assert refusal.startswith(f"{path}: ")
     require(refusal, words)
 
@@ -197,7 +197,7 @@ models.cnn: {colour: 1} => colour: there is no such key | width
 def test_invalid_option(write_suite, changes, words):
     ((entry, options),) = changes.items()
     path = write_suite({entry: {"options": options}})
-    refusal = message(expand_suite.require_valid, "bad")
+    refusal = message(expand.require_valid, "bad")
     assert refusal.startswith(f"{path}: {entry}.options.{words[0]}")
     assert refusal.count(f"{entry}.options.") == 1
     require(refusal, words)
@@ -207,4 +207,4 @@ def test_invalid_options_come_in_one_message(write_suite):
     often = {"use": "local_sgd", "options": {"period": 0}}
     write_suite({"methods.often": often, "models.cnn": {"options": {"width": "wide", "wdth": 1}}})
     paths = ["methods.often.options.period:", "models.cnn.options.width:", "models.cnn.options.wdth:"]
-    require(message(expand_suite.require_valid, "bad"), paths)
+    require(message(expand.require_valid, "bad"), paths)

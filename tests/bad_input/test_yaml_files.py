@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tests.bad_input.suites import GOOD, message
-from thinwire.cli import data as data_command
+from thinwire.cli import prepare as data_command
 from thinwire.config import suite, yaml_file
 
 
@@ -94,5 +94,5 @@ def test_a_digest_that_looks_like_a_number_stays_text():
 )
 def test_invalid_options_of_a_data_set(options, words, tmp_path):
     arguments = Namespace(place=None, label=None, dataset="imagenette", results=tmp_path, options=options)
-    assert words in message(data_command.main, arguments)
+    assert words in message(data_command.data_main, arguments)
     assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from thinwire.config.profile_file import Device
+from thinwire.config.clusters import Device
 from thinwire.config.yaml_file import read
 from thinwire.plugins import ROOT, find
 

@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 from tests import small
 from thinwire import plugins
-from thinwire.worker_placement import Cluster
+from thinwire.base.placement import Cluster
 
 
 class Subject(NamedTuple):

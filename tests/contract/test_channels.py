@@ -13,17 +13,18 @@ import pytest
 
 from tests import small
 from tests.contract.host_syncs import HostSyncs
-from thinwire import options, plugins
-from thinwire.call import Pending, nbytes
-from thinwire.in_the_limit import InTheLimit
-from thinwire.schedule.mirrored import MirroredTrainer
-from thinwire.schedule.roles import roles
+from thinwire import plugins
+from thinwire.api.channel import QuietChannel
+from thinwire.api.declarations import InTheLimit
+from thinwire.base import options
+from thinwire.simulation.mirrored import MirroredTrainer
+from thinwire.simulation.operations import roles
 from thinwire.trace.recorder import RecordedCall
 from thinwire.traffic.payload import describe
-from thinwire.train.record_spans import record_spans
+from thinwire.train.tracing import record_spans
 from thinwire.train.trainer import Trainer
+from thinwire.transport.call import Pending, nbytes
 from thinwire.transport.mirror import CannotMirror, Mirror
-from thinwire.unmetered_channel import QuietChannel
 
 
 def test_every_byte_is_metered(subject, monkeypatch):

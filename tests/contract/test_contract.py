@@ -17,14 +17,15 @@ import torch
 import torch.distributed as dist
 
 from tests import small
-from thinwire import checkpoint, options
-from thinwire.in_the_limit import InTheLimit
-from thinwire.messages_in_flight import Flight
-from thinwire.train.divergence import Diverged
+from thinwire.api.declarations import InTheLimit
+from thinwire.api.flight import Flight
+from thinwire.base import options
+from thinwire.base.placement import Cluster
+from thinwire.records import checkpoint
+from thinwire.train.evaluation import Diverged
 from thinwire.train.trainer import Trainer
 from thinwire.transport.inprocess import InProcess
 from thinwire.transport.processes import Processes
-from thinwire.worker_placement import Cluster
 
 # How far a method may be from SSGD if it is SSGD, in double precision: what the order of adding leaves.
 ROUNDING = 1e-11

@@ -23,7 +23,7 @@ import torch.distributed as dist
 from tests import processes
 from tests.contract.checks import CHECKS as EVERY_CHECK
 from tests.contract.conftest import Subject
-from thinwire.worker_placement import Cluster
+from thinwire.base.placement import Cluster
 
 # By check and, if it has parameters, their value.
 REPEATED = (

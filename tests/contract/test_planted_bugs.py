@@ -9,8 +9,8 @@ from tests.contract import conftest
 from tests.contract import test_channels as channels
 from tests.contract import test_contract as contract
 from tests.contract.planted import subject
-from thinwire.errors import MethodError
-from thinwire.train.divergence import Diverged
+from thinwire.base.errors import MethodError
+from thinwire.train.evaluation import Diverged
 
 AVERAGE = "self.run.world.mean(self.run.gradients).wait()"
 # The check that must catch it, what is planted, and its code.

@@ -8,7 +8,7 @@ from tests import processes
 from tests.contract import test_contract as contract
 from tests.contract import test_on_processes as on_processes
 from tests.contract.planted import subject
-from thinwire.errors import MethodError
+from thinwire.base.errors import MethodError
 
 # What is refused: the message, and the code.
 REFUSED = {

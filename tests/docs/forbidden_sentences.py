@@ -10,7 +10,7 @@ from functools import cache
 from typing import NamedTuple
 
 from thinwire.config import suite as suites
-from thinwire.config.claim_schema import Claim
+from thinwire.config.claims import Claim
 
 
 class Forbidden(NamedTuple):

@@ -11,19 +11,18 @@ from tests import sound
 from tests.traced import trace_of
 from tests.unit.test_hsgd_ratio import table_of as ratios_of_stand_ins
 from tests.unit.test_required_rate import table_of as rates_of_a_stand_in
-from thinwire import record
-from thinwire.config.cell_sources import sources
+from thinwire.config.sources import sources
 from thinwire.plugins import ROOT
-from thinwire.report import collect, comparisons, ladder, profiles, speed_ups, times, to_target
+from thinwire.records import record
 from thinwire.report.claims import table as claims_table
-from thinwire.report.steps_to_target import steps_to_target
+from thinwire.report.rows import collect, comparisons, times, to_target
+from thinwire.report.rows.quantities import steps_to_target
 from thinwire.report.tables.about import About
-from thinwire.report.tables.compared import with_comparisons
+from thinwire.report.tables.blocks import with_comparisons, with_times
 from thinwire.report.tables.summarise import summarise
-from thinwire.report.tables.timed import with_times
 from thinwire.report.tables.write import write as write_tables
 from thinwire.trace import trace_file
-from thinwire.train.result_folders import record_folder
+from thinwire.train.result_files import record_folder
 
 TEXT = (ROOT / "docs/columns.md").read_text()
 SUMMARY, CURVES = "results/summary.csv", "results/curves.parquet"
@@ -96,12 +95,12 @@ def made(tmp_path_factory):
     comparisons.write(comparisons.comparisons(runs, "ssgd"), results / "tables")
     needed = to_target.to_target(runs, curves, "ssgd")
     to_target.write(needed, results / "tables")
-    profiles.write(profiles.profiles(needed), results / "tables")
+    to_target.write_profiles(to_target.profiles(needed), results / "tables")
     of_two = pd.concat([runs, runs.assign(method="thin")])
-    speed_ups.write(speed_ups.speed_ups(of_two, ["ssgd"]), results / "tables")
+    comparisons.write_speed_ups(comparisons.speed_ups(of_two, ["ssgd"]), results / "tables")
     times_table = times.times(simulated, runs, ["ssgd"], steps_to_target(curves, "ssgd"))
     times.write(times_table, "Title", ["ssgd"], results / "tables")
-    ladder.write(ladder.ladder(times_table, [times_table.method[0]]), "Title", results / "tables")
+    times.write_ladder(times.ladder(times_table, [times_table.method[0]]), "Title", results / "tables")
     compared = with_comparisons(summarise(runs, ["ssgd"]), comparisons.comparisons(runs, "ssgd"))
     write_tables(with_times(compared, times_table), About("Title", "test", ("ssgd",)), results / "tables")
     trace = trace_of("ps_sgd")

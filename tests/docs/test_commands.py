@@ -10,7 +10,7 @@ import pytest
 from tests.docs import pages
 from thinwire import plugins
 from thinwire.cli.main import _parser
-from thinwire.config import expand_suite, suite
+from thinwire.config import expand, suite
 from thinwire.pipeline import grid
 from thinwire.plugins import ROOT
 
@@ -62,7 +62,7 @@ def test_commands_of_thinwire_are_accepted_and_name_what_is_there():
         for name in getattr(arguments, "suites", [getattr(arguments, "suite", "demo")]):
             suite.load(name)
         if hasattr(arguments, "cell"):
-            assert arguments.cell in [cell.path for cell in expand_suite.cells(arguments.suite)], words
+            assert arguments.cell in [cell.path for cell in expand.cells(arguments.suite)], words
         for kind in ("method", "dataset"):
             if hasattr(arguments, kind):
                 plugins.get(kind, getattr(arguments, kind))

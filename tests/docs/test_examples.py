@@ -14,10 +14,10 @@ from tests.contract.conftest import Subject, perform
 from tests.contract.test_contract import LEAST_ACCURACY_PERCENT
 from tests.docs import pages
 from thinwire import plugins
-from thinwire.channel import Channel
-from thinwire.errors import Problems
-from thinwire.method import Method
-from thinwire.options import resolve
+from thinwire.api.channel import Channel
+from thinwire.api.method import Method
+from thinwire.base.errors import Problems
+from thinwire.base.options import resolve
 from thinwire.plugins import ROOT
 
 VERBS = {

@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from tests.docs import pages
-from thinwire.cli import data, schedule
+from thinwire.cli import prepare, trace
 from thinwire.cli.main import _parser
 
 PRINTED = re.compile(
@@ -23,7 +23,7 @@ SHOWN = [
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
-    data.main(_parser().parse_args(["data", "digits", "--results", str(folder)]))
+    prepare.data_main(_parser().parse_args(["data", "digits", "--results", str(folder)]))
     return str(folder)
 
 
@@ -35,5 +35,5 @@ def test_two_schedules_are_shown():
 def test_a_schedule_is_what_the_command_prints(results, command, printed, capsys):
     arguments = _parser().parse_args([*shlex.split(command), "--results", results])
     capsys.readouterr()
-    assert schedule.main(arguments) == 0
+    assert trace.schedule_main(arguments) == 0
     assert capsys.readouterr().out == printed

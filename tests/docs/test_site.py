@@ -54,9 +54,9 @@ def test_every_page_is_in_it(site):
 @pytest.mark.parametrize(
     ("page", "names"),
     [
-        ("method", ["thinwire.method.Method.sync_gradients", "thinwire.run.Run.buckets"]),
-        ("channel", ["thinwire.channel.Channel.mean", "thinwire.messages_in_flight.Flight.launch"]),
-        ("model", ["thinwire.model.Model.stages"]),
+        ("method", ["thinwire.api.method.Method.sync_gradients", "thinwire.api.run.Run.buckets"]),
+        ("channel", ["thinwire.api.channel.Channel.mean", "thinwire.api.flight.Flight.launch"]),
+        ("model", ["thinwire.api.model.Model.stages"]),
         ("dataset", ["thinwire.data.dataset.Dataset.fetch"]),
         ("codecs", ["thinwire.codecs.sparse.take", "thinwire.codecs.select.exact"]),
     ],

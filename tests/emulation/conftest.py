@@ -2,8 +2,8 @@
 
 import pytest
 
+from thinwire.base.errors import UserError
 from thinwire.emulation.network import Network
-from thinwire.errors import UserError
 
 
 @pytest.fixture(scope="session")

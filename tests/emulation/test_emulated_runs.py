@@ -10,8 +10,8 @@ import pytest
 
 from tests import waiting
 from tests.workflow.conftest import HELD, HELD_EPOCHS, Project
-from thinwire import record
-from thinwire.emulation.frames import HEADERS, PAYLOAD
+from thinwire.records import record
+from thinwire.traffic.wire_bytes import HEADERS, PAYLOAD
 
 pytestmark = pytest.mark.slow
 

@@ -8,10 +8,9 @@ import traceback
 
 import pytest
 
-from thinwire.emulation import network, training_meter
-from thinwire.emulation.build_network import INTERFACE, address
-from thinwire.emulation.network import Network
-from thinwire.errors import UserError
+from thinwire.base.errors import UserError
+from thinwire.emulation import emulated_run, network
+from thinwire.emulation.network import INTERFACE, Network, address
 
 pytestmark = pytest.mark.slow
 
@@ -145,9 +144,9 @@ def test_a_network_leaves_no_descriptors_open(emulable):
 
 def test_the_meter_leaves_out_what_is_done_while_it_is_paused(monkeypatch):
     """Two workers on two nodes; here is the first one."""
+    from thinwire.base.placement import Cluster
     from thinwire.traffic.ledger import Ledger
     from thinwire.traffic.wire_bytes import Wire
-    from thinwire.worker_placement import Cluster
 
     class Alone:
         ranks = (0,)
@@ -156,13 +155,13 @@ def test_the_meter_leaves_out_what_is_done_while_it_is_paused(monkeypatch):
             return own * 2
 
     sent, ledger = [1000], Ledger()
-    monkeypatch.setattr(training_meter.link_bytes, "sent", lambda: sent[0])
+    monkeypatch.setattr(emulated_run.link_bytes, "sent", lambda: sent[0])
 
     def send(payload):
         sent[0] += payload + 66
         ledger.add("world", "mean", "values", payload, payload, Wire(payload, payload, payload))
 
-    meter = training_meter.TrainingMeter(Cluster(2, 2), Alone(), [ledger])
+    meter = emulated_run.TrainingMeter(Cluster(2, 2), Alone(), [ledger])
     send(7)
     meter.start()
     send(100)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.workflow.conftest import Project
-from thinwire import record
+from thinwire.records import record
 
 pytestmark = pytest.mark.slow
 

@@ -19,11 +19,11 @@ from typing import Any
 
 from tests.faults import sandbox, suites
 from tests.faults.matrix import BETWEEN, NUMBER, PHASES, SIGNALS, Case, folder_of_runs
+from thinwire.base.placement import Placement
 from thinwire.config.cell import Cell
 from thinwire.emulation.network import INTERFACE
 from thinwire.launch import slurm_step
-from thinwire.train import status_exchange
-from thinwire.transport.rank_placement import Placement
+from thinwire.train import status
 
 # How long a process waits at most until a signal that was sent to another process reaches it, too.
 _HANDED_ON_SECONDS = 60.0
@@ -142,7 +142,7 @@ class Injector:
 
 def settle(hasty: bool) -> None:
     """Set what all runs of all cases share: how often they save, and how soon a rank is missed."""
-    status_exchange.MOST_STEPS_BETWEEN = suites.STEPS_BETWEEN_LOOKS
+    status.MOST_STEPS_BETWEEN = suites.STEPS_BETWEEN_LOOKS
     if hasty:
         hang = {"hang_seconds": suites.HASTY_SECONDS}
         # Longer than the others take to notice, as it is outside the tests.

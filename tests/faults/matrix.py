@@ -33,16 +33,16 @@ PHASES = {
     "rendezvous": ("thinwire.transport.rendezvous:join", 1),
     "opening": ("thinwire.transport.processes:Processes.__init__", 1),
     "channels": ("thinwire.transport.endpoint:Endpoint.__init__", 2),
-    "segments": ("thinwire.transport.segment:Segment.__init__", 1),
+    "segments": ("thinwire.transport.shared_tensors:Segment.__init__", 1),
     "data": ("thinwire.train.run_setup:task_of", 1),
-    "resume": ("thinwire.checkpoint:sound", 1),
+    "resume": ("thinwire.records.checkpoint:sound", 1),
     "step": ("thinwire.train.trainer:Trainer._train_step", 6),
     "exchange": ("thinwire.train.worker:Worker.exchange", 12),
-    "evaluation": ("thinwire.train.evaluate:evaluate", 1),
-    "checkpoint": ("thinwire.digests:write_json", 3),  # between the tensors and the tree
-    "last evaluation": ("thinwire.train.evaluate:evaluate", 2),
+    "evaluation": ("thinwire.train.evaluation:evaluate", 1),
+    "checkpoint": ("thinwire.base.digests:write_json", 3),  # between the tensors and the tree
+    "last evaluation": ("thinwire.train.evaluation:evaluate", 2),
     "publishing": ("thinwire.train.run_cell:Attempt._publish", 1),
-    "renaming": ("thinwire.record:put_in_place", 1),
+    "renaming": ("thinwire.records.record:put_in_place", 1),
 }
 # Phases that do not exist in one process, and phases that only the leading rank reaches.
 _MEETING = ("rendezvous", "opening", "channels", "segments")

@@ -22,9 +22,8 @@ import torch._dynamo  # which optimizers import at their first step
 
 import thinwire.cli.run
 import thinwire.cli.slurm_task
-import thinwire.cli.train
 import thinwire.launch.local_processes
-import thinwire.provenance
+import thinwire.records.provenance
 from tests.faults import forks
 from tests.faults.matrix import Case
 from tests.faults.room import Room
@@ -34,8 +33,8 @@ def serve() -> None:
     """Answer until stdin is closed."""
     torch.set_num_threads(1)
     # It takes longer than a run, and says the same of every one.
-    packages = thinwire.provenance.packages()
-    thinwire.provenance.packages = lambda: packages
+    packages = thinwire.records.provenance.packages()
+    thinwire.records.provenance.packages = lambda: packages
     folder = Path(tempfile.mkdtemp(prefix="thinwire-faults-", dir=os.getcwd()))
     data = forks.scratch(folder / "laid_out")
 

@@ -8,8 +8,8 @@ from torch import nn
 
 from tests import small
 from tests.reference.sgd import Run
-from thinwire.optim.schedule import learning_rate
-from thinwire.task import initial_model
+from thinwire.api.run import initial_model
+from thinwire.optim.recipe import learning_rate
 
 STEPS, STEPS_PER_EPOCH = 36, 6
 

@@ -15,10 +15,10 @@ from tests import small
 from tests.reference import daso, daso_schedule
 from tests.reference.sgd import Run
 from thinwire import plugins
-from thinwire.options import resolve
+from thinwire.base.options import resolve
+from thinwire.base.placement import Cluster
 from thinwire.train.worker import Worker
 from thinwire.transport.inprocess import InProcess
-from thinwire.worker_placement import Cluster
 
 NODES, PLACES = 2, 2
 WORKERS = NODES * PLACES

@@ -12,8 +12,8 @@ from tests.golden.compared import compare, slow, task_of
 from tests.reference import mp2, wnn
 from tests.reference.adam import Adam
 from thinwire import plugins
+from thinwire.base.options import resolve
 from thinwire.optim.recipe import Optimizer
-from thinwire.options import resolve
 
 MP2 = {"predictor_epochs": 1, "bsp_workers": 1}
 WNN = {

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from thinwire.config.expand_suite import cells
+from thinwire.base.errors import UserError
+from thinwire.config.expand import cells
 from thinwire.config.suite import load
-from thinwire.errors import UserError
 from thinwire.launch import local_processes
 from thinwire.launch.retry import require_no_trouble
 
@@ -83,6 +83,6 @@ def test_optimizers_and_tables_of_a_run_import_next_to_nothing():
 
 
 def test_laying_out_a_data_set_needs_no_torch():
-    program = "import sys, thinwire.cli.data, thinwire; thinwire.Dataset; print('torch' in sys.modules)"
+    program = "import sys, thinwire.cli.prepare, thinwire; thinwire.Dataset; print('torch' in sys.modules)"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ended.stdout == "False\n"

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from thinwire import nvidia_smi
-from thinwire.config.expand_suite import cells
-from thinwire.errors import UserError
+from thinwire.base import nvidia_smi
+from thinwire.base.errors import UserError
+from thinwire.config.expand import cells
 from thinwire.launch import gpu_claims
 from thinwire.launch.gpu_claims import claim, gpus_claimed, gpus_of, gpus_of_preparation
-from thinwire.train.time_validity import about_this_process
+from thinwire.records.time_validity import about_this_process
 
 CELL = cells("demo")[0]
 NVIDIA_SMI = """#!/bin/sh

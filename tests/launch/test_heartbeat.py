@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from thinwire.config.expand_suite import cells
+from thinwire.base.placement import Address, Placement
+from thinwire.config.expand import cells
 from thinwire.config.suite import load
 from thinwire.launch import postmortem, rank
 from thinwire.launch.beats import Beat, SharedBeats
 from thinwire.launch.heartbeat import HangDetector
 from thinwire.launch.postmortem import How
-from thinwire.transport.rank_placement import Address, Placement
 from thinwire.transport.rendezvous import Refused
 
 

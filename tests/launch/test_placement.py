@@ -2,7 +2,8 @@
 
 import pytest
 
-from thinwire.errors import UserError
+from thinwire.base.errors import UserError
+from thinwire.base.placement import Cluster
 from thinwire.launch.placement import (
     first_host,
     from_environment,
@@ -10,7 +11,6 @@ from thinwire.launch.placement import (
     require_match,
     require_places,
 )
-from thinwire.worker_placement import Cluster
 
 SLURM = {
     "SLURM_JOB_ID": "71",

@@ -8,14 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from thinwire.config.expand_suite import cells
+from thinwire.base.errors import ResourceError, UserError
+from thinwire.base.placement import Cluster, Placement, SharedFile
+from thinwire.config.expand import cells
 from thinwire.config.suite import load
-from thinwire.errors import ResourceError, UserError
 from thinwire.launch import postmortem, rank
 from thinwire.launch.postmortem import How
 from thinwire.launch.rank import require_gpus_of_their_own
-from thinwire.transport.rank_placement import Placement, SharedFile
-from thinwire.worker_placement import Cluster
 
 CELL = replace(cells("demo")[0], transport="processes", device="cuda")
 PLACEMENT = Placement(1, 4, 1, "node", "fork", SharedFile("meeting", "lo"))

@@ -4,16 +4,16 @@ import signal
 
 import pytest
 
-from thinwire import record
-from thinwire.config.cell_sources import sources
-from thinwire.config.expand_suite import cells
-from thinwire.errors import UserError
+from thinwire.base.errors import UserError
+from thinwire.config.expand import cells
+from thinwire.config.sources import sources
 from thinwire.launch import retry, train_block
 from thinwire.launch.postmortem import ExitReport, How
 from thinwire.launch.retry import AttemptEnd, until_it_ends
-from thinwire.provenance import now
-from thinwire.record import Record
-from thinwire.train.result_folders import partial_folder, record_folder
+from thinwire.records import record
+from thinwire.records.provenance import now
+from thinwire.records.record import Record
+from thinwire.train.result_files import partial_folder, record_folder
 
 CELL = cells("demo")[0]
 TERM = signal.SIGTERM
@@ -142,7 +142,7 @@ def test_a_held_record_stays_aside(tmp_path, monkeypatch):
 def test_a_run_without_a_record_is_none_whatever_its_exit_code(tmp_path, monkeypatch, code):
     """A plug-in that ends the process at its import; the other runs of its block go on."""
     block = cells("demo")[:2]
-    monkeypatch.setattr(train_block.reuse_record, "keys", lambda block, results: ["a", "b"])
+    monkeypatch.setattr(train_block.reuse, "keys", lambda block, results: ["a", "b"])
     monkeypatch.setattr(train_block, "_local_starter", lambda *_: None)
     monkeypatch.setattr(train_block, "_train", lambda cell, *_: code if cell == block[0] else 143)
     lines = []

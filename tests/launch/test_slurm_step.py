@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from thinwire.config.expand_suite import cell
+from thinwire.config.expand import cell
 from thinwire.launch import postmortem, slurm_step
 from thinwire.launch.postmortem import How
 from thinwire.launch.slurm_step import Order, RankEnd, SlurmStep, of_line, to_line

@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 from tests.workflow.conftest import Project
+from thinwire.base.errors import UserError
 from thinwire.emulation.network import INTERFACE, Network
-from thinwire.errors import UserError
 from thinwire.launch.heartbeat import BEAT_SECONDS
 
 pytestmark = pytest.mark.slow

@@ -8,9 +8,10 @@ from torch import nn
 
 from tests import small
 from thinwire import plugins
-from thinwire.codecs import indices, sparse
+from thinwire.base.options import resolve
+from thinwire.codecs import sparse
+from thinwire.codecs import sparse as indices
 from thinwire.codecs.select import count
-from thinwire.options import resolve
 
 EXACT = {"density": 0.05, "warmup_densities": (), "selection": "exact"}
 
@@ -143,7 +144,7 @@ def test_the_published_ratios_follow_from_the_shapes(shapes, parameters, publish
     sparse = parameters - dense
     k = sum(count(0.001, numel) for dims, numel in sizes if dims > 1)
     positions = torch.randint(sparse, (k,), generator=torch.Generator().manual_seed(0)).sort().values.unique()
-    code = indices.encode(positions, sparse, "run_length")
+    code = indices.encode_indices(positions, sparse, "run_length")
     payload = 4 * k + code.numel() * code.element_size() + 2 * (k - len(positions)) + 4 * dense
     assert 4 * parameters / payload == pytest.approx(published, abs=1)
 

@@ -7,7 +7,7 @@ import torch
 
 from tests import small
 from tests.reference import hylo as reference
-from thinwire.codecs import convolution_kernels, two_bit
+from thinwire.codecs import kernels, precision
 
 
 def random(*shape, seed=0):
@@ -17,23 +17,23 @@ def random(*shape, seed=0):
 @pytest.mark.parametrize("numel", [0, 1, 15, 16, 17, 1000])
 def test_two_bits_come_back_in_words_of_sixteen(numel):
     codes = torch.randint(-1, 2, (numel,), generator=torch.Generator().manual_seed(0), dtype=torch.int8)
-    packed = two_bit.pack(codes)
+    packed = precision.pack(codes)
     assert packed.numel() == 4 * math.ceil(numel / 16)
-    assert torch.equal(two_bit.unpack(packed, numel), codes)
+    assert torch.equal(precision.unpack(packed, numel), codes)
     assert bytes(packed.tolist()) == reference.pack(codes.numpy())
 
 
 def test_the_layout_is_that_of_mxnet():
-    packed = two_bit.pack(torch.tensor([1, -1, 0, 1], dtype=torch.int8))
+    packed = precision.pack(torch.tensor([1, -1, 0, 1], dtype=torch.int8))
     assert packed.tolist() == [0xE3, 0, 0, 0]
     # The code 01, which is never written, is nothing.
-    assert two_bit.unpack(torch.tensor([0b01_11_01_10], dtype=torch.uint8), 4).tolist() == [0, 1, 0, -1]
+    assert precision.unpack(torch.tensor([0b01_11_01_10], dtype=torch.uint8), 4).tolist() == [0, 1, 0, -1]
 
 
 def test_the_threshold_itself_is_sent_and_a_threshold_of_zero_sends_nothing():
     values = torch.tensor([0.5, -0.5, 0.499, -0.501, 0.0])
-    assert two_bit.quantise(values, torch.tensor(0.5)).tolist() == [1, -1, 0, -1, 0]
-    assert two_bit.quantise(torch.zeros(3), torch.tensor(0.0)).tolist() == [0, 0, 0]
+    assert precision.quantise(values, torch.tensor(0.5)).tolist() == [1, -1, 0, -1, 0]
+    assert precision.quantise(torch.zeros(3), torch.tensor(0.0)).tolist() == [0, 0, 0]
 
 
 def method(**options):
@@ -43,8 +43,8 @@ def method(**options):
 @pytest.mark.parametrize("importance", ["l1", "l2"])
 def test_the_most_important_kernels_are_sent_and_the_others_stay(importance):
     here, before = random(40, 3, 3, 3), random(40, 3, 3, 3)
-    payload = convolution_kernels.take(here, 10, importance)
-    sent = convolution_kernels.give(payload, like=before)
+    payload = kernels.take(here, 10, importance)
+    sent = kernels.give(payload, like=before)
     assert torch.equal(sent + here, before)
     norms = before.flatten(1).norm(p=1 if importance == "l1" else 2, dim=1)
     gone = here.flatten(1).abs().sum(1) == 0
@@ -62,9 +62,9 @@ def test_the_most_important_kernels_are_sent_and_the_others_stay(importance):
     ],
 )
 def test_places_are_written_the_shorter_way(count, of, numbers, dtype):
-    written = convolution_kernels.take(random(of, 4), count, "l1")["indices"]
+    written = kernels.take(random(of, 4), count, "l1")["indices"]
     assert (written.numel(), written.dtype) == (numbers, dtype)
-    assert "indices" not in convolution_kernels.take(random(of, 4), of, "l1")
+    assert "indices" not in kernels.take(random(of, 4), of, "l1")
 
 
 def test_random_kernels_do_not_depend_on_the_values_and_each_is_as_likely():
@@ -74,8 +74,8 @@ def test_random_kernels_do_not_depend_on_the_values_and_each_is_as_likely():
         for values in (random(12, 4, seed=seed), torch.arange(48.0).view(12, 4)):
             generator = torch.Generator().manual_seed(seed)
             before = values.clone()
-            payload = convolution_kernels.take(values, 3, "random", generator)
-            assert torch.equal(convolution_kernels.give(payload, like=before) + values, before)
+            payload = kernels.take(values, 3, "random", generator)
+            assert torch.equal(kernels.give(payload, like=before) + values, before)
             places.append((before != values).any(1))
         assert int(places[0].sum()) == 3
         assert torch.equal(places[0], places[1])

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tests import small
-from thinwire.train import batch_norm_buffers
+from thinwire.train import evaluation
 
 
 def test_bytes_are_those_of_ssgd_over_h():
@@ -31,7 +31,7 @@ def test_adams_momentum_after_an_average(policy):
 def test_batch_norm_statistics_stay_local():
     run = small.trainer(small.task(2), "local_sgd", period=1)
     run.train()
-    first, second = (batch_norm_buffers.tensors(worker.model)[0] for worker in run.workers)
+    first, second = (evaluation.batch_norm_tensors(worker.model)[0] for worker in run.workers)
     assert not torch.equal(first, second)
 
 

@@ -9,8 +9,9 @@ from safetensors.torch import load_file
 
 from tests import small
 from tests.methods.test_mp2_preparation import OPTIONS, drawn_prefixes, prepare
-from thinwire import checkpoint, plugins
-from thinwire.options import resolve
+from thinwire import plugins
+from thinwire.base.options import resolve
+from thinwire.records import checkpoint
 
 Mp2 = plugins.get("method", "mp2").load()
 package = import_module("thinwire_methods.mp2")

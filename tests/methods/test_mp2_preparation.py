@@ -8,11 +8,13 @@ import torch
 from safetensors.torch import load_file
 
 from tests import small
-from thinwire import checkpoint, plugins, seeds
-from thinwire.errors import CannotWrite, UserError
-from thinwire.options import resolve
-from thinwire.task import initial_model
-from thinwire.train.preparation_job import PreparationJob
+from thinwire import plugins
+from thinwire.api.run import initial_model
+from thinwire.base import seeds
+from thinwire.base.errors import CannotWrite, UserError
+from thinwire.base.options import resolve
+from thinwire.records import checkpoint
+from thinwire.train.preparation import PreparationJob
 from thinwire.train.trainer import Trainer
 
 Mp2 = plugins.get("method", "mp2").load()

@@ -9,7 +9,7 @@ from importlib import import_module
 import pytest
 
 from thinwire import plugins
-from thinwire.options import resolve
+from thinwire.base.options import resolve
 from thinwire.plugins import ROOT
 
 plugins.get("method", "mp2").load()

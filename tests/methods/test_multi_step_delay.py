@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from tests import small
-from thinwire import checkpoint
-from thinwire.call import Pending
+from thinwire.records import checkpoint
+from thinwire.transport.call import Pending
 
 NAME = "multi_step_delay"
 FIXED = {"warmup_steps": 0, "interval": 3, "min_interval": 3, "max_interval": 3}

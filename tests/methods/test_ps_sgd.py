@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from tests import small
-from thinwire.schedule.operations import Post, Wait, steps_of
-from thinwire.train.record_spans import record_spans
+from thinwire.simulation.operations import Post, Wait, steps_of
+from thinwire.train.tracing import record_spans
 
 
 def run_of(servers, workers=4, nodes=1, **options):

@@ -4,8 +4,8 @@ import pytest
 
 from tests import small
 from thinwire import plugins
-from thinwire.errors import Problems
-from thinwire.options import resolve
+from thinwire.base.errors import Problems
+from thinwire.base.options import resolve
 
 FIXED_WAIT = {"fixed_skips": 4, "fixed_wait": 5}
 # The method, its options, and words of the sentence.

@@ -5,11 +5,11 @@ import torch
 
 from tests import small
 from thinwire import plugins
-from thinwire.options import resolve
-from thinwire.schedule.mirrored import MirroredTrainer
-from thinwire.schedule.operations import Compute, Post, Wait, steps_of
+from thinwire.base.options import resolve
+from thinwire.simulation.mirrored import MirroredTrainer
+from thinwire.simulation.operations import Compute, Post, Wait, steps_of
 from thinwire.trace.recorder import BACKWARD
-from thinwire.train.record_spans import record_spans
+from thinwire.train.tracing import record_spans
 from thinwire.transport.mirror import Mirror
 
 

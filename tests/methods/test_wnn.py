@@ -7,11 +7,12 @@ import torch
 from safetensors.torch import save_file
 
 from tests import small
-from thinwire import plugins, seeds
-from thinwire.errors import UserError
-from thinwire.options import resolve
-from thinwire.train import batch_norm_buffers
-from thinwire.train.preparation_job import PreparationJob
+from thinwire import plugins
+from thinwire.base import seeds
+from thinwire.base.errors import UserError
+from thinwire.base.options import resolve
+from thinwire.train import evaluation
+from thinwire.train.preparation import PreparationJob
 
 Wnn = plugins.get("method", "wnn").load()
 forecaster = import_module("thinwire_methods.wnn.forecaster")
@@ -72,7 +73,7 @@ def test_weights_jump_after_five_values_and_norms_never():
         states = (w.run.optimizer.state[w.run.params[0].tensor]["momentum_buffer"] for w in (worker, other))
         assert torch.equal(*states)
         for mine, theirs in zip(
-            batch_norm_buffers.tensors(worker.model), batch_norm_buffers.tensors(other.model)
+            evaluation.batch_norm_tensors(worker.model), evaluation.batch_norm_tensors(other.model)
         ):
             assert torch.equal(mine, theirs)
 

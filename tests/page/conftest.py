@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.page import chromium, results_of_demo
-from thinwire.page.page import write
+from thinwire.publish.page.page import write
 
 
 @pytest.fixture(scope="session")

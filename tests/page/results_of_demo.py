@@ -6,9 +6,9 @@ import pandas as pd
 
 from tests import simulated, sound
 from tests.sound import cells
-from thinwire.report import collect, report_digests, times
-from thinwire.report.savings import CELL
-from thinwire.report.steps_to_target import steps_to_target
+from thinwire.report import report_files
+from thinwire.report.rows import collect, times
+from thinwire.report.rows.quantities import CELL, steps_to_target
 from thinwire.report.tables.summarise import summarise
 from thinwire.simulation import simulated_file
 
@@ -38,7 +38,7 @@ def publish(results: Path, patch: object) -> None:
     to_target = steps_to_target(collect.read_curves(results, "demo"), "ssgd")
     of_times = times.times(rows, runs, ["ssgd", "ssgd_bf16"], to_target)
     of_times[times.COLUMNS].to_csv(folder / "times.csv", index=False)
-    report_digests.write(results, "demo")
+    report_files.write_digests(results, "demo")
 
 
 def _simulated() -> list[dict[str, object]]:
@@ -61,7 +61,7 @@ def compare(results: Path) -> None:
     others.assign(**numbers, **about, **words).to_csv(results / "tables/demo/comparisons.csv", index=False)
     reached = {"target_accuracy_percent": 97.0, "epochs_median": 2.0, "train_seconds_median": None}
     rows.assign(**reached).to_csv(results / "tables/demo/to_target.csv", index=False)
-    report_digests.write(results, "demo")
+    report_files.write_digests(results, "demo")
 
 
 def claim(results: Path) -> None:
@@ -84,4 +84,4 @@ def claim(results: Path) -> None:
         results / "claims.csv", index=False
     )
     (results / "claims.md").write_text("the same")
-    report_digests.write_of_claims(results)
+    report_files.write_of_claims(results)

@@ -8,14 +8,15 @@ import pandas as pd
 import pytest
 
 from tests import project, simulated
-from thinwire import digests, record
-from thinwire.config.expand_suite import cells
-from thinwire.errors import UserError
-from thinwire.page import page
-from thinwire.page.runs import columns
-from thinwire.page.suite_data import break_even, speed_ups_of
-from thinwire.report import report_digests
-from thinwire.report.result_names import PAGE
+from thinwire.base import digests
+from thinwire.base.errors import UserError
+from thinwire.config.expand import cells
+from thinwire.publish.page import page
+from thinwire.publish.page.page import break_even, speed_ups_of
+from thinwire.publish.page.runs import columns
+from thinwire.records import record
+from thinwire.report import report_files
+from thinwire.report.report_files import PAGE
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +90,7 @@ def test_one_repetition_shows_neither_differences_nor_epochs_to_a_target(results
     folder = tmp_path / "results/tables/demo"
     pd.read_csv(folder / "comparisons.csv").assign(n=1).to_csv(folder / "comparisons.csv", index=False)
     pd.read_csv(folder / "to_target.csv")[:0].to_csv(folder / "to_target.csv", index=False)
-    report_digests.write(tmp_path / "results", "demo")
+    report_files.write_digests(tmp_path / "results", "demo")
     (suite,) = content(page.write(tmp_path / "results").read_text())["suites"]
     assert "comparisons" not in suite["tables"]
     for name in ("epochs_median", "words"):
@@ -139,7 +140,7 @@ def then_noted(change):
 
     def changed(results):
         change(results)
-        report_digests.write(results, "demo")
+        report_files.write_digests(results, "demo")
 
     return changed
 

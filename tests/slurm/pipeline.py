@@ -13,8 +13,8 @@ import yaml
 from tests.slurm.cluster import Slurm
 from tests.waiting import SECONDS, until
 from tests.workflow.conftest import HELD, Project
-from thinwire import record
 from thinwire.plugins import ROOT
+from thinwire.records import record
 
 # What a user sets in slurm/config.yaml, and what spares a small grid long pauses.
 SETTINGS = {

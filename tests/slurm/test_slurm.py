@@ -46,7 +46,7 @@ def pipelines(slurm, tmp_path_factory):
     limited = Pipeline(folder("limited"), "held", epochs=HELD_EPOCHS, size="{workers: 2, nodes: 2}, 1")
     limited.edit("slurm/config.yaml", "runtime: 50", "runtime: attempt + 2")
     # Of three minutes; Slurm's signal may come half a minute earlier, and ranks must have begun by then.
-    limited.edit("thinwire/slurm_time_limit.py", "SAVING_SECONDS = 120", "SAVING_SECONDS = 40")
+    limited.edit("thinwire/base/signals.py", "SAVING_SECONDS = 120", "SAVING_SECONDS = 40")
     preempted = Pipeline(folder("preempted"), "held", epochs=HELD_EPOCHS)
     preempted.edit("slurm/config.yaml", "slurm_partition: gpu", "slurm_partition: low")
     preempted.edit("slurm/config.yaml", "mem_mb: 1000", f"mem_mb: {MUCH_MEMORY}")

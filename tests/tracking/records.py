@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from thinwire import record
 from thinwire.config.cell import Cell
-from thinwire.config.cell_sources import sources
-from thinwire.train.result_folders import partial_folder, record_folder
+from thinwire.config.sources import sources
+from thinwire.records import record
+from thinwire.train.result_files import partial_folder, record_folder
 
 
 def curve(cell: Cell, epochs: int) -> list[dict[str, Any]]:

@@ -12,13 +12,13 @@ from tests.tracking.records import curve, made
 from tests.tracking.stub import Stub
 from tests.waiting import SECONDS
 from tests.workflow.conftest import HELD, HELD_EPOCHS, Project
-from thinwire import record
-from thinwire.config.expand_suite import cells
-from thinwire.tracking import client, wandb_fields, wandb_names
-from thinwire.tracking.live import Live
+from thinwire.config.expand import cells
+from thinwire.publish.wandb import client, fields
+from thinwire.publish.wandb.live import Live
+from thinwire.records import record
 
 CELL = cells("demo")[0]
-KEY = (wandb_names.project("demo"), wandb_names.run_id(CELL))
+KEY = (fields.project("demo"), fields.run_id(CELL))
 ROWS = curve(CELL, 3)
 PATH, HELD_PATH = "digits/cnn/ssgd/w2/seed0", "digits/cnn/held/w2/seed0"
 
@@ -170,9 +170,9 @@ def test_a_run_ends_alike_whether_it_is_shown_or_refused(fresh, stub, monkeypatc
     pd.testing.assert_frame_equal(curves[200], curves[401])
     ((_, sent),) = stub.runs.items()
     rows = [{key: value for key, value in row.items() if not key.startswith("_")} for row in sent.rows]
-    assert rows == [wandb_fields.history(row, "inprocess") for row in curve.to_dict("records")]
+    assert rows == [fields.history(row, "inprocess") for row in curve.to_dict("records")]
     run = record.read(folder / record.RUN)
-    assert {key: sent.summary[key] for key in wandb_fields.summary(run)} == wandb_fields.summary(run)
+    assert {key: sent.summary[key] for key in fields.summary(run)} == fields.summary(run)
     assert any(CANARY in key for key in stub.keys), "the key was in use"
 
 

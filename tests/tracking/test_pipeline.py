@@ -4,7 +4,7 @@ import pytest
 
 from tests.tracking.conftest import warnings_of
 from tests.workflow.conftest import Project
-from thinwire.tracking.replay import NOTE
+from thinwire.publish.wandb.replay import NOTE
 
 pytestmark = pytest.mark.slow
 

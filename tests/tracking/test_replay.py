@@ -6,10 +6,10 @@ import pytest
 
 from tests.tracking import records
 from tests.tracking.conftest import containing_the_canary, python
-from thinwire import record
-from thinwire.config.expand_suite import cells
-from thinwire.errors import UserError
-from thinwire.tracking import client, replay, wandb_fields, wandb_names
+from thinwire.base.errors import UserError
+from thinwire.config.expand import cells
+from thinwire.publish.wandb import client, fields, replay
+from thinwire.records import record
 
 CELLS = {cell.path: cell for cell in cells("demo")}
 DONE, MEASURED, DIVERGED, SKIPPED = (
@@ -53,11 +53,9 @@ def test_the_server_receives_what_the_records_have(results, stub):
     assert stub.runs == {}, "a replay is offline"
     sync(results, PROJECT, "thinwire-claims-mp2_digits")
     expected = [DONE, MEASURED, DIVERGED, SKIPPED, OTHER]
-    assert set(stub.runs) == {
-        (wandb_names.project(cell.suite), wandb_names.run_id(cell)) for cell in expected
-    }
+    assert set(stub.runs) == {(fields.project(cell.suite), fields.run_id(cell)) for cell in expected}
     for cell in expected:
-        _holds(stub.runs[wandb_names.project(cell.suite), wandb_names.run_id(cell)], cell, results)
+        _holds(stub.runs[fields.project(cell.suite), fields.run_id(cell)], cell, results)
 
 
 def _holds(sent, cell, results):
@@ -68,29 +66,29 @@ def _holds(sent, cell, results):
     assert about["groupName"] == f"{cell.suite}/{cell.dataset}/{cell.model.label}"
     assert about["jobType"] == cell.method.label
     assert sorted(about["tags"]) == sorted([run.kind, run.status])
-    assert sent.config == wandb_fields.about(cell, run.kind)["config"] | wandb_fields.config(run)
+    assert sent.config == fields.about(cell, run.kind)["config"] | fields.config(run)
     curve = records.curve(
         cell, {"done": 5 if run.kind == "measured" else 3, "diverged": 2}.get(run.status, 0)
     )
     own = [{key: value for key, value in row.items() if not key.startswith("_")} for row in sent.rows]
-    assert own == [wandb_fields.history(row, run.kind) for row in curve]
-    assert {key: sent.summary[key] for key in wandb_fields.summary(run)} == wandb_fields.summary(run)
+    assert own == [fields.history(row, run.kind) for row in curve]
+    assert {key: sent.summary[key] for key in fields.summary(run)} == fields.summary(run)
     assert sent.exit_code == (1 if run.status == "diverged" else 0)
     text = json.dumps([sent.about, sent.lines])
     assert ("seconds/" in text) is (run.kind == "measured")
-    assert sent.axes == dict.fromkeys(wandb_fields.METRICS, "epoch")
+    assert sent.axes == dict.fromkeys(fields.METRICS, "epoch")
 
 
 def test_a_second_replay_leaves_no_second_run(results, stub):
     track(results, "demo")
     first = runs_in(results)
-    assert first == sorted(map(wandb_names.run_id, (DONE, MEASURED, DIVERGED, SKIPPED)))
+    assert first == sorted(map(fields.run_id, (DONE, MEASURED, DIVERGED, SKIPPED)))
     sync(results, PROJECT)
     track(results, "demo")
     assert runs_in(results) == first
     sync(results, PROJECT)
     assert len(stub.runs) == 4
-    assert len(stub.runs[PROJECT, wandb_names.run_id(MEASURED)].rows) == 5
+    assert len(stub.runs[PROJECT, fields.run_id(MEASURED)].rows) == 5
     assert sorted(path.name for path in (results / "wandb").iterdir()) == [f".{PROJECT}.lock", PROJECT]
 
 
@@ -129,7 +127,7 @@ def test_the_terminal_browser_reads_the_files_and_the_key_is_in_none(results, tm
     assert containing_the_canary(tmp_path) == []
     assert not list((results / "wandb").rglob("requirements.txt"))
     assert not [path for path in (results / "wandb").rglob("*") if path.is_symlink()]
-    (run,) = (results / "wandb" / PROJECT).glob(f"offline-run-*-{wandb_names.run_id(MEASURED)}")
+    (run,) = (results / "wandb" / PROJECT).glob(f"offline-run-*-{fields.run_id(MEASURED)}")
     answer = python("wandb", "leet", "inspect", "--json", run)
     lines = [json.loads(line) for line in answer.stdout.splitlines()]
     rows = [line["history"]["item"] for line in lines if line["type"] == "history"]

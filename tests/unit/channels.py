@@ -7,13 +7,12 @@ from typing import Any
 import torch
 
 from tests import processes
-from thinwire.channel import Channel
-from thinwire.parameter_server import Server
+from thinwire.api.channel import Channel, QuietChannel
+from thinwire.base.placement import Cluster
 from thinwire.traffic.ledger import Ledger
+from thinwire.transport.call import Server
 from thinwire.transport.inprocess import InProcess
-from thinwire.transport.transport import Transport
-from thinwire.unmetered_channel import QuietChannel
-from thinwire.worker_placement import Cluster
+from thinwire.transport.interface import Transport
 
 
 class Me:

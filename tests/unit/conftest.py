@@ -13,7 +13,7 @@ def draw_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callab
     # Other tests need not wait for Matplotlib and seaborn.
     import matplotlib.pyplot as plt
 
-    from thinwire.report import style
+    from thinwire.report.figures import style
 
     def drawn(write: Callable[..., Any], content: Any, *more: Any, **options: Any) -> dict[str, Any]:
         kept: dict[str, Any] = {}

@@ -3,7 +3,7 @@
 import torch
 
 from tests.unit.channels import Echo, Sum, everywhere, floats, same
-from thinwire.parameter_server import Server
+from thinwire.transport.call import Server
 
 PAYLOAD = {
     "values": torch.tensor([1.5, -2.0, 0.1, 7.0], dtype=torch.bfloat16),

@@ -7,18 +7,10 @@ import pandas as pd
 import pytest
 
 from tests.frames import BASELINES, METHODS, curves
-from thinwire.report import (
-    accuracy_against_bytes_figure,
-    accuracy_over_epochs_figure,
-    accuracy_over_time_figure,
-)
-from thinwire.report.accuracy_points import pareto
-from thinwire.report.lines_that_stand_out import MOST_LINES
+from thinwire.report.figures import accuracy
+from thinwire.report.figures.accuracy_points import MOST_LINES, pareto
 
-EPOCHS, BYTES, TIME = (
-    module.write
-    for module in (accuracy_over_epochs_figure, accuracy_against_bytes_figure, accuracy_over_time_figure)
-)
+EPOCHS, BYTES, TIME = accuracy.write_over_epochs, accuracy.write_against_bytes, accuracy.write_over_time
 ALL = pytest.mark.parametrize("write", [EPOCHS, BYTES, TIME], ids=["epochs", "bytes", "time"])
 
 

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from thinwire.call import Call
-from thinwire.errors import MethodError
+from thinwire.base.errors import MethodError
 from thinwire.transport import agreement
 from thinwire.transport.agreement import CallLog, disagreeing, first_difference, require_received
-from thinwire.transport.matching_payloads import bytes_of_each
+from thinwire.transport.call import Call
+from thinwire.transport.metering import bytes_of_each
 
 
 def log(*calls, in_words=True):

@@ -11,12 +11,13 @@ import pytest
 import torch
 
 import thinwire
-from thinwire import digests, plugins
-from thinwire.config.expand_suite import cells
+from thinwire import plugins
+from thinwire.base import digests
+from thinwire.base.errors import UserError
+from thinwire.config.expand import cells
 from thinwire.data import arrays, lay_out
 from thinwire.data.batches import held_out
 from thinwire.data.dataset import Raw
-from thinwire.errors import UserError
 from thinwire.train import run_setup
 from thinwire.train.run_setup import RunSetup
 from thinwire.transport.inprocess import InProcess

@@ -7,14 +7,13 @@ import torch
 
 from tests import small
 from thinwire import plugins
-from thinwire.config import expand_suite
+from thinwire.base.errors import UserError
+from thinwire.config import expand
 from thinwire.data import lay_out
-from thinwire.data.augmentation import _beta, augmented, mixup
-from thinwire.data.batches import Batches
+from thinwire.data.batches import Batches, _beta, augmented, mixup
 from thinwire.data.dataset import Augment
-from thinwire.errors import UserError
 from thinwire.train.cell_task import task_of
-from thinwire.train.result_folders import data_folder
+from thinwire.train.result_files import data_folder
 
 CPU = torch.device("cpu")
 
@@ -149,7 +148,7 @@ def test_mixup_is_drawn_anew_every_step_and_for_every_worker():
 
 def test_a_recipe_can_leave_the_augmentation_out(tmp_path, monkeypatch):
     """Crops and flips belong to the data set; the recipe says whether they are used."""
-    cell = expand_suite.cells("demo")[0]
+    cell = expand.cells("demo")[0]
     dataset = plugins.get("dataset", "digits").load()
     monkeypatch.setattr(dataset, "augment", Augment(pad=1, flip=True))
     lay_out.lay_out("digits", dataset(), data_folder(tmp_path, "digits"), None, tmp_path)

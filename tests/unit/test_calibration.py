@@ -3,15 +3,16 @@
 import numpy as np
 import pytest
 
-from thinwire.schedule.operations import Compute, Post
 from thinwire.simulation.calibration import (
     Calibration,
     CallCost,
+    Contention,
     Sample,
+    contention,
     costs_of_calls,
     step_seconds,
 )
-from thinwire.simulation.contention import Contention, contention
+from thinwire.simulation.operations import Compute, Post
 from thinwire.trace import trace_file
 from thinwire.trace.recorder import Activity, RecordedCall, Recorder
 

@@ -10,19 +10,19 @@ import pytest
 
 from tests import sound
 from tests.tracking import records
-from thinwire import digests, plugins, record, record_store
-from thinwire.cli.earlier_record import settled
-from thinwire.config.cell_sources import sources
-from thinwire.config.engine_files import engine_files
+from thinwire import plugins
+from thinwire.base import digests
+from thinwire.base.errors import UserError
+from thinwire.cli.run import settled
+from thinwire.config.sources import engine_files, sources
 from thinwire.data.dataset import MANIFEST
-from thinwire.errors import UserError
 from thinwire.launch.retry import finished
 from thinwire.pipeline.console import jobs, overview
-from thinwire.train import preparation_record, reuse_record
-from thinwire.train.cell_state import CellState, cell_state, cell_states, counts
+from thinwire.records import record, store
+from thinwire.train import preparation_record, reuse
 from thinwire.train.preparation_record import PREPARED
-from thinwire.train.result_folders import data_folder, partial_folder, prepared_folder, record_folder
-from thinwire.train.set_aside_record import set_aside
+from thinwire.train.result_files import data_folder, partial_folder, prepared_folder, record_folder
+from thinwire.train.reuse import CellState, cell_state, cell_states, counts, set_aside
 
 DEMO = sound.cells("demo")
 CELL = DEMO[0]
@@ -87,17 +87,18 @@ def test_the_plug_ins_whose_files_differ_are_named(results, tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("kind", "name", "files"),
     [
-        ("method", "top_k", ["codecs/entries_over_threshold.py", "codecs/indices.py", "codecs/select.py"]),
-        ("method", "ps_sgd", ["optimizer_parameter_server.py"]),
+        ("method", "top_k", ["codecs/select.py", "codecs/sparse.py"]),
+        ("method", "ps_sgd", ["api/servers.py"]),
         ("method", "local_sgd", ["optim/adacomm.py"]),
-        ("model", "cnn", ["model.py"]),
-        ("dataset", "imagenette", ["data/decode.py", "data/image_folder.py"]),
+        ("model", "cnn", ["api/model.py"]),
+        ("dataset", "imagenette", ["data/image_folder.py", "data/image_tree.py"]),
     ],
 )
 def test_what_a_plug_in_imports_of_the_engine_belongs_to_it_but_for_the_loop(kind, name, files):
     imported = {path.relative_to(plugins.ROOT / "thinwire") for path in engine_files(plugins.get(kind, name))}
     assert set(map(Path, files)) <= imported
-    assert imported.isdisjoint(map(Path, ("train/worker.py", "channel.py", "run.py", "errors.py")))
+    of_the_loop = ("train/worker.py", "api/channel.py", "api/run.py", "base/errors.py")
+    assert imported.isdisjoint(map(Path, of_the_loop))
 
 
 def test_another_file_of_the_engine_is_noticed(results, monkeypatch):
@@ -106,7 +107,8 @@ def test_another_file_of_the_engine_is_noticed(results, monkeypatch):
     publish(results, DEMO[1], {"sources_sha256": earlier})
 
     of_file = digests.of_file
-    monkeypatch.setattr(digests, "of_file", lambda path: "0" if path.name == "half.py" else of_file(path))
+    changed = "precision.py"
+    monkeypatch.setattr(digests, "of_file", lambda path: "0" if path.name == changed else of_file(path))
     assert cell_state(CELL, results).reason == "made with another file of the engine than there is now"
     # Its record does not say what it was made with.
     assert cell_state(DEMO[1], results).holds
@@ -131,7 +133,7 @@ def test_another_preparation_is_noticed(results, monkeypatch):
     assert cell_state(PREPARING, results).holds
 
     changed = {**identity, "file of the model lenet": "0"}
-    monkeypatch.setattr("thinwire.train.record_out_of_date.identity_of", lambda *_: changed)
+    monkeypatch.setattr("thinwire.train.reuse.identity_of", lambda *_: changed)
     reason = "made with a preparation that is out of date (another file of the model lenet)"
     assert cell_state(PREPARING, results).reason == reason
     digests.write_json(prepared, {"identity": changed})
@@ -141,12 +143,12 @@ def test_another_preparation_is_noticed(results, monkeypatch):
 def test_a_record_that_breaks_an_invariant_is_made_again(results, capsys):
     backwards = {"started": "2026-11-24T12:00:00+00:00", "ended": "2026-11-24T11:00:00+00:00"}
     folder = publish(results, CELL, backwards)
-    key = reuse_record.key_alone(CELL, results)
-    record_store.keep(results, key, folder)
+    key = reuse.key_alone(CELL, results)
+    store.keep(results, key, folder)
     assert "(invariant: times)" in cell_state(CELL, results).reason
     assert settled(CELL, results, again=False) is None
     assert "the record is made again" in capsys.readouterr().out
-    assert not record_store.fetch(results, key, folder)
+    assert not store.fetch(results, key, folder)
     folder.rename(partial_folder(results, CELL))
     assert not finished(CELL, results)
 
@@ -214,7 +216,7 @@ def test_the_overview_says_what_the_jobs_of_each_kind_ask_of_slurm():
 
 def test_what_need_not_train_needs_no_torch():
     """Some list cells, others refuse bad input, and `train` waits for the ranks of Slurm."""
-    modules = "thinwire.cli.cells, thinwire.pipeline.console, thinwire.cli.run, thinwire.cli.train"
+    modules = "thinwire.cli.inspect, thinwire.pipeline.console, thinwire.cli.run, thinwire.cli.run"
     command = [sys.executable, "-c", f"import sys, {modules}; print('torch' in sys.modules)"]
     answer = subprocess.run(command, cwd=plugins.ROOT, capture_output=True, text=True, check=True)
     assert answer.stdout == "False\n"

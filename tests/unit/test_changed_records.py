@@ -9,20 +9,22 @@ import pandas as pd
 import pytest
 
 from tests import sound
-from thinwire import digests, plugins, record
+from thinwire import plugins
 from thinwire.audit import compare
-from thinwire.config.cell_sources import sources
+from thinwire.base import digests
+from thinwire.base.errors import UserError
+from thinwire.base.files import write_text
 from thinwire.config.grid_subset import of_words
+from thinwire.config.sources import sources
 from thinwire.data.dataset import MANIFEST
-from thinwire.errors import UserError
-from thinwire.files import write_text
 from thinwire.launch.retry import AttemptEnd, finished, until_it_ends
-from thinwire.record import CURVE, LOG, RUN, TRAFFIC
-from thinwire.report import collect, sound_records
+from thinwire.publish.wandb import replay
+from thinwire.records import record
+from thinwire.records.record import CURVE, LOG, RUN, TRAFFIC
 from thinwire.report.claims import table
 from thinwire.report.report import report
-from thinwire.tracking import replay
-from thinwire.train.result_folders import data_folder, partial_folder, record_folder
+from thinwire.report.rows import collect, sound_records
+from thinwire.train.result_files import data_folder, partial_folder, record_folder
 
 SMALL = {"demo": sound.cells("demo")[:2], "claims/mp2_digits": sound.cells("claims/mp2_digits")[:3]}
 CELL, OTHER = SMALL["demo"]

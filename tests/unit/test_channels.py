@@ -14,8 +14,8 @@ import torch
 from tests import processes
 from tests.unit import parts_of_messages  # noqa: F401
 from tests.unit.channels import PARTS, Sum, everywhere, floats, play_here, play_in_process, same
-from thinwire.messages_in_flight import Flight
-from thinwire.worker_placement import Cluster
+from thinwire.api.flight import Flight
+from thinwire.base.placement import Cluster
 
 # NCCL needs one order of the calls on all channels.
 NOT_BETWEEN_GPUS = "two_channels_may_be_called_in_another_order_by_each_worker"

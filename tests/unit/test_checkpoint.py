@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from thinwire import checkpoint, digests
-from thinwire.errors import MethodError, UserError
-from thinwire.train.run_checkpoints import RunCheckpoints
+from thinwire.base import digests
+from thinwire.base.errors import MethodError, UserError
+from thinwire.records import checkpoint
+from thinwire.train.run_setup import RunCheckpoints
 from thinwire.transport.inprocess import InProcess
 
 STATE = {

@@ -9,8 +9,7 @@ from tests import simulated
 from tests.claims import ACCURACY, STEP, TO_TARGET, claim, points, run, runs
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Entry
-from thinwire.report.claims.of_suite import rows_of, rows_without_runs
-from thinwire.report.claims.reconstructed import is_reconstructed
+from thinwire.report.claims.of_suite import is_reconstructed, rows_of, rows_without_runs
 
 NO_CURVES = pd.DataFrame()
 

@@ -6,11 +6,12 @@ import pandas as pd
 import pytest
 
 from tests.claims import run, runs
-from thinwire import digests, plugins
-from thinwire.cli import claims as command
-from thinwire.config import suite, untested_claims
+from thinwire import plugins
+from thinwire.base import digests
+from thinwire.base.errors import UserError
+from thinwire.cli import results as command
+from thinwire.config import claims, suite
 from thinwire.config.suite import load
-from thinwire.errors import UserError
 from thinwire.pipeline import inputs
 from thinwire.plugins import ROOT
 from thinwire.report.claims import table
@@ -51,7 +52,7 @@ def test_a_suite_with_runs_has_verdicts_and_the_others_have_none_yet(results):
 def test_without_any_results_every_claim_is_there(tmp_path):
     made, _ = table.table(tmp_path)
     tested = [claim.id for name in suite.suite_names() for claim in load(name).claim]
-    assert sorted(made.id) == sorted([*tested, *(claim.id for claim in untested_claims.read())])
+    assert sorted(made.id) == sorted([*tested, *(claim.id for claim in claims.read_untested())])
     assert set(made.verdict) == {"cannot be told", "not testable here"}
     assert made.says.str.len().min() > 20
 
@@ -66,7 +67,7 @@ def test_an_untested_claim_quotes_what_a_benchmark_printed(tmp_path):
 
 
 def test_without_the_benchmarks_nothing_is_quoted(tmp_path, monkeypatch):
-    monkeypatch.setattr(untested_claims, "ROOT", tmp_path)
+    monkeypatch.setattr(claims, "ROOT", tmp_path)
     made, _ = table.table(tmp_path)
     (said,) = made[made.id == "003-c"].says
     assert said.endswith("seconds in small.")
@@ -76,7 +77,7 @@ def test_without_the_benchmarks_nothing_is_quoted(tmp_path, monkeypatch):
 def test_the_command_writes_the_same_bytes_again(results, capsys):
     written = []
     for _ in range(2):
-        assert command.main(Namespace(results=results)) == 0
+        assert command.claims_main(Namespace(results=results)) == 0
         written.append([(results / name).read_bytes() for name in ("claims.csv", "claims.md")])
     assert written[0] == written[1]
     assert "| 002-a.1 | claims/mp2_digits" in capsys.readouterr().out

@@ -6,7 +6,7 @@ import torch
 import thinwire
 from tests import small
 from tests.fake_gpu import CUDA, FakeGpu
-from thinwire.clock import Clock, StreamClock, clock_on
+from thinwire.train.clock import Clock, StreamClock, clock_on
 
 
 @pytest.fixture

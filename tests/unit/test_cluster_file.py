@@ -4,8 +4,8 @@ import pytest
 import yaml
 
 from tests.bad_input.suites import cases, message, require
-from thinwire.config import cluster_file
-from thinwire.errors import UserError
+from thinwire.base.errors import UserError
+from thinwire.config import clusters
 
 SOUND = {
     "title": "two nodes",
@@ -15,20 +15,20 @@ SOUND = {
     "memory_bus_gigabytes_per_second": 5,
     "call_latency_seconds": 0,
 }
-NAMES = sorted(path.stem for path in cluster_file.FOLDER.glob("*.yaml"))
+NAMES = sorted(path.stem for path in clusters.CLUSTERS.glob("*.yaml"))
 
 
 def read(tmp_path, content):
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(content))
-    return cluster_file.read(path)
+    return clusters.read(path)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_cluster_is_valid_and_says_where_its_numbers_come_from(name):
-    cluster = cluster_file.load(name)
+    cluster = clusters.load_cluster(name)
     assert cluster.name == name
-    text = (cluster_file.FOLDER / f"{name}.yaml").read_text()
+    text = (clusters.CLUSTERS / f"{name}.yaml").read_text()
     assert text.startswith("# ")
     assert len(text.partition("\ntitle")[0].splitlines()) >= 3
 
@@ -65,4 +65,4 @@ def test_what_is_wrong_is_said_in_a_sentence(tmp_path, change, words):
 
 def test_an_unknown_name_is_answered_with_the_nearest():
     with pytest.raises(UserError, match=r"there is no cluster 'ethernet_1gb'.*the nearest is ethernet_1g$"):
-        cluster_file.load("ethernet_1gb")
+        clusters.load_cluster("ethernet_1gb")

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from tests.contract.host_syncs import HostSyncs
-from thinwire.codecs import half, indices, select, sparse
-from thinwire.codecs.entries_over_threshold import Maxima
+from thinwire.codecs import precision as half
+from thinwire.codecs import select, sparse
+from thinwire.codecs.select import Maxima
 
 ENCODINGS = ["int32", "bitmap", "run_length"]
 
@@ -230,12 +231,12 @@ POSITIONS = {
 @pytest.mark.parametrize("name", POSITIONS)
 def test_positions_come_back(encoding, name):
     positions, numel = POSITIONS[name]
-    code = indices.encode(torch.tensor(positions, dtype=torch.int64), numel, encoding)
-    assert indices.decode(code, len(positions), encoding).tolist() == positions
+    code = sparse.encode_indices(torch.tensor(positions, dtype=torch.int64), numel, encoding)
+    assert sparse.decode_indices(code, len(positions), encoding).tolist() == positions
 
 
 def nbytes(positions, numel, encoding):
-    code = indices.encode(torch.tensor(positions, dtype=torch.int64), numel, encoding)
+    code = sparse.encode_indices(torch.tensor(positions, dtype=torch.int64), numel, encoding)
     return code.numel() * code.element_size()
 
 

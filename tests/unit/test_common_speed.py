@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from thinwire.config.expand_suite import cells
+from thinwire.config.expand import cells
 from thinwire.config.grid_subset import WHOLE
 from thinwire.config.suite import load
-from thinwire.schedule.operations import Compute, Post, Wait
 from thinwire.simulation import suite_times
-from thinwire.simulation.common_speed import at_common_speed
+from thinwire.simulation.operations import Compute, Post, Wait
+from thinwire.simulation.simulate import at_common_speed
 
 
 def step(speed, encode, layer="a"):

@@ -8,8 +8,8 @@ import pytest
 
 from thinwire.audit import compare
 from thinwire.audit.compare import ACCURACY, PAYLOAD
-from thinwire.errors import UserError
-from thinwire.statistics.prediction_interval import of_mean
+from thinwire.base.errors import UserError
+from thinwire.report.statistics.paired import of_mean
 
 CELL = {"suite": "demo", "dataset": "digits", "model": "cnn", "workers": 4, "nodes": 1}
 

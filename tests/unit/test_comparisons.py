@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thinwire.paper.values import text_of
-from thinwire.report.comparisons import comparisons, write
+from thinwire.publish.paper.values import text_of
+from thinwire.report.rows.comparisons import comparisons, write
 
 SPREAD = (0.1, -0.1, 0.05, -0.05, 0.0, 0.1)
 

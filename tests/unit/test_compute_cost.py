@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from thinwire import plugins
-from thinwire.cli import cells as list_cells
+from thinwire.base.errors import UserError
+from thinwire.cli import inspect as list_cells
 from thinwire.cli.main import _parser
-from thinwire.config.expand_suite import cell, cells
-from thinwire.config.profile_file import Device
-from thinwire.errors import UserError
-from thinwire.simulation.compute_cost import worker_days
-from thinwire.train.result_folders import data_folder
+from thinwire.config.clusters import Device
+from thinwire.config.expand import cell, cells
+from thinwire.simulation.compute import worker_days
+from thinwire.train.result_files import data_folder
 
 CELL = cell("demo", "digits/cnn/ssgd/w4/seed0")
 IMAGES, STEPS = 1258, 12 * (1258 // 64)
@@ -58,7 +58,7 @@ def test_without_the_data_the_number_of_images_must_be_stated(tmp_path, monkeypa
 def test_the_command_names_the_device_and_what_is_left_out(results, capsys):
     words = ["cells", "demo", "--cost", "a100_tf32", "--results", str(results)]
     arguments = _parser().parse_args([*words, "--only", "methods=ssgd", "workers=w4"])
-    assert list_cells.main(arguments) == 0
+    assert list_cells.cells_main(arguments) == 0
     printed = capsys.readouterr().out
     assert printed.startswith("3 cells: ")
     assert "days of one NVIDIA A100 80 GB, TF32" in printed

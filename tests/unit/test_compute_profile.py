@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch import nn
 
-from thinwire.config import profile_file
-from thinwire.config.profile_file import Device
-from thinwire.errors import UserError
-from thinwire.schedule.operations import Compute, Post, Wait
-from thinwire.simulation.compute_profile import Described, MeasuredHere, forward_flops, typical
+from thinwire.base.errors import UserError
+from thinwire.config import clusters
+from thinwire.config.clusters import Device
+from thinwire.simulation.compute import Described, MeasuredHere, forward_flops, typical
+from thinwire.simulation.operations import Compute, Post, Wait
 
 SENT = Post(0, "world", (0, 1), "mean", 0, False, 8, 8, 0.0)
 
@@ -99,12 +99,12 @@ def test_the_pace_of_a_described_device_has_its_variation(described):
 
 
 def test_profiles_that_ship_are_valid_and_say_how_wrong_they_are():
-    names = [path.stem for path in profile_file.FOLDER.glob("*.yaml")]
+    names = [path.stem for path in clusters.PROFILES.glob("*.yaml")]
     assert {"a100_tf32", "v100_fp32"} <= set(names)
     for name in names:
-        assert profile_file.load(name).error
+        assert clusters.load_profile(name).error
 
 
 def test_an_unknown_profile_is_answered_with_the_nearest():
     with pytest.raises(UserError, match=r"no compute profile 'a100'.*the nearest is a100_tf32"):
-        profile_file.load("a100")
+        clusters.load_profile("a100")

@@ -7,13 +7,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from thinwire.config.expand_suite import cells
+from thinwire.base.placement import Cluster
+from thinwire.config.expand import cells
 from thinwire.train import run_setup, worker
-from thinwire.train.device_of_worker import device_of
-from thinwire.train.seed_global_generators import seed_global_generators
+from thinwire.train.cell_task import device_of
+from thinwire.train.worker import seed_global_generators
 from thinwire.transport.endpoint import Endpoint
 from thinwire.transport.inprocess import InProcess
-from thinwire.worker_placement import Cluster
 
 CELL = cells("demo")[0]
 THIRD = torch.device("cuda", 2)

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 
 from tests import archives
-from thinwire.data import decode, image_tree
-from thinwire.errors import UserError
+from thinwire.base.errors import UserError
+from thinwire.data import image_folder, image_tree
 
 
 def png(image: Image.Image, **more) -> bytes:
@@ -23,7 +23,7 @@ def png(image: Image.Image, **more) -> bytes:
 
 def decoded(content: bytes, size: int = 8) -> np.ndarray:
     entry = image_tree.Entry("train", "n01", "train/n01/x.png", len(content), 0)
-    return decode._decode_one(Path("tree"), entry, content, size)
+    return image_folder._decode_one(Path("tree"), entry, content, size)
 
 
 def plain(mode: str, value) -> Image.Image:
@@ -90,7 +90,7 @@ def test_pixels_of_more_than_8_bits_are_scaled_and_not_cut_off():
 
 def test_an_unknown_kind_of_pixels_is_refused():
     with pytest.raises(ValueError, match="its pixels are of the kind F"):
-        decode._square(Image.new("F", (9, 9)), 8)
+        image_folder._square(Image.new("F", (9, 9)), 8)
 
 
 def claims(content: bytes, width: int, height: int) -> bytes:
@@ -119,7 +119,7 @@ def claims(content: bytes, width: int, height: int) -> bytes:
     ],
 )
 def test_an_image_that_is_no_sound_image_is_one_sentence(content, message):
-    with decode.catch_warnings(action="error"), pytest.raises(UserError) as caught:
+    with image_folder.catch_warnings(action="error"), pytest.raises(UserError) as caught:
         decoded(content)
     assert str(caught.value).startswith("tree: train/n01/x.png cannot be decoded (")
     assert message in str(caught.value)

@@ -11,8 +11,8 @@ from thinwire.plugins import ROOT
 
 SETTINGS = """
 import json, torch
-from thinwire.provenance import provenance
-from thinwire.train.deterministic import deterministic
+from thinwire.records.provenance import provenance
+from thinwire.train.cell_task import deterministic
 
 torch.cuda.get_device_name = lambda device: "a GPU"
 torch.cuda.nccl.version = lambda: (2, 28, 9)

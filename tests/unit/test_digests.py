@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from thinwire import digests
+from thinwire.base import digests
 
 TEXTS = {
     "empty": (b"", "it is not JSON"),

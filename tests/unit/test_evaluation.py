@@ -9,14 +9,14 @@ import torch
 import thinwire
 from tests import small
 from thinwire.data.batches import held_out
-from thinwire.train import batch_norm_buffers
-from thinwire.train.divergence import Diverged
+from thinwire.train import evaluation
+from thinwire.train.evaluation import Diverged
 
 
 def test_evaluation_uses_the_mean_of_the_batch_norm_statistics():
     run = small.trainer(small.task(2), "ssgd")
     run.train()
-    first, second = (batch_norm_buffers.tensors(worker.model)[0] for worker in run.workers)
+    first, second = (evaluation.batch_norm_tensors(worker.model)[0] for worker in run.workers)
     assert not torch.equal(first, second)
     torch.testing.assert_close(run.shipped()[1][0], (first + second) / 2)
 
@@ -76,7 +76,7 @@ def test_slow_steps_are_each_looked_at_though_a_checkpoint_comes_between(monkeyp
         def sync_weights(self):
             time.sleep(0.005)
 
-    monkeypatch.setattr("thinwire.train.status_exchange.SECONDS_BETWEEN", 0.001)
+    monkeypatch.setattr("thinwire.train.status.SECONDS_BETWEEN", 0.001)
     run = small.trainer(small.task(2, epochs=1), Slow)
     looked = []
 

@@ -5,10 +5,10 @@ import math
 import pandas as pd
 
 from tests import frames
-from thinwire.config.expand_suite import cells
+from thinwire.config.expand import cells
 from thinwire.pipeline import outputs
-from thinwire.report import figures
-from thinwire.report.result_names import FORMATS, of_runs
+from thinwire.report import report
+from thinwire.report.report_files import FORMATS, of_runs
 
 RUNS = pd.DataFrame(
     [
@@ -25,7 +25,7 @@ def everything():
     curves.loc[curves.index[4:6], "test_accuracy_percent"] = [math.nan, math.inf]
     needed = {"ssgd": [4.0, 5.0, 6.0], "thin": [1.0, 2.0, frames.MISS]}
     tables = frames.traffic(), frames.comparisons(), frames.to_target(needed)
-    return figures.Frames(RUNS, curves, *tables)
+    return report.Frames(RUNS, curves, *tables)
 
 
 def nothing():
@@ -41,7 +41,7 @@ def nothing():
 
 def test_the_same_frames_give_the_same_bytes(tmp_path):
     for folder in ("a", "b"):
-        assert figures.write(everything(), tmp_path / folder, frames.BASELINES) == []
+        assert report.write_figures(everything(), tmp_path / folder, frames.BASELINES) == []
     written = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert written == sorted(
         f"{name}.{end}" for name in of_runs(3, timed=True, repetitions=2) for end in FORMATS
@@ -55,14 +55,14 @@ def test_what_is_written_is_what_the_pipeline_expects(monkeypatch, tmp_path):
     demo = cells("demo")
     columns = ("dataset", "workers", "nodes", "kind", "repetition")
     runs = [{name: getattr(cell, name) for name in columns} | {"model": cell.model.label} for cell in demo]
-    figures.write(nothing()._replace(runs=pd.DataFrame(runs)), tmp_path / "results/figures/demo")
+    report.write_figures(nothing()._replace(runs=pd.DataFrame(runs)), tmp_path / "results/figures/demo")
     expected = [path for path in outputs.report("demo", demo, None) if "/figures/" in path]
     assert sorted(expected) == sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*.*"))
 
 
 def test_it_says_which_figures_are_not_drawn_and_why(tmp_path):
     two = RUNS[:4].assign(kind="inprocess")
-    sentences = figures.write(nothing()._replace(runs=two), tmp_path)
+    sentences = report.write_figures(nothing()._replace(runs=two), tmp_path)
     assert sentences == [
         "accuracy_over_time is not drawn: runs in one process have no times.",
         "performance_profile is not drawn: it needs 3 combinations of data set, model and workers, "
@@ -72,7 +72,7 @@ def test_it_says_which_figures_are_not_drawn_and_why(tmp_path):
 
 def test_one_repetition_has_no_figure_of_accuracy_not_even_one_of_an_earlier_report(tmp_path):
     (tmp_path / "paired_differences.png").touch()
-    sentences = figures.write(everything()._replace(runs=RUNS[RUNS.repetition == 0]), tmp_path)
+    sentences = report.write_figures(everything()._replace(runs=RUNS[RUNS.repetition == 0]), tmp_path)
     assert sentences == [
         "Figures of accuracy are not drawn: with one repetition, they would show no comparison."
     ]

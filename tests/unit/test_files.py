@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from thinwire.errors import CannotWrite, ResourceError, UserError
-from thinwire.files import aside, locked, publish, write_text
+from thinwire.base.errors import CannotWrite, ResourceError, UserError
+from thinwire.base.files import aside, locked, publish, write_text
 from thinwire.launch.gpu_claims import claim
 
 

@@ -9,28 +9,11 @@ import pytest
 
 from tests import frames, simulated
 from tests.unit.test_line_labels import box
-from thinwire.label import LONGEST_LABEL
-from thinwire.report import (
-    accuracy_against_bytes_figure,
-    accuracy_over_epochs_figure,
-    accuracy_over_time_figure,
-    bandwidth_figure,
-    fitted_text,
-    hsgd_ratio,
-    ladder,
-    ladder_figure,
-    method_looks,
-    paired_differences_figure,
-    performance_profile_figure,
-    required_rate,
-    simulated_figures,
-    speed_up_figure,
-    speed_up_over_workers_figure,
-    step_breakdown_figure,
-    style,
-    times,
-    traffic_figure,
-)
+from thinwire.base.names import LONGEST_LABEL
+from thinwire.report import report, simulated_tables
+from thinwire.report.figures import accuracy, comparisons, fitted_text, steps, style, traffic
+from thinwire.report.figures import rates as over_rates
+from thinwire.report.rows import times
 
 # Wide letters; the labels differ in the last one.
 LONGEST = {
@@ -115,25 +98,25 @@ def rates(labels):
 
 
 DRAWN = {
-    "over_epochs": lambda l, f: accuracy_over_epochs_figure.write(curves(l), f, baselines(l)),
-    "against_bytes": lambda l, f: accuracy_against_bytes_figure.write(curves(l), f, baselines(l)),
-    "over_time": lambda l, f: accuracy_over_time_figure.write(curves(l), f, baselines(l)),
-    "traffic": lambda l, f: traffic_figure.write(
-        renamed(frames.traffic(range(6)), l, range(6)), f, baselines(l)
-    ),
-    "paired_differences": lambda l, f: paired_differences_figure.write(
+    "over_epochs": lambda l, f: accuracy.write_over_epochs(curves(l), f, baselines(l)),
+    "against_bytes": lambda l, f: accuracy.write_against_bytes(curves(l), f, baselines(l)),
+    "over_time": lambda l, f: accuracy.write_over_time(curves(l), f, baselines(l)),
+    "traffic": lambda l, f: traffic.write(renamed(frames.traffic(range(6)), l, range(6)), f, baselines(l)),
+    "paired_differences": lambda l, f: comparisons.write_paired_differences(
         renamed(frames.comparisons(), l, ["less", "alike", "unclear"]), f, baselines(l)
     ),
-    "performance_profile": lambda l, f: performance_profile_figure.write(to_target(l), f, baselines(l)),
-    "step_breakdown": lambda l, f: step_breakdown_figure.write(table_of_times(l), f, baselines(l)),
-    "speed_up": lambda l, f: speed_up_figure.write(table_of_times(l), f, baselines(l)),
-    "over_workers": lambda l, f: speed_up_over_workers_figure.write(
+    "performance_profile": lambda l, f: comparisons.write_performance_profile(to_target(l), f, baselines(l)),
+    "step_breakdown": lambda l, f: steps.write_breakdown(table_of_times(l), f, baselines(l)),
+    "speed_up": lambda l, f: steps.write_speed_up(table_of_times(l), f, baselines(l)),
+    "over_workers": lambda l, f: steps.write_speed_up_over_workers(
         table_of_times(l, (2, 4, 16)), f, baselines(l)
     ),
-    "bandwidth": lambda l, f: bandwidth_figure.write(table_of_times(l, rates=(0.1, 3, 100)), f, baselines(l)),
-    "ladder": lambda l, f: ladder_figure.write(ladder.ladder(table_of_times(l), l["methods"][:4]), f),
-    "hsgd_ratio": lambda l, f: hsgd_ratio.write(ratios(), f),
-    "required_rate": lambda l, f: required_rate.write(rates(l), f),
+    "bandwidth": lambda l, f: over_rates.write_bandwidth(
+        table_of_times(l, rates=(0.1, 3, 100)), f, baselines(l)
+    ),
+    "ladder": lambda l, f: over_rates.write_ladder(times.ladder(table_of_times(l), l["methods"][:4]), f),
+    "hsgd_ratio": lambda l, f: simulated_tables.write_hsgd_ratio(ratios(), f),
+    "required_rate": lambda l, f: simulated_tables.write_required_rate(rates(l), f),
 }
 
 
@@ -173,7 +156,7 @@ def test_no_text_covers_another(name, labels, draw):
 # The figures of runs are in test_figures.py.
 OTHERS = {
     **{name: DRAWN[name] for name in ("ladder", "hsgd_ratio", "required_rate")},
-    "simulated": lambda l, f: simulated_figures.write(
+    "simulated": lambda l, f: report.write_simulated_figures(
         table_of_times(l, (2, 16), (0, 1, 10)), f, baselines(l), over_workers=True
     ),
 }
@@ -217,13 +200,13 @@ def test_the_width_is_that_of_the_drawn_text():
 
 
 def test_a_method_has_one_look_whichever_methods_are_beside_it():
-    beside = method_looks.looks(["ssgd", "top_k", "mine", "daso"], ["ssgd"])
-    alone = method_looks.looks(["mine"])
+    beside = style.looks(["ssgd", "top_k", "mine", "daso"], ["ssgd"])
+    alone = style.looks(["mine"])
     for key in ("palette", "markers", "dashes", "sizes"):
         assert beside[key]["mine"] == alone[key]["mine"]
-    assert method_looks.look("daso_blocking").colour == method_looks.look("daso").colour
+    assert style.look("daso_blocking").colour == style.look("daso").colour
 
 
 def test_the_looks_of_the_projects_methods_differ_without_colour():
-    found = [(look.marker, str(look.dash)) for look in method_looks._KNOWN.values()]
+    found = [(look.marker, str(look.dash)) for look in style._KNOWN.values()]
     assert len(set(found)) == len(found)

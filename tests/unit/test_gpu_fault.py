@@ -5,9 +5,8 @@ import torch
 import torch.distributed as dist
 
 from tests.unit.test_resource_shortage import raised_in
-from thinwire.blame import blame
-from thinwire.errors import ResourceError
-from thinwire.resource_shortage import shortage, trouble
+from thinwire.base.errors import ResourceError, shortage, trouble
+from thinwire.train.blame import blame
 from thinwire.transport.rendezvous import ConnectionLost, translated_errors
 
 # What torch appends to each error of CUDA.

@@ -6,9 +6,9 @@ import pytest
 from tests import project
 from tests.bad_input.suites import message
 from thinwire.config import grid_subset
-from thinwire.config.expand_suite import cells
+from thinwire.config.expand import cells
 from thinwire.config.grid_subset import WHOLE, of, of_words
-from thinwire.report.subset_note import subset_note
+from thinwire.report.tables.about import subset_note
 
 DEMO, PAPER, MP2 = cells("demo"), cells("paper"), cells("claims/mp2_digits")
 

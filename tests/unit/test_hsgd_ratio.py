@@ -3,13 +3,13 @@
 import pandas as pd
 import pytest
 
-from thinwire.config import cluster_file
-from thinwire.report import hsgd_ratio as shown
-from thinwire.simulation import hsgd_ratio, without_data
-from thinwire.simulation.hsgd_ratio import CLUSTER, ratios
+from thinwire.config import clusters
+from thinwire.report import simulated_tables as shown
+from thinwire.simulation import questions, without_data
+from thinwire.simulation.questions import RATIO_CLUSTER, ratios
 from thinwire.simulation.without_data import MeanStep
 
-DESCRIBED = cluster_file.load(CLUSTER)
+DESCRIBED = clusters.load_cluster(RATIO_CLUSTER)
 COMPUTE = 0.25
 
 
@@ -51,13 +51,13 @@ def test_the_rate_of_the_cluster_itself_is_possible():
 def test_a_ratio_that_passes_no_level_is_drawn_without_lines(tmp_path):
     rows = table_of(rates=(50.0, 100.0), compute=(10.0, 30.0), nodes=(2,))
     assert rows.ratio.max() < 2
-    shown.write(rows, tmp_path)
+    shown.write_hsgd_ratio(rows, tmp_path)
     assert (tmp_path / "figures/hsgd_ratio.png").exists()
 
 
 def test_the_ends_of_the_ladder_have_the_network_of_the_other_suite(monkeypatch):
     made = []
     monkeypatch.setattr(without_data, "CellWithoutData", lambda cell, *_: made.append(cell))
-    hsgd_ratio.ends_of_the_ladder(4)
+    questions.ends_of_the_ladder(4)
     assert [cell.method.label for cell in made] == ["n0_naive", "n6_hsgd"]
     assert {(cell.model.label, cell.recipe.batch_per_worker(4)) for cell in made} == {("resnet50", 256)}

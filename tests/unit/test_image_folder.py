@@ -11,9 +11,9 @@ import torch
 from PIL import Image
 
 from tests import archives
-from thinwire.data import arrays, decode, image_tree, lay_out
+from thinwire.base.errors import CannotWrite, UserError
+from thinwire.data import arrays, image_folder, image_tree, lay_out
 from thinwire.data.image_folder import ImageFolder
-from thinwire.errors import CannotWrite, UserError
 
 FILES = archives.image_tree(train=5, val=2)
 
@@ -90,9 +90,9 @@ def expected(content, size):
 @pytest.mark.parametrize("form", ["folder", "tar"])
 def test_the_files_of_two_chunks_at_most_are_in_memory(form, tmp_path, monkeypatch):
     """Whatever the number of cores: what is read is at most two chunks ahead of what is decoded."""
-    monkeypatch.setattr(decode, "_CHUNK", 3)
+    monkeypatch.setattr(image_folder, "_CHUNK", 3)
     read, decoded, ahead = [], [], []
-    contents, one = image_tree.ImageTree.contents, decode._decode_one
+    contents, one = image_tree.ImageTree.contents, image_folder._decode_one
 
     def counted(tree, entries):
         for content in contents(tree, entries):
@@ -106,7 +106,7 @@ def test_the_files_of_two_chunks_at_most_are_in_memory(form, tmp_path, monkeypat
         return made
 
     monkeypatch.setattr(image_tree.ImageTree, "contents", counted)
-    monkeypatch.setattr(decode, "_decode_one", slow)
+    monkeypatch.setattr(image_folder, "_decode_one", slow)
     laid(tmp_path, put(tmp_path / "place", form))
     assert len(read) == len(FILES)
     assert max(ahead) <= 6
@@ -114,15 +114,15 @@ def test_the_files_of_two_chunks_at_most_are_in_memory(form, tmp_path, monkeypat
 
 @pytest.fixture
 def _notes_often(monkeypatch):
-    monkeypatch.setattr(decode, "_CHUNK", 2)
-    monkeypatch.setattr(decode, "_CHUNKS_BETWEEN_NOTES", 1)
+    monkeypatch.setattr(image_folder, "_CHUNK", 2)
+    monkeypatch.setattr(image_folder, "_CHUNKS_BETWEEN_NOTES", 1)
 
 
 @pytest.mark.usefixtures("_notes_often")
 def test_an_interrupted_decoding_resumes_where_it_stopped(tmp_path, monkeypatch):
     place = put(tmp_path / "place", "tar")
     decoded = []
-    one = decode._decode_one
+    one = image_folder._decode_one
 
     def count(where, entry, *more):
         if len(decoded) == 7:
@@ -130,12 +130,12 @@ def test_an_interrupted_decoding_resumes_where_it_stopped(tmp_path, monkeypatch)
         decoded.append(entry.name)
         return one(where, entry, *more)
 
-    monkeypatch.setattr(decode, "_decode_one", count)
-    monkeypatch.setattr(decode.os, "sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr(image_folder, "_decode_one", count)
+    monkeypatch.setattr(image_folder.os, "sched_getaffinity", lambda _: {0})
     with pytest.raises(KeyboardInterrupt):
         laid(tmp_path, place)
     seen = []
-    monkeypatch.setattr(decode, "_decode_one", lambda *a: (seen.append(a[1].name), one(*a))[1])
+    monkeypatch.setattr(image_folder, "_decode_one", lambda *a: (seen.append(a[1].name), one(*a))[1])
     data = laid(tmp_path, place)
     assert len(decoded) == 7
     assert 14 - 6 <= len(seen) < 14
@@ -155,7 +155,7 @@ def test_no_image_stays_black_whichever_write_fails(write, tmp_path, monkeypatch
     place = put(tmp_path / "place", "tar")
     good = laid(tmp_path, place).train_images.clone()
     written = []
-    real = decode.write_json
+    real = image_folder.write_json
 
     def fails(path, content):
         if len(written) == write:
@@ -164,7 +164,7 @@ def test_no_image_stays_black_whichever_write_fails(write, tmp_path, monkeypatch
         written.append(path)
         real(path, content)
 
-    monkeypatch.setattr(decode, "write_json", fails)
+    monkeypatch.setattr(image_folder, "write_json", fails)
     with pytest.raises(KeyboardInterrupt):
         laid(tmp_path, place)
     assert torch.equal(laid(tmp_path, place).train_images, good)
@@ -178,17 +178,17 @@ def test_files_that_were_replaced_by_others_of_the_same_size_are_decoded_again(t
         Image.new("RGB", (20, 20), (grey,) * 3).save(file, "PNG", compress_level=0)
     names = [f"{part}/{c}/{i}.png" for part in ("train", "val") for c in "ab" for i in range(4)]
     place = put(tmp_path / "place", "folder", dict.fromkeys(names, black.getvalue()))
-    one = decode._decode_one
+    one = image_folder._decode_one
 
     def stops(where, entry, *more):
         if entry.name == "train/b/2.png":
             raise KeyboardInterrupt
         return one(where, entry, *more)
 
-    monkeypatch.setattr(decode, "_decode_one", stops)
+    monkeypatch.setattr(image_folder, "_decode_one", stops)
     with pytest.raises(KeyboardInterrupt):
         laid(tmp_path, place)
-    monkeypatch.setattr(decode, "_decode_one", one)
+    monkeypatch.setattr(image_folder, "_decode_one", one)
     assert len(black.getvalue()) == len(white.getvalue())
     archives.write_tree(place, dict.fromkeys(names, white.getvalue()))
     assert laid(tmp_path, place).train_images.unique().tolist() == [200]
@@ -207,8 +207,8 @@ def test_a_full_disk_is_found_before_anything_is_decoded(tmp_path, monkeypatch):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(decode.os, "posix_fallocate", full)
-    monkeypatch.setattr(decode, "_decode_one", lambda *a: pytest.fail("it began"))
+    monkeypatch.setattr(image_folder.os, "posix_fallocate", full)
+    monkeypatch.setattr(image_folder, "_decode_one", lambda *a: pytest.fail("it began"))
     with pytest.raises(CannotWrite, match="No space left on device"):
         laid(tmp_path, put(tmp_path / "place", "zip"))
 

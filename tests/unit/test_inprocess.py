@@ -6,8 +6,7 @@ import weakref
 import pytest
 from greenlet import getcurrent
 
-from thinwire.transport.inprocess import InProcess
-from thinwire.transport.turns import let_others_run
+from thinwire.transport.inprocess import InProcess, let_others_run
 
 
 class Worker:

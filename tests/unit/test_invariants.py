@@ -7,16 +7,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from thinwire import digests, plugins, provenance
+from thinwire import plugins
 from thinwire.audit import records
 from thinwire.audit.verify import verify
-from thinwire.config.expand_suite import cells
+from thinwire.base import digests
+from thinwire.base.errors import ResourceError, UserError
+from thinwire.config.expand import cells
 from thinwire.data.lay_out import lay_out
-from thinwire.errors import ResourceError, UserError
-from thinwire.record import CHECKPOINTS, CURVE, LOG, RUN, TRAFFIC
+from thinwire.records import provenance
 from thinwire.records.invariants import read_tables
-from thinwire.report import collect
-from thinwire.train.result_folders import data_folder, record_folder
+from thinwire.records.record import CHECKPOINTS, CURVE, LOG, RUN, TRAFFIC
+from thinwire.report.rows import collect
+from thinwire.train.result_files import data_folder, record_folder
 from thinwire.train.run_cell import Attempt
 
 # Between them they use the channels in and between nodes, and parameter servers.

@@ -10,16 +10,14 @@ import pytest
 
 from tests import project, sound
 from tests.tracking.records import made as made_record
-from thinwire import provenance
-from thinwire.config.cell_of_record import cell_of
-from thinwire.config.cluster_file import load as load_cluster
-from thinwire.config.expand_suite import cells
-from thinwire.emulation.frames import payload_rate
-from thinwire.errors import UserError
-from thinwire.optim.recipe import Schedule
-from thinwire.optim.schedule import learning_rate
-from thinwire.records import invariants_of_tables
+from thinwire.base.errors import UserError
+from thinwire.config.cell import cell_of
+from thinwire.config.clusters import load_cluster as load_cluster
+from thinwire.config.expand import cells
+from thinwire.optim.recipe import Schedule, learning_rate
+from thinwire.records import invariants_of_tables, provenance
 from thinwire.records.invariants import broken_in_run
+from thinwire.traffic.wire_bytes import payload_rate
 
 
 def test_a_clock_that_is_set_back_does_not_change_how_long_a_run_took(monkeypatch):

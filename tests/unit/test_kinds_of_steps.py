@@ -1,8 +1,7 @@
 """What a person reads of a schedule."""
 
-from thinwire.schedule.describe_steps import describe, ranges
-from thinwire.schedule.kinds_of_steps import kinds_of_steps, repeats
-from thinwire.schedule.operations import Compute, Post, Wait
+from thinwire.simulation.describe import describe, kinds_of_steps, ranges, repeats
+from thinwire.simulation.operations import Compute, Post, Wait
 from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS, METHOD, OPTIMIZER
 
 

@@ -6,9 +6,10 @@ import pandas as pd
 import pytest
 
 from tests.simulated import row, rows
-from thinwire.config.ladder_problems import ladder_problems
 from thinwire.config.suite import load
-from thinwire.report import ladder, ladder_figure, times
+from thinwire.config.suite_problems import ladder_problems
+from thinwire.report.figures import rates
+from thinwire.report.rows import times
 
 RUNGS = ["naive", "ring", "levels"]
 RUN = {
@@ -27,7 +28,7 @@ def table_of(*made, runs=()):
     timed = pd.DataFrame([RUN | run for run in runs]) if runs else pd.DataFrame({"status": []})
     simulated = rows(*made) if made else None
     whole = times.times(simulated, timed, ["ring"], lambda place, method: (math.nan, math.nan))
-    return ladder.ladder(whole, RUNGS)
+    return times.ladder(whole, RUNGS)
 
 
 def test_each_row_is_compared_with_the_first_rung():
@@ -53,17 +54,17 @@ def test_rates_that_are_not_a_clusters_own_are_left_out():
 
 
 def test_the_table_says_how_its_rows_were_made(tmp_path):
-    ladder.write(table_of(row("naive", 40), row("ring", 10)), "Title", tmp_path)
+    times.write_ladder(table_of(row("naive", 40), row("ring", 10)), "Title", tmp_path)
     text = (tmp_path / "ladder.md").read_text()
     assert "simulated" in text
     assert "4.00" in text
     assert text.startswith("# Ladder. Title")
-    assert list(pd.read_csv(tmp_path / "ladder.csv").columns) == ladder.COLUMNS
+    assert list(pd.read_csv(tmp_path / "ladder.csv").columns) == times.LADDER_COLUMNS
 
 
 def test_a_bar_is_labelled_with_its_ratio_and_its_kind_is_stated(draw):
     runs = [{"method": "naive", "train_seconds": 2.0}, {"method": "ring", "train_seconds": 0.5}]
-    figure = draw(ladder_figure.write, table_of(row("naive", 40), row("ring", 20), runs=runs))
+    figure = draw(rates.write_ladder, table_of(row("naive", 40), row("ring", 20), runs=runs))
     simulated, emulated = figure.axes
     assert [text.get_text().strip() for text in simulated.texts] == ["1.00", "2.00"]
     assert [text.get_text().strip() for text in emulated.texts] == ["1.00", "4.00"]
@@ -74,7 +75,7 @@ def test_a_bar_is_labelled_with_its_ratio_and_its_kind_is_stated(draw):
 
 
 def test_without_times_the_figure_says_so(draw):
-    figure = draw(ladder_figure.write, table_of())
+    figure = draw(rates.write_ladder, table_of())
     assert "No step of a rung has a time" in figure.texts[0].get_text()
 
 

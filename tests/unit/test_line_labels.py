@@ -7,8 +7,8 @@ import pytest
 from matplotlib.path import Path
 from matplotlib.transforms import Affine2D
 
-from thinwire.report import line_labels, style
-from thinwire.report.line_labels import End, apart
+from thinwire.report.figures import lines, style
+from thinwire.report.figures.lines import End, apart
 
 
 def boxes(texts):
@@ -44,7 +44,7 @@ def ends(number, place=(0.5, 0.5)):
     return [End(f"method_number_{i}", *place, "black") for i in range(number)]
 
 
-@pytest.mark.parametrize("write", [line_labels.above, line_labels.beside])
+@pytest.mark.parametrize("write", [lines.above, lines.beside])
 @pytest.mark.parametrize("place", [(0, 0), (0.5, 0.5), (1, 1)])
 def test_labels_of_lines_that_end_together_do_not_overlap(axes, write, place):
     texts = write(axes, ends(12, place))
@@ -59,7 +59,7 @@ def test_the_test_for_overlaps_finds_one(axes):
     assert overlaps(texts) == [("one", "another")]
 
 
-@pytest.mark.parametrize("write", [line_labels.above, line_labels.beside])
+@pytest.mark.parametrize("write", [lines.above, lines.beside])
 def test_if_labels_do_not_fit_only_lines_with_markers_have_one(axes, write):
     strong = [End(f"strong_{i}", 0.5, 0.5, "black", marker="o") for i in range(8)]
     texts = write(axes, [*ends(40), *strong])

@@ -10,11 +10,11 @@ import thinwire
 from tests import project
 from tests.docs import pages
 from thinwire import about_method, plugins
-from thinwire.cli import show
-from thinwire.errors import MethodError
-from thinwire.method_provenance import SOURCES
+from thinwire.api.declarations import SOURCES
+from thinwire.base.errors import MethodError
+from thinwire.cli import inspect
 from thinwire.plugins import ROOT
-from thinwire.report.claims.reconstructed import is_reconstructed
+from thinwire.report.claims.of_suite import is_reconstructed
 
 DOCUMENTED = (ROOT / "docs/methods.md").read_text()
 SHIPPED = [row[0].strip("`") for row in pages.tables(DOCUMENTED)[0][1:]]
@@ -96,6 +96,6 @@ def test_a_wrong_value_is_refused_with_the_line_of_the_module(arguments, message
 
 def test_show_says_that_a_method_declares_nothing(monkeypatch, capsys):
     said = replace(about_method.about_method("ssgd"), provenance=())
-    monkeypatch.setattr(show, "about_method", lambda name: said)
-    show.main(Namespace(method="ssgd"))
+    monkeypatch.setattr(inspect, "about_method", lambda name: said)
+    inspect.show_main(Namespace(method="ssgd"))
     assert "where its steps come from: not declared\n" in capsys.readouterr().out

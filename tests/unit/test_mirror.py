@@ -7,18 +7,18 @@ import torch
 
 import thinwire
 from tests import small
-from thinwire.cli import data
+from thinwire.base.options import resolve
+from thinwire.base.placement import Cluster
+from thinwire.cli import prepare
 from thinwire.cli.main import _parser
-from thinwire.config import expand_suite
-from thinwire.config.expand_suite import cell
-from thinwire.options import resolve
-from thinwire.schedule.mirrored import MirroredCell, MirroredTrainer
-from thinwire.schedule.operations import Post, steps_of
+from thinwire.config import expand
+from thinwire.config.expand import cell
+from thinwire.simulation.mirrored import MirroredCell, MirroredTrainer
+from thinwire.simulation.operations import Post, steps_of
 from thinwire.trace.recorder import SERVER
-from thinwire.train.record_spans import record_spans
 from thinwire.train.run_cell import Attempt
+from thinwire.train.tracing import record_spans
 from thinwire.transport.mirror import CannotMirror, Mirror
-from thinwire.worker_placement import Cluster
 
 
 def mirrored(task, method, rank, **options):
@@ -148,7 +148,7 @@ def test_what_is_still_in_flight_after_the_last_step_has_its_size():
 
 
 def test_it_has_no_record(tmp_path):
-    (cell, *_) = expand_suite.cells("demo")
+    (cell, *_) = expand.cells("demo")
     with pytest.raises(ValueError, match="no record"):
         Attempt(cell, tmp_path, 60.0, transport=Mirror(cell.workers, 0))
 
@@ -182,7 +182,7 @@ def test_a_worker_gets_the_controls_of_another_one():
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
-    data.main(_parser().parse_args(["data", "digits", "--results", str(folder)]))
+    prepare.data_main(_parser().parse_args(["data", "digits", "--results", str(folder)]))
     return folder
 
 

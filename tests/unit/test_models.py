@@ -7,8 +7,8 @@ from torch.nn import functional
 
 from tests import project
 from thinwire import plugins
-from thinwire.errors import UserError
-from thinwire.options import resolve
+from thinwire.base.errors import UserError
+from thinwire.base.options import resolve
 
 
 def build(name, shape=(3, 32, 32), classes=10, **options):

@@ -15,10 +15,10 @@ import pytest
 
 from tests import archives
 from thinwire import plugins
+from thinwire.base.errors import UserError
 from thinwire.data import arrays, cifar, lay_out
-from thinwire.data import download as fetching
-from thinwire.data.download import download, is_official
-from thinwire.errors import UserError
+from thinwire.data import cifar as fetching
+from thinwire.data.cifar import fetch_file, is_official
 
 RNG = np.random.default_rng(0)
 CONTENT = bytes(range(256)) * 400
@@ -68,10 +68,10 @@ def test_a_file_is_downloaded_once_and_recognised_by_either_digest(served, tmp_p
     url, sends = served
     sends.append(CONTENT)
     (tmp_path / "file.partial").write_bytes(CONTENT + b"of an interrupted download")
-    download(url, tmp_path / "file", SHA256, "")
+    fetch_file(url, tmp_path / "file", SHA256, "")
     assert (tmp_path / "file").read_bytes() == CONTENT
     assert os.listdir(tmp_path) == ["file"]
-    download("http://127.0.0.1:1/file", tmp_path / "file", SHA256, "")  # it is there: nobody is asked
+    fetch_file("http://127.0.0.1:1/file", tmp_path / "file", SHA256, "")  # it is there: nobody is asked
     md5 = hashlib.md5(CONTENT, usedforsecurity=False).hexdigest()
     assert is_official(io.BytesIO(CONTENT), md5)
     assert not is_official(io.BytesIO(CONTENT + b"?"), md5)
@@ -91,13 +91,13 @@ def test_a_failed_download_is_one_sentence_and_leaves_no_file(sent, reason, serv
     monkeypatch.setattr(fetching, "TIMEOUT_SECONDS", 0.5)
     url, sends = served
     sends += sent
-    assert refusal(download, url, tmp_path / "file", SHA256, "put it there") == (
+    assert refusal(fetch_file, url, tmp_path / "file", SHA256, "put it there") == (
         f"{url} cannot be fetched ({reason}): put it there"
     )
     assert not (tmp_path / "file").exists()
     monkeypatch.setattr(fetching, "TIMEOUT_SECONDS", 30)
     sends[:] = [CONTENT]
-    download(url, tmp_path / "file", SHA256, "put it there")
+    fetch_file(url, tmp_path / "file", SHA256, "put it there")
     assert (tmp_path / "file").read_bytes() == CONTENT
 
 

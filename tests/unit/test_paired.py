@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 from statsmodels.stats.weightstats import ttost_paired
 
-from thinwire.statistics.paired import compare, detectable_in_sd
-from thinwire.statistics.rounding import fixed, table_digits
+from thinwire.report.report_files import fixed, table_digits
+from thinwire.report.statistics.paired import compare, detectable_in_sd
 
 NAN = math.nan
 

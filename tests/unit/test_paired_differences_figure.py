@@ -7,12 +7,12 @@ import pytest
 
 from tests.frames import METHODS, comparison, comparisons
 from tests.unit.test_line_labels import overlaps
-from thinwire.report import paired_differences_figure
+from thinwire.report.figures import comparisons as paired_differences_figure
 
 
 @pytest.fixture
 def drawn(draw):
-    return lambda frame: draw(paired_differences_figure.write, frame, ["ssgd"])
+    return lambda frame: draw(paired_differences_figure.write_paired_differences, frame, ["ssgd"])
 
 
 def points(axes):

@@ -12,18 +12,20 @@ import yaml
 from tests import project, sound
 from tests.sound import cells
 from thinwire.about_method import about_method
+from thinwire.api.declarations import SOURCES
 from thinwire.audit.verify import problems_of_conclusions
+from thinwire.base.errors import UserError
+from thinwire.base.files import write_text
 from thinwire.config.grid_subset import of
-from thinwire.errors import UserError
-from thinwire.files import write_text
-from thinwire.method_provenance import SOURCES
-from thinwire.paper import bars, declarations, origins, paper, values
-from thinwire.paper.declarations import Bars
-from thinwire.paper.values import MINUS, Value
 from thinwire.plugins import ROOT
-from thinwire.report import collect, report_digests
+from thinwire.publish.paper import declarations, paper, values
+from thinwire.publish.paper import values as origins
+from thinwire.publish.paper.declarations import Bars
+from thinwire.publish.paper.values import MINUS, Value
+from thinwire.report import report_files
+from thinwire.report.rows import collect
 from thinwire.report.tables.summarise import summarise
-from thinwire.train.result_folders import record_folder
+from thinwire.train.result_files import record_folder
 
 TEXT = sorted([ROOT / "paper/paper.typ", *(ROOT / "paper/sections").glob("*.typ")])
 
@@ -39,7 +41,7 @@ def made(tmp_path_factory):
         collect.collect(["demo"], results)
     table = summarise(collect.read_summary(results, "demo"), ["ssgd"])
     write_text(results / "tables/demo/summary.csv", table.to_csv(index=False))
-    report_digests.write(results, "demo")
+    report_files.write_digests(results, "demo")
     paper.paper(results)
     return results
 
@@ -98,7 +100,7 @@ def test_another_table_changes_the_paper(made, copied):
         UserError, match=r"summary\.csv was changed .*: make it again with `thinwire report d"
     ):
         paper.paper(copied)
-    report_digests.write(copied, "demo")
+    report_files.write_digests(copied, "demo")
     paper.paper(copied)
     found = json.loads((copied / "paper/values.json").read_text())["values"]["demo.dgc.saved"]
     assert found["text"] == "12.3"
@@ -254,7 +256,7 @@ def axes(draw):
     """Draw the bars of these values, and return the axes."""
 
     def write(values, folder):
-        bars.draw(COUNTED, values, folder / "counted")
+        paper.draw_bars(COUNTED, values, folder / "counted")
 
     return lambda values: draw(write, values).axes[0]
 
@@ -278,4 +280,4 @@ def test_a_value_that_is_no_number_has_no_bar(axes):
 
 def test_a_name_without_a_value_is_one_sentence(tmp_path):
     with pytest.raises(UserError, match=r"a bar in paper/values.yaml: there is no value 'saved'; declare it"):
-        bars.draw(COUNTED, {}, tmp_path / "counted")
+        paper.draw_bars(COUNTED, {}, tmp_path / "counted")

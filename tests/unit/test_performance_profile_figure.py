@@ -6,15 +6,15 @@ import pandas as pd
 import pytest
 
 from tests.frames import MISS, to_target
-from thinwire.report import performance_profile_figure
-from thinwire.report.performance_profile_figure import profile
+from thinwire.report.figures import comparisons
+from thinwire.report.figures.comparisons import profile
 
 NEEDED = {"ssgd": [40.0, 40.0, 40.0, 40.0], "thin": [10.0, 20.0, MISS, 80.0]}
 
 
 @pytest.fixture
 def drawn(draw):
-    return lambda frame: draw(performance_profile_figure.write, frame, ["ssgd"])
+    return lambda frame: draw(comparisons.write_performance_profile, frame, ["ssgd"])
 
 
 def share(figure, method, ratio):

@@ -12,11 +12,10 @@ import pytest
 from snakemake.io import report
 
 from thinwire import plugins
-from thinwire.config.block import blocks
-from thinwire.config.cell_sources import PluginDigests
-from thinwire.config.expand_suite import cells
-from thinwire.config.types import Module
-from thinwire.errors import UserError
+from thinwire.base.errors import UserError
+from thinwire.config.expand import blocks, cells
+from thinwire.config.sources import PluginDigests
+from thinwire.config.yaml_file import Module
 from thinwire.pipeline import inputs, outputs, snakefile
 from thinwire.pipeline.grid import Chosen, Grid, chosen, read, require_valid_options
 from thinwire.pipeline.simulations import simulations

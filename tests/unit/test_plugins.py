@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from thinwire import options, plugins, torch_settings
-from thinwire.errors import Problems
+from thinwire import plugins
+from thinwire.base import options, torch_settings
+from thinwire.base.errors import Problems
 
 Share = Annotated[float, Field(gt=0, le=1)]
 

@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from thinwire import digests, record
-from thinwire.config.expand_suite import cells
-from thinwire.errors import UserError
+from thinwire.base import digests
+from thinwire.base.errors import UserError
+from thinwire.config.expand import cells
+from thinwire.records import record
 from thinwire.train import preparation, preparation_record
-from thinwire.train.result_folders import prepared_folder, preparing_folder
+from thinwire.train.result_files import prepared_folder, preparing_folder
 
 CELL = cells("claims/mp2_digits")[0]
 NOTHING = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))

@@ -6,17 +6,17 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
-from thinwire.cli import cells as list_cells
-from thinwire.config import expand_suite, suite
-from thinwire.config.cell_of_record import cell_of
+from thinwire.base.errors import UserError
+from thinwire.cli import inspect as list_cells
+from thinwire.config import expand, suite
+from thinwire.config.cell import cell_of
 from thinwire.config.grid_subset import Subset
 from thinwire.config.tuned import under
-from thinwire.errors import UserError
 from thinwire.pipeline import inputs
 from thinwire.pipeline.grid import read
 from thinwire.report.tables.about import About
 from thinwire.train.preparation_record import identity_of
-from thinwire.train.result_folders import data_folder, prepared_folder
+from thinwire.train.result_files import data_folder, prepared_folder
 
 # Two data sets, two repetitions, and MP2 in every way.
 CONTENT = {
@@ -54,7 +54,7 @@ def write(tmp_path, monkeypatch):
 
 @pytest.fixture
 def cells(write):
-    return {cell.path: cell for cell in expand_suite.cells("reuse")}
+    return {cell.path: cell for cell in expand.cells("reuse")}
 
 
 PREPARATIONS = {
@@ -127,7 +127,7 @@ def test_a_subset_makes_what_it_needs_of_the_others(write):
 
 
 def test_a_preparation_is_made_for_the_cell_that_owns_it(write):
-    made_for = expand_suite.preparation("reuse", "again/lenet/mp2/seed1")
+    made_for = expand.preparation("reuse", "again/lenet/mp2/seed1")
     assert (made_for.dataset, made_for.repetition, made_for.prepare_from) == ("again", 1, None)
 
 
@@ -152,7 +152,7 @@ def test_bad_input_is_one_sentence(write, case):
     entry, sentence = BAD[case]
     write(bad=entry)
     with pytest.raises(UserError) as caught:
-        expand_suite.cells("reuse")
+        expand.cells("reuse")
     assert str(caught.value).endswith(f"reuse.yaml: {sentence}")
 
 
@@ -160,7 +160,7 @@ def test_people_see_whose_preparation_is_used(write, capsys, tmp_path):
     about = About.of(suite.load("reuse"))
     shown = {"seed0": "seed0", "again": "again", "both": "again, seed1", "alone": "seed1"}
     assert about.prepared_from == shown
-    list_cells.main(SimpleNamespace(suite="reuse", only=[], cost=None, results=tmp_path))
+    list_cells.cells_main(SimpleNamespace(suite="reuse", only=[], cost=None, results=tmp_path))
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
     assert lines["digits/lenet/both/w2/seed0"].endswith("missing; prepared from again/lenet/mp2/seed1")
     assert lines["digits/lenet/mp2/w2/seed0"].endswith("missing")

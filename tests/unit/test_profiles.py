@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thinwire.report.profiles import profiles
-from thinwire.statistics.performance_profile import profile, ratios, score
+from thinwire.report.rows.to_target import profiles
+from thinwire.report.statistics.speed import profile, ratios, score
 
 INF = math.inf
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
-from thinwire.method import Method
-from thinwire.parameters import parameters
-from thinwire.train.ready_hooks import ReadyHooks
+from thinwire.api.method import Method
+from thinwire.api.parameters import parameters
+from thinwire.train.gradient_hooks import ReadyHooks
 
 
 class Rows(nn.Module):

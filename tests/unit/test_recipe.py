@@ -9,12 +9,10 @@ from torch import nn
 
 from tests import small
 from tests.reference.lars import Lars as Reference
-from thinwire import seeds
-from thinwire.optim.lars import Lars
-from thinwire.optim.plateau import Plateau
-from thinwire.optim.recipe import Recipe, Schedule
-from thinwire.optim.schedule import learning_rate
-from thinwire.task import initial_model
+from thinwire.api.run import initial_model
+from thinwire.base import seeds
+from thinwire.optim.optimizers import Lars, Plateau
+from thinwire.optim.recipe import Recipe, Schedule, learning_rate
 
 
 def rates(workers=4, steps_per_epoch=10, **changes):

@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from tests.tracking import records
-from thinwire import digests, provenance, record
-from thinwire.errors import UserError
+from thinwire.base import digests
+from thinwire.base.errors import UserError
+from thinwire.records import provenance, record
 
 CURVE = [
     {

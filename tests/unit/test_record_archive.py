@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from tests import project, sound
-from thinwire.audit import archive, reference
-from thinwire.config import expand_suite
-from thinwire.config.types import Module
-from thinwire.errors import UserError
-from thinwire.files import write_text
-from thinwire.report import collect, sound_records
-from thinwire.train.result_folders import record_folder, runs_folder
+from thinwire.audit import archive
+from thinwire.base.errors import UserError
+from thinwire.base.files import write_text
+from thinwire.config import expand
+from thinwire.config.yaml_file import Module
+from thinwire.report.rows import collect, sound_records
+from thinwire.train.result_files import record_folder, runs_folder
 
 GRID = sound.cells("demo")[:2]
 
@@ -133,9 +133,9 @@ def test_a_method_that_was_added_later_is_missing_in_no_archive(results, tmp_pat
     archive.pack(results, "demo", tmp_path / "reference")
     added = project.add_method(tmp_path, monkeypatch)
     later = replace(GRID[0], method=Module(added, added, {}))
-    for module in (reference, expand_suite, sound_records):
+    for module in (archive, expand, sound_records):
         monkeypatch.setattr(module, "cells", lambda suite: [*GRID, later])
-    reference.archive([], results, tmp_path / "reference")
+    archive.archive([], results, tmp_path / "reference")
     assert list(collect.read_summary(tmp_path / "reference", "demo").method) == ["ssgd", "ssgd_bf16"]
 
 

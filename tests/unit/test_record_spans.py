@@ -17,7 +17,7 @@ from thinwire.trace.recorder import (
     WAIT,
     Span,
 )
-from thinwire.train.record_spans import record_spans
+from thinwire.train.tracing import record_spans
 
 METHODS = ("ssgd", "top_k", "ps_sgd", "local_sgd", "daso")
 

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from thinwire import digests, record_store
-from thinwire.config.expand_suite import cells
-from thinwire.errors import UserError
-from thinwire.files import locked
+from thinwire.base import digests
+from thinwire.base.errors import UserError
+from thinwire.base.files import locked
+from thinwire.config.expand import cells
 from thinwire.launch import train_block
-from thinwire.train.result_folders import lock_file
-from thinwire.train.reuse_record import keys as record_keys
+from thinwire.records import store
+from thinwire.train.result_files import lock_file
+from thinwire.train.reuse import keys as record_keys
 
 DEMO = [cell for cell in cells("demo") if cell.block == cells("demo")[0].block]
 
@@ -27,23 +28,23 @@ def test_a_copy_is_found_under_its_key_only(tmp_path):
     made = tmp_path / "made"
     made.mkdir()
     (made / "run.json").write_text("{}")
-    record_store.keep(tmp_path, "0123", made)
+    store.keep(tmp_path, "0123", made)
     (made / "run.json").write_text("changed")
-    assert not record_store.fetch(tmp_path, "0124", tmp_path / "other")
-    assert record_store.fetch(tmp_path, "0123", made)
+    assert not store.fetch(tmp_path, "0124", tmp_path / "other")
+    assert store.fetch(tmp_path, "0123", made)
     assert (made / "run.json").read_text() == "{}"
-    record_store.forget(tmp_path, "0123")
-    assert not record_store.fetch(tmp_path, "0123", made)
+    store.forget(tmp_path, "0123")
+    assert not store.fetch(tmp_path, "0123", made)
 
 
 def test_nothing_is_put_where_another_process_works(results):
     (cell, *_), (key, *_) = DEMO, record_keys(DEMO, results)
-    record_store.keep(results, key, results / "data/digits")
+    store.keep(results, key, results / "data/digits")
     with locked(lock_file(results, cell), "it"):
         assert not train_block._found(cell, key, results)
-        assert record_store.fetch(results, key, results / "other"), "it is left where it is"
+        assert store.fetch(results, key, results / "other"), "it is left where it is"
     assert not train_block._found(cell, key, results)
-    assert not record_store.fetch(results, key, results / "other"), "it is no record"
+    assert not store.fetch(results, key, results / "other"), "it is no record"
 
 
 def test_the_key_of_a_run_changes_with_its_options_and_data(results):
@@ -58,7 +59,7 @@ def test_the_key_of_a_run_changes_with_its_options_and_data(results):
 def test_the_key_of_a_run_changes_with_its_code(results, monkeypatch):
     before = record_keys(DEMO, results)
     monkeypatch.setattr(
-        "thinwire.train.reuse_record.sources", lambda cell: {"method": cell.method.use * (cell is DEMO[1])}
+        "thinwire.train.reuse.sources", lambda cell: {"method": cell.method.use * (cell is DEMO[1])}
     )
     assert record_keys(DEMO, results)[1] != before[1]
 

@@ -8,8 +8,6 @@ import pytest
 import torch
 from greenlet import greenlet
 
-from thinwire.call import Call
-from thinwire.parameter_server import Server
 from thinwire.trace.recorder import (
     BACKWARD,
     DECODE,
@@ -24,7 +22,8 @@ from thinwire.trace.recorder import (
     recorded,
     recording,
 )
-from thinwire.transport.point_to_point import FIRST_TAG_OF_MESSAGES, PointToPoint
+from thinwire.transport.call import Call, Server
+from thinwire.transport.gloo import FIRST_TAG_OF_MESSAGES, PointToPoint
 
 
 def kinds(recorder):

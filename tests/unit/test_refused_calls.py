@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from tests.unit.channels import Echo, Me, Sum, floats
-from thinwire.errors import MethodError
-from thinwire.messages_in_flight import Flight
-from thinwire.parameter_server import Server
+from thinwire.api.flight import Flight
+from thinwire.base.errors import MethodError
+from thinwire.base.placement import Cluster
+from thinwire.transport.call import Server
 from thinwire.transport.inprocess import InProcess
-from thinwire.worker_placement import Cluster
 
 
 class World:

@@ -4,8 +4,8 @@ import pytest
 
 import thinwire
 from tests import small
-from thinwire import checkpoint
-from thinwire.errors import MethodError
+from thinwire.base.errors import MethodError
+from thinwire.records import checkpoint
 
 
 def refuses(method, message, **changes):

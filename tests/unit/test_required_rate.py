@@ -5,13 +5,13 @@ import math
 import pandas as pd
 import pytest
 
-from thinwire.config import cluster_file
-from thinwire.errors import UserError
-from thinwire.report import required_rate as shown
-from thinwire.simulation.required_rate import CLUSTER, highest_rate, required_rates
+from thinwire.base.errors import UserError
+from thinwire.config import clusters
+from thinwire.report import simulated_tables as shown
+from thinwire.simulation.questions import RATE_CLUSTER, highest_rate, required_rates
 from thinwire.simulation.without_data import MeanStep
 
-OFFERED = cluster_file.load(CLUSTER)
+OFFERED = clusters.load_cluster(RATE_CLUSTER)
 # Bytes of a node in a step, and the seconds of computing.
 SENT = {"ssgd_no_overlap": 0.2e9, "ssgd": 0.15e9, "ssgd_bf16": 0.1e9, "daso": 0.1e9, "daso_cycling": 0.0}
 COMPUTE = 0.25

@@ -9,10 +9,9 @@ import sys
 import pytest
 import torch
 
-from thinwire.blame import blame
-from thinwire.errors import CannotWrite, UserError
+from thinwire.base.errors import CannotWrite, UserError, shortage, trouble
 from thinwire.plugins import ROOT
-from thinwire.resource_shortage import shortage, trouble
+from thinwire.train.blame import blame
 
 
 def raised_in(folder, code, **names):
@@ -130,7 +129,7 @@ def test_torch_without_memory_is_a_shortage():
         resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32))
 
     code = (
-        "import torch\nfrom thinwire.resource_shortage import shortage\n"
+        "import torch\nfrom thinwire.base.errors import shortage\n"
         "try:\n    torch.empty(2**32)\nexcept RuntimeError as error:\n    print(shortage(error))"
     )
     command = [sys.executable, "-c", code]

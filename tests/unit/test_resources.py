@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 from snakemake.resources import Resources
 
-from thinwire import slurm_time_limit
-from thinwire.config.expand_suite import cells
-from thinwire.errors import UserError
+from thinwire.base import signals
+from thinwire.base.errors import UserError
+from thinwire.config.expand import cells
 from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
-from thinwire.pipeline import resources, slurm
+from thinwire.pipeline import resources
 from thinwire.pipeline.resources import (
     COPIES_OF_WEIGHTS,
     PROCESS_MEGABYTES,
@@ -57,7 +57,7 @@ def test_what_a_cell_asks_of_slurm():
     assert resources.cpus_per_rank(replace(cell, device="cpu")) == 1
     assert resources.launcher(cell) == "srun"
     assert resources.launcher(replace(cell, workers=1, nodes=1)) == ""
-    signal = f"--signal=USR1@{slurm_time_limit.SAVING_SECONDS}"
+    signal = f"--signal=USR1@{signals.SAVING_SECONDS}"
     assert resources.more_options(cell) == f"--ntasks-per-node=4 {signal}"
 
 
@@ -85,12 +85,12 @@ def test_a_job_of_one_task_is_a_step_so_that_signals_reach_it_and_one_of_many_st
 
 def test_slurm_conf_comes_back_in_a_job_that_has_lost_it():
     variables = {"SLURM_CONF": "/elsewhere/slurm.conf"}
-    slurm.hand_on_conf(variables)
+    resources.hand_on_conf(variables)
     inherited = {name: value for name, value in variables.items() if not name.startswith("SLURM_")}
-    slurm.hand_on_conf(inherited)
+    resources.hand_on_conf(inherited)
     assert inherited["SLURM_CONF"] == "/elsewhere/slurm.conf"
     empty = {}
-    slurm.hand_on_conf(empty)
+    resources.hand_on_conf(empty)
     assert empty == {}
 
 
@@ -109,7 +109,7 @@ def test_nothing_is_sent_without_slurm_and_an_account_if_the_profile_asks_for_on
 ):
     monkeypatch.setattr(shutil, "which", lambda name: sbatch)
     with pytest.raises(UserError, match=words) if words else nullcontext():
-        slurm.require_slurm(defaults)
+        resources.require_slurm(defaults)
 
 
 def test_jobs_that_an_earlier_snakemake_has_left_here_are_named(monkeypatch, tmp_path):
@@ -117,8 +117,8 @@ def test_jobs_that_an_earlier_snakemake_has_left_here_are_named(monkeypatch, tmp
     answer = subprocess.CompletedProcess([], 0, stdout=listing)
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: answer)
     with pytest.raises(UserError, match="stop them with scancel 7, which loses nothing"):
-        slurm.require_no_jobs(tmp_path)
-    slurm.require_no_jobs(tmp_path / "elsewhere")
+        resources.require_no_jobs(tmp_path)
+    resources.require_no_jobs(tmp_path / "elsewhere")
 
 
 @pytest.fixture

@@ -4,14 +4,14 @@ import pytest
 
 from tests import project, small
 from thinwire import plugins
-from thinwire.errors import UserError
-from thinwire.options import resolve
-from thinwire.schedule.mirrored import MirroredTrainer
-from thinwire.schedule.roles import Role, alike, roles
+from thinwire.base.errors import UserError
+from thinwire.base.options import resolve
+from thinwire.base.placement import Cluster
+from thinwire.simulation.mirrored import MirroredTrainer
+from thinwire.simulation.operations import Role, alike, roles
 from thinwire.trace.recorder import RecordedCall
-from thinwire.train.record_spans import record_spans
+from thinwire.train.tracing import record_spans
 from thinwire.transport.mirror import Mirror
-from thinwire.worker_placement import Cluster
 
 # Without decisions that follow from the loss, which is another one among all workers.
 FIXED = {"multi_step_delay": {"min_interval": 3, "max_interval": 3}}

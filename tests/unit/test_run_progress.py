@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.tracking import records
-from thinwire import record
-from thinwire.config.expand_suite import cells
+from thinwire.config.expand import cells
 from thinwire.pipeline.console import Progress, duration
+from thinwire.records import record
 from thinwire.train import run_progress
-from thinwire.train.result_folders import partial_folder, record_folder
+from thinwire.train.result_files import partial_folder, record_folder
 from thinwire.train.run_progress import ProgressFile, RunProgress
 
 FIRST, SECOND, *_ = cells("demo")

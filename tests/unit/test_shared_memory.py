@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from tests import processes
-from thinwire.channel import Channel
-from thinwire.errors import ResourceError
+from thinwire.api.channel import Channel
+from thinwire.base.errors import ResourceError
+from thinwire.base.placement import Cluster
 from thinwire.traffic.ledger import Ledger
 from thinwire.transport import shared_memory
 from thinwire.transport.rendezvous import ConnectionLost
-from thinwire.worker_placement import Cluster
 
 WORKERS = 3
 

@@ -7,12 +7,11 @@ import torch
 
 import thinwire
 from tests import processes, small
-from thinwire.channel import Channel
+from thinwire.api.channel import Channel, QuietChannel
+from thinwire.base.placement import Cluster
 from thinwire.traffic.ledger import Ledger
 from thinwire.transport.shared_memory import SharedMemory
 from thinwire.transport.shared_tensors import Run, SharedTensors
-from thinwire.unmetered_channel import QuietChannel
-from thinwire.worker_placement import Cluster
 
 SHAPES = [(3,), (257, 5), (1,), (300_001,)]
 

@@ -10,13 +10,11 @@ import torch
 import torch.distributed as dist
 
 from tests.fake_gpu import CUDA, FakeGpu, Stream
-from thinwire.call import Call
-from thinwire.group import Group
+from thinwire.base.placement import Cluster
 from thinwire.traffic.ledger import Ledger
-from thinwire.transport import payload_format
-from thinwire.transport.side_stream import SideStream
-from thinwire.transport.verbs_on_device_group import OnDeviceGroup
-from thinwire.worker_placement import Cluster
+from thinwire.transport import wire_format
+from thinwire.transport.call import Call, Group
+from thinwire.transport.nccl import OnDeviceGroup, SideStream
 
 
 class Issuing(Executor):
@@ -132,7 +130,7 @@ def seen(gpu, payloads):
 
 def test_gathered_payloads_are_there_when_the_worker_reads_them(gpu, issuing, verbs, world, monkeypatch):
     """The collective changes data only when its stream runs, seconds after it was issued."""
-    _, others = payload_format.pack(OTHERS, ragged=False)
+    _, others = wire_format.pack(OTHERS, ragged=False)
 
     def all_gather(rows, row, group):
         gpu.put(4, effect=lambda: torch._foreach_copy_(rows, [row, others]))
@@ -147,7 +145,7 @@ def test_gathered_payloads_are_there_when_the_worker_reads_them(gpu, issuing, ve
 
 def test_the_answer_of_a_server_is_there_when_the_worker_reads_it(gpu, issuing, verbs, world, monkeypatch):
     """Sends and receives run in a stream of NCCL's own, for which the call must wait."""
-    header, others = payload_format.pack(OTHERS, ragged=False)
+    header, others = wire_format.pack(OTHERS, ragged=False)
     received = []
 
     def transfer(ops):

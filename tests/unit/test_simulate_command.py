@@ -23,7 +23,7 @@ def test_times_that_a_suite_does_not_ask_for_are_named(monkeypatch, tmp_path, ca
     monkeypatch.setattr(command, "simulate_suite", lambda *arguments: pd.DataFrame([ROW]))
     monkeypatch.setattr(command, "described", lambda rows: [])
     arguments = _parser().parse_args(["simulate", *words, "--results", str(tmp_path)])
-    assert command.main(arguments) == 0
+    assert command.simulate_main(arguments) == 0
     printed = capsys.readouterr().err
     assert ("other times than config/demo.yaml asks for: `thinwire simulate demo" in printed) == other
     assert simulated_file.path_of(tmp_path, words[0]).exists()
@@ -35,7 +35,7 @@ def said(tmp_path, capsys):
 
     def call(suite, words):
         arguments = ["simulate", suite, *words.split(), "--profile", "a100_tf32", "--results", str(tmp_path)]
-        assert command.main(_parser().parse_args(arguments)) == 0
+        assert command.simulate_main(_parser().parse_args(arguments)) == 0
         methods = pd.read_csv(simulated_file.path_of(tmp_path, suite)).method
         return capsys.readouterr().err.replace(f" in {tmp_path}", ""), set(methods)
 

@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 
 from tests.simulated import row, rows
-from thinwire.report import simulated_figures, times
+from thinwire.report import report
+from thinwire.report.rows import times
 
 BASELINES = ["ssgd", "ssgd_bf16"]
 METHODS = [*BASELINES, *(f"m{i}" for i in range(9))]
@@ -26,7 +27,7 @@ def table_of(workers=(8,), rates=(), runs=(), methods=METHODS):
 
 @pytest.fixture
 def drawn(draw_all):
-    return lambda table, **options: draw_all(simulated_figures.write, table, BASELINES, **options)
+    return lambda table, **options: draw_all(report.write_simulated_figures, table, BASELINES, **options)
 
 
 def texts(figure):

@@ -5,15 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from thinwire.config.cluster_file import ClusterDescription
-from thinwire.emulation.frames import payload_rate
-from thinwire.errors import UserError
-from thinwire.schedule.operations import Compute, Post, Wait
+from thinwire.base.errors import UserError
+from thinwire.base.placement import Cluster
+from thinwire.config.clusters import ClusterDescription
 from thinwire.simulation import event_loop, recurrence
 from thinwire.simulation.call_seconds import Loads, shape_of
+from thinwire.simulation.operations import Compute, Post, Wait
 from thinwire.simulation.program import Await, HandOver, Work, program_of
 from thinwire.traffic import wire_bytes
-from thinwire.worker_placement import Cluster
+from thinwire.traffic.wire_bytes import payload_rate
 
 STEPS, CALLS, BYTES = 6, 4, 4_000_000
 VERBS = ("mean", "gather", "ragged gather", "broadcast", "push_pull")

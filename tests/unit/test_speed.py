@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thinwire.report.speed_ups import COLUMNS, speed_ups
-from thinwire.statistics.speed import compare_speed
+from thinwire.report.rows.comparisons import SPEED_UP_COLUMNS, speed_ups
+from thinwire.report.statistics.speed import compare_speed
 
 BASELINES = ["ssgd", "ssgd_bf16"]
 
@@ -72,4 +72,4 @@ def test_a_suite_without_times_has_an_empty_table():
     runs = blocks(6, ssgd=4, thin=2).assign(kind="inprocess").drop(columns="train_seconds")
     table = speed_ups(runs, BASELINES)
     assert table.empty
-    assert list(table) == list(COLUMNS)
+    assert list(table) == list(SPEED_UP_COLUMNS)

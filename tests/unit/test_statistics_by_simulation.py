@@ -12,12 +12,11 @@ from scipy import stats
 from benchmarks import committed_tables
 from tests.docs import pages
 from thinwire.plugins import ROOT
-from thinwire.report.collect import read_summary
-from thinwire.statistics import words
-from thinwire.statistics.holm import holm
-from thinwire.statistics.paired import LEVEL, MARGIN_POINTS, POWER, compare, detectable_in_sd, t_tests
-from thinwire.statistics.rounding import fixed
-from thinwire.statistics.verdict import FEWEST_PAIRS, Verdict, judge
+from thinwire.report.report_files import fixed
+from thinwire.report.rows.collect import read_summary
+from thinwire.report.statistics import words
+from thinwire.report.statistics.paired import LEVEL, MARGIN_POINTS, POWER, compare, detectable_in_sd, t_tests
+from thinwire.report.statistics.verdict import FEWEST_PAIRS, Verdict, holm, judge
 
 SAMPLES = 20_000
 # Four standard errors of a share that is estimated from as many samples.

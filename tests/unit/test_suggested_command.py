@@ -3,10 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
-from thinwire.config.expand_suite import cells
-from thinwire.config.types import Module
-from thinwire.suggested_command import suggested_command
-from thinwire.train import make_again
+from thinwire.base.names import suggested_command
+from thinwire.config.expand import cells
+from thinwire.config.yaml_file import Module
+from thinwire.train import result_files
 
 CELL = cells("demo")[0]
 RUN = f"thinwire run demo {CELL.path}"
@@ -23,12 +23,12 @@ def test_the_folder_of_results_is_repeated_if_it_is_not_the_default(tmp_path, mo
 
 def test_a_command_makes_what_its_message_is_about(tmp_path):
     more = f"--results {tmp_path}"
-    assert make_again.run_command(CELL, tmp_path) == f"`{RUN} {more}`"
+    assert result_files.run_command(CELL, tmp_path) == f"`{RUN} {more}`"
     deviating = replace(CELL, transport="processes", deviates=True)
-    assert make_again.run_command(deviating, tmp_path) == f"`{RUN} --transport processes {more}`"
+    assert result_files.run_command(deviating, tmp_path) == f"`{RUN} --transport processes {more}`"
     measured = replace(CELL, transport="processes")
-    assert make_again.advice(measured, tmp_path).endswith(f"`thinwire train demo {CELL.block} {more}`")
-    assert make_again.data_command(CELL, tmp_path) == f"`thinwire data digits {more}`"
+    assert result_files.advice(measured, tmp_path).endswith(f"`thinwire train demo {CELL.block} {more}`")
+    assert result_files.data_command(CELL, tmp_path) == f"`thinwire data digits {more}`"
     small = replace(CELL, data=Module("small", "digits", {"size": 24}))
     expected = f"`thinwire data digits --label small --options '{{\"size\": 24}}' {more}`"
-    assert make_again.data_command(small, tmp_path) == expected
+    assert result_files.data_command(small, tmp_path) == expected

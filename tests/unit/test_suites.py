@@ -6,20 +6,20 @@ import pytest
 
 from tests import project
 from tests.untuned import untuned
-from thinwire.config import expand_suite, suite
-from thinwire.config.simulate_problems import simulate_problems
+from thinwire.config import expand, suite
+from thinwire.config.suite_problems import simulate_problems
 from thinwire.config.suite_schema import EVERY, Entry
 from thinwire.optim.recipe import Optimizer, Recipe
-from thinwire.report.own_recipes import note, own_recipes
+from thinwire.report.tables.about import note, own_recipes
 
 
 @pytest.mark.parametrize("name", project.SUITES)
 def test_every_suite_is_valid_and_has_the_strong_baseline(name):
     """SSGD in full precision and in 16 bits, as the rules want it."""
-    expand_suite.require_valid(name)
+    expand.require_valid(name)
     ssgd = [
         cell.method.options.get("gradients", "full")
-        for cell in expand_suite.cells(name)
+        for cell in expand.cells(name)
         if cell.method.use == "ssgd"
     ]
     assert {"full", "bfloat16"} <= set(ssgd)
@@ -33,16 +33,16 @@ def test_a_method_that_was_added_later_is_no_part_of_what_ran(tmp_path, monkeypa
     before = project.demo()
     ran = {cell.method.label for cell in before}
     added = project.add_method(tmp_path, monkeypatch)
-    now = [cell for cell in expand_suite.cells("demo") if cell.method.label in {*ran, added}]
+    now = [cell for cell in expand.cells("demo") if cell.method.label in {*ran, added}]
     assert len(now) > len(before)
-    assert expand_suite.cells_as_it_ran("demo", ran) == before
-    assert expand_suite.cells_as_it_ran("demo", {*ran, added}) == now
-    assert expand_suite.cells_as_it_ran("demo", {"ssgd"}) == before, "a subset lacks what the suite names"
+    assert expand.cells_as_it_ran("demo", ran) == before
+    assert expand.cells_as_it_ran("demo", {*ran, added}) == now
+    assert expand.cells_as_it_ran("demo", {"ssgd"}) == before, "a subset lacks what the suite names"
 
 
 @pytest.mark.parametrize("claim", ["multi_step_delay", "hylo", "mp2", "hsgd", "daso"])
 def test_every_publication_has_a_suite_with_ten_repetitions(claim):
-    assert claim in {cell.method.use for cell in expand_suite.cells(f"claims/{claim}")}
+    assert claim in {cell.method.use for cell in expand.cells(f"claims/{claim}")}
     assert suite.load(f"claims/{claim}").repetitions == 10
 
 
@@ -51,8 +51,8 @@ def test_an_entry_may_have_a_reading_a_batch_and_an_optimizer_of_its_own(monkeyp
     large = Entry(use="hsgd", batch=512, optimizer=Optimizer(name="lars", lr=2.0))
     entries = laptop.methods | {"large": large, "read": Entry(use="ssgd", reading="strided")}
     changed = laptop.model_copy(update={"methods": entries, "simulate": None})
-    monkeypatch.setattr(expand_suite, "load", lambda name: changed)
-    found = {cell.method.label: cell for cell in expand_suite.cells("laptop") if cell.repetition == 0}
+    monkeypatch.setattr(expand, "load", lambda name: changed)
+    found = {cell.method.label: cell for cell in expand.cells("laptop") if cell.repetition == 0}
     recipe = found["large"].recipe
     assert recipe == laptop.recipe.model_copy(update={"batch": 512, "optimizer": large.optimizer})
     assert recipe.optimizer.weight_decay == 0, "no key of the suite's optimizer is left"

@@ -26,21 +26,20 @@ from methods.mp2 import layers, predictor, server
 from methods.wnn.forecaster import KINDS, Forecaster
 from tests import project
 from thinwire import plugins
-from thinwire.buckets import in_buckets
-from thinwire.checkpoint import write_tensors
+from thinwire.api.parameters import in_buckets, parameters
+from thinwire.api.run import Task
+from thinwire.base.options import resolve
+from thinwire.base.placement import Cluster
 from thinwire.codecs import select, sparse
-from thinwire.config.expand_suite import cells
+from thinwire.config.expand import cells
 from thinwire.config.suite import load
-from thinwire.config.types import Module
+from thinwire.config.yaml_file import Module
 from thinwire.data.arrays import Data
 from thinwire.data.dataset import Augment
 from thinwire.optim.recipe import Schedule
-from thinwire.options import resolve
-from thinwire.parameters import parameters
-from thinwire.schedule.mirrored import MirroredTrainer
-from thinwire.task import Task
+from thinwire.records.checkpoint import write_tensors
+from thinwire.simulation.mirrored import MirroredTrainer
 from thinwire.transport.mirror import Mirror
-from thinwire.worker_placement import Cluster
 
 pytestmark = pytest.mark.slow
 

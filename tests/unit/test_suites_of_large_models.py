@@ -14,12 +14,11 @@ from torch import nn
 from methods.hylo.options import COMPRESSED
 from tests import project
 from thinwire import plugins
-from thinwire.buckets import in_buckets
+from thinwire.api.parameters import in_buckets, parameters
+from thinwire.base.options import resolve
 from thinwire.codecs import select
-from thinwire.config.expand_suite import cells
+from thinwire.config.expand import cells
 from thinwire.config.suite import load
-from thinwire.options import resolve
-from thinwire.parameters import parameters
 
 SUITES = [name for name in project.SUITES if load(name).device == "cuda"]
 

@@ -8,7 +8,7 @@ import typst
 
 from tests.simulated import row as simulated
 from tests.summary import ABOUT, run, table_of
-from thinwire.report.tables import latex, markdown
+from thinwire.report.tables import formats
 from thinwire.report.tables.about import About
 from thinwire.report.tables.write import summary
 
@@ -42,18 +42,19 @@ def test_odd_names_compile_in_typst(tmp_path):
 @pytest.mark.parametrize("character", sorted(set(ODD)))
 def test_no_character_has_a_meaning_in_latex(character):
     """What is left after commands and braces are taken out has no active character."""
-    plain = re.sub(r"\\text[a-z]+\{\}|\$\\?[a-z]*-?\$|\\[_&%#${}]|\{[^{}]\}|''", "", latex.escaped(character))
+    escaped = formats.escaped_latex(character)
+    plain = re.sub(r"\\text[a-z]+\{\}|\$\\?[a-z]*-?\$|\\[_&%#${}]|\{[^{}]\}|''", "", escaped)
     assert not set(plain) & set("_&%#${}~^\\\"'`[]")
     assert plain.isascii()
 
 
 def test_two_hyphens_are_no_dash_in_latex():
-    assert "--" not in latex.escaped("a--b---c")
+    assert "--" not in formats.escaped_latex("a--b---c")
 
 
 @pytest.mark.parametrize("character", "\\`*<[|")
 def test_no_character_has_a_meaning_in_markdown(character):
-    assert markdown.escaped(f"a{character}b") == f"a\\{character}b"
+    assert formats.escaped_markdown(f"a{character}b") == f"a\\{character}b"
 
 
 def test_the_baselines_come_first_and_then_who_sends_least():

@@ -7,13 +7,14 @@ import pytest
 
 from tests.summary import ABOUT, prepared, run, table_of
 from tests.untuned import untuned
-from thinwire import digests, plugins
-from thinwire.config.baselines import baselines
+from thinwire import plugins
+from thinwire.base import digests
+from thinwire.config.entries import baselines
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Entry
 from thinwire.optim.tunable import tunable
-from thinwire.report import collect
-from thinwire.report.savings import runs_to_break_even
+from thinwire.report.rows import collect
+from thinwire.report.rows.quantities import runs_to_break_even
 from thinwire.report.tables.about import About
 from thinwire.report.tables.summarise import summarise
 from thinwire.report.tables.traffic import traffic

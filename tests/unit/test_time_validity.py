@@ -9,12 +9,12 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from thinwire.config.expand_suite import cells
+from thinwire.base.placement import Cluster
+from thinwire.config.expand import cells
+from thinwire.records.time_validity import no_time_because
 from thinwire.traffic.ledger import Ledger
 from thinwire.traffic.wire_bytes import Wire
 from thinwire.train import run_setup
-from thinwire.train.time_validity import no_time_because
-from thinwire.worker_placement import Cluster
 
 
 def about(host, cores, device="cpu", **more):

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from tests.simulated import row, rows
-from thinwire.errors import UserError
-from thinwire.report import times
-from thinwire.report.break_even import faster_between
-from thinwire.report.speed_ups import speed_ups
-from thinwire.report.steps_to_target import steps_to_target
+from thinwire.base.errors import UserError
+from thinwire.report.figures.rates import faster_between
+from thinwire.report.rows import times
+from thinwire.report.rows.comparisons import speed_ups
+from thinwire.report.rows.quantities import steps_to_target
 from thinwire.simulation import simulated_file
 
 BASELINES = ["ssgd", "ssgd_bf16"]

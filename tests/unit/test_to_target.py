@@ -5,9 +5,9 @@ import math
 import pandas as pd
 import pytest
 
-from thinwire.report.target_accuracy import SHARES, TARGET_OF_BASELINE
-from thinwire.report.to_target import to_target
-from thinwire.statistics.reference_convergence import Convergence, convergence
+from thinwire.report.rows.quantities import SHARES, TARGET_OF_BASELINE
+from thinwire.report.rows.to_target import to_target
+from thinwire.report.statistics.speed import Convergence, convergence
 
 INF = math.inf
 

@@ -6,11 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.traced import Everything, trace_of
-from thinwire.errors import UserError
+from thinwire.base.errors import UserError
 from thinwire.trace import trace_file
-from thinwire.trace.common_clock import common_zero_ns
-from thinwire.trace.summary import step_seconds
-from thinwire.trace.trace_file import CALLS, SPANS, Trace
+from thinwire.trace.trace_file import CALLS, SPANS, Trace, common_zero_ns, step_seconds
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +98,7 @@ HOUR = 3_600_000_000_000
 )
 def test_processes_count_from_the_same_moment(monkeypatch, machines, ahead_ns, zero_ahead_ns):
     """Processes of one machine leave a barrier one after the other; clocks of several are compared there."""
-    monkeypatch.setattr("thinwire.trace.common_clock._machine", lambda: machines[-1])
+    monkeypatch.setattr("thinwire.trace.trace_file._machine", lambda: machines[-1])
     share, answers = Machines(machines, ahead_ns).share, []
 
     def remember(own):

@@ -8,7 +8,7 @@ from tests import processes, small
 from tests.traced import Everything, trace_of
 from thinwire.trace import perfetto, trace_file
 from thinwire.trace.trace_file import COMPUTE, SERVER_TRACK
-from thinwire.train.record_spans import record_spans
+from thinwire.train.tracing import record_spans
 
 WORKERS, NODES = 4, 2
 # These verbs are carried out by threads of the transport, which note the end before the worker learns of it.

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from tests.frames import traffic
-from thinwire.report import traffic_figure
+from thinwire.report.figures import traffic as traffic_figure
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from torch import nn
 
 import thinwire
 from tests import small
-from thinwire import checkpoint
+from thinwire.records import checkpoint
 from thinwire.traffic.wire_bytes import Wire
 from thinwire.train.trainer import Trainer
 from thinwire.transport.mirror import Mirror

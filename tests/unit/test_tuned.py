@@ -12,12 +12,13 @@ from tests.docs import pages
 from tests.tracking import records
 from tests.unit import tuning_base
 from tests.unit.tuning_base import LEAVE_OUT, tried
-from thinwire import digests, record
-from thinwire.cli import tuned as tuned_command
-from thinwire.config import expand_suite, suite, tuned, tuning_space
+from thinwire.base import digests
+from thinwire.cli import simulate as tuned_command
+from thinwire.config import expand, suite, tuned, tuning_space
 from thinwire.optim.tunable import values_of
 from thinwire.plugins import ROOT
-from thinwire.tuning import rows_of_trials, write_tuned
+from thinwire.records import record
+from thinwire.report import tuning_choice
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def choices(files, tmp_path, monkeypatch):
     best = 2
 
     def made_of(folder, cell):
-        method, trial = rows_of_trials.of_trial_label(cell.method.label)
+        method, trial = tuning_choice.of_trial_label(cell.method.label)
         result = record.Result(
             steps=20,
             test_accuracy_percent=90.0 - abs(trial - best),
@@ -47,14 +48,14 @@ def choices(files, tmp_path, monkeypatch):
         lost = {"status": "diverged", "reason": "not finite"} if method == "top_k" else {}
         return records.made(cell, [], result=result, steps_per_epoch=5, **lost)
 
-    monkeypatch.setattr(rows_of_trials, "record_of", made_of)
+    monkeypatch.setattr(tuning_choice, "record_of", made_of)
     of_file = digests.of_file
     monkeypatch.setattr(digests, "of_file", lambda p: "0" if p.name == record.RUN else of_file(p))
 
     def write(trial=2):
         nonlocal best
         best = trial
-        made = write_tuned.write_tuned("base", rows_of_trials.runs_of_trials("base", tmp_path))
+        made = tuning_choice.write_tuned("base", tuning_choice.runs_of_trials("base", tmp_path))
         assert tuned.read("base") == made
         return made
 
@@ -76,7 +77,7 @@ def test_the_file_has_the_choice_the_cost_and_the_record_of_all_trials(choices, 
     assert made.cost.model_dump() == {"runs": 32, "epochs": 32 * 4.0, "seconds": 32 * 1.5}
     rows = pd.read_csv(tmp_path / "config" / "tuned" / "base.csv")
     assert len(rows) == 32
-    assert set(rows.fingerprint) == {cell.fingerprint for cell in expand_suite.cells("tuning/base")}
+    assert set(rows.fingerprint) == {cell.fingerprint for cell in expand.cells("tuning/base")}
     page = (ROOT / "docs" / "tuning.md").read_text()
     explained = {
         name for table in pages.tables(page) for row in table for name in re.findall("`(.*?)`", row[0])
@@ -90,7 +91,7 @@ def test_a_best_value_at_the_edge_of_its_range_is_named_and_printed(files, choic
     made = choices(0)
     assert made.methods["ssgd"].at_edge == {"lr": "low"}
     assert made.methods["top_k"].at_edge == {}
-    tuned_command.main(Namespace(suite="base", results=tmp_path))
+    tuned_command.tuned_main(Namespace(suite="base", results=tmp_path))
     said = capsys.readouterr()
     assert "ssgd: the best lr is near the low end of its range: widen it" in said.err
     assert "top_k: no trial has ended, so it keeps the suite's own recipe" in said.err
@@ -100,9 +101,9 @@ def test_a_best_value_at_the_edge_of_its_range_is_named_and_printed(files, choic
 
 def test_a_suite_takes_what_was_chosen_for_its_methods(files, choices):
     choices()
-    before = {cell.path: cell for cell in expand_suite.cells("base")}
+    before = {cell.path: cell for cell in expand.cells("base")}
     files({"tuned": "base"})
-    after, found = expand_suite.cells("base"), tried()
+    after, found = expand.cells("base"), tried()
     assert [cell.path for cell in after] == list(before)
     for cell in after:
         best = found[cell.method.label, 0 if cell.method.label == "top_k" else 2]
@@ -138,7 +139,7 @@ def test_choices_that_do_not_belong_to_a_suite_are_refused(files, choices, chang
 def test_a_method_that_is_new_has_the_recipe_of_the_suite_until_it_is_tuned(files, choices):
     choices()
     files({"tuned": "base", "leave_out": [name for name in LEAVE_OUT if name != "ps_sgd"]})
-    found = {cell.method.label: cell.recipe.optimizer.lr for cell in expand_suite.cells("base")}
+    found = {cell.method.label: cell.recipe.optimizer.lr for cell in expand.cells("base")}
     assert found["ps_sgd"] == 0.1 != found["ssgd"]
 
 

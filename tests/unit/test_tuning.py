@@ -9,10 +9,10 @@ from tests.bad_input.suites import GOOD, cases, message, require
 from tests.unit import tuning_base
 from tests.unit.tuning_base import tried
 from thinwire import plugins
-from thinwire.config import expand_suite, suite
-from thinwire.config.ranges import LINEAR, LOG_OF_STEPS, Range
+from thinwire.config import expand, suite
+from thinwire.config.tuning_space import LINEAR, LOG_OF_STEPS, Range
 from thinwire.optim.tunable import values_of
-from thinwire.tuning import choose, figure
+from thinwire.report import tuning_choice
 
 
 @pytest.fixture
@@ -37,14 +37,14 @@ def test_every_method_tries_the_same_values_of_the_recipe(files):
 
 
 def test_the_first_trial_is_the_suite_itself_with_other_seeds_and_held_out_images(files):
-    own = {cell.method.label: cell for cell in expand_suite.cells("base") if cell.size_label == "w2"}
+    own = {cell.method.label: cell for cell in expand.cells("base") if cell.size_label == "w2"}
     for (label, trial), cell in tried().items():
         if trial == 0:
             assert (cell.recipe, cell.method.options) == (own[label].recipe, own[label].method.options)
         assert (cell.evaluate_on, cell.transport, cell.size_label) == ("held_out", "inprocess", "w2")
-    seeds = {cell.seed for cell in expand_suite.cells("tuning/base")}
+    seeds = {cell.seed for cell in expand.cells("tuning/base")}
     assert len(seeds) == 2
-    assert not seeds & {cell.seed for cell in expand_suite.cells("base")}
+    assert not seeds & {cell.seed for cell in expand.cells("base")}
 
 
 def test_more_trials_begin_with_the_same_ones(files):
@@ -121,7 +121,7 @@ def test_files_of_tunings_and_of_their_choices_are_no_suites(files, tmp_path):
 def test_a_method_has_its_own_values_and_all_others_of_the_suite(files):
     own = {"optimizer": {"lr": 0.02, "momentum": 0.5}, "schedule": {"warmup_epochs": 2}}
     files({"methods.hylo_mean": {"use": "hylo", "epochs": 2, "recipe": own}})
-    found = {cell.method.label: cell.recipe for cell in expand_suite.cells("base")}
+    found = {cell.method.label: cell.recipe for cell in expand.cells("base")}
     own = {"lr": 0.02, "weight_decay": 0, "momentum": 0.5, "warmup_epochs": 2}
     assert values_of(found["hylo_mean"]) == own
     assert found["hylo_mean"].epochs == 2
@@ -133,7 +133,7 @@ def test_runs_with_different_rates_do_not_share_a_preparation(files):
     faster = {"use": "wnn", "recipe": {"optimizer": {"lr": 0.3}}}
     methods = {"ssgd": None, "wnn": None, "wnn_half": {"use": "wnn", "epochs": 2}, "faster": faster}
     files({"methods": methods, "leave_out": []})
-    preparers = {cell.method.label: cell.preparer for cell in expand_suite.cells("base")}
+    preparers = {cell.method.label: cell.preparer for cell in expand.cells("base")}
     assert preparers == {"ssgd": "ssgd", "wnn": "wnn", "wnn_half": "wnn", "faster": "faster"}
 
 
@@ -165,14 +165,14 @@ def runs_of(rows):
     ],
 )
 def test_the_best_trial_has_the_best_mean_then_the_fewest_bytes(rows, best):
-    table = choose.trials(runs_of([("m", *row) for row in rows]))
-    assert choose.best(table).trial == best
+    table = tuning_choice.trials(runs_of([("m", *row) for row in rows]))
+    assert tuning_choice.best(table).trial == best
 
 
 def test_the_best_so_far_never_falls_and_is_of_the_method_alone():
     rows = [("a", 0, 50.0, 1, "done"), ("b", 0, 90.0, 1, "failed"), ("a", 1, 40.0, 1, "done")]
     rows += [("b", 1, 60.0, 1, "done"), ("a", 2, 70.0, 1, "done"), ("b", 2, 55.0, 1, "done")]
-    table = choose.best_so_far(choose.trials(runs_of(rows)))
+    table = tuning_choice.best_so_far(tuning_choice.trials(runs_of(rows)))
     assert table[table.method == "a"].best_percent.tolist() == [50, 50, 70]
     found = table[table.method == "b"].best_percent.tolist()
     assert math.isnan(found[0])
@@ -186,7 +186,7 @@ def test_a_value_in_the_outer_twentieth_of_its_scale_is_at_the_edge(value, end):
 
 def test_the_figure_has_a_line_for_every_method(draw):
     rows = [(m, t, 50.0 + t, 1, "done" if m != "c" else "failed") for m in "abc" for t in range(3)]
-    made = draw(figure.write, choose.trials(runs_of(rows)), ["a"])
+    made = draw(tuning_choice.write_figure, tuning_choice.trials(runs_of(rows)), ["a"])
     lines = [line.get_xydata().tolist() for line in made.axes[0].get_lines() if len(line.get_xydata())]
     assert lines == [[[1, 50], [2, 51], [3, 52]]] * 2
     assert "no trial of c ended" in made.texts[0].get_text()

@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from thinwire.statistics import words
-from thinwire.statistics.holm import holm
-from thinwire.statistics.paired import compare
-from thinwire.statistics.verdict import Verdict, judge
+from thinwire.report.statistics import words
+from thinwire.report.statistics.paired import compare
+from thinwire.report.statistics.verdict import Verdict, holm, judge
 
 NAN = math.nan
 SPREAD = pd.Series([-0.05, 0.05, 0.0, -0.05, 0.05, 0.0])

@@ -7,16 +7,17 @@ import pandas as pd
 import pytest
 
 from tests import sound
-from thinwire import digests, record
 from thinwire.audit import archive, records
 from thinwire.audit.verify import verify
-from thinwire.cli import verify as command
-from thinwire.config.cell_sources import sources
+from thinwire.base import digests
+from thinwire.cli import results as command
+from thinwire.config.sources import sources
 from thinwire.data.dataset import MANIFEST
-from thinwire.page import page
-from thinwire.report import collect, report_digests, sound_records
+from thinwire.publish.page import page
+from thinwire.records import record
+from thinwire.report import report_files
 from thinwire.report.claims import table as claims
-from thinwire.report.result_names import (
+from thinwire.report.report_files import (
     CLAIMS,
     CLAIMS_TEXT,
     COLLECTED,
@@ -26,7 +27,8 @@ from thinwire.report.result_names import (
     SUMMARY,
     TRAFFIC,
 )
-from thinwire.train.result_folders import data_folder, record_folder, runs_folder
+from thinwire.report.rows import collect, sound_records
+from thinwire.train.result_files import data_folder, record_folder, runs_folder
 
 GRID = sound.cells("demo")[:3]
 
@@ -49,7 +51,7 @@ def results(tmp_path, monkeypatch):
     for kind in ("tables", "figures"):
         (folder / kind / "demo").mkdir(parents=True)
         (folder / kind / "demo/made.txt").write_text(kind)
-    report_digests.write(folder, "demo")
+    report_files.write_digests(folder, "demo")
     return folder
 
 
@@ -173,7 +175,7 @@ def test_another_plug_in_than_now_is_found_but_for_archived_records(results, mon
 def test_the_command_says_how_many_are_sound_and_exits_with_0_only_if_all_is_well(results, capsys, changed):
     if changed:
         (record_folder(results, GRID[2]) / record.LOG).write_text("another log")
-    assert command.main(SimpleNamespace(folder=results)) == int(changed)
+    assert command.verify_main(SimpleNamespace(folder=results)) == int(changed)
     printed = capsys.readouterr()
     lines = printed.out.splitlines()
     assert lines == (["3 records, 2 sound; 2 problems in all"] if changed else ["3 records, 3 sound"])
@@ -182,13 +184,13 @@ def test_the_command_says_how_many_are_sound_and_exits_with_0_only_if_all_is_wel
 
 def test_archived_records_are_checked_and_messages_name_the_folder(results, capsys):
     (results / "figures/demo/web.svg").write_text("not committed")
-    report_digests.write(results, "demo")
+    report_files.write_digests(results, "demo")
     (results / "figures/demo/web.svg").unlink()
     archive.pack(results, "demo", results)
     shutil.rmtree(runs_folder(results))
     edit_summary(results)
     before = sorted(results.rglob("*"))
-    assert command.main(SimpleNamespace(folder=results)) == 1
+    assert command.verify_main(SimpleNamespace(folder=results)) == 1
     assert sorted(results.rglob("*")) == before
     printed = capsys.readouterr()
     assert printed.out == "3 records, 3 sound; 1 problem in all\n"

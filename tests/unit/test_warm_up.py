@@ -9,11 +9,11 @@ import torch.distributed as dist
 
 from tests import small
 from tests.fake_gpu import CUDA, FakeGpu
+from thinwire.base.placement import Address, SharedFile
 from thinwire.train import trainer as trainer_module
-from thinwire.train.warm_up import warm_up
-from thinwire.transport import nccl_settings
-from thinwire.transport.open_nccl_communicators import open_nccl_communicators
-from thinwire.transport.rank_placement import Address, SharedFile
+from thinwire.train.trainer import warm_up
+from thinwire.transport import device as nccl_settings
+from thinwire.transport.device import open_nccl_communicators
 
 
 @pytest.fixture

@@ -6,16 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from thinwire.config import cluster_file
-from thinwire.config.expand_suite import cells
-from thinwire.config.types import Module
-from thinwire.schedule.mirrored import MirroredCell
-from thinwire.schedule.operations import Compute, Post
+from thinwire.base.placement import Cluster
+from thinwire.config import clusters
+from thinwire.config.expand import cells
+from thinwire.config.yaml_file import Module
 from thinwire.simulation import without_data
+from thinwire.simulation.mirrored import MirroredCell
+from thinwire.simulation.operations import Compute, Post
 from thinwire.simulation.without_data import CellWithoutData
-from thinwire.worker_placement import Cluster
 
-CLUSTER, PROFILE = cluster_file.load("infiniband_800g_4gpus"), "a100_tf32"
+CLUSTER, PROFILE = clusters.load_cluster("infiniband_800g_4gpus"), "a100_tf32"
 SMALL = Module("cnn", "cnn", {"width": 8})
 
 

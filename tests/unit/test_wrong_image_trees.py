@@ -10,8 +10,8 @@ import pytest
 from tests import archives
 from tests.unit.test_image_folder import FILES, Small, laid, put
 from thinwire import plugins
-from thinwire.data import decode, image_tree
-from thinwire.errors import UserError
+from thinwire.base.errors import UserError
+from thinwire.data import image_folder, image_tree
 
 
 def refusal(tmp_path, place, made=None):
@@ -86,7 +86,7 @@ def test_a_tar_that_became_shorter_since_it_was_listed_is_one_sentence(tmp_path)
     tree = image_tree.ImageTree(place)
     put(place, "tar", dict(list(FILES.items())[:5]))
     with pytest.raises(UserError, match="has fewer images than when it was listed"):
-        decode.decode(tree, tree.entries, np.arange(len(tree.entries)), 8, tmp_path / "images.npy")
+        image_folder.decode(tree, tree.entries, np.arange(len(tree.entries)), 8, tmp_path / "images.npy")
 
 
 @pytest.mark.parametrize("content", [{}, {"a.zip": b"", "b.tar": b""}, {"notes.txt": b""}])

@@ -10,9 +10,9 @@ import yaml
 
 from tests.bad_input.suites import changed
 from thinwire import plugins
-from thinwire.config import expand_suite, suite, tuned, tuning_space
+from thinwire.config import expand, suite, tuned, tuning_space
 from thinwire.config.cell import Cell
-from thinwire.tuning import rows_of_trials
+from thinwire.report import tuning_choice
 
 METHODS = {
     "*": None,
@@ -65,5 +65,5 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
 
 def tried() -> dict[tuple[str, int], Cell]:
     """The cell of every trial's first run, by method and number."""
-    cells = [cell for cell in expand_suite.cells("tuning/base") if cell.repetition == 0]
-    return {rows_of_trials.of_trial_label(cell.method.label): cell for cell in cells}
+    cells = [cell for cell in expand.cells("tuning/base") if cell.repetition == 0]
+    return {tuning_choice.of_trial_label(cell.method.label): cell for cell in cells}

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from tests import archives
-from thinwire import plugins, record
+from thinwire import plugins
+from thinwire.records import record
 
 pytestmark = pytest.mark.slow
 

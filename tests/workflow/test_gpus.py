@@ -52,7 +52,7 @@ def test_jobs_run_side_by_side_on_gpus_of_their_own(project, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(project.folder))
     for name in ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID"):
         monkeypatch.delenv(name, raising=False)
-    tasks = project.folder / "thinwire/train/device_of_worker.py"
+    tasks = project.folder / "thinwire/train/cell_task.py"
     tasks.write_text(tasks.read_text() + ON_CPU)
     project.write("methods/noting.py", METHOD.replace("FOLDER", str(project.folder)))
     # Three blocks, so three jobs.

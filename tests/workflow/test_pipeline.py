@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 
 from tests.workflow.conftest import EVERY
-from thinwire import plugins, record
+from thinwire import plugins
 from thinwire.plugins import ROOT
+from thinwire.records import record
 
 TEN_LINES = '''"""Averages every third step."""
 

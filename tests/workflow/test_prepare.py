@@ -6,7 +6,8 @@ import os
 import pandas as pd
 import pytest
 
-from thinwire import digests, record
+from thinwire.base import digests
+from thinwire.records import record
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +21,7 @@ import gate
 import thinwire
 from safetensors.torch import load_file, save_file
 from thinwire import plugins
-from thinwire.worker_placement import Cluster
+from thinwire.base.placement import Cluster
 
 
 class Method(thinwire.Method):

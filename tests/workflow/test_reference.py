@@ -6,8 +6,8 @@ import subprocess
 import pytest
 
 from tests.workflow.test_commands import thinwire
+from thinwire.base.names import REFERENCE
 from thinwire.plugins import ROOT
-from thinwire.suggested_command import REFERENCE
 
 pytestmark = pytest.mark.slow
 

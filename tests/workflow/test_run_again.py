@@ -4,7 +4,7 @@ import pytest
 
 from tests.waiting import SECONDS
 from tests.workflow.conftest import HELD, HELD_EPOCHS
-from thinwire import record
+from thinwire.records import record
 
 pytestmark = pytest.mark.slow
 

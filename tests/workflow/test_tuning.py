@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from thinwire import record
+from thinwire.records import record
 
 pytestmark = pytest.mark.slow
 

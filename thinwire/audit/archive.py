@@ -1,4 +1,6 @@
-"""Archives of records, one for each suite, so that a repository can hold thousands of runs in few files.
+"""The results that are committed: adding to them, and making them again.
+
+Archives of records, one for each suite, so that a repository can hold thousands of runs in few files.
 
 `records/SUITE.tar.xz` has all files of the suite's records, with their paths below the folder of results.
 Equal records give equal bytes: members are sorted, and have no times and no owners.
@@ -7,16 +9,26 @@ Equal records give equal bytes: members are sorted, and have no times and no own
 import lzma
 import shutil
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 
-from thinwire.config.expand_suite import cells
-from thinwire.errors import UserError, quoted
-from thinwire.files import aside, writing
-from thinwire.record import FILES, RUN
-from thinwire.train.result_folders import (
+from thinwire.base.errors import UserError, quoted
+from thinwire.base.files import aside, writing
+from thinwire.config.cell import Cell
+from thinwire.config.expand import cells, cells_as_it_ran
+from thinwire.publish.page import page
+from thinwire.publish.paper import paper
+from thinwire.records.record import FILES, RUN
+from thinwire.report.claims import table as claims
+from thinwire.report.report import report
+from thinwire.report.rows.collect import collect_cells
+from thinwire.simulation import simulated_file
+from thinwire.train.result_files import (
     ARCHIVE_SUFFIX,
     archives_folder,
     record_archive,
@@ -139,3 +151,66 @@ def _require_record_file(path: Path, suite: str, member: tarfile.TarInfo) -> Non
             f"{path} has {quoted(member.name)}, which is no file of a record of {suite}: restore it from the "
             "repository"
         )
+
+
+# Results of `thinwire required_rate` and `thinwire hsgd_ratio`, which belong to no suite.
+_SIMULATED = ("tables/{}.csv", "figures/{}.pdf", "figures/{}.png")
+
+
+def archive(suites: Iterable[str], results: Path, reference: Path) -> None:
+    """Copy the records and simulated times of suites, and collect all that are in the archives then.
+
+    Raises:
+        UserError: a record is missing, damaged or out of date, also one of a suite that was there before.
+    """
+    for suite in suites:
+        pack(results, suite, reference)
+        _copy(simulated_file.path_of(results, suite), simulated_file.path_of(reference, suite))
+    for name in ("required_rate", "hsgd_ratio"):
+        for pattern in _SIMULATED:
+            _copy(results / pattern.format(name), reference / pattern.format(name))
+    with unpacked(reference) as view:
+        kept = [cell for suite in archived(reference) for cell in _cells(suite, view)]
+        left_out = collect_cells(kept, kept, view)
+        if left_out:
+            raise UserError(left_out[0])
+        hand_over(view, reference)
+
+
+def rebuild(reference: Path, processes: int) -> list[str]:
+    """Make everything that follows from the archived records and the collected files.
+
+    Args:
+        reference: the folder of results that is committed.
+        processes: how many suites are reported at the same time.
+
+    Returns:
+        Sentences about figures that are not drawn, and about suites whose claims cannot be judged.
+
+    Raises:
+        UserError: a file is missing, damaged or changed.
+    """
+    suites = archived(reference)
+    with unpacked(reference) as view:
+        # Fresh processes, because a fork would share the state of the libraries that draw.
+        with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+            sentences = [*pool.map(partial(report, results=view), suites)]
+        table, left_out = claims.table(view)
+        claims.write(table, view)
+        page.write(view)
+        paper.paper(view)
+        hand_over(view, reference)
+    all_sentences = [*(sentence for of_suite in sentences for sentence in of_suite), *left_out]
+    return [sentence.replace(str(view), str(reference)) for sentence in all_sentences]
+
+
+def _cells(suite: str, unpacked: Path) -> list[Cell]:
+    """The cells of an archived suite. Methods that were added after it was archived have no records there."""
+    there = [cell for cell in cells(suite) if (record_folder(unpacked, cell) / RUN).is_file()]
+    return cells_as_it_ran(suite, {cell.method.label for cell in there})
+
+
+def _copy(path: Path, to: Path) -> None:
+    if path.exists():
+        to.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, to)

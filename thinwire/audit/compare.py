@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from thinwire.errors import UserError
-from thinwire.report.collect import read_summary, suites_to_show
-from thinwire.statistics.prediction_interval import of_mean
+from thinwire.base.errors import UserError
+from thinwire.report.rows.collect import read_summary, suites_to_show
+from thinwire.report.statistics.paired import of_mean
 
 _CELL = ["suite", "dataset", "model", "workers", "nodes", "method"]
 ACCURACY, PAYLOAD = "accuracy_percent", "payload_bytes"

@@ -4,23 +4,16 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from thinwire import record
-from thinwire.config.cell import Cell
-from thinwire.config.cell_of_record import cell_of
-from thinwire.config.cell_sources import sources_of_many
-from thinwire.config.expand_suite import cells
-from thinwire.errors import UserError
-from thinwire.record import Record
+from thinwire.base.errors import UserError
+from thinwire.config.cell import Cell, cell_of
+from thinwire.config.expand import cells
+from thinwire.config.sources import sources_of_many
+from thinwire.records import record
 from thinwire.records.invariants import NOT_WRITTEN, Pairs, broken, not_written, read_tables
-from thinwire.report.sound_records import SoundRecord
-from thinwire.train.make_again import advice, advice_by_hand
-from thinwire.train.record_out_of_date import (
-    difference,
-    difference_of_inputs,
-    difference_of_options,
-    edited_sources,
-)
-from thinwire.train.result_folders import folders_of_records, record_folder, runs_folder
+from thinwire.records.record import Record
+from thinwire.report.rows.sound_records import SoundRecord
+from thinwire.train.result_files import advice, advice_by_hand, folders_of_records, record_folder, runs_folder
+from thinwire.train.reuse import difference, difference_of_inputs, difference_of_options, edited_sources
 
 
 def all_folders(results: Path) -> list[Path]:

@@ -18,12 +18,23 @@ from pathlib import Path
 from typing import Never
 
 from thinwire import __version__
+from thinwire.base.errors import UserError, shortage
+from thinwire.base.names import DEFAULT_RESULTS, REFERENCE
+from thinwire.base.signals import interrupts_ending_at_once
 from thinwire.cli.output import ignore_lost_output
-from thinwire.errors import UserError
 from thinwire.plugins import require_folders
-from thinwire.resource_shortage import shortage
-from thinwire.stop_signals import interrupts_ending_at_once
-from thinwire.suggested_command import DEFAULT_RESULTS, REFERENCE
+
+# The commands of each module in this folder: COMMAND is its function `COMMAND_main`.
+_COMMANDS = {
+    "inspect": "list show cells check",
+    "run": "run emulate train",
+    "prepare": "data prepare",
+    "slurm_task": "slurm_task",
+    "simulate": "simulate required_rate hsgd_ratio tuned",
+    "results": "collect report paper claims page verify archive rebuild compare track",
+    "trace": "schedule trace",
+}
+_MODULE = {command: module for module, commands in _COMMANDS.items() for command in commands.split()}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -309,8 +320,8 @@ def main() -> Never:
         require_folders()
         # Imported only when it is needed, because importing torch takes seconds.
         with interrupts_ending_at_once():
-            command = import_module(f"thinwire.cli.{arguments.command}")
-        sys.exit(command.main(arguments))
+            module = import_module(f"thinwire.cli.{_MODULE[arguments.command]}")
+        sys.exit(getattr(module, f"{arguments.command}_main")(arguments))
     except UserError as error:
         print(f"thinwire: {error}", file=sys.stderr)
         sys.exit(2)

@@ -1,4 +1,6 @@
-"""`thinwire run SUITE CELL`.
+"""`thinwire run`, `emulate` and `train`.
+
+`thinwire run SUITE CELL`.
 
 Importing torch takes seconds, so bad input is reported before. `run_cell` is the same for Python.
 """
@@ -16,36 +18,74 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from thinwire.cli.earlier_record import settled
+from thinwire.base.errors import UserError
+from thinwire.base.files import locked
+from thinwire.base.names import DEFAULT_RESULTS
+from thinwire.base.placement import Cluster, Placement
+from thinwire.base.signals import interrupts_ending_at_once
+from thinwire.config import grid_subset
 from thinwire.config.cell import Cell
-from thinwire.config.cluster_file import load as load_cluster
-from thinwire.config.expand_suite import cell, require_as_planned, require_valid
+from thinwire.config.clusters import load_cluster as load_cluster
+from thinwire.config.expand import block, block_fingerprint, cell, require_as_planned, require_valid
 from thinwire.config.suite import load, path_of
-from thinwire.emulation.require_emulable import require_emulable
-from thinwire.errors import UserError
-from thinwire.files import locked
+from thinwire.emulation.network import require_emulable
 from thinwire.launch import placement
 from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
 from thinwire.launch.retry import until_it_ends
+from thinwire.launch.train_block import train_block
 from thinwire.plugins import ROOT, require_folders, show
-from thinwire.record import Record
-from thinwire.stop_signals import interrupts_ending_at_once
-from thinwire.suggested_command import DEFAULT_RESULTS
-from thinwire.tracking.live import Live
-from thinwire.train import reuse_record
-from thinwire.train.make_again import run_command
-from thinwire.train.record_out_of_date import record_of
-from thinwire.train.result_folders import lock_file, record_folder
-from thinwire.train.store_record import store_record
-from thinwire.transport.rank_placement import Placement
-from thinwire.worker_placement import Cluster
+from thinwire.publish.wandb.live import Live
+from thinwire.records.record import Record
+from thinwire.train import reuse
+from thinwire.train.result_files import block_command, is_timed, lock_file, record_folder, run_command
+from thinwire.train.reuse import MISSING, cell_state, record_of, set_aside, store_record
 
 if TYPE_CHECKING:
     from thinwire.train.run_cell import Attempt, Report
     from thinwire.train.trainer import Trainer
 
 
-def main(arguments: Namespace) -> int:
+def settled(cell: Cell, results: Path, again: bool, leads: bool = True) -> int | None:
+    """Say that a cell has its record; set aside a record that does not hold any more.
+
+    A record that was made before, and is in the store, is published again.
+
+    Args:
+        cell: to be trained; the caller holds its lock.
+        results: the folder of results.
+        again: train it again even if it has its record.
+        leads: does this process speak and act for all ranks?
+
+    Returns:
+        The exit code if nothing is left to do; None if the cell must be trained.
+
+    Raises:
+        UserError: it cannot be trained again alone, because it was timed in its block.
+    """
+    state, folder = cell_state(cell, results), record_folder(results, cell)
+    if not state.holds:
+        if state.word != MISSING and leads:
+            moved = set_aside(cell, results)
+            print(f"{folder} is {state}; it is now in {moved}, and the record is made again", flush=True)
+        key = None if again else reuse.key_alone(cell, results)
+        if key is None or not reuse.found(cell, key, results):
+            return None
+        print(f"{cell.path}: made before, and found in the store; its record is in {folder}")
+        return 0
+    if is_timed(cell):
+        how = f"{block_command(cell, results, '--again')} trains all methods of its block again"
+        if again:
+            raise UserError(f"{cell.path} was timed side by side with other methods: {how}")
+    elif again:
+        return None
+    else:
+        how = f"{run_command(cell, results, '--again')} trains it again"
+    if leads:
+        print(f"{cell.path}: finished before ({state}); its record is in {folder}; {how}")
+    return int(state.word == "failed")
+
+
+def run_main(arguments: Namespace) -> int:
     """Train one cell, show its progress, and publish its record."""
     require_valid(arguments.suite)
     wanted = chosen_cell(arguments)
@@ -63,7 +103,7 @@ def main(arguments: Namespace) -> int:
     with locked(lock_file(results, wanted), f"{wanted.suite}/{wanted.path}"), gpus_claimed(gpus_of(wanted)):
         if (code := settled(wanted, results, arguments.again)) is not None:
             return code
-        key = reuse_record.key_alone(wanted, results)
+        key = reuse.key_alone(wanted, results)
         with interrupts_ending_at_once():
             from thinwire.launch import local_processes
 
@@ -203,3 +243,17 @@ def _progress(evaluated_on: str) -> Iterator["Report"]:
                 )
 
         yield report
+
+
+def train_main(arguments: Namespace) -> int:
+    """Train all methods of a block, and publish their records."""
+    cells = block(arguments.suite, arguments.block, grid_subset.of_words(arguments.only))
+    require_as_planned(cells[0], arguments.fingerprint, block_fingerprint(cells))
+    if arguments.jobs < 1:
+        raise UserError(f"--jobs {arguments.jobs}: it must be at least 1")
+    if arguments.jobs > 1 and cells[0].has_ranks:
+        raise UserError(
+            f"--jobs {arguments.jobs}: the runs of {arguments.suite} are timed, one after the other"
+        )
+    results = arguments.results.absolute()
+    return train_block(cells, results, arguments.jobs, train, print_line, arguments.again)

@@ -1,22 +1,40 @@
-"""`thinwire simulate SUITE`."""
+"""`thinwire simulate`, `required_rate`, `hsgd_ratio` and `tuned`."""
 
 import sys
 from argparse import Namespace
 
+import pandas as pd
 from pydantic import ValidationError
 
-from thinwire.config import grid_subset
-from thinwire.config.expand_suite import require_valid
+from thinwire.base.errors import UserError
+from thinwire.base.names import suggested_command
+from thinwire.base.options import problems
+from thinwire.config import clusters, grid_subset, tuned
+from thinwire.config import suite as suites
+from thinwire.config.entries import baselines
+from thinwire.config.expand import require_valid
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Simulate
-from thinwire.errors import UserError
-from thinwire.options import problems
+from thinwire.config.trials import PREFIX
+from thinwire.config.tuned import Choice
+from thinwire.plugins import show
+from thinwire.report import tuning_choice
+from thinwire.report.report_files import fixed, with_table_digits
+from thinwire.report.simulated_tables import sentences, write_hsgd_ratio, write_required_rate
+from thinwire.report.tuning_choice import runs_of_trials, write_tuned
+from thinwire.simulation.questions import (
+    RATE_CLUSTER,
+    RATIO_CLUSTER,
+    ends_of_the_ladder,
+    ratios,
+    required_rates,
+    simulated,
+)
 from thinwire.simulation.simulated_file import write
 from thinwire.simulation.suite_times import described, simulate_suite
-from thinwire.suggested_command import suggested_command
 
 
-def main(arguments: Namespace) -> int:
+def simulate_main(arguments: Namespace) -> int:
     """Simulate every method of a suite, and write and print its times."""
     require_valid(arguments.suite)
     declared = load(arguments.suite).simulate
@@ -64,3 +82,49 @@ def _settings(arguments: Namespace, declared: Simulate | None) -> Simulate:
         return Simulate.model_validate(given)
     except ValidationError as error:
         raise UserError("; ".join(problems(error))) from None
+
+
+def required_rate_main(arguments: Namespace) -> int:
+    """Simulate which rate DASO needs, and write and print it."""
+    rows = with_table_digits(pd.DataFrame(required_rates(simulated(), clusters.load_cluster(RATE_CLUSTER))))
+    paths = write_required_rate(rows, arguments.results)
+    print("\n".join([*sentences(rows), *map(str, paths)]))
+    return 0
+
+
+def hsgd_ratio_main(arguments: Namespace) -> int:
+    """Simulate the ratio between the ends of HSGD's ladder, and write and print it."""
+    cluster = clusters.load_cluster(RATIO_CLUSTER)
+    rows = with_table_digits(pd.DataFrame(ratios(*ends_of_the_ladder(cluster.workers_per_node), cluster)))
+    paths = write_hsgd_ratio(rows, arguments.results)
+    for nodes, own in rows.groupby("nodes"):
+        least, most = fixed(own.ratio.min(), 2), fixed(own.ratio.max(), 2)
+        print(f"{nodes} nodes: a ratio of {least} to {most} (simulated)")
+    print("\n".join(map(str, paths)))
+    return 0
+
+
+def tuned_main(arguments: Namespace) -> int:
+    """Choose from the trials of a tuning, and write the choice, its record and its figure."""
+    name = arguments.suite
+    require_valid(f"{PREFIX}{name}")
+    runs = runs_of_trials(name, arguments.results)
+    made = write_tuned(name, runs)
+    folder = arguments.results / "figures" / f"{PREFIX}{name}"
+    compared_with = baselines(suites.read(suites.path_of(name)))
+    tuning_choice.write_figure(tuning_choice.trials(runs), folder, compared_with)
+    for label, choice in made.methods.items():
+        print(_line(label, choice))
+        for key, end in choice.at_edge.items():
+            print(f"{label}: the best {key} is near the {end} end of its range: widen it", file=sys.stderr)
+        if choice.accuracy_percent is None:
+            print(f"{label}: no trial has ended, so it keeps the suite's own recipe", file=sys.stderr)
+    print(f"{show(tuned.path_of(name))}\n{show(tuned.trials_path(name))}\n{folder / tuning_choice.NAME}.pdf")
+    return 0
+
+
+def _line(label: str, choice: Choice) -> str:
+    values = {**choice.recipe.values, **choice.options}
+    shown = ", ".join(f"{key} {value:g}" for key, value in values.items())
+    accuracy = "none" if choice.accuracy_percent is None else f"{choice.accuracy_percent:.2f} %"
+    return f"{label}: trial {choice.trial}, accuracy {accuracy}: {shown}"

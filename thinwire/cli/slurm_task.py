@@ -13,22 +13,21 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+from thinwire.base.errors import UserError, shortage
+from thinwire.base.files import writing
+from thinwire.base.signals import heeding_stops, stops_held_back
 from thinwire.cli.run import train
-from thinwire.config.expand_suite import cell, require_as_planned, require_valid
+from thinwire.config.expand import cell, require_as_planned, require_valid
 from thinwire.config.suite import load
-from thinwire.errors import UserError
-from thinwire.files import writing
 from thinwire.launch import placement, rank
 from thinwire.launch.forks import fork, import_for_runs
 from thinwire.launch.postmortem import end_of, killed_for_memory
 from thinwire.launch.slurm_step import Order, RankEnd, of_line, to_line
-from thinwire.resource_shortage import shortage
-from thinwire.stop_signals import heeding_stops, stops_held_back
-from thinwire.train.result_folders import log_file
+from thinwire.train.result_files import log_file
 from thinwire.train.run_cell import Interrupted
 
 
-def main(arguments: Namespace) -> int:
+def slurm_task_main(arguments: Namespace) -> int:
     """Run a rank for each order, until stdin ends or a signal asks for a stop."""
     results = arguments.results.absolute()
     import_for_runs()

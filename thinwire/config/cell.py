@@ -1,15 +1,63 @@
-"""A cell: one run, with everything that decides its result."""
+"""A cell: one run of a suite, with its identity and its preparation's."""
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
-from thinwire import digests, seeds
-from thinwire.config.cluster_file import ClusterDescription
-from thinwire.config.preparation_key import PreparationKey
-from thinwire.config.types import Module
+from pydantic import ValidationError
+
+from thinwire import RULES_VERSION
+from thinwire.base import digests, seeds
+from thinwire.base.errors import UserError
+from thinwire.config.clusters import ClusterDescription
+from thinwire.config.yaml_file import Module, Size
 from thinwire.optim.recipe import Recipe
-from thinwire.rules_version import RULES_VERSION
+
+
+@dataclass(frozen=True)
+class PreparationKey:
+    """Everything that a preparation may depend on, except code and data.
+
+    Keys with the same path share a preparation. Workers, nodes and transport are not part of it. So runs on
+    all numbers of workers share one.
+    """
+
+    suite: str
+    data: Module
+    model: Module
+    method: Module
+    # The first method of the suite that shares the preparation, and its recipe. Methods that differ only in
+    # their label share one.
+    preparer: str
+    recipe: Recipe
+    repetition: int
+    seed: int
+    device: str
+    evaluate_on: str
+
+    @property
+    def path(self) -> str:
+        """The path of the preparation below its suite."""
+        return "/".join((self.data.label, self.model.label, self.preparer, f"seed{self.repetition}"))
+
+    def identity(self) -> dict[str, str]:
+        """The key under readable names, for the record."""
+        return {
+            "data set": digests.of_identity(asdict(self.data)),
+            "model": digests.of_identity(asdict(self.model)),
+            "method": digests.of_identity([self.method.use, self.method.options]),
+            "seed": str(self.seed),
+            "recipe": digests.of_identity(self.recipe.model_dump(mode="json")),
+            "suite": self.suite,
+            "device": self.device,
+            "choice of what is evaluated on": self.evaluate_on,
+            "version of the rules": str(RULES_VERSION),
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        """The digest of the identity."""
+        return digests.of_identity(self.identity())
 
 
 @dataclass(frozen=True)
@@ -150,3 +198,34 @@ def _as_json(value: object) -> object:
         return [_as_json(entry) for entry in value]
     finite = not isinstance(value, float) or math.isfinite(value)
     return value if isinstance(value, bool | int | float | str | None) and finite else str(value)
+
+
+def cell_of(identity: dict[str, Any], deviates: bool = False) -> Cell:
+    """Return the cell with this identity.
+
+    Args:
+        identity: what `Cell.identity` gave, under these or earlier rules.
+        deviates: does the cell differ from its suite?
+
+    Raises:
+        UserError: no cell has this identity.
+    """
+    fields = {name: value for name, value in identity.items() if name != "rules"}
+    try:
+        for module in ("data", "model", "method"):
+            fields[module] = Module(**fields[module])
+        for recipe in ("recipe", "preparer_recipe"):
+            fields[recipe] = Recipe.of_dump(fields[recipe])
+        if "cluster" in fields:
+            fields["cluster"] = ClusterDescription.model_validate(fields["cluster"])
+        if "prepare_from" in fields:
+            other = fields["prepare_from"]
+            fields["prepare_from"] = PreparingCell(**{**other, "data": Module(**other["data"])})
+        Size(workers=fields["workers"], nodes=fields["nodes"])
+        made = Cell(**fields, deviates=deviates)
+        same = {**made.identity(), "rules": identity.get("rules")} == identity
+    except (KeyError, TypeError, AttributeError, ValueError, ValidationError):
+        same = False
+    if not same:
+        raise UserError("its cell is none that a suite can have")
+    return made

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from thinwire.base.errors import UserError, quoted
+from thinwire.base.names import nearest
 from thinwire.config.cell import Cell
-from thinwire.errors import UserError, quoted
-from thinwire.label import nearest
 
 # What a cell is called under each key.
 _NAMES_OF: dict[str, Callable[[Cell], tuple[str, ...]]] = {

@@ -3,12 +3,12 @@
 import os
 from pathlib import Path
 
-from thinwire.config import tuning_space, untested_claims, yaml_file
+from thinwire.base.errors import UserError
+from thinwire.base.names import require_suite_name
+from thinwire.config import claims, tuning_space, yaml_file
 from thinwire.config.suite_schema import Suite
+from thinwire.config.trials import PREFIX, suite_of_trials
 from thinwire.config.tuned import with_tuned
-from thinwire.config.tuning_suite import PREFIX, suite_of_trials
-from thinwire.errors import UserError
-from thinwire.label import require_suite_name
 from thinwire.plugins import ROOT
 
 # Folders in config/ with files of other kinds.
@@ -69,4 +69,4 @@ def suite_files() -> list[Path]:
 
 
 def _is_suite(path: Path) -> bool:
-    return path != untested_claims.PATH and path.relative_to(ROOT / "config").parts[0] not in _NO_SUITES
+    return path != claims.UNTESTED and path.relative_to(ROOT / "config").parts[0] not in _NO_SUITES

@@ -4,13 +4,13 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
-from thinwire.config.claim_schema import Claim
-from thinwire.config.types import NumberOfWorkers, OneLine
-from thinwire.errors import UserError
-from thinwire.label import require_label, require_suite_name
+from thinwire.base.errors import UserError
+from thinwire.base.names import require_label, require_suite_name
+from thinwire.base.options import problems
+from thinwire.config.claims import Claim
+from thinwire.config.yaml_file import NumberOfWorkers, OneLine
 from thinwire.optim.recipe import MOST_EPOCHS, Optimizer, Reading, Recipe, Strict
 from thinwire.optim.tunable import SECTIONS, Tunable, changed
-from thinwire.options import problems
 
 EVERY = "*"
 # Far more than anybody runs. With these limits a typo gives an error message and does not fill the memory.

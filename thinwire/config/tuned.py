@@ -5,17 +5,17 @@ from typing import Any
 
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
-from thinwire import digests
+from thinwire import RULES_VERSION
+from thinwire.base import digests
+from thinwire.base.errors import Problems, UserError
+from thinwire.base.options import problems
 from thinwire.config import tuning_space, yaml_file
-from thinwire.config.suite_methods import entries_of
+from thinwire.config.entries import entries_of
 from thinwire.config.suite_schema import Entry, PrepareFrom, Suite
-from thinwire.config.tuned_options import tunes
-from thinwire.errors import Problems, UserError
+from thinwire.config.tuning_space import tunes
 from thinwire.optim.recipe import Reading, Strict
 from thinwire.optim.tunable import Tunable, tunable
-from thinwire.options import problems
 from thinwire.plugins import ROOT, show
-from thinwire.rules_version import RULES_VERSION
 
 
 class Under(Strict):

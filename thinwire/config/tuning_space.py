@@ -1,18 +1,54 @@
-"""A tuning: one file in `config/tuning/` with the ranges and the number of trials for one suite."""
+"""What is tuned: spaces, ranges, and options that come from a tuning."""
 
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from thinwire import digests
+from thinwire import plugins
+from thinwire.base import digests
+from thinwire.base.errors import UserError
 from thinwire.config import yaml_file
-from thinwire.config.ranges import LINEAR, LOG, LOG_OF_STEPS, Range
-from thinwire.config.suite_schema import Labels, Sizes
-from thinwire.config.types import OneLine
-from thinwire.errors import UserError
+from thinwire.config.suite_schema import Entry, Labels, Sizes
+from thinwire.config.yaml_file import OneLine
 from thinwire.optim.recipe import Strict
-from thinwire.plugins import ROOT
+from thinwire.plugins import ROOT, show
+
+# A best value in this share of its range at either end may lie beyond the range.
+EDGE = 0.05
+
+_Scale = tuple[Callable[[float], float], Callable[[float], float]]  # onto the scale, and back
+LOG: _Scale = (math.log, math.exp)
+# Momentum m averages over 1 / (1 - m) steps: this number has the logarithmic scale.
+LOG_OF_STEPS: _Scale = (lambda m: -math.log(1 - m), lambda x: 1 - math.exp(-x))
+LINEAR: _Scale = (float, float)
+
+
+@dataclass(frozen=True)
+class Range:
+    """From `low` to `high`."""
+
+    low: float
+    high: float
+    scale: _Scale = LOG
+
+    def at(self, share: float) -> float:
+        """The value at a share of the range from 0 to 1, with four digits; whole if both ends are."""
+        onto, back = self.scale
+        low, high = onto(self.low), onto(self.high)
+        value = float(f"{back(low + share * (high - low)):.4g}")
+        return round(value) if isinstance(self.low, int) and isinstance(self.high, int) else value
+
+    def edge(self, value: float) -> str | None:
+        """The end of the range, `low` or `high`, at which the value is; None if it is inside."""
+        onto, _ = self.scale
+        low, high = onto(self.low), onto(self.high)
+        share = (onto(value) - low) / (high - low)
+        return "low" if share <= EDGE else "high" if share >= 1 - EDGE else None
+
 
 # A label ends with the number of its trial in two digits.
 MOST_TRIALS = 100
@@ -108,3 +144,35 @@ def read(suite: str) -> Tuning:
 def tuning_files() -> list[Path]:
     """The files of all tunings."""
     return sorted((ROOT / "config" / "tuning").rglob("*.yaml"))
+
+
+# With more of them a method would have more to gain from the same number of trials.
+MOST_OPTIONS = 2
+
+
+def tunes(label: str, entry: Entry) -> dict[str, list[float]]:
+    """The ends of the range of each option that is drawn. An option that the entry sets is not drawn.
+
+    Raises:
+        UserError: the attribute is not as `thinwire.Method.tunes` explains.
+    """
+    plugin = plugins.get("method", entry.use or label)
+    named = plugin.literal("tunes") or {}
+    if not (len(named) <= MOST_OPTIONS and all(map(_valid, named.items()))):
+        raise UserError(
+            f"{show(plugin.path)}: tunes names at most {MOST_OPTIONS} options, each with the "
+            'two ends of its range, which are positive and rise: {"clip": (0.1, 10.0)}'
+        )
+    return {name: list(ends) for name, ends in named.items() if name not in entry.options}
+
+
+def ranges(drawn: dict[str, list[float]]) -> dict[str, Range]:
+    """The ranges of these options, on a logarithmic scale."""
+    return {name: Range(low, high) for name, (low, high) in drawn.items()}
+
+
+def _valid(item: tuple[object, object]) -> bool:
+    name, ends = item
+    if not (isinstance(name, str) and isinstance(ends, tuple | list) and len(ends) == 2):
+        return False
+    return all(type(end) in (int, float) for end in ends) and 0 < ends[0] < ends[1] < float("inf")

@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from thinwire import digests
+from thinwire.base import digests
+from thinwire.base.errors import UserError
+from thinwire.base.options import as_dict
 from thinwire.data.dataset import ARRAYS, MANIFEST, SOURCES, Augment, Dataset
-from thinwire.errors import UserError
-from thinwire.options import as_dict
 
 # Python knows the name from 3.13 on; elsewhere than on Linux the map does without.
 _MAP_NORESERVE = 0x4000 if sys.platform == "linux" else 0

@@ -1,22 +1,75 @@
-"""CIFAR-10 and CIFAR-100: their archives are found or fetched, verified before they are read, and parsed.
+"""CIFAR-10 and CIFAR-100 from their official archives.
+
+CIFAR-10 and CIFAR-100: their archives are found or fetched, verified before they are read, and parsed.
 
 The binary version is preferred: its records are label bytes and 3,072 pixels, so nothing is executed. The
 Python version holds pickles. They are read by a reader that accepts arrays and refuses everything else.
 Archives are read member by member; nothing is unpacked onto the disk.
 """
 
+import hashlib
+import http.client
 import io
 import pickle
+import socket
 import tarfile
+import urllib.error
+from functools import partial
+from io import BufferedIOBase
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from thinwire.base.errors import UserError
+from thinwire.base.files import writing
 from thinwire.data.dataset import Augment, Dataset, Raw
-from thinwire.data.download import download as fetch_file
-from thinwire.data.download import is_official
-from thinwire.errors import UserError
+
+TIMEOUT_SECONDS = 30
+
+
+def is_official(file: BufferedIOBase, digest: str) -> bool:
+    """Has an open file the SHA-256 or the MD5 that its source publishes, in hexadecimal digits?"""
+    algorithm = {64: "sha256", 32: "md5"}[len(digest)]
+    new = partial(hashlib.new, algorithm, usedforsecurity=False)
+    return hashlib.file_digest(file, new).hexdigest() == digest
+
+
+def fetch_file(url: str, target: Path, digest: str, otherwise: str) -> None:
+    """Download `url` to `target`, unless it exists. Only a whole and official file gets this name.
+
+    Args:
+        url: of the file.
+        target: where to put it.
+        digest: the SHA-256 or the MD5 of the official file.
+        otherwise: what the user can do if it cannot be fetched, as the end of the message.
+
+    Raises:
+        UserError: the download failed, or brought another file.
+    """
+    if target.exists():
+        return
+    from torchvision.datasets.utils import download_url  # takes a second
+
+    arriving = target.with_name(f"{target.name}.partial")
+    with writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        arriving.unlink(missing_ok=True)  # of a download that was interrupted
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(TIMEOUT_SECONDS)  # torchvision would wait for ever
+    try:
+        download_url(url, target.parent, arriving.name)
+        with arriving.open("rb") as file:
+            if not is_official(file, digest):
+                raise ConnectionError("what arrived is damaged, cut short, or another file")
+    except (OSError, http.client.HTTPException) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
+        raise UserError(f"{url} cannot be fetched ({error}): {otherwise}") from None
+    finally:
+        socket.setdefaulttimeout(before)
+    arriving.rename(target)
+
 
 ORIGIN = "https://www.cs.toronto.edu/~kriz"
 IMAGE = (3, 32, 32)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from thinwire.errors import UserError, quoted
+from thinwire.base.errors import UserError, quoted
 
 PARTS = ("train", "val")
 SUFFIXES = (".jpeg", ".jpg", ".png")

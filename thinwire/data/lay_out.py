@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from thinwire import digests
+from thinwire.base import digests
+from thinwire.base.errors import UserError
+from thinwire.base.files import publish, writing
+from thinwire.base.options import as_dict
 from thinwire.data.dataset import ARRAYS, MANIFEST, SCRATCH, SOURCES, Dataset, Raw
-from thinwire.errors import UserError
-from thinwire.files import publish, writing
-from thinwire.options import as_dict
 
 _PIXELS_AT_ONCE = 2**22
 

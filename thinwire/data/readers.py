@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from thinwire import seeds
+from thinwire.base import seeds
 
 # How many chunks a reader shuffles together, and the most records in a chunk.
 CHUNKS_AT_ONCE, MOST_OF_A_CHUNK = 8, 512

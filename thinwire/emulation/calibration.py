@@ -12,10 +12,10 @@ import torch.distributed as dist
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
-from thinwire.emulation.frames import payload_rate
+from thinwire.base.placement import Cluster
+from thinwire.traffic.wire_bytes import payload_rate
+from thinwire.transport.interface import Transport
 from thinwire.transport.rendezvous import open_group, translated_errors
-from thinwire.transport.transport import Transport
-from thinwire.worker_placement import Cluster
 
 # A link that deviates further from its configured rate gives no times.
 TOLERANCE = 0.05

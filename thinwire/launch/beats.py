@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from thinwire.base.placement import Address, Placement
 from thinwire.launch.postmortem import RankStatus
-from thinwire.transport.rank_placement import Address, Placement
 from thinwire.transport.rendezvous import store_of, within
 
 # A key of the store.

@@ -7,8 +7,8 @@ import sys
 import traceback
 from collections.abc import Callable
 
-from thinwire.provenance import packages
-from thinwire.stop_signals import default_stops, interrupts_ending_at_once
+from thinwire.base.signals import default_stops, interrupts_ending_at_once
+from thinwire.records.provenance import packages
 
 _PR_SET_PDEATHSIG = 1
 

@@ -14,10 +14,10 @@ from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 
+from thinwire.base.errors import UserError
+from thinwire.base.files import try_lock, writing
+from thinwire.base.nvidia_smi import visible_gpus
 from thinwire.config.cell import Cell
-from thinwire.errors import UserError
-from thinwire.files import try_lock, writing
-from thinwire.nvidia_smi import visible_gpus
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _POLL_SECONDS = 1.0

@@ -17,10 +17,10 @@ from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Never
 
-from thinwire.files import writing
+from thinwire.base.files import writing
+from thinwire.base.placement import Address, Placement
 from thinwire.launch.beats import Beat, SharedBeats, StoredBeats
 from thinwire.launch.postmortem import How, RankStatus
-from thinwire.transport.rank_placement import Address, Placement
 from thinwire.transport.rendezvous import ConnectionLost
 
 # How long the ranks have to find each other. A node that has not read a CUDA build of torch yet needs minutes

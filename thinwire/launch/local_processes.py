@@ -1,4 +1,6 @@
-"""Starts the processes of a run on this machine, as forks of this process.
+"""The processes of a run, or of a preparation, on one machine.
+
+Starts the processes of a run on this machine, as forks of this process.
 
 This process imports what they need, so that a fork takes milliseconds. It does not compute. It waits,
 forwards signals, and ends ranks that stay behind when others have left. Its forks are killed when it ends.
@@ -12,21 +14,24 @@ from contextlib import suppress
 from pathlib import Path
 
 from thinwire import plugins
+from thinwire.base.errors import UserError, trouble
+from thinwire.base.files import stamp
+from thinwire.base.placement import Placement
+from thinwire.base.signals import heeding_stops, stops_held_back
 from thinwire.config.cell import Cell
 from thinwire.config.suite_schema import Suite
 from thinwire.emulation.network import Network
-from thinwire.errors import UserError
 from thinwire.launch import postmortem, rank
 from thinwire.launch.forks import fork, import_for_runs
 from thinwire.launch.heartbeat import GRACE_SECONDS
 from thinwire.launch.placement import emulated, placements
-from thinwire.launch.postmortem import RUNNING, How, RankStatus, end_of, killed_for_memory
-from thinwire.launch.retry import AttemptEnd, Start
-from thinwire.resource_shortage import trouble
-from thinwire.stop_signals import heeding_stops, stops_held_back
-from thinwire.train.device_of_worker import device_of
+from thinwire.launch.postmortem import RUNNING, How, RankStatus, diagnose, end_of, killed_for_memory
+from thinwire.launch.retry import AttemptEnd, Start, require_no_trouble
+from thinwire.train import preparation, preparation_record
+from thinwire.train.cell_task import device_of
+from thinwire.train.preparation_record import PREPARED, Prepared
+from thinwire.train.result_files import prepared_folder
 from thinwire.train.run_cell import Attempt, Interrupted
-from thinwire.transport.rank_placement import Placement
 
 _POLL_SECONDS = 0.02
 
@@ -204,3 +209,25 @@ def _ended(alive: dict[int, int]) -> list[tuple[int, int]]:
         if found:
             ended.append((alive.pop(pid), os.waitstatus_to_exitcode(status)))
     return ended
+
+
+def run_preparation(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepared:
+    """Let the method of a cell prepare, and publish what it made, or that it failed.
+
+    Raises:
+        UserError: a problem outside the preparation must be fixed; nothing is lost.
+        Interrupted: a signal asked for a stop.
+    """
+    made = prepared_folder(results, cell) / PREPARED
+    before = stamp(made)
+    warm_up(cell)
+    reports, asked_to_stop, _ = alone(
+        lambda: preparation.prepare(cell, results, checkpoint_every_seconds), lambda: stamp(made) != before
+    )
+    require_no_trouble(reports)
+    diagnosis = diagnose(reports)
+    if diagnosis is None:
+        return preparation_record.read(made.parent, preparation_record.identity_of(cell, results))
+    if asked_to_stop:
+        raise Interrupted(asked_to_stop)
+    return preparation.publish_failure(cell, results, diagnosis.reason)

@@ -11,12 +11,10 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 
+from thinwire.base.errors import UserError
+from thinwire.base.placement import Address, Cluster, Placement, SharedFile
 from thinwire.config.cell import Cell
-from thinwire.emulation.network import INTERFACE, Network
-from thinwire.emulation.require_emulable import require_emulable
-from thinwire.errors import UserError
-from thinwire.transport.rank_placement import Address, Placement, SharedFile
-from thinwire.worker_placement import Cluster
+from thinwire.emulation.network import INTERFACE, Network, require_emulable
 
 # After a rank ends, the others have this time to notice and to write their reports. Then srun ends them.
 WAIT_SECONDS = 30

@@ -16,13 +16,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple, cast
 
-from thinwire import record
+from thinwire.base.files import writing
 from thinwire.config.cell import Cell
-from thinwire.config.cell_sources import sources
-from thinwire.files import writing
-from thinwire.provenance import now
-from thinwire.record import Record, Status
-from thinwire.train.result_folders import partial_folder, record_folder
+from thinwire.config.sources import sources
+from thinwire.records import record
+from thinwire.records.provenance import now
+from thinwire.records.record import Record, Status
+from thinwire.train.result_files import partial_folder, record_folder
 
 # The phase in which plug-ins run. Before it the ranks join each other and open their channels.
 RUNNING = "runs"

@@ -11,26 +11,22 @@ from typing import Never
 
 import torch
 
-from thinwire import record
+from thinwire.base.errors import ResourceError, UserError, shortage, trouble
+from thinwire.base.files import locked, writing
+from thinwire.base.placement import Cluster, Placement
 from thinwire.config.cell import Cell
 from thinwire.config.suite_schema import Suite
 from thinwire.emulation.emulated_run import EmulatedRun
-from thinwire.errors import ResourceError, UserError
-from thinwire.files import locked, writing
 from thinwire.launch.heartbeat import RENDEZVOUS_SECONDS, Heartbeat
 from thinwire.launch.placement import require_places
 from thinwire.launch.postmortem import RUNNING, How, RankStatus, in_files, in_memory
-from thinwire.resource_shortage import shortage, trouble
-from thinwire.train.device_of_worker import device_of
-from thinwire.train.result_folders import lock_file, partial_folder
+from thinwire.records import record
+from thinwire.train.cell_task import device_of
+from thinwire.train.result_files import lock_file, partial_folder
 from thinwire.train.run_cell import Attempt, Interrupted
-from thinwire.transport.backend import GLOO, backend_of
-from thinwire.transport.current_device import make_current
-from thinwire.transport.nccl_settings import choose_nccl_settings
+from thinwire.transport.device import GLOO, backend_of, choose_nccl_settings, make_current
 from thinwire.transport.processes import Processes
-from thinwire.transport.rank_placement import Placement
 from thinwire.transport.rendezvous import ConnectionLost, Refused, join
-from thinwire.worker_placement import Cluster
 
 BAD_INPUT = 2
 

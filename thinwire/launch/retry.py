@@ -10,17 +10,17 @@ from pathlib import Path
 from signal import Signals
 from typing import NamedTuple
 
-from thinwire import digests, record
+from thinwire.base import digests
+from thinwire.base.errors import ResourceError, UserError
+from thinwire.base.files import stamp, writing
 from thinwire.config.cell import Cell
 from thinwire.data.dataset import MANIFEST
-from thinwire.errors import ResourceError, UserError
-from thinwire.files import stamp, writing
 from thinwire.launch.postmortem import RUNNING, ExitReport, How, diagnose, publish_failure
-from thinwire.record import Record
+from thinwire.records import record
 from thinwire.records.invariants import require_invariants
-from thinwire.train.make_again import resume_command
-from thinwire.train.record_out_of_date import is_there, record_of
-from thinwire.train.result_folders import data_folder, partial_folder, record_folder
+from thinwire.records.record import Record
+from thinwire.train.result_files import data_folder, partial_folder, record_folder, resume_command
+from thinwire.train.reuse import is_there, record_of
 
 # A run that loses processes resumes from its last checkpoint. After so many attempts it has failed.
 ATTEMPTS = 3

@@ -17,14 +17,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from thinwire import record
+from thinwire.base.signals import STOPS
 from thinwire.config.cell import Cell
 from thinwire.launch import postmortem
 from thinwire.launch.placement import WAIT_SECONDS, srun
 from thinwire.launch.postmortem import How
 from thinwire.launch.retry import AttemptEnd, Start
-from thinwire.stop_signals import STOPS
-from thinwire.train.result_folders import partial_folder
+from thinwire.records import record
+from thinwire.train.result_files import partial_folder
 
 _POLL_SECONDS = 10.0
 # srun ends this soon when its tasks have ended, or when it was told to kill them.

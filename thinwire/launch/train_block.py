@@ -20,22 +20,20 @@ from pathlib import Path
 from signal import Signals
 from typing import TYPE_CHECKING, NamedTuple
 
-from thinwire import record
+from thinwire.base.errors import UserError
+from thinwire.base.files import locked, stamp, writing
+from thinwire.base.signals import STOPS, heeding_stops, interrupts_ending_at_once, stops_held_back
 from thinwire.config.cell import Cell
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Suite
-from thinwire.errors import UserError
-from thinwire.files import locked, stamp, writing
 from thinwire.launch import slurm_step
 from thinwire.launch.forks import fork, import_for_runs
 from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
 from thinwire.launch.retry import Start, until_it_ends
-from thinwire.stop_signals import STOPS, heeding_stops, interrupts_ending_at_once, stops_held_back
-from thinwire.train import reuse_record
-from thinwire.train.make_again import block_command
-from thinwire.train.record_out_of_date import record_of
-from thinwire.train.result_folders import lock_file, log_file, partial_folder, record_folder
-from thinwire.train.store_record import store_record
+from thinwire.records import record
+from thinwire.train import reuse
+from thinwire.train.result_files import block_command, lock_file, log_file, partial_folder, record_folder
+from thinwire.train.reuse import record_of, store_record
 
 if TYPE_CHECKING:
     from thinwire.train.run_cell import Attempt
@@ -73,7 +71,7 @@ def train_block(
     Raises:
         UserError: the data set or a preparation is missing.
     """
-    keys = reuse_record.keys(block, results)
+    keys = reuse.keys(block, results)
     waiting = [(cell, key) for cell, key in zip(block, keys) if again or not _found(cell, key, results)]
     log(f"{len(block) - len(waiting)} of {len(block)} runs were made before")
     if not waiting:
@@ -132,7 +130,7 @@ def _found(cell: Cell, key: str, results: Path) -> bool:
             held.enter_context(locked(lock_file(results, cell), f"{cell.suite}/{cell.path}"))
         except UserError:
             return False  # its run says why
-        return reuse_record.found(cell, key, results)
+        return reuse.found(cell, key, results)
 
 
 def _local_starter(suite: Suite, results: Path, train: "Callable[[Attempt], int]") -> Callable[[Cell], Start]:

@@ -1,5 +1,6 @@
-"""A recipe: how a network is trained, independently of the method. This module does not import torch."""
+"""The recipe of a suite: optimizer, learning rate and its schedule."""
 
+import math
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -13,9 +14,9 @@ from pydantic import (
     model_validator,
 )
 
-from thinwire.errors import MethodError, quoted
-from thinwire.label import nearest
-from thinwire.options import problems
+from thinwire.base.errors import MethodError, quoted
+from thinwire.base.names import nearest
+from thinwire.base.options import problems
 
 # Far more than anybody trains: a typing error should give a message and not an endless run.
 MOST_EPOCHS = 1_000_000
@@ -241,3 +242,28 @@ class Recipe(Strict):
                 f"a batch of {self.batch} for the run cannot be shared evenly by {workers} workers"
             )
         return self.batch // workers
+
+
+def learning_rate(recipe: Recipe, workers: int, step: int, steps_per_epoch: int) -> float:
+    """Return the learning rate of step `step` (counted from 0); it is above 0 at every step of the run.
+
+    The schedule `plateau` depends on the losses, too: `Plateau.scale` is to be multiplied with its rate.
+    """
+    optimizer, schedule = recipe.optimizer, recipe.schedule
+    peak = optimizer.lr
+    if optimizer.lr_reference_batch:
+        peak *= recipe.batch_per_worker(workers) * workers / optimizer.lr_reference_batch
+    warmup = round(schedule.warmup_epochs * steps_per_epoch)
+    if step < warmup:
+        return peak * (step + 1) / warmup
+    done = (step - warmup) / max(1, recipe.epochs * steps_per_epoch - warmup)
+    if schedule.name == "cosine":
+        return peak * (1 + math.cos(math.pi * done)) / 2
+    if schedule.name == "polynomial":
+        return peak * (1 - done) ** schedule.power
+    if schedule.name == "exponential":
+        return peak * schedule.factor ** (step // steps_per_epoch)
+    if schedule.name == "step":
+        drops = sum(step >= milestone * steps_per_epoch for milestone in schedule.milestones)
+        return peak * schedule.factor**drops
+    return peak

@@ -14,18 +14,18 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from thinwire import record
-from thinwire.config.block import blocks
+from thinwire.base.errors import UserError
+from thinwire.base.files import stamp
 from thinwire.config.cell import Cell
-from thinwire.config.cell_sources import prepares
-from thinwire.errors import UserError
-from thinwire.files import stamp
+from thinwire.config.expand import blocks
+from thinwire.config.sources import prepares
 from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
 from thinwire.pipeline import snakefile
 from thinwire.pipeline.resources import nodes, ranks
+from thinwire.records import record
 from thinwire.train import run_progress
-from thinwire.train.cell_state import DAMAGED, CellState, cell_states, counts
-from thinwire.train.result_folders import log_file, partial_folder, record_folder
+from thinwire.train.result_files import log_file, partial_folder, record_folder
+from thinwire.train.reuse import DAMAGED, CellState, cell_states, counts
 
 _EVERY_SECONDS = 1.0
 # So many cells are named for each state and reason; `thinwire cells` lists all of them.

@@ -12,22 +12,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from thinwire import digests, record
+from thinwire.base import digests
+from thinwire.base.errors import UserError
+from thinwire.base.files import writing
+from thinwire.base.names import clash
+from thinwire.base.nvidia_smi import visible_gpus
 from thinwire.config import grid_subset
-from thinwire.config.block import blocks
 from thinwire.config.cell import Cell
-from thinwire.config.expand_suite import cells, require_valid
+from thinwire.config.expand import blocks, cells, require_valid
 from thinwire.config.grid_subset import WHOLE, Subset
-from thinwire.config.tuning_suite import PREFIX
-from thinwire.config.types import Module
-from thinwire.errors import UserError
-from thinwire.files import writing
-from thinwire.label import clash
+from thinwire.config.trials import PREFIX
+from thinwire.config.yaml_file import Module
 from thinwire.launch.gpu_claims import gpus_of
-from thinwire.nvidia_smi import visible_gpus
 from thinwire.pipeline.inputs import plugin_digest
 from thinwire.plugins import ROOT
-from thinwire.tracking.wandb_names import project
+from thinwire.publish.wandb.fields import project
+from thinwire.records import record
 
 KEYS = ("suites", "tune", "data", *grid_subset.KEYS)
 # Has an empty file for each state of suites and plug-ins that was found valid, beside Snakemake's own notes.

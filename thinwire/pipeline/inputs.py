@@ -8,11 +8,12 @@ import json
 from collections.abc import Sequence
 from functools import cache
 
-from thinwire import digests, plugins
-from thinwire.config import suite, untested_claims
+from thinwire import plugins
+from thinwire.base import digests
+from thinwire.config import claims, suite
 from thinwire.config.cell import Cell
-from thinwire.config.cell_sources import plugin_digests, prepared_from, sources_by
-from thinwire.config.types import Module
+from thinwire.config.sources import plugin_digests, prepared_from, sources_by
+from thinwire.config.yaml_file import Module
 
 
 @cache
@@ -63,9 +64,9 @@ def files_with_claims() -> list[str]:
 
     Claims are in every suite, and in the list of those without a test.
     """
-    printed = [claim.printed for claim in untested_claims.read() if claim.printed is not None]
+    printed = [claim.printed for claim in claims.read_untested() if claim.printed is not None]
     records = [record for each in printed if (record := each.newest_record()) is not None]
-    return [plugins.show(path) for path in (*suite.suite_files(), untested_claims.PATH, *records)]
+    return [plugins.show(path) for path in (*suite.suite_files(), claims.UNTESTED, *records)]
 
 
 def files_of_block(together: Sequence[Cell]) -> list[str]:

@@ -3,15 +3,16 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path, PurePath
 
-from thinwire.config import cluster_file, profile_file
+from thinwire.config import clusters
 from thinwire.config.cell import Cell
 from thinwire.config.suite import load
 from thinwire.config.suite import path_of as suite_path
-from thinwire.paper.declarations import SOURCES
 from thinwire.pipeline.grid import Chosen, Grid
 from thinwire.pipeline.simulations import Simulation
 from thinwire.plugins import ROOT
-from thinwire.report.result_names import (
+from thinwire.publish.paper.declarations import SOURCES
+from thinwire.publish.wandb.replay import NOTE
+from thinwire.report.report_files import (
     CLAIMS,
     CLAIMS_DIGESTS,
     CLAIMS_TEXT,
@@ -25,10 +26,9 @@ from thinwire.report.result_names import (
     TRAFFIC,
     of_runs,
 )
-from thinwire.simulation import hsgd_ratio as ratio
-from thinwire.simulation import required_rate as required
+from thinwire.simulation import questions as ratio
+from thinwire.simulation import questions as required
 from thinwire.simulation import simulated_file
-from thinwire.tracking.replay import NOTE
 
 # The paper is about this suite, and uses the results of others that are there.
 PAPER_SUITE = "demo"
@@ -83,7 +83,7 @@ def required_rate() -> list[str]:
 
 def required_rate_sources() -> list[str]:
     """The files that these rates follow from, beside the engine."""
-    return _described([required.SUITE], required.CLUSTER, required.PROFILE)
+    return _described([required.SUITE], required.RATE_CLUSTER, required.RATE_PROFILE)
 
 
 def hsgd_ratio() -> list[str]:
@@ -93,7 +93,7 @@ def hsgd_ratio() -> list[str]:
 
 def hsgd_ratio_sources() -> list[str]:
     """The files that this ratio follows from, beside the engine."""
-    return _described([ratio.LADDER, ratio.NETWORK], ratio.CLUSTER, ratio.PROFILE)
+    return _described([ratio.LADDER, ratio.NETWORK], ratio.RATIO_CLUSTER, ratio.RATIO_PROFILE)
 
 
 def _table_and_figure(name: str) -> list[str]:
@@ -102,7 +102,7 @@ def _table_and_figure(name: str) -> list[str]:
 
 def _described(suites: Sequence[str], cluster: str, profile: str) -> list[str]:
     """The paths of suites, a cluster and a compute profile."""
-    folders = (cluster_file.FOLDER / f"{cluster}.yaml", profile_file.FOLDER / f"{profile}.yaml")
+    folders = (clusters.CLUSTERS / f"{cluster}.yaml", clusters.PROFILES / f"{profile}.yaml")
     return [str(path.relative_to(ROOT)) for path in (*map(suite_path, suites), *folders)]
 
 

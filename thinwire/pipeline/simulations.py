@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from thinwire import digests
-from thinwire.config import cluster_file, profile_file
+from thinwire.base import digests
 from thinwire.config.cell import Cell
-from thinwire.config.profile_file import HERE
-from thinwire.config.simulate_problems import numbers_of_workers
+from thinwire.config.clusters import CLUSTERS, HERE, PROFILES
 from thinwire.config.suite import load
+from thinwire.config.suite_problems import numbers_of_workers
 from thinwire.config.suite_schema import Simulate
 from thinwire.pipeline import inputs
 from thinwire.pipeline.grid import Grid
@@ -47,8 +46,8 @@ class Simulation:
     @property
     def described(self) -> list[Path]:
         """The files of the clusters and of the compute profiles."""
-        clusters = [cluster_file.FOLDER / f"{name}.yaml" for name in self.settings.clusters]
-        devices = [profile_file.FOLDER / f"{name}.yaml" for name in self.settings.profiles if name != HERE]
+        clusters = [CLUSTERS / f"{name}.yaml" for name in self.settings.clusters]
+        devices = [PROFILES / f"{name}.yaml" for name in self.settings.profiles if name != HERE]
         return [path.relative_to(ROOT) for path in (*clusters, *devices)]
 
     @property

@@ -13,7 +13,7 @@ file, and was checked with the version `CHECKED_WITH`. Check at an upgrade:
 - `hide_lines_about_jobs`: Snakemake prints through a handler of the name `DefaultStreamHandler`, and a person
   sees no line about a job (tests/workflow/test_pipeline.py).
 - Snakemake deletes the outputs of a job before it starts the job, and after the job has failed; that is why
-  `thinwire.record_store` keeps a copy of each (tests/workflow/test_pipeline.py).
+  `thinwire.records.store` keeps a copy of each (tests/workflow/test_pipeline.py).
 - The plug-in for Slurm drops the variables that begin with SLURM_, and starts a step of its own for jobs
   without the resource `mpi` (tests/slurm).
 """
@@ -30,7 +30,7 @@ from typing import Any
 
 from snakemake.settings.types import DeploymentMethod
 
-from thinwire.errors import UserError
+from thinwire.base.errors import UserError
 
 CHECKED_WITH = "9.27.1"
 

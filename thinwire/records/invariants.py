@@ -14,13 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from thinwire.base.digests import Damaged
+from thinwire.base.errors import shortage
+from thinwire.base.placement import Cluster
 from thinwire.config.cell import Cell
-from thinwire.digests import Damaged
-from thinwire.record import CURVE, RUN, TRAFFIC, Record
 from thinwire.records import invariants_of_tables as of_tables
-from thinwire.resource_shortage import shortage
-from thinwire.train.time_validity import no_time_because
-from thinwire.worker_placement import Cluster
+from thinwire.records.record import CURVE, RUN, TRAFFIC, Record
+from thinwire.records.time_validity import no_time_because
 
 # Clocks are read to the second, and a system may set its clock while a run is in progress.
 _CLOCK_TOLERANCE_SECONDS = 5.0

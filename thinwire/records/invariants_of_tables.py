@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from thinwire import record
+from thinwire.base.placement import Cluster
 from thinwire.config.cell import Cell
-from thinwire.optim.schedule import learning_rate
-from thinwire.record import BYTES, CURVE, CURVE_COLUMNS, RUN, TRAFFIC_COLUMNS, Record
-from thinwire.traffic.payload_kinds import KINDS
-from thinwire.worker_placement import Cluster
+from thinwire.optim.recipe import learning_rate
+from thinwire.records import record
+from thinwire.records.record import BYTES, CURVE, CURVE_COLUMNS, RUN, TRAFFIC_COLUMNS, Record
+from thinwire.traffic.ledger import KINDS
 
 # The columns of a table by name, without unknown ones and those with an empty value.
 Columns = dict[str, np.ndarray]

@@ -1,36 +1,111 @@
-"""Tables and figures of one suite, made from the collected files only."""
+"""Tables and figures of a suite."""
 
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
-from thinwire.config.baselines import baselines
-from thinwire.config.expand_suite import cells_as_it_ran
-from thinwire.config.simulate_problems import numbers_of_workers
+from thinwire.config.entries import as_it_ran, baselines
+from thinwire.config.expand import cells_as_it_ran
 from thinwire.config.suite import load
-from thinwire.config.suite_methods import as_it_ran
+from thinwire.config.suite_problems import numbers_of_workers
 from thinwire.config.suite_schema import Suite
-from thinwire.report import (
-    comparisons,
-    figures,
-    ladder,
-    ladder_figure,
-    profiles,
-    report_digests,
-    simulated_figures,
-    speed_ups,
-    times,
-    to_target,
-)
-from thinwire.report.collect import read_curves, read_summary, read_traffic
-from thinwire.report.steps_to_target import steps_to_target
-from thinwire.report.subset_note import subset_note
-from thinwire.report.tables.about import About
-from thinwire.report.tables.compared import with_comparisons
+from thinwire.report import report_files
+from thinwire.report.figures import accuracy, rates, steps, style
+from thinwire.report.figures import traffic as traffic_figure
+from thinwire.report.figures.comparisons import write_paired_differences, write_performance_profile
+from thinwire.report.rows import comparisons, times, to_target
+from thinwire.report.rows.collect import read_curves, read_summary, read_traffic
+from thinwire.report.rows.quantities import CELL, steps_to_target
+from thinwire.report.rows.times import headline
+from thinwire.report.tables.about import About, subset_note
+from thinwire.report.tables.blocks import with_comparisons, with_times
 from thinwire.report.tables.summarise import summarise
-from thinwire.report.tables.timed import with_times
 from thinwire.report.tables.write import write as write_tables
 from thinwire.simulation import simulated_file
+
+
+class Frames(NamedTuple):
+    """What the figures show."""
+
+    runs: pd.DataFrame  # a row for each run
+    curves: pd.DataFrame  # a row for each evaluation
+    traffic: pd.DataFrame  # a row for each run, channel, verb and kind of payload
+    comparisons: pd.DataFrame  # a row for each cell, method and kind
+    to_target: pd.DataFrame  # a row for each cell, method, kind and target
+
+
+def write_figures(frames: Frames, folder: Path, baselines: Sequence[str] = ()) -> list[str]:
+    """Write the figures, and return sentences that say which one is not drawn, and why.
+
+    Args:
+        frames: of one suite.
+        folder: for the figures.
+        baselines: labels of methods that are drawn thick and black, or named in bold.
+    """
+    style.use()
+    drawn: dict[str, tuple[Callable[..., None], pd.DataFrame]] = {
+        report_files.OVER_EPOCHS: (accuracy.write_over_epochs, frames.curves),
+        report_files.AGAINST_BYTES: (accuracy.write_against_bytes, frames.curves),
+        report_files.OVER_TIME: (accuracy.write_over_time, frames.curves),
+        report_files.TRAFFIC_FIGURE: (traffic_figure.write, frames.traffic),
+        report_files.PAIRED_DIFFERENCES: (write_paired_differences, frames.comparisons),
+        report_files.PROFILE: (write_performance_profile, frames.to_target),
+    }
+    cells = len(frames.runs[CELL].drop_duplicates())
+    timed = bool((frames.runs.kind != "inprocess").any())
+    repetitions = frames.runs.repetition.nunique()
+    names = report_files.of_runs(cells, timed, repetitions)
+    for name in names:
+        draw, frame = drawn[name]
+        draw(frame, folder, baselines)
+    for name in drawn.keys() - set(names):
+        for end in report_files.FORMATS:
+            # It may be there, from a report on more runs.
+            (folder / f"{name}.{end}").unlink(missing_ok=True)
+    if repetitions < report_files.FEWEST_REPETITIONS:
+        return ["Figures of accuracy are not drawn: with one repetition, they would show no comparison."]
+    return _not_drawn(names, cells)
+
+
+def _not_drawn(names: Sequence[str], cells: int) -> list[str]:
+    sentences = []
+    if report_files.OVER_TIME not in names:
+        sentences.append(f"{report_files.OVER_TIME} is not drawn: runs in one process have no times.")
+    if report_files.PROFILE not in names:
+        needed = f"it needs {report_files.FEWEST_CELLS} combinations of data set, model and workers"
+        sentences.append(f"{report_files.PROFILE} is not drawn: {needed}, and there are {cells}.")
+    return sentences
+
+
+def write_simulated_figures(
+    table: pd.DataFrame,
+    folder: Path,
+    baselines: Sequence[str],
+    over_workers: bool = False,
+    over_rates: bool = False,
+) -> None:
+    """Write the figures.
+
+    Args:
+        table: of times.
+        folder: for the figures.
+        baselines: labels of methods that are drawn thick, or named in bold.
+        over_workers: draw the times over the number of workers, even if there is only one number?
+        over_rates: draw them over the rate of the links, even if each cluster has only its own?
+    """
+    style.use()
+    table = table.replace([math.inf, -math.inf], math.nan)
+    first = headline(table)
+    steps.write_breakdown(first[first.kind == "simulated"], folder, baselines)
+    steps.write_speed_up(first, folder, baselines)
+    simulated = table[table.kind == "simulated"]
+    if over_workers or simulated.workers.nunique() > 1:
+        steps.write_speed_up_over_workers(simulated[simulated.own_rate], folder, baselines)
+    if over_rates or not simulated.own_rate.all():
+        rates.write_bandwidth(simulated[simulated.workers.isin(first.workers)], folder, baselines)
 
 
 def report(suite: str, results: Path) -> list[str]:
@@ -55,25 +130,25 @@ def report(suite: str, results: Path) -> list[str]:
     write_tables(table, About.of(settings, subset), folder)
     comparisons.write(compared, folder)
     to_target.write(needed, folder)
-    profiles.write(profiles.profiles(needed), folder)
-    speed_ups.write(speed_ups.speed_ups(runs, against), folder)
-    frames = figures.Frames(runs, curves, read_traffic(results, suite), compared, needed)
-    not_drawn = figures.write(frames, results / "figures" / suite, against)
+    to_target.write_profiles(to_target.profiles(needed), folder)
+    comparisons.write_speed_ups(comparisons.speed_ups(runs, against), folder)
+    frames = Frames(runs, curves, read_traffic(results, suite), compared, needed)
+    not_drawn = write_figures(frames, results / "figures" / suite, against)
     if settings.ladder:
-        climbed = ladder.ladder(timed, settings.ladder)
-        ladder.write(climbed, settings.title, folder)
-        ladder_figure.write(climbed, results / "figures" / suite)
+        climbed = times.ladder(timed, settings.ladder)
+        times.write_ladder(climbed, settings.title, folder)
+        rates.write_ladder(climbed, results / "figures" / suite)
     if simulated is not None:
         untimed = runs.no_time_because[runs.status == "done"].dropna().unique()
         times.write(timed, settings.title, against, folder, list(untimed))
         _draw_times(settings, timed, results / "figures" / suite)
-    report_digests.write(results, suite)
+    report_files.write_digests(results, suite)
     return not_drawn
 
 
 def _draw_times(settings: Suite, table: pd.DataFrame, folder: Path) -> None:
     asked = settings.simulate
-    simulated_figures.write(
+    write_simulated_figures(
         table,
         folder,
         baselines(settings),

@@ -1,4 +1,6 @@
-"""Calibrates the simulation with traces of emulated runs.
+"""Clusters and compute costs measured from traces.
+
+Calibrates the simulation with traces of emulated runs.
 
 A compute profile measures one worker alone. Beside others, computing takes longer: see `contention`. Handing
 a call over takes time, too: tensors are copied and threads are woken. And a call between nodes has a latency
@@ -12,17 +14,73 @@ from dataclasses import dataclass, field
 from statistics import median
 
 import numpy as np
+import pandas as pd
 
-from thinwire.emulation.build_network import BURST_BYTES
-from thinwire.schedule.operations import Post
-from thinwire.simulation.call_kind import kind_of_call
-from thinwire.simulation.compute_profile import WARM_UP_STEPS
-from thinwire.simulation.contention import Contention
+from thinwire.emulation.network import BURST_BYTES
+from thinwire.simulation.compute import WARM_UP_STEPS
+from thinwire.simulation.operations import Compute, Post, Step
+from thinwire.simulation.program import Floats, kind_of_call
 from thinwire.simulation.replay import measured_end_seconds
-from thinwire.simulation.timeline import Floats
-from thinwire.simulation.worker_spans import of_steps
-from thinwire.trace.recorder import SERVER, TRANSPORT
-from thinwire.trace.trace_file import Trace
+from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS, OPTIMIZER, SERVER, TRANSPORT
+from thinwire.trace.trace_file import COMPUTE, Trace
+
+
+def of_steps(trace: Trace) -> pd.DataFrame:
+    """A row a span; of the harness only the beginning of a step, where it makes a batch."""
+    spans = trace.spans.to_pandas()
+    spans = spans[(spans.track == COMPUTE) & (spans.step >= WARM_UP_STEPS)]
+    spans = spans.assign(seconds=spans.end_seconds - spans.begin_seconds)
+    place = ["worker", "step"]
+    begin = spans[spans.activity != HARNESS].groupby(place).begin_seconds.min().rename("first").reset_index()
+    spans = spans.merge(begin, on=place)
+    return spans[(spans.activity != HARNESS) | (spans.begin_seconds < spans["first"])]
+
+
+# The activities that are the same alone and beside others.
+_COMPUTING = (FORWARD, BACKWARD, OPTIMIZER)
+
+
+@dataclass(frozen=True)
+class Contention:
+    """Observed steps of workers that share the machine."""
+
+    paces: Floats  # [observed steps, workers]: seconds of computing beside others, over those alone
+
+    def draw(self, steps: int, seed: int) -> Floats:
+        """[steps, workers]: paces of whole observed steps, because workers are slow together."""
+        return np.random.default_rng(seed).choice(self.paces, steps)
+
+    @property
+    def typical(self) -> float:
+        """The median pace."""
+        return float(np.median(self.paces))
+
+
+def contention(traces: Sequence[tuple[Trace, Sequence[Step]]]) -> Contention:
+    """Measure it in runs with the same number of workers.
+
+    Args:
+        traces: of emulated runs, each with the schedule of its first worker.
+    """
+    return Contention(
+        np.concatenate([_computing(trace) / _computing_alone(steps) for trace, steps in traces])
+    )
+
+
+def _computing(trace: Trace) -> Floats:
+    """[steps, workers]: seconds of computing in each step."""
+    spans = of_steps(trace)
+    chosen = spans[spans.activity.isin(_COMPUTING)]
+    seconds: pd.Series = chosen.groupby(["step", "worker"]).seconds.sum()
+    return seconds.unstack().to_numpy()
+
+
+def _computing_alone(steps: Sequence[Step]) -> float:
+    """Seconds of computing in the mean step of one worker alone."""
+    counted = steps[WARM_UP_STEPS:]
+    every = [o for step in counted for o in step if isinstance(o, Compute) and o.kind in _COMPUTING]
+    return sum(o.seconds for o in every) / len(counted)
+
 
 _MOST_LATENCY_SECONDS, _HALVINGS = 0.02, 20
 _ROUND = 4  # steps

@@ -14,11 +14,10 @@ from math import ceil, log2
 import numpy as np
 from numpy.typing import NDArray
 
-from thinwire.config.cluster_file import ClusterDescription
-from thinwire.emulation.frames import payload_rate
-from thinwire.simulation.call_kind import kind_of_call
-from thinwire.simulation.program import HandOver
-from thinwire.worker_placement import Cluster
+from thinwire.base.placement import Cluster
+from thinwire.config.clusters import ClusterDescription
+from thinwire.simulation.program import HandOver, kind_of_call
+from thinwire.traffic.wire_bytes import payload_rate
 
 Floats = NDArray[np.float64]
 

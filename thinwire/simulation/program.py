@@ -1,10 +1,14 @@
-"""A program: the operations of one role, step by step, in the form that the simulation computes with."""
+"""What is simulated: the programs of all workers, and the timeline that comes out."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from thinwire.errors import UserError
-from thinwire.schedule.operations import Compute, Post, Step, Wait
+import numpy as np
+from numpy.typing import NDArray
+
+from thinwire.base.errors import UserError
+from thinwire.simulation.operations import Compute, Post, Step, Wait
 from thinwire.trace.recorder import HARNESS
 
 Seconds = Callable[[Compute], float]
@@ -121,3 +125,69 @@ def _add_work(made: list[Operation], seconds: float) -> None:
         seconds += made.pop().seconds  # type: ignore[union-attr]
     if seconds:
         made.append(Work(seconds))
+
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Timeline:
+    """Of all workers; arrays are [steps, workers], in seconds."""
+
+    end_seconds: Floats
+    """When a worker ends a step, from the start on."""
+    compute_seconds: Floats
+    """How long it computes in a step."""
+    others_seconds: Floats
+    """How long it waits until the last member has made the call that it waits for."""
+    server_seconds: Floats
+    """How long it waits while a server computes or serves other calls."""
+    communication_seconds: Floats
+    """How long it waits for bytes. This communication is *exposed*: no computation hides it."""
+    operations: int
+    """How many operations the workers have carried out."""
+    sent_bytes: int
+    """By all workers together."""
+    between_nodes_bytes: int
+    """Of these, between nodes."""
+
+    @property
+    def seconds(self) -> float:
+        """Until the last worker has ended the last step."""
+        return float(self.end_seconds[-1].max())
+
+    @property
+    def step_seconds(self) -> Floats:
+        """[steps]: time between the ends of consecutive steps; a step ends with its last worker."""
+        return np.diff(self.end_seconds.max(axis=1), prepend=0.0)
+
+
+def kind_of_call(verb: str, ragged: bool) -> str:
+    """The verb; a gather of ragged payloads is a kind of its own, because it goes point to point."""
+    return "ragged gather" if verb == "gather" and ragged else verb
+
+
+class Carried(Protocol):
+    """A call, as a worker that has made it sees it."""
+
+    begin: float  # when the last member has made it; valid once `end` is known
+    end: float  # below 0: not known
+    served: float  # seconds at the server, waiting and computing
+    blocked: list[int]  # workers that wait for it
+
+
+class Carrier(Protocol):
+    """Carries calls."""
+
+    sent_bytes: int
+    between_nodes_bytes: int
+
+    def hand_over(self, worker: int, what: HandOver, now: float) -> Carried:
+        """Take over the next call of a worker on a channel."""
+
+    def carry(self) -> list[int] | None:
+        """Carry what begins first; no worker can run on before that.
+
+        Returns:
+            The workers that need not wait any longer; None: there is nothing to carry.
+        """

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from thinwire.base.placement import Cluster
 from thinwire.simulation.call_seconds import CALLS_AT_ONCE, Load, Loads, shape_of
-from thinwire.simulation.program import Await, HandOver, Program, Work
-from thinwire.simulation.timeline import Floats, Timeline
-from thinwire.worker_placement import Cluster
+from thinwire.simulation.program import Await, Floats, HandOver, Program, Timeline, Work
 
 # So few links are faster one by one than as an array.
 _FEW = 16

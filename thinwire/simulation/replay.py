@@ -13,11 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from thinwire.errors import UserError
+from thinwire.base.errors import UserError
 from thinwire.simulation import event_loop
-from thinwire.simulation.measured_calls import MeasuredCall, MeasuredCalls
-from thinwire.simulation.recorded_worker import RecordedWorker, Row
-from thinwire.simulation.timeline import Floats, Timeline
+from thinwire.simulation.program import Floats, Timeline
+from thinwire.simulation.recorded_worker import MeasuredCall, MeasuredCalls, RecordedWorker, Row
 from thinwire.trace.trace_file import COMPUTE, SERVER_TRACK, Trace
 
 

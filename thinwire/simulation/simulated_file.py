@@ -1,14 +1,15 @@
-"""The file with the simulated times of a suite: a row for each method, place and compute profile."""
+"""The file of a suite's simulated times, and the range in which the simulator was validated."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from thinwire.errors import UserError
-from thinwire.files import aside
-from thinwire.suggested_command import suggested_command
+from thinwire.base.errors import UserError
+from thinwire.base.files import aside
+from thinwire.base.names import suggested_command
 
-if TYPE_CHECKING:  # the pipeline needs the path only, and pandas takes its time
+if TYPE_CHECKING:
     import pandas as pd
+
 
 # docs/columns.md explains them.
 COLUMNS = (
@@ -76,3 +77,7 @@ def read(results: Path, suite: str) -> "pd.DataFrame | None":
     if rows.empty:
         raise UserError(f"{path} has no rows: run {again} again")
     return rows
+
+
+# The fewest and the most workers of the emulated runs whose times were predicted.
+VALIDATED_WORKERS = (2, 4)

@@ -9,18 +9,16 @@ from pathlib import Path
 
 import pandas as pd
 
-from thinwire.config import cluster_file
-from thinwire.config.baselines import baselines
+from thinwire.base.errors import ResourceError, UserError
 from thinwire.config.cell import Cell
-from thinwire.config.cluster_file import ClusterDescription
-from thinwire.config.expand_suite import cells
+from thinwire.config.clusters import ClusterDescription, load_cluster
+from thinwire.config.entries import baselines
+from thinwire.config.expand import cells
 from thinwire.config.grid_subset import Subset
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Simulate
-from thinwire.errors import ResourceError, UserError
-from thinwire.schedule.stand_in_data import stands_in
-from thinwire.simulation.common_speed import to_common_speed
-from thinwire.simulation.simulate import Simulated, SimulatedCell
+from thinwire.simulation.simulate import Simulated, SimulatedCell, to_common_speed
+from thinwire.simulation.stand_in_data import stands_in
 
 Row = dict[str, object]
 # What the rows that are compared with each other have in common.
@@ -48,7 +46,7 @@ def simulate_suite(
     Raises:
         UserError: a cluster, a profile or a preparation is missing, or workers cannot be spread.
     """
-    described_clusters = [cluster_file.load(name) for name in settings.clusters]
+    described_clusters = [load_cluster(name) for name in settings.clusters]
     planned = [cell for cell in subset.keep(cells(suite), timed=False) if cell.repetition == 0]
     for cell in {cell.dataset: cell for cell in planned}.values():
         if stands_in(cell, results):

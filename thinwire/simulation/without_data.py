@@ -15,23 +15,20 @@ import numpy as np
 import torch
 
 from thinwire import plugins
-from thinwire.config import profile_file
+from thinwire.api.run import Task
+from thinwire.base.options import resolve
+from thinwire.base.placement import Cluster
+from thinwire.config import clusters
 from thinwire.config.cell import Cell
-from thinwire.config.cluster_file import ClusterDescription
+from thinwire.config.clusters import ClusterDescription
 from thinwire.data.arrays import Rows
-from thinwire.options import resolve
-from thinwire.schedule import stand_in_data
-from thinwire.schedule.mirrored import MirroredCell
-from thinwire.schedule.operations import Operation, Post, Step
-from thinwire.simulation import event_loop, recurrence
+from thinwire.simulation import event_loop, recurrence, stand_in_data
 from thinwire.simulation.call_seconds import Loads
-from thinwire.simulation.compute_cost import layer_flops
-from thinwire.simulation.compute_profile import Described
-from thinwire.simulation.program import Program, program_of
-from thinwire.simulation.timeline import Floats, Timeline
-from thinwire.task import Task
+from thinwire.simulation.compute import Described, layer_flops
+from thinwire.simulation.mirrored import MirroredCell
+from thinwire.simulation.operations import Operation, Post, Step
+from thinwire.simulation.program import Floats, Program, Timeline, program_of
 from thinwire.train.cell_task import task_with
-from thinwire.worker_placement import Cluster
 
 _PIXELS, _IMAGES = 32, 2
 _NODES = 2
@@ -67,7 +64,7 @@ class CellWithoutData:
         Raises:
             UserError: there is no such profile, or the method cannot run on two nodes.
         """
-        device = profile_file.load(profile)
+        device = clusters.load_profile(profile)
         self._memory_bytes_per_second = device.memory_gigabytes_per_second * 1e9
         batch = cell.recipe.batch_per_worker(workers_per_node)
         flops = {layer: batch * count for layer, count in layer_flops(cell).items()}

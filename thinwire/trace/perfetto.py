@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from thinwire.files import aside
+from thinwire.base.files import aside
 from thinwire.trace.recorder import NO_CALL, TRANSPORT, WAIT
 from thinwire.trace.trace_file import COMPUTE, SERVER_TRACK, Trace
 

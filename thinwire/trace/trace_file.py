@@ -1,18 +1,29 @@
-"""A trace in files: `spans.parquet` and `calls.parquet`, for all workers of a run.
+"""Traces as files: the spans of all workers on one clock.
+
+A trace in files: `spans.parquet` and `calls.parquet`, for all workers of a run.
 
 Times are in seconds from a moment that all workers have in common. docs/traces.md explains each column.
+
+A moment from which the workers of all processes count their times.
+
+Processes of one machine have the same monotonic clock. The clocks of several machines have nothing in common.
+There the moment is when the processes leave a barrier. They leave it at almost the same time: the error is
+about as long as a small message is on its way. It is taken from the median of several barriers.
 """
 
-from collections.abc import Iterable, Sequence
+import socket
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from statistics import median
+from time import perf_counter_ns
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from thinwire.errors import UserError
-from thinwire.files import aside
-from thinwire.trace.recorder import NO_CALL, NS, RecordedCall, Recorder, Span
+from thinwire.base.errors import UserError
+from thinwire.base.files import aside
+from thinwire.trace.recorder import KINDS, NO_CALL, NS, RecordedCall, Recorder, Span
 
 SPANS, CALLS = "spans.parquet", "calls.parquet"
 # The tracks: what the worker itself does, and what the server that it hosts does in a thread of its own.
@@ -150,3 +161,59 @@ def _call(worker: int, call: RecordedCall, zero_ns: int) -> tuple[object, ...]:
         begun,
         ended,
     )
+
+
+def step_seconds(trace: Trace, track: str = COMPUTE) -> dict[str, float]:
+    """The seconds of a step by activity: the mean over the workers, then the median over the steps.
+
+    Args:
+        trace: of all workers.
+        track: whose spans are counted.
+
+    Returns:
+        The seconds of each activity that has a span on this track.
+    """
+    spans = trace.spans.to_pandas()
+    spans = spans[spans["step"] >= 0]
+    workers, steps = spans["worker"].nunique(), spans["step"].nunique()
+    spans = spans[spans["track"] == track]
+    spans["seconds"] = spans["end_seconds"] - spans["begin_seconds"]
+    summed = spans.groupby(["step", "activity"], observed=True)["seconds"].sum().unstack(fill_value=0.0)
+    medians = (summed / workers).median() if steps else {}
+    return {kind: float(medians[kind]) for kind in KINDS if kind in medians}
+
+
+_BARRIERS = 15
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+def common_zero_ns(share: Callable[[object], list[Any]]) -> tuple[int, int]:
+    """A moment that all processes have in common, and the number of their machines.
+
+    Args:
+        share: returns the values of all processes, in the order of the ranks; all of them call it together.
+
+    Returns:
+        The moment, in nanoseconds of this process's clock, and the number of machines.
+    """
+    after = []
+    for _ in range(_BARRIERS):
+        share(None)
+        after.append(perf_counter_ns())
+    machine = _machine()
+    everybody = share([machine, after])
+    clocks: dict[str, list[int]] = {}
+    for each, times in everybody:
+        # All processes of a machine take the times of the first one, because they have one clock.
+        clocks.setdefault(each, times)
+    first = everybody[0][1]
+    ahead = median(own - others for own, others in zip(clocks[machine], first))
+    return int(first[-1] + ahead), len(clocks)
+
+
+def _machine() -> str:
+    """Names the machine; containers and network namespaces of one machine have its clock."""
+    try:
+        return _BOOT_ID.read_text().strip()
+    except OSError:
+        return socket.gethostname()

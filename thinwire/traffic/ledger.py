@@ -1,4 +1,6 @@
-"""The ledger of one worker: how many bytes it has sent and received.
+"""How many bytes a worker has sent and received, by kind of payload.
+
+The ledger of one worker: how many bytes it has sent and received.
 
 The ledger counts three quantities separately, in bytes:
 
@@ -36,7 +38,7 @@ class Ledger:
         Args:
             channel: the name of the channel.
             verb: the verb of the call; a `push_pull` is entered as `push` and `pull`.
-            kind: one of `thinwire.traffic.payload_kinds.KINDS`.
+            kind: one of `thinwire.traffic.ledger.KINDS`.
             push: bytes that the worker encoded.
             pull: bytes that the worker decoded.
             wire: bytes on the worker's link.
@@ -66,3 +68,6 @@ class Ledger:
         for key, row in state.items():
             channel, verb, kind = key.split("/")
             self.rows[(channel, verb, kind)] = Bytes(*row)
+
+
+KINDS = ("values", "indices", "scales", "sizes", "weights", "buffers", "control")

@@ -9,11 +9,11 @@ the payload is declared `ragged`; then the sizes travel too, and are counted.
 import torch
 from torch import Tensor, nn
 
-from thinwire.errors import MethodError
-from thinwire.traffic.payload_kinds import KINDS
-from thinwire.traffic.ragged_size_bytes import ragged_size_bytes
+from thinwire.base.errors import MethodError
+from thinwire.traffic.ledger import KINDS
+from thinwire.traffic.wire_bytes import ragged_size_bytes
 
-# Tensors of one dimension by kind (see thinwire.traffic.payload_kinds.KINDS). Any of them may be empty.
+# Tensors of one dimension by kind (see thinwire.traffic.ledger.KINDS). Any of them may be empty.
 Payload = dict[str, Tensor]
 
 # The types that can be sent.

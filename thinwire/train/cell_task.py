@@ -1,5 +1,7 @@
-"""Builds the task of a cell."""
+"""A cell as a task: its data, its devices and its determinism."""
 
+import os
+import socket
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -7,16 +9,16 @@ from pathlib import Path
 import torch
 
 from thinwire import plugins
+from thinwire.api.run import Task
+from thinwire.base.errors import UserError
+from thinwire.base.options import resolve
+from thinwire.base.placement import Cluster
 from thinwire.config.cell import Cell
 from thinwire.data import arrays
 from thinwire.data.arrays import Data
 from thinwire.data.batches import held_out
 from thinwire.data.dataset import Augment
-from thinwire.options import resolve
-from thinwire.task import Task
-from thinwire.train.make_again import data_command
-from thinwire.train.result_folders import data_folder
-from thinwire.worker_placement import Cluster
+from thinwire.train.result_files import data_command, data_folder
 
 
 def task_of(
@@ -63,3 +65,52 @@ def task_with(cell: Cell, data: Data, device: torch.device) -> Task:
         seed=cell.seed,
         device=device,
     )
+
+
+def device_of(cell: Cell, local_rank: int = 0) -> torch.device:
+    """The device of one worker of a cell.
+
+    Args:
+        cell: of the worker.
+        local_rank: the number of the worker on its node, if it has a process of its own.
+
+    Raises:
+        UserError: the cell asks for a GPU that this machine does not have.
+    """
+    if cell.device == "cuda" and not torch.cuda.is_available():
+        raise UserError(
+            "the suite asks for a GPU (device: cuda), but torch finds none here: set device: cpu, or "
+            "use a machine with a GPU"
+        )
+    if cell.device == "cpu":
+        return torch.device("cpu")
+    if cell.transport == "inprocess":
+        return torch.device("cuda", 0)
+    gpus = torch.cuda.device_count()
+    # Slurm may show each rank only its own GPU.
+    if gpus > 1 and local_rank >= gpus:
+        raise UserError(
+            f"worker {local_rank} of {socket.gethostname()} needs a GPU of its own, but there are "
+            f"{gpus}: start {gpus} workers on each node"
+        )
+    return torch.device("cuda", local_rank if gpus > 1 else 0)
+
+
+def deterministic(device: torch.device) -> None:
+    """Use one thread, deterministic kernels and whole 32-bit numbers for the rest of this process.
+
+    By default, convolutions on a GPU round their inputs to TF32, which has 10 bits of mantissa. Products of
+    matrices do not.
+
+    With deterministic kernels, torch by default also fills each new tensor with NaN. Runs do without, because
+    it costs a memory pass. The tests switch it on again, to find reads of memory that nobody has written.
+    """
+    if device.type == "cuda":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.backends.cudnn.benchmark = False
+        torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cuda.matmul.allow_tf32 = False
+    torch.set_num_threads(1)
+    # Does what use_deterministic_algorithms(True) does, without spending seconds on importing inductor.
+    torch.set_deterministic_debug_mode("error")
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]

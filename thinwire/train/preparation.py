@@ -1,38 +1,116 @@
-"""Lets a method prepare before its runs, once for each model, data set and seed.
+"""Making the preparation of a method.
+
+Lets a method prepare before its runs, once for each model, data set and seed.
 
 A preparation that fails is published too. The runs that need it fail with its reason.
 """
 
 import os
+import time
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from thinwire import digests, plugins, record, record_store
-from thinwire.blame import blame
+from thinwire import plugins
+from thinwire.api.method import Job, Method, Training
+from thinwire.api.run import Task
+from thinwire.base import digests
+from thinwire.base.errors import MethodError, UserError, printable
+from thinwire.base.files import locked, writing
+from thinwire.base.options import problems, resolve
+from thinwire.base.placement import Cluster
 from thinwire.config.cell import Cell
-from thinwire.config.cell_sources import sources
-from thinwire.errors import MethodError, UserError, printable
-from thinwire.files import locked, writing
-from thinwire.method import Job
-from thinwire.options import problems, resolve
-from thinwire.provenance import Span, now, provenance
-from thinwire.train.cell_task import task_of
-from thinwire.train.deterministic import deterministic
-from thinwire.train.device_of_worker import device_of
-from thinwire.train.preparation_job import PreparationJob
+from thinwire.config.sources import sources
+from thinwire.data.batches import held_out
+from thinwire.records import checkpoint, record, store
+from thinwire.records.provenance import Span, now, provenance
+from thinwire.train.blame import blame
+from thinwire.train.cell_task import deterministic, device_of, task_of
 from thinwire.train.preparation_record import (
     PROGRESS,
+    SCRATCH,
     Prepared,
     digests_of,
     finished,
     identity_of,
     publish_prepared,
 )
-from thinwire.train.result_folders import prepared_folder, preparing_folder
-from thinwire.transport.current_device import make_current
+from thinwire.train.result_files import prepared_folder, preparing_folder
+from thinwire.train.trainer import Trainer
+from thinwire.transport.device import make_current
+
+
+class PreparationJob(Job):
+    """A preparation for one model, data set and seed."""
+
+    def __init__(
+        self,
+        task: Task,
+        model: str,
+        folder: Path,
+        spent: record.Cost,
+        note: Callable[[record.Cost], None],
+        checkpoint_every_seconds: float,
+    ) -> None:
+        self.task = replace(task, cluster=Cluster(1), data=held_out(task.data))
+        self.model = model
+        self.scratch = folder / SCRATCH
+        self._spent = spent
+        self._note = note
+        self._began = time.monotonic()
+        self._trainers: list[Trainer] = []
+        self._checkpoint_every = checkpoint_every_seconds
+
+    def train(
+        self,
+        task: Task,
+        method: type[Method],
+        config: object,
+        checkpoints: Path,
+        after_epoch: Callable[[Training], None] | None = None,
+        after_step: Callable[[Training], None] | None = None,
+    ) -> Training:
+        trainer = Trainer(task, method, config)
+        if reason := trainer.skip():
+            raise MethodError(f"the run that it prepares from is not possible: {reason}")
+        trainer.setup()
+        self._trainers.append(trainer)
+        saved = checkpoint.latest(checkpoints, warn=print)
+        if saved is not None:
+            trainer.load(saved)
+        saved_at = time.monotonic()
+
+        def after_each_step(trainer: Trainer) -> None:
+            nonlocal saved_at
+            if after_step is not None:
+                after_step(trainer)
+            if trainer.step % trainer.steps_per_epoch:
+                return
+            if after_epoch is not None:
+                after_epoch(trainer)
+            if trainer.step == trainer.total_steps or time.monotonic() - saved_at >= self._checkpoint_every:
+                checkpoint.save(checkpoints, trainer.step, trainer.state())
+                self.note()
+                saved_at = time.monotonic()
+
+        trainer.train(after_step=after_each_step)
+        return trainer
+
+    def note(self) -> None:
+        self._note(self.cost())
+
+    def cost(self) -> record.Cost:
+        """What earlier attempts and this one have cost.
+
+        Seconds are summed over the attempts, and traffic over the runs: of each run, the mean over its
+        workers. A run that was resumed knows its traffic until the checkpoint, so repeated steps count once.
+        """
+        seconds = self._spent.seconds + time.monotonic() - self._began
+        sent = [trainer.sent() for trainer in self._trainers]
+        return record.Cost(seconds=seconds, traffic=record.Traffic.sum(sent))
 
 
 class _Progress(record.Schema):
@@ -59,7 +137,7 @@ def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepa
         if (made := finished(folder, target, identity)) is not None:
             return made
         key = digests.of_identity(identity)
-        record_store.fetch(results, key, target)
+        store.fetch(results, key, target)
         if (made := finished(folder, target, identity)) is not None:
             return made
         device = device_of(cell)
@@ -91,7 +169,7 @@ def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepa
             )
         publish_prepared(folder, target, made)
         if made.status == "done":
-            record_store.keep(results, key, target)
+            store.keep(results, key, target)
     return made
 
 
@@ -121,7 +199,7 @@ def publish_failure(cell: Cell, results: Path, reason: str) -> Prepared:
         if (made := finished(folder, target, identity)) is not None:
             return made
         key = digests.of_identity(identity)
-        record_store.fetch(results, key, target)
+        store.fetch(results, key, target)
         if (made := finished(folder, target, identity)) is not None:
             return made
         cost = _resume(folder, identity)

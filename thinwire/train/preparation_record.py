@@ -1,4 +1,4 @@
-"""What a method has prepared: a folder with its files, and `prepared.json`, which lists them."""
+"""The record of a preparation, and that of a cell's."""
 
 import os
 from pathlib import Path
@@ -6,14 +6,15 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from thinwire import digests, record
+from thinwire.base import digests
+from thinwire.base.errors import MethodError, UserError
+from thinwire.base.files import publish
+from thinwire.base.options import problems
 from thinwire.config.cell import Cell
-from thinwire.config.cell_sources import plugin_digests, prepared_from, sources
+from thinwire.config.sources import plugin_digests, prepared_from, prepares, sources
 from thinwire.data.dataset import MANIFEST
-from thinwire.errors import UserError
-from thinwire.files import publish
-from thinwire.options import problems
-from thinwire.train.result_folders import data_folder
+from thinwire.records import record
+from thinwire.train.result_files import data_folder, prepare_command, prepared_folder
 
 PREPARED = "prepared.json"
 # Stands beside the method's files during the preparation: its identity, and its cost so far.
@@ -128,3 +129,19 @@ def digests_of(folder: Path) -> dict[str, str]:
 def _engine_files(folder: Path) -> list[Path]:
     """Files that the engine needs on the way, also those that it leaves when a process dies."""
     return [folder / PROGRESS, *folder.glob(".*.json.*")]
+
+
+def preparation_of(cell: Cell, results: Path) -> tuple[Path, Prepared] | None:
+    """The folder of the preparation and its record; None if the method prepares nothing.
+
+    Raises:
+        MethodError: the preparation failed.
+        UserError: it is missing, damaged or out of date; the message has the command that makes it.
+    """
+    if not prepares(cell):
+        return None
+    folder = prepared_folder(results, cell)
+    made = read(folder, identity_of(cell, results), prepare_command(cell, results))
+    if made.status == "failed":
+        raise MethodError(f"its preparation failed: {made.reason}")
+    return folder, made

@@ -1,4 +1,6 @@
-"""Runs one cell from beginning to end: data, training, checkpoints, the record.
+"""Training one cell, from its first step to its record.
+
+Runs one cell from beginning to end: data, training, checkpoints, the record.
 
 Where each worker has a process of its own, all processes do this together. An error in one of them stops all.
 The process of rank 0 leads: it alone publishes.
@@ -9,32 +11,51 @@ data, a full disk, too little memory. It is raised, and the next attempt resumes
 
 import signal
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
-from thinwire import digests, plugins, record
-from thinwire.blame import blame
+from thinwire import plugins
+from thinwire.base import digests
+from thinwire.base.errors import MethodError, ResourceError, UserError, message_of, printable
+from thinwire.base.files import writing
+from thinwire.base.signals import heeding_stops
 from thinwire.config.cell import Cell
+from thinwire.config.sources import sources
 from thinwire.emulation.emulated_run import EmulatedRun
-from thinwire.errors import MethodError, ResourceError, message_of, printable
-from thinwire.files import writing
-from thinwire.provenance import now
-from thinwire.record import Record, Status
+from thinwire.records import record
 from thinwire.records.invariants import require_invariants
-from thinwire.stop_signals import heeding_stops
-from thinwire.train.divergence import Diverged
-from thinwire.train.require_unchanged_sources import require_unchanged_sources
-from thinwire.train.result_folders import partial_folder, record_folder
-from thinwire.train.run_checkpoints import RunCheckpoints
+from thinwire.records.provenance import now
+from thinwire.records.record import Record, Status
+from thinwire.train.blame import all_or_none, blame
+from thinwire.train.evaluation import Diverged
+from thinwire.train.result_files import partial_folder, record_folder
 from thinwire.train.run_progress import ProgressFile
-from thinwire.train.run_setup import RunSetup
-from thinwire.train.shared_errors import all_or_none
+from thinwire.train.run_setup import RunCheckpoints, RunSetup
 from thinwire.train.trainer import Trainer
 from thinwire.transport.inprocess import InProcess
+from thinwire.transport.interface import Ended, Outcome, Transport
 from thinwire.transport.rendezvous import ConnectionLost
-from thinwire.transport.transport import Ended, Outcome, Transport
+
+
+def require_unchanged_sources(cell: Cell, before: Mapping[str, str]) -> None:
+    """Check that the plug-ins of a cell are as they were when the attempt began.
+
+    Args:
+        cell: that was trained.
+        before: the digests of its plug-ins at the beginning, by kind.
+
+    Raises:
+        UserError: a file has changed; the message names the kinds of plug-ins.
+    """
+    changed = [kind for kind, digest in sources(cell).items() if digest != before[kind]]
+    if changed:
+        raise UserError(
+            f"the file of the {' and of the '.join(changed)} was changed while {cell.path} was "
+            "trained, so its result is not published: start it again"
+        )
+
 
 Report = Callable[[Trainer], None]
 # Characters of an entry of the log, which may be the stack of an error.

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from thinwire.record import PROGRESS
+from thinwire.records.record import PROGRESS
 
 # Seconds between two writes: often enough for a person, and nothing beside a run's steps.
 _EVERY_SECONDS = 0.5

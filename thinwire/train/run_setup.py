@@ -1,27 +1,37 @@
-"""What a run needs before its workers first communicate, and what its record says about that."""
+"""What a run needs before its first step, and the checkpoints from which it goes on."""
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from thinwire import digests, plugins
+import torch
+from torch import nn
+
+from thinwire import plugins
+from thinwire.base import digests
+from thinwire.base.options import as_dict, resolve
+from thinwire.base.placement import Cluster
 from thinwire.config.cell import Cell
-from thinwire.config.cell_sources import sources
+from thinwire.config.sources import sources
 from thinwire.emulation.emulated_run import EmulatedRun
-from thinwire.options import as_dict, resolve
-from thinwire.provenance import Span, provenance
-from thinwire.train.cell_task import task_of
-from thinwire.train.deterministic import deterministic
-from thinwire.train.device_of_worker import device_of
-from thinwire.train.initial_weights import digest_of_weights
-from thinwire.train.preparation_of_cell import preparation_of
-from thinwire.train.preparation_record import PREPARED
-from thinwire.train.time_validity import about_this_process, no_time_because
+from thinwire.records import checkpoint
+from thinwire.records.provenance import Span, provenance
+from thinwire.records.time_validity import about_this_process, no_time_because
+from thinwire.train.cell_task import deterministic, device_of, task_of
+from thinwire.train.preparation_record import PREPARED, preparation_of
 from thinwire.train.trainer import Trainer
-from thinwire.transport.backend import backend_of, uses_device_group
-from thinwire.transport.current_device import make_current
-from thinwire.transport.transport import Transport
-from thinwire.worker_placement import Cluster
+from thinwire.transport.device import backend_of, make_current, uses_device_group
+from thinwire.transport.interface import Transport
+
+
+def digest_of_weights(model: nn.Module) -> str:
+    """The SHA-256 of all parameters and buffers of a model, with their names, types and shapes."""
+    digest = hashlib.sha256()
+    for name, tensor in model.state_dict().items():
+        digest.update(f"{name} {tensor.dtype} {list(tensor.shape)}\n".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 class RunSetup:
@@ -37,7 +47,7 @@ class RunSetup:
         self._cell, self._results, self._transport, self._doing = cell, results, transport, doing
         self.sources = sources(cell)
         self.trainer: Trainer | None = None  # until it is loaded
-        # For the record. The fields are named as in `thinwire.record.Record`.
+        # For the record. The fields are named as in `thinwire.records.record.Record`.
         self.record_fields: dict[str, Any] = {"method_options": {}, "model_options": {}}
         self.no_time_because: str | None = None
         self.span = Span()
@@ -141,3 +151,69 @@ class RunSetup:
         folder, made = found
         self.record_fields["preparation"] = made.cost
         return folder
+
+
+class RunCheckpoints:
+    """The checkpoints of the workers in this process. All processes save theirs after the same steps."""
+
+    def __init__(
+        self,
+        folder: Path,
+        every_seconds: float,
+        identity: dict[str, str],
+        log: Callable[[str], None],
+        doing: Callable[[str], None] = lambda what: None,
+    ) -> None:
+        """Describe the checkpoints.
+
+        Args:
+            folder: that holds them.
+            every_seconds: of training a checkpoint is due.
+            identity: of the options, the code and the data that they depend on.
+            log: is called with a line about each checkpoint that cannot be used.
+            doing: is called with a description of what takes long.
+        """
+        self._folder, self._every = folder, every_seconds
+        self._identity, self._log, self._doing = identity, log, doing
+        self._saved_at = 0.0
+        self.interruptions = 0  # how often the run has resumed from a checkpoint
+
+    def resume(self, trainer: Trainer) -> bool:
+        """Resume from the newest checkpoint that is sound on all ranks; False if none has this identity."""
+        transport = trainer.transport
+        self._doing("reads its checkpoints")
+        own = checkpoint.sound(self._folder, warn=self._log)
+        of_all_ranks = transport.share([own for _ in transport.ranks])
+        common = set.intersection(*map(set, of_all_ranks))
+        if not common:
+            return False
+        self._doing("reads its checkpoints")
+        saved = checkpoint.load(self._folder, max(common))
+        same = isinstance(saved, dict) and saved.get("identity") == self._identity
+        if not all(transport.share([same for _ in transport.ranks])):
+            self._log("the checkpoint was made with other options or other code: training from the beginning")
+            return False
+        trainer.load(saved["trainer"])
+        self.interruptions = saved["interruptions"] + 1
+        return True
+
+    def is_due(self, trainer: Trainer) -> bool:
+        """Is a stop asked for, or has the run trained long enough since the last one?
+
+        Only an exchange of status tells. After the last step it is too late for both.
+        """
+        if trainer.step == trainer.total_steps or not trainer.status_is_new:
+            return False
+        return bool(trainer.status.stop) or trainer.status.elapsed_seconds - self._saved_at >= self._every
+
+    def save(self, trainer: Trainer) -> None:
+        """Save a checkpoint, from which the next attempt resumes."""
+        state = {
+            "identity": self._identity,
+            "interruptions": self.interruptions,
+            "trainer": trainer.state(),
+        }
+        self._doing("saves a checkpoint")
+        checkpoint.save(self._folder, trainer.step, state)
+        self._doing("computes")
+        self._saved_at = trainer.status.elapsed_seconds

@@ -1,4 +1,6 @@
-"""The training loop. All methods share it.
+"""The training loop of one worker.
+
+The training loop. All methods share it.
 
 A step has two phases. First all workers compute their gradients, one worker after the other. Then the methods
 exchange data over the channels. `state()` holds everything that a run needs, so that it can be interrupted
@@ -12,24 +14,38 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
-from thinwire.clock import CLOCKS, clock_on
+from thinwire.api.method import Method
+from thinwire.api.run import Task, initial_model
+from thinwire.base.errors import MethodError
 from thinwire.data.batches import Batches, Prefetched
-from thinwire.errors import MethodError
-from thinwire.method import Method
-from thinwire.optim.schedule import learning_rate
-from thinwire.task import Task, initial_model
+from thinwire.optim.recipe import learning_rate
 from thinwire.traffic.ledger import Ledger
-from thinwire.train import traffic_rows
-from thinwire.train.divergence import require_finite_weights
-from thinwire.train.evaluate import evaluate
-from thinwire.train.skip import why_skipped
-from thinwire.train.status_exchange import StatusExchange
-from thinwire.train.warm_up import warm_up
-from thinwire.train.worker import Worker
+from thinwire.train import evaluation
+from thinwire.train.clock import CLOCKS, clock_on
+from thinwire.train.evaluation import evaluate, require_finite_weights
+from thinwire.train.status import StatusExchange
+from thinwire.train.worker import Worker, why_skipped
 from thinwire.transport.inprocess import InProcess
-from thinwire.transport.transport import Transport
+from thinwire.transport.interface import Transport
+
+
+def warm_up(model: nn.Module, images: Tensor, labels: Tensor) -> None:
+    """Run a forward and a backward pass on a GPU, and wait for their end; nothing of the model changes.
+
+    The first pass loads the kernels of cuDNN and cuBLAS, which takes seconds.
+
+    Args:
+        model: that will be trained; a copy of it computes.
+        images: [b, C, H, W], as in a step.
+        labels: of the images, as in a step.
+    """
+    with torch.enable_grad():
+        functional.cross_entropy(copy.deepcopy(model)(images), labels).backward()
+    torch.cuda.synchronize(images.device)
+
 
 T = TypeVar("T")
 
@@ -183,7 +199,7 @@ class Trainer:
 
     def sent(self) -> dict[str, float]:
         """The traffic so far, in bytes; see `traffic_rows.totals`."""
-        return traffic_rows.totals(self._ledgers, self.transport)
+        return evaluation.traffic_totals(self._ledgers, self.transport)
 
     def _evaluate(self, epochs: int) -> None:
         """Score the weights that would be shipped now, and add a row to the curve."""
@@ -216,7 +232,7 @@ class Trainer:
             }
         )
         place = {"step": self.step, "epoch": epochs}
-        self.traffic += [{**place, **row} for row in traffic_rows.rows(self._ledgers, self.transport)]
+        self.traffic += [{**place, **row} for row in evaluation.traffic_rows(self._ledgers, self.transport)]
 
     def _seconds(self) -> dict[str, float]:
         """Of each clock, the seconds of the slowest process."""

@@ -1,4 +1,4 @@
-"""One worker: its replica of the model, its method, its run and its ledger."""
+"""One worker: its model, method, data and position in the run."""
 
 import copy
 from contextlib import nullcontext
@@ -8,24 +8,35 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from thinwire import seeds
-from thinwire.channel import Channel
-from thinwire.checkpoint import require_separate, restore, to_device
-from thinwire.method import Method
-from thinwire.optim.plateau import Plateau
+from thinwire.api.channel import Channel, QuietChannel
+from thinwire.api.method import Method
+from thinwire.api.run import Run
+from thinwire.base import seeds
+from thinwire.base.placement import Cluster
+from thinwire.optim.optimizers import Plateau
 from thinwire.optim.recipe import Recipe
-from thinwire.run import Run
+from thinwire.records.checkpoint import require_separate, restore, to_device
 from thinwire.traffic.ledger import Ledger
-from thinwire.train import batch_norm_buffers
-from thinwire.train.place_gradients import place_gradients
-from thinwire.train.ready_hooks import ReadyHooks
-from thinwire.train.seed_global_generators import seed_global_generators
-from thinwire.transport.transport import Transport
-from thinwire.unmetered_channel import QuietChannel
-from thinwire.worker_placement import Cluster
+from thinwire.train import evaluation
+from thinwire.train.gradient_hooks import ReadyHooks, place_gradients
+from thinwire.transport.interface import Transport
 
 if TYPE_CHECKING:
-    from thinwire.model import Model
+    from thinwire.api.model import Model
+
+
+def seed_global_generators(device: torch.device, seed: int) -> None:
+    """Seed the global generator of the CPU, and that of the GPU on which a worker computes.
+
+    Args:
+        device: of the worker's tensors; on a GPU, with its index.
+        seed: the same for both.
+    """
+    torch.default_generator.manual_seed(seed)
+    if device.type == "cuda":
+        # Named by its index: `torch.cuda.manual_seed` seeds the current GPU of this thread instead.
+        torch.cuda.default_generators[device.index].manual_seed(seed)
+
 
 # Why a channel refuses a call. `Method` lists the hooks that may communicate.
 _BEFORE_TRAINING = (
@@ -159,7 +170,7 @@ class Worker:
         """
         self._set_refusals(metered=_IN_EVALUATED, quiet="")
         weights = self.method.evaluated(self.quiet)
-        return weights, batch_norm_buffers.mean_over_workers(self.model, self.quiet)
+        return weights, evaluation.mean_over_workers(self.model, self.quiet)
 
     def _set_refusals(self, metered: str, quiet: str) -> None:
         """Set why the metered channels and the quiet one refuse calls; where it is empty they take them."""
@@ -207,3 +218,15 @@ class Worker:
 
 def _nodes(cluster: Cluster, members: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(cluster.node_of(member) for member in members)
+
+
+def why_skipped(method: Method, cluster: Cluster, recipe: Recipe) -> str | None:
+    """Why the method cannot run on this cluster with this recipe, in one clause; None if it can."""
+    needs, optimizer = method.needs, recipe.optimizer.name
+    if cluster.workers < needs.workers:
+        return f"it needs at least {needs.workers} workers"
+    if cluster.nodes < needs.nodes:
+        return f"it needs at least {needs.nodes} nodes"
+    if needs.optimizers and optimizer not in needs.optimizers:
+        return f"it is made for {' and '.join(needs.optimizers)}, and the recipe's optimizer is {optimizer}"
+    return method.skip()

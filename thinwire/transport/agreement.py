@@ -9,11 +9,10 @@ from collections import deque
 from typing import TypedDict
 from zlib import crc32
 
-from thinwire.call import Call
-from thinwire.errors import MethodError
-from thinwire.group import Group
+from thinwire.base.errors import MethodError
 from thinwire.traffic import payload as payloads
 from thinwire.traffic.payload import nbytes
+from thinwire.transport.call import Call, Group
 
 # How many of the last calls are kept in words.
 REMEMBERED = 200

@@ -1,28 +1,140 @@
-"""One worker's end of one channel, if the other members run in other processes."""
+"""The end of a channel in one process, and which verbs it uses: shared memory, gloo or NCCL.
+
+The verbs of a channel whose members share a host, in shared memory.
+
+A separate thread carries out the calls of the channel, one after the other. Each verb hands its call to that
+thread and returns a function. The worker calls that function when it waits for the answer.
+"""
 
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
+from typing import TypeVar
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
-from thinwire.call import Call, Pending
-from thinwire.errors import MethodError
-from thinwire.group import Group
-from thinwire.traffic.payload import Payload, bytes_by_kind, copy
-from thinwire.transport import call_times, inprocess, ledger_entries
+from thinwire.base.errors import MethodError
+from thinwire.base.placement import Cluster
+from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
+from thinwire.transport import inprocess, metering, wire_format
 from thinwire.transport.agreement import CallLog, Summary
-from thinwire.transport.choose_verbs import choose_verbs
-from thinwire.transport.current_device import make_current
-from thinwire.transport.point_to_point import FIRST_TAG_OF_MESSAGES, PointToPoint
+from thinwire.transport.call import Call, Group, Pending
+from thinwire.transport.device import make_current
+from thinwire.transport.gloo import FIRST_TAG_OF_MESSAGES, Distributed, PointToPoint
+from thinwire.transport.metering import bytes_of_each
+from thinwire.transport.nccl import OnDeviceGroup, SideStream
 from thinwire.transport.rendezvous import translated_errors
 from thinwire.transport.shared_memory import SharedMemory
 from thinwire.transport.shared_tensors import SharedTensors
-from thinwire.worker_placement import Cluster
 
+T = TypeVar("T")
 Finish = Callable[[], object]
+
+
+class InSharedMemory:
+    """One worker's end of a channel whose members share a host."""
+
+    def __init__(self, memory: SharedMemory, in_order: ThreadPoolExecutor) -> None:
+        self._memory = memory
+        self._in_order = in_order  # one thread, so that calls are carried out in order
+
+    def close(self) -> None:
+        """Release the shared memory."""
+        self._memory.close()
+
+    def mean(self, group: Group, call: Call, number: int) -> Finish:
+        tensors = [torch.empty_like(t) for t in call.tensors] if call.fresh else call.tensors
+        if not call.fresh:
+            metering.mean(group, call.kind, nbytes(tensors))
+
+        def exchange() -> list[Tensor]:
+            for given, results in zip(wire_format.by_dtype(call.tensors), wire_format.by_dtype(tensors)):
+                self._memory.mean(given, into=results)
+            return tensors
+
+        return self._submit(group, call, number, exchange)
+
+    def broadcast(self, group: Group, call: Call, number: int) -> Finish:
+        metering.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
+
+        def exchange() -> list[Tensor]:
+            for same_type in wire_format.by_dtype(call.tensors):
+                self._memory.broadcast(same_type, call.partner)
+            return call.tensors
+
+        return self._submit(group, call, number, exchange)
+
+    def gather(self, group: Group, call: Call, number: int) -> Finish:
+        wait = self._submit(group, call, number, lambda: self._memory.gather(call.payload, call.ragged))
+
+        def finish() -> list[Payload]:
+            payloads = wait()
+            metering.gather(group, bytes_of_each(payloads, call.ragged))
+            return payloads
+
+        return finish
+
+    def push_pull(self, group: Group, call: Call, number: int) -> Finish:
+        wait = self._submit(
+            group,
+            call,
+            number,
+            lambda: self._memory.push_pull(call.payload, call.ragged, call.partner, call.serve),
+        )
+
+        def finish() -> Payload:
+            pushed, answer = wait()
+            metering.push(group, pushed, call.partner)
+            metering.pull(group, bytes_by_kind(answer, call.ragged), call.partner)
+            return answer
+
+        return finish
+
+    def _submit(self, group: Group, call: Call, number: int, exchange: Callable[[], T]) -> Callable[[], T]:
+        """Let the thread run `exchange` after all earlier calls; return a function that waits for it."""
+        # Without the payload, whose sizes are compared later, when they have arrived.
+        description = f"call {number + 1} on run.{group.name}, {call.describe(in_full=False)}"
+        if call.tensors:
+            description += f" of {nbytes(call.tensors)} bytes"
+
+        def carry_out() -> T:
+            self._memory.begin(description)
+            return exchange()
+
+        return self._in_order.submit(metering.timed(call, carry_out)).result
+
+
+Verbs = Distributed | InSharedMemory | OnDeviceGroup
+
+
+def choose_verbs(
+    group: dist.ProcessGroup,
+    device: torch.device,
+    open_memory: Callable[[], SharedMemory] | None,
+    issuing: Executor | None,
+    waiting: ThreadPoolExecutor,
+    in_order: ThreadPoolExecutor,
+) -> Verbs:
+    """Return the verbs of a channel whose members run in several processes.
+
+    Args:
+        group: the process group of the members.
+        device: of this worker's tensors.
+        open_memory: opens the memory that the members share; None if they share none.
+        issuing: one thread for the calls of all channels, if they use the process group of the GPUs.
+        waiting: threads that wait for messages.
+        in_order: one thread, which carries out calls one after the other.
+    """
+    if issuing is not None:
+        return OnDeviceGroup(group, device, SideStream(device, issuing))
+    if open_memory is not None:
+        return InSharedMemory(open_memory(), in_order)
+    return Distributed(group, device, wire_format.Pool(), waiting, in_order)
+
+
 # The largest number of threads of a channel that wait for messages at the same time.
 _WAITING_THREADS = 64
 
@@ -95,10 +207,10 @@ class Endpoint:
         if to == self._place:
             self._to_itself[self._sent[to]] = copy(call.payload)
         else:
-            call_times.begins(call)
-            left = None if call.recorded is None else partial(call_times.ends, call)
+            metering.begins(call)
+            left = None if call.recorded is None else partial(metering.ends, call)
             self._messages.send(call.payload, [to], self._sent[to], call.ragged, left)
-        ledger_entries.send(group, bytes_by_kind(call.payload, call.ragged), to)
+        metering.send(group, bytes_by_kind(call.payload, call.ragged), to)
 
     def receive(self, group: Group, call: Call) -> Finish:
         """Begin to receive the next message from a member; return the function that finishes it."""
@@ -108,11 +220,11 @@ class Endpoint:
         if source == self._place:
             return lambda: self._take_own(number)
         take = partial(self._messages.receive, [source], number)
-        received = self._waiting.submit(call_times.timed(call, take))
+        received = self._waiting.submit(metering.timed(call, take))
 
         def finish() -> Payload:
             ((payload, call.ragged),) = received.result()
-            ledger_entries.receive(group, bytes_by_kind(payload, call.ragged), source)
+            metering.receive(group, bytes_by_kind(payload, call.ragged), source)
             return payload
 
         return finish

@@ -1,4 +1,10 @@
-"""All workers in one process, on one device; they run alternately, in a fixed order.
+"""All workers in one process, which take turns.
+
+Greenlets that take turns.
+
+Each one is used for many turns, because each new one maps memory for its stack.
+
+All workers in one process, on one device; they run alternately, in a fixed order.
 
 Each worker runs until it waits for an answer that is not there yet. Then the next worker runs. So a method
 that is written for many processes runs unchanged in one process, and gives the same bits every time. Workers
@@ -11,18 +17,44 @@ from functools import partial
 from typing import TypeVar
 
 import torch
-from greenlet import greenlet
+from greenlet import getcurrent, greenlet
 from torch import Tensor
 
-from thinwire.call import Call, Pending
-from thinwire.errors import MethodError
-from thinwire.group import Group
+from thinwire.base.errors import MethodError
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
-from thinwire.transport import ledger_entries
+from thinwire.transport import metering
 from thinwire.transport.agreement import require_same_call
-from thinwire.transport.matching_payloads import bytes_of_each
-from thinwire.transport.transport import Kind, Outcome
-from thinwire.transport.turns import let_others_run, ready_greenlet
+from thinwire.transport.call import Call, Group, Pending
+from thinwire.transport.interface import Kind, Outcome
+from thinwire.transport.metering import bytes_of_each
+
+
+def ready_greenlet() -> greenlet:
+    """Return a greenlet that runs the functions that are switched to it, one after the other.
+
+    A switch to it returns True when the function has returned. It returns False if the function lets others
+    run first; then the next switch continues it. An error of the function ends the greenlet.
+    """
+    made = greenlet(_take_turns)
+    made.switch()
+    return made
+
+
+def _take_turns() -> None:
+    while True:
+        turn = getcurrent().parent.switch(True)
+        turn()
+        del turn  # Until the next turn, nothing that belongs to this one is kept alive.
+
+
+def let_others_run() -> bool:
+    """Interrupt this turn until the next switch to it; return False at once outside any turn."""
+    hub = getcurrent().parent
+    if hub is None:
+        return False
+    hub.switch(False)
+    return True
+
 
 T = TypeVar("T")
 
@@ -111,7 +143,7 @@ class InProcess:
         """Deliver a message to its receiver, or keep it until the receiver asks for it."""
         pending: Pending[None] = Pending(group, call, self.wait)
         route = (group.key, group.rank, call.partner)
-        ledger_entries.send(group, bytes_by_kind(call.payload, call.ragged), call.partner)
+        metering.send(group, bytes_by_kind(call.payload, call.ragged), call.partner)
         call.payload = copy(call.payload)
         pending.complete(None)
         expected = self._expected.get(route)
@@ -192,7 +224,7 @@ def _mean(members: list[Pending[object]]) -> None:
         if call.tensors is not total and total:
             torch._foreach_copy_(call.tensors, total)
         if len(members) > 1:
-            ledger_entries.mean(group, call.kind, size)
+            metering.mean(group, call.kind, size)
         member.complete(call.tensors)
 
 
@@ -219,7 +251,7 @@ def _gather(members: list[Pending[object]]) -> None:
     for member in members:
         group = member.group
         if len(members) > 1:
-            ledger_entries.gather(group, sizes)
+            metering.gather(group, sizes)
         member.complete(payloads)
 
 
@@ -237,7 +269,7 @@ def _broadcast(members: list[Pending[object]]) -> None:
         if group.rank != source and given:
             torch._foreach_copy_(call.tensors, given)
         if len(members) > 1:
-            ledger_entries.broadcast(group, call.kind, size, source)
+            metering.broadcast(group, call.kind, size, source)
         member.complete(call.tensors)
 
 
@@ -249,15 +281,15 @@ def _push_pull(members: list[Pending[object]]) -> None:
     pulled = bytes_by_kind(answer, call.ragged)
     for member in members:
         if len(members) > 1:
-            ledger_entries.push(member.group, pushed, call.partner)
-            ledger_entries.pull(member.group, pulled, call.partner)
+            metering.push(member.group, pushed, call.partner)
+            metering.pull(member.group, pulled, call.partner)
         member.complete(answer)
 
 
 def _deliver(pending: Pending[object], message: Call) -> None:
     size = bytes_by_kind(message.payload, message.ragged)
     pending.call.ragged = message.ragged
-    ledger_entries.receive(pending.group, size, pending.call.partner)
+    metering.receive(pending.group, size, pending.call.partner)
     pending.complete(message.payload)
 
 

@@ -19,12 +19,11 @@ from typing import TypeVar
 
 from torch import Tensor
 
-from thinwire.call import Call, Pending
-from thinwire.errors import UserError
-from thinwire.group import Group
+from thinwire.base.errors import UserError
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
-from thinwire.transport import inprocess, ledger_entries
-from thinwire.transport.transport import Kind, Outcome
+from thinwire.transport import inprocess, metering
+from thinwire.transport.call import Call, Group, Pending
+from thinwire.transport.interface import Kind, Outcome
 
 T = TypeVar("T")
 
@@ -95,7 +94,7 @@ class Mirror:
     def send(self, group: Group, call: Call) -> Pending[None]:
         """Keep a message for the receivers of this step."""
         pending: Pending[None] = Pending(group, call, self.wait)
-        ledger_entries.send(group, bytes_by_kind(call.payload, call.ragged), call.partner)
+        metering.send(group, bytes_by_kind(call.payload, call.ragged), call.partner)
         call.payload = copy(call.payload)
         places = (call.partner - group.rank) % group.size
         self._sent.setdefault(group.key, []).append(_Sent(places, call))
@@ -132,7 +131,7 @@ class Mirror:
         self._expected.remove(pending)
         call.ragged = message.ragged
         size = bytes_by_kind(message.payload, message.ragged)
-        ledger_entries.receive(group, size, call.partner)
+        metering.receive(group, size, call.partner)
         pending.complete(message.payload)
 
     def _like_that_of(self, group: Group, source: int) -> Call | None:
@@ -169,24 +168,24 @@ class Mirror:
 def _mean(group: Group, call: Call) -> list[Tensor]:
     if call.fresh:
         return [tensor.clone() for tensor in call.tensors]
-    ledger_entries.mean(group, call.kind, nbytes(call.tensors))
+    metering.mean(group, call.kind, nbytes(call.tensors))
     return call.tensors
 
 
 def _gather(group: Group, call: Call) -> list[Payload]:
-    ledger_entries.gather(group, _of_every_member(group, call))
+    metering.gather(group, _of_every_member(group, call))
     return [copy(call.payload)] * group.size
 
 
 def _broadcast(group: Group, call: Call) -> list[Tensor]:
-    ledger_entries.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
+    metering.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
     return call.tensors
 
 
 def _push_pull(group: Group, call: Call) -> Payload:
     answer = copy(call.serve([copy(call.payload)] * group.size))
-    ledger_entries.push(group, _of_every_member(group, call), call.partner)
-    ledger_entries.pull(group, bytes_by_kind(answer, call.ragged), call.partner)
+    metering.push(group, _of_every_member(group, call), call.partner)
+    metering.pull(group, bytes_by_kind(answer, call.ragged), call.partner)
     return answer
 
 

@@ -23,18 +23,16 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import functional
 
-from thinwire.call import Call, Pending
-from thinwire.errors import MethodError
-from thinwire.group import Group
+from thinwire.base.errors import MethodError
+from thinwire.base.placement import Cluster
 from thinwire.traffic.payload import Payload
 from thinwire.transport.agreement import disagreeing, first_difference, require_received
-from thinwire.transport.backend import uses_device_group
+from thinwire.transport.call import Call, Group, Pending
+from thinwire.transport.device import open_nccl_communicators, uses_device_group
 from thinwire.transport.endpoint import Endpoint, Finish, begin_thread
-from thinwire.transport.open_nccl_communicators import open_nccl_communicators
+from thinwire.transport.interface import Ended, Kind, Outcome
 from thinwire.transport.rendezvous import ConnectionLost, open_group, translated_errors
 from thinwire.transport.shared_tensors import SharedTensors
-from thinwire.transport.transport import Ended, Kind, Outcome
-from thinwire.worker_placement import Cluster
 
 T = TypeVar("T")
 # How long a rank that has failed waits until it can report that to the others.

@@ -1,27 +1,87 @@
-"""Rendezvous: the processes of a run find each other and open process groups; errors if they lose each other.
+"""How the ranks of a run find each other: addresses, interfaces and sockets.
 
 Ranks of one machine are forks of one process. They meet in a file that only they have open, and connect over
 the loopback, so that no other host can reach them. Ranks that srun or torchrun has started meet in torch's
 `TCPStore`, which rank 0 serves.
 """
 
+import fcntl
+import ipaddress
 import os
 import socket
+import struct
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
 
 import torch.distributed as dist
 from torch._C._distributed_c10d import FileStore, PrefixStore, Store, TCPStore
 
-from thinwire.errors import UserError
-from thinwire.resource_shortage import shortage
-from thinwire.transport import sockets
-from thinwire.transport.rank_placement import Address, Placement, SharedFile
+from thinwire.base.errors import UserError, shortage
+from thinwire.base.placement import Address, Placement, SharedFile
+
+_SIOCGIFADDR = 0x8915  # from <linux/sockios.h>
+_IFREQ = struct.Struct("16s24x")  # the name of an interface, and room for an address
+_BACKLOG = 4096
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Listen at a port of all addresses of this host, or of the loopback alone if `host` is one of it.
+
+    torch would listen at all addresses even if all ranks are on one host.
+
+    Raises:
+        OSError: the port is taken, or this process may not use it.
+    """
+    if is_loopback(host):
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    if not socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), backlog=_BACKLOG)
+    return socket.create_server(("", port), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True)
+
+
+def is_loopback(host: str) -> bool:
+    """Does this name or address mean the loopback on every host?"""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def address_towards(host: str, port: int) -> str | None:
+    """Return the address of this host from which packets to another one leave; None if that is unknown."""
+    with suppress(OSError):
+        for family, kind, _, _, full in socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM):
+            with suppress(OSError), socket.socket(family, kind) as any_socket:
+                any_socket.connect(full)  # sends nothing
+                return str(any_socket.getsockname()[0])
+    return None
+
+
+def interface_of(address: str) -> str | None:
+    """Return the interface with an address; None if it is not found, as for second addresses."""
+    wanted = ipaddress.ip_address(address.partition("%")[0])
+    if wanted.version == 6:
+        with suppress(OSError):
+            for line in Path("/proc/net/if_inet6").read_text().splitlines():
+                found, *_, name = line.split()
+                if bytes.fromhex(found) == wanted.packed:
+                    return name
+        return None
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        for _, name in socket.if_nameindex():
+            with suppress(OSError):
+                answer = fcntl.ioctl(any_socket, _SIOCGIFADDR, _IFREQ.pack(name.encode()))
+                if answer[20:24] == wanted.packed:
+                    return name
+    return None
+
 
 T = TypeVar("T")
 GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"
@@ -165,7 +225,7 @@ def store_of(placement: Placement, address: Address, timeout_seconds: float, ser
     limit, descriptor = timedelta(seconds=timeout_seconds), None
     if serve:
         try:
-            descriptor = sockets.listen(address.host, address.port).detach()
+            descriptor = listen(address.host, address.port).detach()
         except OSError as error:
             where = f"port {address.port} of {socket.gethostname()}"
             raise shortage(error) or UserError(
@@ -203,10 +263,10 @@ def _choose_interface(meeting: SharedFile | Address) -> None:
     if isinstance(meeting, SharedFile):
         os.environ[GLOO_INTERFACE] = meeting.interface
     elif GLOO_INTERFACE not in os.environ:
-        address = sockets.address_towards(meeting.host, meeting.port)
-        if address is None or (sockets.is_loopback(address) and not sockets.is_loopback(meeting.host)):
+        address = address_towards(meeting.host, meeting.port)
+        if address is None or (is_loopback(address) and not is_loopback(meeting.host)):
             return
-        if (chosen := sockets.interface_of(address)) is not None:
+        if (chosen := interface_of(address)) is not None:
             os.environ[GLOO_INTERFACE] = chosen
 
 

@@ -13,21 +13,19 @@ from zlib import crc32
 import torch
 from torch import Tensor
 
-from thinwire.errors import MethodError, ResourceError
-from thinwire.resource_shortage import shortage
+from thinwire.base.errors import MethodError, ResourceError, shortage
 from thinwire.traffic.payload import Payload
-from thinwire.transport import flatten, payload_format
-from thinwire.transport.matching_payloads import bytes_of_each
+from thinwire.transport import wire_format
+from thinwire.transport.metering import bytes_of_each
 from thinwire.transport.rendezvous import ConnectionLost
-from thinwire.transport.segment import Segment, no_shared_memory
-from thinwire.transport.shared_tensors import Run, SharedTensors
+from thinwire.transport.shared_tensors import Run, Segment, SharedTensors, no_shared_memory
 
 # A mean is computed in chunks of this many numbers, which pass from worker to worker. A chunk fits into the
 # cache and keeps all workers busy. It is so large that signalling the next worker costs little.
 _CHUNK = 2**19
 # In place, a mean is computed in blocks of this many numbers, which are in the cache when they are written.
 _BLOCK = 2**17
-_HEADER_BYTES = 8 * payload_format.HEADER
+_HEADER_BYTES = 8 * wire_format.HEADER
 _DIGEST_BYTES = _WORD_BYTES = 4
 
 
@@ -146,7 +144,7 @@ class SharedMemory:
         if self._rank == 0:
             total.reserve(count * dtype.itemsize)
         end = 0
-        for chunk in flatten.in_chunks(tensors, _CHUNK):
+        for chunk in wire_format.in_chunks(tensors, _CHUNK):
             start, end = end, end + sum(map(len, chunk))
             if self._rank > 0:
                 self._await(self._rank - 1)
@@ -154,7 +152,7 @@ class SharedMemory:
             if self._rank + 1 < self._size:
                 self._signal(self._rank + 1)
         self._barrier()
-        torch._foreach_copy_(into, flatten.parts(total.view(dtype, count), into))
+        torch._foreach_copy_(into, wire_format.parts(total.view(dtype, count), into))
         self._barrier()
 
     def _add(self, total: Tensor, chunk: list[Tensor]) -> None:
@@ -162,7 +160,7 @@ class SharedMemory:
 
         16-bit numbers are divided before they are added, because a sum may overflow where the mean does not.
         """
-        parts = flatten.parts(total, chunk)
+        parts = wire_format.parts(total, chunk)
         divide_first = total.element_size() == 2
         given = list(torch._foreach_div(chunk, self._size)) if divide_first else chunk
         if self._rank == 0:
@@ -185,10 +183,11 @@ class SharedMemory:
         dtype, count = tensors[0].dtype, sum(tensor.numel() for tensor in tensors)
         if self._rank == source:
             self._own.reserve(count * dtype.itemsize)
-            flatten.fill(self._own.view(dtype, count), tensors)
+            wire_format.fill(self._own.view(dtype, count), tensors)
         self._barrier()
         if self._rank != source:
-            torch._foreach_copy_(tensors, flatten.parts(self._segments[source].view(dtype, count), tensors))
+            held = self._segments[source].view(dtype, count)
+            torch._foreach_copy_(tensors, wire_format.parts(held, tensors))
         self._barrier()
 
     def push_pull(
@@ -213,17 +212,17 @@ class SharedMemory:
         return self._segments[self._rank]
 
     def _write(self, payload: Payload, ragged: bool) -> None:
-        header, body = payload_format.pack(payload, ragged)
+        header, body = wire_format.pack(payload, ragged)
         self._own.reserve(_HEADER_BYTES + len(body))
-        self._own.view(torch.int64, payload_format.HEADER).copy_(header)
+        self._own.view(torch.int64, wire_format.HEADER).copy_(header)
         self._own.view(torch.uint8, _HEADER_BYTES + len(body))[_HEADER_BYTES:].copy_(body)
 
     def _read(self, member: int, copy: bool = True) -> Payload:
         segment = self._segments[member]
-        header = segment.view(torch.int64, payload_format.HEADER).clone()
-        end = _HEADER_BYTES + payload_format.body_bytes(header)
+        header = segment.view(torch.int64, wire_format.HEADER).clone()
+        end = _HEADER_BYTES + wire_format.body_bytes(header)
         body = segment.view(torch.uint8, end)[_HEADER_BYTES:]
-        return payload_format.unpack(header, body.clone() if copy else body)
+        return wire_format.unpack(header, body.clone() if copy else body)
 
     def _barrier(self) -> None:
         """Wait until all members have reached this point."""

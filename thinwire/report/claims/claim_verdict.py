@@ -1,4 +1,4 @@
-"""The verdict on a claim from the values of two methods in pairs of the same repetition."""
+"""The verdict on a claim, and its sentence."""
 
 import math
 from collections.abc import Mapping
@@ -8,10 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from thinwire.config.claim_schema import Claim
-from thinwire.statistics import words
-from thinwire.statistics.paired import MARGIN_POINTS, compare
-from thinwire.statistics.rounding import table_digits
+from thinwire.base.errors import UserError
+from thinwire.config.claims import FIELDS, Claim, Untested
+from thinwire.plugins import show
+from thinwire.report.report_files import fixed, table_digits
+from thinwire.report.statistics import words
+from thinwire.report.statistics.paired import MARGIN_POINTS, compare
 
 
 class Verdict(StrEnum):
@@ -135,3 +137,89 @@ def rounded(outcome: Outcome) -> Outcome:
 
 def _margin(claim: Claim) -> float:
     return claim.margin.value if claim.margin else 0.0
+
+
+def benchmark_sentence(claim: Untested) -> str | None:
+    """What a benchmark has printed about a claim, and on which machine; None if there is no record.
+
+    Raises:
+        UserError: the newest record has no line that begins as the claim says.
+    """
+    record = claim.printed.newest_record() if claim.printed else None
+    if claim.printed is None or record is None:
+        return None
+    lines = record.read_text().splitlines()
+    found = [line for line in lines if line.startswith(claim.printed.lines)]
+    if not found:
+        raise UserError(f"{show(record)} has no line that begins with {claim.printed.lines!r}")
+    (machine,) = [line.removeprefix("# machine: ") for line in lines if line.startswith("# machine: ")]
+    return f"`python benchmarks/{claim.printed.benchmark}.py` printed on {machine}: {'; '.join(found)}."
+
+
+def fields(claim: Claim, against: str, outcome: Outcome, place: dict[str, object]) -> dict[str, str]:
+    """What the templates of a claim may name."""
+    numbers = {"estimate": outcome.estimate, "low": outcome.low, "high": outcome.high}
+    values = {
+        "method": claim.method,
+        "against": against,
+        "unit": claim.unit,
+        "margin": f"{claim.margin.value:g}" if claim.margin else "",
+        "n": outcome.n,
+        **{name: fixed(value, 2) for name, value in numbers.items()},
+        **place,
+    }
+    return {name: str(values[name]) for name in FIELDS}
+
+
+_DECIDED = {
+    Verdict.CONTRADICTED: "contradicted",
+    Verdict.DEPENDS: "held or contradicted, which depends on the reconstruction,",
+}
+
+
+def says(claim: Claim, outcome: Outcome, named: dict[str, str], reconstructed: bool) -> str:
+    """The sentence for a verdict, with the place where it was found.
+
+    Args:
+        claim: what was tested.
+        outcome: the verdict.
+        named: the values of the `fields`.
+        reconstructed: is the method a reconstruction?
+    """
+    if outcome.verdict is Verdict.NOT_TESTABLE:
+        return _sentence(f"Not testable here: {outcome.reason}")
+    if outcome.verdict is Verdict.HELD:
+        said = claim.may_say.format(**named)
+    elif math.isnan(outcome.estimate):
+        return _sentence(f"It cannot be told yet whether this holds: {claim.claim} Reason: {outcome.reason}")
+    else:
+        verdict = _DECIDED.get(outcome.verdict, "not decided")
+        said = _sentence(
+            f'the claim "{claim.claim}" is {verdict} by `{named["method"]}` against `{named["against"]}`: '
+            f"{estimate(outcome, claim.unit)}; {outcome.reason}"
+        )
+    own = f" `{claim.method}` is reconstructed." if reconstructed else ""
+    return f"{_where(named)}: {said}{own}"
+
+
+def simulated(claim: Claim, named: dict[str, str], estimate: float) -> str:
+    """What a simulation may say: its own numbers, and no verdict."""
+    change = f"{fixed(abs(estimate), 1)} % {'fewer' if estimate >= 0 else 'more'} seconds a step"
+    where = _where(named)
+    return f"Our simulation gives {change} for `{claim.method}` than for `{named['against']}` ({where})."
+
+
+def estimate(outcome: Outcome, unit: str) -> str:
+    """The estimate, with its interval unless that is a single number."""
+    interval = f" ({fixed(outcome.low, 2)} to {fixed(outcome.high, 2)})" if outcome.low < outcome.high else ""
+    return f"{fixed(outcome.estimate, 2)}{interval} {'%' if unit == 'percent' else unit}"
+
+
+def _where(named: dict[str, str]) -> str:
+    nodes = f" on {named['nodes']} nodes" if named["nodes"] not in ("", "1") else ""
+    cluster = f", {named['kind']} on {named['cluster']}" if named["cluster"] else ""
+    return f"{named['dataset']}, {named['model']}, {named['workers']} workers{nodes}{cluster}"
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."

@@ -7,18 +7,18 @@ from typing import Any
 
 import pandas as pd
 
+from thinwire.base.errors import UserError
+from thinwire.base.files import write_text
+from thinwire.config import claims
 from thinwire.config import suite as suites
-from thinwire.config import untested_claims
-from thinwire.config.claim_schema import SECONDS
+from thinwire.config.claims import SECONDS
 from thinwire.config.suite_schema import Suite
-from thinwire.errors import UserError
-from thinwire.files import write_text
-from thinwire.report import report_digests, table_file
-from thinwire.report.claims import benchmark_record, sentences
+from thinwire.report import report_files
+from thinwire.report.claims import claim_verdict
 from thinwire.report.claims.claim_verdict import Outcome, Verdict
 from thinwire.report.claims.of_suite import Row, rows_of, rows_without_runs
-from thinwire.report.collect import collected_suites, read_curves, read_summary
-from thinwire.report.result_names import CLAIMS, CLAIMS_TEXT
+from thinwire.report.report_files import CLAIMS, CLAIMS_TEXT
+from thinwire.report.rows.collect import collected_suites, read_curves, read_summary
 from thinwire.simulation import simulated_file
 
 # docs/columns.md explains them.
@@ -56,7 +56,7 @@ def table(results: Path) -> tuple[pd.DataFrame, list[str]]:
             left_out.append(f"left out of {CLAIMS}: {error}")
             continue
         rows += _rows_of(name, suite, results) if name in collected else rows_without_runs(name, suite)
-    rows += [_untested(claim) for claim in untested_claims.read()]
+    rows += [_untested(claim) for claim in claims.read_untested()]
     made = pd.DataFrame(rows, columns=list(COLUMNS))
     return made.sort_values(["id", "suite"], kind="stable", ignore_index=True), left_out
 
@@ -65,12 +65,12 @@ def write(made: pd.DataFrame, results: Path) -> None:
     """Write `claims.csv`, `claims.md` and their digests."""
     write_text(results / CLAIMS, csv(made))
     write_text(results / CLAIMS_TEXT, markdown(made))
-    report_digests.write_of_claims(results)
+    report_files.write_of_claims(results)
 
 
 def csv(made: pd.DataFrame) -> str:
     """The table for programs."""
-    return table_file.csv(made)
+    return report_files.csv(made)
 
 
 def markdown(made: pd.DataFrame) -> str:
@@ -106,11 +106,11 @@ def _rows_of(name: str, suite: Suite, results: Path) -> list[Row]:
     return list(rows_of(name, suite, read_summary(results, name), curves, simulated))
 
 
-def _untested(claim: untested_claims.Untested) -> Row:
+def _untested(claim: claims.Untested) -> Row:
     numbers = dict.fromkeys(("margin", "estimate", "low", "high"), math.nan)
     verdict = {"reconstructed": False, "n": 0, "verdict": str(Verdict.NOT_TESTABLE)}
     said = f"Not testable here: {claim.reason}."
-    if printed := benchmark_record.sentence(claim):
+    if printed := claim_verdict.benchmark_sentence(claim):
         said += f" {printed}"
     told = claim.model_dump(exclude={"printed"}) | {"says": said}
     return dict.fromkeys(COLUMNS, "") | numbers | told | verdict
@@ -133,4 +133,4 @@ def _estimate(row: Mapping[Hashable, Any]) -> str:
     if math.isnan(row["estimate"]):
         return ""
     found = Outcome(row["verdict"], row["reason"], row["n"], row["estimate"], row["low"], row["high"])
-    return sentences.estimate(found, row["unit"])
+    return claim_verdict.estimate(found, row["unit"])

@@ -1,13 +1,68 @@
-"""What the tables of a suite say about the suite."""
+"""What tables say about their suite."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from thinwire.config.baselines import baselines
-from thinwire.config.prepare_from import prepared_from
+import pandas as pd
+
+from thinwire.config.cell import Cell
+from thinwire.config.entries import baselines, entries_of
+from thinwire.config.suite_problems import prepared_from
 from thinwire.config.suite_schema import Suite
-from thinwire.report.own_recipes import note, own_recipes
+from thinwire.optim.recipe import BELONGS, Recipe
+from thinwire.optim.tunable import SECTIONS, values_of
+
+
+def own_recipes(suite: Suite) -> dict[str, str]:
+    """For each such method what differs: `batch 512, lars, lr 0.02, momentum 0.95`."""
+    every = _parts(suite.recipe)
+    found = {}
+    for label in entries_of(suite):
+        own = _parts(suite.recipe_of(label))
+        if other := [part for key, part in own.items() if part != every.get(key)]:
+            found[label] = ", ".join(other)
+    return found
+
+
+def note(suite: Suite) -> str:
+    """Explains these differences, and where they come from; empty if there are none."""
+    own = own_recipes(suite)
+    if suite.tuned is None and not own:
+        return ""
+    every = _parts(suite.recipe)
+    others = [_parts(suite.recipe_of(label)) for label in own]
+    always = values_of(suite.recipe)
+    common = ", ".join(part for key, part in every.items() if key in always or _differs(key, every, others))
+    origin = "The suite sets these values."
+    if suite.tuned is not None:
+        origin = (
+            f"These values were chosen on held-out images (config/tuned/{suite.tuned}.yaml), with as many "
+            "trials for each method."
+        )
+        # A suite names every method that was tuned. The others are those that only its `'*'` has found.
+        if untuned := [label for label in entries_of(suite) if label not in suite.methods]:
+            origin += f" Not tuned, with the recipe of the suite: {', '.join(untuned)}."
+    which = "where it differs from that of the suite" if own else "of all methods that of the suite"
+    return f"Recipe: {which} ({common}). {origin}"
+
+
+def _parts(recipe: Recipe) -> dict[str, str]:
+    """What an entry of a suite may set, by key, as a person reads it. Epochs have a column of their own."""
+    optimizer = recipe.optimizer
+    others = [key for key, names in BELONGS.items() if key not in SECTIONS and optimizer.name in names]
+    return {
+        "batch": f"batch {recipe.batch}",
+        "name": optimizer.name,
+        **{key: f"{key} {value:g}" for key, value in values_of(recipe).items()},
+        **{key: f"{key} {getattr(optimizer, key)}" for key in others},
+        "reading": f"{recipe.reading} reading",
+        "prefetch": "with prefetching" if recipe.prefetch else "without prefetching",
+    }
+
+
+def _differs(key: str, every: Mapping[str, str], others: list[dict[str, str]]) -> bool:
+    return any(other.get(key) != every[key] for other in others)
 
 
 class About(NamedTuple):
@@ -34,3 +89,39 @@ class About(NamedTuple):
         labels = tuple(baselines(suite))
         from_ = prepared_from(suite)
         return cls(suite.title, suite.evaluate_on, labels, *recipes, suite.cluster, subset, from_)
+
+
+_PARTS: dict[str, Callable[[Cell], str]] = {
+    "Data sets": lambda cell: cell.dataset,
+    "Models": lambda cell: cell.model.label,
+    "Methods": lambda cell: cell.method.label,
+    "Workers": lambda cell: cell.size_label,
+    "Repetitions": lambda cell: f"seed{cell.repetition}",
+}
+
+
+def subset_note(runs: pd.DataFrame, every: Sequence[Cell], baseline: str) -> str | None:
+    """Say which part of a suite these runs are; None if they are all of it.
+
+    Args:
+        runs: one row for each run, as collected.
+        every: all cells of the suite.
+        baseline: label of the method that the others are compared with.
+    """
+    columns = ["dataset", "model", "method", "workers", "nodes", "repetition"]
+    collected = set(runs[columns].itertuples(index=False, name=None))
+    shown = [cell for cell in every if _row(cell) in collected]
+    if len(shown) == len(every):
+        return None
+    note = f"A subset: {len(shown)} of the suite's {len(every)} runs."
+    for part, name_of in _PARTS.items():
+        names, all_names = (dict.fromkeys(map(name_of, cells)) for cells in (shown, every))
+        if len(names) < len(all_names):
+            note += f" {part}: {', '.join(names)} ({len(names)} of {len(all_names)})."
+    if baseline not in {cell.method.label for cell in shown}:
+        note += f" The baseline {baseline} is not among them, so there is nothing to compare with."
+    return note
+
+
+def _row(cell: Cell) -> tuple[str | int, ...]:
+    return cell.dataset, cell.model.label, cell.method.label, cell.workers, cell.nodes, cell.repetition

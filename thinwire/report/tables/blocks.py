@@ -1,14 +1,16 @@
-"""The summary as it is shown, in any format: a block for each data set, model and number of workers."""
+"""The blocks of the summary."""
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
 import pandas as pd
 
-from thinwire.report.savings import BLOCK
-from thinwire.report.tables import marks, numbers
+from thinwire.report.report_files import FEWEST_REPETITIONS
+from thinwire.report.rows.quantities import BLOCK, CELL
+from thinwire.report.tables import numbers
 from thinwire.report.tables.about import About
-from thinwire.report.tables.marks import Mark
+from thinwire.report.tables.numbers import Mark
 
 _RUNS = {
     "inprocess": "in one process, so without measured times",
@@ -53,19 +55,19 @@ def _block(block: pd.DataFrame, about: About) -> Block:
     saved = map(numbers.percent, block.total_with_prepared_reduction_percent)
     if block.preparation_bytes.notna().any():
         shown["saved, %"] = _plain(map(numbers.percent, block.total_reduction_percent))
-        shown["saved with preparation, %"] = _marked(saved, marks.of_savings(block))
+        shown["saved with preparation, %"] = _marked(saved, numbers.of_savings(block))
     else:
-        shown["saved, %"] = _marked(saved, marks.of_savings(block))
+        shown["saved, %"] = _marked(saved, numbers.of_savings(block))
     shown[f"{about.evaluated_on.replace('_', '-')} accuracy, %"] = _marked(
-        (numbers.accuracy(row) for _, row in block.iterrows()), marks.of_accuracies(block, about.baseline)
+        (numbers.accuracy(row) for _, row in block.iterrows()), numbers.of_accuracies(block, about.baseline)
     )
     if block.words.notna().any():
         shown[f"against {about.baseline}"] = _plain(_verdicts(block, about.baseline))
     if block.seconds_to_target.notna().any():
         seconds = map(numbers.to_target, block.seconds_to_target)
-        shown["to target, s"] = _marked(seconds, marks.of_seconds_to_target(block, about.baseline))
+        shown["to target, s"] = _marked(seconds, numbers.of_seconds_to_target(block, about.baseline))
     if block.step_speed_up.notna().any():
-        shown["speed-up"] = _marked(map(numbers.ratio, block.step_speed_up), marks.of_speed_ups(block))
+        shown["speed-up"] = _marked(map(numbers.ratio, block.step_speed_up), numbers.of_speed_ups(block))
     return Block(
         heading=f"{first.dataset}, {first.model}, {_workers(first)}",
         origin=_origin(first, about),
@@ -138,3 +140,75 @@ def _cannot_be_told(block: pd.DataFrame, baseline: str) -> list[str]:
 
 def _failures(block: pd.DataFrame) -> list[str]:
     return [f"{label!s}: {why!s}." for label, why in zip(block.method, block.reason) if why]
+
+
+_KEY = [*CELL, "method", "kind"]
+COMPARED = [
+    "n",
+    "difference_mean_points",
+    "difference_low_points",
+    "difference_high_points",
+    "verdict",
+    "words",
+]
+
+
+def with_comparisons(table: pd.DataFrame, comparisons: pd.DataFrame) -> pd.DataFrame:
+    """Add the columns `COMPARED`; they are empty in rows that are compared with nothing, or in one pair each.
+
+    Args:
+        table: from `summarise`.
+        comparisons: one row for each cell, method and kind, in pairs of runs with the suite's baseline.
+    """
+    if comparisons.empty or comparisons.n.max() < FEWEST_REPETITIONS:
+        return table.assign(**dict.fromkeys(COMPARED))
+    return table.merge(comparisons[[*_KEY, *COMPARED]], on=_KEY, how="left", validate="one_to_one")
+
+
+_FOUND = {"speed_up": "step_speed_up", "seconds_to_target": "seconds_to_target"}
+TIMED = ["time_from", "time_nodes", "target_accuracy_percent", *_FOUND.values()]
+
+
+def with_times(table: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
+    """Add the columns `TIMED`; they are empty where no time is known.
+
+    Times of a block's own runs are preferred. Otherwise they are simulated, on one cluster with one compute
+    profile: the first that has the block's number of nodes, or else the first.
+
+    Args:
+        table: from `summarise`.
+        times: the table of times; rows of links that do not have their own rates are left out.
+    """
+    if times.empty:
+        return table.assign(**dict.fromkeys(TIMED, math.nan))
+    times = times[times.own_rate.astype(bool)]
+    return pd.concat([_with_place(block, times) for _, block in table.groupby(BLOCK, sort=False)])
+
+
+def _with_place(block: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
+    """Add the columns to the rows of one block."""
+    first = block.iloc[0]
+    there = times[
+        (times.dataset == first.dataset) & (times.model == first.model) & (times.workers == first.workers)
+    ]
+    alike = there.nodes == first.nodes
+    ranked = [there[(there.kind == first.kind) & alike], there[(there.kind == "simulated") & alike]]
+    candidates = next((rows for rows in ranked if len(rows)), there[there.kind == "simulated"])
+    if candidates.empty:
+        return block.assign(**dict.fromkeys(TIMED, math.nan))
+    place = candidates.iloc[0]
+    same = (candidates.cluster == place.cluster) & (candidates.profile == place.profile)
+    found = candidates[same & (candidates.nodes == place.nodes)].set_index("method")
+    columns = {new: block.method.map(found[old]).astype(float) for old, new in _FOUND.items()}
+    return block.assign(
+        time_from=_timed_origin(place),
+        time_nodes=place.nodes,
+        target_accuracy_percent=place.target_accuracy_percent,
+        **columns,
+    )
+
+
+def _timed_origin(place: pd.Series) -> str:
+    """How the times of a place came about: `simulated (ethernet_1g, here)`."""
+    where = ", ".join(name for name in (place.cluster, place.profile) if name)
+    return f"{place.kind} ({where})" if where else str(place.kind)

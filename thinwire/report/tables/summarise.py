@@ -5,19 +5,19 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from thinwire.report.busiest_link import busiest_link_bytes
-from thinwire.report.chance_level import at_chance_level
-from thinwire.report.savings import (
+from thinwire.report.report_files import with_table_digits
+from thinwire.report.rows.quantities import (
     BLOCK,
     BUSIEST_LINK,
     CELL,
     WITH_PREPARATION,
     WITH_SHARE,
+    at_chance_level,
+    busiest_link_bytes,
     bytes_column,
     of_baseline,
     with_reductions,
 )
-from thinwire.report.table_file import with_table_digits
 
 STATUSES = ("done", "diverged", "timeout", "failed", "skipped")
 # The column of the collected runs with the bytes of each traffic.

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from thinwire.report.savings import (
+from thinwire.report.rows.quantities import (
     TRAFFIC,
     WITH_PREPARATION,
     WITH_SHARE,
@@ -14,7 +14,7 @@ from thinwire.report.savings import (
 )
 from thinwire.report.tables import numbers
 from thinwire.report.tables.about import About
-from thinwire.report.tables.markdown import escaped
+from thinwire.report.tables.formats import escaped_markdown
 
 _NOTES = (
     "Payload: what a worker pushes and pulls in the whole run, as encoded, in millions of bytes; mean over "
@@ -67,10 +67,10 @@ def traffic(table: pd.DataFrame, about: About) -> str:
         *([_TIMED] if _timed(table) else []),
     ]
     parts = [
-        f"# Traffic. {escaped(about.title)}",
-        *([escaped(about.subset)] if about.subset else []),
+        f"# Traffic. {escaped_markdown(about.title)}",
+        *([escaped_markdown(about.subset)] if about.subset else []),
         ledgers(table, about),
-        "\n".join(f"- {escaped(note)}" for note in notes),
+        "\n".join(f"- {escaped_markdown(note)}" for note in notes),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -79,10 +79,10 @@ def ledgers(table: pd.DataFrame, about: About) -> str:
     """The table alone; the arguments are those of `traffic`."""
     rows = [row for _, row in table.iterrows()]
     shown: dict[str, Iterable[object]] = {
-        "data set": map(escaped, table.dataset),
-        "model": map(escaped, table.model),
+        "data set": map(escaped_markdown, table.dataset),
+        "model": map(escaped_markdown, table.model),
         "workers": map(numbers.workers, rows),
-        "method": map(escaped, table.method),
+        "method": map(escaped_markdown, table.method),
     }
     if _own_epochs(table):
         shown["epochs"] = map(numbers.epochs, rows)

@@ -1,0 +1,1 @@
+"""What a person writes against: methods, channels, servers, models."""

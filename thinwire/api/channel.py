@@ -1,0 +1,210 @@
+"""Channels, the only way from one worker to another.
+
+Channels: the only way from one worker to another. All traffic on them is metered.
+
+A channel connects the workers of a group. A worker's *rank* is its place in that group. A *verb* is a way to
+communicate:
+
+- `mean(tensors)`: the mean over the workers, written into the tensors
+- `gather(payload)`: everybody's payload, in the order of the ranks
+- `broadcast(tensors, source)`: the tensors of one worker, written into everybody's
+- `push_pull(key, payload, server)`: the answer of a parameter server to everybody's payload
+- `send(payload, to)` and `receive(source)`: one message from worker to worker
+
+Each verb takes tensors and returns a `Pending` at once. Its `wait()` returns the answer. Until `wait()`
+returns, the method must neither read nor change these tensors. It must never write to the answers of `gather`
+and `push_pull`, because several workers may share them. Payloads consist of flat tensors: see
+`thinwire.traffic.payload`.
+
+All members of a group call the same verbs in the same order. Only `send` and `receive` are matched in pairs.
+A method may make calls from the first step on, in the hooks that belong to training; see
+`thinwire.api.method.Method`.
+"""
+
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from thinwire.base.errors import MethodError
+from thinwire.trace.recorder import TRANSPORT, Activity, RecordedCall, Recorder
+from thinwire.traffic import payload as payloads
+from thinwire.traffic.ledger import Ledger
+from thinwire.traffic.payload import Payload
+from thinwire.traffic.wire_bytes import Wire
+from thinwire.transport.call import Call, Group, Pending, Server, serving
+from thinwire.transport.interface import Transport
+
+
+def hosting_rank(key: int | str, size: int) -> int:
+    """The rank of the worker that hosts the server of `key`, in a channel of `size` workers."""
+    return key % size if isinstance(key, int) else sum(key.encode()) % size
+
+
+T = TypeVar("T")
+
+
+class Channel(Group):
+    """One worker's end of a channel; its ledger records the traffic."""
+
+    def __init__(
+        self,
+        name: str,
+        members: tuple[int, ...],
+        nodes: tuple[int, ...],
+        worker: int,
+        transport: Transport,
+        ledger: Ledger,
+    ) -> None:
+        super().__init__(name, members, nodes, worker, ledger)
+        # Empty while calls are allowed; otherwise the end of a message that says when they are allowed.
+        self.shut = ""
+        self._transport = transport
+
+    def mean(self, tensors: list[Tensor], kind: str = "values") -> Pending[list[Tensor]]:
+        """Write the mean over the workers into `tensors`.
+
+        Args:
+            tensors: tensors of any shapes; all workers pass the same shapes.
+            kind: the kind under which the ledgers count the bytes; see `thinwire.traffic.ledger`.
+        """
+        where = f"run.{self.name}.mean"
+        tensors = payloads.plain(tensors, where)
+        return self._post(Call("mean", tensors=tensors, kind=payloads.known(kind, where)))
+
+    def gather(self, payload: Payload, ragged: bool = False) -> Pending[list[Payload]]:
+        """Return everybody's payload, in the order of the ranks.
+
+        Args:
+            payload: flat tensors by kind; all workers pass the same kinds, in the same order, with the same
+                types.
+            ragged: must be true if sizes may differ between workers. Then the sizes are sent and counted too.
+        """
+        payload = payloads.flat(payload, f"run.{self.name}.gather")
+        return self._post(Call("gather", payload=payload, ragged=ragged))
+
+    def broadcast(self, tensors: list[Tensor], source: int, kind: str = "weights") -> Pending[list[Tensor]]:
+        """Write the tensors of one worker into everybody's.
+
+        Args:
+            tensors: tensors of any shapes; all workers pass the same shapes.
+            source: the rank, in this channel, of the worker whose tensors are sent.
+            kind: the kind under which the ledgers count the bytes; see `thinwire.traffic.ledger`.
+        """
+        where = f"run.{self.name}.broadcast"
+        tensors = payloads.plain(tensors, where)
+        source = self._known_rank(source, "broadcast", "source")
+        return self._post(
+            Call("broadcast", tensors=tensors, kind=payloads.known(kind, where), partner=source)
+        )
+
+    def push_pull(
+        self, key: int | str, payload: Payload, server: Server, ragged: bool = False
+    ) -> Pending[Payload]:
+        """Push `payload` to the parameter server of `key` and pull its answer.
+
+        Args:
+            key: decides which worker hosts the server; numbers and strings are spread over the workers.
+            payload: flat tensors by kind.
+            server: this worker's copy of the server; only the copy on the chosen worker is used.
+            ragged: must be true if the receiver cannot know the sizes of payloads or of answers.
+        """
+        payload = payloads.flat(payload, f"run.{self.name}.push_pull")
+        if not isinstance(key, int | str):
+            raise MethodError(f"run.{self.name}.push_pull was called with key={key!r}: pass an int or a str")
+        host = hosting_rank(key, self.size)
+        return self._post(
+            Call("push_pull", payload=payload, partner=host, key=str(key), server=server, ragged=ragged)
+        )
+
+    def send(self, payload: Payload, to: int, ragged: bool = False) -> Pending[None]:
+        """Send one message to another worker.
+
+        Args:
+            payload: flat tensors by kind.
+            to: the rank, in this channel, of the receiver.
+            ragged: must be true if the receiver cannot know the sizes.
+        """
+        payload = payloads.flat(payload, f"run.{self.name}.send")
+        call = Call("send", payload=payload, partner=self._known_rank(to, "send", "to"), ragged=ragged)
+        return self._hand_over(self._transport.send, call)
+
+    def receive(self, source: int) -> Pending[Payload]:
+        """Receive the next message from the worker with rank `source`; it must be sent in the same step."""
+        call = Call("receive", partner=self._known_rank(source, "receive", "source"))
+        return self._hand_over(self._transport.receive, call)
+
+    def _known_rank(self, rank: int, verb: str, argument: str) -> int:
+        """Check that a member of this channel has this rank, and return it.
+
+        Raises:
+            MethodError: none has; -1 is no rank either.
+        """
+        if type(rank) is not int or not 0 <= rank < self.size:
+            raise MethodError(
+                f"run.{self.name}.{verb} was called with {argument}={rank!r}: pass a rank of this channel, "
+                f"an int from 0 to {self.size - 1}"
+            )
+        return rank
+
+    def _post(self, call: Call) -> Pending[Any]:
+        return self._hand_over(self._transport.post, call)
+
+    def _hand_over(self, carry: Callable[[Group, Call], Pending[T]], call: Call) -> Pending[T]:
+        """Hand a call over to the transport."""
+        self._require_open(call)
+        recorder = self.recorder
+        pending = carry(self, call) if recorder is None else self._record(recorder, carry, call)
+        self.unclaimed.add(pending)
+        return pending
+
+    def _record(
+        self, recorder: Recorder, carry: Callable[[Group, Call], Pending[T]], call: Call
+    ) -> Pending[T]:
+        """Hand a call over, and record it and the time that this takes."""
+        made = RecordedCall(
+            step=recorder.step,
+            channel=self.name,
+            members=self.members,
+            verb=call.verb,
+            key=call.key,
+            partner=call.partner,
+            ragged=call.ragged,
+            sent_bytes=call.sent_bytes(),
+            issued_ns=perf_counter_ns(),
+        )
+        call.recorded = made
+        number = recorder.call(made)
+        before = recorder.switch(Activity(TRANSPORT, call.verb, number))
+        try:
+            pending = carry(self, call)
+        finally:
+            recorder.switch(before)
+        pending.number = number
+        if pending.done:
+            # The worker may wait for it only after the last step that is recorded.
+            made.received_bytes = pending.received_bytes()
+        return pending
+
+    def _require_open(self, call: Call) -> None:
+        """Check that calls are allowed now.
+
+        Raises:
+            MethodError: they are not; the message says when they are.
+        """
+        when = "in a server's update: a server answers what was pushed" if serving() else self.shut
+        if when:
+            raise MethodError(f"run.{self.name}.{call.verb} was called {when}")
+
+
+class QuietChannel(Channel):
+    """The channel of an evaluation: it is not metered, and a mean leaves the given tensors unchanged."""
+
+    def mean(self, tensors: list[Tensor], kind: str = "values") -> Pending[list[Tensor]]:
+        """Return the mean over the workers as new tensors; workers may share them, so do not change them."""
+        tensors = payloads.plain(tensors, "quiet.mean")
+        return self._post(Call("mean", tensors=tensors, kind=kind, fresh=True))
+
+    def meter(self, verb: str, kind: str, push: int, pull: int, passed: Wire) -> None:
+        pass

@@ -1,0 +1,70 @@
+"""What a method declares of itself: where its steps come from, and in which limit it equals SSGD."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from thinwire.base.errors import MethodError, quoted
+
+
+@dataclass(frozen=True)
+class InTheLimit:
+    """Options with which a method is SSGD up to a tolerance, for example quantisation to 32 bits."""
+
+    options: Mapping[str, object]
+    """As in any other entry of `equals_ssgd`; the key `nodes` asks for that many nodes."""
+    tolerance: float
+    """The largest difference between a weight and SSGD's, after each step of the contract suite's run."""
+    reason: str
+    """Why the method does not come closer, in one clause."""
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            MethodError: one of them is wrong; the message says which.
+        """
+        where = f"equals_ssgd: InTheLimit({quoted(self.options)})"
+        if not isinstance(self.options, dict):
+            raise MethodError(f"{where}: its options must be a dictionary")
+        number = isinstance(self.tolerance, int | float) and not isinstance(self.tolerance, bool)
+        if not (number and 0 < self.tolerance < math.inf):
+            raise MethodError(f"{where}: its tolerance must be a number above 0, not {self.tolerance!r}")
+        if not (isinstance(self.reason, str) and self.reason.strip()):
+            raise MethodError(f"{where}: it needs a reason why the method does not come closer to SSGD")
+
+
+Source = Literal["certain", "from code", "related work", "ours"]
+SOURCES: dict[Source, str] = {
+    "certain": "the publication says so, as far as its text could be read",
+    "from code": "the code of the publication's authors does so",
+    "related work": "another publication, or its code, does so",
+    "ours": "nothing that could be read decides it, or we decided otherwise",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """A step of a method, or another choice that its results depend on."""
+
+    what: str
+    """What is done, in a few words."""
+    source: Source
+    """Who says so."""
+    where: str
+    """Where it says so, or why we chose it, in one clause."""
+
+    def __post_init__(self) -> None:
+        """Check the texts.
+
+        Raises:
+            MethodError: one of them is wrong; the message says which.
+        """
+        place = f"provenance: Part({quoted(self.what)})"
+        for name, text in (("what is done", self.what), ("where it says so", self.where)):
+            if not (isinstance(text, str) and text.strip()):
+                raise MethodError(f"{place}: it needs a text that says {name}")
+        if self.source not in tuple(SOURCES):
+            words = ", ".join(SOURCES)
+            raise MethodError(f"{place}: its source is {quoted(self.source)}; write one of: {words}")

@@ -1,0 +1,1 @@
+"""What all rooms stand on: errors, files, digests, options, names, seeds, placement, signals."""

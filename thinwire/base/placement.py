@@ -1,0 +1,88 @@
+"""Which worker is on which node, and which process stands for which worker."""
+
+from dataclasses import dataclass
+
+from thinwire.base.errors import UserError
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """`workers` workers, spread evenly over `nodes` nodes; worker w sits on node w // workers_per_node."""
+
+    workers: int
+    nodes: int = 1
+
+    def __post_init__(self) -> None:
+        if self.workers < 1 or self.nodes < 1:
+            raise UserError(
+                f"a cluster of {self.workers} workers on {self.nodes} nodes is impossible: "
+                "both must be at least 1"
+            )
+        if self.workers % self.nodes:
+            raise UserError(
+                f"{self.workers} workers cannot be spread evenly over {self.nodes} nodes: "
+                "choose a number of workers that the nodes divide"
+            )
+
+    @property
+    def workers_per_node(self) -> int:
+        return self.workers // self.nodes
+
+    def node_of(self, worker: int) -> int:
+        return worker // self.workers_per_node
+
+    def world(self) -> tuple[int, ...]:
+        """All workers."""
+        return tuple(range(self.workers))
+
+    def node_mates(self, worker: int) -> tuple[int, ...]:
+        """The workers of this worker's node, itself included."""
+        first = self.node_of(worker) * self.workers_per_node
+        return tuple(range(first, first + self.workers_per_node))
+
+    def across_nodes(self, worker: int) -> tuple[int, ...]:
+        """One worker of each node, namely the one with the same place on its node as this worker."""
+        place = worker % self.workers_per_node
+        return tuple(range(place, self.workers, self.workers_per_node))
+
+    def groups(self, worker: int) -> dict[str, tuple[int, ...]]:
+        """The members of each channel of a worker, by the channel's name; `quiet` is for evaluation."""
+        return {
+            "world": self.world(),
+            "node": self.node_mates(worker),
+            "across": self.across_nodes(worker),
+            "quiet": self.world(),
+        }
+
+
+@dataclass(frozen=True)
+class SharedFile:
+    """Where ranks of one machine meet: in a file that only they have open."""
+
+    path: str
+    interface: str  # the network interface of their connections
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where ranks meet that have no parent in common: at an address of rank 0."""
+
+    host: str
+    port: int
+    launch: str  # a name that no other launch has
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Which worker this process is, and where it meets the others."""
+
+    rank: int
+    workers: int
+    place: int  # number among the workers of this node, from 0
+    node: str  # the name of this node
+    launcher: str  # the program that has started this process
+    meeting: SharedFile | Address
+
+    def describe(self) -> str:
+        """Name the rank and its node, for messages."""
+        return f"rank {self.rank} on {self.node}"

@@ -1,0 +1,123 @@
+"""Commands that read records: `thinwire collect`, `report`, `page`, `paper`, `claims` and others."""
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import track
+
+from thinwire.audit import archive
+from thinwire.audit.archive import rebuild
+from thinwire.audit.compare import compare
+from thinwire.audit.verify import verify
+from thinwire.config import grid_subset
+from thinwire.publish.page.page import write
+from thinwire.publish.paper.paper import paper
+from thinwire.publish.wandb.replay import replay
+from thinwire.report.claims import table
+from thinwire.report.report import report
+from thinwire.report.rows.collect import collect
+
+
+def collect_main(arguments: Namespace) -> int:
+    """Collect the records of runs into tidy files."""
+    subset = grid_subset.of_words(arguments.only)
+    for sentence in collect(arguments.suites, arguments.results, subset):
+        print(sentence, file=sys.stderr)
+    return 0
+
+
+def report_main(arguments: Namespace) -> int:
+    """Make tables and figures from tidy files."""
+    for sentence in report(arguments.suite, arguments.results):
+        print(sentence, file=sys.stderr)
+    return 0
+
+
+def page_main(arguments: Namespace) -> int:
+    """Write the page of results."""
+    print(f"open: {write(arguments.results)}")
+    return 0
+
+
+def paper_main(arguments: Namespace) -> int:
+    """Make the paper from the collected files."""
+    print(paper(arguments.results))
+    return 0
+
+
+def claims_main(arguments: Namespace) -> int:
+    """Write and print the verdicts on the claims of all suites, from the collected files."""
+    made, sentences = table.table(arguments.results)
+    table.write(made, arguments.results)
+    print(table.short(made).to_markdown(index=False, disable_numparse=True))
+    for sentence in sentences:
+        print(sentence, file=sys.stderr)
+    return 0
+
+
+def track_main(arguments: Namespace) -> int:
+    """Make offline runs of W&B from the records of runs. The command succeeds even if W&B cannot be used."""
+    subset = grid_subset.of_words(arguments.only)
+    for suite in arguments.suites:
+        made = replay(suite, arguments.results, subset)
+        if made.problem is not None:
+            print(f"thinwire: W&B: {made.problem}: the runs of {suite} are not replayed", file=sys.stderr)
+            continue
+        left = made.cells - made.runs
+        print(f"{made.runs} runs of {suite} replayed{f', {left} are not published yet' if left else ''}")
+        print(f"  browse them: wandb leet {made.folder}")
+        print(f"  send them:   wandb sync {made.folder}")
+    return 0
+
+
+def rebuild_main(arguments: Namespace) -> int:
+    """Make tables, figures, page and paper of the committed results again."""
+    for sentence in rebuild(arguments.folder, len(os.sched_getaffinity(0))):
+        print(sentence, file=sys.stderr)
+    print(f"rebuilt: {arguments.folder}")
+    return 0
+
+
+def archive_main(arguments: Namespace) -> int:
+    """Add the records of suites to the results that are committed."""
+    archive.archive(arguments.suites, arguments.results, arguments.into)
+    print(f"archived in {arguments.into}; `thinwire rebuild {arguments.into}` makes tables and figures there")
+    return 0
+
+
+def compare_main(arguments: Namespace) -> int:
+    """Print a rerun beside the committed results; 1 if a cell lies outside its interval."""
+    table = compare(arguments.folder, arguments.results)
+    print(table.to_markdown(index=False, disable_numparse=False, floatfmt=".10g"))
+    counts = ", ".join(f"{number} {verdict}" for verdict, number in table.verdict.value_counts().items())
+    print(f"\n{len(table)} comparisons: {counts}")
+    return int((table.verdict == "outside").any())
+
+
+def verify_main(arguments: Namespace) -> int:
+    """Check a folder of results, and print what is wrong."""
+    through = _shown if sys.stderr.isatty() else iter
+    if archive.archived(arguments.folder):
+        # What is committed is checked, and not what somebody has unpacked earlier.
+        with archive.unpacked(arguments.folder) as folder:
+            found = verify(folder, through, archived=True)
+    else:
+        folder = arguments.folder
+        found = verify(folder, through)
+    for sentence in found.problems:
+        print(sentence.replace(str(folder), str(arguments.folder)), file=sys.stderr)
+    for plug_in, number_of_records in sorted(found.edited.items()):
+        print(f"{number_of_records} records were made before the file of the {plug_in} was edited")
+    number = f"{found.records} record{'' if found.records == 1 else 's'}, {found.sound} sound"
+    others = len(found.problems)
+    print(f"{number}; {others} problem{'' if others == 1 else 's'} in all" if others else number)
+    return int(bool(found.problems))
+
+
+def _shown(folders: list[Path]) -> Iterable[Path]:
+    """Go through the folders of records, and show on the terminal how far it is."""
+    return track(folders, "records", console=Console(stderr=True), transient=True)

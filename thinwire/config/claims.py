@@ -1,0 +1,213 @@
+"""Claims in suites, and those that no suite tests.
+
+A claim of a publication, as a suite tests it: what is compared with what, and which sentence may follow.
+
+docs/claims.md explains how a claim is tested. `claim_problems` checks what a claim and its suite must have in
+common.
+"""
+
+import re
+import string
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from thinwire.base.names import nearest
+from thinwire.config import yaml_file
+from thinwire.config.yaml_file import OneLine
+from thinwire.optim.recipe import Strict
+from thinwire.plugins import ROOT
+
+Metric = Literal[
+    "accuracy",
+    "push",
+    "pull",
+    "payload",
+    "payload_with_preparation",
+    "wire",
+    "between_nodes",
+    "seconds_of_a_step",
+    "seconds_to_target",
+]
+Direction = Literal["less", "more", "same", "not_less"]
+Statistic = Literal["paired_t", "tost", "non_inferiority", "exact_bytes", "ratio"]
+SECONDS = ("seconds_of_a_step", "seconds_to_target")
+# What a template may name, in braces.
+FIELDS = (
+    *("method", "against", "estimate", "low", "high", "unit", "margin", "n"),
+    *("dataset", "model", "workers", "nodes", "kind", "cluster"),
+)
+_OF_ACCURACY = {"more": "paired_t", "same": "tost", "not_less": "non_inferiority"}
+# Words that only some claims support, with the metrics and directions that do.
+_WORDS = (
+    (r"\bbetter\b", ("accuracy",), ("more",)),
+    (r"\bfaster\b", SECONDS, ("less",)),
+    (r"\b(no|without) (any )?(loss|losing)\b", ("accuracy",), ("same", "not_less")),
+)
+
+
+def _claim_id(text: str) -> str:
+    if not re.fullmatch(r"\d{3}-[a-z](\.\d+)?", text):
+        raise ValueError("an id is three digits and a letter, such as 002-a, or 002-a.1 for a part of it")
+    return text
+
+
+def _template(text: str) -> str:
+    try:
+        names = [name for _, name, _, _ in string.Formatter().parse(text) if name is not None]
+    except ValueError as error:
+        raise ValueError(f"it is no template ({error}): write each field in braces, as in {{n}}") from None
+    for name in names:
+        if name not in FIELDS:
+            raise ValueError(f"there is no field {name!r}: the nearest is {nearest(name, FIELDS)}")
+    return text
+
+
+def _several(value: object) -> object:
+    """`ssgd` means `[ssgd]`."""
+    return [value] if isinstance(value, str) else value
+
+
+Template = Annotated[OneLine, AfterValidator(_template)]
+ClaimId = Annotated[str, AfterValidator(_claim_id)]
+
+
+class Margin(Strict):
+    """How far an estimate may be, or must be, from no difference."""
+
+    value: float = Field(ge=0, description="in the unit")
+    unit: Literal["points", "percent"] = Field(
+        description="points: percentage points of accuracy; percent: of the value compared with"
+    )
+
+
+class AtEqual(Strict):
+    """Bytes of which the method and what it is compared with must have almost as many."""
+
+    metric: Literal["push", "pull", "payload", "wire", "between_nodes"] = Field(description="of bytes")
+    within_percent: float = Field(ge=0, description="of the value compared with")
+
+
+class Claim(Strict):
+    """What a suite tests of a publication."""
+
+    id: ClaimId = Field(description="number of the publication and letter of the claim; .1, .2 for its parts")
+    publication: OneLine = Field(description="short name of the publication")
+    claim: OneLine = Field(description="the sentence that is tested, in our words")
+    method: str = Field(description="label of the suite")
+    against: Annotated[list[str], Field(min_length=1), BeforeValidator(_several)] = Field(
+        description="label of the suite, or several: then the best of them in each cell"
+    )
+    variants: list[str] = Field(
+        default=[],
+        description="labels of the suite: the method with other choices of what was reconstructed; only a "
+        "verdict that all of them share is one on the method",
+    )
+    models: list[str] = Field(default=[], description="labels of the suite; default: all")
+    metric: Metric = Field(description="what is compared")
+    direction: Direction = Field(description="where the method lies, seen from what it is compared with")
+    margin: Margin | None = Field(default=None, description="default: none")
+    at_equal: AtEqual | None = Field(
+        default=None, description="bytes that must be equal, or nothing is said; default: none"
+    )
+    statistic: Statistic = Field(description="how the comparison is decided; it follows from the two above")
+    scope: Literal["mechanism", "number"] = Field(
+        description="mechanism: the direction alone; number: the published figure, which is the margin"
+    )
+    expected: Annotated[list[float], Field(min_length=2, max_length=2)] | None = Field(
+        default=None, description="where the estimate should lie, in its unit"
+    )
+    may_say: Template = Field(description="the sentence if the claim is held, with fields such as {estimate}")
+    may_not_say: list[Template] = Field(
+        default=[], description="sentences that no verdict on this claim supports, with the same fields"
+    )
+
+    @property
+    def unit(self) -> Literal["points", "percent"]:
+        """The unit of the estimate and of its interval."""
+        if self.metric == "accuracy":
+            return self.margin.unit if self.margin else "points"
+        return "percent"
+
+    @model_validator(mode="after")
+    def _belongs_together(self) -> "Claim":
+        fits = self._fitting_statistic()
+        if self.statistic != fits:
+            raise ValueError(f"statistic: {self.metric} and {self.direction} go with {fits}")
+        if self.margin is None and (self.direction in ("same", "not_less") or self.scope == "number"):
+            why = "scope number" if self.scope == "number" else f"direction {self.direction}"
+            raise ValueError(f"margin: {why} needs one")
+        if self.margin is not None and self.direction == "more":
+            raise ValueError("margin: direction more takes none")
+        if self.margin is not None and self.margin.unit not in self._units():
+            but = " unless the direction is not_less" if self.metric == "accuracy" else ""
+            raise ValueError(f"margin.unit: that of {self.metric} is {self._units()[0]}{but}")
+        if self.at_equal is not None and self.metric != "accuracy":
+            raise ValueError("at_equal: it goes with accuracy")
+        if self.expected is not None and self.expected[0] > self.expected[1]:
+            raise ValueError(f"expected: {self.expected} does not rise")
+        for pattern, metrics, directions in _WORDS:
+            found = re.search(pattern, self.may_say, re.IGNORECASE)
+            if found and not (self.metric in metrics and self.direction in directions):
+                verdict = f"a verdict on {self.metric} and {self.direction}"
+                raise ValueError(f"may_say: {found[0]!r} is more than {verdict} supports")
+        return self
+
+    def _units(self) -> tuple[str, ...]:
+        """The units that a margin may have. A published loss of accuracy may be points or a share of it."""
+        if self.metric != "accuracy":
+            return ("percent",)
+        return ("points", "percent") if self.direction == "not_less" else ("points",)
+
+    def _fitting_statistic(self) -> str:
+        if self.metric == "accuracy":
+            if self.direction not in _OF_ACCURACY:
+                raise ValueError(f"direction: accuracy takes {', '.join(_OF_ACCURACY)}")
+            return _OF_ACCURACY[self.direction]
+        if self.direction != "less":
+            raise ValueError(f"direction: {self.metric} takes less")
+        return "ratio" if self.metric in SECONDS else "exact_bytes"
+
+
+UNTESTED = ROOT / "config" / "claims" / "untested.yaml"
+
+
+class Printed(Strict):
+    """Lines of the newest record of a benchmark."""
+
+    benchmark: OneLine = Field(description="name of the file in benchmarks/, without .py")
+    lines: OneLine = Field(description="how these lines begin")
+
+    def newest_record(self) -> Path | None:
+        """The file of the newest record; None where the project was copied without its benchmarks."""
+        # The folders are named by date.
+        records = sorted((ROOT / "benchmarks" / "records").glob(f"*/{self.benchmark}.txt"))
+        return records[-1] if records else None
+
+
+class Untested(Strict):
+    """A claim without a test."""
+
+    id: ClaimId = Field(description="number of the publication and letter of the claim")
+    publication: OneLine = Field(description="short name of the publication")
+    claim: OneLine = Field(description="what the publication claims, in our words")
+    reason: OneLine = Field(description="what a test would need")
+    printed: Printed | None = Field(
+        default=None, description="what a benchmark has printed about it; default: no benchmark measures it"
+    )
+
+
+class UntestedClaims(Strict):
+    """The file."""
+
+    untested: list[Untested] = Field(description="in the order of their ids")
+
+
+def read_untested(path: Path = UNTESTED) -> list[Untested]:
+    """Read and validate the file.
+
+    Raises:
+        UserError: the file has errors; one message lists all of them.
+    """
+    return yaml_file.read(path, UntestedClaims, "a list of untested claims", "docs/claims.md").untested

@@ -1,0 +1,195 @@
+"""Described clusters and compute profiles.
+
+A cluster: one file in `config/clusters/` that describes its nodes and the links between them.
+
+The emulation builds such a cluster, and the simulation computes with it. Both read it here.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from thinwire.base.errors import Problems, UserError
+from thinwire.base.names import nearest, require_label
+from thinwire.base.options import problems
+from thinwire.base.placement import Cluster
+from thinwire.config import yaml_file
+from thinwire.config.suite_schema import MOST_GBIT_PER_SECOND
+from thinwire.config.yaml_file import MOST_WORKERS, OneLine
+from thinwire.optim.recipe import Strict
+from thinwire.plugins import ROOT, show
+
+CLUSTERS = ROOT / "config" / "clusters"
+# Far beyond any network. With this limit a typo gives an error message and no endless simulation.
+_MOST_SECONDS = 60.0
+
+Name = Annotated[str, AfterValidator(require_label)]
+Seconds = Annotated[float, Field(ge=0, le=_MOST_SECONDS)]
+
+
+class Link(Strict):
+    """What joins a node to the others: a cable to a switch that is never the bottleneck itself."""
+
+    rate_gbit_per_second: float | None = Field(
+        default=None, gt=0, le=MOST_GBIT_PER_SECOND, description="in each direction, headers included"
+    )
+    rate_mbit_per_second: float | None = Field(
+        default=None, gt=0, le=MOST_GBIT_PER_SECOND * 1e3, description="the same; give one of the two"
+    )
+    latency_seconds: Seconds = Field(
+        description="from a node to another one, one way, beyond what the rate and the software take"
+    )
+    shared_by_workers: bool = Field(
+        default=True, description="do all workers of a node share one link? false: each has its own"
+    )
+    full_duplex: bool = Field(
+        default=True, description="has each direction the whole rate? false: both share it"
+    )
+
+    @model_validator(mode="after")
+    def _one_rate(self) -> "Link":
+        if (self.rate_gbit_per_second is None) == (self.rate_mbit_per_second is None):
+            raise ValueError("give either rate_gbit_per_second or rate_mbit_per_second")
+        return self
+
+    @property
+    def rate_bits_per_second(self) -> float:
+        """Of one direction, headers included."""
+        if self.rate_gbit_per_second is not None:
+            return self.rate_gbit_per_second * 1e9
+        assert self.rate_mbit_per_second is not None
+        return self.rate_mbit_per_second * 1e6
+
+    @property
+    def rate_bytes_per_second(self) -> float:
+        """Of one direction, headers included."""
+        return self.rate_bits_per_second / 8
+
+
+class Algorithms(Strict):
+    """How the workers carry out a call together."""
+
+    all_reduce: Literal["ring", "tree", "hierarchical"] = Field(
+        default="ring", description="hierarchical: inside each node, then between the nodes, then back"
+    )
+
+
+class Stragglers(Strict):
+    """How much the time that workers compute varies, beyond what a compute profile has measured."""
+
+    coefficient_of_variation: float = Field(
+        default=0.0, ge=0, le=10, description="standard deviation of a step's computation over its mean"
+    )
+
+
+class ClusterDescription(Strict):
+    """Nodes, and what joins their workers. docs/emulation.md explains every key."""
+
+    name: Name = Field(description="of the file, without .yaml")
+    title: OneLine = Field(description="one line: what this cluster is")
+    nodes: int = Field(ge=1, le=MOST_WORKERS, description="unless a run asks for another number")
+    workers_per_node: int = Field(ge=1, le=MOST_WORKERS, description="unless a run asks for another number")
+    link: Link = Field(description="of each node")
+    memory_bus_gigabytes_per_second: float = Field(
+        gt=0, le=1e6, description="that the workers of a node pass to one another, all together"
+    )
+    call_latency_seconds: Seconds = Field(
+        description="of software: what each call takes beyond its bytes and the latency of the link"
+    )
+    algorithms: Algorithms = Algorithms()
+    stragglers: Stragglers = Stragglers()
+
+    @property
+    def memory_bus_bytes_per_second(self) -> float:
+        """That the workers of a node pass to one another, all together."""
+        return self.memory_bus_gigabytes_per_second * 1e9
+
+    def at_rates(self, gbits_per_second: Iterable[float]) -> list["ClusterDescription"]:
+        """The same cluster with links of each of these rates, except its own."""
+        others = [rate for rate in gbits_per_second if rate * 1e9 != self.link.rate_bits_per_second]
+        links = [
+            self.link.model_copy(update={"rate_gbit_per_second": rate, "rate_mbit_per_second": None})
+            for rate in others
+        ]
+        return [self.model_copy(update={"link": link}) for link in links]
+
+    def spread(self, workers: int) -> Cluster:
+        """So many workers on as few nodes as this cluster has room for.
+
+        Raises:
+            UserError: the workers of the nodes would not be equally many.
+        """
+        each = min(workers, self.workers_per_node)
+        if workers % each:
+            raise UserError(
+                f"{workers} workers cannot be spread over nodes of {self.name}, which have "
+                f"{self.workers_per_node} each"
+            )
+        return Cluster(workers, workers // each)
+
+
+def load_cluster(name: str) -> ClusterDescription:
+    """Read and validate the cluster of this name.
+
+    Raises:
+        UserError: there is no such cluster, or its file has errors; one message lists all of them.
+    """
+    return read(yaml_file.named(CLUSTERS, name, "cluster"))
+
+
+def read(path: Path) -> ClusterDescription:
+    """Read and validate the file of a cluster; its name is that of the file."""
+    content = yaml_file.mapping(path, "a cluster", "docs/emulation.md")
+    if "name" in content:
+        raise Problems(show(path), ["name: it is that of the file; leave it out"])
+    try:
+        return ClusterDescription.model_validate({"name": path.stem, **content})
+    except ValidationError as error:
+        raise Problems(show(path), _problems(error)) from None
+
+
+def _problems(error: ValidationError) -> list[str]:
+    """The problems, one sentence each; for an unknown key with the nearest one."""
+    keys = dict(_keys(ClusterDescription))
+    found = []
+    for problem, sentence in zip(error.errors(), problems(error)):
+        if problem["type"] == "extra_forbidden":
+            sentence += f"; the nearest is {keys[nearest(str(problem['loc'][-1]), keys)]}"
+        found.append(sentence)
+    return found
+
+
+def _keys(schema: type[Strict], section: str = "") -> Iterator[tuple[str, str]]:
+    """All keys of a file, each with its path: a key that is in the wrong section is found, too."""
+    for key, field in schema.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Strict):
+            yield from _keys(field.annotation, f"{section}{key}.")
+        elif key != "name":
+            yield key, section + key
+
+
+PROFILES = ROOT / "config" / "profiles"
+# The profile that is measured on this machine; it has no file.
+HERE = "here"
+
+
+class Device(Strict):
+    """A device of which nobody needs to have one here. docs/simulation.md explains every key."""
+
+    title: OneLine = Field(description="one line: what this device is")
+    flops_per_second: float = Field(gt=0, description="that it reaches when it trains, not its peak")
+    memory_gigabytes_per_second: float = Field(gt=0, description="of its own memory")
+    launch_seconds: float = Field(ge=0, le=1, description="the least that a layer or a function takes")
+    error: str = Field(min_length=1, description="how wrong the times may be, and where")
+
+
+def load_profile(name: str) -> Device:
+    """Read and validate the profile of this name.
+
+    Raises:
+        UserError: there is no such profile, or its file has errors; one message lists all of them.
+    """
+    path = yaml_file.named(PROFILES, name, "compute profile")
+    return yaml_file.read(path, Device, "a compute profile", "docs/simulation.md")

@@ -1,0 +1,58 @@
+"""The entries of a suite's methods: which there are, which are ablations, and which baselines."""
+
+from collections.abc import Collection
+
+from thinwire import plugins
+from thinwire.config.suite_schema import EVERY, Entry, Suite
+
+
+def entries_of(suite: Suite) -> dict[str, Entry]:
+    """All entries by label: the baseline, then the others in the order of the suite.
+
+    `'*'` gives the rest, by name.
+    """
+    entries = {label: entry for label, entry in suite.methods.items() if label != EVERY}
+    if EVERY in suite.methods:
+        used = {entry.use or label for label, entry in entries.items()} | set(suite.leave_out)
+        entries |= {name: Entry() for name in plugins.find("method") if name not in used}
+    return dict(sorted(entries.items(), key=lambda item: item[0] != suite.baseline))
+
+
+def added_later(suite: Suite, ran: Collection[str]) -> list[str]:
+    """The modules that only `'*'` names and that have no run: they were added after the runs.
+
+    Args:
+        suite: as it is now.
+        ran: labels of the methods that have runs.
+    """
+    return [label for label in entries_of(suite) if label not in suite.methods and label not in ran]
+
+
+def as_it_ran(suite: Suite, ran: Collection[str]) -> Suite:
+    """The suite without the modules that were added after its runs, as `added_later` finds them."""
+    return suite.model_copy(update={"leave_out": [*suite.leave_out, *added_later(suite, ran)]})
+
+
+def ablation(label: str, entry: Entry) -> dict[str, object] | None:
+    """The set of options that makes the entry with this label an ablation of its method, or None.
+
+    It is one of the sets in `Method.ablations`. This does not run the method's code.
+    """
+    plugin = plugins.find("method").get(entry.use or label)
+    declared = (plugin.literal("ablations") if plugin else None) or []
+    return next((options for options in declared if options.items() <= entry.options.items()), None)
+
+
+def baselines(suite: Suite) -> list[str]:
+    """The baseline and its variants: every label of the module that the baseline uses (ssgd, ssgd_bf16).
+
+    An ablation of that module is none of them.
+    """
+    module_of = {label: entry.use or label for label, entry in suite.methods.items()}
+    module = module_of.get(suite.baseline, suite.baseline)
+    variants = [
+        label
+        for label, entry in suite.methods.items()
+        if module_of[label] == module and ablation(label, entry) is None
+    ]
+    return list(dict.fromkeys([suite.baseline, *variants]))

@@ -1,0 +1,152 @@
+"""What is wrong with a suite that its schema alone cannot tell."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from thinwire import plugins
+from thinwire.base.errors import UserError
+from thinwire.base.names import nearest
+from thinwire.config import clusters
+from thinwire.config.cell import PreparingCell
+from thinwire.config.claims import SECONDS, Claim
+from thinwire.config.entries import entries_of
+from thinwire.config.suite_schema import Entry, PrepareFrom, Simulate, Suite
+from thinwire.config.yaml_file import Module
+
+
+def claim_problems(suite: Suite) -> Iterator[str]:
+    """One sentence for each label that is not in the suite, and for what the suite cannot decide."""
+    seen = set()
+    for number, claim in enumerate(suite.claim):
+        where = f"claim.{number}"
+        if claim.id in seen:
+            yield f"{where}.id: {claim.id} occurs twice; number the parts of a claim, as in {claim.id}.1"
+        seen.add(claim.id)
+        methods = list(entries_of(suite))
+        yield from _unknown(f"{where}.method", "method", [claim.method], methods)
+        yield from _unknown(f"{where}.against", "method", claim.against, methods)
+        yield from _unknown(f"{where}.variants", "method", claim.variants, methods)
+        yield from _unknown(f"{where}.models", "model", claim.models, suite.models)
+        if claim.method in claim.against:
+            yield f"{where}.against: {claim.method} would be compared with itself"
+        for label in claim.variants:
+            if label in (claim.method, *claim.against):
+                yield f"{where}.variants: {label} is compared already"
+        yield from (f"{where}.{problem}" for problem in _beyond_the_suite(claim, suite))
+
+
+def _unknown(where: str, kind: str, labels: Collection[str], there: Collection[str]) -> Iterator[str]:
+    for label in labels:
+        if label not in there:
+            yield f"{where}: the suite has no {kind} {label!r}; the nearest is {nearest(label, there)}"
+
+
+def _beyond_the_suite(claim: Claim, suite: Suite) -> Iterator[str]:
+    if suite.device == "cpu" and claim.scope == "number" and claim.statistic != "exact_bytes":
+        yield (
+            "scope: a suite on CPUs is too small for a published number, unless it is one of bytes; "
+            "take mechanism"
+        )
+    if claim.metric in SECONDS and suite.transport == "inprocess" and suite.simulate is None:
+        yield (
+            f"metric: {claim.metric} needs times: set transport to processes or emulated, or add the key "
+            "simulate"
+        )
+
+
+def ladder_problems(suite: Suite) -> Iterator[str]:
+    """One sentence for each label that is not in the suite, and for a suite without times."""
+    methods = list(entries_of(suite))
+    for label in suite.ladder:
+        if label not in methods:
+            yield f"ladder: the suite has no method {label!r}; the nearest is {nearest(label, methods)}"
+    if suite.ladder and suite.transport == "inprocess" and suite.simulate is None:
+        yield "ladder: it needs times: set transport to processes or emulated, or add the key simulate"
+
+
+def simulate_problems(suite: Suite) -> Iterator[str]:
+    """One sentence for each cluster or profile that is not valid, and for workers that have no room.
+
+    Methods with batches of their own are refused, too: their steps cannot be brought to one speed.
+    """
+    settings = suite.simulate
+    if settings is None:
+        return
+    for name in settings.clusters:
+        try:
+            cluster = clusters.load_cluster(name)
+            for workers in numbers_of_workers(settings, suite):
+                cluster.spread(workers)
+        except UserError as error:
+            yield f"simulate.clusters: {error}"
+    for name in settings.profiles:
+        try:
+            if name != clusters.HERE:
+                clusters.load_profile(name)
+        except UserError as error:
+            yield f"simulate.profiles: {error}"
+    for label, entry in suite.methods.items():
+        if entry.batch is not None:
+            yield f"simulate: {label} has a batch of its own; move it to a suite without simulated times"
+
+
+def numbers_of_workers(settings: Simulate, suite: Suite) -> list[int]:
+    """With how many workers a suite is simulated."""
+    return settings.workers or sorted({size.workers for size in suite.workers})
+
+
+def preparing_cell(
+    named: PrepareFrom | None, dataset: Module, repetition: int, datasets: Sequence[Module]
+) -> PreparingCell | None:
+    """The cell that the preparation of a cell is made for, or None if that is the cell itself.
+
+    Args:
+        named: `prepare_from` of the cell's method.
+        dataset: of the cell.
+        repetition: of the cell.
+        datasets: of the suite, with the named one.
+    """
+    if named is None:
+        return None
+    by_label = {module.label: module for module in datasets}
+    return PreparingCell(
+        data=dataset if named.dataset is None else by_label[named.dataset],
+        repetition=repetition if named.seed is None else named.seed,
+    )
+
+
+def prepared_from(suite: Suite) -> dict[str, str]:
+    """Where the preparations of methods with `prepare_from` come from, in words, by label."""
+    found = {}
+    for label, entry in suite.methods.items():
+        if (named := entry.prepare_from) is not None:
+            seed = [] if named.seed is None else [f"seed{named.seed}"]
+            found[label] = ", ".join([*([named.dataset] if named.dataset else []), *seed])
+    return found
+
+
+def prepare_from_problems(suite: Suite, entries: Mapping[str, Entry]) -> list[str]:
+    """What is wrong with the entries' `prepare_from`, in a sentence each.
+
+    Args:
+        suite: that the entries are in.
+        entries: of the methods, by label.
+    """
+    found = []
+    for label, entry in entries.items():
+        named, where = entry.prepare_from, f"methods.{label}.prepare_from"
+        if named is None:
+            continue
+        plugin = plugins.find("method").get(entry.use or label)
+        if plugin is not None and not plugin.defines("prepare"):
+            found.append(f"{where}: the method {plugin.name} has no preparation: remove this key")
+        if named.dataset is not None and named.dataset not in suite.datasets:
+            found.append(
+                f"{where}.dataset: {named.dataset!r} is no data set of this suite: the nearest is "
+                f"{nearest(named.dataset, suite.datasets)}"
+            )
+        if named.seed is not None and named.seed >= suite.repetitions:
+            found.append(
+                f"{where}.seed: {named.seed} is no repetition of this suite: the last is "
+                f"{suite.repetitions - 1}"
+            )
+    return found

@@ -1,0 +1,1 @@
+"""What others read: page, paper, W&B."""

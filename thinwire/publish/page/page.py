@@ -1,0 +1,273 @@
+"""The page of all results, and the data of each suite on it."""
+
+import json
+import math
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import vl_convert
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markupsafe import Markup, escape
+from matplotlib.colors import to_hex
+
+import thinwire
+from thinwire import plugins
+from thinwire.about_method import AboutMethod, about_method
+from thinwire.base.errors import UserError
+from thinwire.base.files import write_text
+from thinwire.base.names import suggested_command
+from thinwire.config.entries import as_it_ran, baselines
+from thinwire.config.suite import load
+from thinwire.publish.page.runs import cell_names, columns, joined, read_runs, read_table
+from thinwire.records import record
+from thinwire.report.claims.of_suite import is_reconstructed
+from thinwire.report.figures.rates import faster_between
+from thinwire.report.figures.style import look
+from thinwire.report.report_files import CLAIMS, FEWEST_REPETITIONS, PAGE, require_times_as_used
+from thinwire.report.rows.collect import read_curves, read_summary, read_traffic, suites_to_show
+from thinwire.report.tables import numbers
+from thinwire.report.tables.about import note, own_recipes
+from thinwire.simulation import simulated_file
+from thinwire.train.result_files import record_archive
+
+_CELL = ["dataset", "model", "workers", "nodes"]
+_ROW = [*_CELL, "method", "kind"]
+_REACHED = ["target_accuracy_percent", "epochs_median", "train_seconds_median"]
+_SIMULATED = ["size", "place", "nodes", "method"]
+
+
+def suite_data(suite: str, results: Path) -> dict[str, Any]:
+    """The settings, tables, curves and runs of a suite, in types that JSON knows.
+
+    Raises:
+        UserError: a file is missing, damaged, or not as it was collected.
+    """
+    runs = read_summary(results, suite)
+    numbered = runs[[*_CELL, "method", "repetition"]].assign(run=range(len(runs)))
+    methods = list(dict.fromkeys(runs.method))
+    settings = as_it_ran(load(suite), methods)
+    entries = {label: settings.methods.get(label) for label in methods}
+    against = baselines(settings)
+    try:
+        tables = _tables(suite, results, settings.baseline)
+    except (KeyError, AttributeError) as error:
+        again = suggested_command("report", suite, results=results)
+        raise UserError(f"a table of {suite} lacks a column ({error}): make it again with {again}") from None
+    cells = _cells(runs, tables)
+    facts = ["method", "repetition", "kind", "status", "reason", "no_time_because", "steps"]
+    recorded, origins = read_runs(results, suite, runs)
+    tables["runs"] = pd.concat([runs[[*facts, "test_accuracy_percent"]], recorded], axis=1)
+    tables["runs"]["cell"] = cell_names(runs)
+    curves = read_curves(results, suite).merge(numbered).sort_values(["run", "epoch"], kind="stable")
+    sent = curves.payload_push_bytes + curves.payload_pull_bytes + curves.preparation_payload_bytes
+    curves = curves.assign(megabytes=sent / 1e6, seconds=curves.get("train_seconds", math.nan))
+    tables["curves"] = curves[["run", "epoch", "megabytes", "seconds", "test_accuracy_percent"]]
+    ledgers = read_traffic(results, suite).merge(numbered)
+    tables["ledgers"] = ledgers[["run", "channel", "verb", "payload_kind", "messages", *record.BYTES]]
+    archive = record_archive(results, suite)
+    return {
+        "name": suite,
+        "title": settings.title,
+        "evaluated_on": settings.evaluate_on.replace("_", "-"),
+        "baselines": against,
+        "colours": {
+            each: "var(--text)" if each in against else to_hex(look(each).colour) for each in methods
+        },
+        "modules": {label: (entry.use if entry else None) or label for label, entry in entries.items()},
+        "recipes": own_recipes(settings),
+        "recipes_note": note(settings),
+        "cells": cells,
+        "tables": {name: columns(table) for name, table in tables.items()},
+        "origins": origins,
+        "archive": archive.relative_to(results).as_posix() if archive.exists() else None,
+    }
+
+
+def _tables(suite: str, results: Path, baseline: str) -> dict[str, pd.DataFrame]:
+    """All tables that were made of the suite's results, by their names."""
+    names = ("summary", "comparisons", "to_target", "times")
+    read = {name: read_table(results, results / "tables" / suite / f"{name}.csv") for name in names}
+    summary, compared, reached = read["summary"], read["comparisons"], read["to_target"]
+    tables = {}
+    if compared is not None and not (compared.n >= FEWEST_REPETITIONS).any():
+        compared = None
+    if compared is not None:
+        shown = ["method", "against", "n", "margin_points", "detectable_points", "words"]
+        shown += [f"difference_{end}_points" for end in ("mean", "low", "high")]
+        tables["comparisons"] = compared[shown].assign(cell=cell_names(compared))
+    simulated = simulated_file.read(results, suite)
+    if simulated is not None and len(speed_ups := speed_ups_of(simulated)):
+        tables |= {"speed_ups": speed_ups, "break_even": break_even(speed_ups)}
+    if summary is not None:
+        require_times_as_used(results, suite)
+        nothing = summary[_ROW].assign(words=None, **dict.fromkeys(_REACHED, math.nan))
+        compared = nothing if compared is None else compared
+        # Of several targets the highest, which is that of the table of times, too.
+        reached = (nothing if reached is None else reached)[[*_ROW, *_REACHED]]
+        reached = reached.sort_values(_REACHED[0], kind="stable").drop_duplicates(_ROW, keep="last")
+        rows = _leaders(summary).merge(compared[[*_ROW, "words"]], on=_ROW, how="left")
+        rows = rows.merge(reached[[*_ROW, "epochs_median"]], on=_ROW, how="left")
+        tables["leaders"] = rows.assign(cell=cell_names(rows)).drop(columns=_CELL)
+        tables["places"] = _places(read["times"], summary, reached, baseline)
+    return tables
+
+
+def _leaders(summary: pd.DataFrame) -> pd.DataFrame:
+    """What the page shows of the summary of a suite, and how a person reads its numbers."""
+
+    def texts(row: pd.Series) -> dict[str, str]:
+        payload, saved = numbers.megabytes(row.total_bytes), numbers.percent(row.total_reduction_percent)
+        if row.preparation_bytes > 0:
+            payload += f" + {numbers.megabytes(row.preparation_bytes)} prepared"
+            saved += f" ({numbers.percent(row.total_with_prepared_reduction_percent)} with prepared)"
+        saved = saved.replace("-", "\N{MINUS SIGN}")
+        epochs, accuracy = numbers.epochs(row), numbers.accuracy(row)
+        return {"payload": payload, "saved": saved, "accuracy": accuracy, "epochs_text": epochs}
+
+    shown = ["total_bytes", "total_reduction_percent", "accuracy_mean_percent", "epochs", "reason"]
+    written = [texts(row) for _, row in summary.iterrows()]
+    return pd.concat([summary[[*_ROW, *shown]], pd.DataFrame(written)], axis=1)
+
+
+def _places(
+    times: pd.DataFrame | None, summary: pd.DataFrame, reached: pd.DataFrame, baseline: str
+) -> pd.DataFrame:
+    """One row for each method and place that has a time, at the rate of the cluster itself.
+
+    A suite that is not simulated has no table of times. Then its own times count, and `baseline` is the only
+    one that they are compared with.
+    """
+    if times is None:
+        times = summary[summary.train_seconds.notna()][[*_ROW, "train_speed_up"]].merge(
+            reached, on=_ROW, how="left"
+        )
+        new = {"train_speed_up": "speed_up", "train_seconds_median": "seconds_to_target"}
+        times = times.rename(columns=new).assign(own_rate=True, cluster="", profile="", baseline=baseline)
+    rows = _with_places(times[times.own_rate.astype(bool)])
+    rows["place"] += " (" + rows.kind + ")"
+    shown = ["kind", "baseline", "speed_up", "target_accuracy_percent", "seconds_to_target"]
+    return rows[[*_SIMULATED, *shown]]
+
+
+def _with_places(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with times and `size`, the cell without the nodes, and `place`: `ethernet_1g, here, 8 nodes`."""
+    nodes = [f"{nodes} node{'s' if nodes > 1 else ''}" for nodes in rows.nodes]
+    place = [joined(*row) for row in zip(rows.cluster, rows.profile, nodes)]
+    return rows.assign(size=cell_names(rows.assign(nodes=1)), place=pd.Series(place, rows.index, dtype=str))
+
+
+def speed_ups_of(simulated: pd.DataFrame) -> pd.DataFrame:
+    """One row for each place, method and rate; only of places that were simulated at several rates."""
+    rows = _with_places(simulated[simulated.speed_up.notna()])
+    rows = rows[[*_SIMULATED, "rate_gbit_per_second", "speed_up"]]
+    rows = rows.drop_duplicates([*_SIMULATED, "rate_gbit_per_second"])
+    rows = rows[rows.groupby(["size", "place"]).rate_gbit_per_second.transform("nunique") > 1]
+    return rows.sort_values(["size", "place", "rate_gbit_per_second"], kind="stable", ignore_index=True)
+
+
+def break_even(rows: pd.DataFrame) -> pd.DataFrame:
+    """For each place and method of `speed_ups_of` the rates between which it is faster than a baseline.
+
+    Where it never is, both are missing. `from_gbit_per_second` is 0 if it is faster at the lowest rate, and
+    `to_gbit_per_second` infinite if it is faster at the highest.
+    """
+    found = []
+    for place, group in rows.groupby(_SIMULATED, sort=False):
+        between = faster_between(list(group.rate_gbit_per_second), list(group.speed_up))
+        found.append((*place, *(between or (math.nan, math.nan))))
+    return pd.DataFrame(found, columns=[*_SIMULATED, "from_gbit_per_second", "to_gbit_per_second"])
+
+
+def _cells(runs: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> list[dict[str, object]]:
+    """The cells in the order in which they are offered: those with accuracies and times, by their workers."""
+    cells = runs[_CELL].drop_duplicates()
+    cells = cells.assign(name=cell_names(cells), size=cell_names(cells.assign(nodes=1)), complete=False)
+    if "leaders" in tables:
+        leaders = tables["leaders"]
+        learned = cells.name.isin(leaders.cell[leaders.accuracy_mean_percent.notna()])
+        cells["complete"] = learned & cells["size"].isin(tables["places"]["size"])
+    cells = cells.sort_values(["complete", "workers"], ascending=False, kind="stable")
+    shown = ["name", "size", "nodes", "complete"]
+    return [dict(zip(shown, row)) for row in cells[shown].itertuples(index=False, name=None)]
+
+
+_HERE = Path(__file__).parent
+_NOT_SHOWN = ["metric", "direction", "margin", "statistic", "reason", "dataset", "model", "workers", "nodes"]
+
+
+def write(results: Path) -> Path:
+    """Write the page, and return its path.
+
+    Raises:
+        UserError: as `html` does.
+    """
+    path = results / PAGE
+    write_text(path, html(results))
+    return path
+
+
+def html(results: Path) -> str:
+    """The page of all suites that have results.
+
+    Raises:
+        UserError: there are no results, or a file is missing, damaged, or not as it was collected.
+    """
+    suites = [suite_data(name, results) for name in suites_to_show(results)]
+    claims = _claims(results)
+    methods = sorted({module for suite in suites for module in suite["modules"].values()})
+    reconstructed = [name for name in methods if is_reconstructed(name)]
+    environment = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined)
+    environment.filters["prose"] = _prose
+    data = {"suites": suites, "reconstructed": reconstructed, "claims": claims}
+    as_json = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return environment.get_template("templates/page.html").render(
+        has_claims=claims is not None,
+        methods=[_method(name) for name in methods],
+        reconstructed=reconstructed,
+        fewest_repetitions=FEWEST_REPETITIONS,
+        version=thinwire.__version__,
+        data=Markup(as_json.replace("<", "\\u003c")),  # no text in it ends a script element
+        vega=_vega(),
+        static=lambda name: Markup((_HERE / "static" / name).read_text(encoding="utf-8")),
+    )
+
+
+def _claims(results: Path) -> dict[str, object] | None:
+    """The rows of the table of claims; None if there are no verdicts yet."""
+    table = read_table(results, results / CLAIMS)
+    if table is None:
+        return None
+    try:
+        return columns(table.assign(cell=cell_names(table)).drop(columns=_NOT_SHOWN, errors="ignore"))
+    except (KeyError, AttributeError) as error:
+        raise UserError(f"{results / CLAIMS} lacks a column ({error}): make it again") from None
+
+
+def _method(name: str) -> dict[str, object]:
+    """What its module says about a method. One that cannot be used has runs that failed, so this says why."""
+    try:
+        about = about_method(name)
+    except plugins.PluginError as error:
+        path = plugins.show(plugins.get("method", name).path)
+        about = AboutMethod(name, path, f"The module cannot be used: {error}", [], [], [], [], ())
+    title, _, text = about.docstring.partition("\n")
+    # It escapes text, and keeps indented formulas as they are.
+    markdown = MarkdownIt("commonmark", {"html": False})
+    title, text = markdown.renderInline(title), markdown.render(text)
+    return {"about": about, "title": Markup(title), "text": Markup(text)}
+
+
+def _prose(text: str) -> Markup:
+    """A sentence, whose names in backticks are shown as code."""
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+@cache
+def _vega() -> Markup:
+    """The libraries that draw the charts, as one script, whose short names stay in it."""
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return Markup("(() => {" + bundle.replace("</script", "<\\/script") + "\n})()")

@@ -1,0 +1,152 @@
+"""Declarations and tables of the paper."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from string import Formatter
+from typing import Any, Literal
+
+import pandas as pd
+from pydantic import Field
+
+from thinwire.base.errors import UserError
+from thinwire.config import yaml_file
+from thinwire.optim.recipe import Strict
+from thinwire.plugins import ROOT, show
+
+SOURCES = ROOT / "paper"
+VALUES = "values.yaml"
+
+
+class File(Strict):
+    """A file that values or a figure come from."""
+
+    path: str = Field(description="`results/...` is in the folder of results, others are in the project")
+    made_by: str = Field(description="the command that makes it")
+    suite: str | None = Field(default=None, description="of whose runs it has rows; None: of no runs")
+    required: bool = Field(default=False, description="is there no paper without it?")
+
+    def on_disk(self, results: Path) -> Path:
+        """Where it is, with this folder of results."""
+        first, _, rest = self.path.partition("/")
+        return results / rest if first == "results" else ROOT / self.path
+
+
+class Declared(Strict):
+    """A value, or one for each content of the columns in braces in its name."""
+
+    file: str = Field(description="key of `files`")
+    where: dict[str, str | int | float | bool] = Field(default={}, description="contents of columns")
+    column: str = Field(description="a column, or an expression of columns as pandas evaluates it")
+    take: Literal["only", "count", "nunique", "min", "max", "sum", "mean", "median", "p95"] = Field(
+        default="only", description="of the rows; only: they must agree"
+    )
+    digits: int = Field(default=0, ge=0, le=6, description="after the point")
+
+
+class Published(Strict):
+    """A number that a publication gives."""
+
+    text: str
+    of: str = Field(description="key in references.yaml")
+    place: str = Field(description="where in the publication")
+
+
+class Bars(Strict):
+    """A figure with a bar for each of some values."""
+
+    file: str = Field(description="key of `files`: the file that the values come from")
+    axis: str = Field(description="what the length of a bar means, with its unit")
+    bars: dict[str, str] = Field(min_length=1, description="the name of a value for each label, from the top")
+
+
+class Declarations(Strict):
+    """The content of `paper/values.yaml`."""
+
+    files: dict[str, File]
+    figures: dict[str, File]
+    bars: dict[str, Bars]
+    published: dict[str, Published]
+    values: dict[str, Declared]
+
+
+def read(path: Path = SOURCES / VALUES) -> Declarations:
+    """Read and validate the declarations.
+
+    Raises:
+        UserError: the file has errors; one message lists all of them.
+    """
+    return yaml_file.read(path, Declarations, "the paper's list of values", "docs/paper.md")
+
+
+# Labels are read as text, even those that look like numbers.
+_TEXTS = ("suite", "dataset", "model", "method", "kind", "cluster", "profile", "against", "id", "verdict")
+
+
+def read_rows(path: Path, made_by: str) -> pd.DataFrame:
+    """All rows of a CSV file; the index is the number of the row's line.
+
+    Raises:
+        UserError: it cannot be read, or has no row.
+    """
+    try:
+        rows = pd.read_csv(path, dtype=dict.fromkeys(_TEXTS, "string"), keep_default_na=False, na_values=[""])
+    except (OSError, ValueError) as error:
+        raise UserError(f"{show(path)} cannot be read ({error}): run `{made_by}` again") from None
+    if rows.empty:
+        raise UserError(f"{show(path)} has no row: run `{made_by}` again")
+    return rows.set_axis(range(2, len(rows) + 2))
+
+
+def groups(name: str, declared: Declared, rows: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """The name and the rows of each value that a declaration makes.
+
+    Raises:
+        UserError: the file lacks a column that the declaration names.
+    """
+    placeholders = [field for _, field, _, _ in Formatter().parse(name) if field]
+    for column in (*declared.where, *placeholders):
+        if column not in rows:
+            raise UserError(f"value {name!r} in paper/values.yaml: its file has no column {column!r}")
+    for column, content in declared.where.items():
+        rows = rows[rows[column] == content]
+    if not placeholders:
+        yield name, rows
+        return
+    for contents, group in rows.groupby(placeholders, sort=False, dropna=False):
+        yield name.format_map(dict(zip(placeholders, map(_part, contents)))), group
+
+
+def _part(content: Any) -> str:
+    """A content of a column as a part of a name."""
+    if pd.isna(content):
+        return "none"
+    return f"{content:g}" if isinstance(content, float) else str(content)
+
+
+def taken(name: str, declared: Declared, rows: pd.DataFrame) -> object:
+    """The value of these rows.
+
+    Raises:
+        UserError: there is no row, the rows disagree, or the expression is none.
+    """
+    where = f"value {name!r} in paper/values.yaml"
+    if rows.empty and declared.take not in ("count", "nunique"):
+        raise UserError(f"{where}: no row of its file has {_words(declared.where)}")
+    try:
+        contents = pd.Series(rows[declared.column] if declared.column in rows else rows.eval(declared.column))
+    except (KeyError, NameError, SyntaxError, TypeError, ValueError) as error:
+        raise UserError(f"{where}: {declared.column!r} is no expression of its columns ({error})") from None
+    match declared.take:
+        case "only":
+            different = contents.unique()
+            if len(different) > 1:
+                raise UserError(f"{where}: {len(rows)} rows disagree; name the row, or say what to take")
+            return different[0]
+        case "p95":
+            return contents.quantile(0.95)
+        case take:
+            return getattr(contents, take)()
+
+
+def _words(where: Mapping[str, object]) -> str:
+    return ", ".join(f"{column} = {content}" for column, content in where.items())

@@ -1,0 +1,228 @@
+"""Numbers of the paper, and the runs that they come from."""
+
+import math
+from collections.abc import Container, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from thinwire.base import digests
+from thinwire.base.errors import UserError
+from thinwire.config.cell import Cell
+from thinwire.config.expand import cells
+from thinwire.plugins import show
+from thinwire.publish.paper import declarations as tables
+from thinwire.publish.paper.declarations import Declarations, File, Published
+from thinwire.records import record
+from thinwire.report.report_files import fixed
+from thinwire.report.rows.collect import collected_folders
+from thinwire.train.result_files import record_folder
+
+# A value that many runs have made leads to the folder of all of them.
+_MOST_RUNS = 12
+
+
+class Run(NamedTuple):
+    """A run behind a value."""
+
+    folder: str  # relative to the folder of results
+    anchor: str  # on the page of results
+    sha256: str  # of its run.json
+
+
+class Origin(NamedTuple):
+    """A row, or several, of a file."""
+
+    key: str  # a label in the paper
+    file: str
+    rows: str
+    sha256: str  # of the file
+    runs: list[Run]
+    note: str  # says what stands behind it if no runs are listed
+
+
+def of_rows(
+    file: File, rows: pd.DataFrame, whole: pd.DataFrame, results: Path, collected: Container[Path]
+) -> Origin:
+    """The origin of a value that comes from these rows of a whole file.
+
+    Args:
+        file: that holds the rows.
+        rows: the value's own.
+        whole: all rows of the file.
+        results: the folder of results.
+        collected: the folders of the records that the tables were made from.
+
+    Raises:
+        UserError: the record of a run is missing.
+    """
+    first, last = rows.index.min(), rows.index.max()
+    contiguous = last - first + 1 == len(rows)
+    lines = f"line {first}" if len(rows) == 1 else f"{len(rows)} lines from {first} to {last}"
+    runs = runs_behind(file, rows, results, collected)
+    listed = runs if len(runs) <= _MOST_RUNS else []
+    own = "-".join(map(str, [first, last] if contiguous else rows.index))
+    stem = file.path.removeprefix("results/").rpartition(".")[0]
+    return Origin(
+        key=f"{stem.replace('/', '-')}-{own if len(own) < 40 else f'{first}-{last}-{len(rows)}'}",
+        file=file.path,
+        rows="all lines" if len(rows) == len(whole) and len(rows) > 1 else lines,
+        sha256=digests.of_file(file.on_disk(results)),
+        runs=[
+            Run(str(folder.relative_to(results)), anchor(cell), _digest(folder)) for cell, folder in listed
+        ],
+        note=_note(file, rows, len(runs)),
+    )
+
+
+def runs_behind(
+    file: File, rows: pd.DataFrame, results: Path, collected: Container[Path]
+) -> list[tuple[Cell, Path]]:
+    """The collected runs that have the labels of these rows, each with the folder of its record.
+
+    A row without a repetition stands for all repetitions that were collected. Simulated rows have no runs.
+    """
+    if not {"dataset", "method"} <= set(rows) or set(rows.get("kind", ())) == {"simulated"}:
+        return []
+    rows = rows[rows.dataset.notna()]  # a verdict without a cell has no runs
+    suites = rows["suite"].unique() if "suite" in rows else filter(None, [file.suite])
+    grid = [(cell, _labels(cell)) for suite in suites for cell in cells(suite)]
+    if not grid:
+        return []
+    columns = [name for name in grid[0][1] if name in rows]
+    wanted = set(rows[columns].itertuples(index=False, name=None))
+    found = [cell for cell, labels in grid if tuple(labels[name] for name in columns) in wanted]
+    folders = [(cell, record_folder(results, cell)) for cell in found]
+    return [(cell, folder) for cell, folder in folders if folder in collected]
+
+
+def anchor(cell: Cell) -> str:
+    """The anchor of a run on the page of results."""
+    return f"run-{cell.suite}/{cell.path}"
+
+
+def _labels(cell: Cell) -> Mapping[str, str | int]:
+    return {
+        "suite": cell.suite,
+        "dataset": cell.dataset,
+        "model": cell.model.label,
+        "method": cell.method.label,
+        "workers": cell.workers,
+        "nodes": cell.nodes,
+        "repetition": cell.repetition,
+    }
+
+
+def _digest(folder: Path) -> str:
+    try:
+        return digests.of_file(folder / record.RUN)
+    except digests.Damaged as error:
+        raise UserError(f"{error}, and a value of the paper needs it: run the pipeline again") from None
+
+
+def _note(file: File, rows: pd.DataFrame, runs: int) -> str:
+    if runs > _MOST_RUNS:
+        return f"{runs} runs in results/runs/{file.suite}/"
+    if runs:
+        return ""
+    if set(rows.get("kind", ())) == {"simulated"}:
+        return f"simulated, so that no run stands behind it; made by: {file.made_by}"
+    return f"made by: {file.made_by}"
+
+
+MINUS = "\N{MINUS SIGN}"
+
+
+class Value(NamedTuple):
+    """A value as the paper prints it."""
+
+    text: str
+    origin: str  # key of its origin
+
+
+class Collected(NamedTuple):
+    """All that the paper can name."""
+
+    values: dict[str, Value]
+    origins: dict[str, Origin]
+    missing: dict[str, str]  # for each file or figure that is not there: the command that makes it
+
+
+def collect(declarations: Declarations, results: Path) -> Collected:
+    """The values of all files that are there.
+
+    Raises:
+        UserError: a required file is missing, or a value cannot be taken from its file.
+    """
+    every = {**declarations.files, **declarations.figures}
+    missing = {key: file.made_by for key, file in every.items() if not file.on_disk(results).is_file()}
+    for key in missing:
+        require(every[key], results)
+    values = {name: _published(published) for name, published in declarations.published.items()}
+    found = {
+        value.origin: _of(published)
+        for value, published in zip(values.values(), declarations.published.values())
+    }
+    collected = collected_folders(results)
+    read: dict[str, pd.DataFrame] = {}
+    for name, declared in declarations.values.items():
+        if declared.file not in declarations.files:
+            raise UserError(f"value {name!r} in paper/values.yaml: there is no file {declared.file!r}")
+        if declared.file in missing:
+            continue
+        file = declarations.files[declared.file]
+        if declared.file not in read:
+            read[declared.file] = _rows(file, results)
+        whole = read[declared.file]
+        for own_name, rows in tables.groups(name, declared, whole):
+            taken = tables.taken(own_name, declared, rows)
+            origin = of_rows(file, rows, whole, results, collected)
+            if own_name in values:
+                raise UserError(f"value {own_name!r} occurs twice in paper/values.yaml")
+            values[own_name] = Value(text_of(taken, declared.digits), origin.key)
+            found[origin.key] = origin
+    missing |= {key: missing[bars.file] for key, bars in declarations.bars.items() if bars.file in missing}
+    return Collected(values, found, missing)
+
+
+def require(file: File, results: Path) -> None:
+    """Raise a UserError if the file is required: there is no paper without it."""
+    if file.required:
+        path = show(file.on_disk(results))
+        raise UserError(f"{path} is missing, and the paper needs it: run `{file.made_by}` first")
+
+
+def text_of(value: Any, digits: int) -> str:
+    """A value as the paper prints it."""
+    if isinstance(value, str):
+        return value
+    if pd.isna(value):
+        return "n/a"
+    if math.isinf(value):
+        return "not reached"
+    return f"{Decimal(fixed(value, digits)):,}".replace("-", MINUS)
+
+
+def number_of(text: str) -> float:
+    """The number that a value prints.
+
+    Raises:
+        ValueError: it prints a word.
+    """
+    return float(text.replace(MINUS, "-").replace(",", ""))
+
+
+def _rows(file: File, results: Path) -> pd.DataFrame:
+    rows = tables.read_rows(file.on_disk(results), file.made_by)
+    return rows[rows["suite"] == file.suite] if file.suite and "suite" in rows else rows
+
+
+def _published(published: Published) -> Value:
+    return Value(published.text.replace("-", MINUS), f"published-{published.of}")
+
+
+def _of(published: Published) -> Origin:
+    note = f"as {published.place} says"
+    return Origin(f"published-{published.of}", f"publication {published.of}", "", "", [], note)

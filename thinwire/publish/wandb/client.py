@@ -1,0 +1,90 @@
+"""The W&B client, set up to send the run only: nothing about the machine, the code or the environment."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from thinwire.config.cell import Cell
+from thinwire.publish.wandb import fields
+from thinwire.records.record import Record
+
+if TYPE_CHECKING:
+    import wandb
+
+# For reaching the server when a run begins, and for sending the rest when it ends.
+TIMEOUT_SECONDS = 20.0
+
+
+def begin(cell: Cell, kind: str, folder: Path, mode: Literal["online", "offline"]) -> "wandb.Run":
+    """Begin a run. If the server has a run with this id, it is replaced.
+
+    Args:
+        cell: the cell that is run.
+        kind: the kind of run, as in its record.
+        folder: the client's files will lie in `folder`/wandb.
+        mode: online waits for the server, for at most `TIMEOUT_SECONDS`.
+
+    Raises:
+        Exception: whatever the client raises; nothing is printed about it.
+    """
+    # By default the client reports its own errors to its makers; here only on request.
+    os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+    # Imported here because the import is slow, and most runs do not need it.
+    import wandb
+
+    # The silent client prints nothing, and never asks for a key on the terminal.
+    wandb.setup(settings=wandb.Settings(silent=True))
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = wandb.Settings(
+        mode=mode,
+        root_dir=str(folder),
+        reinit="create_new",
+        init_timeout=TIMEOUT_SECONDS,
+        finish_timeout=TIMEOUT_SECONDS,
+        finish_timeout_raises=True,
+        silent=True,
+        symlink=False,
+        # Do not send: code, its diff, output, environment, packages, the machine and its load.
+        program="thinwire",
+        host="",
+        console="off",
+        save_code=False,
+        disable_code=True,
+        disable_git=True,
+        disable_job_creation=True,
+        x_disable_meta=True,
+        x_disable_stats=True,
+        x_disable_machine_info=True,
+        x_save_requirements=False,
+    )
+    run = wandb.init(settings=settings, **fields.about(cell, kind))
+    for axis in fields.axes(kind):
+        run.define_metric(axis)
+    # Every row has every axis, so that the user can choose another axis for a panel.
+    for metric in fields.METRICS:
+        run.define_metric(metric, step_metric="epoch", step_sync=False)
+    return run
+
+
+def end(run: "wandb.Run", made: Record) -> None:
+    """Send the outcome of a run, and end it.
+
+    Raises:
+        Exception: whatever the client raises; TimeoutError if the server does not take the rest in time.
+    """
+    run.config.update(fields.config(made), allow_val_change=True)
+    run.summary.update(fields.summary(made))
+    run.tags = (made.kind, made.status)
+    run.finish(exit_code=int(made.status not in ("done", "skipped")))
+
+
+def forget() -> None:
+    """Stop the client's service, which keeps the id of a run that could not begin."""
+    if "wandb" in sys.modules:
+        sys.modules["wandb"].teardown()
+
+
+def reason(error: Exception) -> str:
+    """What went wrong, in one line, without the advice that the client gives to its callers."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".:")

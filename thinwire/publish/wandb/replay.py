@@ -1,0 +1,84 @@
+"""Writes all published runs of a suite as offline runs of W&B, to browse or to send."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow.parquet as pq
+
+from thinwire.base.errors import UserError
+from thinwire.base.files import locked, publish, write_text
+from thinwire.config.cell import Cell
+from thinwire.config.expand import cells
+from thinwire.config.grid_subset import WHOLE, Subset
+from thinwire.publish.wandb import client, fields
+from thinwire.records import record
+from thinwire.records.record import Record
+from thinwire.train.result_files import advice, record_folder
+from thinwire.train.reuse import is_there, record_of
+
+# This file beside the runs says how the replay went, even if W&B cannot be used.
+NOTE = "replay.txt"
+
+
+class Replay(NamedTuple):
+    """Where the runs are, how many there are, of how many cells, and why W&B could not take them, if so."""
+
+    folder: Path
+    runs: int
+    cells: int
+    problem: str | None = None
+
+
+def replay(suite: str, results: Path, subset: Subset = WHOLE) -> Replay:
+    """Write the published runs of a suite into a folder of their own under `results`/wandb.
+
+    They are written elsewhere first, so that the folder has either the new runs or the earlier ones, never a
+    mixture. If W&B cannot be used, the earlier ones stay.
+
+    Args:
+        suite: its name.
+        results: the folder of results.
+        subset: the cells that are wanted; records of others are not read.
+
+    Raises:
+        UserError: there is no record, or one is damaged, was changed or is of another state of the suite.
+    """
+    grid = subset.keep(cells(suite))
+    folders = [(cell, record_folder(results, cell)) for cell in grid]
+    published = [
+        (cell, _record(cell, results), pq.read_table(folder / record.CURVE).to_pylist())
+        for cell, folder in folders
+        if is_there(folder)
+    ]
+    if not published:
+        raise UserError(f"no run of suite {suite} is published in {results / 'runs'}: run the pipeline first")
+    target = results / "wandb" / fields.project(suite)
+    scratch = target.with_name(f".{target.name}.new")
+    with locked(target.with_name(f".{target.name}.lock"), f"{target}"):
+        record.discard(scratch)  # left by an interrupted replay
+        problem = None
+        try:
+            for cell, made, curve in published:
+                _replay(cell, made, curve, scratch)
+        except Exception as error:
+            problem = client.reason(error)
+            client.forget()
+            write_text(target / NOTE, f"not replayed: {problem}\n")
+        else:
+            for logs in (scratch / "wandb").glob("*/logs"):
+                record.discard(logs)  # the client's logs, which have paths of this machine
+            write_text(scratch / "wandb" / NOTE, f"{len(published)} of {len(grid)} runs\n")
+            publish(scratch / "wandb", target)
+        record.discard(scratch)
+    return Replay(target, len(published), len(grid), problem)
+
+
+def _record(cell: Cell, results: Path) -> Record:
+    return record_of(record_folder(results, cell), cell, advice(cell, results))
+
+
+def _replay(cell: Cell, made: Record, curve: list[dict[str, object]], folder: Path) -> None:
+    run = client.begin(cell, made.kind, folder, "offline")
+    for row in curve:
+        run.log(fields.history(row, made.kind))
+    client.end(run, made)

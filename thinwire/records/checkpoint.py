@@ -1,0 +1,202 @@
+"""A run's whole state on disk, without pickle: tensors as safetensors, everything else as JSON.
+
+A checkpoint is a folder named after its step. It is written completely or not at all, and it contains the
+digests of its files. The last two checkpoints are kept. A damaged one is ignored: the run then loses time,
+but it is not lost. The state is a tree of dictionaries, lists, tensors, numbers, strings and None. Loading
+restores it bit for bit.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from thinwire.base import digests
+from thinwire.base.errors import MethodError
+from thinwire.base.files import aside, publish, writing
+
+KEPT = 2
+_TENSORS, _TREE = "tensors.safetensors", "tree.json"
+
+
+def save(folder: Path, step: int, state: object) -> None:
+    """Write the checkpoint of `step` under another name, rename it, and delete all but the last two."""
+    tensors: dict[str, Tensor] = {}
+    tree = _pack(state, "", tensors)
+    scratch = folder / f".{_name(step)}.{os.getpid()}"
+    with writing(folder):
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
+        save_file(tensors, scratch / _TENSORS)
+    content = {"step": step, "tree": tree, "files": digests.of_files(scratch, [_TENSORS])}
+    digests.write_json(scratch / _TREE, content)
+    publish(scratch, folder / _name(step))
+    # The run did not continue from checkpoints of later steps: they are damaged, or of other options.
+    kept = [path for path in _checkpoints(folder) if path.name <= _name(step)][:KEPT]
+    with writing(folder):
+        for old in set(_checkpoints(folder)) - set(kept):
+            shutil.rmtree(old)
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor]) -> None:
+    """Write a safetensors file under another name and rename it when it is complete."""
+    with aside(path) as scratch:
+        save_file(tensors, scratch)
+
+
+def latest(folder: Path, warn: Callable[[str], None]) -> Any:
+    """Return the newest sound state, on the CPU, or None; `warn` is called for every damaged one."""
+    steps = sound(folder, warn)
+    return load(folder, max(steps)) if steps else None
+
+
+def sound(folder: Path, warn: Callable[[str], None]) -> list[int]:
+    """Return the steps of all sound checkpoints; `warn` is called for every damaged one.
+
+    Raises:
+        UserError: a checkpoint exists but cannot be read.
+    """
+    steps = []
+    for checkpoint in _checkpoints(folder):
+        step = int(checkpoint.name)
+        try:
+            load(folder, step)
+            steps.append(step)
+        except digests.Damaged as error:
+            warn(f"the checkpoint {checkpoint} is damaged and left out: {error}")
+    return steps
+
+
+def load(folder: Path, step: int) -> Any:
+    """Return the state of a checkpoint, on the CPU.
+
+    Raises:
+        Damaged: its files are not as they were saved.
+        UserError: a file cannot be read.
+    """
+    checkpoint = folder / _name(step)
+    content = digests.read_json(checkpoint / _TREE)
+    try:
+        digests.require_files(checkpoint, content["files"])
+        if content["step"] != step:
+            raise digests.Damaged(f"it was saved after step {content['step']}")
+        return _unpack(content["tree"], load_file(checkpoint / _TENSORS))
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise digests.Damaged(f"{checkpoint} holds no state ({type(error).__name__}: {error})") from None
+    except SafetensorError as error:
+        raise digests.Damaged(f"{checkpoint / _TENSORS} holds no tensors ({error})") from None
+
+
+def _name(step: int) -> str:
+    return f"{step:09d}"
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    """The checkpoints in a folder, newest first."""
+    return sorted((path for path in folder.glob("[0-9]" * 9) if path.is_dir()), reverse=True)
+
+
+def restore(target: dict[str, object], saved: dict[str, object], device: torch.device) -> None:
+    """Copy a saved tree into `target`, in place: tensors, dictionaries and lists keep their identity."""
+    for key in set(target) - set(saved):
+        del target[key]
+    for key, value in saved.items():
+        target[key] = _restored(target.get(key), value, device)
+
+
+def _restored(here: object, saved: object, device: torch.device) -> object:
+    """Return `here` with the content of `saved` if both have the same structure; otherwise `saved`."""
+    if isinstance(saved, dict) and isinstance(here, dict):
+        restore(here, saved, device)
+        return here
+    if isinstance(saved, list) and isinstance(here, list):
+        kept = here[: len(saved)] + [None] * (len(saved) - len(here))
+        here[:] = [_restored(own, value, device) for own, value in zip(kept, saved)]
+        return here
+    if not (isinstance(saved, Tensor) and isinstance(here, Tensor)):
+        return to_device(saved, device)
+    if (here.shape, here.dtype) != (saved.shape, saved.dtype):
+        return saved.to(device)
+    here.data.copy_(saved)
+    return here
+
+
+def require_separate(memory: dict[str, object], weights: list[Tensor]) -> None:
+    """Check that every tensor of `memory` has elements of its own.
+
+    A checkpoint would not record which tensors share elements.
+
+    Raises:
+        MethodError: two tensors share elements; the message names them.
+    """
+    owners = {weight.data_ptr(): "a weight of the model" for weight in weights if weight.numel()}
+    for path, tensor in _tensors(memory, "memory"):
+        if tensor.numel():
+            other = owners.setdefault(tensor.data_ptr(), path)
+            if other != path:
+                raise MethodError(f"{path} shares its elements with {other}: keep a clone in `memory`")
+
+
+def _tensors(tree: object, path: str) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(tree, Tensor):
+        yield path, tree
+    elif isinstance(tree, dict):
+        for key, value in tree.items():
+            yield from _tensors(value, f"{path}[{key!r}]")
+    elif isinstance(tree, list | tuple):
+        for number, value in enumerate(tree):
+            yield from _tensors(value, f"{path}[{number}]")
+
+
+def to_device(tree: Any, device: torch.device) -> Any:
+    """Return the same tree with its tensors on `device`."""
+    if isinstance(tree, Tensor):
+        return tree.to(device)
+    if isinstance(tree, dict):
+        return {key: to_device(value, device) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [to_device(value, device) for value in tree]
+    return tree
+
+
+def _pack(value: object, path: str, tensors: dict[str, Tensor]) -> object:
+    """Move the tensors of a tree into `tensors`; return the rest, which JSON can represent."""
+    if isinstance(value, Tensor):
+        # A copy, because safetensors accepts no tensors that share memory.
+        name = str(len(tensors))
+        tensors[name] = value.detach().cpu().contiguous().clone()
+        return {"tensor": name}
+    if isinstance(value, dict):
+        if wrong := [key for key in value if not isinstance(key, str | int)]:
+            raise MethodError(f"{path} has the key {wrong[0]!r}, which cannot be saved: use text or numbers")
+        # As pairs, because the keys of an optimizer's state are integers and those of JSON are strings.
+        return {"dict": [[k, _pack(v, f"{path}/{k}", tensors)] for k, v in value.items()]}
+    if isinstance(value, list | tuple):
+        return {"list": [_pack(v, f"{path}/{i}", tensors) for i, v in enumerate(value)]}
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return {"float": value.hex()}
+    raise MethodError(
+        f"{path} is a {type(value).__name__}, which cannot be saved: keep dictionaries, lists, tensors "
+        "and numbers in `memory` and in flight"
+    )
+
+
+def _unpack(tree: object, tensors: dict[str, Tensor]) -> object:
+    if not isinstance(tree, dict):
+        return tree
+    ((kind, value),) = tree.items()
+    if kind == "tensor":
+        return tensors[value]
+    if kind == "dict":
+        return {key: _unpack(entry, tensors) for key, entry in value}
+    if kind == "list":
+        return [_unpack(entry, tensors) for entry in value]
+    return float.fromhex(value)

@@ -1,0 +1,277 @@
+"""The record of a run: one folder, which is published in one step and only if it is sound.
+
+The record consists of four files. Tables and figures read nothing else.
+
+- `run.json` has the schema of this module.
+- `curve.parquet` has one row for each evaluation.
+- `traffic.parquet` has one row for each evaluation, channel, verb and kind.
+- `log.txt` is the log.
+
+`run.json` contains the SHA-256 digests of the other files (`files`) and of its own content (`sha256`). They
+show whether a file was changed later, by accident or by a careless edit. They are no signature.
+"""
+
+import math
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Literal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from thinwire.base import digests
+from thinwire.base.errors import UserError
+from thinwire.base.files import aside, publish, writing
+from thinwire.base.options import problems
+
+SCHEMA_VERSION = 2
+RUN, CURVE, TRAFFIC, LOG = FILES = ("run.json", "curve.parquet", "traffic.parquet", "log.txt")
+# Two folders and a file beside these files while the run is in progress.
+CHECKPOINTS, EXIT_REPORTS, PROGRESS = "checkpoints", "ranks", "progress.json"
+
+Status = Literal["done", "diverged", "timeout", "failed", "skipped"]
+BYTES = (
+    "payload_push_bytes",
+    "payload_pull_bytes",
+    "wire_sent_bytes",
+    "wire_received_bytes",
+    "between_nodes_bytes",
+    "wire_sent_max_bytes",
+    "wire_received_max_bytes",
+)
+CURVE_COLUMNS = pa.schema(
+    [("step", pa.int64()), ("epoch", pa.int64()), ("samples", pa.int64())]
+    + [(name, pa.float64()) for name in ("lr", "train_loss", "test_loss", "test_accuracy_percent", *BYTES)]
+    + [(f"{clock}_seconds", pa.float64()) for clock in ("train", "eval", "harness")]
+)
+TRAFFIC_COLUMNS = pa.schema(
+    [("step", pa.int64()), ("epoch", pa.int64())]
+    + [(name, pa.string()) for name in ("channel", "verb", "kind")]
+    + [(name, pa.float64()) for name in ("messages", *BYTES)]
+)
+
+# Parts of the provenance; a record of an earlier version may lack some.
+_PARTS = {
+    **dict.fromkeys(("sources_sha256", "data_sha256", "git", "hardware", "packages", "environment"), dict),
+    "emulation": dict,
+    "ranks": list,
+    **dict.fromkeys(("prepared_sha256", "started", "ended"), str),
+}
+
+
+class Schema(BaseModel):
+    """Unknown keys are refused, and values are not converted."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+
+
+# A file of another version is refused, because this code does not know its meaning.
+Version = Annotated[int, Field(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
+
+
+class Traffic(Schema):
+    """Bytes: means over the workers; those whose name has `max` are of the worker with the most."""
+
+    payload_push_bytes: float = Field(ge=0)
+    payload_pull_bytes: float = Field(ge=0)
+    wire_sent_bytes: float = Field(ge=0)
+    wire_received_bytes: float = Field(ge=0)
+    between_nodes_bytes: float = Field(ge=0)
+    wire_sent_max_bytes: float = Field(ge=0)
+    wire_received_max_bytes: float | None = Field(default=None, ge=0)  # None in records of earlier versions
+
+    @classmethod
+    def sum(cls, parts: Sequence[Mapping[str, float]]) -> "Traffic":
+        """Return the sum of the traffic of several runs."""
+        return cls(**{name: sum((float(part[name]) for part in parts), start=0.0) for name in BYTES})
+
+
+class Cost(Schema):
+    """The cost of a preparation, on the machine on which it ran."""
+
+    seconds: float = Field(ge=0)
+    traffic: Traffic
+
+
+class Seconds(Schema):
+    """The three clocks, in seconds (see `thinwire.train.clock`)."""
+
+    train: float = Field(ge=0)
+    eval: float = Field(ge=0)
+    harness: float = Field(ge=0)
+
+
+class Result(Schema):
+    """The result at the end of the run; if the run did not reach its end, at its last evaluation."""
+
+    steps: int = Field(ge=0)
+    test_accuracy_percent: float = Field(ge=0, le=100)
+    test_loss: float | None  # None: not finite
+    best_test_accuracy_percent: float = Field(ge=0, le=100)  # chosen on the test set, so never a headline
+    metrics: dict[str, float | None] = {}  # of the method, last values by name; None: not finite
+    traffic: Traffic
+    seconds: Seconds
+
+
+class Record(Schema):
+    """The content of `run.json` without the digest of itself."""
+
+    schema_version: Version = SCHEMA_VERSION
+    kind: Literal["inprocess", "measured", "emulated", "simulated"]
+    no_time_because: str | None = None  # for a measured run whose clocks say nothing about the method: why
+    status: Status
+    reason: str | None = None  # given for every status except done
+    cell: dict[str, Any]
+    fingerprint: str
+    method_options: dict[str, Any]
+    model_options: dict[str, object]
+    # Of the data set, and of the images on which accuracy is measured; None in records of earlier versions.
+    classes: int | None = Field(default=None, ge=1)
+    evaluated_images: int | None = Field(default=None, ge=1)
+    parameters: int | None = Field(default=None, ge=1)
+    total_steps: int | None = Field(default=None, ge=1)
+    steps_per_epoch: int | None = Field(default=None, ge=1)
+    preparation: Cost | None = None  # None if the method has no preparation
+    result: Result | None = None
+    interruptions: int = Field(default=0, ge=0)
+    provenance: dict[str, Any]
+    # SHA-256 of the files beside it, by name; set when it is written.
+    files: dict[str, str] = {}
+    # Of its own content; set when it is read, so it is no part of it.
+    sha256: str | None = Field(default=None, exclude=True)
+
+    @model_validator(mode="after")
+    def _whole(self) -> "Record":
+        if self.status == "done" and self.result is None:
+            raise ValueError("a run that is done must have a result")
+        if self.status != "done" and not self.reason:
+            raise ValueError(f"a run that is {self.status} must give a reason")
+        return self
+
+    @field_validator("files")
+    @classmethod
+    def _beside(cls, files: dict[str, str]) -> dict[str, str]:
+        if others := files.keys() - {CURVE, TRAFFIC, LOG}:
+            raise ValueError(f"{min(others)} is no file of a record")
+        return files
+
+    @field_validator("provenance")
+    @classmethod
+    def _parts(cls, provenance: dict[str, object]) -> dict[str, object]:
+        """What readers look up in it has the type that they expect."""
+        for name, kind in _PARTS.items():
+            if not isinstance(provenance.get(name), (kind, NoneType)):
+                raise ValueError(f"its {name} must be a {kind.__name__}")
+        return provenance
+
+
+def result(curve: Sequence[Mapping[str, Any]]) -> Result | None:
+    """Return the result that the last row of the curve contains; None if there was no evaluation."""
+    if not curve:
+        return None
+    last = curve[-1]
+    return Result(
+        steps=last["step"],
+        test_accuracy_percent=last["test_accuracy_percent"],
+        test_loss=last["test_loss"] if math.isfinite(last["test_loss"]) else None,
+        best_test_accuracy_percent=max(row["test_accuracy_percent"] for row in curve),
+        metrics={
+            name.removeprefix("method/"): value if math.isfinite(value) else None
+            for name, value in last.items()
+            if name.startswith("method/")
+        },
+        traffic=Traffic(**{name: float(last[name]) for name in BYTES}),
+        seconds=Seconds(**{clock: last[f"{clock}_seconds"] for clock in ("train", "eval", "harness")}),
+    )
+
+
+def write_aside(
+    scratch: Path,
+    record: Record,
+    curve: Sequence[Mapping[str, object]],
+    traffic: Sequence[Mapping[str, object]],
+) -> None:
+    """Write the files of a record into `scratch`, `run.json` last; `scratch` may already contain the log.
+
+    The log may still grow, so its digest is computed when the record is published.
+    """
+    with writing(scratch):
+        own = sorted({key for row in curve for key in row if key.startswith("method/")})
+        columns = pa.schema([*CURVE_COLUMNS, *((name, pa.float64()) for name in own)])
+        _write_parquet(scratch / CURVE, curve, columns)
+        _write_parquet(scratch / TRAFFIC, traffic, TRAFFIC_COLUMNS)
+        (scratch / LOG).touch()
+    _write_run(scratch, record, (CURVE, TRAFFIC))
+    read(scratch / RUN)
+
+
+def put_in_place(scratch: Path, target: Path) -> None:
+    """Publish a record whose files are written, and delete its checkpoints, which are now useless.
+
+    Raises:
+        UserError: a file was changed after it was written.
+    """
+    made = read(scratch / RUN)
+    with writing(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # A copy: a process that still has the log open and writes to it does not change the published one.
+        with aside(scratch / LOG) as copy:
+            shutil.copyfile(scratch / LOG, copy)
+    _write_run(scratch, made, (CURVE, TRAFFIC, LOG))
+    discard(scratch / CHECKPOINTS)
+    discard(scratch / EXIT_REPORTS)
+    (scratch / PROGRESS).unlink(missing_ok=True)
+    publish(scratch, target)
+
+
+def read(path: Path, advice: str = "start it again") -> Record:
+    """Read a `run.json`, and compare it and the files beside it with their digests.
+
+    Args:
+        path: of a published record, or of one that `write_aside` has written, whose log is not checked.
+        advice: what to do if it is refused, as the end of the message.
+
+    Raises:
+        UserError: it is not a sound record, or a file is missing, changed or cannot be read.
+    """
+    try:
+        return read_sound(path)
+    except digests.Damaged as error:
+        raise UserError(f"{error}: {advice}") from None
+
+
+def read_sound(path: Path) -> Record:
+    """As `read`, for a caller who knows what to do about a damaged record.
+
+    Raises:
+        Damaged: it is not a sound record, or a file is missing or changed.
+        UserError: a file cannot be read.
+    """
+    try:
+        content, digest = digests.read_json_and_digest(path)
+        made = Record.model_validate({**content, "sha256": digest})
+    except ValidationError as error:
+        raise digests.Damaged(f"{path} is not a sound run record ({'; '.join(problems(error))})") from None
+    if missing := {CURVE, TRAFFIC} - made.files.keys():
+        raise digests.Damaged(f"{path} has no digest of {min(missing)}")
+    digests.require_files(path.parent, made.files)
+    return made
+
+
+def discard(folder: Path) -> None:
+    """Delete a folder that an attempt has left behind."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write_run(folder: Path, record: Record, files: Sequence[str]) -> None:
+    """Write `run.json` with the digests of these files, which are in the same folder."""
+    complete = record.model_copy(update={"files": digests.of_files(folder, files)})
+    digests.write_json(folder / RUN, complete.model_dump(mode="json"))
+
+
+def _write_parquet(path: Path, rows: Sequence[Mapping[str, object]], columns: pa.Schema) -> None:
+    table = pa.table({c.name: [row.get(c.name) for row in rows] for c in columns}, schema=columns)
+    pq.write_table(table, path)

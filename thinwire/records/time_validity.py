@@ -1,0 +1,59 @@
+"""Decides whether the times of a run with a process for each worker are valid."""
+
+import os
+import socket
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from thinwire.base.nvidia_smi import processes_on
+from thinwire.base.placement import Cluster
+
+if TYPE_CHECKING:
+    import torch
+
+
+def about_this_process(device: "torch.device") -> dict[str, object]:
+    """Where this rank runs: its host, its Slurm node, the cores that it may use, and its device.
+
+    On a GPU, also the number of other processes that compute on it.
+    """
+    about: dict[str, object] = {
+        "host": socket.gethostname(),
+        "node": os.environ.get("SLURMD_NODENAME", socket.gethostname()),
+        "cores": sorted(os.sched_getaffinity(0)),
+        "device": "cpu",
+    }
+    if device.type == "cuda":
+        import torch
+
+        uuid = str(torch.cuda.get_device_properties(device).uuid).removeprefix("GPU-")
+        # One of the processes is this one. Its own id does not tell which: containers have other ids.
+        others = max(0, processes_on(f"GPU-{uuid}") - 1)
+        about |= {"device": uuid, "other_processes": others}
+    return about
+
+
+def no_time_because(ranks: Sequence[dict[str, Any]], cluster: Cluster) -> str | None:
+    """Why the times of a run say nothing about its method, in one clause; None if they are valid.
+
+    Args:
+        ranks: what `about_this_process` gave on each rank. With NCCL, also whether it has sent messages,
+            which go through the memory of the host.
+        cluster: that the cell describes.
+    """
+    hosts = list(dict.fromkeys(rank["host"] for rank in ranks))
+    if len(hosts) < cluster.nodes:
+        return f"its {cluster.nodes} nodes were {len(hosts)} machine{'' if len(hosts) == 1 else 's'}"
+    for host in hosts:
+        here = [rank for rank in ranks if rank["host"] == host]
+        gpus = {rank["device"] for rank in here} - {"cpu"}
+        cores = {core for rank in here for core in rank["cores"]}
+        if gpus and len(gpus) < len(here):
+            return f"{len(here)} workers shared {len(gpus)} GPU of {host}"
+        if not gpus and len(cores) < len(here):
+            return f"{len(here)} workers shared {len(cores)} cores of {host}"
+        if others := max(rank.get("other_processes", 0) for rank in here):
+            return f"{others} other {'process' if others == 1 else 'processes'} used a GPU of {host}"
+    if any(rank.get("messages_through_host") for rank in ranks):
+        return "its messages went through the memory of the hosts, and its other calls over NCCL"
+    return None

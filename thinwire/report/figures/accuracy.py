@@ -1,0 +1,171 @@
+"""Figures of accuracy."""
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+from matplotlib.axes import Axes
+
+from thinwire.report.figures import accuracy_points, lines, style
+from thinwire.report.figures.accuracy_points import MOST_LINES, accurate, heading, last, pareto
+from thinwire.report.figures.lines import end_of, layout, line_look
+from thinwire.report.figures.style import finish, say, unique
+from thinwire.report.report_files import AGAINST_BYTES, OVER_EPOCHS, OVER_TIME
+from thinwire.report.rows.quantities import preparation_note, with_megabytes
+
+_FRONT: dict[str, Any] = {"color": "0.1", "linewidth": 0.6, "linestyle": ":", "zorder": 3}
+_LEAST_POINTS = 5.0  # percentage points below the lowest end that a panel shows
+_WIDER = 1.15  # a logarithmic axis than its points, on each side
+_NOT_GREY = "not grey: baselines and Pareto-optimal methods ({cost}, accuracy), {most} at most"
+_COSTS = {"megabytes": "bytes", "train_seconds": "seconds"}
+
+
+class Axis(NamedTuple):
+    """The horizontal axis."""
+
+    column: str
+    label: str  # with the unit
+    log: bool = False  # lines end at different places then, and their labels are above
+
+
+def draw(
+    panels: Sequence[pd.DataFrame],
+    axis: Axis,
+    stem: Path,
+    notes: Sequence[str],
+    baselines: Collection[str] = (),
+    cost: str = "megabytes",
+    front: bool = False,
+    bands: bool = False,
+) -> None:
+    """Draw a panel for each data set, model, cluster and kind.
+
+    Args:
+        panels: the points of each, see `accuracy_points`.
+        axis: the horizontal axis; values are positive if it is logarithmic.
+        stem: the path of the files without an ending.
+        notes: phrases under the figure.
+        baselines: labels of methods with thick black lines.
+        cost: the column that decides, with the accuracy, which lines of a crowded panel stand out.
+        front: draw the Pareto front of the ends?
+        bands: draw bands of one standard deviation?
+    """
+    methods = unique(pd.concat(panels).method)
+    stand_out = [accurate(panel, cost, baselines) for panel in panels]
+    looks = style.looks(methods, baselines)
+    figure, all_axes = layout([heading(panel) for panel in panels], methods, above=axis.log)
+    unlabelled = 0
+    for axes, panel, shown in zip(all_axes, panels, stand_out):
+        _limit(axes, panel, axis)
+        style.ticks(axes, axis.log)
+        ends = []
+        for method, line in panel.groupby("method", sort=False):
+            look = line_look(str(method), looks, shown, baselines)
+            axes.plot(line[axis.column], line.accuracy, **look)
+            if bands and method in shown:
+                edges = line.accuracy - line.sd, line.accuracy + line.sd
+                axes.fill_between(line[axis.column], *edges, color=look["color"], alpha=0.12, linewidth=0)
+            ends.append(end_of(look, line[axis.column].iloc[-1], line.accuracy.iloc[-1], baselines))
+        if front:
+            _front(axes, panel, axis.column)
+        labels = (lines.above if axis.log else lines.beside)(axes, ends)
+        unlabelled = max(unlabelled, len(ends) - len(labels))
+        (evaluated_on,) = set(panel.evaluated_on)
+        axes.set_ylabel(f"{evaluated_on.replace('_', '-')} accuracy, %", fontsize=7)
+        axes.set_xlabel(axis.label, fontsize=7)
+    every = ["lines: means over the seeds"]
+    every += ["bands: ± one standard deviation"] if bands else []
+    if any(len(shown) < panel.method.nunique() for shown, panel in zip(stand_out, panels)):
+        every.append(_NOT_GREY.format(most=MOST_LINES, cost=_COSTS[cost]))
+    if unlabelled:
+        every.append(f"up to {unlabelled} grey lines of a panel have no room for a label")
+    finish(figure, stem, "; ".join([*every, "vertical axes do not begin at 0", *notes]))
+
+
+def _front(axes: Axes, panel: pd.DataFrame, cost: str) -> None:
+    ends = last(panel)
+    best = ends.loc[pareto(ends, cost)]
+    axes.step(best[cost], best.accuracy, where="post", **_FRONT)
+
+
+def _limit(axes: Axes, panel: pd.DataFrame, axis: Axis) -> None:
+    """Show the accuracies at the end, and as much below them as tells how they were reached."""
+    ends = last(panel).accuracy
+    low = ends.min() - max(_LEAST_POINTS, ends.max() - ends.min())
+    # At least half of all points are seen.
+    low = max(min(low, panel.accuracy.median()), panel.accuracy.min())
+    high = panel.accuracy.max()
+    axes.set_ylim(low - 0.05 * (high - low) - 0.1, high + 0.08 * (high - low) + 0.1)
+    seen = panel[axis.column][panel.accuracy >= low]
+    if axis.log:
+        axes.set_xscale("log")
+        axes.set_xlim(seen.min() / _WIDER, seen.max() * _WIDER)
+
+
+_BYTES_AXIS = Axis("megabytes", "payload pushed and pulled by a worker, MB", log=True)
+
+
+def write_against_bytes(curves: pd.DataFrame, folder: Path, baselines: Collection[str] = ()) -> None:
+    """Draw a line for each method and the Pareto front of their ends; the axis of bytes is logarithmic.
+
+    Args:
+        curves: one row for each evaluation of each run.
+        folder: for the figure.
+        baselines: labels of methods with thick black lines.
+    """
+    # Means over the repetitions at each epoch, because runs that adapt their traffic send different bytes.
+    points = accuracy_points.of_curves(with_megabytes(curves), "megabytes")
+    stem = folder / AGAINST_BYTES
+    # A single worker sends nothing, and a logarithmic axis has no zero.
+    sent = points.means.megabytes > 0
+    panels = accuracy_points.panels(points.means[sent])
+    if not panels:
+        say("No run that is done has sent anything: there is no accuracy to show against bytes.", stem)
+        return
+    notes = ["dotted: the Pareto front of the ends", *points.left_out, *preparation_note(curves)]
+    if unsent := int((~sent).sum()):
+        notes.append(accuracy_points.left_out_phrase(unsent, "point", "before the first byte"))
+    draw(panels, _BYTES_AXIS, stem, notes, baselines, front=True)
+
+
+def write_over_epochs(curves: pd.DataFrame, folder: Path, baselines: Collection[str] = ()) -> None:
+    """Draw a line for each method, a panel for each data set, model, cluster and kind.
+
+    Args:
+        curves: one row for each evaluation of each run.
+        folder: for the figure.
+        baselines: labels of methods with thick black lines.
+    """
+    points = accuracy_points.of_curves(with_megabytes(curves), "megabytes")
+    stem = folder / OVER_EPOCHS
+    if points.means.empty:
+        say("No run that is done has an accuracy to show over epochs.", stem)
+        return
+    panels = accuracy_points.panels(points.means)
+    notes = [*points.left_out, *preparation_note(curves)]
+    draw(panels, Axis("epoch", "epoch"), stem, notes, baselines, bands=True)
+
+
+_TIME_AXIS = Axis("train_seconds", "training on the slowest worker, without evaluation, s", log=True)
+
+
+def write_over_time(curves: pd.DataFrame, folder: Path, baselines: Collection[str] = ()) -> None:
+    """Draw a line for each method of the runs that have times; kinds have panels of their own.
+
+    Args:
+        curves: one row for each evaluation of each run; `train_seconds` is missing where there is no time.
+        folder: for the figure.
+        baselines: labels of methods with thick black lines.
+    """
+    stem = folder / OVER_TIME
+    timed = curves[curves.train_seconds.notna()] if "train_seconds" in curves else curves[:0]
+    if timed.empty or not (timed.status == "done").any():
+        say("No run that is done has a time; the table of the suite says why.", stem)
+        return
+    points = accuracy_points.of_curves(with_megabytes(timed), "train_seconds", "megabytes")
+    panels = accuracy_points.panels(points.means[points.means.train_seconds > 0])
+    if not panels:
+        say("No run that is done has an accuracy to show over time.", stem)
+        return
+    draw(panels, _TIME_AXIS, stem, points.left_out, baselines, cost="train_seconds")

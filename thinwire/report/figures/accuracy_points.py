@@ -1,0 +1,141 @@
+"""Which points and lines are drawn and named.
+
+Which methods of a figure have lines in colour, where there are more lines than can be told apart.
+
+The baselines always do. The others are the first by a rule of each figure. All other lines are grey or left
+out.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+# Lines of a panel have these in common. Runs of two kinds are never joined.
+PANEL = ["dataset", "model", "workers", "nodes", "kind"]
+KINDS = {"inprocess": "in process"}
+
+
+class Points(NamedTuple):
+    """What is drawn, and what is not."""
+
+    means: pd.DataFrame  # of each panel, method and epoch: `accuracy`, its `sd`, and the columns asked for
+    left_out: list[str]  # phrases for the note under the figure
+
+
+def of_curves(curves: pd.DataFrame, *columns: str) -> Points:
+    """The means over the repetitions at each epoch.
+
+    Args:
+        curves: one row for each evaluation of each run.
+        columns: whose means are needed beside those of the accuracy.
+    """
+    # If some runs ended early, a line would be a mean over fewer seeds from there on.
+    ended = curves.status == "done"
+    left_out = []
+    if lost := curves[~ended].drop_duplicates([*PANEL, "method", "repetition"]).shape[0]:
+        left_out.append(left_out_phrase(lost, "run", "that did not end"))
+    curves = curves[ended]
+    needed = ["test_accuracy_percent", *columns]
+    finite = np.isfinite(curves[needed].astype(float)).all(axis=1)
+    if lost := int((~finite).sum()):
+        left_out.append(left_out_phrase(lost, "evaluation", "without a number"))
+    groups = curves[finite].groupby([*PANEL, "method", "epoch", "evaluated_on"], sort=False)
+    means = groups[needed].mean().assign(sd=groups.test_accuracy_percent.std(ddof=1)).reset_index()
+    return Points(means.rename(columns={"test_accuracy_percent": "accuracy"}), left_out)
+
+
+def left_out_phrase(count: int, noun: str, which: str) -> str:
+    """How many of something a figure does not show, as a phrase for its note."""
+    things, are = (noun, "is") if count == 1 else (f"{noun}s", "are")
+    return f"{count} {things} {which} {are} left out"
+
+
+def panels(means: pd.DataFrame) -> list[pd.DataFrame]:
+    """The points of each panel: data sets and models in their order, then by the number of workers."""
+    task = means.groupby(["dataset", "model"], sort=False).ngroup()
+    ordered = means.assign(task=task).sort_values(["task", "workers", "nodes", "kind"], kind="stable")
+    return [panel for _, panel in ordered.groupby(PANEL, sort=False)]
+
+
+def heading(panel: pd.DataFrame) -> str:
+    """What the runs of a panel have in common."""
+    row = panel.iloc[0]
+    workers = f"{row.workers} worker{'s' if row.workers > 1 else ''}"
+    nodes = f" on {row.nodes} nodes" if row.nodes > 1 else ""
+    return f"{row.dataset}, {row.model}, {workers}{nodes}, {KINDS.get(row.kind, row.kind)}"
+
+
+def last(panel: pd.DataFrame) -> pd.DataFrame:
+    """The last point of each method, with the method as index."""
+    return panel.sort_values("epoch", kind="stable").groupby("method", sort=False).tail(1).set_index("method")
+
+
+def pareto(ends: pd.DataFrame, cost: str) -> list[str]:
+    """The methods that no other surpasses, in the order of their costs.
+
+    A method surpasses another if it costs at most as much and is at least as accurate, but not equal in both.
+
+    Args:
+        ends: a row for each method, with `accuracy` and the column of the cost.
+        cost: name of the column that should be small.
+    """
+    ordered = ends.sort_values(cost, kind="stable")
+    costs, accuracies = ordered[cost].to_numpy(), ordered.accuracy.to_numpy()
+
+    def surpassed(own: float, accuracy: float) -> bool:
+        as_good = (costs <= own) & (accuracies >= accuracy)
+        return bool((as_good & ((costs < own) | (accuracies > accuracy))).any())
+
+    return [str(m) for m, *own in zip(ordered.index, costs, accuracies) if not surpassed(*own)]
+
+
+# More lines cannot be told apart.
+MOST_LINES = 8
+
+
+def accurate(panel: pd.DataFrame, cost: str, baselines: Collection[str]) -> Sequence[str]:
+    """All methods of a panel of accuracy, or in a crowded one, the baselines and the Pareto-optimal.
+
+    If there are more than `MOST_LINES` of them, the most accurate stand out.
+    """
+    ends = last(panel)
+    if len(ends) <= MOST_LINES:
+        return list(ends.index)
+    best = ends.loc[pareto(ends, cost)].sort_values("accuracy", ascending=False, kind="stable")
+    return _with_baselines(ends.index, best.index, baselines)
+
+
+def cheap(ratios: pd.DataFrame, most: float, baselines: Collection[str]) -> Sequence[str]:
+    """The baselines, and the methods with the largest areas under their lines in a performance profile.
+
+    Args:
+        ratios: a column for each method, a row for each cell.
+        most: the end of the axis, which is logarithmic.
+        baselines: labels.
+    """
+    areas = np.log(most / ratios.clip(upper=most)).mean().sort_values(ascending=False, kind="stable")
+    return _with_baselines(ratios.columns, areas.index, baselines)
+
+
+def fast(rows: pd.DataFrame, baselines: Collection[str]) -> Sequence[str]:
+    """The baselines, and the methods with the largest speed-ups on the most workers.
+
+    Args:
+        rows: with columns `method`, `workers` and `speed_up`.
+        baselines: labels.
+    """
+    most = rows[rows.workers == rows.workers.max()]
+    speed_ups = most.groupby("method").speed_up.median().sort_values()
+    return _with_baselines(rows.method.unique(), speed_ups.index[::-1], baselines)
+
+
+def _with_baselines(
+    methods: Collection[str], best_first: Collection[str], baselines: Collection[str]
+) -> Sequence[str]:
+    """Of `methods`, in their order, the baselines and the first others until there are `MOST_LINES`."""
+    first = [method for method in methods if method in baselines]
+    others = [method for method in best_first if method not in baselines]
+    chosen = {*first, *others[: max(0, MOST_LINES - len(first))]}
+    return [method for method in methods if method in chosen]

@@ -1,0 +1,185 @@
+"""Figures of comparisons.
+
+The figure `paired_differences`: by how much each method's accuracy differs from the baseline's.
+
+It is a forest plot of the differences in pairs of runs.
+
+The figure `performance_profile`: in which share of cells a method needs few bytes to the target.
+
+After Dolan and Moré, "Benchmarking optimization software with performance profiles", 2002.
+"""
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+
+from thinwire.report.figures import lines, style
+from thinwire.report.figures.accuracy_points import KINDS, PANEL, cheap, heading
+from thinwire.report.figures.lines import end_of, layout, line_look
+from thinwire.report.figures.style import finish, grid, name_methods, say, unique
+from thinwire.report.report_files import FEWEST_CELLS, PAIRED_DIFFERENCES, PROFILE, fixed
+from thinwire.report.rows.quantities import CELL
+from thinwire.report.statistics.speed import ratios
+
+# With markers that differ in grey, too.
+_VERDICTS: dict[str, dict[str, Any]] = {
+    "different": {"marker": "D", "color": "#a33b00", "markersize": 4},
+    "same": {"marker": "s", "color": "#0173b2", "markersize": 4},
+    "cannot_be_told": {"marker": "o", "color": "0.35", "markersize": 4, "markerfacecolor": "white"},
+}
+_BESIDE: dict[str, Any] = {"va": "center", "fontsize": 6, "color": "0.25"}
+_OPAQUE = {"facecolor": "white", "linewidth": 0, "pad": 0.6}
+_COLUMNS = (1.04, 1.2)  # where n and the verdict stand, in widths of the axes
+_LEAST_MARGINS = 2.0  # that are seen on each side of 0
+_MOST_REACHES = (
+    3.0  # that are seen: a reach is how far an interval goes from 0, and this is the median of them
+)
+
+
+def write_paired_differences(comparisons: pd.DataFrame, folder: Path, baselines: Sequence[str] = ()) -> None:
+    """Draw the mean difference and its 95 % interval for each method, over the band of equivalence.
+
+    Args:
+        comparisons: one row for each cell, method and kind; differences are in percentage points.
+        folder: for the figure.
+        baselines: labels of methods that are bold.
+    """
+    if comparisons.empty:
+        say("No method can be compared with the baseline in pairs of runs.", folder / PAIRED_DIFFERENCES)
+        return
+    of_panels = [panel for _, panel in comparisons.groupby(PANEL, sort=False)]
+    columns = min(2, len(of_panels))
+    most = max(len(panel) for panel in of_panels)
+    figure, all_axes = grid(-(-len(of_panels) // columns), columns, (style.COLUMN_INCHES, 0.65 + 0.15 * most))
+    for axes in all_axes.flat[len(of_panels) :]:
+        axes.set_visible(False)
+    for axes, panel in zip(all_axes.flat, of_panels):
+        _intervals(axes, panel)
+        name_methods(axes, list(panel.method), baselines)
+        axes.set_title(heading(panel), fontsize=7, pad=12)
+        against = ", ".join(unique(panel.against))
+        axes.set_xlabel(f"accuracy minus that of {against}, points", fontsize=7)
+    margins = ", ".join(f"{margin:g}" for margin in unique(comparisons.margin_points))
+    note = (
+        f"mean of the paired differences with a 95 % t interval; shaded: ± {margins} points, within which "
+        "accuracies count as the same; n: pairs; diamond: different, square: the same, hollow: cannot be "
+        "told; arrows: the interval goes on, and a number is its mean"
+    )
+    finish(figure, folder / PAIRED_DIFFERENCES, note)
+
+
+def _intervals(axes: Axes, panel: pd.DataFrame) -> None:
+    margin = panel.margin_points.max()
+    axes.axvspan(-margin, margin, color="0.88", linewidth=0, zorder=0)
+    axes.axvline(0, color="0.1", linewidth=0.8)
+    axes.grid(False, axis="y")
+    limit = _limit(panel, margin)
+    axes.set_xlim(-1.06 * limit, 1.06 * limit)
+    side = axes.get_yaxis_transform()
+    for place, row in enumerate(panel.to_dict("records")):
+        mean, *interval = (row[f"difference_{name}_points"] for name in ("mean", "low", "high"))
+        if np.isfinite(mean):
+            look = _VERDICTS[row["verdict"]]
+            if np.isfinite(interval).all():
+                axes.plot(interval, [place, place], color=look["color"], linewidth=1.2)
+                _cut(axes, place, interval, limit, look["color"])
+            axes.plot([mean], [place], linestyle="", markeredgewidth=0.9, **look)
+            if abs(mean) > limit:
+                at = np.sign(mean) * 0.9 * limit
+                axes.text(
+                    at, place, fixed(mean, 1), ha="left" if mean < 0 else "right", bbox=_OPAQUE, **_BESIDE
+                )
+        texts = (f"{row['n']:.0f}", row["verdict"].replace("_", " "))
+        for text, at in zip(texts, _COLUMNS):
+            axes.text(at, place, text, transform=side, **_BESIDE)
+    for text, at in zip(("n", "verdict"), _COLUMNS):
+        axes.text(at, -0.75, text, transform=side, va="bottom", fontsize=6, style="italic", color="0.25")
+
+
+def _limit(panel: pd.DataFrame, margin: float) -> float:
+    """How far the axis goes on both sides, so that one wide interval does not hide what the others say."""
+    bounds = panel[["difference_mean_points", "difference_low_points", "difference_high_points"]].abs()
+    reaches = bounds.where(np.isfinite(bounds)).max(axis=1).dropna()
+    if reaches.empty:
+        return _LEAST_MARGINS * margin
+    return max(_LEAST_MARGINS * margin, min(reaches.max(), _MOST_REACHES * reaches.median()))
+
+
+def _cut(axes: Axes, place: int, interval: list[float], limit: float, colour: str) -> None:
+    """Draw an arrow at an end of the axis beyond which the interval goes on."""
+    for bound, marker in zip(interval, "<>"):
+        if abs(bound) > limit:
+            axes.plot(
+                [np.sign(bound) * limit], [place], marker=marker, markersize=4, color=colour, label="_cut"
+            )
+
+
+_LEAST_AXIS = 4.0  # ratio up to which the axis reaches at least
+
+
+def write_performance_profile(to_target: pd.DataFrame, folder: Path, baselines: Collection[str] = ()) -> None:
+    """Draw a line for each method, a panel for each kind that has enough cells.
+
+    Args:
+        to_target: one row for each cell, method, kind and target; a miss has infinitely many bytes.
+        folder: for the figure.
+        baselines: labels of methods with thick black lines.
+    """
+    kinds = unique(to_target.kind) if len(to_target) else []
+    profiles = {kind: profile(to_target[to_target.kind == kind]) for kind in kinds}
+    profiles = {kind: found for kind, found in profiles.items() if len(found) >= FEWEST_CELLS}
+    if not profiles:
+        say(
+            f"A performance profile needs {FEWEST_CELLS} cells in which the target is reached.",
+            folder / PROFILE,
+        )
+        return
+    methods = unique(to_target.method)
+    looks = style.looks(methods, baselines)
+    titles = [f"{len(found)} cells, {KINDS.get(kind, kind)}" for kind, found in profiles.items()]
+    figure, all_axes = layout(titles, methods, above=False)
+    for axes, found in zip(all_axes, profiles.values()):
+        _lines(axes, found, looks, baselines)
+    note = (
+        "bytes: payload pushed and pulled until the first evaluation that reaches the highest target of the "
+        "cell, median over the runs; a miss needs infinitely many; cells in which nobody reaches it, or the "
+        "method has no run, are left out"
+    )
+    finish(figure, folder / PROFILE, note)
+
+
+def profile(to_target: pd.DataFrame) -> pd.DataFrame:
+    """The ratio of each method's bytes to the fewest in the same cell: rows are cells, columns are methods.
+
+    It is for the highest target of a cell. It is infinite where the method misses that, and missing where the
+    method has no run. Cells in which nobody reaches the target have no row.
+    """
+    highest = to_target.groupby(CELL).target_accuracy_percent.transform("max")
+    rows = to_target[to_target.target_accuracy_percent == highest].drop_duplicates([*CELL, "method"])
+    needed = rows.pivot(index=CELL, columns="method", values="payload_bytes_median")
+    needed = needed.reindex(columns=unique(to_target.method))
+    reached = np.isfinite(needed.to_numpy()).any(axis=1)
+    return ratios(needed[reached]).dropna(axis=1, how="all")
+
+
+def _lines(axes: Axes, found: pd.DataFrame, looks: dict[str, object], baselines: Collection[str]) -> None:
+    finite = found.to_numpy()[np.isfinite(found.to_numpy())]
+    most = max(_LEAST_AXIS, finite.max()) * 1.1
+    stand_out = cheap(found, most, baselines)
+    ends = []
+    for method in found:
+        reached = np.sort(found[method][np.isfinite(found[method])])
+        percent = 100 * np.arange(len(reached) + 1) / found[method].count()
+        look = line_look(str(method), looks, stand_out, baselines)
+        axes.step([1, *reached, most], [*percent, percent[-1]], where="post", **look)
+        ends.append(end_of(look, most, percent[-1], baselines))
+    axes.set_xlim(1, most)
+    axes.set_ylim(-2, 102)
+    style.ticks(axes, log=True)
+    axes.set_xlabel("bytes to the target over the fewest of any method", fontsize=7)
+    axes.set_ylabel("share of cells, %", fontsize=7)
+    lines.beside(axes, ends)

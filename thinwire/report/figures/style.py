@@ -1,0 +1,272 @@
+"""How figures look: sizes, panels, and a colour and marker for each method."""
+
+from collections.abc import Collection, Sequence
+from hashlib import sha256
+from pathlib import Path
+from textwrap import fill
+from typing import Any, NamedTuple
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+from thinwire.base.files import writing
+from thinwire.report.figures import fitted_text
+
+THICK, THIN = 2.4, 1.0  # points
+_BLACK = (0.1, 0.1, 0.1)
+# Colours that differ for the colour-blind, each dark enough for a label on white.
+_COLOURS = (
+    "#0173b2",
+    "#c46a00",
+    "#00805c",
+    "#a3479b",
+    "#c03a2b",
+    "#7a5a2f",
+    "#4b5bb5",
+    "#6f7400",
+    "#c2558c",
+    "#2b8a9a",
+)
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p", "h")
+_DASHES = ("", (4, 1.5), (1, 1), (3, 1, 1, 1), (5, 1, 1, 1, 1, 1), (2, 2))
+
+
+class Look(NamedTuple):
+    """How the line and the points of a method are drawn."""
+
+    colour: str | tuple[float, float, float]
+    marker: str
+    dash: object  # as seaborn takes it; "" is a solid line
+
+
+# By label. Other labels that begin with one of these have its colour, such as `daso_blocking`.
+_KNOWN = {
+    "ssgd": Look(_BLACK, "o", _DASHES[0]),
+    "ssgd_bf16": Look(_BLACK, "s", _DASHES[1]),
+    "ssgd_one_bucket": Look(_BLACK, "^", _DASHES[2]),
+    "ssgd_bf16_one_bucket": Look(_BLACK, "D", _DASHES[3]),
+    "daso": Look("#0173b2", "v", _DASHES[0]),
+    "dgc": Look("#c46a00", "P", _DASHES[1]),
+    "hylo": Look("#00805c", "X", _DASHES[2]),
+    "hsgd": Look("#a3479b", "<", _DASHES[3]),
+    "multi_step_delay": Look("#c03a2b", ">", _DASHES[4]),
+    "mp2": Look("#7a5a2f", "*", _DASHES[5]),
+    "wnn": Look("#4b5bb5", "p", _DASHES[0]),
+    "local_sgd": Look("#6f7400", "o", _DASHES[1]),
+    "local_sgd_4": Look("#6f7400", "s", _DASHES[3]),
+    "top_k": Look("#c2558c", "D", _DASHES[2]),
+    "top_k_10": Look("#c2558c", "^", _DASHES[4]),
+    "ps_sgd": Look("#2b8a9a", "h", _DASHES[5]),
+}
+
+
+def look(label: str, baseline: bool = False) -> Look:
+    """How a method is drawn. It follows from its label alone, but baselines are black."""
+    found = _KNOWN.get(label) or _by_digest(label)
+    return found._replace(colour=_BLACK) if baseline else found
+
+
+def looks(methods: Sequence[str], baselines: Collection[str] = ()) -> dict[str, object]:
+    """The looks of several methods, as seaborn takes them; baselines are thick."""
+    of = {method: look(method, method in baselines) for method in methods}
+    return {
+        "palette": {method: to_rgb(each.colour) for method, each in of.items()},
+        "markers": {method: each.marker for method, each in of.items()},
+        "dashes": {method: each.dash for method, each in of.items()},
+        "sizes": {method: THICK if method in baselines else THIN for method in methods},
+    }
+
+
+def _by_digest(label: str) -> Look:
+    """The look of any label, with the colour of the known one that it begins with."""
+    first, second, third, *_ = sha256(label.encode()).digest()
+    colour: str | tuple[float, float, float] = _COLOURS[first % len(_COLOURS)]
+    for known, its in _KNOWN.items():
+        if label.startswith(f"{known}_"):
+            colour = its.colour
+    return Look(colour, _MARKERS[second % len(_MARKERS)], _DASHES[third % len(_DASHES)])
+
+
+COLUMN_INCHES = 3.35  # width of a column in a two-column paper
+_WRITTEN: dict[str, dict[str, Any]] = {
+    "pdf": {"metadata": {"CreationDate": None, "Creator": None, "Producer": None}},
+    "svg": {"metadata": {"Date": None, "Creator": None}},
+    "png": {"metadata": {"Software": None}, "dpi": 200},
+}
+_LEAST_TICKS = 3
+_TICKS_OF_A_DECADE = (
+    (1.0,),
+    (1.0, 3.0),
+    (1.0, 1.5, 2.0, 3.0, 5.0, 7.0),
+    (1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0),
+)
+
+
+def use() -> None:
+    """Set the style for all figures of this process."""
+    mpl.use("Agg")
+    sns.set_theme(
+        context="paper",
+        style="whitegrid",
+        palette="colorblind",
+        font="DejaVu Sans",
+        rc={
+            "font.size": 8,
+            "axes.titlesize": 8,
+            "axes.labelsize": 8,
+            "xtick.labelsize": 7,
+            "ytick.labelsize": 7,
+            "legend.fontsize": 7,
+            "legend.title_fontsize": 7,
+            "lines.linewidth": 1.2,
+            "lines.markersize": 4,
+            "grid.linewidth": 0.4,
+            "axes.linewidth": 0.6,
+            "pdf.fonttype": 42,
+            "svg.hashsalt": "thinwire",
+        },
+    )
+
+
+def lower_thick_lines(axes: Axes) -> None:
+    """Draw thick lines first: a thin line that coincides with one is then seen on top of it."""
+    for line in axes.get_lines():
+        if line.get_linewidth() >= THICK:
+            line.set_zorder(1.5)
+
+
+def ticks(axes: Axes, log: bool) -> None:
+    """Put ticks at whole epochs; on a logarithmic axis, at as many plain numbers as have room."""
+    if not log:
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+        return
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(_log_locator(*axes.get_xlim()))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _log_locator(low: float, high: float) -> LogLocator:
+    """The locator with the fewest ticks between two numbers, but at least three."""
+    locators = [LogLocator(subs=subs) for subs in _TICKS_OF_A_DECADE]
+    for locator in locators:
+        if sum(low <= tick <= high for tick in locator.tick_values(low, high)) >= _LEAST_TICKS:
+            return locator
+    return locators[-1]
+
+
+def save(figure: Figure, stem: Path) -> None:
+    """Write the figure in all formats, without date and version, so the bytes are the same every time."""
+    with writing(stem):
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        for end, options in _WRITTEN.items():
+            figure.savefig(stem.with_suffix(f".{end}"), bbox_inches="tight", **options)
+
+
+# Points that no run has measured are hollow.
+HOLLOW: dict[str, Any] = {"markerfacecolor": "white", "markeredgewidth": 0.9}
+_NOTE_INCHES, _NOTE_POINTS = 0.1, 6.0
+_LABEL_INCHES, _LABEL_POINTS = 1.6, 7.0  # at most, of the name of a method
+_HANDLE_INCHES = 0.55  # of an entry of a legend, beside its label
+_LINE = 1.25  # from one line of a text to the next, in sizes of the font
+_LEAST_INCHES = 1.2  # of the height of a panel, of which its titles take the most
+
+
+def grid(rows: int, columns: int, inches: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
+    """A figure with panels of this size, as an array of [rows, columns]."""
+    width, height = columns * inches[0], rows * max(inches[1], _LEAST_INCHES)
+    return plt.subplots(
+        rows, columns, figsize=(width, height), squeeze=False, layout="constrained", **options
+    )
+
+
+def unique(values: pd.Series | pd.DataFrame) -> list[Any]:
+    """Each value once, or each row as a tuple, in the order of their first."""
+    if isinstance(values, pd.DataFrame):
+        return list(dict.fromkeys(values.itertuples(index=False, name=None)))
+    return list(dict.fromkeys(values))
+
+
+def task_of(rows: pd.DataFrame) -> pd.Series:
+    """Data set, model and compute profile of each row, as the heading of a panel."""
+    profiles = ("computing as " + rows.profile).where(rows.profile != "", rows.kind)
+    return rows.dataset + ", " + rows.model + ", " + profiles
+
+
+def panel(rows: pd.DataFrame, **wanted: object) -> pd.DataFrame:
+    """The rows with these values."""
+    keep = np.ones(len(rows), bool)
+    for column, value in wanted.items():
+        keep &= (rows[column] == value).to_numpy()
+    return rows[keep]
+
+
+def name_methods(axes: Axes, methods: Sequence[str], baselines: Sequence[str]) -> None:
+    """Write the methods along the vertical axis, from the top; baselines are bold."""
+    shown = fitted_text.shortened(methods, _LABEL_INCHES, _LABEL_POINTS)
+    axes.set_yticks(range(len(methods)), list(shown.values()), fontsize=_LABEL_POINTS)
+    axes.set_ylim(len(methods) - 0.4, -0.6)
+    for label, method in zip(axes.get_yticklabels(), methods):
+        label.set_fontweight("bold" if method in baselines else "normal")
+
+
+def legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
+    """Write a legend above the panels, in as few lines as its labels fit into."""
+    inches = figure.get_figwidth()
+    shown = list(fitted_text.shortened(labels, inches - _HANDLE_INCHES, _LABEL_POINTS).values())
+    widths = [_HANDLE_INCHES + fitted_text.width(label, _LABEL_POINTS) for label in shown]
+    lines = next(
+        n for n in range(1, len(shown) + 1) if sum(_widest_of_each(widths, n)) <= inches or n == len(shown)
+    )
+    columns = len(_widest_of_each(widths, lines))
+    figure.legend(handles, shown, loc="outside upper center", ncols=columns, frameon=False)
+
+
+def _widest_of_each(widths: Sequence[float], lines: int) -> list[float]:
+    """The widths of the columns of a legend, which are filled from the top."""
+    return [max(widths[i : i + lines]) for i in range(0, len(widths), lines)]
+
+
+def finish(figure: Figure, stem: Path, note: str) -> None:
+    """Break titles that are wider than their panels, write the note under the figure, save and close it."""
+    if figure.get_layout_engine() is not None:
+        _fit_titles(figure)
+    width, height = figure.get_size_inches()
+    text = fitted_text.wrapped(note, width, _NOTE_POINTS)
+    figure.text(1, -_NOTE_INCHES / height, text, ha="right", va="top", fontsize=_NOTE_POINTS, color="0.4")
+    save(figure, stem)
+    plt.close(figure)
+
+
+def _fit_titles(figure: Figure) -> None:
+    """Break the titles of panels and of their horizontal axes, and make room for the lines."""
+    figure.draw_without_rendering()  # this decides how wide the panels are
+    more = 0.0
+    for axes in figure.axes:
+        inches = axes.get_window_extent().width / figure.dpi
+        added = 0.0
+        for text in (axes.title, axes.xaxis.label):
+            before, points = text.get_text(), float(text.get_fontsize())
+            text.set_text(fitted_text.wrapped(before, inches, points))
+            added += (text.get_text().count("\n") - before.count("\n")) * points * _LINE / 72
+        more = max(more, added)
+    width, height = figure.get_size_inches()
+    place = figure.axes[0].get_subplotspec()
+    rows = place.get_gridspec().nrows if place is not None else 1
+    figure.set_size_inches(width, height + rows * more)
+
+
+def say(sentence: str, stem: Path) -> None:
+    """Save a figure that has nothing to show and says why, because the pipeline expects a file."""
+    figure = plt.figure(figsize=(COLUMN_INCHES, 0.6))
+    figure.text(0.5, 0.5, fill(sentence, 60), ha="center", va="center", fontsize=7)
+    save(figure, stem)
+    plt.close(figure)

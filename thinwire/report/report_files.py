@@ -1,0 +1,187 @@
+"""The files of a report: names, digests, and numbers as tables have them.
+
+What the files of results are called, and which figures a suite has.
+
+The pipeline names them before they are made. It reads this file each time, so nothing is imported here.
+"""
+
+import math
+from decimal import ROUND_HALF_UP, Context, Decimal
+from pathlib import Path
+
+import pandas as pd
+
+from thinwire.base import digests
+from thinwire.base.errors import UserError
+from thinwire.base.files import write_text
+from thinwire.base.names import suggested_command
+from thinwire.simulation import simulated_file
+
+# The tables of all runs, and the digests of all three and of each record that they were made from.
+SUMMARY, CURVES, TRAFFIC = "summary.csv", "curves.parquet", "traffic.parquet"
+COLLECTED = "collected.json"
+PAGE, PAPER = "index.html", "paper.pdf"
+# The verdicts on claims, for programs and for people, and the digests of both.
+CLAIMS, CLAIMS_TEXT, CLAIMS_DIGESTS = "claims.csv", "claims.md", "claims.json"
+# Of the tables and figures of a suite, in the folder of its tables.
+DIGESTS = "digests.json"
+# Tables with a figure that belong to no suite.
+HSGD_RATIO, REQUIRED_RATE = "hsgd_ratio", "required_rate"
+
+# For print, for the web, and for pages that show pictures only.
+FORMATS = ("pdf", "svg", "png")
+OVER_EPOCHS, AGAINST_BYTES, OVER_TIME = (
+    "accuracy_over_epochs",
+    "accuracy_against_bytes",
+    "accuracy_over_time",
+)
+TRAFFIC_FIGURE, PAIRED_DIFFERENCES, PROFILE = "traffic", "paired_differences", "performance_profile"
+# With fewer, the share of cells is a step or two, and says nothing.
+FEWEST_CELLS = 3
+# With fewer, chance may decide what is learned: accuracies are not compared, and no targets are set.
+FEWEST_REPETITIONS = 2
+
+
+def of_runs(cells: int, timed: bool, repetitions: int) -> list[str]:
+    """The figures that are made from runs.
+
+    Args:
+        cells: how many combinations of data set, model, workers and nodes the suite has.
+        timed: has the suite processes as workers? Only then can runs have times.
+        repetitions: with how many seeds it trains.
+    """
+    if repetitions < FEWEST_REPETITIONS:
+        return [TRAFFIC_FIGURE]
+    names = [OVER_EPOCHS, AGAINST_BYTES, TRAFFIC_FIGURE, PAIRED_DIFFERENCES]
+    names += [OVER_TIME] if timed else []
+    names += [PROFILE] if cells >= FEWEST_CELLS else []
+    return names
+
+
+_FOLDERS = ("tables", "figures")
+
+
+def write_digests(results: Path, suite: str) -> None:
+    """Write the digests of the tables and figures of a suite, after all of them are written."""
+    folders = [results / kind / suite for kind in _FOLDERS]
+    files = [
+        p for folder in folders for p in sorted(folder.glob("[!.]*")) if p.is_file() and p.name != DIGESTS
+    ]
+    content = {
+        "suite": suite,
+        "made_from": made_from(results, suite),
+        "files": digests.of_files(results, [str(path.relative_to(results)) for path in files]),
+    }
+    digests.write_json(results / "tables" / suite / DIGESTS, content)
+
+
+def write_of_claims(results: Path) -> None:
+    """Write the digests of the verdicts on claims, after they are written."""
+    files = digests.of_files(results, (CLAIMS, CLAIMS_TEXT))
+    digests.write_json(results / CLAIMS_DIGESTS, {"files": files})
+
+
+def require_as_made(results: Path, path: Path) -> None:
+    """Refuse a table or figure of a suite, or verdicts on claims, that were changed since they were made.
+
+    Args:
+        results: the folder of results.
+        path: in it; other files have no digest here, and pass.
+
+    Raises:
+        UserError: it was changed, or the digests were.
+    """
+    place = path.relative_to(results)
+    folders = place.parent.parts
+    if str(place) in (CLAIMS, CLAIMS_TEXT):
+        listing, again = results / CLAIMS_DIGESTS, suggested_command("claims", results=results)
+    elif len(folders) > 1 and folders[0] in _FOLDERS:
+        suite = "/".join(folders[1:])
+        listing, again = results / "tables" / suite / DIGESTS, _report(results, suite)
+    else:
+        return
+    try:
+        if digests.of_file(path) != _part(listing, "files").get(str(place)):
+            raise digests.Damaged(f"{path} was changed after it was made (its SHA-256 differs)")
+    except digests.Damaged as error:
+        raise UserError(f"{error}: make it again with {again}") from None
+
+
+def require_times_as_used(results: Path, suite: str) -> None:
+    """Refuse simulated times other than those that the tables of a suite were made from.
+
+    Raises:
+        UserError: they are others, or the digests were changed.
+    """
+    key = "simulated times"
+    try:
+        used = _part(results / "tables" / suite / DIGESTS, "made_from").get(key)
+    except digests.Damaged as error:
+        raise UserError(f"{error}: make the tables again with {_report(results, suite)}") from None
+    if made_from(results, suite).get(key) != used:
+        raise UserError(
+            f"the tables of {suite} were made from other times than {simulated_file.path_of(results, suite)} "
+            f"has: make them again with {_report(results, suite)}"
+        )
+
+
+def _part(path: Path, key: str) -> dict[str, str]:
+    """A part of a file of digests."""
+    part = digests.read_json(path).get(key)
+    if not isinstance(part, dict):
+        raise digests.Damaged(f"{path} holds what thinwire does not write")
+    return part
+
+
+def _report(results: Path, suite: str) -> str:
+    return suggested_command("report", suite, results=results)
+
+
+def made_from(results: Path, suite: str) -> dict[str, str]:
+    """The digests of what the tables of a suite depend on now: its collected records and simulated times."""
+    records = digests.read_json(results / COLLECTED).get("records", {})
+    own = {path: digest for path, digest in records.items() if path.startswith(f"runs/{suite}/")}
+    simulated = simulated_file.path_of(results, suite)
+    times = {"simulated times": digests.of_file(simulated)} if simulated.exists() else {}
+    return {"records": digests.of_object(own), **times}
+
+
+DIGITS = 9  # significant ones in tables
+# Enough for all digits of any float.
+_CONTEXT = Context(prec=2000, rounding=ROUND_HALF_UP)
+
+
+def table_digits(value: float) -> float:
+    """The value as tables give it: with nine significant digits.
+
+    The last digits of a sum differ between processors, and decide on which side of a tie it lies.
+    """
+    return float(f"{value:.{DIGITS}g}")
+
+
+def fixed(value: float, digits: int) -> str:
+    """A number with so many digits after the point.
+
+    Ties are rounded away from zero, as JavaScript does it on the page of results. What is rounded to zero has
+    no sign. A missing number is `nan`, an infinite one `inf`.
+    """
+    if not math.isfinite(value):
+        return str(float(value))
+    text = str(Decimal(float(value)).quantize(Decimal(1).scaleb(-digits), context=_CONTEXT))
+    return text if Decimal(text) else text.removeprefix("-")
+
+
+def with_table_digits(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with all fractions as its file gives them."""
+    fractions = table.select_dtypes("float").items()
+    return table.assign(**{str(name): column.map(table_digits) for name, column in fractions})
+
+
+def write_table(table: pd.DataFrame, path: Path) -> None:
+    """Write a table as CSV; missing numbers are empty."""
+    write_text(path, csv(table))
+
+
+def csv(table: pd.DataFrame) -> str:
+    """A table as CSV, with nine significant digits."""
+    return str(table.to_csv(index=False, float_format=f"%.{DIGITS}g"))

@@ -1,0 +1,154 @@
+"""Sound records of runs as tidy tables: rows are runs, evaluations, or parts of the traffic of a run."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from thinwire.config.cell import Cell
+from thinwire.optim.tunable import SECTIONS, values_of
+from thinwire.records import record
+from thinwire.records.record import Record
+from thinwire.report.rows.sound_records import SoundRecord
+
+_AT_ONCE = 256
+
+
+class Rows:
+    """The rows of the collected files, of records that are added one after the other."""
+
+    def __init__(self) -> None:
+        self._runs: list[dict[str, object]] = []
+        # What all rows of a run have in common.
+        self._of_run: list[dict[str, object]] = []
+        self._curves, self._traffic = _Parts(), _Parts()
+
+    def add(self, made: SoundRecord) -> None:
+        """Add the rows of a record."""
+        cell, run, curve, traffic = made
+        names = _names(cell)
+        self._runs.append(names | _row(cell, run))
+        self._of_run.append(names | _about(run))
+        if not _seconds(run):
+            # This run says nothing about time, so its seconds stay in the record.
+            curve = curve.drop_columns([c for c in curve.column_names if c.endswith("_seconds")])
+        self._curves.add(curve)
+        # The rows of a record are sums so far.
+        last = pc.equal(traffic["step"], pc.max(traffic["step"]))
+        self._traffic.add(traffic.filter(last))
+
+    def summary(self) -> str:
+        """The content of `summary.csv`."""
+        return str(pd.DataFrame(self._runs, columns=_columns(self._runs)).to_csv(index=False))
+
+    def curves(self) -> pd.DataFrame:
+        """The rows of `curves.parquet`."""
+        return self._with_names(self._curves.whole(), self._curves.lengths)
+
+    def traffic(self) -> pd.DataFrame:
+        """The rows of the collected `traffic.parquet`: the traffic of whole runs."""
+        # `kind` is how the run was made, in all collected files.
+        table = self._traffic.whole().rename_columns({"kind": "payload_kind"})
+        return self._with_names(table, self._traffic.lengths)
+
+    def _with_names(self, table: pa.Table, lengths: Sequence[int]) -> pd.DataFrame:
+        """The rows of all runs, each with the names of its run, and what is known about the whole run."""
+        run_of_row = np.repeat(np.arange(len(lengths)), lengths)
+        of_rows = pd.DataFrame(self._of_run).iloc[run_of_row].reset_index(drop=True)
+        return pd.concat([table.to_pandas(), of_rows], axis=1)
+
+
+class _Parts:
+    """Tables that become one. They are joined now and then, because each takes far more than its numbers."""
+
+    def __init__(self) -> None:
+        self.lengths: list[int] = []
+        self._parts: list[pa.Table] = []
+        self._loose = 0
+
+    def add(self, table: pa.Table) -> None:
+        self.lengths.append(len(table))
+        self._parts.append(table)
+        self._loose += 1
+        if self._loose == _AT_ONCE:
+            self._parts[-_AT_ONCE:] = [_joined(self._parts[-_AT_ONCE:]).combine_chunks()]
+            self._loose = 0
+
+    def whole(self) -> pa.Table:
+        return _joined(self._parts)
+
+
+def _joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """One table; a column that some of the records lack is empty there."""
+    return pa.concat_tables(tables, promote_options="default")
+
+
+def _about(run: Record) -> dict[str, object]:
+    """What all rows of a run have in common, besides its names."""
+    prepared = 0.0
+    if run.preparation is not None:
+        sent = run.preparation.traffic
+        prepared = sent.payload_push_bytes + sent.payload_pull_bytes
+    return {"kind": run.kind, "status": run.status, "preparation_payload_bytes": prepared}
+
+
+def _columns(runs: Sequence[dict[str, object]]) -> list[str]:
+    """The columns of all rows. The columns of a result are there even if no run has a result."""
+    result = [name for name in record.Result.model_fields if name not in ("metrics", "traffic", "seconds")]
+    preparation = ["prepared_from", *(f"preparation_{name}" for name in (*record.BYTES, "seconds"))]
+    clocks = [f"{name}_seconds" for name in record.Seconds.model_fields]
+    timed = any(clock in row for row in runs for clock in clocks)
+    ours = [*result, *record.BYTES, *(clocks if timed else []), *preparation]
+    return [*dict.fromkeys(key for row in runs for key in row if key not in ours), *ours]
+
+
+def _names(cell: Cell) -> dict[str, object]:
+    """What identifies a run."""
+    return {
+        "suite": cell.suite,
+        "dataset": cell.dataset,
+        "model": cell.model.label,
+        "method": cell.method.label,
+        "workers": cell.workers,
+        "nodes": cell.nodes,
+        "epochs": cell.recipe.epochs,
+        "batch": cell.recipe.batch,
+        "batch_per": cell.recipe.batch_per,
+        **{f"recipe_{key}": values_of(cell.recipe).get(key, math.nan) for key in SECTIONS},
+        "repetition": cell.repetition,
+        "evaluated_on": cell.evaluate_on,
+    }
+
+
+def _row(cell: Cell, run: Record) -> dict[str, object]:
+    """What came out of a run."""
+    row: dict[str, object] = {
+        "kind": run.kind,
+        "cluster": run.cell.get("cluster", {}).get("name"),
+        "status": run.status,
+        "reason": run.reason,
+        "no_time_because": run.no_time_because,
+        "classes": run.classes,
+        "evaluated_images": run.evaluated_images,
+        "parameters": run.parameters,
+        "total_steps": run.total_steps,
+    }
+    if run.preparation is not None:
+        row["prepared_from"] = cell.preparation
+        cost = run.preparation.traffic.model_dump() | {"seconds": run.preparation.seconds}
+        row |= {f"preparation_{name}": value for name, value in cost.items()}
+    if run.result is None:
+        return row
+    outcome = run.result.model_dump(exclude={"metrics", "seconds", "traffic"})
+    metrics = {f"method/{name}": value for name, value in run.result.metrics.items()}
+    return row | metrics | outcome | run.result.traffic.model_dump() | _seconds(run)
+
+
+def _seconds(run: Record) -> dict[str, float]:
+    """The run's seconds; none for workers in one process, and none if workers shared cores or GPUs."""
+    if run.result is None or run.kind == "inprocess" or run.no_time_because is not None:
+        return {}
+    return {f"{name}_seconds": value for name, value in run.result.seconds.model_dump().items()}

@@ -1,0 +1,194 @@
+"""Quantities of a run or cell: savings, payload, busiest link, chance, target and the steps to it.
+
+The columns "less": by how many percent a method sends fewer bytes than the baseline.
+
+Both are of the same data set, model, workers, nodes and kind of run.
+
+After how many steps the learning runs reach the target accuracy.
+
+The target is a share of the baseline's mean accuracy at the end, on the same data set, model and workers.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pandas as pd
+
+from thinwire.report.report_files import FEWEST_REPETITIONS
+
+CELL = ["dataset", "model", "workers", "nodes"]
+# What stands in one block of a table: runs that were made in different ways are not compared.
+BLOCK = [*CELL, "kind"]
+# The payload of a run together with that of its preparation, which several runs may share.
+WITH_PREPARATION = "total with prepared"
+# The same, where each of the runs that use one preparation has its share of it.
+WITH_SHARE = "total with share of prepared"
+# The bytes of the one worker, in the one direction, that carries most of them.
+BUSIEST_LINK = "busiest link"
+# What is compared, each under the name that its columns begin with.
+TRAFFIC = ("push", "pull", "total", "wire", BUSIEST_LINK, "between nodes", WITH_PREPARATION)
+
+
+def bytes_column(name: str) -> str:
+    """The column with the mean bytes of this traffic."""
+    return f"{name.replace(' ', '_')}_bytes"
+
+
+def reduction_column(name: str) -> str:
+    """The column with the reduction of this traffic in percent: 0 is the baseline's bytes, 100 is none."""
+    return f"{name.replace(' ', '_')}_reduction_percent"
+
+
+def with_reductions(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """Add the `reduction_column` of all `TRAFFIC` to a table with its `bytes_column`.
+
+    A reduction is missing where the baseline is missing or sends nothing.
+
+    Args:
+        table: one row for each block and method, with columns `BLOCK` and `method`, and row numbers from 0.
+        baseline: label of the method to compare with.
+    """
+    reductions = {}
+    for name in TRAFFIC:
+        reference = of_baseline(table, baseline, bytes_column(name))
+        reductions[reduction_column(name)] = 100 * (
+            1 - table[bytes_column(name)] / reference.where(reference > 0)
+        )
+    return table.assign(**reductions)
+
+
+def runs_to_break_even(table: pd.DataFrame, baseline: str) -> pd.Series:
+    """For each row, how many runs must share one preparation, so that they send no more than the baseline.
+
+    Over k runs, each sends its own payload and a k-th of the preparation. Missing where there is no
+    preparation, or where a run alone does not send less than one of the baseline.
+
+    Args:
+        table: as in `with_reductions`, with a column `preparation_bytes`.
+        baseline: label of the method to compare with.
+    """
+    total = bytes_column("total")
+    saved = of_baseline(table, baseline, total) - table[total]
+    return table.preparation_bytes / saved.where(saved > 0)
+
+
+def of_baseline(table: pd.DataFrame, baseline: str, column: str) -> pd.Series:
+    """For each row, the value of a column in the baseline's row of the same block, if there is one."""
+    values = table[table.method == baseline].set_index(BLOCK)[column]
+    blocks = table[BLOCK].itertuples(index=False, name=None)
+    return pd.Series([values.get(block) for block in blocks], dtype=float)
+
+
+def with_megabytes(curves: pd.DataFrame) -> pd.DataFrame:
+    """Add `megabytes`: what a worker has pushed and pulled so far, with its preparation, in 10^6 bytes."""
+    pushed_and_pulled = curves.payload_push_bytes + curves.payload_pull_bytes
+    return curves.assign(megabytes=(pushed_and_pulled + curves.preparation_payload_bytes) / 1e6)
+
+
+def preparation_note(curves: pd.DataFrame) -> list[str]:
+    """Phrases that say which methods have a preparation."""
+    prepared = dict.fromkeys(curves.method[curves.preparation_payload_bytes > 0])
+    return (
+        [f"the preparation of {', '.join(prepared)} is counted in bytes, but not in epochs"]
+        if prepared
+        else []
+    )
+
+
+def busiest_link_bytes(runs: pd.DataFrame) -> pd.Series:
+    """For each run, the most bytes that one worker sent, or that one worker received.
+
+    Missing in records of earlier versions, which do not say what was received.
+
+    Args:
+        runs: one row for each run, with columns `wire_sent_max_bytes` and `wire_received_max_bytes`.
+    """
+    return runs[["wire_sent_max_bytes", "wire_received_max_bytes"]].max(axis=1, skipna=False)
+
+
+# Of the accuracy of guessing, over different sets of images. Guessing exceeds them once in 700 runs.
+_STANDARD_DEVIATIONS = 3.0
+
+
+def at_chance_level(runs: pd.DataFrame) -> pd.Series:
+    """For each run: 1.0 if its accuracy is one that guessing reaches, else 0.0; missing if this is unknown.
+
+    A guess among C classes is right with probability p = 1/C. Its accuracy on n images has the mean p and the
+    standard deviation sqrt(p (1-p) / n), by the binomial distribution.
+
+    Args:
+        runs: with columns `classes`, `evaluated_images` and `test_accuracy_percent`.
+    """
+    chance = 1 / runs.classes
+    deviation = (chance * (1 - chance) / runs.evaluated_images) ** 0.5
+    highest_percent = 100 * (chance + _STANDARD_DEVIATIONS * deviation)
+    at_chance = (runs.test_accuracy_percent <= highest_percent).astype(float)
+    return at_chance.where(runs.test_accuracy_percent.notna() & highest_percent.notna())
+
+
+# The target of tables with one target.
+TARGET_OF_BASELINE = 0.99
+# The targets of tables with several: rankings may differ between them.
+SHARES = (0.95, 0.98, TARGET_OF_BASELINE)
+
+
+def mean_final_accuracy(curves: pd.DataFrame) -> float:
+    """The mean of the accuracies in percent with which the runs that are done end; NaN without such a run.
+
+    Args:
+        curves: of the baseline in one place.
+    """
+    done = curves[curves.status == "done"]
+    return float(done.sort_values("step").groupby("repetition").test_accuracy_percent.last().mean())
+
+
+# Where the runs were learned.
+_PLACE = ["dataset", "model", "workers", "nodes"]
+
+StepsToTarget = Callable[[tuple[str, str, int, int], str], tuple[float, float]]
+
+
+def steps_to_target(curves: pd.DataFrame, baseline: str) -> StepsToTarget:
+    """Make a function that looks up the target in percent and the steps to it.
+
+    It takes a place (data set, model, workers, nodes) and a method. Where no run has as many nodes, those
+    with as many workers count. The steps are a median over the repetitions. A run that never reaches the
+    target has infinitely many. Both numbers are missing (NaN) where the baseline or the method has no run.
+    They are missing in a suite with one repetition, too, because what one seed learns may be chance.
+
+    Args:
+        curves: one row for each evaluation of each run.
+        baseline: label of the method whose accuracy sets the target.
+    """
+    if curves.repetition.nunique() < FEWEST_REPETITIONS:
+        curves = curves[:0]
+    every = dict(iter(curves.groupby(_PLACE)))
+
+    def look_up(place: tuple[str, str, int, int], method: str) -> tuple[float, float]:
+        there = every.get(place)
+        if there is None:
+            alike = [group for other, group in every.items() if other[:3] == place[:3]]
+            if not alike:
+                return np.nan, np.nan
+            there = alike[0]
+        target = TARGET_OF_BASELINE * mean_final_accuracy(there[there.method == baseline])
+        runs = there[there.method == method]
+        if runs.empty or np.isnan(target):
+            return target, np.nan
+        steps = reaching(runs, target).step.reindex(runs.repetition.unique(), fill_value=np.inf)
+        return target, float(steps.median())
+
+    return look_up
+
+
+def reaching(curves: pd.DataFrame, target: float) -> pd.DataFrame:
+    """The first evaluation of each run whose accuracy is the target or more, with the repetition as index.
+
+    A run that misses the target has no row.
+
+    Args:
+        curves: of the runs of one method in one place.
+        target: in percent.
+    """
+    reached = curves[curves.test_accuracy_percent >= target]
+    return reached.sort_values("step").drop_duplicates("repetition").set_index("repetition")

@@ -1,0 +1,223 @@
+"""Times of steps, measured, emulated or simulated, and the ladder of HSGD."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from thinwire.base.files import write_text
+from thinwire.report import report_files
+from thinwire.report.rows.quantities import TARGET_OF_BASELINE, StepsToTarget
+from thinwire.report.statistics.speed import faster_baseline
+from thinwire.report.tables import numbers
+from thinwire.simulation import simulated_file
+
+# What rows that are compared with each other have in common.
+PLACE = [
+    "dataset",
+    "model",
+    "workers",
+    "nodes",
+    "cluster",
+    "rate_gbit_per_second",
+    "own_rate",
+    "profile",
+    "kind",
+]
+_SECONDS = ["step_seconds", "exposed_seconds", "hidden_seconds"]
+# What times.csv has; figures show more.
+COLUMNS = [
+    *PLACE,
+    "method",
+    *_SECONDS,
+    "baseline",
+    "speed_up",
+    "target_accuracy_percent",
+    "steps_to_target",
+    "seconds_to_target",
+]
+_NOTES = (
+    "How: simulated rows follow from a schedule, a compute profile and a described cluster. Measured and "
+    "emulated rows are geometric means of runs with a process for each worker. Profile: how fast workers "
+    "compute; `here` is a core of the machine that simulated. Exposed: communication, servers included, "
+    "that a worker waits for in a step. Hidden: the time of a step in which a link between nodes sends and "
+    "no worker waits for that. Speed-up: over the faster of the baselines ({baselines}) in the same place. "
+    "To the target: the target is {percent:g} % of the mean accuracy of {baseline} at the end. The seconds "
+    "are those of a step, times the steps until the first evaluation of a learning run that reaches it "
+    "(median over the repetitions). They are empty where no run has as many workers. Simulated times are "
+    "predictions: docs/simulation.md has their limits."
+)
+
+
+def times(
+    simulated: pd.DataFrame | None,
+    runs: pd.DataFrame,
+    baselines: Sequence[str],
+    to_target: StepsToTarget,
+) -> pd.DataFrame:
+    """One row for each method, place and compute profile, with all columns of the simulated rows.
+
+    Args:
+        simulated: the rows of `thinwire simulate`; None if the suite was not simulated.
+        runs: one row for each run; those without times are left out.
+        baselines: labels of the methods of which the faster is compared with.
+        to_target: gives the target and the steps to it, see `steps_to_target`.
+    """
+    if simulated is None:
+        simulated = pd.DataFrame(columns=list(simulated_file.COLUMNS))
+    exposed = simulated.communication_seconds + simulated.server_seconds
+    table = simulated.assign(exposed_seconds=exposed).drop(columns=["baseline", "speed_up"])
+    timed = _of_runs(runs)
+    if len(timed):
+        # An empty table has no types to keep.
+        both = [table, timed] if len(table) else [timed.reindex(columns=table.columns)]
+        table = pd.concat(both, ignore_index=True)
+    table = _with_speed_up(table, baselines)
+    # Rows that are compared stand together, all in the order of their first.
+    table = table.iloc[table.groupby(PLACE, sort=False, dropna=False).ngroup().argsort(kind="stable")]
+    table = table.reset_index(drop=True)
+    place = zip(table.dataset, table.model, table.workers, table.nodes)
+    found = [to_target(where, method) for where, method in zip(place, table.method)]
+    return report_files.with_table_digits(
+        table.assign(
+            target_accuracy_percent=[target for target, _ in found],
+            steps_to_target=[steps for _, steps in found],
+            seconds_to_target=[steps * s for (_, steps), s in zip(found, table.step_seconds)],
+        )
+    )
+
+
+def _of_runs(runs: pd.DataFrame) -> pd.DataFrame:
+    """The geometric means of the times of runs; those whose workers shared cores have none."""
+    if "train_seconds" not in runs:
+        return pd.DataFrame()
+    done = runs[(runs.status == "done") & runs.train_seconds.notna()]
+    done = done.assign(log_seconds=np.log(done.train_seconds / done.steps), cluster=done.cluster.fillna(""))
+    keys = ["dataset", "model", "workers", "nodes", "cluster", "kind", "method"]
+    means = done.groupby(keys, sort=False).log_seconds.mean().reset_index()
+    seconds = np.exp(means.log_seconds)
+    return means.drop(columns="log_seconds").assign(step_seconds=seconds, own_rate=True, profile="")
+
+
+def _with_speed_up(table: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
+    """Add `speed_up` over the faster of the baselines in the same place, and its label as `baseline`."""
+    baseline = pd.Series(index=table.index, dtype=object)
+    speed_up = pd.Series(index=table.index, dtype=float)
+    for _, rows in table.groupby(PLACE, sort=False, dropna=False):
+        seconds = dict(zip(rows.method, rows.step_seconds))
+        label = faster_baseline(seconds, baselines)
+        if label is not None:
+            baseline[rows.index] = label
+            speed_up[rows.index] = seconds[label] / rows.step_seconds
+    return table.assign(baseline=baseline, speed_up=speed_up)
+
+
+def headline(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows that are shown first: links at their own rates, and one number of workers.
+
+    For each data set and model it is the largest number with which the baseline has learned, or else the
+    largest at all.
+    """
+    own = table[table.own_rate]
+    learned = own.workers.where(own.target_accuracy_percent.notna())
+    by = [own.dataset, own.model]
+    most = learned.groupby(by).transform("max").fillna(own.workers.groupby(by).transform("max"))
+    return own[own.workers == most]
+
+
+def markdown(table: pd.DataFrame, title: str, baselines: Sequence[str], untimed: Sequence[str] = ()) -> str:
+    """The headline rows in Markdown, with the meaning of the columns.
+
+    Args:
+        table: of times.
+        title: of the suite.
+        baselines: as in `times`.
+        untimed: why runs with a process for each worker have no time.
+    """
+    rows = headline(table)
+    several = rows[["dataset", "model"]].drop_duplicates().shape[0] > 1
+    (baseline, *_) = baselines
+    shown = pd.DataFrame(
+        {
+            **({"data set": rows.dataset, "model": rows.model} if several else {}),
+            "workers": [f"{w} on {n} nodes" if n > 1 else str(w) for w, n in zip(rows.workers, rows.nodes)],
+            "cluster": rows.cluster,
+            "profile": rows.profile,
+            "method": rows.method,
+            "ms a step": list(map(numbers.milliseconds, rows.step_seconds)),
+            "exposed, ms": list(map(numbers.milliseconds, rows.exposed_seconds)),
+            "hidden, ms": list(map(numbers.milliseconds, rows.hidden_seconds)),
+            "speed-up": list(map(numbers.ratio, rows.speed_up)),
+            "to the target, s": list(map(numbers.to_target, rows.seconds_to_target)),
+            "how": rows.kind,
+        }
+    )
+    notes = _NOTES.format(baselines=", ".join(baselines), baseline=baseline, percent=100 * TARGET_OF_BASELINE)
+    left_out = len(table) - len(rows)
+    if left_out:
+        notes += f" {left_out} rows with other numbers of workers or rates of links are in times.csv."
+    notes += "".join(f" Runs without a time: {why}." for why in untimed)
+    text = shown.to_markdown(index=False, disable_numparse=True)
+    return "\n".join([f"# Times. {title}", "", text, "", notes, ""])
+
+
+def write(
+    table: pd.DataFrame, title: str, baselines: Sequence[str], folder: Path, untimed: Sequence[str] = ()
+) -> None:
+    """Write `times.csv` and `times.md`."""
+    report_files.write_table(table[COLUMNS], folder / "times.csv")
+    write_text(folder / "times.md", markdown(table, title, baselines, untimed))
+
+
+PARTS = ("compute_seconds", "others_seconds", "server_seconds", "communication_seconds")
+# What ladder.csv has, in this order.
+LADDER_COLUMNS = [*PLACE, "rung", "method", "step_seconds", *PARTS, "first_over_this"]
+_NOTE = (
+    "Each rung makes one change to the one before it. After the rungs come the suite's other methods. "
+    "Times: seconds of a step of the first rung, divided by those of this row, with cluster, profile and "
+    "kind alike. Simulated times are predictions: docs/simulation.md has their limits."
+)
+
+
+def ladder(times: pd.DataFrame, rungs: Sequence[str]) -> pd.DataFrame:
+    """One row for each place, kind and method; the rungs first, from the lowest.
+
+    Args:
+        times: one row for each method and place, as `times.times` gives them; links have their own rates.
+        rungs: labels, the lowest rung first. A rung without a time has no row.
+    """
+    own = times[times.own_rate.astype(bool)]
+    number = {label: place for place, label in enumerate(rungs)}
+    rung = own.method.map(number).astype("Int64")
+    first = own[own.method == rungs[0]][[*PLACE, "step_seconds"]]
+    both = own.assign(rung=rung).merge(
+        first.rename(columns={"step_seconds": "first_seconds"}), on=PLACE, how="left"
+    )
+    both = both.assign(first_over_this=both.first_seconds / both.step_seconds)
+    place = both.groupby(PLACE, sort=False, dropna=False).ngroup()
+    ordered = both.assign(place=place).sort_values(["place", "rung"], kind="stable", na_position="last")
+    return report_files.with_table_digits(ordered.reindex(columns=LADDER_COLUMNS).reset_index(drop=True))
+
+
+def ladder_markdown(table: pd.DataFrame, title: str) -> str:
+    """The rows in Markdown, with the meaning of the columns."""
+    shown = pd.DataFrame(
+        {
+            "workers": [f"{w} on {n} nodes" if n > 1 else str(w) for w, n in zip(table.workers, table.nodes)],
+            "cluster": table.cluster,
+            "profile": table.profile,
+            "method": table.method,
+            "ms a step": list(map(numbers.milliseconds, table.step_seconds)),
+            "times": list(map(numbers.ratio, table.first_over_this)),
+            "how": table.kind,
+        }
+    )
+    text = shown.to_markdown(index=False, disable_numparse=True)
+    return "\n".join([f"# Ladder. {title}", "", text, "", _NOTE, ""])
+
+
+def write_ladder(table: pd.DataFrame, title: str, folder: Path) -> None:
+    """Write `ladder.csv` and `ladder.md`."""
+    report_files.write_table(table, folder / "ladder.csv")
+    write_text(folder / "ladder.md", ladder_markdown(table, title))

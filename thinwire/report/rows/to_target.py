@@ -1,0 +1,169 @@
+"""Steps, bytes and seconds to a target accuracy, and profiles of them."""
+
+from collections.abc import Hashable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from thinwire.report import report_files
+from thinwire.report.report_files import FEWEST_REPETITIONS
+from thinwire.report.rows.quantities import CELL, SHARES, mean_final_accuracy, reaching
+from thinwire.report.statistics.speed import Convergence, convergence, profile, ratios, score
+
+COLUMNS = (
+    *CELL,
+    "method",
+    "kind",
+    "target_accuracy_percent",
+    "runs",
+    "reached",
+    "epochs_median",
+    "steps_median",
+    "payload_bytes_median",
+    "train_seconds_median",
+    "expected_epochs",
+    "convergence",
+    "reference_workers",
+)
+_PLACE = [*CELL, "kind"]
+_GROUP = [*_PLACE, "method"]
+_COSTS = ["epochs", "steps", "payload_bytes", "train_seconds"]
+
+
+def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """One row for each cell, kind, method and target, in the order of the runs; skipped runs do not count.
+
+    A run that does not reach the target needs infinitely many epochs, steps, bytes and seconds. There is no
+    row where no run of the baseline is done, nor in a suite with one repetition. The bytes include those of
+    the method's preparation.
+
+    Args:
+        runs: one row for each run.
+        curves: one row for each evaluation of each run.
+        baseline: label of the method whose accuracy sets the targets.
+    """
+    repeated = runs.repetition.nunique() >= FEWEST_REPETITIONS
+    ran = runs[(runs.status != "skipped") & repeated]
+    every = dict(iter(curves.sort_values("step").groupby(_GROUP)))
+    rows: list[dict[str, object]] = []
+    for place, here in ran.groupby(_PLACE, sort=False):
+        own = here[here.method == baseline]
+        if not (own.status == "done").any():
+            continue
+        final = mean_final_accuracy(_curves(own, every))
+        one_worker = _one_worker(ran, own, baseline)
+        reference = own if one_worker.empty else one_worker
+        of_reference = _curves(reference, every)
+        allowed = [(t, _needs(reference, of_reference, t)) for t in final * np.array(SHARES)]
+        for method, group in here.groupby("method", sort=False):
+            for target, reference_needs in allowed:
+                needs = _needs(group, _curves(group, every), target)
+                row = {**dict(zip(_PLACE, place)), "method": method, "target_accuracy_percent": target}
+                row |= _summary(needs) | {"reference_workers": reference.workers.iloc[0]}
+                row["convergence"] = (
+                    Convergence.REFERENCE
+                    if group.index.equals(reference.index)
+                    else convergence(needs.epochs, reference_needs.epochs, reference.epochs.max())
+                ).value
+                rows.append(row)
+    return report_files.with_table_digits(pd.DataFrame(rows, columns=list(COLUMNS)))
+
+
+def write(table: pd.DataFrame, folder: Path) -> None:
+    """Write `to_target.csv`."""
+    report_files.write_table(table, folder / "to_target.csv")
+
+
+def _curves(runs: pd.DataFrame, every: dict[tuple[Hashable, ...], pd.DataFrame]) -> pd.DataFrame:
+    """The evaluations of the runs of one method in one cell; none of runs that ended before their first."""
+    return every.get(tuple(runs[_GROUP].iloc[0]), next(iter(every.values()))[:0])
+
+
+def _needs(runs: pd.DataFrame, curves: pd.DataFrame, target: float) -> pd.DataFrame:
+    """What each run needs to reach the target, infinite for a miss, with the repetition as index.
+
+    `train_seconds` is missing where the run has no times; `spent_epochs` counts the epochs of misses, too.
+    """
+    first = reaching(curves, target).reindex(runs.repetition)
+    last = curves.groupby("repetition").last().reindex(runs.repetition)
+    payload = first.payload_push_bytes + first.payload_pull_bytes + first.preparation_payload_bytes
+    seconds = pd.Series(np.nan, index=first.index)
+    if "train_seconds" in curves:
+        seconds = first.train_seconds.fillna(np.inf).where(last.train_seconds.notna())
+    return pd.DataFrame(
+        {
+            "epochs": first.epoch.fillna(np.inf),
+            "steps": first.step.fillna(np.inf),
+            "payload_bytes": payload.fillna(np.inf),
+            "train_seconds": seconds,
+            "spent_epochs": first.epoch.fillna(last.epoch).fillna(0.0),
+        }
+    )
+
+
+def _summary(needs: pd.DataFrame) -> dict[str, object]:
+    reached = int(np.isfinite(needs.epochs).sum())
+    return {
+        "runs": len(needs),
+        "reached": reached,
+        **{f"{cost}_median": needs[cost].median() for cost in _COSTS},
+        "expected_epochs": needs.spent_epochs.sum() / reached if reached else np.inf,
+    }
+
+
+def _one_worker(runs: pd.DataFrame, own: pd.DataFrame, baseline: str) -> pd.DataFrame:
+    """The baseline's runs with one worker that train like these: the same batch of the run, and epochs."""
+    like = own.iloc[0]
+    batch = runs.batch.where(runs.batch_per == "run", runs.batch * runs.workers)
+    same = (runs[["dataset", "model", "kind", "epochs"]] == like[["dataset", "model", "kind", "epochs"]]).all(
+        axis=1
+    )
+    return runs[same & (runs.method == baseline) & (runs.workers == 1) & (batch == batch[own.index[0]])]
+
+
+FACTORS = (1.0, 1.5, 2.0, 3.0, 4.0)
+METRICS = {"payload_bytes": "payload_bytes_median", "train_seconds": "train_seconds_median"}
+PROFILE_COLUMNS = (
+    "kind",
+    "metric",
+    "target_of_baseline_percent",
+    "method",
+    "cells",
+    *(f"within_{factor:g}" for factor in FACTORS),
+    "score",
+)
+
+
+def profiles(to_target: pd.DataFrame) -> pd.DataFrame:
+    """One row for each kind of run, metric, target and method, over the cells in which the method has runs.
+
+    Args:
+        to_target: the table of that name.
+    """
+    # Targets stand in one order in every cell; in percent of accuracy they differ.
+    place = to_target.groupby([*CELL, "kind", "method"], sort=False).cumcount()
+    percent = place.map({i: 100 * share for i, share in enumerate(SHARES)})
+    table = to_target.assign(percent=percent)
+    parts = [
+        _of_methods(here, column).assign(kind=kind, metric=metric, target_of_baseline_percent=percent)
+        for kind, of_kind in table.groupby("kind", sort=False)
+        for percent, here in of_kind.groupby("percent", sort=False)
+        for metric, column in METRICS.items()
+    ]
+    if not parts:
+        return pd.DataFrame(columns=list(PROFILE_COLUMNS))
+    return report_files.with_table_digits(pd.concat(parts))[list(PROFILE_COLUMNS)]
+
+
+def _of_methods(table: pd.DataFrame, column: str) -> pd.DataFrame:
+    """A row for each method that has a value in this column in a cell."""
+    costs = table.pivot(index=CELL, columns="method", values=column)[list(table.method.unique())]
+    found = ratios(costs.dropna(how="all").dropna(axis=1, how="all"))
+    within = profile(found, FACTORS).T.set_axis([f"within_{factor:g}" for factor in FACTORS], axis=1)
+    return within.assign(cells=found.count(), score=score(found)).rename_axis("method").reset_index()
+
+
+def write_profiles(table: pd.DataFrame, folder: Path) -> None:
+    """Write `profiles.csv`."""
+    report_files.write_table(table, folder / "profiles.csv")

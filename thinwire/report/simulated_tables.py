@@ -1,0 +1,157 @@
+"""Tables and figures of the two questions that only the simulator answers."""
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from numpy.typing import NDArray
+
+from thinwire.report import report_files
+from thinwire.report.figures import fitted_text, style
+from thinwire.report.figures.style import HOLLOW, finish, grid, legend, unique
+from thinwire.report.report_files import HSGD_RATIO, REQUIRED_RATE, fixed
+
+# The publication names the one that is drawn thick.
+LEVELS, PUBLISHED = (2, 5, 10, 20, 50), 20
+_PANEL_INCHES = 2.0  # the height
+_THIN, _THICK = 0.8, 2.2
+
+
+def write_hsgd_ratio(rows: pd.DataFrame, results: Path) -> list[Path]:
+    """Write the table and the figure, with the same bytes every time; returns the paths of both.
+
+    Args:
+        rows: as `ratios` gives them; for each number of nodes a whole grid.
+        results: the folder of results.
+    """
+    table = results / "tables" / f"{HSGD_RATIO}.csv"
+    report_files.write_table(rows, table)
+    stem = results / "figures" / HSGD_RATIO
+    style.use()
+    nodes = unique(rows.nodes)
+    figure, all_axes = grid(1, len(nodes), (style.COLUMN_INCHES / len(nodes), _PANEL_INCHES), sharey=True)
+    for axes, number in zip(all_axes.flat, nodes):
+        own = rows[rows.nodes == number]
+        _contours(axes, own)
+        axes.set_title(f"{number} nodes,\n{own.workers.iloc[0]} workers", fontsize=7)
+    all_axes.flat[0].set_ylabel("computing, s a step")
+    figure.supxlabel("Gbit/s of a node's link", fontsize=8)
+    (cluster,), (profile,) = unique(rows.cluster), unique(rows.profile)
+    note = f"simulated, {cluster} with links of other rates, computing scaled from {profile}"
+    finish(figure, stem, f"{note}; a line: so many times the highest rung's step")
+    return [table, stem.with_suffix(".pdf")]
+
+
+def _contours(axes: Axes, rows: pd.DataFrame) -> None:
+    """Draw a line for each level that the ratio passes, interpolated on logarithmic axes."""
+    table = rows.pivot(index="compute_seconds", columns="rate_gbit_per_second", values="ratio")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    passed = [level for level in LEVELS if table.min().min() < level < table.max().max()]
+    if passed:
+        lines = axes.contour(
+            table.columns,
+            table.index,
+            np.log(table.to_numpy()),
+            levels=np.log(passed),
+            colors="0.1",
+            linewidths=[_THICK if level == PUBLISHED else _THIN for level in passed],
+            linestyles="solid",
+        )
+        middles = [_middle(np.asarray(path.vertices)) for path in lines.get_paths()]
+        axes.clabel(lines, fmt=lambda value: f"{np.exp(value):.0f}", fontsize=6, manual=middles)
+    for axis, numbers in ((axes.xaxis, table.columns), (axes.yaxis, table.index)):
+        axis.set_major_locator(FixedLocator(_decades_between(float(min(numbers)), float(max(numbers)))))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_locator(NullLocator())
+
+
+def _middle(line: NDArray[np.float64]) -> tuple[float, float]:
+    """The point of a line, as an array of [points, 2], that is nearest to the middle between its ends."""
+    logs = np.log(line)
+    away = ((logs - (logs[0] + logs[-1]) / 2) ** 2).sum(axis=1)
+    x, y = line[away.argmin()]
+    return float(x), float(y)
+
+
+def _decades_between(low: float, high: float) -> list[float]:
+    """The powers of ten in an axis, without its ends, where a label would touch that of the next panel."""
+    exponents = range(math.floor(math.log10(low)) + 1, math.ceil(math.log10(high)))
+    return [10.0**exponent for exponent in exponents]
+
+
+_INCHES = (style.COLUMN_INCHES, 2.4)
+_GREYS = ("0.1", "0.35", "0.6")  # the lines are all of DASO, beside several baselines
+
+
+def sentences(rows: pd.DataFrame) -> Iterable[str]:
+    """What may be said about each row."""
+    for row in rows.to_dict("records"):
+        where = f"{row['nodes']} nodes against {row['baseline']}"
+        share, rate = f"{row['saved_percent']:g} %", row["required_gigabytes_per_second"]
+        offered = f"{row['offered_gigabytes_per_second']:g} GB/s"
+        if math.isnan(rate):
+            yield f"{where}: in our simulation, no rate up to {offered} saves {share} of the time."
+        else:
+            bound = row["required_with_free_exchanges_gigabytes_per_second"]
+            yield (
+                f"{where}: for {share}, our simulation needs at most {fixed(rate, 2)} GB/s a node, or "
+                f"{fixed(bound, 2)} if exchanges in cycling epochs took no time; {row['cluster']} offers "
+                f"{offered}."
+            )
+
+
+def write_required_rate(rows: pd.DataFrame, results: Path) -> list[Path]:
+    """Write the table and the figure, with the same bytes every time; returns the paths of both.
+
+    Args:
+        rows: as `required_rates` gives them.
+        results: the folder of results.
+    """
+    table = results / "tables" / f"{REQUIRED_RATE}.csv"
+    report_files.write_table(rows, table)
+    stem = results / "figures" / REQUIRED_RATE
+    _draw(rows, stem)
+    return [table, stem.with_suffix(".pdf")]
+
+
+def _draw(rows: pd.DataFrame, stem: Path) -> None:
+    """Lines over the number of nodes, one for each baseline, below what the cluster offers."""
+    style.use()
+    figure, axes = plt.subplots(figsize=_INCHES, layout="constrained")
+    for place, baseline in enumerate(unique(rows.baseline)):
+        own = rows[rows.baseline == baseline]
+        colour = _GREYS[place % len(_GREYS)]
+        look: dict[str, Any] = {"marker": style.look(baseline).marker, "color": colour}
+        axes.plot(own.nodes, own.required_gigabytes_per_second, label=f"against {baseline}", **look, **HOLLOW)
+        bound = own.required_with_free_exchanges_gigabytes_per_second
+        axes.plot(own.nodes, bound, linestyle=":", linewidth=0.8, color=colour)
+    offered = float(rows.offered_gigabytes_per_second.iloc[0])
+    (cluster,) = unique(rows.cluster)
+    axes.axhline(offered, color="0.4", linestyle="--")
+    axes.annotate(
+        f"{fitted_text.shortened([cluster], 1.6, 7)[cluster]}: {offered:g} GB/s",
+        (0.02, offered),
+        xycoords=("axes fraction", "data"),
+        xytext=(0, -2),
+        textcoords="offset points",
+        va="top",
+        fontsize=7,
+    )
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(unique(rows.nodes), [str(number) for number in unique(rows.nodes)])
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_xlabel("nodes")
+    axes.set_ylabel("GB/s of a node's link")
+    legend(figure, *axes.get_legend_handles_labels())
+    share, profile = f"{rows.saved_percent.iloc[0]:g} %", rows.profile.iloc[0]
+    note = f"simulated, computing as {profile}; the highest rate at which DASO saves {share}"
+    finish(figure, stem, f"{note}; dotted: if its exchanges in cycling epochs took no time")

@@ -1,0 +1,165 @@
+"""Paired differences of runs: intervals, and what the next run may show."""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from scipy import stats
+from statsmodels.stats.power import TTestPower
+
+# Accuracies that differ by less than this are called equal, in percentage points.
+MARGIN_POINTS = 0.3
+LEVEL = 0.05
+POWER = 0.8
+# Percentages are read from text, so equal differences may differ in their last digits.
+_ROUNDING = 1e-9
+_NAN = math.nan
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `n` differences of pairs say; in the unit of what was compared. NaN: too few pairs to say it."""
+
+    n: int
+    mean: float
+    sd: float  # if all differences are equal but not 0: the most that coarse values may hide
+    low: float  # of the 95 % t interval of the mean
+    high: float
+    margin: float
+    p_different: float  # two-sided paired t test; small: the mean is not 0
+    p_same: float  # TOST; small: the mean lies between -margin and +margin
+    p_not_inferior: float  # one-sided t test; small: the mean is above -margin
+    detectable: float  # a difference of this size is found with a probability of 80 %
+
+
+def compare(
+    ours: pd.Series, theirs: pd.Series, margin: float = MARGIN_POINTS, resolution: float = 0.0
+) -> Comparison:
+    """Compare two series in pairs, `ours` minus `theirs`.
+
+    Args:
+        ours: finite values with the repetition as index; NaN is a missing value.
+        theirs: likewise. Repetitions that are missing in one of the two are left out.
+        margin: of equivalence and of non-inferiority, in the unit of the values, above 0.
+        resolution: from one possible value to the next, in the same unit. For accuracy it is one image. It
+            matters only if all differences are equal.
+
+    Raises:
+        ValueError: a repetition occurs twice, or a value is infinite.
+    """
+    if not (ours.index.is_unique and theirs.index.is_unique):
+        raise ValueError("a repetition occurs twice")
+    pairs = pd.concat({"ours": ours, "theirs": theirs}, axis=1, join="inner").dropna().astype(float)
+    if not np.isfinite(pairs.to_numpy()).all():
+        raise ValueError("infinite values have no difference")
+    n, differences = len(pairs), (pairs.ours - pairs.theirs).to_numpy()
+    if n < 2:
+        mean = float(differences.mean()) if n else _NAN
+        return Comparison(n, mean, _NAN, _NAN, _NAN, margin, _NAN, _NAN, _NAN, _NAN)
+    if np.ptp(differences) <= _ROUNDING:
+        return _of_equal_differences(n, float(differences[0]), margin, resolution)
+    tests = t_tests(differences, margin)
+    found = {name: float(value) for name, value in tests._asdict().items()}
+    return Comparison(n=n, margin=margin, detectable=detectable_in_sd(n) * found["sd"], **found)
+
+
+class Tests(NamedTuple):
+    """What t tests say, as arrays of one number for each sample; the names are those of `Comparison`."""
+
+    mean: NDArray[np.float64]
+    sd: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    p_different: NDArray[np.float64]
+    p_same: NDArray[np.float64]
+    p_not_inferior: NDArray[np.float64]
+
+
+def t_tests(differences: NDArray[np.float64], margin: float) -> Tests:
+    """The tests of `compare`, of many samples at once.
+
+    Args:
+        differences: of shape [..., n], n >= 2, not all equal in a sample.
+        margin: as in `compare`.
+    """
+    test = stats.ttest_1samp(differences, 0.0, axis=-1)
+    interval = test.confidence_interval(1 - LEVEL)
+    above = stats.ttest_1samp(differences, -margin, axis=-1, alternative="greater").pvalue
+    below = stats.ttest_1samp(differences, margin, axis=-1, alternative="less").pvalue
+    return Tests(
+        mean=differences.mean(axis=-1),
+        sd=differences.std(axis=-1, ddof=1),
+        low=interval.low,
+        high=interval.high,
+        p_different=test.pvalue,
+        p_same=np.maximum(above, below),
+        p_not_inferior=above,
+    )
+
+
+@cache
+def detectable_in_sd(n: int) -> float:
+    """The mean difference, in its standard deviations, that a paired t test of n >= 2 pairs finds.
+
+    It is two-sided at 5 % and finds this difference with a probability of 80 %.
+    """
+    found = TTestPower().solve_power(nobs=n, alpha=LEVEL, power=POWER, alternative="two-sided")
+    return float(found)
+
+
+def _of_equal_differences(n: int, difference: float, margin: float, resolution: float) -> Comparison:
+    """All differences are equal, so that a t test would divide by 0.
+
+    If they are 0, the results are equal in every pair, and nothing differs. Otherwise the values may be too
+    coarse to show a spread. Exact values that are rounded to these have differences in an interval of twice
+    the resolution, so the t tests assume the largest standard deviation that n numbers there can have.
+    """
+    if abs(difference) <= _ROUNDING:
+        return Comparison(n, 0.0, 0.0, 0.0, 0.0, margin, 1.0, 0.0, 0.0, 0.0)
+    sd = max(resolution, _ROUNDING) * math.sqrt(n / (n - 1))
+    error = sd / math.sqrt(n)
+    t = stats.t(n - 1)
+    half = float(t.ppf(1 - LEVEL / 2)) * error
+    above = float(t.sf((difference + margin) / error))
+    below = float(t.cdf((difference - margin) / error))
+    return Comparison(
+        n=n,
+        mean=difference,
+        sd=sd,
+        low=difference - half,
+        high=difference + half,
+        margin=margin,
+        p_different=float(2 * t.sf(abs(difference) / error)),
+        p_same=max(above, below),
+        p_not_inferior=above,
+        detectable=detectable_in_sd(n) * sd,
+    )
+
+
+class Interval(NamedTuple):
+    """Both ends belong to it; infinite if one value says nothing of the spread."""
+
+    low: float
+    high: float
+
+
+def of_mean(values: pd.Series, further: int, level: float) -> Interval:
+    """Where the mean of `further` new values of the same normal distribution lies.
+
+    It is the t interval mean ± t * sd * sqrt(1/n + 1/further), with n - 1 degrees of freedom. It lies in the
+    interval with a probability of 1 - `level`.
+
+    Args:
+        values: n values, in any unit; at least one.
+        further: number of new values, at least 1.
+        level: share of the cases outside the interval, for example 0.05.
+    """
+    n, mean = len(values), float(values.mean())
+    if n < 2:
+        return Interval(-math.inf, math.inf)
+    half = stats.t.ppf(1 - level / 2, n - 1) * values.std(ddof=1) * math.sqrt(1 / n + 1 / further)
+    return Interval(mean - half, mean + half)

@@ -1,0 +1,153 @@
+"""Verdicts on comparisons, each with its words. One branch gives both, so they cannot differ.
+
+No other file says that something is better, worse, the same or faster.
+"""
+
+import math
+from typing import NamedTuple
+
+from thinwire.report.report_files import fixed, table_digits
+from thinwire.report.statistics.paired import LEVEL, POWER, Comparison
+from thinwire.report.statistics.verdict import FEWEST_PAIRS, Judged, Verdict
+
+
+class Decision(NamedTuple):
+    """What tables say about a comparison."""
+
+    verdict: Verdict
+    words: str
+
+
+class Answer(NamedTuple):
+    """Whether runs show what a claim says."""
+
+    shown: bool | None  # False: they show that it is not so; None: they show neither
+    words: str
+
+
+def on_accuracy(judged: Judged) -> Decision:
+    """About the method's accuracy beside the baseline's, in percentage points."""
+    difference = judged.comparison
+    if difference.n < FEWEST_PAIRS:
+        return Decision(Verdict.CANNOT_BE_TOLD, _cannot_be_told(_too_few(difference.n)))
+    if judged.differs:
+        words = _side(difference)
+        words += f", but {_within(difference)}" if judged.within_margin else ""
+        return Decision(Verdict.DIFFERENT, words)
+    if judged.within_margin:
+        return Decision(Verdict.SAME, _within(difference))
+    return Decision(Verdict.CANNOT_BE_TOLD, _cannot_be_told(_difference_found(difference)))
+
+
+def on_speed(judged: Judged) -> Decision:
+    """About the method's time beside the baseline's.
+
+    Args:
+        judged: differences of the logarithms of seconds, the baseline's minus the method's.
+    """
+    difference = judged.comparison
+    if difference.n < FEWEST_PAIRS:
+        return Decision(Verdict.CANNOT_BE_TOLD, _cannot_be_told(_too_few(difference.n)))
+    if judged.differs:
+        return Decision(Verdict.DIFFERENT, _times(difference))
+    return Decision(Verdict.CANNOT_BE_TOLD, _cannot_be_told(_factor_found(difference)))
+
+
+def on_gain(difference: Comparison) -> Answer:
+    """Is the method's accuracy higher? In percentage points (two-sided paired t test)."""
+    if difference.n < FEWEST_PAIRS:
+        return Answer(None, _too_few(difference.n))
+    if difference.p_different < LEVEL and difference.mean > 0:
+        return Answer(True, _side(difference))
+    if difference.high <= 0:
+        return Answer(False, _side(difference) if difference.mean else _within(difference))
+    return Answer(None, _difference_found(difference))
+
+
+def on_equality(difference: Comparison) -> Answer:
+    """Do the accuracies differ by less than the margin? In percentage points (TOST)."""
+    if difference.n < FEWEST_PAIRS:
+        return Answer(None, _too_few(difference.n))
+    if difference.p_same < LEVEL:
+        sure = difference.p_different < LEVEL
+        return Answer(
+            True, f"{_side(difference)}, but {_within(difference)}" if sure else _within(difference)
+        )
+    if difference.high <= -difference.margin or difference.low >= difference.margin:
+        return Answer(False, _side(difference))
+    return Answer(None, f"cannot be told whether the difference is below {difference.margin:g} points")
+
+
+def on_loss(difference: Comparison, unit: str = "points") -> Answer:
+    """Does the method lose less than the margin? (One-sided test of non-inferiority.)"""
+    if difference.n < FEWEST_PAIRS:
+        return Answer(None, _too_few(difference.n))
+    margin = f"{difference.margin:g} {unit}"
+    if difference.p_not_inferior < LEVEL:
+        return Answer(True, f"no loss of {margin} or more")
+    if difference.high <= -difference.margin:
+        return Answer(False, f"a loss of {margin} or more")
+    return Answer(None, f"cannot be told whether the loss is below {margin}")
+
+
+def on_reduction(difference: Comparison, percent: float) -> Answer:
+    """Is the reduction of the seconds above `percent`? (The 95 % t interval.)
+
+    Args:
+        difference: of the logarithms of seconds, those compared with minus the method's.
+        percent: of the seconds compared with, 0 or more.
+    """
+    if difference.n < FEWEST_PAIRS:
+        return Answer(None, _too_few(difference.n))
+    least = -math.log1p(-percent / 100) if percent < 100 else math.inf
+    if difference.low > least:
+        return Answer(True, _times(difference))
+    if difference.high <= least:
+        if percent:
+            return Answer(False, f"the reduction is not above {percent:g} %")
+        return Answer(False, _times(difference) if difference.mean else "the same time in every pair")
+    if percent:
+        return Answer(None, f"cannot be told whether the reduction is above {percent:g} %")
+    return Answer(None, _factor_found(difference))
+
+
+def _side(difference: Comparison) -> str:
+    return f"{'better' if difference.mean > 0 else 'worse'} by {_points(abs(difference.mean))}"
+
+
+def _within(difference: Comparison) -> str:
+    if difference.sd or difference.mean:
+        return f"the same within {difference.margin:g} points"
+    return "the same in every pair"
+
+
+def _times(logarithm: Comparison) -> str:
+    times = table_digits(math.exp(abs(logarithm.mean)))
+    size = fixed(times, 2) if times >= 1.005 else "less than 1.01"
+    return f"{size} times {'faster' if logarithm.mean > 0 else 'slower'}"
+
+
+def _points(size: float) -> str:
+    size = table_digits(size)
+    return f"{fixed(size, 2)} points" if size >= 0.005 else "less than 0.01 points"
+
+
+def _cannot_be_told(why: str) -> str:
+    return f"cannot be told: {why}"
+
+
+def _difference_found(difference: Comparison) -> str:
+    return _found(difference.n, f"a difference of {_points(difference.detectable)}")
+
+
+def _factor_found(logarithm: Comparison) -> str:
+    return _found(logarithm.n, f"a factor of {fixed(table_digits(math.exp(logarithm.detectable)), 2)}")
+
+
+def _found(pairs: int, size: str) -> str:
+    return f"{pairs} pairs find {size} with a probability of {100 * POWER:g} %"
+
+
+def _too_few(pairs: int) -> str:
+    have = f"{pairs} {'pair' if pairs == 1 else 'pairs'}"
+    return f"{have}, and {FEWEST_PAIRS} are needed at least"

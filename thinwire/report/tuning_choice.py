@@ -1,0 +1,220 @@
+"""What a tuning chooses: its trials, its figure and its file."""
+
+import math
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pandas as pd
+import seaborn as sns
+
+from thinwire import RULES_VERSION
+from thinwire.base import digests
+from thinwire.base.files import write_text
+from thinwire.config import suite as suites
+from thinwire.config import tuned, tuning_space, yaml_file
+from thinwire.config.cell import Cell
+from thinwire.config.entries import entries_of
+from thinwire.config.expand import cells
+from thinwire.config.suite_schema import Entry
+from thinwire.config.trials import PREFIX, of_trial_label
+from thinwire.config.tuned import Choice, Cost, Tuned
+from thinwire.config.tuning_space import Range, ranges
+from thinwire.optim.tunable import tunable, values_of
+from thinwire.records import record
+from thinwire.records.record import Record
+from thinwire.report.figures import style
+from thinwire.train.result_files import record_folder
+from thinwire.train.reuse import record_of
+
+
+def runs_of_trials(suite: str, results: Path) -> pd.DataFrame:
+    """All runs of the tuning of a suite; docs/tuning.md explains the columns.
+
+    Raises:
+        UserError: a record is missing, damaged or changed, or belongs to another state of the suite.
+    """
+    rows = []
+    for cell in cells(f"{PREFIX}{suite}"):
+        folder = record_folder(results, cell)
+        run = record_of(folder, cell)
+        rows.append(_row(cell, run) | {"run_sha256": digests.of_file(folder / record.RUN)})
+    methods = list(dict.fromkeys(row["method"] for row in rows))
+    rows.sort(key=lambda row: (methods.index(row["method"]), row["trial"]))
+    return pd.DataFrame(rows)
+
+
+def _row(cell: Cell, run: Record) -> dict[str, object]:
+    method, trial = of_trial_label(cell.method.label)
+    row: dict[str, object] = {
+        "method": method,
+        "trial": trial,
+        "dataset": cell.dataset,
+        "model": cell.model.label,
+        "workers": cell.workers,
+        "nodes": cell.nodes,
+        "repetition": cell.repetition,
+        **values_of(cell.recipe),
+        **{f"option/{name}": value for name, value in cell.method.options.items()},
+        "status": run.status,
+        "reason": run.reason,
+        "fingerprint": run.fingerprint,
+    }
+    made = run.result
+    if made is None:
+        return row | dict.fromkeys(("accuracy_percent", "payload_bytes", "epochs", "seconds"), math.nan)
+    return row | {
+        "accuracy_percent": made.test_accuracy_percent,
+        "payload_bytes": made.traffic.payload_push_bytes + made.traffic.payload_pull_bytes,
+        "epochs": made.steps / (run.steps_per_epoch or 1),
+        "seconds": made.seconds.train + made.seconds.eval,
+    }
+
+
+def trials(runs: pd.DataFrame) -> pd.DataFrame:
+    """One row for each method and trial, in their order.
+
+    Columns: `method`, `trial`, `ended` (are all its runs done?), and the means over its runs,
+    `accuracy_percent` and `payload_bytes`. A trial has neither if one of its runs diverged, failed or was
+    skipped.
+    """
+    grouped = runs.groupby(["method", "trial"], sort=False)
+    table = grouped[["accuracy_percent", "payload_bytes"]].mean()
+    table["ended"] = grouped.status.agg(lambda status: bool((status == "done").all()))
+    # Rounded, because the order in which floats are added must not break a tie.
+    table = table.round(6)
+    table.loc[~table.ended, ["accuracy_percent", "payload_bytes"]] = math.nan
+    return table.reset_index()
+
+
+def best(of_method: pd.DataFrame) -> pd.Series:
+    """The best of the rows of one method in `trials`; the first one if no trial has ended."""
+    ordered = of_method.sort_values(
+        ["accuracy_percent", "payload_bytes", "trial"], ascending=[False, True, True], na_position="last"
+    )
+    return ordered.iloc[0]
+
+
+def best_so_far(table: pd.DataFrame) -> pd.DataFrame:
+    """`trials` with the column `best_percent`: the highest accuracy of this trial and of those before it."""
+    accuracy = table.accuracy_percent.fillna(float("-inf"))
+    best_percent = accuracy.groupby(table.method, sort=False).cummax()
+    return table.assign(best_percent=best_percent.where(best_percent > float("-inf")))
+
+
+NAME = "best_so_far"
+
+
+def write_figure(table: pd.DataFrame, folder: Path, baselines: Collection[str] = ()) -> None:
+    """Write `best_so_far`.
+
+    Args:
+        table: as `choose.trials` gives it.
+        folder: for the figure.
+        baselines: labels of methods whose lines are thick and black.
+    """
+    style.use()
+    lines = best_so_far(table).assign(trials=table.trial + 1)
+    methods = list(dict.fromkeys(table.method))
+    figure, axes = plt.subplots(figsize=(1.5 * style.COLUMN_INCHES, 2.6))
+    sns.lineplot(
+        lines,
+        x="trials",
+        y="best_percent",
+        hue="method",
+        style="method",
+        size="method",
+        hue_order=methods,
+        style_order=methods,
+        size_order=methods,
+        errorbar=None,
+        drawstyle="steps-post",
+        markeredgewidth=0.3,
+        ax=axes,
+        **style.looks(methods, baselines),
+    )
+    style.ticks(axes, log=False)
+    style.lower_thick_lines(axes)
+    axes.set(xlabel="trials", ylabel="best held-out accuracy so far, %")
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    note = "means over the seeds; the first trial has the suite's own recipe"
+    if without := [m for m in methods if lines.best_percent[lines.method == m].isna().all()]:
+        note += f"; no trial of {', '.join(without)} ended"
+    figure.text(1, -0.07, note, ha="right", va="top", fontsize=6, color="0.4")
+    style.save(figure, folder / NAME)
+    plt.close(figure)
+
+
+_HEAD = "# Written by `{command}`; docs/tuning.md explains it. The record of all trials is {trials}.\n"
+
+
+def write_tuned(name: str, runs: pd.DataFrame) -> Tuned:
+    """Choose for each method of a suite, and write `config/tuned/NAME.yaml` and `NAME.csv`.
+
+    Args:
+        name: of the suite.
+        runs: of all trials, as `runs_of_trials` gives them.
+    """
+    suite, tuning = suites.read(suites.path_of(name)), tuning_space.read(name)
+    trials_path = tuned.trials_path(name)
+    write_text(trials_path, runs.to_csv(index=False))
+    table = trials(runs)
+    made = Tuned(
+        rules=RULES_VERSION,
+        space=tuning.digest,
+        recipe=suite.recipe.model_dump(mode="json"),
+        trials_sha256=digests.of_file(trials_path),
+        cost=Cost(
+            runs=len(runs),
+            epochs=round(float(runs.epochs.sum()), 2),
+            seconds=round(float(runs.seconds.sum()), 1),
+        ),
+        methods={
+            label: _choice(label, entry, table, runs, tuning.space.ranges)
+            for label, entry in entries_of(suite).items()
+        },
+    )
+    head = _HEAD.format(command=tuned.command(name), trials=trials_path.name)
+    content = _content(made) | {"digest": made.digest}
+    write_text(tuned.path_of(name), head + yaml_file.text_of(content))
+    return made
+
+
+def _choice(
+    label: str, entry: Entry, table: pd.DataFrame, runs: pd.DataFrame, space: dict[str, Range]
+) -> Choice:
+    """The choice for one method."""
+    of_method = table[table.method == label]
+    found = best(of_method)
+    first_run = runs[(runs.method == label) & (runs.trial == found.trial)].iloc[0]
+    under = tuned.under(label, entry)
+    drawn = ranges(under.tunes) if found.trial > 0 else {}
+    values = {key: float(first_run[key]) for key in space}
+    options = {name: type(range_.low)(first_run[f"option/{name}"]) for name, range_ in drawn.items()}
+    named = [*((k, space[k], v) for k, v in values.items()), *((k, drawn[k], v) for k, v in options.items())]
+    edges = {key: range_.edge(value) for key, range_, value in named}
+    return Choice(
+        trial=int(found.trial),
+        recipe=tunable(values),
+        options=options,
+        accuracy_percent=_number(found.accuracy_percent),
+        payload_bytes=_number(found.payload_bytes),
+        trials_ended=int(of_method.ended.sum()),
+        at_edge={key: edge for key, edge in edges.items() if edge is not None and found.ended},
+        under=under,
+    )
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _content(made: Tuned) -> dict[str, object]:
+    """The content of the file; of the recipes of methods only what was drawn."""
+    content: dict[str, Any] = made.model_dump(mode="json")
+    for label, choice in made.methods.items():
+        content["methods"][label]["recipe"] = choice.recipe.model_dump(
+            exclude_none=True, exclude_defaults=True
+        )
+    return content

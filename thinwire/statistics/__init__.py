@@ -1,1 +1,0 @@
-"""What comparisons of runs may say: tests, verdicts and the words for them."""

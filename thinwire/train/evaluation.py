@@ -1,0 +1,156 @@
+"""What is measured at the end of an epoch: accuracy, divergence and traffic."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, astuple
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from thinwire.api.channel import QuietChannel
+from thinwire.data.arrays import Data
+from thinwire.data.batches import scoring_batches
+from thinwire.traffic.ledger import Bytes, Ledger
+from thinwire.transport.interface import Transport
+
+
+def batch_norm_names(model: nn.Module) -> list[str]:
+    """The names of the floating-point buffers, in the order of the model."""
+    return [name for name, buffer in model.named_buffers() if buffer.is_floating_point()]
+
+
+def batch_norm_tensors(model: nn.Module) -> list[Tensor]:
+    """The floating-point buffers, in the order of the model."""
+    return [buffer for buffer in model.buffers() if buffer.is_floating_point()]
+
+
+def mean_over_workers(model: nn.Module, quiet: QuietChannel) -> list[Tensor]:
+    """The mean of everybody's floating-point buffers, as new tensors; no ledger counts it."""
+    return quiet.mean(batch_norm_tensors(model)).wait()
+
+
+class Score(NamedTuple):
+    """On the test set: the mean cross-entropy in nats, and the accuracy in percent."""
+
+    loss: float
+    accuracy_percent: float
+
+
+# Of each batch that a worker has scored: its number, the sum of its losses, correct answers, and images.
+Scored = list[list[float]]
+
+
+@torch.no_grad()
+def evaluate(
+    model: nn.Module,
+    weights: list[Tensor],
+    buffers: list[Tensor],
+    data: Data,
+    dtype: torch.dtype,
+    ranks: Sequence[int] = (0,),
+    workers: int = 1,
+    share: Callable[[list[Scored]], list[Scored]] = lambda own: own,
+    before_batch: Callable[[], None] = lambda: None,
+) -> Score:
+    """Score `weights` and the floating-point `buffers`, both in the order of the model.
+
+    Only the model's layers are used; its own weights and buffers do not change.
+
+    Args:
+        model: in training mode.
+        weights: of the trainable parameters.
+        buffers: of batch normalisation, see `batch_norm_buffers`.
+        data: its test set is scored.
+        dtype: of the images.
+        ranks: of the workers in this process; each batch is scored by one worker of the run.
+        workers: of the run.
+        share: gives the results of all workers, from those of the workers in this process.
+        before_batch: called before each batch that is scored here.
+    """
+    names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    state = {**dict(zip(names, weights)), **dict(zip(batch_norm_names(model), buffers))}
+    model.eval()
+    own = []
+    for rank in ranks:
+        found: Scored = []
+        for batch, images, labels in scoring_batches(data, weights[0].device, dtype, rank, workers):
+            before_batch()
+            logits = torch.func.functional_call(model, state, (images,))
+            loss = functional.cross_entropy(logits, labels, reduction="sum").item()
+            found.append([batch, loss, int((logits.argmax(1) == labels).sum()), len(labels)])
+        own.append(found)
+    model.train()
+    # Sorted by batch, so that the sum rounds the same whichever worker scored a batch.
+    scored = sorted(batch for found in share(own) for batch in found)
+    loss, correct, count = (sum(column) for column in list(zip(*scored))[1:])
+    return Score(loss / count, 100 * correct / count)
+
+
+class Diverged(Exception):
+    """A loss or a weight is not finite. That is a result, not an error."""
+
+    def __init__(self, step: int) -> None:
+        super().__init__(f"the loss or a weight is not finite after step {step}")
+        self.step = step
+
+
+def require_finite_losses(steps: Sequence[int], losses: Sequence[Sequence[float]]) -> None:
+    """Require that the losses of all workers are finite.
+
+    Args:
+        steps: counted from 1.
+        losses: for each step, the loss of each worker.
+
+    Raises:
+        Diverged: a loss is not finite; the error names the first such step.
+    """
+    for step, row in zip(steps, losses):
+        if not all(map(math.isfinite, row)):
+            raise Diverged(step)
+
+
+def require_finite_weights(step: int, weights: Sequence[Tensor]) -> None:
+    """Require that the weights after a step are finite.
+
+    Raises:
+        Diverged: a weight is not finite.
+    """
+    if not all(bool(weight.isfinite().all()) for weight in weights):
+        raise Diverged(step)
+
+
+_COLUMNS = ("payload_push", "payload_pull", "wire_sent", "wire_received", "between_nodes")
+# Also as the maximum over the workers.
+_OF_THE_BUSIEST = ("wire_sent", "wire_received")
+
+
+def traffic_totals(ledgers: Sequence[Ledger], transport: Transport) -> dict[str, float]:
+    """The traffic so far, in bytes: means over the workers, and the most that one of them sent and received.
+
+    Args:
+        ledgers: of the workers of this process.
+        transport: to the workers of the other processes.
+    """
+    of_all_workers = transport.share([astuple(ledger.total()) for ledger in ledgers])
+    return _columns([Bytes(*total) for total in of_all_workers])
+
+
+def traffic_rows(ledgers: Sequence[Ledger], transport: Transport) -> list[dict[str, object]]:
+    """The same traffic, with a row for each channel, verb and kind."""
+    of_all_workers = transport.share([ledger.state() for ledger in ledgers])
+    made = []
+    for key in dict.fromkeys(key for ledger in of_all_workers for key in ledger):
+        each = [Bytes(*ledger.get(key, ())) for ledger in of_all_workers]
+        channel, verb, kind = key.split("/")
+        messages = sum(row.messages for row in each) / len(each)
+        made.append({"channel": channel, "verb": verb, "kind": kind, "messages": messages, **_columns(each)})
+    return made
+
+
+def _columns(workers: list[Bytes]) -> dict[str, float]:
+    each = [asdict(worker) for worker in workers]
+    means = {f"{c}_bytes": sum(worker[c] for worker in each) / len(each) for c in _COLUMNS}
+    largest = {f"{c}_max_bytes": float(max(worker[c] for worker in each)) for c in _OF_THE_BUSIEST}
+    return means | largest

@@ -1,0 +1,148 @@
+"""Where results lie, and which are made again."""
+
+import json
+from pathlib import Path
+
+from thinwire.base.names import suggested_command
+from thinwire.config.cell import Cell
+from thinwire.records.record import RUN
+
+ARCHIVE_SUFFIX = ".tar.xz"
+
+
+def runs_folder(results: Path) -> Path:
+    """The published records of all suites."""
+    return results / "runs"
+
+
+def folders_of_records(results: Path) -> list[Path]:
+    """The folders of all published records of suites."""
+    found = sorted(path.parent for path in runs_folder(results).rglob(RUN))
+    return [folder for folder in found if not folder.name.startswith(".")]
+
+
+def record_folder(results: Path, cell: Cell) -> Path:
+    """The published record of a run."""
+    return runs_folder(_of_runs(results, cell)) / cell.suite / cell.path
+
+
+def archives_folder(results: Path) -> Path:
+    """The archives of records, if these are committed results."""
+    return results / "records"
+
+
+def record_archive(results: Path, suite: str) -> Path:
+    """The archive of all records of a suite."""
+    return archives_folder(results) / f"{suite}{ARCHIVE_SUFFIX}"
+
+
+def set_aside_folder(results: Path, cell: Cell) -> Path:
+    """Has a numbered folder for each record that was set aside."""
+    return _of_runs(results, cell) / "set_aside" / cell.suite / cell.path
+
+
+def partial_folder(results: Path, cell: Cell) -> Path:
+    """Where a run works until it is published: its log and its checkpoints."""
+    return _of_runs(results, cell) / "partial" / cell.suite / cell.path
+
+
+def log_file(results: Path, cell: Cell) -> Path:
+    """What a run prints when the pipeline runs it."""
+    return results / "logs" / "train" / cell.suite / f"{cell.path}.txt"
+
+
+def lock_file(results: Path, cell: Cell) -> Path:
+    """The lock of a run, held by the one process that works on it."""
+    return _of_runs(results, cell) / "partial" / cell.suite / f"{cell.path}.lock"
+
+
+def data_folder(results: Path, dataset: str) -> Path:
+    """The folder of a data set, as arrays."""
+    return results / "data" / dataset
+
+
+def prepared_folder(results: Path, cell: Cell) -> Path:
+    """What the method of a cell has prepared."""
+    return results / "prepared" / cell.suite / cell.preparation
+
+
+def preparing_folder(results: Path, cell: Cell) -> Path:
+    """Where a preparation works until it is published."""
+    return results / "preparing" / cell.suite / cell.preparation
+
+
+def trace_folder(results: Path, cell: Cell) -> Path:
+    """What `thinwire trace` makes of a cell."""
+    return results / "traces" / cell.suite / cell.path
+
+
+def tracing_folder(results: Path) -> Path:
+    """Stands for the folder of results while cells are traced, so that their runs leave nothing in it."""
+    return results / "tracing"
+
+
+def _of_runs(results: Path, cell: Cell) -> Path:
+    """The folder of all runs like this one.
+
+    The pipeline reads and writes the runs of suites. A run that deviates from its suite is apart from them.
+    """
+    if not cell.deviates:
+        return results
+    # A cell may be emulated by hand on several clusters.
+    return results / "by_hand" if cell.cluster is None else results / "emulated" / cell.cluster.name
+
+
+def is_timed(cell: Cell) -> bool:
+    """Is the cell timed, side by side with the other methods of its block?"""
+    return cell.has_ranks and not cell.deviates
+
+
+def run_command(cell: Cell, results: Path, *options: str) -> str:
+    """The command that trains a cell by hand, or goes on with it."""
+    if cell.deviates and cell.cluster is not None:
+        on = ("--cluster", cell.cluster.name)
+        return suggested_command("emulate", cell.suite, cell.path, *on, *options, results=results)
+    how = ("--transport", cell.transport) if cell.deviates else ()
+    return suggested_command("run", cell.suite, cell.path, *how, *options, results=results)
+
+
+def block_command(cell: Cell, results: Path, *options: str) -> str:
+    """The command that trains the block of a cell, as the pipeline does."""
+    return suggested_command("train", cell.suite, cell.block, *options, results=results)
+
+
+def resume_command(cell: Cell, results: Path, hold: bool) -> str:
+    """The command that goes on with an interrupted cell, alone or with its block (`hold`)."""
+    return block_command(cell, results) if hold else run_command(cell, results)
+
+
+def prepare_command(cell: Cell, results: Path) -> str:
+    """The command that makes the preparation of a cell's method."""
+    return suggested_command("prepare", cell.suite, cell.preparation, results=results)
+
+
+def data_command(cell: Cell, results: Path) -> str:
+    """The command that lays out the data set of a cell."""
+    data = cell.data
+    words = ["data", data.use]
+    words += ["--label", data.label] if data.label != data.use else []
+    words += ["--options", json.dumps(data.options, ensure_ascii=False)] if data.options else []
+    return suggested_command(*words, results=results)
+
+
+def advice(cell: Cell, results: Path) -> str:
+    """What to do if a record is missing, damaged or out of date, as the end of a message.
+
+    The pipeline notices what has changed since it made a record, but not that somebody changed the record.
+    """
+    return f"start the pipeline again, or make this run again with {_command(cell, results)}"
+
+
+def advice_by_hand(cell: Cell, results: Path) -> str:
+    """What to do if a record breaks an invariant, as the end of a message: the pipeline does not notice."""
+    return f"make this run again with {_command(cell, results, '--again')}"
+
+
+def _command(cell: Cell, results: Path, *options: str) -> str:
+    """The command that makes the record of a cell, as it was made: timed with its block, or alone."""
+    return (block_command if is_timed(cell) else run_command)(cell, results, *options)

@@ -1,0 +1,220 @@
+"""One communication call: who takes part, what it does, and the answer that has not come yet."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from thinwire.trace.recorder import (
+    NO_CALL,
+    SERVER,
+    WAIT,
+    Activity,
+    RecordedCall,
+    Recorder,
+    on_server_track,
+    recorded,
+    recording,
+)
+from thinwire.traffic import payload as payloads
+from thinwire.traffic.ledger import Ledger
+from thinwire.traffic.payload import Payload, bytes_by_kind, nbytes
+from thinwire.traffic.wire_bytes import Wire
+
+
+class Group:
+    """One worker as a member of a group. A *rank* is a member's place in the group."""
+
+    def __init__(
+        self, name: str, members: tuple[int, ...], nodes: tuple[int, ...], worker: int, ledger: Ledger
+    ) -> None:
+        """Describe the group.
+
+        Args:
+            name: the name of its channel.
+            members: the workers, in the order of their ranks.
+            nodes: the node of each member.
+            worker: the member that this object stands for.
+            ledger: the ledger of that member.
+        """
+        self.name = name
+        self.members = members
+        self.nodes = nodes
+        self.size = len(members)
+        self.rank = members.index(worker)
+        self.key = (name, members[0])
+        self.calls = 0  # how many collective calls this member has made
+        self.unclaimed: set[Any] = set()  # pending answers that nobody has waited for yet
+        self.recorder: Recorder | None = None  # of that member, if it is traced
+        self._ledger = ledger
+
+    def meter(self, verb: str, kind: str, push: int, pull: int, passed: Wire) -> None:
+        """Enter traffic in the ledger, in bytes."""
+        self._ledger.add(self.name, verb, kind, push, pull, passed)
+
+
+class Server:
+    """The base class of every parameter server.
+
+    Each worker creates a copy of the server; `Channel.push_pull` uses the copy on one of the workers. A
+    server may make no calls on a channel.
+    """
+
+    def __init__(self, memory: dict[str, Any]) -> None:
+        """Create the server.
+
+        Args:
+            memory: a dictionary inside the method's `memory`, so that checkpoints contain the server's state.
+        """
+        self.memory = memory
+
+    def update(self, pushes: list[Payload]) -> Payload:
+        """Return the answer, which all workers receive.
+
+        Called once for each `Channel.push_pull`, when all workers have pushed.
+
+        Args:
+            pushes: the payloads of all workers, in the order of the ranks; they must not be changed.
+        """
+        raise NotImplementedError
+
+
+T_co = TypeVar("T_co", covariant=True)
+# Is a server's `update` running? Servers may make no calls.
+_serving = ContextVar("serving", default=False)
+
+# In the description of a call, at most this many tensors are listed one by one.
+_DESCRIBED = 4
+
+
+@dataclass(slots=True)
+class Call:
+    """What one worker hands over in one call on a channel."""
+
+    verb: str
+    tensors: list[Tensor] = field(default_factory=list)
+    payload: Payload = field(default_factory=dict)
+    kind: str = ""
+    partner: int = 0  # rank of a broadcast's source, of a server's worker, or of a message's other end
+    key: str = ""
+    server: Server | None = None
+    # May the payloads of the workers differ in size? The message tells the receiver.
+    ragged: bool = False
+    fresh: bool = False  # is the mean written into new tensors instead of the given ones?
+    recorded: RecordedCall | None = None  # where the transport notes its times, if the worker is traced
+
+    def describe(self, in_full: bool = True) -> str:
+        """Describe the call in words; all members must make calls with the same description.
+
+        Args:
+            in_full: name the tensors, too, which may take longer than the call itself.
+        """
+        about = [self.kind, self.key]
+        if in_full:
+            shown = self.tensors[:_DESCRIBED]
+            about += [f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in shown]
+            if len(self.tensors) > _DESCRIBED:
+                about.append(f"... {len(self.tensors)} tensors of {nbytes(self.tensors)} bytes")
+            about += payloads.describe(self.payload, self.ragged)
+        if self.ragged:
+            about.append("ragged")
+        if self.verb in ("broadcast", "push_pull", "send", "receive"):
+            about.append(f"rank {self.partner}")
+        return f"{self.verb}({', '.join(filter(None, about))})"
+
+    def sent_bytes(self) -> dict[str, int]:
+        """The bytes that the worker hands over, by kind."""
+        return {self.kind: nbytes(self.tensors)} if self.tensors else bytes_by_kind(self.payload, self.ragged)
+
+    def serve(self, pushes: list[Payload]) -> Payload:
+        """Return the server's answer to all pushes; it may share memory with the server's state.
+
+        Raises:
+            MethodError: the answer is no valid payload.
+        """
+        assert self.server is not None
+        token = _serving.set(True)
+        # A thread of the transport has no recorder: it may not write between the spans of the worker.
+        aside = self.recorded if recording.get() is None else None
+        try:
+            with nullcontext() if aside is None else on_server_track(aside):
+                answer = _update(self.server, pushes)
+        finally:
+            _serving.reset(token)
+        return payloads.flat(answer, f"the workers by {type(self.server).__name__}.update")
+
+
+@recorded(SERVER)
+@torch.no_grad()
+def _update(server: Server, pushes: list[Payload]) -> Payload:
+    return server.update(pushes)
+
+
+def serving() -> bool:
+    """Is a server's `update` running in this context?"""
+    return _serving.get()
+
+
+class Pending(Generic[T_co]):
+    """An answer that may still be on its way."""
+
+    __slots__ = ("_result", "_wait", "call", "done", "group", "number")
+
+    def __init__(self, group: Group, call: Call, wait: Callable[[Pending[object]], None]) -> None:
+        self.group = group
+        self.call = call
+        self.done = False
+        self.number = NO_CALL  # among the recorded calls of the worker, if it is traced
+        self._wait = wait  # given by the transport; returns when the answer is there
+        self._result: object = None
+
+    def complete(self, result: object) -> None:
+        """Deliver the answer; called by the transport."""
+        self._result = result
+        self.done = True
+
+    def wait(self) -> T_co:
+        """Wait for the answer and return it."""
+        self.group.unclaimed.discard(self)
+        if self.number != NO_CALL:
+            return self._wait_recorded()
+        if not self.done:
+            self._wait(self)
+        return self._result  # type: ignore[return-value]
+
+    def _wait_recorded(self) -> T_co:
+        """Wait, and record for how long, and how large the answer is."""
+        recorder = self.group.recorder
+        assert recorder is not None
+        before = recorder.switch(Activity(WAIT, self.call.verb, self.number))
+        try:
+            if not self.done:
+                self._wait(self)
+        finally:
+            recorder.switch(before)
+        made = recorder.calls[self.number]
+        made.received_bytes = made.received_bytes or self.received_bytes()
+        return self._result  # type: ignore[return-value]
+
+    def received_bytes(self) -> dict[str, int]:
+        """The size of the answer, which is there, by kind; of a gather, without this worker's own part."""
+        answer: Any = self._result
+        match self.call.verb:
+            case "mean" | "broadcast":
+                return {self.call.kind: nbytes(self.call.tensors)}
+            case "gather":
+                others = [payload for rank, payload in enumerate(answer) if rank != self.group.rank]
+                received: Counter[str] = Counter()
+                for payload in others:
+                    received.update(bytes_by_kind(payload, self.call.ragged))
+                return dict(received)
+            case "push_pull" | "receive":
+                return bytes_by_kind(answer, self.call.ragged)
+        return {}

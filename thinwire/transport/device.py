@@ -1,0 +1,95 @@
+"""The device of a process, its backend, and how its communicators are opened.
+
+Settings of NCCL.
+
+The same run gives the same bits. Calls of two channels cannot block each other. thinwire alone ends a run
+that hangs.
+"""
+
+import os
+from collections.abc import Iterable
+
+import torch
+import torch.distributed as dist
+
+from thinwire.base.errors import UserError
+from thinwire.base.placement import Address, SharedFile
+from thinwire.transport.rendezvous import translated_errors
+
+GLOO = "gloo"
+
+
+def backend_of(device: torch.device, wanted: str | None) -> str:
+    """Return torch.distributed's backend for the tensors of a device; those on the CPU always use gloo.
+
+    Raises:
+        UserError: this build of torch has no NCCL.
+    """
+    if device.type == "cpu" or wanted == GLOO:
+        return GLOO
+    if not dist.is_nccl_available():
+        raise UserError("this build of torch has no NCCL: install a CUDA build, or set backend: gloo")
+    return "cpu:gloo,cuda:nccl"
+
+
+def uses_device_group(device: torch.device, backend: str) -> bool:
+    """Are all collective calls those of the GPUs' own process group?
+
+    Otherwise some of them go through the memory of the host. With NCCL that would be another network than the
+    one of the means.
+    """
+    return device.type == "cuda" and backend != GLOO
+
+
+def make_current(device: torch.device) -> None:
+    """Let this thread compute on a device; a new thread would use the first GPU.
+
+    Streams, events, NCCL and the state of random numbers belong to the current device.
+    """
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+
+
+# NCCL chooses its algorithm by the size of a message and by what it finds of the network, and switches add in
+# another order than GPUs do (NVIDIA/nccl#1497). With these settings, the order depends on the ranks alone.
+_SAME_BITS = {"NCCL_ALGO": "Ring", "NCCL_PROTO": "Simple", "NCCL_NVLS_ENABLE": "0"}
+# Each channel has a communicator with a stream of its own. A GPU could begin two calls in another order than
+# the next GPU does, and each would wait for the other. With this, every GPU begins them in the order in which
+# its worker made them. They still overlap since CUDA 12.3. NCCL's user guide describes it; NCCL 2.26 has it.
+_ONE_ORDER = {"NCCL_LAUNCH_ORDER_IMPLICIT": "1"}
+# torch would end a process at the first error or after ten minutes, before its heartbeat has written why.
+_NO_WATCHDOG = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "0"}
+
+
+def choose_nccl_settings(meeting: SharedFile | Address) -> None:
+    """Set what the user has not set; call this before torch opens its first group with NCCL.
+
+    Ranks of one machine use its loopback in any case, so that no other host can reach them.
+    """
+    for name, value in (_SAME_BITS | _ONE_ORDER | _NO_WATCHDOG).items():
+        os.environ.setdefault(name, value)
+    if isinstance(meeting, SharedFile):
+        os.environ["NCCL_SOCKET_IFNAME"] = meeting.interface
+
+
+def open_nccl_communicators(groups: Iterable[dist.ProcessGroup], device: torch.device) -> None:
+    """Let each group add one number on a GPU and exchange one between all members, and wait for both.
+
+    The sum opens the ring, and the exchange the direct links that parameter servers use. Without this,
+    seconds of NCCL's start would be part of the first steps. All members must do so at the same time, with
+    their groups in the same order.
+
+    Args:
+        groups: of which this process is a member.
+        device: the GPU of this worker.
+
+    Raises:
+        ConnectionLost: another process has ended.
+    """
+    for group in groups:
+        with translated_errors():
+            dist.all_reduce(torch.zeros(1, device=device), group=group)
+            numbers = torch.zeros(group.size(), device=device)
+            dist.all_to_all_single(torch.empty_like(numbers), numbers, group=group)
+            # One after the other: two communicators that start at once may wait for each other.
+            torch.cuda.synchronize(device)
