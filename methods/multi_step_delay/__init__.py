@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 import thinwire
-from thinwire.api.channel import QuietChannel
+from thinwire.api.channel import UnmeteredChannel
 
 from . import intervals, local_step
 from .global_model import GlobalModel
@@ -117,7 +117,7 @@ class Method(thinwire.Method):
         if not self.warming_up:
             intervals.adapt(self.memory, self.config, self.run.lr, loss)
 
-    def evaluated(self, quiet: QuietChannel) -> list[Tensor]:
+    def evaluated(self, unmetered: UnmeteredChannel) -> list[Tensor]:
         # With what the next forward pass will land, layer by layer.
         landing = [] if self.lands_late else self.flight.state()
         return self.global_model.after(landing)

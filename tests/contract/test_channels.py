@@ -14,7 +14,7 @@ import pytest
 from tests import small
 from tests.contract.host_syncs import HostSyncs
 from thinwire import plugins
-from thinwire.api.channel import QuietChannel
+from thinwire.api.channel import UnmeteredChannel
 from thinwire.api.declarations import InTheLimit
 from thinwire.base import options
 from thinwire.simulation.mirrored import MirroredTrainer
@@ -39,7 +39,7 @@ def test_every_byte_is_metered(subject, monkeypatch):
         }
 
         def weigh(channel, call, pushed=pushed, worker_of=worker_of):
-            if isinstance(channel, QuietChannel) or channel.size == 1:
+            if isinstance(channel, UnmeteredChannel) or channel.size == 1:
                 return
             handed = list(call.payload.values()) or call.tensors
             if call.verb != "broadcast" or call.partner == channel.rank:

@@ -33,8 +33,8 @@ BUGS = {
     },
     contract.test_evaluation_is_neutral: {
         "writes to the weights when they are looked at": """
-            def evaluated(self, quiet):
-                mean = quiet.mean(self.run.weights).wait()
+            def evaluated(self, unmetered):
+                mean = unmetered.mean(self.run.weights).wait()
                 for weight, other in zip(self.run.weights, mean):
                     weight.copy_(other)
                 return mean
@@ -55,9 +55,9 @@ BUGS = {
                 self.flight.launch(pending, lands=self.run.step)
                 torch._foreach_copy_(self.run.gradients, self.memory["late"])
 
-            def evaluated(self, quiet):
+            def evaluated(self, unmetered):
                 self.land()
-                return super().evaluated(quiet)
+                return super().evaluated(unmetered)
 
             def finish(self):
                 self.land()
@@ -115,7 +115,7 @@ BUGS = {
     },
     contract.test_all_workers_ship_the_same_weights: {
         "ships other weights from each worker": """
-            def evaluated(self, quiet):
+            def evaluated(self, unmetered):
                 return self.run.weights
             """,
     },

@@ -107,22 +107,22 @@ REFUSED = {
     "meters its evaluation": (
         r"run.world.mean was called in evaluated, .* use the channel that it is given",
         """
-            def evaluated(self, quiet):
+            def evaluated(self, unmetered):
                 return self.run.world.mean([w.clone() for w in self.run.weights]).wait()
             """,
     ),
     "keeps the channel of its evaluation": (
-        r"run.quiet.mean was called outside evaluated",
+        r"run.unmetered.mean was called outside evaluated",
         """
-            quiet = None
+            unmetered = None
 
-            def evaluated(self, quiet):
-                self.quiet = quiet
-                return super().evaluated(quiet)
+            def evaluated(self, unmetered):
+                self.unmetered = unmetered
+                return super().evaluated(unmetered)
 
             def sync_gradients(self):
-                if self.quiet is not None:
-                    torch._foreach_copy_(self.run.gradients, self.quiet.mean(self.run.gradients).wait())
+                if self.unmetered is not None:
+                    torch._foreach_copy_(self.run.gradients, self.unmetered.mean(self.run.gradients).wait())
             """,
     ),
     "a server that speaks": (

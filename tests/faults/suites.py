@@ -60,9 +60,9 @@ class Method(thinwire.Method):
     def finish(self):
         self.go_wrong("finish")
 
-    def evaluated(self, quiet):
+    def evaluated(self, unmetered):
         self.go_wrong("evaluated")
-        return super().evaluated(quiet)
+        return super().evaluated(unmetered)
 '''
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from tests import processes
-from thinwire.api.channel import Channel, QuietChannel
+from thinwire.api.channel import Channel, UnmeteredChannel
 from thinwire.base.placement import Cluster
 from thinwire.traffic.ledger import Ledger
 from thinwire.transport.call import Server
@@ -25,7 +25,7 @@ class Me:
         self.world, self.node, self.across = (
             self._channel(Channel, name) for name in ("world", "node", "across")
         )
-        self.quiet = self._channel(QuietChannel, "quiet")
+        self.unmetered = self._channel(UnmeteredChannel, "unmetered")
         self.right, self.left = (rank + 1) % cluster.workers, (rank - 1) % cluster.workers
 
     def _channel(self, kind: type[Channel], name: str) -> Any:

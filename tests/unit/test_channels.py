@@ -133,7 +133,7 @@ def several_calls_may_be_in_flight_at_once(me):
         me.world.push_pull(2, {"values": floats(me.rank)}, Sum({})),
         me.world.gather({"values": torch.ones(me.rank)}, ragged=True),
         me.world.broadcast([tensors[2]], source=3),
-        me.quiet.mean([floats(me.rank)]),
+        me.unmetered.mean([floats(me.rank)]),
     ]
     answers = [one.wait() for one in reversed(pending)][::-1]
     assert (same(tensors[0], 1.5), same(tensors[1], 3), same(tensors[2], 3)) == (True, True, True)
@@ -187,12 +187,12 @@ def later_calls_do_not_change_earlier_answers(me):
 @everywhere
 def the_quiet_channel_meters_nothing_and_leaves_its_arguments(me):
     tensor = floats(me.rank, me.rank)
-    (mean,) = me.quiet.mean([tensor]).wait()
+    (mean,) = me.unmetered.mean([tensor]).wait()
     assert same(mean, 1.5, 1.5)
     assert same(tensor, me.rank, me.rank)
-    me.quiet.gather({"values": tensor}, ragged=True).wait()
-    me.quiet.broadcast([tensor], source=1).wait()
-    me.quiet.push_pull(0, {"values": tensor}, Sum({})).wait()
+    me.unmetered.gather({"values": tensor}, ragged=True).wait()
+    me.unmetered.broadcast([tensor], source=1).wait()
+    me.unmetered.push_pull(0, {"values": tensor}, Sum({})).wait()
     assert me.ledger.rows == {}
 
 

@@ -23,7 +23,7 @@ def test_evaluation_uses_the_mean_of_the_batch_norm_statistics():
 
 def test_evaluation_scores_what_is_shipped_and_not_worker_0():
     class ShipsZeros(thinwire.Method):
-        def evaluated(self, quiet):
+        def evaluated(self, unmetered):
             return [torch.zeros_like(weight) for weight in self.run.weights]
 
     run = small.trainer(small.task(2), ShipsZeros)

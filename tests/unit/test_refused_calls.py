@@ -60,7 +60,7 @@ def test_payloads_that_carry_more_than_their_elements_are_refused(me, words):
 
 
 def test_tensors_of_a_class_of_their_own_are_refused(me):
-    for call in (me.world.mean, me.quiet.mean, partial(me.world.broadcast, source=0)):
+    for call in (me.world.mean, me.unmetered.mean, partial(me.world.broadcast, source=0)):
         with pytest.raises(MethodError, match="a Marked was handed to"):
             call([torch.ones(3).as_subclass(Marked)])
 
@@ -73,7 +73,7 @@ class Calling(Server):
         self.me = me
 
     def update(self, pushes):
-        for channel in (self.me.world, self.me.quiet):
+        for channel in (self.me.world, self.me.unmetered):
             with pytest.raises(MethodError, match="mean was called in a server's update: a server answers"):
                 channel.mean([torch.ones(1)])
         with pytest.raises(MethodError, match="receive was called in a server's update"):
@@ -112,7 +112,7 @@ def test_an_unknown_kind_is_refused(me):
         me.world.gather({"gradients": torch.ones(1)})
 
 
-@pytest.mark.parametrize("name", ["world", "node", "across", "quiet"])
+@pytest.mark.parametrize("name", ["world", "node", "across", "unmetered"])
 def test_what_is_no_rank_of_the_channel_is_refused(me, name):
     """Also -1, which Python would take for the last worker: the ledgers would count no sender."""
     channel = getattr(me, name)

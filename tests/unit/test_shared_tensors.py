@@ -7,7 +7,7 @@ import torch
 
 import thinwire
 from tests import processes, small
-from thinwire.api.channel import Channel, QuietChannel
+from thinwire.api.channel import Channel, UnmeteredChannel
 from thinwire.base.placement import Cluster
 from thinwire.traffic.ledger import Ledger
 from thinwire.transport.shared_memory import SharedMemory
@@ -59,8 +59,10 @@ def means(workers, dtype):
     for place, tensor in zip(here, own):
         place.copy_(tensor)
     kept = [tensor.clone() for tensor in here]
-    quiet = QuietChannel("quiet", channel.members, (0,) * workers, channel.rank, transport, Ledger())
-    fresh = quiet.mean(here).wait()
+    unmetered = UnmeteredChannel(
+        "unmetered", channel.members, (0,) * workers, channel.rank, transport, Ledger()
+    )
+    fresh = unmetered.mean(here).wait()
     assert all(map(torch.equal, here, kept)), "what is given stays as it is"
     # Several calls on their way at the same time, in both ways, and one whose tensors lie apart.
     calls = [channel.mean(here[:2]), channel.mean(own), channel.mean([here[3], here[2]])]

@@ -198,12 +198,12 @@ class Channel(Group):
             raise MethodError(f"run.{self.name}.{call.verb} was called {when}")
 
 
-class QuietChannel(Channel):
+class UnmeteredChannel(Channel):
     """The channel of an evaluation: it is not metered, and a mean leaves the given tensors unchanged."""
 
     def mean(self, tensors: list[Tensor], kind: str = "values") -> Pending[list[Tensor]]:
         """Return the mean over the workers as new tensors; workers may share them, so do not change them."""
-        tensors = payloads.plain(tensors, "quiet.mean")
+        tensors = payloads.plain(tensors, "unmetered.mean")
         return self._post(Call("mean", tensors=tensors, kind=kind, fresh=True))
 
     def meter(self, verb: str, kind: str, push: int, pull: int, passed: Wire) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import torch
 from torch import Tensor, nn
 
-from thinwire.api.channel import QuietChannel
+from thinwire.api.channel import UnmeteredChannel
 from thinwire.api.declarations import InTheLimit, Part
 from thinwire.api.flight import Flight
 from thinwire.api.parameters import Param
@@ -273,17 +273,17 @@ class Method:
             loss: the mean training loss over the steps of this epoch and over all workers.
         """
 
-    def evaluated(self, quiet: QuietChannel) -> list[Tensor]:
+    def evaluated(self, unmetered: UnmeteredChannel) -> list[Tensor]:
         """Return the weights that would be delivered if training ended now, in the order of `run.params`.
 
-        Called at every evaluation. It may make calls on `quiet` only. It may change neither the weights nor
-        any other state: training continues as if the evaluation had not happened. The default is the mean of
-        the weights over all workers.
+        Called at every evaluation. It may make calls on `unmetered` only. It may change neither the weights
+        nor any other state: training continues as if the evaluation had not happened. The default is the mean
+        of the weights over all workers.
 
         Args:
-            quiet: a channel of all workers that is not metered; it is closed outside this hook.
+            unmetered: a channel of all workers that is not metered; it is closed outside this hook.
         """
-        return quiet.mean(self.run.weights).wait()
+        return unmetered.mean(self.run.weights).wait()
 
     def finish(self) -> None:
         """Receive what is still in flight.

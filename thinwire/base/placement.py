@@ -46,12 +46,12 @@ class Cluster:
         return tuple(range(place, self.workers, self.workers_per_node))
 
     def groups(self, worker: int) -> dict[str, tuple[int, ...]]:
-        """The members of each channel of a worker, by the channel's name; `quiet` is for evaluation."""
+        """The members of each channel of a worker, by the channel's name; `unmetered` is for evaluation."""
         return {
             "world": self.world(),
             "node": self.node_mates(worker),
             "across": self.across_nodes(worker),
-            "quiet": self.world(),
+            "unmetered": self.world(),
         }
 
 

@@ -25,7 +25,7 @@ from thinwire.base.placement import Cluster, Placement
 from thinwire.base.signals import interrupts_ending_at_once
 from thinwire.config import grid_subset
 from thinwire.config.cell import Cell
-from thinwire.config.clusters import load_cluster as load_cluster
+from thinwire.config.clusters import load_cluster
 from thinwire.config.expand import block, block_fingerprint, cell, require_as_planned, require_valid
 from thinwire.config.suite import load, path_of
 from thinwire.emulation.network import require_emulable

@@ -14,7 +14,7 @@ from thinwire.base.errors import Problems, UserError
 from thinwire.base.names import clash, nearest
 from thinwire.base.options import resolve
 from thinwire.config.cell import Cell
-from thinwire.config.clusters import load_cluster as load_cluster
+from thinwire.config.clusters import load_cluster
 from thinwire.config.entries import ablation, added_later, entries_of
 from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.config.sources import prepares

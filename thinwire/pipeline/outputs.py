@@ -26,9 +26,7 @@ from thinwire.report.report_files import (
     TRAFFIC,
     of_runs,
 )
-from thinwire.simulation import questions as ratio
-from thinwire.simulation import questions as required
-from thinwire.simulation import simulated_file
+from thinwire.simulation import questions, simulated_file
 
 # The paper is about this suite, and uses the results of others that are there.
 PAPER_SUITE = "demo"
@@ -83,7 +81,7 @@ def required_rate() -> list[str]:
 
 def required_rate_sources() -> list[str]:
     """The files that these rates follow from, beside the engine."""
-    return _described([required.SUITE], required.RATE_CLUSTER, required.RATE_PROFILE)
+    return _described([questions.SUITE], questions.RATE_CLUSTER, questions.RATE_PROFILE)
 
 
 def hsgd_ratio() -> list[str]:
@@ -93,7 +91,7 @@ def hsgd_ratio() -> list[str]:
 
 def hsgd_ratio_sources() -> list[str]:
     """The files that this ratio follows from, beside the engine."""
-    return _described([ratio.LADDER, ratio.NETWORK], ratio.RATIO_CLUSTER, ratio.RATIO_PROFILE)
+    return _described([questions.LADDER, questions.NETWORK], questions.RATIO_CLUSTER, questions.RATIO_PROFILE)
 
 
 def _table_and_figure(name: str) -> list[str]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from thinwire.api.channel import QuietChannel
+from thinwire.api.channel import UnmeteredChannel
 from thinwire.data.arrays import Data
 from thinwire.data.batches import scoring_batches
 from thinwire.traffic.ledger import Bytes, Ledger
@@ -26,9 +26,9 @@ def batch_norm_tensors(model: nn.Module) -> list[Tensor]:
     return [buffer for buffer in model.buffers() if buffer.is_floating_point()]
 
 
-def mean_over_workers(model: nn.Module, quiet: QuietChannel) -> list[Tensor]:
+def mean_over_workers(model: nn.Module, unmetered: UnmeteredChannel) -> list[Tensor]:
     """The mean of everybody's floating-point buffers, as new tensors; no ledger counts it."""
-    return quiet.mean(batch_norm_tensors(model)).wait()
+    return unmetered.mean(batch_norm_tensors(model)).wait()
 
 
 class Score(NamedTuple):

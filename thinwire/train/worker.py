@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from thinwire.api.channel import Channel, QuietChannel
+from thinwire.api.channel import Channel, UnmeteredChannel
 from thinwire.api.method import Method
 from thinwire.api.run import Run
 from thinwire.base import seeds
@@ -69,7 +69,7 @@ class Worker:
         self.ledger = Ledger()
         self.run = Run(model, recipe, cluster, steps_per_epoch)
         groups = cluster.groups(rank)
-        quiet = groups.pop("quiet")
+        unmetered = groups.pop("unmetered")
         self.channels = {
             name: Channel(name, members, _nodes(cluster, members), rank, transport, self.ledger)
             for name, members in groups.items()
@@ -77,8 +77,10 @@ class Worker:
         self.run.world = self.channels["world"]
         self.run.node = self.channels["node"]
         self.run.across = self.channels["across"]
-        self.quiet = QuietChannel("quiet", quiet, _nodes(cluster, quiet), rank, transport, self.ledger)
-        self._set_refusals(metered=_BEFORE_TRAINING, quiet=_BEFORE_TRAINING)
+        self.unmetered = UnmeteredChannel(
+            "unmetered", unmetered, _nodes(cluster, unmetered), rank, transport, self.ledger
+        )
+        self._set_refusals(metered=_BEFORE_TRAINING, unmetered=_BEFORE_TRAINING)
         # Each worker has its own copy of the options, as it would have in a process of its own.
         self.method = method(copy.deepcopy(config), self.run)
         self.epoch_loss = 0.0  # sum over the steps of this epoch
@@ -107,7 +109,7 @@ class Worker:
 
     def begin(self, step: int, lr: float, samples: int, world_samples: int) -> None:
         """Begin a step: set its number, learning rate and batch sizes, and open the metered channels."""
-        self._set_refusals(metered="", quiet=_OUTSIDE_EVALUATED)
+        self._set_refusals(metered="", unmetered=_OUTSIDE_EVALUATED)
         run = self.run
         run.samples, run.world_samples = samples, world_samples
         run.step = step
@@ -168,19 +170,19 @@ class Worker:
 
         The metered channels stay closed until the next step begins.
         """
-        self._set_refusals(metered=_IN_EVALUATED, quiet="")
-        weights = self.method.evaluated(self.quiet)
-        return weights, evaluation.mean_over_workers(self.model, self.quiet)
+        self._set_refusals(metered=_IN_EVALUATED, unmetered="")
+        weights = self.method.evaluated(self.unmetered)
+        return weights, evaluation.mean_over_workers(self.model, self.unmetered)
 
-    def _set_refusals(self, metered: str, quiet: str) -> None:
-        """Set why the metered channels and the quiet one refuse calls; where it is empty they take them."""
+    def _set_refusals(self, metered: str, unmetered: str) -> None:
+        """Set why the metered channels and the unmetered one refuse calls; empty: they take them."""
         for channel in self.channels.values():
             channel.shut = metered
-        self.quiet.shut = quiet
+        self.unmetered.shut = unmetered
 
     def unclaimed(self) -> list[str]:
         """Calls of this step whose results the method neither waited for nor put in flight."""
-        channels = (*self.channels.values(), self.quiet)
+        channels = (*self.channels.values(), self.unmetered)
         return [
             f"{pending.call.describe()} on run.{channel.name}"
             for channel in channels

@@ -87,6 +87,8 @@ class Server:
 
 
 T_co = TypeVar("T_co", covariant=True)
+# Waits for a call that has begun, and returns its answer.
+Finish = Callable[[], object]
 # Is a server's `update` running? Servers may make no calls.
 _serving = ContextVar("serving", default=False)
 

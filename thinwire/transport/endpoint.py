@@ -1,10 +1,4 @@
-"""The end of a channel in one process, and which verbs it uses: shared memory, gloo or NCCL.
-
-The verbs of a channel whose members share a host, in shared memory.
-
-A separate thread carries out the calls of the channel, one after the other. Each verb hands its call to that
-thread and returns a function. The worker calls that function when it waits for the answer.
-"""
+"""The end of a channel in one process, and which verbs it uses: shared memory, gloo or NCCL."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -21,7 +15,7 @@ from thinwire.base.placement import Cluster
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
 from thinwire.transport import inprocess, metering, wire_format
 from thinwire.transport.agreement import CallLog, Summary
-from thinwire.transport.call import Call, Group, Pending
+from thinwire.transport.call import Call, Finish, Group, Pending
 from thinwire.transport.device import make_current
 from thinwire.transport.gloo import FIRST_TAG_OF_MESSAGES, Distributed, PointToPoint
 from thinwire.transport.metering import bytes_of_each
@@ -31,11 +25,10 @@ from thinwire.transport.shared_memory import SharedMemory
 from thinwire.transport.shared_tensors import SharedTensors
 
 T = TypeVar("T")
-Finish = Callable[[], object]
 
 
 class InSharedMemory:
-    """One worker's end of a channel whose members share a host."""
+    """The verbs of a channel whose members share a host; one thread carries out its calls in order."""
 
     def __init__(self, memory: SharedMemory, in_order: ThreadPoolExecutor) -> None:
         self._memory = memory
@@ -197,8 +190,15 @@ class Endpoint:
         if self._size == 1:
             inprocess.complete([pending])
             return None
-        verb: Callable[[Group, Call, int], Finish] = getattr(self._verbs, pending.call.verb)
-        return verb(pending.group, pending.call, number)
+        group, call = pending.group, pending.call
+        match call.verb:
+            case "mean":
+                return self._verbs.mean(group, call, number)
+            case "gather":
+                return self._verbs.gather(group, call, number)
+            case "broadcast":
+                return self._verbs.broadcast(group, call, number)
+        return self._verbs.push_pull(group, call, number)
 
     def send(self, group: Group, call: Call) -> None:
         """Send a message without waiting for its receiver."""

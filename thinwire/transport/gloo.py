@@ -1,16 +1,11 @@
 """Collectives and messages over torch.distributed in the memory of the host.
 
-Payloads from one process to another, of any size, over a process group of torch.distributed.
+Each verb of `Distributed` starts its communication at once.
 
-Tags identify messages, so a receiver may ask for them in any order. Payloads go through the memory of the
-host, even if they come from a GPU. The reason is that NCCL has no tags (pytorch/pytorch#125079). There, a
-send may block all later work until its receiver asks for it, so workers that all send first would wait for
-ever (NVIDIA/nccl#479).
-
-The verbs of a channel between hosts, over torch.distributed.
-
-Each verb starts its communication at once and returns a function. The worker calls that function when it
-waits for the answer; it finishes the communication and returns the answer.
+Tags identify the messages of `PointToPoint`, so a receiver may ask for them in any order. Payloads go through
+the memory of the host, even if they come from a GPU. The reason is that NCCL has no tags
+(pytorch/pytorch#125079). There, a send may block all later work until its receiver asks for it, so workers
+that all send first would wait for ever (NVIDIA/nccl#479).
 """
 
 from collections.abc import Callable, Sequence
@@ -27,7 +22,8 @@ from torch import Tensor
 
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
 from thinwire.transport import metering, wire_format
-from thinwire.transport.call import Call, Group
+from thinwire.transport.call import Call, Finish, Group
+from thinwire.transport.mean import flat_share, write_mean
 from thinwire.transport.metering import bytes_of_each
 from thinwire.transport.rendezvous import translated_errors
 
@@ -135,9 +131,6 @@ def _followed(work: dist.Work, left: Callable[[], None]) -> Callable[[], object]
     return thread.join
 
 
-Finish = Callable[[], object]
-
-
 class Distributed:
     """One worker's end of a channel whose members sit on several hosts."""
 
@@ -159,17 +152,13 @@ class Distributed:
         self._messages.close()
 
     def mean(self, group: Group, call: Call, number: int) -> Finish:
-        """Ring all-reduce; 16-bit numbers are divided before it, because their sum may overflow."""
+        """Ring all-reduce."""
         tensors = [t.clone() for t in call.tensors] if call.fresh else call.tensors
         if not call.fresh:
             metering.mean(group, call.kind, nbytes(tensors))
         under_way = []
         for same_type in wire_format.by_dtype(tensors):
-            row = same_type[0].view(-1) if wire_format.is_flat(same_type) else self._pool.take(same_type)
-            if not wire_format.is_flat(same_type):
-                wire_format.fill(row, same_type)
-            if row.element_size() == 2:
-                row /= group.size
+            row = flat_share(same_type, self._pool, group.size)
             with translated_errors():
                 work = dist.all_reduce(row, group=self._process_group, async_op=True)
             metering.follow(call, work, row.is_cpu)
@@ -179,11 +168,7 @@ class Distributed:
             for same_type, row, work in under_way:
                 with translated_errors():
                     work.wait()
-                divisor = 1 if row.element_size() == 2 else group.size
-                for tensor, total in zip(same_type, wire_format.parts(row, same_type)):
-                    torch.div(total, divisor, out=tensor)
-                if not wire_format.is_flat(same_type):
-                    self._pool.give_back(row)
+                write_mean(row, same_type, self._pool, group.size)
             return tensors
 
         return finish

@@ -1,14 +1,9 @@
-"""All workers in one process, which take turns.
-
-Greenlets that take turns.
-
-Each one is used for many turns, because each new one maps memory for its stack.
-
-All workers in one process, on one device; they run alternately, in a fixed order.
+"""All workers in one process, on one device; they run alternately, in a fixed order.
 
 Each worker runs until it waits for an answer that is not there yet. Then the next worker runs. So a method
 that is written for many processes runs unchanged in one process, and gives the same bits every time. Workers
-are greenlets of one thread. A switch takes microseconds, and no two workers run at the same time.
+are greenlets of one thread. A switch takes microseconds, and no two workers run at the same time. Each
+greenlet is used for many turns, because each new one maps memory for its stack.
 """
 
 from collections import deque
@@ -22,7 +17,7 @@ from torch import Tensor
 
 from thinwire.base.errors import MethodError
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
-from thinwire.transport import metering
+from thinwire.transport import mean, metering
 from thinwire.transport.agreement import require_same_call
 from thinwire.transport.call import Call, Group, Pending
 from thinwire.transport.interface import Kind, Outcome
@@ -231,17 +226,13 @@ def _mean(members: list[Pending[object]]) -> None:
 def _mean_of_one_type(own: list[Tensor], others: list[list[Tensor]]) -> None:
     """Write the mean of everybody's tensors into `own`, the tensors of rank 0.
 
-    Tensors are added in the order of the ranks, so that the rounding is the same every time. Tensors of 16
-    bits are divided before they are added, because a sum may overflow where the mean does not.
+    Tensors are added in the order of the ranks, so that the rounding is the same every time.
     """
     count = 1 + len(others)
-    divide_first = own[0].element_size() == 2
-    if divide_first:
-        torch._foreach_div_(own, count)
+    mean.divide_before_sum(own, count)
     for tensors in others:
-        torch._foreach_add_(own, torch._foreach_div(tensors, count) if divide_first else tensors)
-    if not divide_first:
-        torch._foreach_div_(own, count)
+        torch._foreach_add_(own, mean.shares(tensors, count))
+    mean.divide_after_sum(own, count)
 
 
 def _gather(members: list[Pending[object]]) -> None:

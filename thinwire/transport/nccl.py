@@ -1,11 +1,8 @@
 """Collectives and messages between GPUs.
 
-The verbs of a channel between GPUs: all of them use the process group of the GPUs.
-
-So all methods use one network, whatever verbs they call. A separate thread issues the calls of all channels,
-one after the other. The reason is that torch requires one order on all ranks if there are several groups with
-NCCL: see `torch.distributed.new_group`. Each verb submits its call and returns a function. The worker calls
-that function when it waits for the answer.
+All verbs use the process group of the GPUs, so all methods use one network, whatever verbs they call. A
+separate thread issues the calls of all channels, one after the other. The reason is that torch requires one
+order on all ranks if there are several groups with NCCL: see `torch.distributed.new_group`.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +16,8 @@ from torch.nn import functional
 
 from thinwire.traffic.payload import Payload, bytes_by_kind, nbytes
 from thinwire.transport import metering, wire_format
-from thinwire.transport.call import Call, Group
+from thinwire.transport.call import Call, Finish, Group
+from thinwire.transport.mean import flat_share, write_mean
 from thinwire.transport.metering import bytes_of_each
 from thinwire.transport.rendezvous import translated_errors
 
@@ -81,9 +79,6 @@ class SideStream:
         return self._module.current_stream(self._device)
 
 
-Finish = Callable[[], object]
-
-
 class OnDeviceGroup:
     """One worker's end of a channel whose members use the process group of their GPUs."""
 
@@ -96,26 +91,17 @@ class OnDeviceGroup:
         """Do nothing: the thread and the process group are closed by those who have opened them."""
 
     def mean(self, group: Group, call: Call, number: int) -> Finish:
-        """Ring all-reduce; 16-bit numbers are divided before it, because their sum may overflow."""
+        """Ring all-reduce."""
         if not call.fresh:
             metering.mean(group, call.kind, nbytes(call.tensors))
 
         def exchange() -> list[Tensor]:
             tensors = [t.clone() for t in call.tensors] if call.fresh else call.tensors
             for same_type in wire_format.by_dtype(tensors):
-                flat = wire_format.is_flat(same_type)
-                row = same_type[0].view(-1) if flat else self._pool.take(same_type)
-                if not flat:
-                    wire_format.fill(row, same_type)
-                if row.element_size() == 2:
-                    row /= self._size
+                row = flat_share(same_type, self._pool, self._size)
                 with translated_errors():
                     dist.all_reduce(row, group=self._process_group)
-                divisor = 1 if row.element_size() == 2 else self._size
-                for tensor, total in zip(same_type, wire_format.parts(row, same_type)):
-                    torch.div(total, divisor, out=tensor)
-                if not flat:
-                    self._pool.give_back(row)
+                write_mean(row, same_type, self._pool, self._size)
             return tensors
 
         wait = self._stream.submit(call, exchange)

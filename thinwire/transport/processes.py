@@ -27,9 +27,9 @@ from thinwire.base.errors import MethodError
 from thinwire.base.placement import Cluster
 from thinwire.traffic.payload import Payload
 from thinwire.transport.agreement import disagreeing, first_difference, require_received
-from thinwire.transport.call import Call, Group, Pending
+from thinwire.transport.call import Call, Finish, Group, Pending
 from thinwire.transport.device import open_nccl_communicators, uses_device_group
-from thinwire.transport.endpoint import Endpoint, Finish, begin_thread
+from thinwire.transport.endpoint import Endpoint, begin_thread
 from thinwire.transport.interface import Ended, Kind, Outcome
 from thinwire.transport.rendezvous import ConnectionLost, open_group, translated_errors
 from thinwire.transport.shared_tensors import SharedTensors

@@ -85,14 +85,10 @@ def interface_of(address: str) -> str | None:
 
 T = TypeVar("T")
 GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"
-# If rank 0 refuses to begin, how long it waits until the others have received the reason.
-_REFUSAL_SECONDS = 10.0
-# A message names so many missing ranks at most.
-_MOST_NAMED = 8
-# gloo raises plain RuntimeErrors, which begin with the file of its source.
-_GLOO = "gloo/"
-# The store of this process, which in rank 0 serves the others as long as it exists.
-_joined: list[Store] = []
+_REFUSAL_SECONDS = 10.0  # that rank 0 waits until the others have received why it refuses to begin
+_MOST_NAMED = 8  # missing ranks in a message
+_GLOO = "gloo/"  # gloo raises plain RuntimeErrors, which begin with the file of its source
+_joined: list[Store] = []  # the store of this process; in rank 0 it serves the others as long as it exists
 
 
 class Refused(UserError):

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from thinwire.base.errors import MethodError, ResourceError, shortage
 from thinwire.traffic.payload import Payload
-from thinwire.transport import wire_format
+from thinwire.transport import mean, wire_format
 from thinwire.transport.metering import bytes_of_each
 from thinwire.transport.rendezvous import ConnectionLost
 from thinwire.transport.shared_tensors import Run, Segment, SharedTensors, no_shared_memory
@@ -113,22 +113,18 @@ class SharedMemory:
         """Replace the numbers of all members in these places of the shared memory by their mean.
 
         Each member does so for its share of the numbers. It reads the share of every member, and writes it.
-        They are added in the order of the ranks, as in one process. 16-bit numbers are divided before they
-        are added, because a sum may overflow where the mean does not.
+        They are added in the order of the ranks, as in one process.
         """
-        divide_first = dtype.itemsize == 2
         for run in runs:
             share = slice(
                 run.numbers * self._rank // self._size, run.numbers * (self._rank + 1) // self._size
             )
             members = [region.view(dtype, run.numbers, run.start)[share] for region in self._regions]
             for total, *others in zip(*(member.split(_BLOCK) for member in members)):
-                if divide_first:
-                    torch._foreach_div_([total, *others], self._size)
+                mean.divide_before_sum([total, *others], self._size)
                 for other in others:
                     total += other
-                if not divide_first:
-                    total /= self._size
+                mean.divide_after_sum([total], self._size)
                 for other in others:
                     other.copy_(total)
         self._barrier()
@@ -156,19 +152,15 @@ class SharedMemory:
         self._barrier()
 
     def _add(self, total: Tensor, chunk: list[Tensor]) -> None:
-        """Add this worker's part of a chunk to `total`; rank 0 initialises it, and the last rank divides it.
-
-        16-bit numbers are divided before they are added, because a sum may overflow where the mean does not.
-        """
+        """Add this worker's part of a chunk to `total`; rank 0 initialises it, the last rank divides it."""
         parts = wire_format.parts(total, chunk)
-        divide_first = total.element_size() == 2
-        given = list(torch._foreach_div(chunk, self._size)) if divide_first else chunk
+        given = mean.shares(chunk, self._size)
         if self._rank == 0:
             torch._foreach_copy_(parts, given)
         else:
             torch._foreach_add_(parts, given)
-        if self._rank == self._size - 1 and not divide_first:
-            total /= self._size
+        if self._rank == self._size - 1:
+            mean.divide_after_sum([total], self._size)
 
     def gather(self, payload: Payload, ragged: bool) -> list[Payload]:
         """Return everybody's payload, in the order of the ranks."""

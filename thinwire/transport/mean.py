@@ -1,0 +1,54 @@
+"""How all transports make a mean out of a sum.
+
+Numbers of 16 bits are divided before they are added, because their sum may overflow where the mean does not.
+All others are divided after it, once.
+"""
+
+import torch
+from torch import Tensor
+
+from thinwire.transport import wire_format
+
+
+def _divided_first(tensors: list[Tensor]) -> bool:
+    return tensors[0].element_size() == 2
+
+
+def divide_before_sum(tensors: list[Tensor], size: int) -> None:
+    """Divide tensors of one type by the number of workers, if that comes before they are added."""
+    if _divided_first(tensors):
+        torch._foreach_div_(tensors, size)
+
+
+def shares(tensors: list[Tensor], size: int) -> list[Tensor]:
+    """What a worker adds to the sum: its tensors, or new ones if they are divided first."""
+    return list(torch._foreach_div(tensors, size)) if _divided_first(tensors) else tensors
+
+
+def divide_after_sum(totals: list[Tensor], size: int) -> None:
+    """Divide sums of one type by the number of workers, unless what was added has been divided."""
+    if not _divided_first(totals):
+        torch._foreach_div_(totals, size)
+
+
+def flat_share(tensors: list[Tensor], pool: wire_format.Pool, size: int) -> Tensor:
+    """What a worker adds to the sum as one flat tensor, for an all-reduce in place.
+
+    It is the only tensor itself if that is contiguous; otherwise it comes from the pool.
+    """
+    if wire_format.is_flat(tensors):
+        row = tensors[0].view(-1)
+    else:
+        row = pool.take(tensors)
+        wire_format.fill(row, tensors)
+    divide_before_sum([row], size)
+    return row
+
+
+def write_mean(total: Tensor, tensors: list[Tensor], pool: wire_format.Pool, size: int) -> None:
+    """Write the mean into the tensors, from the all-reduced `flat_share`, and return that to the pool."""
+    divisor = 1 if _divided_first(tensors) else size
+    for tensor, part in zip(tensors, wire_format.parts(total, tensors)):
+        torch.div(part, divisor, out=tensor)
+    if not wire_format.is_flat(tensors):
+        pool.give_back(total)
