@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.docs import pages
+from tests.unit.test_rooms import ROOMS
 from thinwire.plugins import ROOT
 
 
@@ -47,5 +48,14 @@ def test_a_page_of_the_reference_says_where_the_docstrings_are_that_the_site_sho
     shown = re.findall(r"^::: (\S+)$", text, re.MULTILINE)
     assert shown
     for name, above in zip(shown, re.split(r"^::: ", text, flags=re.MULTILINE)):
-        file = name.removesuffix(".Pending").replace(".", "/") + ".py"
+        file = re.sub(r"\.[A-Z]\w*$", "", name).replace(".", "/") + ".py"  # of a module, or of its class
         assert above.strip().splitlines()[-1].startswith(f"[`{file}`](../../{file}): ")
+
+
+def test_the_page_of_the_architecture_names_files_and_rooms_that_are_there():
+    text = (ROOT / "docs/architecture.md").read_text()
+    named = re.findall(r"`((?:[a-z_]+/)+[a-z_]*(?:\.py)?)`", text)
+    assert len(named) > 40
+    assert [n for n in named if not (ROOT / "thinwire" / n).exists() and not (ROOT / n).exists()] == []
+    rooms = re.findall(r'class="name">(\w+)', (ROOT / "docs/architecture.svg").read_text())
+    assert sorted(rooms) == sorted(ROOMS)
