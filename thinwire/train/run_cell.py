@@ -100,7 +100,7 @@ class Attempt:
         self.transport: Transport = InProcess(cell.workers) if transport is None else transport
         kind = self.transport.kind
         if kind == "mirrored":
-            raise ValueError("one worker without its mates is no run of the cell, and has no record")
+            raise ValueError("one worker without the others is no run of the cell, and has no record")
         self._kind = kind
         self.rank = self.transport.ranks[0]
         self.leads = self.rank == 0

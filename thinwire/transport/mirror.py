@@ -1,8 +1,8 @@
-"""One worker of a cluster runs for real, and its mates are taken to do what it does.
+"""One worker of a cluster runs for real, and the others are taken to do what it does.
 
 A method is symmetric: its workers run the same code, and differ in their data and their ranks. So the calls
-of one worker tell what its mates call, and the schedule of any number of workers follows from the method's
-own code. Every answer is what the mates would give if they had handed over the same:
+of one worker tell what the others call, and the schedule of any number of workers follows from the method's
+own code. Every answer is what the others would give if they had handed over the same:
 
 - a mean or a broadcast gives the worker's own tensors back;
 - a gather gives its own payload, as often as the channel has members;
