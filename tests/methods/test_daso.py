@@ -123,7 +123,7 @@ class Line(nn.Module):
 def progress(nodes, skips, wait, **options):
     """Mean growth of the weights a step, in units of what SSGD does, over whole intervals."""
     images = small.digits(10)
-    many = {name: getattr(images, name).repeat_interleave(20 * nodes, 0) for name in IMAGES}
+    many = {name: getattr(images, name).repeat_interleave(30 * nodes, 0) for name in IMAGES}
     task = small.task(
         nodes,
         nodes,
@@ -145,7 +145,7 @@ def progress(nodes, skips, wait, **options):
     seen = {}
     run.train(after_step=lambda run: seen.update({run.step: float(run.workers[0].run.weights[0][0])}))
     # Where it has settled, and no merge is under way.
-    return (seen[185 + wait] - seen[177 + wait]) / 8
+    return (seen[281 + wait] - seen[273 + wait]) / 8
 
 
 @pytest.mark.parametrize(
