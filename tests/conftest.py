@@ -48,7 +48,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Keep what all tests share out of the searches for garbage, some of which are asked for by libraries."""
+    """Keep what all tests share out of the searches for garbage, some of which are asked for by libraries.
+
+    The part is asked for of these tests only, and not of those that `thinwire check` runs in a test.
+    """
+    os.environ.pop(PART, None)
     gc.collect()
     gc.freeze()
 

@@ -219,7 +219,7 @@ def test_every_method_is_exercised(method):
 @pytest.mark.parametrize(
     ("use", "options", "line"),
     [
-        ("hylo", {}, "codes = two_bit.quantise(unsent, threshold)"),
+        ("hylo", {}, "codes = precision.quantise(unsent, threshold)"),
         ("multi_step_delay", {"warmup_steps": 28}, WAIT),
     ],
 )
