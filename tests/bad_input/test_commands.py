@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,13 @@ def sentence(code: int, errors: str, words: tuple[str, ...]) -> str:
     for word in words:
         assert word in lines[0]
     return lines[0]
+
+
+def test_every_command_that_is_understood_is_a_function():
+    commands = next(a.choices for a in command_line._parser()._actions if a.dest == "command")
+    for command in commands:
+        module = import_module(f"thinwire.cli.{command_line._MODULE[command]}")
+        assert callable(getattr(module, f"{command}_main"))
 
 
 @pytest.mark.parametrize(

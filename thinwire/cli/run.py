@@ -245,6 +245,11 @@ def _progress(evaluated_on: str) -> Iterator["Report"]:
         yield report
 
 
+def emulate_main(arguments: Namespace) -> int:
+    """Train one cell on an emulated cluster, which is `thinwire run` with another transport."""
+    return run_main(arguments)
+
+
 def train_main(arguments: Namespace) -> int:
     """Train all methods of a block, and publish their records."""
     cells = block(arguments.suite, arguments.block, grid_subset.of_words(arguments.only))
