@@ -1,15 +1,13 @@
 """Two questions that only the simulator answers: the rate that DASO's saving requires, and HSGD's ratio.
 
-The rate of a node's link at which DASO saves a share of the time, against each of three baselines.
+*Required rate*: that of a node's link at which DASO saves a share of the time, against each of three
+baselines. A run of DASO has blocking epochs at both ends, and cycles between. Cycling is simulated with the
+interval at which the publication begins. The mean at the end of each epoch is left out, in favour of DASO.
+The slower the links, the larger is the share that DASO saves, as long as its own exchanges are hidden.
 
-A run of DASO has blocking epochs at both ends, and cycles between. Cycling is simulated with the interval at
-which the publication begins. The mean at the end of each epoch is left out, in favour of DASO. The slower the
-links, the larger is the share that DASO saves, as long as its own exchanges are hidden.
-
-How many times as long a step at the foot of HSGD's ladder takes as one at its top, over compute and links.
-
-Both rungs are those of the suite with the ladder. Network and batch are those of DASO's suite. A step's
-computing is scaled, as if devices or batches were others.
+*Ratio*: how many times as long a step at the foot of HSGD's ladder takes as one at its top, over compute and
+links. Both rungs are those of the suite with the ladder. Network and batch are those of DASO's suite. A
+step's computing is scaled, as if devices or batches were others.
 """
 
 import math
@@ -25,7 +23,7 @@ from thinwire.config.clusters import ClusterDescription
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the pipeline reads the names of suites here, and PyTorch takes its time
     from thinwire.simulation.without_data import CellWithoutData, MeanStep
 
 

@@ -7,7 +7,7 @@ from thinwire.base.errors import UserError
 from thinwire.base.files import aside
 from thinwire.base.names import suggested_command
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the pipeline needs the path only, and pandas takes its time
     import pandas as pd
 
 

@@ -1,15 +1,13 @@
 """When a gradient is ready, and where it lies.
 
-Calls `forward_ready` and `grad_ready` of a method while the forward and backward passes run.
+`ReadyHooks` calls `forward_ready` and `grad_ready` of a method while the forward and backward passes run. The
+contract promises an order: parameters from the input side, gradients from the output side. The layers of a
+model may run in another order. A gradient that comes early is held back until those before it are there. A
+parameter is announced together with all parameters before it.
 
-The contract promises an order: parameters from the input side, gradients from the output side. The layers of
-a model may run in another order. A gradient that comes early is held back until those before it are there.
-A parameter is announced together with all parameters before it.
-
-Moves gradients into memory that the workers of a node share, so that their mean needs no copy.
-
-Autograd cannot compute a gradient at a place that is given: it would add it to zeros there, and -0.0 would
-become 0.0. So a gradient is copied as soon as it is complete, while it is still in the cache.
+`place_gradients` moves gradients into memory that the workers of a node share, so that their mean needs no
+copy. Autograd cannot compute a gradient at a place that is given: it would add it to zeros there, and -0.0
+would become 0.0. So a gradient is copied as soon as it is complete, while it is still in the cache.
 """
 
 from collections.abc import Callable, Iterator, Sequence

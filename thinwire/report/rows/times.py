@@ -141,7 +141,7 @@ def markdown(table: pd.DataFrame, title: str, baselines: Sequence[str], untimed:
     shown = pd.DataFrame(
         {
             **({"data set": rows.dataset, "model": rows.model} if several else {}),
-            "workers": [f"{w} on {n} nodes" if n > 1 else str(w) for w, n in zip(rows.workers, rows.nodes)],
+            "workers": [numbers.workers(row) for _, row in rows.iterrows()],
             "cluster": rows.cluster,
             "profile": rows.profile,
             "method": rows.method,
@@ -204,7 +204,7 @@ def ladder_markdown(table: pd.DataFrame, title: str) -> str:
     """The rows in Markdown, with the meaning of the columns."""
     shown = pd.DataFrame(
         {
-            "workers": [f"{w} on {n} nodes" if n > 1 else str(w) for w, n in zip(table.workers, table.nodes)],
+            "workers": [numbers.workers(row) for _, row in table.iterrows()],
             "cluster": table.cluster,
             "profile": table.profile,
             "method": table.method,
