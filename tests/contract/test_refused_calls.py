@@ -1,4 +1,7 @@
-"""Ways past the ledgers: calls that the engine refuses at once, and roads that only one process has."""
+"""Ways past the ledgers: calls at a time when nothing is metered, and roads that only one process has.
+
+Payloads that carry more than their elements, and calls of servers, are refused in tests/unit.
+"""
 
 from functools import partial
 
@@ -12,68 +15,6 @@ from thinwire.base.errors import MethodError
 
 # What is refused: the message, and the code.
 REFUSED = {
-    "shapes of empty tensors": (
-        r"values of shape \[0, \d+\] were handed to run.world.gather, and payloads travel flat",
-        """
-            number = abs(int(1e6 * self.run.gradients[0].sum()))
-            gathered = self.run.world.gather({"values": torch.empty(0, number)}).wait()
-            self.run.log("leaked", sum(payload["values"].shape[1] for payload in gathered))
-            """,
-    ),
-    "shapes of an answer": (
-        r"values of shape \[0, \d+\] were handed to the workers by Leaking.update",
-        """
-            server = Leaking({})
-            server.leak = lambda number: {"values": torch.empty(0, number)}
-            self.run.world.push_pull(0, {"values": self.run.gradients[0].flatten()}, server).wait()
-            """,
-    ),
-    "shapes of messages": (
-        r"values of shape \[0, \d+\] were handed to run.world.send",
-        """
-            number = abs(int(1e6 * self.run.gradients[0].sum()))
-            self.run.world.send({"values": torch.empty(0, number)}, to=0)
-            """,
-    ),
-    "numbers without a dimension": (
-        r"values of shape \[\] were handed to run.world.gather",
-        'self.run.world.gather({"values": self.run.gradients[0].sum()}).wait()',
-    ),
-    "types of empty tensors": (
-        r"hand over the same kinds in the same order and of the same types",
-        """
-            letter = [torch.float32, torch.int64, torch.int8][self.run.world.rank % 3]
-            self.run.world.gather({"values": torch.empty(0, dtype=letter)}, ragged=True).wait()
-            """,
-    ),
-    "order of empty tensors": (
-        r"hand over the same kinds in the same order and of the same types",
-        """
-            kinds = ["values", "indices", "scales"]
-            kinds = kinds[self.run.world.rank % 3:] + kinds[:self.run.world.rank % 3]
-            self.run.world.gather({kind: torch.empty(0) for kind in kinds}, ragged=True).wait()
-            """,
-    ),
-    "a tensor with a method of its own": (
-        r"a Spy was handed to run.world.mean",
-        """
-            def sync_gradients(self):
-                class Spy(torch.Tensor):
-                    pass
-                self.run.world.mean([gradient.as_subclass(Spy) for gradient in self.run.gradients]).wait()
-            """,
-    ),
-    "catches what it is told of others": (
-        r"rank 0 hands over values .*, and rank 1 indices",
-        """
-            world = self.run.world
-            try:
-                world.gather({("values", "indices")[world.rank % 2]: torch.empty(0)})
-            except thinwire.UserError as error:
-                self.caught = str(error)
-            world.unclaimed.clear()
-            """,
-    ),
     "speaks in __init__": (
         r"run.world.mean was called before the first step, in __init__, skip, optimizer or setup",
         """
@@ -123,14 +64,6 @@ REFUSED = {
             def sync_gradients(self):
                 if self.unmetered is not None:
                     torch._foreach_copy_(self.run.gradients, self.unmetered.mean(self.run.gradients).wait())
-            """,
-    ),
-    "a server that speaks": (
-        r"run.world.mean was called in a server's update",
-        """
-            server = Leaking({})
-            server.leak = lambda number: self.run.world.mean(self.run.gradients).wait() and {}
-            self.run.world.push_pull(0, {"values": self.run.gradients[0].flatten()}, server).wait()
             """,
     ),
 }

@@ -41,13 +41,15 @@ class Case(NamedTuple):
 
 def curve(chance: random.Random, epochs: int) -> list[float]:
     """A curve that falls, stays and rises, in 32 bits, in which the engine averages losses."""
-    kind = chance.choice(["wanders", "falls", "jumps"])
+    kind = chance.choice(["wanders", "falls", "jumps", "is below zero"])
     loss, losses = 2.5, []
     for epoch in range(epochs):
         if kind == "wanders":
             loss *= chance.choice([0.8, 0.93, 0.97, 1.0, 1.05])
         elif kind == "falls":
             loss = 2.5 * 0.9**epoch + chance.uniform(0, 0.4)
+        elif kind == "is below zero":
+            loss = -(1.1**epoch) * chance.uniform(0.9, 1.1)
         else:
             loss = chance.uniform(0.1, 3)
         losses.append(float(np.float32(loss)))
