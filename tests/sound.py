@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.tracking import records
 from thinwire.config import expand
 from thinwire.config.cell import Cell
 from thinwire.config.sources import sources as sources
@@ -58,12 +57,46 @@ def traffic(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, **place, "messages": float(row["step"])} for row in rows]
 
 
+def made(cell: Cell, rows: list[dict[str, Any]], **changes: Any) -> record.Record:
+    """A record of the cell, which was made by the files of now."""
+    content = {
+        "kind": "inprocess",
+        "status": "done",
+        "cell": cell.identity(),
+        "fingerprint": cell.fingerprint,
+        "method_options": {"density": 0.25},
+        "model_options": {},
+        "parameters": 1000,
+        "total_steps": STEPS_PER_EPOCH * max(len(rows), 1),
+        "steps_per_epoch": STEPS_PER_EPOCH,
+        "result": record.result(rows),
+        "provenance": {
+            "thinwire": "0.1.0",
+            "git": {"revision": "0" * 40, "changes_sha256": None},
+            "sources_sha256": sources(cell),
+        },
+    }
+    return record.Record(**(content | changes))
+
+
+def write(
+    scratch: Path,
+    target: Path,
+    run: record.Record,
+    curve: Sequence[dict[str, Any]],
+    traffic: Sequence[dict[str, Any]],
+) -> None:
+    """Write the files of a record into `scratch`, and publish them as `target`."""
+    record.write_aside(scratch, run, curve, traffic)
+    record.put_in_place(scratch, target)
+
+
 def publish(results: Path, cell: Cell, epochs: int = EPOCHS, **changes: Any) -> Path:
     """Publish a record of the cell, and return its folder."""
     rows = curve(cell, epochs)
     scratch = partial_folder(results, cell)
     scratch.mkdir(parents=True, exist_ok=True)
     about = {"total_steps": STEPS_PER_EPOCH * cell.recipe.epochs, "classes": 10, "evaluated_images": IMAGES}
-    made = records.made(cell, rows, **{"method_options": {}, **about, **changes})
-    records.write(scratch, record_folder(results, cell), made, rows, traffic(rows))
+    run = made(cell, rows, **{"method_options": {}, **about, **changes})
+    write(scratch, record_folder(results, cell), run, rows, traffic(rows))
     return record_folder(results, cell)

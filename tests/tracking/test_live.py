@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 import wandb
 
+from tests.sound import curve, made
 from tests.tracking.conftest import CANARY, NOWHERE, containing_the_canary, python, warnings_of
-from tests.tracking.records import curve, made
 from tests.tracking.stub import Stub
 from tests.waiting import SECONDS
 from tests.workflow.conftest import HELD, HELD_EPOCHS, Project

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.tracking import records
+from tests import sound
 from tests.tracking.conftest import containing_the_canary, python
 from thinwire.base.errors import UserError
 from thinwire.config.expand import cells
@@ -24,11 +24,11 @@ PROJECT = "thinwire-demo"
 def results(tmp_path):
     """Records of every sort."""
     folder = tmp_path / "results"
-    records.publish(folder, DONE)
-    records.publish(folder, MEASURED, epochs=5, kind="measured")
-    records.publish(folder, DIVERGED, epochs=2, status="diverged", reason="the loss is not finite")
-    records.publish(folder, SKIPPED, epochs=0, status="skipped", reason="it needs at least 2 nodes")
-    records.publish(folder, OTHER)
+    sound.publish(folder, DONE)
+    sound.publish(folder, MEASURED, epochs=5, kind="measured")
+    sound.publish(folder, DIVERGED, epochs=2, status="diverged", reason="the loss is not finite")
+    sound.publish(folder, SKIPPED, epochs=0, status="skipped", reason="it needs at least 2 nodes")
+    sound.publish(folder, OTHER)
     return folder
 
 
@@ -67,9 +67,7 @@ def _holds(sent, cell, results):
     assert about["jobType"] == cell.method.label
     assert sorted(about["tags"]) == sorted([run.kind, run.status])
     assert sent.config == fields.about(cell, run.kind)["config"] | fields.config(run)
-    curve = records.curve(
-        cell, {"done": 5 if run.kind == "measured" else 3, "diverged": 2}.get(run.status, 0)
-    )
+    curve = sound.curve(cell, {"done": 5 if run.kind == "measured" else 3, "diverged": 2}.get(run.status, 0))
     own = [{key: value for key, value in row.items() if not key.startswith("_")} for row in sent.rows]
     assert own == [fields.history(row, run.kind) for row in curve]
     assert {key: sent.summary[key] for key in fields.summary(run)} == fields.summary(run)
@@ -95,7 +93,7 @@ def test_a_second_replay_leaves_no_second_run(results, stub):
 def test_an_interrupted_replay_leaves_the_earlier_one(results, monkeypatch):
     replay.replay("demo", results)
     before = runs_in(results)
-    records.publish(results, CELLS["digits/cnn/ssgd/w4/seed1"])
+    sound.publish(results, CELLS["digits/cnn/ssgd/w4/seed1"])
 
     def stopped(run, made):
         raise KeyboardInterrupt
@@ -143,7 +141,7 @@ def test_without_a_run_there_is_nothing_to_replay(tmp_path):
 
 
 def test_a_record_of_another_cell_is_one_sentence(results):
-    path = records.publish(results, DONE, fingerprint="0123") / record.RUN
+    path = sound.publish(results, DONE, fingerprint="0123") / record.RUN
     answer = track(results, "demo")
     assert answer.returncode == 2
     assert f"{path} was made with other options" in answer.stderr

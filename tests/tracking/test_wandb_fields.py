@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.tracking.records import curve, made
+from tests.sound import curve, made
 from thinwire.config.expand import cells
 from thinwire.publish.wandb import fields
 from thinwire.records.record import Cost, Traffic

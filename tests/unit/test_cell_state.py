@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests import sound
-from tests.tracking import records
 from thinwire import plugins
 from thinwire.base import digests
 from thinwire.base.errors import UserError
@@ -68,7 +67,7 @@ def test_the_options_that_differ_are_named_once(results):
     assert not state.holds
     publish(results, replace(CELL, method=replace(CELL.method, options={"gradients": "bfloat16"})))
     assert "(method.options.gradients)" in str(cell_state(CELL, results))
-    records.publish(results, CELL, fingerprint="0123")
+    sound.publish(results, CELL, fingerprint="0123")
     assert "(fingerprint)" in str(cell_state(CELL, results))
 
 

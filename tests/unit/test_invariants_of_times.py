@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from tests import project, sound
-from tests.tracking.records import made as made_record
 from thinwire.base.errors import UserError
 from thinwire.config.cell import cell_of
 from thinwire.config.clusters import load_cluster as load_cluster
@@ -86,7 +85,7 @@ def broken_of(transport, kind, reason, provenance, **cell_changes):
     """The invariants that an invented run.json breaks."""
     cell = replace(CELL, transport=transport, **cell_changes)
     about = {"kind": kind, "no_time_because": reason, "provenance": provenance, "method_options": {}}
-    run = made_record(cell, sound.curve(cell), **about)
+    run = sound.made(cell, sound.curve(cell), **about)
     return [each.invariant for each in broken_in_run(run, cell)]
 
 

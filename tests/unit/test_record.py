@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from tests.tracking import records
+from tests import sound
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.records import provenance, record
@@ -46,7 +46,7 @@ def made(**changes):
 def write(tmp_path, **changes):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
-    records.write(scratch, tmp_path / "run", made(**changes), CURVE, [])
+    sound.write(scratch, tmp_path / "run", made(**changes), CURVE, [])
     return tmp_path / "run"
 
 
@@ -95,7 +95,7 @@ def test_what_writes_to_the_log_after_publishing_changes_nothing_that_is_publish
     scratch.mkdir()
     with (scratch / record.LOG).open("a", buffering=1) as late:
         late.write("before\n")
-        records.write(scratch, folder, made(), CURVE, [])
+        sound.write(scratch, folder, made(), CURVE, [])
         late.write("after\n")
     assert (folder / record.LOG).read_text() == "before\n"
     record.read(folder / record.RUN)
@@ -128,7 +128,7 @@ def test_a_publication_that_was_cut_short_is_done_again(tmp_path):
     """The process died after the last write and before the rename."""
     scratch, folder = tmp_path / "scratch", tmp_path / "run"
     scratch.mkdir()
-    records.write(scratch, folder, made(), CURVE, [])
+    sound.write(scratch, folder, made(), CURVE, [])
     before = (folder / record.RUN).read_bytes()
     folder.rename(scratch)
     record.put_in_place(scratch, folder)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.tracking import records
+from tests import sound
 from thinwire.config.expand import cells
 from thinwire.pipeline.console import Progress, duration
 from thinwire.records import record
@@ -23,7 +23,7 @@ class Clock:
 
 
 def publish(results, cell, status, reason=None, **provenance):
-    records.publish(results, cell, epochs=0, status=status, reason=reason, provenance=provenance, result=None)
+    sound.publish(results, cell, epochs=0, status=status, reason=reason, provenance=provenance, result=None)
 
 
 def work(results, cell, step, steps, accuracy=None):

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from tests import sound
 from tests.bad_input.suites import cases, message, require
 from tests.docs import pages
-from tests.tracking import records
 from tests.unit import tuning_base
 from tests.unit.tuning_base import LEAVE_OUT, tried
 from thinwire.base import digests
@@ -46,7 +46,7 @@ def choices(files, tmp_path, monkeypatch):
             seconds=record.Seconds(train=1.0, eval=0.5, harness=9.0),
         )
         lost = {"status": "diverged", "reason": "not finite"} if method == "top_k" else {}
-        return records.made(cell, [], result=result, steps_per_epoch=5, **lost)
+        return sound.made(cell, [], result=result, steps_per_epoch=5, **lost)
 
     monkeypatch.setattr(tuning_choice, "record_of", made_of)
     of_file = digests.of_file
