@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Never
 
 from tests.faults import sandbox
@@ -205,13 +204,3 @@ def _srun(command: list[str], arguments: list[str], keep: tuple[int, ...], link:
                 os.kill(left, signal.SIGKILL)
         time.sleep(0.02)
     os._exit(worst)
-
-
-def allocation() -> None:
-    """Make this process the batch script of a job on two nodes."""
-    os.environ |= {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2"}
-
-
-def scratch(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

@@ -61,10 +61,10 @@ class Room:
             case: None: nothing happens.
         """
         self._case = case
-        self._results = forks.scratch(folder) / "results"
+        self._results = folder / "results"
         self._marker = folder / "struck"
         self._mounted = sandbox.why_not() is None
-        self._results.mkdir()
+        self._results.mkdir(parents=True)
         if self._mounted:
             sandbox.own_mounts()
             sandbox.tmpfs(sandbox.SHM, "size=64m,nr_inodes=500")
@@ -145,13 +145,13 @@ class Room:
             forks.Forking.keep, forks.Forking.link = keep, self._link
             subprocess.Popen = forks.Forking  # type: ignore[misc]
             if start == CLUSTER:
-                forks.allocation()
-            command = ["train"] if start in (BLOCK, CLUSTER) else ["run"]
-            what = "/".join(cell.split("/")[:2] + cell.split("/")[3:]) if start in (BLOCK, CLUSTER) else cell
-            how = [] if start in (BLOCK, CLUSTER) else ["--transport", "inprocess"]
-            if start not in (ALONE, BLOCK, CLUSTER):
-                how = ["--transport", "processes"]
-            forks.thinwire([*command, suite, what, "--results", str(self._results), *how], keep)
+                # The batch script of a job on two nodes.
+                os.environ |= {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2"}
+            command = ["run", suite, cell, "--transport", "inprocess" if start == ALONE else "processes"]
+            if start in (BLOCK, CLUSTER):
+                dataset, model, _, *place = cell.split("/")
+                command = ["train", suite, "/".join([dataset, model, *place])]
+            forks.thinwire([*command, "--results", str(self._results)], keep)
 
         return begin
 

@@ -36,7 +36,8 @@ def serve() -> None:
     packages = thinwire.records.provenance.packages()
     thinwire.records.provenance.packages = lambda: packages
     folder = Path(tempfile.mkdtemp(prefix="thinwire-faults-", dir=os.getcwd()))
-    data = forks.scratch(folder / "laid_out")
+    data = folder / "laid_out"
+    data.mkdir()
 
     def lay_out() -> None:
         os.dup2(2, 1)

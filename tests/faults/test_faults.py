@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.faults import matrix, sandbox, suites
+from tests.faults import matrix, sandbox
 from tests.faults.conftest import Trials
 from tests.faults.matrix import NUMBER, Case
 from tests.faults.room import Call
@@ -119,16 +119,3 @@ def _failed(case: Case, calls: list[Call]) -> None:
         assert "methods/faulty.py, line" in only.reason
     else:
         assert re.match(rf"rank {case.rank} on \S+", only.reason), only.reason
-
-
-def test_the_diagonal_has_every_fault_phase_start_and_method() -> None:
-    few, every = matrix.diagonal(), matrix.cases()
-    assert {case.fault.split(" is ")[0] for case in few} == {case.fault.split(" is ")[0] for case in every}
-    for trait in ("phase", "start"):
-        assert {getattr(case, trait) for case in few} == {getattr(case, trait) for case in every}
-    assert {case.method for case in few} >= set(suites.METHODS)
-
-
-def test_the_parts_are_the_whole() -> None:
-    parts = [case.name for number in range(1, 6) for case in matrix.part(number, 5)]
-    assert sorted(parts) == sorted(case.name for case in matrix.cases())
