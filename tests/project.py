@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from thinwire import plugins
-from thinwire.config import expand
+from thinwire.config import expand, suite, yaml_file
 from thinwire.config.cell import Cell
+from thinwire.config.suite_schema import Suite
 
 METHODS = (
     "daso",
@@ -59,6 +60,11 @@ SUITES = (
 def demo() -> list[Cell]:
     """The cells of the demo without those of methods that somebody has added."""
     return [cell for cell in expand.cells("demo") if cell.method.use in METHODS]
+
+
+def untuned(name: str) -> Suite:
+    """The suite of this name as its file has it, without the recipes that its tuning has chosen."""
+    return Suite.model_validate(yaml_file.mapping(suite.path_of(name), "", "") | {"tuned": None})
 
 
 def add_method(folder: Path, patch: pytest.MonkeyPatch) -> str:

@@ -1,16 +1,14 @@
 """Bad input to a command is answered with one sentence that says what is wrong and where, and exit code 2."""
 
-import os
-import shutil
-import subprocess
 import sys
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.bad_input.suites import changed
+from tests.commands import python
+from tests.workflow.conftest import Project
 from thinwire import plugins
 from thinwire.base import digests
 from thinwire.base.errors import UserError
@@ -127,24 +125,15 @@ def laid_out(tmp_path_factory):
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     """A copy of the project that tests may damage."""
-    folder = tmp_path_factory.mktemp("project")
-    for name in ("config", "methods", "models", "datasets", "thinwire"):
-        shutil.copytree(plugins.ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "methods/broken.py").write_text('"""Broken."""\n\ndef (\n')
-    (folder / "methods/empty.py").write_text('"""Nothing in it."""\n')
-    return folder
+    made = Project(tmp_path_factory.mktemp("project"))
+    made.write("methods/broken.py", '"""Broken."""\n\ndef (\n')
+    made.write("methods/empty.py", '"""Nothing in it."""\n')
+    return made.folder
 
 
-def call(project: Path, *args: object) -> subprocess.CompletedProcess:
+def call(project, *args):
     """`thinwire ARGS` in the copy."""
-    return subprocess.run(
-        [sys.executable, "-m", "thinwire", *map(str, args)],
-        cwd=project,
-        env={**os.environ, "PYTHONPATH": str(project), "COLUMNS": "400"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return python("-m", "thinwire", *args, folder=project, COLUMNS="400")
 
 
 def test_list_shows_a_broken_method_and_the_others(project):

@@ -1,15 +1,13 @@
 """benchmarks/gpu.py without a GPU: all parts run, and one that fails does not stop the others."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
+from tests.commands import python
 from thinwire.config.clusters import Device
 from thinwire.config.yaml_file import read
-from thinwire.plugins import ROOT, find
+from thinwire.plugins import find
 
 pytestmark = pytest.mark.slow
 
@@ -36,16 +34,9 @@ sys.exit(gpu.main(argparse.Namespace(device="cpu", profile=None)))
 """
 
 
-def started(*command):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, *command], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600
-    )
-
-
 def test_all_parts_hold_on_a_cpu_and_give_a_profile_that_the_simulator_reads(tmp_path):
     profile = tmp_path / "here.yaml"
-    answer = started("benchmarks/gpu.py", "--device", "cpu", "--profile", profile)
+    answer = python("benchmarks/gpu.py", "--device", "cpu", "--profile", profile)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     *lines, last = answer.stdout.splitlines()
     made = {line["part"]: line for line in map(json.loads, lines)}
@@ -60,7 +51,7 @@ def test_all_parts_hold_on_a_cpu_and_give_a_profile_that_the_simulator_reads(tmp
 
 
 def test_a_part_that_fails_does_not_stop_the_others():
-    answer = started("-c", SOME_PARTS)
+    answer = python("-c", SOME_PARTS)
     *lines, last = answer.stdout.splitlines()
     raises, not_here, does_not_hold, codecs = map(json.loads, lines)
     assert raises["broken"] == ["RuntimeError: no kernel image"]
@@ -72,6 +63,6 @@ def test_a_part_that_fails_does_not_stop_the_others():
 
 
 def test_without_a_gpu_it_says_so():
-    answer = started("benchmarks/gpu.py")
+    answer = python("benchmarks/gpu.py")
     assert answer.returncode == 2
     assert answer.stderr == "benchmarks/gpu.py: torch finds no GPU here: use --device cpu\n"

@@ -1,13 +1,11 @@
 """A method, a model, a data set and a suite of one's own, added as the documentation says, break no test."""
 
-import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 import yaml
 
+from tests.commands import python
 from tests.docs import pages
 from thinwire.plugins import ROOT
 
@@ -74,14 +72,7 @@ def copy(tmp_path):
 
 
 def test_the_tests_stay_green(copy):
-    answer = subprocess.run(
-        [sys.executable, "-m", "pytest", "-vv", "-n", "0", "-p", "no:cacheprovider", *TESTS],
-        cwd=copy,
-        env={**os.environ, "PYTHONPATH": str(copy)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    answer = python("-m", "pytest", "-vv", "-n", "0", "-p", "no:cacheprovider", *TESTS, folder=copy)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert "test_describes_itself[my_method] PASSED" in answer.stdout
     assert "[mine]" not in answer.stdout

@@ -2,12 +2,12 @@
 
 import argparse
 import re
-import subprocess
 import sys
 
 import pytest
 
 from benchmarks import record, update_docs
+from tests.commands import python
 from tests.docs import pages
 from thinwire.plugins import ROOT
 
@@ -45,8 +45,7 @@ def test_every_benchmark_can_be_loaded():
     load = (
         "import runpy, sys; sys.path.insert(0, 'benchmarks'); [runpy.run_path(path) for path in sys.argv[1:]]"
     )
-    command = [sys.executable, "-c", load, *(f"benchmarks/{name}.py" for name in BENCHMARKS)]
-    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    answer = python("-c", load, *(f"benchmarks/{name}.py" for name in BENCHMARKS))
     assert answer.returncode == 0, answer.stderr
 
 

@@ -1,12 +1,10 @@
 """The site is built without a warning, and its pages ask for nothing from outside."""
 
-import os
 import re
-import subprocess
-import sys
 
 import pytest
 
+from tests.commands import python
 from thinwire.plugins import ROOT
 
 pytestmark = pytest.mark.slow
@@ -23,14 +21,8 @@ FETCHED = re.compile(
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
-    answer = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)],
-        cwd=ROOT,
-        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = ("mkdocs", "build", "--strict", "--quiet", "--site-dir", folder)
+    answer = python("-m", *command, NO_MKDOCS_2_WARNING="1")
     assert answer.returncode == 0, answer.stderr
     return folder
 

@@ -1,12 +1,11 @@
 """What a parent does before it forks: it imports what runs need, and it never starts CUDA."""
 
 import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
 
+from tests.commands import python
 from thinwire.base.errors import UserError
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
@@ -78,11 +77,9 @@ def test_a_run_on_cpus_searches_for_nothing(searches, tmp_path):
 
 def test_optimizers_and_tables_of_a_run_import_next_to_nothing():
     """PyTorch's compiler, which optimizers import, has hundreds of modules, and so has pandas."""
-    ended = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
-    assert int(ended.stdout) < 10
+    assert int(python("-c", PROGRAM).stdout) < 10
 
 
 def test_laying_out_a_data_set_needs_no_torch():
     program = "import sys, thinwire.cli.prepare, thinwire; thinwire.Dataset; print('torch' in sys.modules)"
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert ended.stdout == "False\n"
+    assert python("-c", program).stdout == "False\n"

@@ -2,12 +2,12 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from tests import commands
 from tests.tracking.stub import Stub
 from thinwire.plugins import ROOT
 
@@ -42,13 +42,11 @@ def python(
 
     If `folder` is the checkout, it runs in the home folder, because W&B would leave logs in the checkout.
     """
-    return subprocess.run(
-        [sys.executable, "-m", *map(str, arguments)],
-        cwd=os.environ["HOME"] if folder == ROOT else folder,
-        env={**os.environ, "PYTHONPATH": f"{first or folder}{os.pathsep}{folder}"},
-        capture_output=True,
-        text=True,
-        check=False,
+    return commands.python(
+        "-m",
+        *arguments,
+        folder=os.environ["HOME"] if folder == ROOT else folder,
+        path=f"{first or folder}{os.pathsep}{folder}",
     )
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests import project
-from tests.untuned import untuned
+from tests.project import untuned
 from thinwire.config import expand, suite
 from thinwire.config.suite_problems import simulate_problems
 from thinwire.config.suite_schema import EVERY, Entry

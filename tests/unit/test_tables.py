@@ -5,8 +5,8 @@ import math
 import pandas as pd
 import pytest
 
+from tests.project import untuned
 from tests.summary import ABOUT, prepared, run, table_of
-from tests.untuned import untuned
 from thinwire import plugins
 from thinwire.base import digests
 from thinwire.config.entries import baselines

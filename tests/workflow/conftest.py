@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import gate, waiting
+from tests import commands, gate, waiting
 from thinwire.plugins import ROOT
 
 TINY = """
@@ -81,15 +81,7 @@ class Project:
         return {**os.environ, "PYTHONPATH": str(self.folder)}
 
     def python(self, *arguments: str) -> subprocess.CompletedProcess:
-        return subprocess.run(
-            [sys.executable, "-m", *arguments],
-            cwd=self.folder,
-            env=self.environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=3 * waiting.SECONDS,
-        )
+        return commands.python("-m", *arguments, folder=self.folder)
 
     def snakemake(self, *arguments: str, suite: str = "tiny") -> subprocess.CompletedProcess:
         """Run the pipeline of a suite; `tuning/NAME` tunes the suite NAME."""

@@ -3,11 +3,10 @@
 import os
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
 
+from tests.commands import python
 from thinwire.plugins import ROOT
 
 
@@ -24,15 +23,8 @@ def snakemake(project, tmp_path_factory):
                 (path / name).symlink_to(found)
         for name in programs:
             (path / name).symlink_to("/bin/true")
-        command = [sys.executable, "-m", "snakemake", "--profile", "slurm", *arguments]
-        return subprocess.run(
-            command,
-            cwd=project.folder,
-            env={**project.environment(), "PATH": os.fspath(path)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        profile = ("snakemake", "--profile", "slurm")
+        return python("-m", *profile, *arguments, folder=project.folder, PATH=os.fspath(path))
 
     return run
 

@@ -1,27 +1,15 @@
 """The commands that a person types by hand."""
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
 
+from tests.commands import python, thinwire
 from tests.workflow.conftest import TINY
 from tests.workflow.test_pipeline import TEN_LINES
 from thinwire import __version__
 from thinwire.plugins import ROOT
-
-
-def thinwire(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "thinwire", *map(str, arguments)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 @pytest.fixture
@@ -111,14 +99,7 @@ def started_in(tmp_path):
     shutil.copytree(ROOT / "thinwire", tmp_path / "installed/thinwire")
 
     def start(folder, *arguments):
-        return subprocess.run(
-            [sys.executable, *arguments],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": str(tmp_path / "installed")},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        return python(*arguments, folder=folder, path=tmp_path / "installed")
 
     return start
 

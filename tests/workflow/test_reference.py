@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tests.workflow.test_commands import thinwire
+from tests.commands import thinwire
 from thinwire.base.names import REFERENCE
 from thinwire.plugins import ROOT
 
