@@ -1,10 +1,10 @@
 """Claims and runs for tests."""
 
-import math
 from typing import Any
 
 import pandas as pd
 
+from tests import summary
 from thinwire.config.claims import Claim
 
 CONTENT = {
@@ -42,29 +42,15 @@ def run(
     method: str, repetition: int, push: float = 100.0, accuracy: float = 90.0, **more: Any
 ) -> dict[str, Any]:
     """A row of summary.csv. Pull is 100 bytes."""
-    row = {
+    place = {
         "suite": "claims/invented",
-        "dataset": "digits",
-        "model": "cnn",
-        "method": method,
         "workers": 8,
-        "nodes": 2,
-        "repetition": repetition,
-        "kind": "inprocess",
         "cluster": None,
-        "status": "done",
-        "reason": None,
-        "test_accuracy_percent": accuracy,
         "evaluated_images": 10_000,
         "steps": 10,
-        "payload_push_bytes": push,
-        "payload_pull_bytes": 100.0,
-        "wire_sent_bytes": push,
-        "between_nodes_bytes": push,
-        "preparation_payload_push_bytes": math.nan,
-        "preparation_payload_pull_bytes": math.nan,
     }
-    return row | more
+    sent = (push, 100.0, push, push)
+    return summary.run(method, repetition, accuracy=accuracy, bytes_=sent, **place | more)
 
 
 def runs(*rows: dict[str, Any]) -> pd.DataFrame:

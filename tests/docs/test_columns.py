@@ -1,5 +1,6 @@
-"""docs/columns.md explains every column of the files that are made, says when it is empty, and no other."""
+"""docs/columns.md explains every column of the files that are made; docs/provenance.md every invariant."""
 
+import ast
 import re
 from dataclasses import replace
 
@@ -122,3 +123,22 @@ def test_a_column_that_is_never_empty_has_no_empty_value(made):
 def test_the_committed_tables_have_these_columns(suite):
     header = (ROOT / "results/reference/tables" / suite / "summary.csv").read_text().splitlines()[0]
     assert list(explained(f"{TABLES}/summary.csv")) == header.split(",")
+
+
+def named_invariants():
+    """The first words of all checks, and of all invariants that are broken outside of lists of checks."""
+    for path in (ROOT / "thinwire/records").glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            values = node.elts if isinstance(node, ast.Tuple) else []
+            if len(values) == 2 and isinstance(values[1], ast.Lambda):
+                yield values[0].value
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Broken":
+                yield from (each.value for each in node.args[:1] if isinstance(each, ast.Constant))
+
+
+def test_every_invariant_is_explained():
+    text = (ROOT / "docs/provenance.md").read_text()
+    section = text.partition("### Invariants")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([a-z ]+) \| \S", section, re.MULTILINE)
+    assert set(rows[1:]) == set(named_invariants())
+    assert len(rows) == len(set(rows))

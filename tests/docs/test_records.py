@@ -1,7 +1,8 @@
-"""What benchmarks print is recorded, and the documentation quotes the newest records."""
+"""The documentation quotes what benchmarks and commands print: the newest records, and schedules."""
 
 import argparse
 import re
+import shlex
 import sys
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from benchmarks import record, update_docs
 from tests.commands import python
 from tests.docs import pages
+from thinwire.cli import prepare, trace
+from thinwire.cli.main import _parser
 from thinwire.plugins import ROOT
 
 BENCHMARKS = sorted(
@@ -73,3 +76,33 @@ def test_without_record_nothing_is_written(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["benchmarks/thing.py"])
     assert record.run(lambda arguments: 0) == 0
     assert not list(tmp_path.iterdir())
+
+
+PRINTED = re.compile(
+    r"^<!-- printed by thinwire (?P<command>schedule .*?) -->\n```\n(?P<printed>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
+)
+SHOWN = [
+    pytest.param(match["command"], match["printed"], id=f"{pages.name(path)}: {match['command']}")
+    for path in pages.pages()
+    for match in PRINTED.finditer(path.read_text())
+]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("results")
+    prepare.data_main(_parser().parse_args(["data", "digits", "--results", str(folder)]))
+    return str(folder)
+
+
+def test_two_schedules_are_shown():
+    assert len(SHOWN) == 2
+
+
+@pytest.mark.parametrize(("command", "printed"), SHOWN)
+def test_a_schedule_is_what_the_command_prints(results, command, printed, capsys):
+    arguments = _parser().parse_args([*shlex.split(command), "--results", results])
+    capsys.readouterr()
+    assert trace.schedule_main(arguments) == 0
+    assert capsys.readouterr().out == printed

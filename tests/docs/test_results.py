@@ -1,10 +1,24 @@
-"""Tables of results in the documentation have the numbers of results/reference/."""
+"""What the documentation says of results, claims, and its own length, follows from what is committed."""
 
 import re
+import sys
+from importlib.metadata import version
+from pathlib import Path
 
+import pytest
+
+from benchmarks import study_results, suite_minutes
 from benchmarks.committed_tables import summary as committed
 from tests.docs import pages
+from thinwire.config import claims as claim_files
+from thinwire.config import suite
 from thinwire.plugins import ROOT
+
+README = (ROOT / "README.md").read_text()
+# Words of all pages. It may fall, and not rise.
+LIMIT = 30_000
+ARTIFACT = (ROOT / "docs/artifact.md").read_text()
+CLAIMS = {name: loaded.claim for name in suite.suite_names() if (loaded := suite.load(name)).claim}
 
 SAVED = {
     "payload saved, %": "total_reduction_percent",
@@ -24,7 +38,7 @@ def require_equal(shown, value):
 
 
 def test_the_table_of_the_readme():
-    (table,) = pages.tables((ROOT / "README.md").read_text())
+    (table,) = pages.tables(README)
     frame = committed("laptop")
     frame = frame[(frame.workers == 16) & (frame.nodes == 4)].set_index(["model", "method"])
     heading, *rows = table
@@ -40,3 +54,60 @@ def test_the_table_of_the_readme():
             assert expected.done == int(shown["done"] or 10)
         for shown, column in zip(row[3:], SAVED.values()):
             require_equal(shown, frame.loc[(models[0], row[0].strip("`")), column])
+
+
+def test_the_page_of_the_artifact_names_every_suite_with_claims_and_the_minutes_that_somebody_has_measured():
+    assert [name for name in CLAIMS if f"`{name}`" not in ARTIFACT] == []
+    minutes = [row.split(",") for row in suite_minutes.MINUTES.read_text().splitlines()[1:]]
+    shown = [[f"`{name}`", runs, its] for name, runs, its, processor in minutes if name in CLAIMS]
+    assert pages.tables(ARTIFACT)[0][1:] == shown
+
+
+def test_every_claim_of_the_publications_is_in_a_suite_or_listed_as_untested():
+    claims = [*claim_files.read_untested(), *(claim for of_suite in CLAIMS.values() for claim in of_suite)]
+    letters = {"000": "abcde", "001": "abde", "002": "abcde", "003": "abcd", "004": "abc"}
+    ids = {f"{number}-{letter}" for number, several in letters.items() for letter in several}
+    assert {claim.id.partition(".")[0] for claim in claims} == ids
+
+
+def test_what_is_expected_of_the_digits_is_what_the_reference_has():
+    reference = committed("claims/mp2_digits").set_index("method")
+    column = {"payload": "total", "payload_with_preparation": "total_with_prepared"}
+    expected = [claim for claim in CLAIMS["claims/mp2_digits"] if claim.expected]
+    assert len(expected) == 3
+    for claim in expected:
+        name = f"{column.get(claim.metric, claim.metric)}_reduction_percent"
+        low, high = claim.expected
+        assert low <= reference[name][claim.method] <= high, claim.id
+
+
+def test_the_readme_has_at_most_1200_words():
+    assert len(README.split()) <= 1200
+
+
+def test_all_pages_together_are_short():
+    """What belongs to no page of the site: results, what tests expect, licences."""
+    others = ("datasets/", "results/", "tests/")
+    words = {pages.name(path): len(path.read_text().split()) for path in pages.pages()}
+    own = {name: count for name, count in words.items() if not name.startswith(others)}
+    assert sum(own.values()) <= LIMIT, sorted(own.items(), key=lambda item: -item[1])[:5]
+
+
+def test_the_environment_takes_the_disk_that_it_says():
+    if sys.prefix != str(ROOT / ".venv") or "cu" in version("torch"):
+        pytest.skip("this is not the environment of `make setup` with PyTorch's CPU build")
+    said = float(re.search(r"environment takes ([\d.]+) GB", README.replace("\n", " "))[1])
+    files = (path.lstat() for path in Path(sys.prefix).rglob("*"))
+    assert said / 1.3 < sum(file.st_size for file in files) / 1e9 < said * 1.3
+
+
+def test_the_figures_of_the_study_are_those_of_the_committed_results(tmp_path):
+    study_results.draw(tmp_path)
+    study = (ROOT / "docs/study.md").read_text()
+    for picture, page, folder in (
+        (study_results.AGAINST_BYTES, README, "docs/"),
+        (study_results.BANDWIDTH, README, "docs/"),
+        (study_results.PAIRED_DIFFERENCES, study, ""),
+    ):
+        assert f"]({folder}{picture})" in page
+        assert (tmp_path / picture).read_bytes() == (ROOT / "docs" / picture).read_bytes()

@@ -1,4 +1,4 @@
-"""SSGD: what it sends."""
+"""SSGD: what it sends. Methods that take its one step for all workers keep their replicas equal."""
 
 import pytest
 import torch
@@ -92,3 +92,11 @@ def test_buckets_are_sent_during_the_backward_pass_or_all_of_them_after_it(overl
     assert len(sent) == len(waited) == len(run.workers[0].run.params)
     assert max(sent) < min(waited)
     assert (min(sent) < max(backward)) == overlap
+
+
+@pytest.mark.parametrize(("name", "place"), [("dgc", (4, 1)), ("hsgd", (6, 3)), ("top_k", (4, 1))])
+def test_replicas_stay_equal_bit_for_bit(name, place):
+    task = small.task(*place, dtype=torch.float32)
+    run = small.trainer(task, name, **plugins.get("method", name).load().short)
+    run.train()
+    assert len({small.digest(worker.run.weights) for worker in run.workers}) == 1
