@@ -76,20 +76,24 @@ def _model(subject: Subject) -> Any:
 
 
 def perform(
-    check: Callable[..., None], subject: Subject, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, stop: int
+    check: Callable[..., None],
+    subject: Subject,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    **parameters: Any,
 ) -> list[str]:
     """Perform a check of the contract, and give what it notes.
 
     Args:
-        check: a test of `test_contract`.
+        check: a test of `test_contract` or `test_channels`.
         subject: the method.
         monkeypatch: what the check patches is restored afterwards.
         tmp_path: an empty folder.
-        stop: the step at which an interrupted run stops.
+        parameters: what the check has beside these, such as the step at which an interrupted run stops.
     """
     notes: list[str] = []
     with monkeypatch.context() as patch:
-        there = {"subject": subject, "monkeypatch": patch, "stop": stop, "note": notes.append}
+        there = {"subject": subject, "monkeypatch": patch, "note": notes.append, **parameters}
         there["tmp_path"] = tmp_path / "checkpoints"
         check(**{name: there[name] for name in inspect.signature(check).parameters})
     return notes

@@ -10,7 +10,6 @@ they are killed, and the next checks run in new processes.
 """
 
 import functools
-import inspect
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +21,7 @@ import torch.distributed as dist
 
 from tests import processes
 from tests.contract.checks import CHECKS as EVERY_CHECK
-from tests.contract.conftest import Subject
+from tests.contract.conftest import Subject, perform
 from thinwire.base.placement import Cluster
 
 # By check and, if it has parameters, their value.
@@ -68,9 +67,8 @@ def check_here(name: str, method: Path, folder: Path) -> str | None:
     own = Path(tempfile.mkdtemp(prefix=f"{name}-{dist.get_rank()}-", dir=folder))
     tempfile.tempdir = str(own)
     with pytest.MonkeyPatch.context() as monkeypatch:
-        there = {"subject": subject_of(method), "monkeypatch": monkeypatch, "tmp_path": own, **parameters}
         try:
-            check(**{wanted: there[wanted] for wanted in inspect.signature(check).parameters})
+            perform(check, subject_of(method), monkeypatch, own, **parameters)
         except pytest.skip.Exception as skipped:
             return str(skipped)
     return None

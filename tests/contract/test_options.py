@@ -3,12 +3,11 @@
 Checks of the source alone are not repeated, nor is the comparison with SSGD, which has options of its own.
 """
 
-import inspect
 from typing import Any
 
 import pytest
 
-from tests.contract.conftest import Subject
+from tests.contract.conftest import Subject, perform
 from tests.contract.test_on_processes import EVERY
 from thinwire import plugins
 
@@ -66,15 +65,6 @@ def with_options(request):
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in CHECKS]
 )
-def test_a_method_with_these_options_keeps_the_contract(
-    name, with_options, monkeypatch, tmp_path, record_property
-):
+def test_a_method_with_these_options_keeps_the_contract(name, with_options, monkeypatch, tmp_path):
     check, parameters = CHECKS[name]
-    there = {
-        "subject": with_options,
-        "monkeypatch": monkeypatch,
-        "tmp_path": tmp_path,
-        "note": lambda sentence: record_property("note", sentence),
-        **parameters,
-    }
-    check(**{name: there[name] for name in inspect.signature(check).parameters})
+    perform(check, with_options, monkeypatch, tmp_path, **parameters)

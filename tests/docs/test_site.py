@@ -41,19 +41,3 @@ def test_every_page_is_in_it(site):
         assert (site / path.relative_to(ROOT / "docs").with_suffix(".html")).is_file(), path
     for name in ("rules", "contributing", "suites", "changes"):
         assert (site / f"{name}.html").is_file(), name
-
-
-@pytest.mark.parametrize(
-    ("page", "names"),
-    [
-        ("method", ["thinwire.api.method.Method.sync_gradients", "thinwire.api.run.Run.buckets"]),
-        ("channel", ["thinwire.api.channel.Channel.mean", "thinwire.api.flight.Flight.launch"]),
-        ("model", ["thinwire.api.model.Model.stages"]),
-        ("dataset", ["thinwire.data.dataset.Dataset.fetch"]),
-        ("codecs", ["thinwire.codecs.sparse.take", "thinwire.codecs.select.exact"]),
-    ],
-)
-def test_the_reference_comes_from_the_docstrings(site, page, names):
-    text = (site / "api" / f"{page}.html").read_text()
-    for name in names:
-        assert f'id="{name}"' in text

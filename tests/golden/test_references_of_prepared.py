@@ -4,13 +4,13 @@ import functools
 from dataclasses import replace
 
 import pytest
+import torch
 from safetensors.torch import load_file
 from torch import nn
 
 from tests import small
 from tests.golden.compared import compare, slow, task_of
 from tests.reference import mp2, wnn
-from tests.reference.adam import Adam
 from thinwire import plugins
 from thinwire.base.options import resolve
 from thinwire.optim.recipe import Optimizer
@@ -64,6 +64,25 @@ OPTIMIZERS = {
     "nesterov": {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01, "nesterov": True},
     "adam": {"name": "adam", "lr": 0.01, "weight_decay": 0.01, "beta1": 0.8},
 }
+
+
+class Adam:
+    """PyTorch's, for a reference: used like its SGD, and checked nowhere, because it is not ours."""
+
+    def __init__(self, beta1, beta2, weight_decay):
+        self.how = {"betas": (beta1, beta2), "weight_decay": weight_decay, "foreach": False}
+        self.optimizer = None
+
+    def step(self, weights, gradient, learning_rate):
+        """The weights after one step, as new arrays."""
+        if self.optimizer is None:
+            self.tensors = [nn.Parameter(torch.tensor(weight)) for weight in weights]
+            self.optimizer = torch.optim.Adam(self.tensors, **self.how)
+        for tensor, weight, its in zip(self.tensors, weights, gradient, strict=True):
+            tensor.data, tensor.grad = torch.tensor(weight), torch.tensor(its)
+        self.optimizer.param_groups[0]["lr"] = learning_rate
+        self.optimizer.step()
+        return [tensor.detach().numpy().copy() for tensor in self.tensors]
 
 
 # The model, its stages that are pushed, and their tensors.

@@ -39,18 +39,6 @@ def test_the_threshold_itself_is_sent_and_a_threshold_of_zero_sends_nothing():
     assert precision.quantise(torch.zeros(3), torch.tensor(0.0)).tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize("importance", ["l1", "l2"])
-def test_the_most_important_kernels_are_sent_and_the_others_stay(importance):
-    here, before = random(40, 3, 3, 3), random(40, 3, 3, 3)
-    payload = kernels.take(here, 10, importance)
-    sent = kernels.give(payload, like=before)
-    assert torch.equal(sent + here, before)
-    norms = before.flatten(1).norm(p=1 if importance == "l1" else 2, dim=1)
-    gone = here.flatten(1).abs().sum(1) == 0
-    assert int(gone.sum()) == 10
-    assert norms[gone].min() >= norms[~gone].max()
-
-
 @pytest.mark.parametrize(
     ("count", "of", "numbers", "dtype"),
     [

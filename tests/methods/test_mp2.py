@@ -58,34 +58,6 @@ def test_the_authors_prefix_of_resnet_50_ends_one_convolution_earlier():
     assert count(layers.shapes_of(pushed)) - count(layers.shapes_of([last])) == 343_104
 
 
-def test_a_predicted_convolution_has_rank_1_and_depends_on_the_prefix():
-    torch.manual_seed(0)
-    shapes = [
-        [torch.Size([16, 8, 3, 3]), torch.Size([16])],
-        [torch.Size([10, 16]), torch.Size([10])],
-    ]
-    predictor = Predictor(640, shapes).initialise().double()
-    one, other = predictor(torch.randn(640).double()), predictor(torch.randn(640).double())
-    assert len(one[0]) == 8 * 9 * 16 + 16
-    # These are no multiple of 64: of a matrix of 64 rows of 19, 61 rows are whole.
-    singular = torch.linalg.svdvals(one[0][: 61 * 19].view(61, 19))
-    assert singular[1] < 1e-12 * singular[0]
-    assert not torch.allclose(one[0], other[0])
-
-
-def test_values_of_a_layer_are_in_the_authors_order():
-    weight = torch.arange(2 * 3 * 2 * 2.0).view(2, 3, 2, 2)
-    vector = layers.flatten([weight, torch.tensor([100.0, 101.0])])
-    expected = [weight[o, i, y, x] for y in range(2) for x in range(2) for i in range(3) for o in range(2)]
-    assert vector.tolist() == [*expected, 100, 101]
-    back = layers.unflatten(vector, [weight.shape, torch.Size([2])])
-    assert torch.equal(back[0], weight)
-    assert back[1].tolist() == [100, 101]
-    linear = torch.arange(6.0).view(2, 3)
-    assert layers.flatten([linear]).tolist() == linear.T.flatten().tolist()
-    assert torch.equal(layers.unflatten(layers.flatten([linear]), [linear.shape])[0], linear)
-
-
 def run_of(workers=4, options=(), **changes):
     task = small.task(workers, build_model=changes.pop("build_model", small.Plain), **changes)
     return small.trainer(task, "mp2", **(OPTIONS | dict(options)))
