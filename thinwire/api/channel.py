@@ -1,6 +1,4 @@
-"""Channels, the only way from one worker to another.
-
-Channels: the only way from one worker to another. All traffic on them is metered.
+"""Channels: the only way from one worker to another. All traffic on them is metered.
 
 A channel connects the workers of a group. A worker's *rank* is its place in that group. A *verb* is a way to
 communicate:

@@ -1,10 +1,9 @@
-"""Fewer bits an entry: bfloat16 and float16, or two bits.
+"""Whole tensors in fewer bits: bfloat16 and float16, or two bits an entry.
 
-Two bits per entry: plus one threshold, minus one threshold, or zero.
-
-The layout is that of MXNet's gradient compression (apache/mxnet, src/kvstore/gradient_compression-inl.h).
-Each byte holds four codes, the first one in the two highest bits: 11 is plus, 10 is minus, 00 is zero. Bytes
-are padded to words of four, so n entries take 4 ceil(n / 16) bytes.
+Two bits stand for plus one threshold, minus one threshold, or zero. Their layout is that of MXNet's gradient
+compression (apache/mxnet, src/kvstore/gradient_compression-inl.h). Each byte holds four codes, the first one
+in the two highest bits: 11 is plus, 10 is minus, 00 is zero. Bytes are padded to words of four, so n entries
+take 4 ceil(n / 16) bytes.
 """
 
 from typing import Literal

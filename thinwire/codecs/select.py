@@ -1,20 +1,8 @@
 """Which entries are sent: the largest, nearly the largest, or random ones.
 
-Find the entries of a long row whose magnitude reaches a threshold, without comparing each of them.
-
-First the largest magnitude in each group of 16 entries is computed. Then a threshold needs one comparison for
-each group, and one for each entry in the groups that reach it. Comparisons are the slow part: on a CPU they
-take several times as long as the maxima.
-
-For CPUs only: on a GPU, each search would make the host wait.
-
-Selection of the entries to send: the largest, approximately the largest, or random ones.
-
 Each function takes tensors as rows, with a number `k` for each row. It returns the positions of at most `k`
-entries of each row, in increasing order.
-
-The host waits for a GPU at most once for all rows, where the numbers of entries depend on the values. On CPUs
-long rows are searched in another way, which is faster there but would wait several times for each row.
+entries of each row, in increasing order. The host waits for a GPU at most once for all rows, where the
+numbers of entries depend on the values. On CPUs, long rows are searched in another way (`Maxima`).
 """
 
 import math
@@ -29,7 +17,11 @@ WIDTH = 2**14
 
 
 class Maxima:
-    """The largest magnitudes of a row's groups.
+    """The largest magnitudes of a row's groups, which find the entries above a threshold in few comparisons.
+
+    First the largest magnitude in each group of 16 entries is computed. Then a threshold needs one comparison
+    for each group, and one for each entry in the groups that reach it. Comparisons are the slow part: on a
+    CPU they take several times as long as the maxima. On a GPU, each search would make the host wait.
 
     A block of 16 x width entries is viewed as 16 rows. Each of its columns is a group, because maxima over
     rows are the fastest.

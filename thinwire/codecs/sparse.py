@@ -1,20 +1,7 @@
 """Some entries of each tensor as one payload, with their positions: int32, a bitmap, or run lengths.
 
-Encodings of positions: int32, a bitmap, or 16-bit run lengths.
-
-All encodings are exact. The positions must be in increasing order and below `numel`. Bytes for k positions:
-
-- `int32`: 4 k
-- `bitmap`: ceil(numel / 8)
-- `run_length`: 2 (k + fillers), with one filler for every 65535 entries of a gap between two positions
-
-On a GPU only one thing makes the host wait: the number of fillers, if `numel` is large enough for one.
-
-Some entries of each tensor in a list, as one payload.
-
 Positions are counted through all tensors as if they were one row, so one payload holds entries of any number
-of tensors. This supports error feedback: entries that were not taken remain in the tensors. Nothing is lost,
-because the taken and the remaining entries add up exactly to the original ones.
+of tensors.
 """
 
 from typing import Literal
@@ -32,7 +19,16 @@ FILLER = 65535
 
 
 def encode_indices(positions: Tensor, numel: int, encoding: Encoding) -> Tensor:
-    """Encode `positions`, int64 in increasing order, of a tensor with `numel` entries."""
+    """Encode `positions`, int64 in increasing order, of a tensor with `numel` entries; exact.
+
+    Bytes for k positions:
+
+    - `int32`: 4 k
+    - `bitmap`: ceil(numel / 8)
+    - `run_length`: 2 (k + fillers), with one filler for every 65535 entries of a gap between two positions
+
+    On a GPU only one thing makes the host wait: the number of fillers, if `numel` is large enough for one.
+    """
     if encoding == "int32":
         return positions.to(torch.int32)
     if encoding == "bitmap":
@@ -77,7 +73,11 @@ def choose(tensors: list[Tensor], density: float, select: Select, generator: tor
 
 @recorded(ENCODE)
 def take(tensors: list[Tensor], chosen: list[Tensor], encoding: Encoding) -> Payload:
-    """Move the chosen entries into a payload; zeros take their place in the tensors."""
+    """Move the chosen entries into a payload; zeros take their place in the tensors.
+
+    This supports error feedback, because the taken and the remaining entries add up exactly to the original
+    ones.
+    """
     values = torch.cat([tensor.view(-1)[positions] for tensor, positions in zip(tensors, chosen)])
     erase(tensors, chosen)
     starts, numel = [], 0

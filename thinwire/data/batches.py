@@ -1,13 +1,4 @@
-"""Batches of a worker, and how their images are augmented.
-
-Augmentation of whole batches, seeded: crops and flips, and mixup.
-
-Mixup mixes pairs of images and of their labels (Zhang et al., arXiv 1710.09412, equation 1):
-
-    x <- s x_a + (1 - s) x_b, y <- s y_a + (1 - s) y_b, with the share s from Beta(alpha, alpha)
-
-As in the authors' code, a batch has one share, and each image's partner comes from the same batch.
-"""
+"""Batches of a worker, and how their images are augmented: crops, flips and mixup, all seeded."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -92,7 +83,11 @@ def mixup(
 ) -> tuple[Tensor, Tensor]:
     """Mix images [b, C, H, W] and labels [b]; the labels become shares of the classes [b, classes].
 
-    The cross-entropy of shares is the same mixture of the two labels' cross-entropies.
+        x <- s x_a + (1 - s) x_b, y <- s y_a + (1 - s) y_b, with the share s from Beta(alpha, alpha)
+
+    This is equation 1 of Zhang et al., arXiv 1710.09412. As in the authors' code, a batch has one share, and
+    each image's partner comes from the same batch. The cross-entropy of shares is the same mixture of the two
+    labels' cross-entropies.
     """
     share = _beta(alpha, generator)
     partner = torch.randperm(len(images), generator=generator).to(images.device)

@@ -1,11 +1,4 @@
-"""A run on an emulated network, and the bytes of its training.
-
-Counts what training sends and computes, and leaves out evaluations.
-
-An interval of training begins and ends when no message is on its way between workers. So the bytes that the
-links have carried are those of the same calls as the bytes in the ledgers. A few hundred bytes of status,
-which the workers exchange about once a second, are not in the ledgers.
-"""
+"""A run on an emulated network: what its training sends and computes, and whether its times are valid."""
 
 import os
 import time
@@ -42,7 +35,12 @@ class _Reading(NamedTuple):
 
 
 class TrainingMeter:
-    """Of one worker. All workers use theirs at the same time."""
+    """Counts what one worker's training sends and computes. All workers use theirs at the same time.
+
+    An interval of training, without evaluations, begins and ends when no message is on its way between
+    workers. So the bytes that the links have carried are those of the same calls as the bytes in the ledgers.
+    A few hundred bytes of status, which the workers exchange about once a second, are not in the ledgers.
+    """
 
     def __init__(self, cluster: Cluster, transport: Transport, ledgers: Sequence[Ledger]) -> None:
         self._cluster, self._transport, self._ledgers = cluster, transport, ledgers

@@ -1,17 +1,11 @@
-"""An emulated network: its plan, how it is built, and what cannot be emulated.
-
-Builds the nodes of an emulated cluster and the links between them, with iproute2.
+"""An emulated network: nodes and the links between them, made with iproute2, and what cannot be emulated.
 
     node 0: eth0 --- port0                             bridge, in a namespace of its own
     node 1: eth0 --- port1 /
 
 Each cable has the rate of the link in each direction: `eth0` limits what its node sends, and the port what
-it receives. So several nodes that send to the same node share its link, as at a switch.
-
-Nodes that are joined by links of a limited rate, so that ranks of one machine act as those of several.
-
-Only descriptors hold the nodes. So nodes and links vanish with the last process that has them open, however
-it ends.
+it receives. So several nodes that send to the same node share its link, as at a switch. Only descriptors hold
+the nodes, so nodes and links vanish with the last process that has them open, however it ends.
 """
 
 import errno

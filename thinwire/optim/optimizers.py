@@ -1,23 +1,4 @@
-"""Optimizers, and the rule that lowers the rate on a plateau.
-
-LARS: layer-wise adaptive rate scaling.
-
-    d = ratio (g + weight_decay w), ratio = trust |w| / (|g| + weight_decay |w|), for each tensor
-    v <- momentum v + lr d, w <- w - v
-
-Source: You, Gitman & Ginsburg, "Large Batch Training of Convolutional Networks" (arXiv 1708.03888). In the
-paper the learning rate is inside the momentum, as above. Most implementations have it outside (v <- momentum
-v + d, w <- w - lr v). Both are the same only while the rate does not change.
-
-Where |w| or |g| is zero, the paper says nothing and implementations differ; here the ratio is 1. Tensors with
-at most one dimension (biases, normalisation) take plain SGD steps, without ratio and without weight decay.
-Some implementations do so, too; the paper scales these tensors like all others.
-
-The schedule `plateau`: the learning rate falls whenever the training loss has stopped falling.
-
-Source: `torch.optim.lr_scheduler.ReduceLROnPlateau` (mode min, threshold mode rel, no cooldown, no lowest
-rate). This has the same rule without an optimizer, so that its state is three numbers.
-"""
+"""The optimizers that a recipe can name, and the schedule `plateau`, which follows the training loss."""
 
 import math
 
@@ -28,7 +9,20 @@ from thinwire.optim.recipe import Optimizer, Schedule
 
 
 class Lars(torch.optim.Optimizer):
-    """LARS on `params`; the state has the momentum under torch's usual name, `momentum_buffer`."""
+    """LARS: layer-wise adaptive rate scaling.
+
+        d = ratio (g + weight_decay w), ratio = trust |w| / (|g| + weight_decay |w|), for each tensor
+        v <- momentum v + lr d, w <- w - v
+
+    Source: You, Gitman & Ginsburg, "Large Batch Training of Convolutional Networks" (arXiv 1708.03888). In
+    the paper the learning rate is inside the momentum, as above. Most implementations have it outside (v <-
+    momentum v + d, w <- w - lr v). Both are the same only while the rate does not change.
+
+    Where |w| or |g| is zero, the paper says nothing and implementations differ; here the ratio is 1. Tensors
+    with at most one dimension (biases, normalisation) take plain SGD steps, without ratio and without weight
+    decay. Some implementations do so, too; the paper scales these tensors like all others. The state has the
+    momentum under torch's usual name, `momentum_buffer`.
+    """
 
     def __init__(
         self,
@@ -68,7 +62,7 @@ class Lars(torch.optim.Optimizer):
 def _direction(
     weight: torch.Tensor, gradient: torch.Tensor, weight_decay: float, trust: float
 ) -> torch.Tensor:
-    """Return d of the formula above; for tensors with at most one dimension, the gradient itself."""
+    """Return d of the formula of `Lars`; for tensors with at most one dimension, the gradient itself."""
     if weight.dim() <= 1:
         return gradient
     weight_norm, gradient_norm = weight.norm(), gradient.norm()
@@ -107,7 +101,11 @@ def make_optimizer(recipe: Optimizer, params: list[nn.Parameter]) -> torch.optim
 
 
 class Plateau:
-    """What is left of the learning rate after the losses so far."""
+    """What is left of the learning rate, which falls whenever the training loss has stopped falling.
+
+    Source: `torch.optim.lr_scheduler.ReduceLROnPlateau` (mode min, threshold mode rel, no cooldown, no lowest
+    rate). This has the same rule without an optimizer, so that its state is three numbers.
+    """
 
     def __init__(self, schedule: Schedule) -> None:
         self._schedule = schedule

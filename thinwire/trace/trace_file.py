@@ -1,14 +1,7 @@
-"""Traces as files: the spans of all workers on one clock.
+"""The trace of a run, with the spans and calls of all workers on one clock, and its files.
 
-A trace in files: `spans.parquet` and `calls.parquet`, for all workers of a run.
-
-Times are in seconds from a moment that all workers have in common. docs/traces.md explains each column.
-
-A moment from which the workers of all processes count their times.
-
-Processes of one machine have the same monotonic clock. The clocks of several machines have nothing in common.
-There the moment is when the processes leave a barrier. They leave it at almost the same time: the error is
-about as long as a small message is on its way. It is taken from the median of several barriers.
+Times are in seconds from a moment that all workers have in common. docs/traces.md explains each column of
+`spans.parquet` and `calls.parquet`.
 """
 
 import socket
@@ -189,6 +182,11 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 def common_zero_ns(share: Callable[[object], list[Any]]) -> tuple[int, int]:
     """A moment that all processes have in common, and the number of their machines.
+
+    Processes of one machine have the same monotonic clock. The clocks of several machines have nothing in
+    common, so there the moment is when the processes leave a barrier. They leave it at almost the same time:
+    the error is about as long as a small message is on its way. It is taken from the median of several
+    barriers.
 
     Args:
         share: returns the values of all processes, in the order of the ranks; all of them call it together.

@@ -1,8 +1,6 @@
-"""How many bytes a worker has sent and received, by kind of payload.
+"""The ledger of one worker: how many bytes it has sent and received, by kind of payload.
 
-The ledger of one worker: how many bytes it has sent and received.
-
-The ledger counts three quantities separately, in bytes:
+It counts three quantities separately, in bytes:
 
 - *Payload* is what the worker encodes (push) and decodes (pull), counted once, by kind.
 - *Wire* is what the algorithm of the collective sends and receives on the worker's link for that.

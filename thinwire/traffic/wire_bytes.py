@@ -1,20 +1,9 @@
-"""The bytes of each collective on the link of a worker.
+"""The bytes that the algorithm of each collective sends and receives on one worker's link, exact to the byte.
 
-Bytes that the algorithm of a collective sends and receives on one worker's link, exact to the byte.
-
-The algorithms are bandwidth-optimal, in the convention of NVIDIA's nccl-tests (doc/PERFORMANCE.md). They are
-a ring for all-reduce and all-gather, a chain for broadcast, and direct links to a parameter server. The sums
-over all workers are exact: what one worker sends, another one receives.
-
-`nodes` gives the node of each member of the group, in the order of the ranks. Members on the same node are
-neighbours in that order, so a ring crosses between nodes as rarely as possible.
-
-What TCP/IP over Ethernet adds to a payload, on the emulated links and on real ones.
-
-A full frame has 1,514 bytes: 14 of Ethernet, 20 of IP, 32 of TCP with time stamps, and 1,448 of payload. The
-receiver acknowledges at least every second frame, mostly fewer, with a frame of 66 bytes. So for messages of
-many frames the bytes on all links together are 4.6 to 6.8 % more than the payload. Preambles, checksums of
-frames and gaps between them (24 bytes a frame) are not counted: the rate of an emulated link leaves them out.
+The algorithms are bandwidth-optimal, in the convention of NVIDIA's nccl-tests (doc/PERFORMANCE.md): a ring
+for all-reduce and all-gather, a chain for broadcast, and direct links to a parameter server. What one worker
+sends, another one receives. `nodes` gives the node of each member of the group, in the order of the ranks.
+Members on the same node are neighbours in that order, so a ring crosses between nodes as rarely as possible.
 """
 
 from collections.abc import Sequence
@@ -120,5 +109,12 @@ PAYLOAD, HEADERS = 1448, 66
 
 
 def payload_rate(rate_bytes_per_second: float) -> float:
-    """Bytes of payload in a second, over a link that is full in one direction."""
+    """Bytes of payload in a second, over a link that is full in one direction.
+
+    A full frame of TCP/IP over Ethernet has 1,514 bytes: 14 of Ethernet, 20 of IP, 32 of TCP with time
+    stamps, and 1,448 of payload. The receiver acknowledges at least every second frame, mostly fewer, with a
+    frame of 66 bytes. So for messages of many frames the bytes on all links together are 4.6 to 6.8 % more
+    than the payload. Preambles, checksums of frames and gaps between them (24 bytes a frame) are not counted:
+    the rate of an emulated link leaves them out.
+    """
     return rate_bytes_per_second * PAYLOAD / (PAYLOAD + HEADERS)
