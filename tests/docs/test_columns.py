@@ -10,8 +10,8 @@ import pytest
 from tests import simulated as simulated_times
 from tests import sound
 from tests.traced import trace_of
-from tests.unit.test_hsgd_ratio import table_of as ratios_of_stand_ins
-from tests.unit.test_required_rate import table_of as rates_of_a_stand_in
+from tests.unit.test_without_data import rates_of as rates_of_a_stand_in
+from tests.unit.test_without_data import ratios_of as ratios_of_stand_ins
 from thinwire.config.sources import sources
 from thinwire.plugins import ROOT
 from thinwire.records import record

@@ -1,5 +1,6 @@
-"""comparisons.csv: pairs of the same repetition, judged among the methods of one cell and kind."""
+"""Comparisons of accuracy, of time, and of what targets cost, among the methods of one cell and kind."""
 
+import math
 import re
 
 import numpy as np
@@ -7,7 +8,9 @@ import pandas as pd
 import pytest
 
 from thinwire.publish.paper.values import text_of
-from thinwire.report.rows.comparisons import comparisons, write
+from thinwire.report.rows.comparisons import SPEED_UP_COLUMNS, comparisons, speed_ups, write
+from thinwire.report.rows.to_target import profiles
+from thinwire.report.statistics.speed import compare_speed, profile, ratios, score
 
 SPREAD = (0.1, -0.1, 0.05, -0.05, 0.0, 0.1)
 
@@ -80,3 +83,158 @@ def test_words_and_the_file_round_a_tie_alike(tmp_path):
     assert list(read.difference_mean_points) == list(table.difference_mean_points)
     in_words = [re.search(r"[\d.]+", said)[0] for said in read.words]
     assert in_words == [text_of(abs(mean), 2) for mean in read.difference_mean_points]
+
+
+BASELINES = ["ssgd", "ssgd_bf16"]
+
+
+def block(repetition, kind="measured", status="done", **seconds):
+    """The runs of a block, of 10 steps each, with the seconds of each method."""
+    place = {"dataset": "digits", "model": "cnn", "workers": 4, "nodes": 2, "cluster": None, "kind": kind}
+    about = {**place, "repetition": repetition, "status": status, "steps": 10}
+    return [{**about, "method": method, "train_seconds": s} for method, s in seconds.items()]
+
+
+def blocks(n, **seconds):
+    """Blocks whose machines differ in speed by factors up to 16, which pairs cancel."""
+    slow = 2.0 ** (np.arange(n) % 5)
+    noise = 1 + 0.01 * (np.arange(n) % 3)
+    made = (
+        block(i, **{m: s * slow[i] * (noise[i] if m == "thin" else 1) for m, s in seconds.items()})
+        for i in range(n)
+    )
+    return pd.DataFrame([run for runs in made for run in runs])
+
+
+def test_the_speed_up_is_the_geometric_mean_over_blocks_against_the_faster_baseline():
+    runs = pd.DataFrame(block(0, ssgd=4, ssgd_bf16=3, thin=1) + block(1, ssgd=5, ssgd_bf16=3, thin=0.25))
+    against, found = compare_speed(runs, "thin", BASELINES)
+    assert against == "ssgd_bf16"
+    assert math.exp(found.mean) == pytest.approx(6)  # sqrt(3 x 12)
+    assert compare_speed(runs, "ssgd", BASELINES)[0] == "ssgd_bf16"
+    assert compare_speed(runs[runs.method == "thin"], "thin", BASELINES) is None
+
+
+@pytest.mark.parametrize("change", [{"kind": "inprocess"}, {"kind": "simulated"}, {"status": "failed"}])
+def test_only_times_of_runs_are_compared(change):
+    runs = blocks(6, ssgd=4, thin=1)
+    assert compare_speed(runs, "thin", BASELINES) is not None
+    assert compare_speed(runs.assign(**change), "thin", BASELINES) is None
+    assert compare_speed(runs.drop(columns="train_seconds"), "thin", BASELINES) is None
+
+
+def test_the_table_says_faster_only_where_enough_blocks_say_it():
+    table = speed_ups(blocks(6, ssgd=4, ssgd_bf16=5, thin=2), BASELINES).set_index("method")
+    assert table.words["thin"] == f"{table.speed_up['thin']:.2f} times faster"
+    assert table.speed_up_low["thin"] < table.speed_up["thin"] < table.speed_up_high["thin"]
+    assert list(table.against) == ["ssgd"] * 3
+    few = speed_ups(blocks(4, ssgd=4, thin=2), BASELINES).set_index("method")
+    assert few.words["thin"] == "cannot be told: 4 pairs, and 5 are needed at least"
+    assert few.p_different_holm.isna().all()
+
+
+def test_the_fastest_baseline_has_a_speed_up_of_1_and_no_test():
+    table = speed_ups(blocks(6, ssgd=4, ssgd_bf16=3, thin=2), BASELINES).set_index("method")
+    fastest = table.loc["ssgd_bf16"]
+    assert (fastest.against, fastest.words) == ("ssgd_bf16", "the fastest baseline")
+    assert fastest.n == 6
+    assert list(fastest[["speed_up", "speed_up_low", "speed_up_high"]]) == [1, 1, 1]
+    assert fastest[["p_different", "p_different_holm", "detectable_factor"]].isna().all()
+    # It is not in the family of those that are judged together.
+    assert table.p_different_holm["ssgd"] == pytest.approx(2 * table.p_different["ssgd"], rel=1e-6, abs=0)
+
+
+def test_a_suite_without_times_has_an_empty_table():
+    runs = blocks(6, ssgd=4, thin=2).assign(kind="inprocess").drop(columns="train_seconds")
+    table = speed_ups(runs, BASELINES)
+    assert table.empty
+    assert list(table) == list(SPEED_UP_COLUMNS)
+
+
+INF = math.inf
+
+
+def cell(workers, method, payload, seconds=(math.nan,) * 3):
+    """The rows of a method in a cell, for its three targets."""
+    place = {"dataset": "digits", "model": "cnn", "workers": workers, "nodes": 1, "kind": "measured"}
+    place["method"] = method
+    return [
+        place | {"payload_bytes_median": p, "train_seconds_median": s, "target_accuracy_percent": workers + i}
+        for i, (p, s) in enumerate(zip(payload, seconds))
+    ]
+
+
+def profiles_of(*cells):
+    return profiles(pd.DataFrame([row for rows in cells for row in rows]))
+
+
+def of(table, metric, target):
+    return table[(table.metric == metric) & (table.target_of_baseline_percent == target)]
+
+
+def test_cells_within_a_factor_of_the_cheapest_by_hand():
+    table = profiles_of(
+        cell(4, "ssgd", (30, 30, 30)),
+        cell(4, "thin", (10, 20, INF)),
+        cell(8, "ssgd", (10, 10, 10)),
+        cell(8, "thin", (5, 15, 25)),
+        cell(8, "late", (20, 20, 20)),
+    )
+    first = of(table, "payload_bytes", 95)
+    assert list(first.method) == ["ssgd", "thin", "late"]
+    assert list(first.cells) == [2, 2, 1]
+    assert list(first.within_1) == [0, 1, 0]
+    assert list(first.within_2) == [0.5, 1, 0]
+    assert list(first.within_4) == [1, 1, 1]
+    assert list(first.score) == pytest.approx([(1 / 3 + 2 / 3) / 2, 1, 0])
+    last = of(table, "payload_bytes", 99)
+    assert list(last.within_4) == [1, 0.5, 1]
+    assert set(table.metric) == {"payload_bytes"}
+
+
+def test_seconds_have_profiles_where_runs_have_times():
+    timed = cell(8, "ssgd", (1, 1, 1), (4, 4, 4)), cell(8, "thin", (1, 1, 1), (8, 2, 2))
+    table = profiles_of(cell(4, "ssgd", (1, 1, 1)), cell(4, "thin", (1, 1, 1)), *timed)
+    assert set(table.cells[table.metric == "train_seconds"]) == {1}
+    assert list(of(table, "train_seconds", 95).within_1) == [1, 0]
+    assert list(of(table, "train_seconds", 98).within_1) == [0, 1]
+    assert set(table.cells[table.metric == "payload_bytes"]) == {2}
+
+
+def test_no_targets_are_an_empty_table():
+    assert profiles(pd.DataFrame(cell(4, "ssgd", (1, 1, 1)))[:0]).empty
+
+
+INF = math.inf
+
+
+def test_ratios_profiles_and_scores_by_hand():
+    costs = pd.DataFrame({"thin": [10, 50, INF, INF], "ssgd": [20, 10, 5, INF]})
+    found = ratios(costs)
+    assert list(found.thin) == [1, 5, INF, INF]
+    assert list(found.ssgd) == [2, 1, 1, INF]
+    curves = profile(found, [1, 2, 4, 5])
+    assert list(curves.thin) == [0.25, 0.25, 0.25, 0.5]
+    assert list(curves.ssgd) == [0.5, 0.75, 0.75, 0.75]
+    assert score(found).thin == pytest.approx(1 / 4)
+    assert score(found).ssgd == pytest.approx((2 / 3 + 1 + 1) / 4)
+
+
+def test_a_score_is_the_integral_of_the_profile():
+    found = ratios(pd.DataFrame(np.random.default_rng(0).uniform(1, 6, (20, 3))))
+    factors = np.linspace(1, 4, 3001)
+    middle = (factors[1:] + factors[:-1]) / 2
+    assert score(found).to_numpy() == pytest.approx(profile(found, middle).mean().to_numpy(), abs=1e-3)
+
+
+def test_methods_that_need_nothing_are_the_best():
+    found = ratios(pd.DataFrame({"a": [0.0, 0], "b": [0.0, 7]}))
+    assert list(found.a) == [1, 1]
+    assert list(found.b) == [1, INF]
+
+
+def test_a_cell_without_runs_of_a_method_is_not_in_its_profile():
+    found = ratios(pd.DataFrame({"a": [4.0, 4], "b": [2.0, math.nan]}))
+    assert list(found.a) == [2, 1]
+    assert list(profile(found, [1, 2]).b) == [1, 1]
+    assert score(found).b == 1

@@ -1,17 +1,28 @@
-"""A preparation is read as it was made, and an interrupted one is resumed only if it is whole."""
+"""A preparation is read as it was made, resumed only if it is whole, and shared by cells of its suite."""
 
 import json
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from thinwire.base import digests
 from thinwire.base.errors import UserError
-from thinwire.config.expand import cells
+from thinwire.cli import inspect as list_cells
+from thinwire.config import expand, suite
+from thinwire.config.cell import cell_of
+from thinwire.config.grid_subset import Subset
+from thinwire.config.tuned import under
+from thinwire.pipeline import inputs
+from thinwire.pipeline.grid import read
 from thinwire.records import record
+from thinwire.report.tables.about import About
 from thinwire.train import preparation, preparation_record
-from thinwire.train.result_files import prepared_folder, preparing_folder
+from thinwire.train.preparation_record import identity_of
+from thinwire.train.result_files import data_folder, prepared_folder, preparing_folder
 
-CELL = cells("claims/mp2_digits")[0]
+CELL = expand.cells("claims/mp2_digits")[0]
 NOTHING = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
 SPENT = record.Cost(seconds=12.5, traffic=record.Traffic.sum([dict.fromkeys(record.BYTES, 7.0)]))
 
@@ -117,3 +128,157 @@ def test_what_a_buried_preparation_left_is_listed(tmp_path):
     preparation.publish_failure(CELL, tmp_path, "the process was killed")
     made = preparation_record.read(prepared_folder(tmp_path, CELL), identity)
     assert (made.status, made.cost, sorted(made.files)) == ("failed", SPENT, ["half.bin"])
+
+
+# Two data sets, two repetitions, and MP2 in every way.
+CONTENT = {
+    "title": "reuse",
+    "seed": 1,
+    "repetitions": 2,
+    "datasets": {"digits": None, "again": {"use": "digits"}},
+    "models": {"lenet": {"options": {"padding": 2}}},
+    "methods": {
+        "ssgd": None,
+        "mp2": None,
+        "seed0": {"use": "mp2", "prepare_from": {"seed": 0}},
+        "again": {"use": "mp2", "prepare_from": {"dataset": "again"}},
+        "both": {"use": "mp2", "prepare_from": {"dataset": "again", "seed": 1}},
+        "alone": {"use": "mp2", "options": {"predictor": "constant"}, "prepare_from": {"seed": 1}},
+    },
+    "workers": [2, 4],
+    "recipe": {"epochs": 1, "batch": 8, "batch_per": "worker", "optimizer": {"name": "adam", "lr": 0.1}},
+}
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Write the suite `reuse` with other entries of methods, and have it found."""
+    monkeypatch.setattr(suite, "ROOT", tmp_path)
+    (tmp_path / "config").mkdir()
+
+    def write(**methods):
+        content = CONTENT | {"methods": CONTENT["methods"] | methods}
+        (tmp_path / "config/reuse.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+
+    write()
+    return write
+
+
+@pytest.fixture
+def cells(write):
+    return {cell.path: cell for cell in expand.cells("reuse")}
+
+
+PREPARATIONS = {
+    "digits/lenet/mp2/w2/seed1": "digits/lenet/mp2/seed1",
+    "digits/lenet/seed0/w2/seed0": "digits/lenet/mp2/seed0",
+    "digits/lenet/seed0/w2/seed1": "digits/lenet/mp2/seed0",
+    "digits/lenet/seed0/w4/seed1": "digits/lenet/mp2/seed0",
+    "digits/lenet/again/w2/seed1": "again/lenet/mp2/seed1",
+    "digits/lenet/both/w2/seed0": "again/lenet/mp2/seed1",
+    "again/lenet/both/w2/seed0": "again/lenet/mp2/seed1",
+    # Nobody else has these options, so the first entry that has them names the folder.
+    "digits/lenet/alone/w2/seed0": "digits/lenet/alone/seed1",
+}
+
+
+def test_entries_share_the_preparation_of_the_cell_that_they_name(cells, tmp_path):
+    for path, shared in PREPARATIONS.items():
+        cell = cells[path]
+        assert cell.preparation == shared
+        assert prepared_folder(tmp_path, cell) == tmp_path / "prepared/reuse" / shared
+    owner = cells["digits/lenet/mp2/w2/seed0"]
+    user = cells["digits/lenet/seed0/w4/seed1"]
+    assert user.preparation_key.identity() == owner.preparation_key.identity()
+    assert identity_of(user, tmp_path) == identity_of(owner, tmp_path)
+    assert user.seed != owner.seed
+
+
+def test_the_data_of_a_preparation_are_those_of_the_named_data_set(cells, tmp_path):
+    for dataset in ("digits", "again"):
+        folder = data_folder(tmp_path, dataset)
+        folder.mkdir(parents=True)
+        (folder / "manifest.json").write_text(dataset)
+    user, owner = cells["digits/lenet/again/w2/seed0"], cells["again/lenet/mp2/w2/seed0"]
+    assert identity_of(user, tmp_path) == identity_of(owner, tmp_path)
+    other = cells["digits/lenet/mp2/w2/seed0"]
+    assert identity_of(user, tmp_path)["data"] != identity_of(other, tmp_path)["data"]
+
+
+def test_where_a_preparation_comes_from_is_part_of_the_fingerprint(cells):
+    own, user = cells["digits/lenet/mp2/w2/seed1"], cells["digits/lenet/seed0/w2/seed1"]
+    assert "prepare_from" not in own.identity()  # so that cells without the key keep their fingerprint
+    assert user.fingerprint != replace(user, prepare_from=None).fingerprint
+    assert cell_of(user.identity()) == user
+    assert cell_of(own.identity()) == own
+    broken = {**user.identity(), "prepare_from": {"data": None}}
+    with pytest.raises(UserError, match="none that a suite can have"):
+        cell_of(broken)
+
+
+def test_the_pipeline_makes_a_shared_preparation_once(write):
+    grid = read(["reuse"], with_options=False)
+    paths = {path.removeprefix("reuse/") for path in grid.preparations if "/ssgd/" not in path}
+    expected = {f"{d}/lenet/mp2/seed{n}" for d in ("digits", "again") for n in (0, 1)}
+    assert paths == expected | {f"{d}/lenet/alone/seed1" for d in ("digits", "again")}
+    block = grid.blocks["reuse/digits/lenet/w2/seed1"]
+    assert sorted(inputs.prepared_for_block(block)) == [
+        "results/prepared/reuse/again/lenet/mp2/seed1/prepared.json",
+        "results/prepared/reuse/digits/lenet/alone/seed1/prepared.json",
+        "results/prepared/reuse/digits/lenet/mp2/seed0/prepared.json",
+        "results/prepared/reuse/digits/lenet/mp2/seed1/prepared.json",
+    ]
+
+
+def test_a_subset_makes_what_it_needs_of_the_others(write):
+    grid = read(["reuse"], False, Subset({"datasets": ("digits",), "methods": ("again",)}))
+    assert {cell.dataset for cell in grid.cells.values()} == {"digits"}
+    wildcards = SimpleNamespace(suite="reuse", preparation="again/lenet/mp2/seed0")
+    assert grid.of_preparation(inputs.manifest)(wildcards) == "results/data/again/manifest.json"
+    assert grid.datasets.keys() == {"digits", "again"}
+
+
+def test_a_preparation_is_made_for_the_cell_that_owns_it(write):
+    made_for = expand.preparation("reuse", "again/lenet/mp2/seed1")
+    assert (made_for.dataset, made_for.repetition, made_for.prepare_from) == ("again", 1, None)
+
+
+BAD = {
+    "a typing error": (
+        {"use": "mp2", "prepare_from": {"dataset": "digit"}},
+        "methods.bad.prepare_from.dataset: 'digit' is no data set of this suite: the nearest is digits",
+    ),
+    "a method without one": (
+        {"use": "dgc", "prepare_from": {"seed": 0}},
+        "methods.bad.prepare_from: the method dgc has no preparation: remove this key",
+    ),
+    "too few repetitions": (
+        {"use": "wnn", "prepare_from": {"seed": 2}},
+        "methods.bad.prepare_from.seed: 2 is no repetition of this suite: the last is 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_sentence(write, case):
+    entry, sentence = BAD[case]
+    write(bad=entry)
+    with pytest.raises(UserError) as caught:
+        expand.cells("reuse")
+    assert str(caught.value).endswith(f"reuse.yaml: {sentence}")
+
+
+def test_people_see_whose_preparation_is_used(write, capsys, tmp_path):
+    about = About.of(suite.load("reuse"))
+    shown = {"seed0": "seed0", "again": "again", "both": "again, seed1", "alone": "seed1"}
+    assert about.prepared_from == shown
+    list_cells.cells_main(SimpleNamespace(suite="reuse", only=[], cost=None, results=tmp_path))
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert lines["digits/lenet/both/w2/seed0"].endswith("missing; prepared from again/lenet/mp2/seed1")
+    assert lines["digits/lenet/mp2/w2/seed0"].endswith("missing")
+
+
+def test_a_tuning_depends_on_it(write):
+    entries = suite.load("reuse").methods
+    assert "prepare_from" not in under("mp2", entries["mp2"]).model_dump()
+    assert under("seed0", entries["seed0"]).model_dump()["prepare_from"]["seed"] == 0

@@ -1,5 +1,6 @@
-"""Verdicts follow from corrected p-values, and words from verdicts."""
+"""Verdicts follow from corrected p-values, and words from verdicts: only statistics/words.py says them."""
 
+import ast
 import gc
 import math
 import re
@@ -9,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from thinwire.plugins import ROOT
 from thinwire.report.statistics import words
 from thinwire.report.statistics.paired import compare
 from thinwire.report.statistics.verdict import Verdict, holm, judge
@@ -141,3 +143,72 @@ def test_verdicts_and_words_agree_whatever_the_runs_say(monkeypatch):
                 assert abs(comparison.mean) < margin
             found.add(verdict)
     assert found == set(Verdict)
+
+
+WORDS = re.compile(r"\b(better|worse|the same|no loss|faster)\b", re.IGNORECASE)
+# Texts that define a term and say nothing of a result: the words around it, and why it may stand there.
+ALLOWED = {
+    "figures/comparisons.py": {
+        "accuracies count as the same": "defines the band",
+        "square: the same": "is a legend of verdicts",
+    },
+    "rows/times.py": {
+        "over the faster of the baselines": "defines the speed-up",
+        "in the same place": "says where the baseline is",
+    },
+    "figures/steps.py": {
+        "speed-up over the better of": "names the axis",
+        "over those of the better of": "names the axis",
+    },
+    "figures/rates.py": {
+        "speed-up over the better of": "names the numbers",
+        "bold: faster": "is a legend of simulated ratios, which have no test",
+        "at which a method is faster": "is a legend of simulated ratios, which have no test",
+    },
+}
+FILES = sorted((ROOT / "thinwire/report").rglob("*.py"))
+
+
+def name_of(path):
+    return f"{path.parent.name}/{path.name}"
+
+
+def texts(path):
+    """The string literals of a file that may reach a reader: all but its docstrings."""
+    tree = ast.parse(path.read_text())
+    defined = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, defined) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.value
+
+
+def claims(path):
+    """The texts of a file with one of the words, without what is allowed there."""
+    for text in texts(path):
+        for each in ALLOWED.get(name_of(path), ()):
+            text = text.replace(each, "")
+        if WORDS.search(text):
+            yield text
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_nobody_else_claims_anything(path):
+    if path.name != "words.py":
+        assert not list(claims(path)), "take the words from thinwire/report/statistics/words.py"
+
+
+def test_all_words_are_found_where_they_come_from():
+    found = WORDS.findall(" ".join(texts(ROOT / "thinwire/report/statistics/words.py")))
+    assert set(found) == {"better", "worse", "the same", "no loss", "faster"}
+
+
+def test_what_is_allowed_is_there():
+    files = {name_of(path): " ".join(texts(path)) for path in FILES}
+    for name, allowed in ALLOWED.items():
+        for each in allowed:
+            assert each in files[name], f"{name} no longer says {each!r}: remove it here"

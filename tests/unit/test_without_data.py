@@ -1,19 +1,24 @@
-"""Cells that are simulated without their data, on any number of nodes."""
+"""Cells that are simulated without their data, on any number of nodes, and what is asked of them."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
 from thinwire.config import clusters
 from thinwire.config.expand import cells
 from thinwire.config.yaml_file import Module
-from thinwire.simulation import without_data
+from thinwire.report import simulated_tables as shown
+from thinwire.simulation import questions, without_data
 from thinwire.simulation.mirrored import MirroredCell
 from thinwire.simulation.operations import Compute, Post
-from thinwire.simulation.without_data import CellWithoutData
+from thinwire.simulation.questions import RATE_CLUSTER, RATIO_CLUSTER, highest_rate, ratios, required_rates
+from thinwire.simulation.without_data import CellWithoutData, MeanStep
 
 CLUSTER, PROFILE = clusters.load_cluster("infiniband_800g_4gpus"), "a100_tf32"
 SMALL = Module("cnn", "cnn", {"width": 8})
@@ -75,3 +80,112 @@ def test_a_step_at_a_pace_computes_longer():
     assert second == pytest.approx(2 * first)
     # All but what fits into the wait for the last bytes.
     assert 0.99 * made.on(CLUSTER, 2).compute_seconds < first <= made.on(CLUSTER, 2).compute_seconds
+
+
+OFFERED = clusters.load_cluster(RATE_CLUSTER)
+# Bytes of a node in a step, and the seconds of computing.
+SENT = {"ssgd_no_overlap": 0.2e9, "ssgd": 0.15e9, "ssgd_bf16": 0.1e9, "daso": 0.1e9, "daso_cycling": 0.0}
+COMPUTE = 0.25
+
+
+def step_of(method, cluster, nodes):
+    sent = SENT[method] * 2 * (nodes - 1) / nodes
+    return MeanStep(COMPUTE + sent / cluster.link.rate_bytes_per_second, COMPUTE)
+
+
+def rates_of(nodes=(2, 4), **options):
+    return pd.DataFrame(required_rates(step_of, OFFERED, nodes, **options))
+
+
+def test_the_rate_is_found_within_a_percent():
+    assert highest_rate(lambda rate: 1 / rate, 0.5, 0.01, 100) == pytest.approx(2, rel=0.01)
+    assert highest_rate(lambda rate: 1 / rate, 0.5, 0.01, 100) <= 2
+
+
+def test_the_ends_of_the_range_are_answers_of_their_own():
+    assert highest_rate(lambda rate: 0.5, 0.5, 0.01, 100) == 100
+    assert highest_rate(lambda rate: 0.4, 0.5, 0.01, 100) is None
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1), (-1, 1), (2, 1), (1, 1), (1, math.inf)])
+def test_what_is_no_range_is_refused(low, high):
+    with pytest.raises(UserError, match="no range of rates"):
+        highest_rate(lambda rate: 1 / rate, 0.5, low, high)
+
+
+@pytest.mark.parametrize(("nodes", "share"), [(2, 0.34), (4, 0.34), (4, 0.17)])
+def test_the_rate_agrees_with_the_closed_formula(nodes, share):
+    """In this stand-in, the baseline exposes y = sent / rate, and DASO does so in 8 of 90 epochs."""
+    found = rates_of(nodes=(nodes,), share=share).set_index("baseline").required_gigabytes_per_second
+    for baseline in ("ssgd_no_overlap", "ssgd", "ssgd_bf16"):
+        sent, own = (SENT[name] / 1e9 * 2 * (nodes - 1) / nodes for name in (baseline, "daso"))
+        expected = ((1 - share) * sent - own * 8 / 90) / (share * COMPUTE)
+        assert found[baseline] == pytest.approx(expected, rel=0.01)
+
+
+def test_one_sentence_says_that_no_rate_does_it():
+    rows = rates_of(nodes=(4,), share=0.99)
+    assert rows.required_gigabytes_per_second.isna().all()
+    first, *_ = shown.sentences(rows)
+    assert first == (
+        "4 nodes against ssgd_no_overlap: in our simulation, no rate up to 100 GB/s saves 99 % of the time."
+    )
+
+
+def test_a_sentence_is_about_our_simulation_and_names_the_cluster():
+    for sentence in shown.sentences(rates_of()):
+        assert "our simulation needs at most" in sentence
+        assert "infiniband_800g_4gpus offers 100 GB/s" in sentence
+
+
+DESCRIBED = clusters.load_cluster(RATIO_CLUSTER)
+
+
+class Rung:
+    """Computes, and then sends these bytes for each node but one."""
+
+    def __init__(self, sent):
+        self.sent = sent
+
+    def on(self, cluster, nodes):
+        return MeanStep(COMPUTE + self._waits(cluster, nodes), COMPUTE)
+
+    def at_paces(self, cluster, nodes, paces):
+        return COMPUTE * paces + self._waits(cluster, nodes)
+
+    def _waits(self, cluster, nodes):
+        return self.sent * (nodes - 1) / cluster.link.rate_bytes_per_second
+
+
+def ratios_of(**options):
+    return pd.DataFrame(ratios(Rung(1e9), Rung(1e7), DESCRIBED, **options))
+
+
+def test_the_ratio_by_hand_of_every_number_of_nodes_rate_and_time_of_computing():
+    """At 8 Gbit/s the lowest rung sends for a second to each node but one, the highest for a hundredth."""
+    rows = ratios_of(nodes=(2, 4), rates=(0.8, 8.0), compute=(0.5, 1.0))
+    for row in rows.itertuples():
+        sends = (row.nodes - 1) * 8 / row.rate_gbit_per_second
+        lowest, highest = row.compute_seconds + sends, row.compute_seconds + sends / 100
+        assert (row.lowest_rung_seconds, row.ratio) == pytest.approx((lowest, lowest / highest))
+    assert len(rows) == 8
+
+
+def test_the_rate_of_the_cluster_itself_is_possible():
+    own = DESCRIBED.link.rate_bits_per_second / 1e9
+    assert list(ratios_of(nodes=(2,), rates=(own,), compute=(1.0,)).rate_gbit_per_second) == [own]
+
+
+def test_a_ratio_that_passes_no_level_is_drawn_without_lines(tmp_path):
+    rows = ratios_of(rates=(50.0, 100.0), compute=(10.0, 30.0), nodes=(2,))
+    assert rows.ratio.max() < 2
+    shown.write_hsgd_ratio(rows, tmp_path)
+    assert (tmp_path / "figures/hsgd_ratio.png").exists()
+
+
+def test_the_ends_of_the_ladder_have_the_network_of_the_other_suite(monkeypatch):
+    made = []
+    monkeypatch.setattr(without_data, "CellWithoutData", lambda cell, *_: made.append(cell))
+    questions.ends_of_the_ladder(4)
+    assert [cell.method.label for cell in made] == ["n0_naive", "n6_hsgd"]
+    assert {(cell.model.label, cell.recipe.batch_per_worker(4)) for cell in made} == {("resnet50", 256)}

@@ -1,0 +1,249 @@
+"""Each process uses its worker's own GPU, which is warm when the clocks run; how these count."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.distributed as dist
+
+import thinwire
+from tests import small
+from tests.fake_gpu import CUDA, FakeGpu
+from thinwire.base.placement import Address, Cluster, SharedFile
+from thinwire.config.expand import cells
+from thinwire.train import run_setup, worker
+from thinwire.train import trainer as trainer_module
+from thinwire.train.cell_task import device_of
+from thinwire.train.clock import Clock, StreamClock, clock_on
+from thinwire.train.trainer import warm_up
+from thinwire.train.worker import seed_global_generators
+from thinwire.transport import device as nccl_settings
+from thinwire.transport.device import open_nccl_communicators
+from thinwire.transport.endpoint import Endpoint
+from thinwire.transport.inprocess import InProcess
+
+CELL = cells("demo")[0]
+THIRD = torch.device("cuda", 2)
+
+
+@pytest.fixture
+def made_current(monkeypatch):
+    """The devices that were made current."""
+    devices = []
+    monkeypatch.setattr(torch.cuda, "set_device", devices.append)
+    return devices
+
+
+@pytest.fixture
+def four_gpus(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+
+
+def test_dropout_is_seeded_on_the_gpu_of_the_worker(monkeypatch):
+    """Whatever GPU is the current one: here, as in CUDA, the first one is."""
+    generators = tuple(torch.Generator() for _ in range(4))
+    monkeypatch.setattr(torch.cuda, "default_generators", generators)
+    monkeypatch.setattr(torch.cuda, "manual_seed", generators[0].manual_seed)
+    before = [generator.initial_seed() for generator in generators]
+    seed_global_generators(THIRD, 7)
+    assert torch.default_generator.initial_seed() == 7
+    assert [g.initial_seed() for g in generators] == [*before[:2], 7, before[3]]
+
+
+def test_a_worker_seeds_the_generators_of_the_device_on_which_its_images_are(monkeypatch):
+    seeded = []
+    monkeypatch.setattr(worker, "seed_global_generators", lambda device, seed: seeded.append((device, seed)))
+
+    class Stop(Exception):
+        """Ends the forward pass before it begins."""
+
+    def model(images):
+        raise Stop
+
+    stub = SimpleNamespace(
+        _forward_seed=13,
+        run=SimpleNamespace(params=[]),
+        _ready_hooks=None,
+        model=model,
+    )
+    with pytest.raises(Stop):
+        worker.Worker.compute_gradients(stub, SimpleNamespace(device=THIRD), None)
+    assert seeded == [(THIRD, 13)]
+
+
+def test_every_thread_that_handles_tensors_uses_the_workers_gpu(made_current):
+    """On a CPU nothing is made current."""
+    for device, expected in ((THIRD, [THIRD, THIRD]), (torch.device("cpu"), [])):
+        made_current.clear()
+        endpoint = Endpoint((0, 1), object(), 0, Cluster(2, 2), device)
+        for pool in (endpoint._waiting, endpoint._in_order):
+            pool.submit(torch.get_num_threads).result()
+            pool.shutdown()
+        assert made_current == expected
+
+
+def test_a_run_makes_its_gpu_current_before_it_computes(made_current, monkeypatch):
+    class Stop(Exception):
+        """Ends the setup."""
+
+    def computes(device):
+        assert made_current == [THIRD]
+        raise Stop
+
+    monkeypatch.setattr(run_setup, "device_of", lambda cell, place: THIRD)
+    monkeypatch.setattr(run_setup, "deterministic", computes)
+    with pytest.raises(Stop):
+        run_setup.RunSetup(CELL, Path("results"), InProcess(CELL.workers)).load()
+
+
+def test_the_device_of_a_worker_names_its_gpu(four_gpus):
+    cell = replace(CELL, device="cuda", workers=4, nodes=1)
+    assert device_of(replace(cell, transport="inprocess")) == torch.device("cuda", 0)
+    assert device_of(replace(cell, transport="processes"), 2) == THIRD
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    made = FakeGpu()
+    made.install(monkeypatch)
+    return made
+
+
+def test_the_first_pass_is_waited_for_and_changes_nothing_of_the_model(gpu):
+    """Not even the statistics of batch norm, or a gradient."""
+    model = small.Net()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    passes = []
+    model.linear.register_forward_hook(lambda *_: passes.append("forward"))
+    with torch.no_grad():
+        warm_up(model, torch.rand(4, 1, 8, 8), torch.arange(4))
+    assert passes == ["forward"]
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert gpu.synchronised == 1
+
+
+def test_a_run_on_cpus_makes_no_pass_before_its_first_step(monkeypatch):
+    monkeypatch.setattr(trainer_module, "warm_up", lambda *_: pytest.fail("no GPU is here"))
+    small.trainer(small.task(2), "ssgd")
+
+
+def test_each_communicator_is_open_before_the_next_one_starts(gpu, monkeypatch):
+    """A rank is in several groups, and two that start at once may wait for each other."""
+    happened = []
+    zeros = torch.zeros
+
+    def on_this_device(size, device):
+        happened.append(device)
+        return zeros(size)
+
+    def exchange(received, numbers, group):
+        assert len(received) == len(numbers) == group.size()
+        happened.append(("links of", group))
+
+    monkeypatch.setattr(torch, "zeros", on_this_device)
+    monkeypatch.setattr(dist, "all_reduce", lambda number, group: happened.append(("ring of", group)))
+    monkeypatch.setattr(dist, "all_to_all_single", exchange)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: happened.append("waits"))
+    world, node = SimpleNamespace(size=lambda: 4), SimpleNamespace(size=lambda: 2)
+    open_nccl_communicators([world, node], CUDA)
+    assert happened == [
+        *(CUDA, ("ring of", world), CUDA, ("links of", world), "waits"),
+        *(CUDA, ("ring of", node), CUDA, ("links of", node), "waits"),
+    ]
+
+
+def test_what_the_user_has_set_is_kept(monkeypatch):
+    """A change to a new dictionary, because the settings stay in the environment."""
+    monkeypatch.setattr(os, "environ", {"NCCL_ALGO": "Tree", "PATH": "/bin"})
+    nccl_settings.choose_nccl_settings(Address("first", 1, "srun 7.0.1"))
+    assert os.environ == {
+        "NCCL_ALGO": "Tree",
+        "NCCL_PROTO": "Simple",
+        "NCCL_NVLS_ENABLE": "0",
+        "NCCL_LAUNCH_ORDER_IMPLICIT": "1",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
+        "PATH": "/bin",
+    }
+
+
+def test_on_one_machine_nccl_listens_on_the_loopback_alone(monkeypatch):
+    monkeypatch.setattr(os, "environ", {"NCCL_SOCKET_IFNAME": "eth0"})
+    nccl_settings.choose_nccl_settings(SharedFile("meeting", "lo"))
+    assert os.environ["NCCL_SOCKET_IFNAME"] == "lo"
+
+
+def test_on_cpus_a_clock_is_switched_without_events():
+    assert type(clock_on(torch.device("cpu"))) is Clock
+    assert type(clock_on(torch.device("cpu", 0))) is Clock
+
+
+def test_work_in_the_queue_belongs_to_the_clock_that_ran_when_it_was_put_there(gpu):
+    clock = clock_on(CUDA)
+    assert isinstance(clock, StreamClock)
+    gpu.compute(1)
+    clock.switch("train")
+    gpu.put(10)
+    clock.switch("harness")
+    # The stream is still busy with training, so the harness costs nothing.
+    gpu.compute(2)
+    clock.switch("train")
+    gpu.put(10)
+    clock.switch("harness")
+    assert gpu.host == 3, "nothing was waited for"
+    assert clock.read() == {"train": 20, "eval": 0, "harness": 1}
+    assert gpu.host == 21, "the clocks are known when the stream has done its work"
+    gpu.compute(5)
+    clock.switch("eval")
+    gpu.put(4)
+    clock.switch("harness")
+    assert clock.read() == {"train": 20, "eval": 4, "harness": 6}
+    assert gpu.synchronised == 0
+
+
+def test_what_the_stream_has_done_is_counted_at_once_so_that_no_events_pile_up(gpu):
+    clock = clock_on(CUDA)
+    for _ in range(100):
+        clock.switch("train")
+        gpu.put(1)
+        clock.switch("harness")
+        gpu.compute(1)
+    assert len(clock._switches) <= 3
+    assert clock.read()["train"] == 100
+
+
+def test_a_clock_goes_on_from_the_seconds_of_an_earlier_attempt(gpu):
+    clock = clock_on(CUDA)
+    clock.load({"train": 7.0, "eval": 2.0, "harness": 1.0})
+    clock.switch("train")
+    gpu.put(3)
+    clock.switch("harness")
+    assert clock.read() == {"train": 10, "eval": 2, "harness": 1}
+
+
+class LeavesACallInFlight(thinwire.Method):
+    """At each step, computes for one second and begins a call of four seconds, which the end waits for."""
+
+    gpu: FakeGpu
+
+    def sync_weights(self):
+        self.gpu.put(1)
+        self.gpu.put(4 if self.run.step == 0 else 0, self.gpu.other)
+
+    def finish(self):
+        self.gpu.wait_for_other()
+
+
+def test_a_run_never_waits_for_the_whole_gpu_so_calls_fly_across_steps(gpu):
+    """Ten steps of a second each: the call of four seconds ends long before the last one."""
+    LeavesACallInFlight.gpu = gpu
+    run = small.trainer(small.task(1, epochs=2), LeavesACallInFlight)
+    run.clock = clock_on(CUDA)
+    run.train()
+    assert run.total_steps == 10
+    assert gpu.synchronised == 0
+    assert run.curve[-1]["train_seconds"] == 10
