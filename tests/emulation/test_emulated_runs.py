@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from tests import waiting
+from tests.faults import sandbox
 from tests.workflow.conftest import HELD, HELD_EPOCHS, Project
 from thinwire.records import record
 from thinwire.traffic.wire_bytes import HEADERS, PAYLOAD
@@ -124,20 +125,19 @@ def test_what_cannot_be_emulated_is_refused_in_a_sentence(project, cell, cluster
     assert "Traceback" not in run.stderr
 
 
-def networks(pid):
-    """The network namespaces that a process and its children are in or hold."""
+def networks(*processes):
+    """The network namespaces that these processes are in or hold."""
     found = set()
-    with suppress(OSError):
-        for link in (Path(f"/proc/{pid}/ns/net"), *Path(f"/proc/{pid}/fd").iterdir()):
-            with suppress(OSError):
-                found |= set(re.findall(r"^net:\[\d+\]$", os.readlink(link)))
-        for children in Path(f"/proc/{pid}/task").glob("*/children"):
-            found |= {net for child in children.read_text().split() for net in networks(child)}
+    for pid in processes:
+        with suppress(OSError):
+            for link in (Path(f"/proc/{pid}/ns/net"), *Path(f"/proc/{pid}/fd").iterdir()):
+                with suppress(OSError):
+                    found |= set(re.findall(r"^net:\[\d+\]$", os.readlink(link)))
     return found
 
 
 def all_networks():
-    return {net for path in Path("/proc").glob("[0-9]*") for net in networks(path.name)}
+    return networks(*(path.name for path in Path("/proc").glob("[0-9]*")))
 
 
 def test_nothing_is_left_of_a_run_that_is_killed(project):
@@ -146,7 +146,7 @@ def test_nothing_is_left_of_a_run_that_is_killed(project):
     interfaces = os.listdir("/sys/class/net")
     cell = "digits/cnn/held/w4n2/seed0"
     with project.held("thinwire", "emulate", "held", cell, "--cluster", "emulated_1g") as process:
-        own = networks(process.pid) - {os.readlink("/proc/self/ns/net")}
+        own = networks(process.pid, *sandbox.children(process.pid)) - {os.readlink("/proc/self/ns/net")}
         assert len(own) == 3  # two nodes and the bridge
     # At the end of the block the process was killed by SIGKILL, and nobody is left.
     waiting.until("the namespaces are gone", lambda: not own & all_networks())

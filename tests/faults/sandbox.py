@@ -135,9 +135,9 @@ def die_with_parent() -> None:
     _require(_LIBC.prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL))
 
 
-def children() -> list[int]:
-    """All living descendants of this process."""
-    found, open_ = [], [os.getpid()]
+def children(of: int | None = None) -> list[int]:
+    """All living descendants of a process; None: of this one."""
+    found, open_ = [], [of or os.getpid()]
     while open_:
         parent = open_.pop()
         for task in Path(f"/proc/{parent}/task").glob("*/children"):

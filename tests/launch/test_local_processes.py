@@ -32,8 +32,6 @@ class Method(thinwire.Method):
     def sync_gradients(self):
         run, how = self.run, self.config.how
         first = Path(f"first-{how}")  # SIGKILL comes at every attempt, the others only once
-        if run.step == 5 and how == "all raise":
-            raise RuntimeError("out of luck")
         if run.step == 5 and how == "aborts at exit":
             atexit.register(os.abort)
         if run.step == 5 and run.world.rank == 2:
@@ -54,7 +52,6 @@ class Method(thinwire.Method):
 PATIENCE = 15
 # The fault -> how the run ends, what its record says, and how many ranks leave their stacks.
 FAULTS = {
-    "all raise": ("failed", r"^RuntimeError: out of luck \(methods/faulty.py, line \d+\)", 0),
     "SIGKILL": ("failed", r"rank 2 on \S+ was killed by SIGKILL\b.* while it computes", 3 * 3),
     "SIGSEGV": ("done", None, 3),
     "hangs": (
@@ -93,12 +90,8 @@ def record(project, suite, cell):
     return json.loads((folder / "run.json").read_text()), (folder / "log.txt").read_text()
 
 
-# What is raised in a rank is told as what is raised in one process; a hang takes its seconds.
-SLOW = ("all raise", "hangs")
-
-
 @pytest.mark.parametrize(
-    "how", [pytest.param(how, marks=[pytest.mark.slow] if how in SLOW else []) for how in FAULTS]
+    "how", [pytest.param(how, marks=[pytest.mark.slow] if how == "hangs" else []) for how in FAULTS]
 )
 def test_a_run_ends_and_reports_whatever_happens_to_a_rank(project, how):
     status, expected, stacks = FAULTS[how]

@@ -14,6 +14,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.faults import sandbox
 from tests.workflow.conftest import Project
 from thinwire.base.errors import UserError
 from thinwire.emulation.network import INTERFACE, Network
@@ -78,7 +79,7 @@ class Attacked:
             while not all((self.gate / str(rank)).exists() for rank in range(4)):
                 assert run.poll() is None, run.communicate()[0]
                 time.sleep(0.05)
-            ranks = [run.pid, *children(run.pid)]
+            ranks = [run.pid, *sandbox.children(run.pid)]
             self.listens = {address for pid in ranks for address in listening(pid)}
             if link is not None:
                 self.reached = self.in_network(1, self.reached_from_here)
@@ -129,14 +130,6 @@ def listening(process):
                     packed = struct.pack(f"={len(words)}I", *words)
                     found.add((socket.inet_ntop(family, packed), int(port, 16)))
     return found
-
-
-def children(pid):
-    return [
-        int(child)
-        for task in Path(f"/proc/{pid}/task").iterdir()
-        for child in (task / "children").read_text().split()
-    ]
 
 
 def attack_as_another_user(ranks, listens):
