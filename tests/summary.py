@@ -64,9 +64,7 @@ def prepared(
 
 
 def table_of(
-    runs: Sequence[dict[str, Any]],
-    baselines: Sequence[str] = ("ssgd",),
-    times: pd.DataFrame | None = None,
+    runs: Sequence[dict[str, Any]], baselines: Sequence[str] = ("ssgd",), times: pd.DataFrame | None = None
 ) -> pd.DataFrame:
     """The summary of these runs with all its columns."""
     frame = pd.DataFrame(runs)

@@ -61,11 +61,7 @@ OF_ACCURACY = [
     ("same", {}, "claim.0: margin: direction same needs one"),
     ("more", points(1.0), "claim.0: margin: direction more takes none"),
     ("same", {"margin": {"value": 0.5, "unit": "percent"}}, "is points unless the direction is not_less"),
-    (
-        "same",
-        points(0.3) | {"may_say": "It is better."},
-        "may_say: 'better' is more than a verdict on",
-    ),
+    ("same", points(0.3) | {"may_say": "It is better."}, "may_say: 'better' is more than a verdict on"),
     ("not_less", points(0.5) | {"scope": "number"}, "claim.0.scope: a suite on CPUs is too small for a publ"),
 ]
 

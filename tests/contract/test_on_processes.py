@@ -20,10 +20,16 @@ import torch
 import torch.distributed as dist
 
 from tests import processes
-from tests.contract.checks import CHECKS as EVERY_CHECK
+from tests.contract import test_channels, test_contract
 from tests.contract.conftest import Subject, perform
 from thinwire.base.placement import Cluster
 
+EVERY_CHECK = {
+    name: check
+    for module in (test_channels, test_contract)
+    for name, check in vars(module).items()
+    if name.startswith("test_")
+}
 # By check and, if it has parameters, their value.
 REPEATED = (
     "same_bits_every_time",

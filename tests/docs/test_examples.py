@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from tests import small
-from tests.contract.checks import CHECKS
 from tests.contract.conftest import Subject, perform
 from tests.contract.test_contract import LEAST_ACCURACY_PERCENT
+from tests.contract.test_on_processes import EVERY_CHECK as CHECKS
 from tests.docs import pages
 from thinwire import plugins
 from thinwire.api.channel import Channel
@@ -110,26 +110,27 @@ def test_the_refused_options_of_contributing_are_refused_as_it_says(load):
     assert said == refused[2].splitlines()
 
 
+def table_of(heading):
+    """The rows of the table of docs/contract.md whose first column has this heading."""
+    tables = pages.tables((ROOT / "docs/contract.md").read_text())
+    (found,) = (table[1:] for table in tables if table[0][0] == heading)
+    return found
+
+
 def test_every_check_of_the_contract_stands_in_its_table():
-    text = (ROOT / "docs/contract.md").read_text()
-    (table,) = (table for table in pages.tables(text) if table[0][0] == "check")
-    assert {f"test_{row[0].strip('`')}" for row in table[1:]} == CHECKS.keys()
-    (learns,) = (row[1] for row in table if row[0] == "`learns`")
-    assert f"{LEAST_ACCURACY_PERCENT} % accuracy on digits" in learns
+    rows = {f"test_{row[0].strip('`')}": row[1] for row in table_of("check")}
+    assert rows.keys() == CHECKS.keys()
+    assert f"{LEAST_ACCURACY_PERCENT} % accuracy on digits" in rows["test_learns"]
 
 
 def test_every_verb_stands_in_the_table_of_verbs():
-    text = (ROOT / "docs/contract.md").read_text()
     public = {name for name, value in vars(Channel).items() if callable(value) and name[0] != "_"}
-    (table,) = (table for table in pages.tables(text) if table[0][0] == "verb")
-    assert set(re.findall(r"`(\w+)`", " ".join(row[0] for row in table[1:]))) == public - {"meter"}
+    assert set(re.findall(r"`(\w+)`", " ".join(row[0] for row in table_of("verb")))) == public - {"meter"}
 
 
 def test_every_hook_stands_in_the_table_of_hooks():
-    text = (ROOT / "docs/contract.md").read_text()
     hooks = {
         name for name, value in vars(Method).items() if callable(value) or isinstance(value, classmethod)
     }
     hooks = {name for name in hooks if name[0] != "_" and name != "Config"} | {"__init__"}
-    (table,) = (table for table in pages.tables(text) if table[0][0] == "hook")
-    assert {row[0].strip("`") for row in table[1:]} == hooks
+    assert {row[0].strip("`") for row in table_of("hook")} == hooks

@@ -108,8 +108,6 @@ class Injector:
             sandbox.fill(self._results)
         elif fault == "full shm":
             sandbox.fill(sandbox.SHM)
-        elif fault == "shm without inodes":
-            sandbox.fill_with_files(sandbox.SHM)
         elif fault == "file size":
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
         elif fault == "few files":

@@ -140,9 +140,6 @@ _FAULTS = {
     "full disk": _Fault(HELD, needs_mounts=True),
     "file size": _Fault(HELD, (ALONE, NODE), (*_FEW, "evaluation", "renaming")),
     "full shm": _Fault(HELD, _PROCESSES, (*_AT_FIRST, *_FEW), needs_mounts=True),
-    "shm without inodes": _Fault(HELD, (NODE, NODES), (*_AT_FIRST, "step"), True),
-    "read-only shm": _Fault(HELD, (NODE, NODES), ("rendezvous", "opening"), needs_mounts=True),
-    "no shm": _Fault(HELD, (NODE, NODES), ("rendezvous", "channels"), needs_mounts=True),
     "few files": _Fault(HELD, (ALONE, NODE, NODES), (*_AT_FIRST, *_FEW)),
     "little memory": _Fault(HELD, (ALONE, NODE, NODES), (*_AT_FIRST, "step", "checkpoint")),
     "no partial folder": _Fault(HELD, phases=("data", "resume", *_FEW[1:], "evaluation", "renaming")),
@@ -154,10 +151,8 @@ _FAULTS = {
     # Slurm loses the task that has forked a rank.
     "KILL task": _Fault(AGAIN, (CLUSTER,), ("rendezvous", *_FEW), needs_mounts=True, hasty=True),
 }
-# What is written into the newest `tree.json` before a run goes on.
-TREES = ("no JSON", "deep JSON", "another tree", "a list", "no text", "empty", "digit flipped")
 # These faults come between two calls: the first call is asked to stop, and the second finds the fault.
-BETWEEN = (*(f"tree is {tree}" for tree in TREES), "read-only results")
+BETWEEN = ("damaged checkpoint", "read-only results")
 
 
 def _is_there(phase: str, start: str, ends: str) -> bool:
@@ -238,9 +233,8 @@ def diagonal() -> list[Case]:
 
 
 def _traits(case: Case) -> set[tuple[str, str]]:
-    fault = "tree" if case.fault.startswith("tree is") else case.fault
     method = case.method if case.method in suites.METHODS else "of its own"
-    return {("fault", fault), ("phase", case.phase), ("start", case.start), ("method", method)}
+    return {("fault", case.fault), ("phase", case.phase), ("start", case.start), ("method", method)}
 
 
 def part(number: int, of: int) -> list[Case]:

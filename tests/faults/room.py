@@ -67,8 +67,8 @@ class Room:
         self._results.mkdir(parents=True)
         if self._mounted:
             sandbox.own_mounts()
-            sandbox.tmpfs(sandbox.SHM, "size=64m,nr_inodes=500")
-            sandbox.tmpfs(self._results, f"size={_MEGABYTES}m")
+            sandbox.tmpfs(sandbox.SHM, _MEGABYTES)
+            sandbox.tmpfs(self._results, _MEGABYTES)
         sandbox.adopt_orphans()
         (self._results / "data").symlink_to(data)
         before = _open_files()
@@ -206,22 +206,12 @@ class Room:
             case "closed output":
                 self._close("out")
                 self._close("err")
-            case "read-only shm":
-                sandbox.read_only(sandbox.SHM)
-            case "no shm":
-                sandbox.without_shm()
 
     def _undo(self) -> None:
         """Repair what was broken around the run."""
-        case = self._case
-        assert case is not None
-        match case.fault if self._marker.exists() else "":
-            case "read-only results":
-                sandbox.writable(self._results)
-            case "read-only shm":
-                sandbox.writable(sandbox.SHM)
-            case "no shm":
-                sandbox.unmount(Path("/dev"))
+        assert self._case is not None
+        if self._case.fault == "read-only results" and self._marker.exists():
+            sandbox.writable(self._results)
         sandbox.clear(self._results)
         if self._mounted:
             sandbox.clear(sandbox.SHM)
@@ -234,7 +224,7 @@ class Room:
         if self._case.fault == "read-only results":
             sandbox.read_only(self._results)
         else:
-            sandbox.spoil_trees(self._results, self._case.fault.removeprefix("tree is "))
+            sandbox.cut_trees(self._results)
 
     def _left(self, seconds: float) -> list[int]:
         """The children that are still alive after so many seconds."""
@@ -278,9 +268,7 @@ class Room:
         made.checkpoints = len(list((partial / cell).rglob("tree.json")))
         if self._mounted:
             # Without mounts of our own others may be at work there.
-            made.shm = [
-                path.name for path in sandbox.SHM.glob("*") if not path.name.startswith(sandbox.BALLAST)
-            ]
+            made.shm = [path.name for path in sandbox.SHM.glob("*") if path.name != sandbox.BALLAST]
         deadline = time.monotonic() + _DYING_SECONDS
         # Of a process that is gone, a thread may still be ending, and holds its files.
         while (held := self._held_locks()) and time.monotonic() < deadline:

@@ -19,11 +19,20 @@ ABORTED = end(0, How.DIED, "SIGABRT (a hint)")
 HUNG = end(0, How.HUNG, "nothing has moved")
 ABSENT = end(1, How.ABSENT, doing="", phase="")
 
-# What the processes left -> the sentence in the record, and whether another attempt may succeed.
+
+def failed(sentence, again=False):
+    """A diagnosis: this is in the record, unless another attempt may succeed."""
+    return "failed", sentence, again
+
+
+BY_SIGKILL = failed("rank 1 on n1 was killed by SIGKILL while it computes", again=True)
+NOT_BY_US = "ended with exit code {}, and thinwire did not end it"
+SILENT = "rank 1 on n1 has not been heard of for 15 s"
+# What the processes left, and what is made of it.
 SENTENCES = {
     "an error of the method": (
         [LOST, end(2, How.FAILED, "out of luck"), KILLED],
-        ("failed", "rank 2 on n2: out of luck", False),
+        failed("rank 2 on n2: out of luck"),
     ),
     "a divergence": (
         [LOST, end(1, How.DIVERGED, "not finite")],
@@ -31,50 +40,32 @@ SENTENCES = {
     ),
     "an exit by somebody else": (
         [LOST, end(1, How.EXITED, "0"), KILLED],
-        (
-            "failed",
-            "rank 1 on n1 ended with exit code 0, and thinwire did not end it while it computes",
-            False,
-        ),
+        failed(f"rank 1 on n1 {NOT_BY_US.format(0)} while it computes"),
     ),
-    "in one process": (
-        [ExitReport(How.EXITED, "143")],
-        ("failed", "the process ended with exit code 143, and thinwire did not end it", False),
-    ),
-    "a signal": (
-        [LOST, FOLLOWED, KILLED],
-        ("failed", "rank 1 on n1 was killed by SIGKILL while it computes", True),
-    ),
-    "a signal, after which another rank read half a message": (
-        [ABORTED, KILLED],
-        ("failed", "rank 1 on n1 was killed by SIGKILL while it computes", True),
-    ),
+    "in one process": ([ExitReport(How.EXITED, "143")], failed(f"the process {NOT_BY_US.format(143)}")),
+    "a signal": ([LOST, FOLLOWED, KILLED], BY_SIGKILL),
+    "a signal, after which another rank read half a message": ([ABORTED, KILLED], BY_SIGKILL),
     "an abort alone": (
         [ABORTED, LOST],
-        ("failed", "rank 0 on n0 was killed by SIGABRT (a hint) while it computes", True),
+        failed("rank 0 on n0 was killed by SIGABRT (a hint) while it computes", again=True),
     ),
-    "a signal, for which the others waited": (
-        [HUNG, KILLED],
-        ("failed", "rank 1 on n1 was killed by SIGKILL while it computes", True),
-    ),
-    "a hang": ([HUNG, FOLLOWED], ("failed", "nothing has moved", False)),
-    "a silent rank": (
-        [end(0, How.SILENT, "rank 1 on n1 has not been heard of for 15 s"), end(1, How.GONE)],
-        ("failed", "rank 1 on n1 has not been heard of for 15 s", True),
-    ),
+    "a signal, for which the others waited": ([HUNG, KILLED], BY_SIGKILL),
+    "a hang": ([HUNG, FOLLOWED], failed("nothing has moved")),
+    "a silent rank": ([end(0, How.SILENT, SILENT), end(1, How.GONE)], failed(SILENT, again=True)),
     "a rank that nobody saw end": (
         [LOST, end(1, How.GONE, doing="waits for a")],
-        ("failed", "rank 1 on n1 is gone; it last waits for a", True),
+        failed("rank 1 on n1 is gone; it last waits for a", again=True),
     ),
-    "a rank that never came": ([LOST, ABSENT], ("failed", "rank 1 has not come", True)),
+    "a rank that never came": ([LOST, ABSENT], failed("rank 1 has not come", again=True)),
     "a lost connection": (
         [LOST, FOLLOWED],
-        ("failed", "rank 0 on n0 lost contact: Connection closed by peer", True),
+        failed("rank 0 on n0 lost contact: Connection closed by peer", again=True),
     ),
     "nobody came": ([ABSENT, ABSENT], None),
     "no process": ([], None),
     "asked to stop": ([end(0, How.INTERRUPTED, "15")], None),
 }
+ABORT = "SIGABRT (gloo aborts if calls differ in size; thinwire check --processes looks for such)"
 
 
 @pytest.mark.parametrize("fault", SENTENCES)
@@ -91,14 +82,7 @@ def test_the_end_that_explains_the_others_is_the_cause(fault):
         (143, 3, (How.EXITED, "143")),
         (-signal.SIGSEGV, 4, (How.DIED, "SIGSEGV")),
         (-signal.SIGKILL, 3, (How.DIED, "SIGKILL")),
-        (
-            -signal.SIGABRT,
-            3,
-            (
-                How.DIED,
-                "SIGABRT (gloo aborts if calls differ in size; thinwire check --processes looks for such)",
-            ),
-        ),
+        (-signal.SIGABRT, 3, (How.DIED, ABORT)),
         (-signal.SIGKILL, 4, (How.DIED, "SIGKILL, as memory ran out on its machine,")),
     ],
 )

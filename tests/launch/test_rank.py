@@ -1,4 +1,4 @@
-"""What a rank needs before it begins: a GPU of its own that works, and enough open files."""
+"""Which rank a process is, where it meets the others, and what it needs: a GPU that works, and open files."""
 
 import resource
 from contextlib import ExitStack
@@ -13,8 +13,121 @@ from thinwire.base.placement import Cluster, Placement, SharedFile
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
 from thinwire.launch import postmortem, rank
+from thinwire.launch.placement import (
+    first_host,
+    from_environment,
+    port_of_launch,
+    require_match,
+    require_places,
+)
 from thinwire.launch.postmortem import How
 from thinwire.launch.rank import require_gpus_of_their_own
+
+SLURM = {
+    "SLURM_JOB_ID": "71",
+    "SLURM_STEP_ID": "2",
+    "SLURM_STEP_NUM_TASKS": "4",
+    "SLURM_PROCID": "3",
+    "SLURM_LOCALID": "1",
+    "SLURM_STEP_NODELIST": "gpu[07-08]",
+    "SLURMD_NODENAME": "gpu08",
+}
+TORCHRUN = {
+    "RANK": "3",
+    "WORLD_SIZE": "4",
+    "LOCAL_RANK": "1",
+    "GROUP_RANK": "1",
+    "MASTER_ADDR": "first",
+    "MASTER_PORT": "29400",
+}
+
+
+def test_a_rank_is_placed_by_sruns_variables():
+    placement = from_environment(SLURM)
+    assert placement is not None
+    assert (placement.rank, placement.workers, placement.place) == (3, 4, 1)
+    assert (placement.node, placement.meeting.host) == ("gpu08", "gpu07")
+    for other in (from_environment(SLURM | {"SLURM_STEP_ID": "3"}), from_environment(SLURM, launch=1)):
+        assert other is not None
+        assert other.meeting.port != placement.meeting.port
+        assert other.meeting.launch != placement.meeting.launch
+    moved = from_environment(SLURM | {"MASTER_ADDR": "10.0.0.7", "MASTER_PORT": "5000"})
+    assert moved is not None
+    assert (moved.meeting.host, moved.meeting.port) == ("10.0.0.7", 5000)
+
+
+def test_a_rank_is_placed_by_torchruns_variables():
+    placement = from_environment(TORCHRUN)
+    assert placement is not None
+    assert (placement.rank, placement.workers, placement.place) == (3, 4, 1)
+    assert (placement.meeting.host, placement.meeting.port) == ("first", 29400)
+    # torchrun listens at its port itself.
+    agent = from_environment(TORCHRUN | {"TORCHELASTIC_RUN_ID": "x"})
+    assert agent is not None
+    assert agent.meeting.port == 29401
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{}, {"SLURM_JOB_ID": "71"}, SLURM | {"SLURM_STEP_NUM_TASKS": "1"}],
+    ids=["by hand", "in a batch script", "one task"],
+)
+def test_a_process_without_a_placement_starts_its_own_ranks(variables):
+    assert from_environment(variables) is None
+
+
+def test_variables_that_are_missing_or_odd_are_named():
+    with pytest.raises(UserError, match="no MASTER_ADDR"):
+        from_environment({k: v for k, v in TORCHRUN.items() if k != "MASTER_ADDR"})
+    with pytest.raises(UserError, match="SLURM_PROCID is 'x'"):
+        from_environment(SLURM | {"SLURM_PROCID": "x"})
+
+
+@pytest.mark.parametrize(
+    ("nodes", "first"),
+    [
+        ("n1", "n1"),
+        ("n[1-4]", "n1"),
+        ("gpu[03-05,9],login", "gpu03"),
+        ("a,b[1-2]", "a"),
+        ("rack-2-n[007,009]", "rack-2-n007"),
+        ("n[2-3].cluster", "n2.cluster"),
+        ("rack[1-2]n[1-3],login", "rack1n1"),
+        ("a[01-02,4]b[5,7-9].c", "a01b5.c"),
+    ],
+)
+def test_the_first_of_slurms_hosts(nodes, first):
+    assert first_host(nodes) == first
+
+
+def test_no_port_of_a_launch_is_one_that_linux_gives_to_others():
+    ports = {port_of_launch(job, 0, launch) for job in range(700) for launch in range(100)}
+    assert min(ports) > 1024
+    assert max(ports) < 32768
+
+
+def test_a_wrong_number_of_ranks_is_refused_with_the_right_command():
+    require_match(Cluster(4, 2), 4, "srun")
+    with pytest.raises(UserError, match=r"3 ranks.*4 workers on 2 nodes.*srun --nodes=2 --ntasks=4"):
+        require_match(Cluster(4, 2), 3, "srun")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "fine"),
+    [
+        (["a", "a", "b", "b"], True),
+        (["a", "b", "a", "b"], False),
+        (["a", "a", "a", "a"], False),
+        (["a", "a", "b", "c"], False),
+    ],
+)
+def test_ranks_must_sit_as_the_cell_describes(nodes, fine):
+    if fine:
+        require_places(Cluster(4, 2), nodes)
+    else:
+        with pytest.raises(UserError, match=", ".join(nodes)):
+            require_places(Cluster(4, 2), nodes)
+
 
 CELL = replace(cells("demo")[0], transport="processes", device="cuda")
 PLACEMENT = Placement(1, 4, 1, "node", "fork", SharedFile("meeting", "lo"))

@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+from tests import sound
 from thinwire.base.errors import UserError
 from thinwire.config.expand import cells
 from thinwire.config.sources import sources
@@ -12,7 +13,6 @@ from thinwire.launch.postmortem import ExitReport, How
 from thinwire.launch.retry import AttemptEnd, until_it_ends
 from thinwire.records import record
 from thinwire.records.provenance import now
-from thinwire.records.record import Record
 from thinwire.train.result_files import partial_folder, record_folder
 
 CELL = cells("demo")[0]
@@ -32,16 +32,8 @@ PUBLISHES = "publishes"  # this attempt makes a record
 
 
 def publishes(results, status="diverged", in_place=True):
-    made = Record(
-        kind="inprocess",
-        status=status,
-        reason="a reason",
-        cell=CELL.identity(),
-        fingerprint=CELL.fingerprint,
-        method_options={},
-        model_options={},
-        provenance={"ended": now(), "sources_sha256": sources(CELL)},
-    )
+    provenance = {"ended": now(), "sources_sha256": sources(CELL)}
+    made = sound.made(CELL, [], status=status, reason="a reason", result=None, provenance=provenance)
     partial = partial_folder(results, CELL)
     partial.mkdir(parents=True, exist_ok=True)
     record.write_aside(partial, made, [], [])

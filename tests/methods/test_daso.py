@@ -123,18 +123,6 @@ def test_a_rate_that_matches_the_progress_makes_up_for_what_merges_take(skips, w
     assert progress(nodes, skips, wait) == pytest.approx(1, abs=1e-9)
 
 
-@pytest.mark.parametrize(("skips", "wait"), [(1, 0), (2, 1), (3, 0), (4, 0), (4, 1), (7, 3)])
-def test_bytes_of_a_fixed_interval_are_the_formula(skips, wait):
-    """In an epoch the last step exchanges, and of the others every B-th, beginning with the first."""
-    options = {"warmup_epochs": 0, "cooldown_epochs": 0, "fixed_skips": skips, "fixed_wait": wait}
-    run = small.trainer(small.task(4, 2, dtype=torch.float32), "daso", **options)
-    run.train()
-    numel = small.flat(run.workers[0].run.weights).numel()
-    across = [worker.ledger.rows.get(("across", "mean", "weights")) for worker in run.workers]
-    exchanges = 3 * (-(-(run.steps_per_epoch - 1) // skips) + 1)
-    assert sum(row.between_nodes for row in across if row) == 2 * numel * 4 * exchanges
-
-
 def test_all_replicas_are_equal_at_the_end_of_every_epoch_and_not_between():
     run = small.trainer(small.task(4, 2), "daso", warmup_epochs=0, cooldown_epochs=0, max_skips=4)
     for step in range(1, run.total_steps + 1):

@@ -25,16 +25,6 @@ def test_bytes_between_nodes_are_those_of_one_all_reduce_a_node(workers, nodes):
         assert across.payload_push / run.total_steps == pytest.approx(part, abs=4)
 
 
-def test_a_flat_ring_crosses_and_costs_as_little_but_with_every_worker_in_it():
-    """The native strategy that the paper starts from: the same bytes, more hops."""
-    flat_ring, two_levels = (trained(name, 8, 2) for name in ("ssgd", "hsgd"))
-    per_step = 4 * small.flat(flat_ring.workers[0].run.weights).numel() * flat_ring.total_steps
-    one, other = ([worker.ledger.total() for worker in run.workers] for run in (flat_ring, two_levels))
-    assert sum(total.between_nodes for total in one) == pytest.approx(2 * 2 * 7 / 8 * per_step, rel=1e-3)
-    assert sum(total.between_nodes for total in other) == 2 * per_step
-    assert sum(total.wire_sent for total in one) == sum(total.wire_sent for total in other)
-
-
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
 @pytest.mark.parametrize(("workers", "nodes"), [(4, 2), (6, 3), (8, 4), (4, 4)])
 def test_16_bit_gradients_are_two_bytes_an_entry_between_nodes_and_four_inside(workers, nodes, precision):

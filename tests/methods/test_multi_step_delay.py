@@ -12,20 +12,6 @@ FIXED = {"warmup_steps": 0, "interval": 3, "min_interval": 3, "max_interval": 3}
 
 
 @pytest.mark.parametrize("delay", [0, 1])
-def test_the_global_state_is_the_same_on_all_workers_after_every_step(delay):
-    run = small.trainer(small.task(3, dtype=torch.float32), NAME, warmup_steps=2, delay=delay)
-
-    def compare(run):
-        first, *others = [worker.method.memory for worker in run.workers]
-        for other in others:
-            assert first["interval"] == other["interval"]
-            for name in ("global", "velocity", "mean"):
-                assert torch.equal(small.flat(first[name]), small.flat(other[name]))
-
-    run.train(after_step=compare)
-
-
-@pytest.mark.parametrize("delay", [0, 1])
 def test_bytes_are_those_of_one_gradient_a_round(delay):
     options = {**FIXED, "warmup_steps": 2, "interval": 4, "min_interval": 4, "max_interval": 4}
     run = small.trainer(small.task(4, dtype=torch.float32), NAME, **options, delay=delay)

@@ -46,14 +46,6 @@ def test_only_the_servers_own_worker_keeps_their_state(servers):
         assert ranks == [int(index) % 4 if servers == "spread" else 0]
 
 
-def test_replicas_are_the_servers_weights_bit_for_bit():
-    run = run_of("spread", workers=3)
-    for worker in run.workers:
-        for index, weight in enumerate(worker.run.weights):
-            kept = run.workers[index % 3].method.memory[str(index)]["weight"]
-            assert torch.equal(weight, kept)
-
-
 @pytest.mark.parametrize("servers", ["spread", "one"])
 def test_without_pipelining_every_bit_and_every_byte_stay(servers):
     naive, pipelined = (run_of(servers, nodes=2, pipelined=on) for on in (False, True))

@@ -148,10 +148,7 @@ def then_noted(change):
 RECORD, TABLES = "runs/demo/digits/cnn/ssgd/w4/seed0/run.json", "tables/demo"
 AGAIN = "again with `thinwire report"
 DAMAGES = [
-    (
-        json_with("collected.json", records={}),
-        "collected.json is of an earlier version: run `thin",
-    ),
+    (json_with("collected.json", records={}), "collected.json is of an earlier version: run `thin"),
     (json_with(RECORD, interruptions=1), "run.json is not the record that was collected: run `thinwire coll"),
     (written(RECORD, "{}"), "run `thinwire collect demo"),
     (written("summary.csv", "suite\ndemo\n"), "summary.csv is not as it was collected"),

@@ -15,12 +15,13 @@ import pytest
 from tests.slurm.cluster import Slurm
 from tests.slurm.pipeline import Pipeline
 from tests.waiting import SECONDS, until
-from tests.workflow.conftest import HELD_EPOCHS
+from tests.workflow.conftest import HEAD, HELD_EPOCHS
 
 pytestmark = pytest.mark.slow
 
-HEAD = "import os, signal\nimport thinwire\n\n\nclass Method(thinwire.Method):\n    def sync_weights(self):\n"
-IN_RANK_1 = "        if self.run.world.rank == 1 and self.run.step == 5:\n            "
+IN_RANK_1 = (
+    "    def sync_weights(self):\n        if self.run.world.rank == 1 and self.run.step == 5:\n            "
+)
 BROKEN = {
     "raises": HEAD + IN_RANK_1 + "raise RuntimeError('out of luck')\n",
     "dies": HEAD + IN_RANK_1 + "os.kill(os.getpid(), signal.SIGKILL)\n",

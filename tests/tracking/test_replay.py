@@ -5,7 +5,8 @@ import json
 import pytest
 
 from tests import sound
-from tests.tracking.conftest import containing_the_canary, python
+from tests.tracking.conftest import containing_the_canary, python, warnings_of
+from tests.workflow.conftest import Project
 from thinwire.base.errors import UserError
 from thinwire.config.expand import cells
 from thinwire.publish.wandb import client, fields, replay
@@ -146,3 +147,24 @@ def test_a_record_of_another_cell_is_one_sentence(results):
     assert answer.returncode == 2
     assert f"{path} was made with other options" in answer.stderr
     assert len(answer.stderr.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_the_pipeline_replays_its_runs_and_works_without_a_client(tmp_path):
+    project = Project(tmp_path)
+    project.suite("tiny", "{ssgd: {}}", epochs=1)
+    runs = project.folder / "results/wandb/thinwire-tiny"
+    project.write("wandb.py", "raise ImportError('no wandb here')\n")
+    answer = project.snakemake()
+    assert answer.returncode == 0, answer.stderr
+    (line,) = warnings_of(answer.stdout + answer.stderr)
+    assert line == "thinwire: W&B: no wandb here: the runs of tiny are not replayed"
+    assert (runs / replay.NOTE).read_text() == "not replayed: no wandb here\n"
+    assert (project.folder / "results/tables/tiny/summary.csv").is_file()
+    (project.folder / "wandb.py").unlink()
+    (runs / replay.NOTE).unlink()
+    answer = project.snakemake()
+    assert answer.returncode == 0, answer.stderr
+    assert warnings_of(answer.stdout + answer.stderr) == []
+    assert (runs / replay.NOTE).read_text() == "1 of 1 runs\n"
+    assert len(list(runs.glob("offline-run-*/*.wandb"))) == 1

@@ -39,6 +39,9 @@ EVERY = """
       {{interval_epochs: 0.2, recorded_epochs: 4, recorded_batch: 64, forecaster_steps: 20, windows: 1000}}
 {}"""
 
+# The beginning of methods that go wrong.
+HEAD = "import os, signal\nimport thinwire\n\n\nclass Method(thinwire.Method):\n"
+
 # Waits at the gate from the second epoch on. By then every worker has saved a checkpoint, if the suite asks
 # for one at every look. That epoch ends with another look, at which a signal is heeded, as a third follows.
 HELD = '''"""Top-k that waits at the gate."""
@@ -156,15 +159,16 @@ class Project:
 
     def trained(self, suite: str = "tiny") -> list[str]:
         """The methods that the pipeline has trained now; the other records are those of earlier runs."""
-        before = self._records(suite)
+        before = self.records(suite)
         answer = self.snakemake(suite=suite)
         assert answer.returncode == 0, answer.stdout + answer.stderr
-        return sorted(m for m, content in self._records(suite).items() if content != before.get(m))
+        made = (path for path, content in self.records(suite).items() if content != before.get(path))
+        return sorted(path.partition("/")[0] for path in made)
 
-    def _records(self, suite: str) -> dict[str, bytes]:
-        """By method, for a suite with one run of each; a run that is made again has other times."""
-        folder = self.folder / "results/runs" / suite
-        return {path.parts[-4]: path.read_bytes() for path in folder.rglob("run.json")}
+    def records(self, suite: str = "tiny") -> dict[str, bytes]:
+        """Every record of the first repetition, by METHOD/SIZE; one that is made again has other times."""
+        found = (self.folder / "results/runs" / suite).rglob("seed0/run.json")
+        return {"/".join(path.parts[-4:-2]): path.read_bytes() for path in found}
 
 
 @pytest.fixture(scope="module")

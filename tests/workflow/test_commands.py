@@ -72,20 +72,6 @@ def test_show_explains_a_method():
     assert "is an ablation, and no baseline, with {'overlap': False}" in thinwire("show", "ssgd").stdout
 
 
-def test_list_names_every_module_with_its_first_line():
-    lines = {line.split()[0]: line.split() for line in thinwire("list").stdout.splitlines() if line}
-    for name in ("ssgd", "top_k", "resnet", "digits", "fashion_mnist"):
-        assert len(lines[name]) > 3
-
-
-def test_cells_names_every_run_of_a_suite():
-    *lines, counts = thinwire("cells", "demo").stdout.splitlines()
-    cells = [line.split()[0] for line in lines]
-    assert "digits/cnn/ssgd/w8n2/seed2" in cells
-    assert len(cells) == len(set(cells))
-    assert counts.startswith(f"{len(cells)} cells: ")
-
-
 def test_the_version_is_printed():
     assert thinwire("--version").stdout == f"thinwire {__version__}\n"
 

@@ -7,11 +7,10 @@ import pandas as pd
 import pytest
 
 from tests.waiting import SECONDS
-from tests.workflow.conftest import HELD, HELD_EPOCHS
+from tests.workflow.conftest import HEAD, HELD, HELD_EPOCHS
 
 pytestmark = pytest.mark.slow
 
-HEAD = "import os, signal\nimport thinwire\n\n\nclass Method(thinwire.Method):\n"
 BROKEN = {
     "raises": HEAD + "    def step(self):\n        raise RuntimeError('out of luck')\n",
     "exits": HEAD + "    def step(self):\n        raise SystemExit('enough')\n",

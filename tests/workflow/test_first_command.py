@@ -15,12 +15,7 @@ README = (ROOT / "README.md").read_text()
 MAKEFILE = (ROOT / "Makefile").read_text()
 # The paper quotes these two, which depend on no suite and take a minute; their rules have tests of their own.
 WITHOUT_A_SUITE = ("required_rate", "hsgd_ratio")
-SHORT_PREPARATIONS = {
-    "predictor_epochs": 1,
-    "recorded_epochs": 2,
-    "windows": 200,
-    "forecaster_steps": 5,
-}
+SHORT_PREPARATIONS = {"predictor_epochs": 1, "recorded_epochs": 2, "windows": 200, "forecaster_steps": 5}
 
 
 @pytest.fixture

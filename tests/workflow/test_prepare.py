@@ -6,6 +6,7 @@ import os
 import pandas as pd
 import pytest
 
+from tests.workflow.conftest import HEAD
 from thinwire.base import digests
 from thinwire.records import record
 
@@ -55,7 +56,6 @@ class Method(thinwire.Method):
         for i, weight in enumerate(self.run.weights):
             weight.copy_(saved[str(i)])
 '''
-HEAD = '"""Bad."""\n\nimport os, signal\nimport thinwire\n\n\nclass Method(thinwire.Method):\n'
 HOOK = "    @classmethod\n    def prepare(cls, config, job, folder):\n        "
 
 
@@ -148,11 +148,7 @@ def test_a_preparation_that_lacked_only_the_rename_is_published(suite):
     again = suite.python("thinwire", "prepare", "prepared", "digits/cnn/prepares/seed0")
     assert again.returncode == 0, again.stderr
     assert (target / "prepared.json").read_text() == before
-    assert sorted(p.name for p in target.iterdir()) == [
-        "epochs.txt",
-        "prepared.json",
-        "weights.safetensors",
-    ]
+    assert sorted(p.name for p in target.iterdir()) == ["epochs.txt", "prepared.json", "weights.safetensors"]
 
 
 def test_entries_with_other_epochs_share_only_where_the_method_says_so(suite):

@@ -3,19 +3,13 @@
 import pytest
 
 from tests.waiting import SECONDS
-from tests.workflow.conftest import HELD, HELD_EPOCHS
+from tests.workflow.conftest import HEAD, HELD, HELD_EPOCHS
 from thinwire.records import record
 
 pytestmark = pytest.mark.slow
 
 CELL = "digits/cnn/ssgd/w2/seed0"
-FAILS = """import thinwire
-
-
-class Method(thinwire.Method):
-    def step(self):
-        raise ValueError("no")
-"""
+FAILS = HEAD + "    def step(self):\n        raise ValueError('no')\n"
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +103,7 @@ def test_a_failed_cell_says_so(made):
     assert made.python(*command).returncode == 1
     again = made.python(*command)
     assert again.returncode == 1
-    assert "finished before (failed: ValueError: no (methods/fails.py, line 6))" in again.stdout
+    assert "finished before (failed: ValueError: no (methods/fails.py, line 7))" in again.stdout
 
 
 @pytest.mark.parametrize("decides", [True, False])

@@ -20,14 +20,6 @@ def subset(project, *more):
     return project.snakemake("methods=ssgd,top_k", "workers=2", "repetitions=1", *more)
 
 
-def records(project):
-    """Every record by method and size; one that is made again has other times."""
-    folder = project.folder / "results/runs/tiny/digits/cnn"
-    return {
-        path.relative_to(folder).parents[1].as_posix(): path.read_bytes() for path in folder.rglob("run.json")
-    }
-
-
 def table(project):
     return (project.folder / "results/tables/tiny/summary.md").read_text()
 
@@ -50,17 +42,17 @@ def test_a_dry_run_says_what_is_there(made):
 
 
 def test_the_whole_suite_makes_only_what_is_left_and_a_subset_nothing_and_loses_no_row(made):
-    before = records(made)
+    before = made.records()
     assert sorted(before) == ["ssgd/w2", "top_k/w2"]
     answer = made.snakemake()
     assert answer.returncode == 0, answer.stderr
-    whole = records(made)
+    whole = made.records()
     assert len(whole) == 6
     assert before.items() <= whole.items()
     assert "A subset" not in table(made)
     answer = subset(made)
     assert answer.returncode == 0, answer.stderr
-    assert records(made) == whole
+    assert made.records() == whole
     assert "A subset" not in table(made)
 
 

@@ -5,25 +5,13 @@ import re
 
 import pytest
 
+from tests.workflow.conftest import HEAD
 from thinwire.trace import trace_file
 
 pytestmark = pytest.mark.slow
 
-FAILS = """import thinwire
-
-
-class Method(thinwire.Method):
-    def step(self):
-        if self.run.step == 1:
-            raise ValueError("no")
-"""
-SKIPS = """import thinwire
-
-
-class Method(thinwire.Method):
-    def skip(self):
-        return "it never runs"
-"""
+FAILS = HEAD + "    def step(self):\n        if self.run.step == 1:\n            raise ValueError('no')\n"
+SKIPS = HEAD + "    def skip(self):\n        return 'it never runs'\n"
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +74,7 @@ def test_a_later_trace_replaces_an_earlier_one_and_ends_with_the_run(ready, step
 @pytest.mark.parametrize(
     ("method", "why"),
     [
-        ("fails", "because it fails: ValueError: no (methods/fails.py, line 7)"),
+        ("fails", "because it fails: ValueError: no (methods/fails.py, line 8)"),
         ("skips", "because it is skipped: it never runs"),
     ],
 )
