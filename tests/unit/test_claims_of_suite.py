@@ -53,20 +53,22 @@ def test_runs_are_paired_by_repetition_within_a_place():
     assert [(row["workers"], row["n"], row["estimate"]) for row in rows] == [(8, 2, 50), (4, 1, -100)]
 
 
-def test_bytes_beside_none_are_not_equal():
+@pytest.mark.parametrize(
+    ("theirs", "ours", "verdict", "reason"),
+    [
+        (100.0, 102.0, "held", ""),
+        (100.0, 97.0, "not testable here", "push differs by 3.0 % and not at most by 2 %"),
+        (0, 3, "not testable here", "push is 3 bytes, and ssgd has none"),
+    ],
+)
+def test_a_claim_at_equal_bytes_says_nothing_where_they_differ(theirs, ours, verdict, reason):
     of = claim(**ACCURACY["same"], **points(0.3), at_equal={"metric": "push", "within_percent": 2.0})
-    row = row_of(of, *(run(method, n, push) for method, push in (("ssgd", 0), ("thin", 3)) for n in range(6)))
-    assert (row["verdict"], row["reason"]) == ("not testable here", "push is 3 bytes, and ssgd has none")
-
-
-@pytest.mark.parametrize(("push", "verdict"), [(102.0, "held"), (97.0, "not testable here")])
-def test_a_claim_at_equal_bytes_says_nothing_where_they_differ(push, verdict):
-    of = claim(**ACCURACY["same"], **points(0.3), at_equal={"metric": "push", "within_percent": 2.0})
-    rows = [run("ssgd", n) for n in range(6)] + [run("thin", n, push) for n in range(6)]
-    row = row_of(of, *rows)
+    row = row_of(
+        of, *(run(name, n, push) for name, push in (("ssgd", theirs), ("thin", ours)) for n in range(6))
+    )
     assert row["verdict"] == verdict
-    if verdict != "held":
-        assert row["says"] == "Not testable here: push differs by 3.0 % and not at most by 2 %."
+    if reason:
+        assert row["says"] == f"Not testable here: {reason}."
 
 
 def test_only_the_models_of_the_claim_count():
@@ -150,9 +152,6 @@ def test_a_verdict_on_a_reconstruction_says_so():
     (row,) = rows_of("s", made, runs(run("ssgd", 0), run("hylo", 0, 50)), NO_CURVES, None)
     assert row["reconstructed"]
     assert row["says"].endswith("`hylo` is reconstructed.")
-
-
-def test_what_is_reconstructed():
     assert all(map(is_reconstructed, ("hsgd", "hylo", "wnn", "multi_step_delay")))
     assert not any(map(is_reconstructed, ("ssgd", "mp2", "daso", "dgc")))
 

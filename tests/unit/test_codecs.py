@@ -30,14 +30,7 @@ def tensors(seed=0):
 
 @pytest.mark.parametrize(
     ("density", "numel", "expected"),
-    [
-        (0.07, 100, 7),
-        (0.01, 1000, 10),
-        (0.01, 1001, 11),
-        (0.001, 5, 1),
-        (1.0, 9, 9),
-        (0.29, 100, 29),
-    ],
+    [(0.07, 100, 7), (0.01, 1000, 10), (0.01, 1001, 11), (0.001, 5, 1), (1.0, 9, 9), (0.29, 100, 29)],
 )
 def test_the_share_is_rounded_up(density, numel, expected):
     assert select.count(density, numel) == expected

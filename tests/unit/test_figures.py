@@ -32,10 +32,7 @@ def nothing():
     """Frames of a suite in which no run came to a result."""
     full = everything()
     return full._replace(
-        curves=full.curves[:0],
-        traffic=full.traffic[:0],
-        comparisons=pd.DataFrame(),
-        to_target=pd.DataFrame(),
+        curves=full.curves[:0], traffic=full.traffic[:0], comparisons=pd.DataFrame(), to_target=pd.DataFrame()
     )
 
 

@@ -141,12 +141,7 @@ def test_cells_in_which_nobody_reaches_the_target_are_left_out():
 
 def test_the_highest_of_several_targets_counts():
     frame = pd.concat(
-        [
-            to_target(NEEDED),
-            to_target(
-                {"ssgd": [1.0] * 4},
-            ).assign(target_accuracy_percent=90.0),
-        ]
+        [to_target(NEEDED), to_target({"ssgd": [1.0] * 4}).assign(target_accuracy_percent=90.0)]
     )
     assert list(profile(frame).ssgd) == [4, 2, 1, 1]
 

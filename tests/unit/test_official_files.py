@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from tests import archives
+from tests.bad_input.suites import message
 from thinwire import plugins
-from thinwire.base.errors import UserError
 from thinwire.data import arrays, cifar, lay_out
 from thinwire.data import cifar as fetching
 from thinwire.data.cifar import fetch_file, is_official
@@ -23,12 +23,6 @@ from thinwire.data.cifar import fetch_file, is_official
 RNG = np.random.default_rng(0)
 CONTENT = bytes(range(256)) * 400
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
-
-
-def refusal(function, *arguments) -> str:
-    with pytest.raises(UserError) as caught:
-        function(*arguments)
-    return str(caught.value)
 
 
 # ---- Downloads.
@@ -91,7 +85,7 @@ def test_a_failed_download_is_one_sentence_and_leaves_no_file(sent, reason, serv
     monkeypatch.setattr(fetching, "TIMEOUT_SECONDS", 0.5)
     url, sends = served
     sends += sent
-    assert refusal(fetch_file, url, tmp_path / "file", SHA256, "put it there") == (
+    assert message(fetch_file, url, tmp_path / "file", SHA256, "put it there") == (
         f"{url} cannot be fetched ({reason}): put it there"
     )
     assert not (tmp_path / "file").exists()
@@ -180,11 +174,11 @@ def test_a_flipped_bit_is_found_before_anything_is_read(archive, tmp_path, monke
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 4
     path.write_bytes(content)
-    assert f"{path} is not the official {path.name} (its" in refusal(dataset.fetch, path.parent, tmp_path)
+    assert f"{path} is not the official {path.name} (its" in message(dataset.fetch, path.parent, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("form", "change", "message"),
+    ("form", "change", "words"),
     [
         ("binary", lambda content: content[:-1], "not in CIFAR's format"),
         ("binary", lambda content: None, "has no member test_batch.bin"),
@@ -200,7 +194,7 @@ def test_a_flipped_bit_is_found_before_anything_is_read(archive, tmp_path, monke
     ],
 )
 def test_a_member_that_is_not_what_it_should_be_is_one_sentence(
-    form, change, message, archive, tmp_path, monkeypatch
+    form, change, words, archive, tmp_path, monkeypatch
 ):
     """Even in an archive with the right checksum."""
     monkeypatch.chdir(tmp_path)
@@ -210,7 +204,7 @@ def test_a_member_that_is_not_what_it_should_be_is_one_sentence(
     if changed is not None:
         content[name] = changed
     dataset, path = archive("cifar10", form, content)
-    assert message in refusal(dataset.fetch, path.parent, tmp_path)
+    assert words in message(dataset.fetch, path.parent, tmp_path)
     assert not (tmp_path / "executed").exists()
 
 
@@ -219,7 +213,7 @@ def test_labels_outside_the_classes_are_refused(archive, tmp_path):
     content["c/test_batch.bin"] = archives.binary(made(2, 10)[0], [3, 10])
     dataset, path = archive("cifar10", "binary", content)
     where = (tmp_path / "laid", path.parent, tmp_path / "download")
-    assert "test labels reach from 3 to 10" in refusal(lay_out.lay_out, "cifar", dataset, *where)
+    assert "test labels reach from 3 to 10" in message(lay_out.lay_out, "cifar", dataset, *where)
     assert not (tmp_path / "laid").exists()
 
 
@@ -227,7 +221,7 @@ def test_missing_files_are_named_with_the_place_to_put_them(tmp_path):
     dataset = plugins.get("dataset", "cifar10").load()()
     names = " or ".join(archive.name for archive in dataset.archives)
     words = f"{tmp_path} has no {names}: put one of these files there"
-    assert words in refusal(dataset.fetch, tmp_path, tmp_path)
+    assert words in message(dataset.fetch, tmp_path, tmp_path)
 
 
 def test_without_a_folder_the_binary_archive_is_downloaded(archive, tmp_path, monkeypatch):
@@ -281,7 +275,7 @@ def test_fashion_mnist_has_the_first_training_images_and_the_whole_test_set(
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "message"),
+    ("name", "content", "words"),
     [
         (None, None, f"has neither {IMAGES}.gz nor {IMAGES}"),
         *(
@@ -293,7 +287,7 @@ def test_fashion_mnist_has_the_first_training_images_and_the_whole_test_set(
     ],
     ids=["missing", "1 byte", "5 bytes", "30 bytes", "all but one", "another", "another, not compressed"],
 )
-def test_a_file_that_is_not_fashion_mnists_is_one_sentence(name, content, message, fashion_mnist, tmp_path):
+def test_a_file_that_is_not_fashion_mnists_is_one_sentence(name, content, words, fashion_mnist, tmp_path):
     if name:
         (tmp_path / name).write_bytes(content)
-    assert message in refusal(fashion_mnist().fetch, tmp_path, tmp_path / "download")
+    assert words in message(fashion_mnist().fetch, tmp_path, tmp_path / "download")

@@ -154,12 +154,9 @@ def test_only_suites_with_processes_have_a_figure_over_time_and_only_large_ones_
     assert large - small == {"accuracy_over_time", "performance_profile"}
     one_place = [cell for cell in PAPER if cell.block == PAPER[0].block]
     assert "performance_profile" not in names_of(outputs.report("a", one_place, None))
-
-
-def test_one_repetition_has_no_figure_of_accuracy():
     one_seed = [cell for cell in DEMO if cell.repetition == 0]
     found = names_of(outputs.report("a", one_seed, None))
-    assert found == {"summary", "traffic", "digests", *outputs.COMPARED}
+    assert found == {"summary", "traffic", "digests", *outputs.COMPARED}, "none of accuracy"
 
 
 def test_a_suite_that_is_simulated_or_has_a_ladder_has_more_tables_and_figures():

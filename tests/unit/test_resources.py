@@ -170,11 +170,7 @@ def test_before_the_data_are_laid_out_snakemake_is_told_that_the_file_is_missing
 
 @pytest.mark.parametrize(
     "call",
-    [
-        Call(defaults={"mem_mb": "64000 * attempt"}),
-        Call(),
-        Call(plans=False, defaults=ON_CLUSTER.defaults),
-    ],
+    [Call(defaults={"mem_mb": "64000 * attempt"}), Call(), Call(plans=False, defaults=ON_CLUSTER.defaults)],
 )
 def test_the_users_own_setting_wins_and_jobs_and_local_runs_ask_for_nothing(call):
     assert memory(call, lambda wildcards: [CELL]) == {}

@@ -39,11 +39,7 @@ def texts(figure):
 
 @pytest.mark.parametrize(
     ("options", "more"),
-    [
-        ({}, []),
-        ({"workers": (2, 8)}, ["speed_up_over_workers"]),
-        ({"rates": (0.1, 10)}, ["bandwidth"]),
-    ],
+    [({}, []), ({"workers": (2, 8)}, ["speed_up_over_workers"]), ({"rates": (0.1, 10)}, ["bandwidth"])],
 )
 def test_the_rows_decide_which_figures_there_are(drawn, options, more):
     assert sorted(drawn(table_of(**options))) == sorted([*ALWAYS, *more])

@@ -42,9 +42,7 @@ def test_mean_and_sample_standard_deviation_over_the_runs_that_are_done():
 
 def test_reductions_are_of_mean_bytes_against_the_baseline_of_the_same_cell():
     table = rows_of(
-        run("ssgd", 0),
-        run("ssgd", 1, bytes_=(300, 100, 250, 50)),
-        run("thin", 0, bytes_=(20, 100, 40, 0)),
+        run("ssgd", 0), run("ssgd", 1, bytes_=(300, 100, 250, 50)), run("thin", 0, bytes_=(20, 100, 40, 0))
     )
     assert table.push_reduction_percent["thin"] == 90  # 20 of 200
     assert table.pull_reduction_percent["thin"] == 0

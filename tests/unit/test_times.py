@@ -207,10 +207,7 @@ def test_a_file_is_read_as_it_was_written(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (
-            lambda text: text.replace("step_seconds", "seconds"),
-            "has no column step_seconds: run `thinwire",
-        ),
+        (lambda text: text.replace("step_seconds", "seconds"), "has no column step_seconds: run `thinwire"),
         (lambda text: text.splitlines()[0] + "\n", "has no rows: run `thinwire simulate demo "),
         (lambda text: "", "cannot be read"),
     ],

@@ -102,9 +102,7 @@ def test_a_missing_tuning_is_one_sentence(files):
 
 
 @pytest.mark.parametrize(
-    "value",
-    [{"a": (0.0, 1.0)}, {"a": (2, 1)}, {"a": 3}, {"a": (1, 2), "b": (1, 2), "c": (1, 2)}],
-    ids=str,
+    "value", [{"a": (0.0, 1.0)}, {"a": (2, 1)}, {"a": 3}, {"a": (1, 2), "b": (1, 2), "c": (1, 2)}], ids=str
 )
 def test_a_method_that_names_its_options_wrongly_is_one_sentence(files, monkeypatch, value):
     monkeypatch.setattr(plugins.Plugin, "literal", lambda plugin, name: value)

@@ -52,11 +52,7 @@ def test_holm_by_hand():
         (-0.1 + SPREAD, Verdict.DIFFERENT, "worse by 0.10 points, but the same within 0.3 points"),
         (0 * SPREAD, Verdict.SAME, "the same in every pair"),
         ([-10] * 5, Verdict.DIFFERENT, "worse by 10.00 points"),
-        (
-            [-0.004] * 10,
-            Verdict.DIFFERENT,
-            "worse by less than 0.01 points, but the same within 0.3 points",
-        ),
+        ([-0.004] * 10, Verdict.DIFFERENT, "worse by less than 0.01 points, but the same within 0.3 points"),
     ],
 )
 def test_a_verdict_and_its_words(differences, verdict, phrase):

@@ -40,8 +40,7 @@ def calls_of(steps):
 
 
 @pytest.mark.parametrize(
-    ("method", "options"),
-    [("ssgd", {}), ("hsgd", {}), ("ps_sgd", {"servers": "one", "pipelined": False})],
+    ("method", "options"), [("ssgd", {}), ("hsgd", {}), ("ps_sgd", {"servers": "one", "pipelined": False})]
 )
 def test_workers_of_more_nodes_call_what_those_of_two_nodes_call(method, options):
     made = CellWithoutData(cell_of(method, **options), 4, PROFILE)
