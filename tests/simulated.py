@@ -1,9 +1,12 @@
 """Rows of simulated times, for tests of tables and figures."""
 
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
 
+from thinwire.report.rows import times
 from thinwire.simulation.simulated_file import COLUMNS
 
 
@@ -43,3 +46,19 @@ def row(method: str, milliseconds: float = 10.0, **more: Any) -> dict[str, Any]:
 def rows(*made: dict[str, Any]) -> pd.DataFrame:
     """The table of these rows."""
     return pd.DataFrame(made, columns=list(COLUMNS))
+
+
+def never(place: Any, method: str) -> tuple[float, float]:
+    """No method reaches the target."""
+    return math.nan, math.nan
+
+
+def table_of_times(
+    *made: dict[str, Any],
+    runs: Sequence[dict[str, Any]] = (),
+    baselines: Sequence[str] = ("ssgd",),
+    to_target: Callable[..., tuple[float, float]] = never,
+) -> pd.DataFrame:
+    """The table of times of simulated rows, if there are any, and of runs."""
+    frame = pd.DataFrame(runs) if runs else pd.DataFrame({"status": []})
+    return times.times(rows(*made) if made else None, frame, list(baselines), to_target)

@@ -25,12 +25,20 @@ from thinwire.trace.trace_file import COMPUTE, SERVER_TRACK
 from thinwire.train.tracing import record_spans
 
 METHODS = ("ssgd", "top_k", "ps_sgd", "local_sgd", "daso")
+# Gradients of its last layers nobody wants.
+OPTIONS = {"mp2": {"predictor_epochs": 1, "bsp_workers": 2}}
 
 
-def traced(method, steps=None, **options):
-    run = small.trainer(small.task(4, 2), method, **options)
-    recorders = record_spans(run)
+def trained(method, record=lambda run: [], steps=None):
+    model = small.Plain if method == "mp2" else small.Net
+    run = small.trainer(small.task(4, 2, build_model=model), method, **OPTIONS.get(method, {}))
+    recorders = record(run)
     run.train(until=steps)
+    return run, recorders
+
+
+def traced(method, steps=None):
+    run, recorders = trained(method, record_spans, steps)
     for recorder in recorders:
         recorder.cut("")
     return run, recorders
@@ -40,12 +48,9 @@ def spans_of(recorder):
     return [Span(*span) for span in recorder.spans]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [*METHODS, "mp2"])
 def test_recording_does_not_change_the_training(method):
-    plain = small.trainer(small.task(4, 2), method)
-    plain.train()
-    run, _ = traced(method)
-    assert small.everything(run) == small.everything(plain)
+    assert small.everything(traced(method)[0]) == small.everything(trained(method)[0])
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -90,29 +95,13 @@ def test_passes_are_cut_into_layers_and_parameters():
     assert {METHOD, OPTIMIZER} <= {a.kind for a in spans}
 
 
-def traced_mp2(steps=None):
-    task = small.task(4, 2, build_model=small.Plain)
-    run = small.trainer(task, "mp2", predictor_epochs=1, bsp_workers=2)
-    recorders = record_spans(run)
-    run.train(until=steps)
-    return run, recorders
-
-
 def test_a_layer_whose_gradients_nobody_wants_is_cut_where_the_gradient_of_its_inputs_is_there():
-    _, (recorder, *_) = traced_mp2(steps=1)
+    _, (recorder, *_) = traced("mp2", steps=1)
     spans = [span.activity for span in spans_of(recorder) if span.step == 0]
     assert [a.name for a in spans if a.kind == FORWARD and a.name] == ["first", "second", "third", "linear"]
     backward = [a.name for a in spans if a.kind == BACKWARD and a.name]
     assert backward[:2] == ["linear.inputs", "third.inputs"]
     assert sorted(backward[2:]) == ["first.bias", "first.weight", "second.bias", "second.weight"]
-
-
-def test_recording_such_layers_does_not_change_the_training():
-    task = small.task(4, 2, build_model=small.Plain)
-    plain = small.trainer(task, "mp2", predictor_epochs=1, bsp_workers=2)
-    plain.train()
-    run, _ = traced_mp2()
-    assert small.everything(run) == small.everything(plain)
 
 
 def test_evaluations_are_not_cut_and_count_to_the_step_before():
@@ -266,9 +255,6 @@ def test_servers_in_threads_have_a_track_of_their_own(outcomes):
             )
 
 
-def test_events_for_perfetto_are_made_from_the_merged_trace(trace, tmp_path):
-    trace_file.write(tmp_path, trace)
-    back = trace_file.read(tmp_path)
-    found = list(perfetto.events(back))
-    threads = {e["args"]["name"] for e in found if e["name"] == "thread_name"}
+def test_events_for_perfetto_are_made_from_the_merged_trace(trace):
+    threads = {e["args"]["name"] for e in perfetto.events(trace) if e["name"] == "thread_name"}
     assert {"compute", "communication world", "communication node", "server"} <= threads

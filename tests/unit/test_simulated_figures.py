@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from tests.simulated import row, rows
+from tests.simulated import row, table_of_times
 from thinwire.config.suite import load
 from thinwire.config.suite_problems import ladder_problems
 from thinwire.report import report
@@ -24,8 +24,7 @@ def table_of(workers=(8,), rates=(), runs=(), methods=METHODS):
         for rate in (0, *rates)
         for place, method in enumerate(methods)
     ]
-    runs = pd.DataFrame(runs) if runs else pd.DataFrame({"status": []})
-    return times.times(rows(*made), runs, BASELINES, lambda place, method: (math.nan, math.nan))
+    return table_of_times(*made, runs=runs, baselines=BASELINES)
 
 
 @pytest.fixture
@@ -88,9 +87,7 @@ def test_at_most_eight_lines_with_both_baselines_thick(drawn):
 def test_the_speed_up_over_workers_is_in_images_over_those_of_the_fewest_workers(drawn):
     """By hand: 4 times the batch in twice the time is twice as fast."""
     made = [row("ssgd", 10, workers=2, batch_images=64), row("ssgd", 20, workers=8, batch_images=256)]
-    runs = pd.DataFrame({"status": []})
-    table = times.times(rows(*made), runs, ["ssgd"], lambda place, method: (math.nan, math.nan))
-    figure = drawn(table)["speed_up_over_workers"]
+    figure = drawn(table_of_times(*made))["speed_up_over_workers"]
     ideal, ssgd, *_ = figure.axes[0].get_lines()
     assert list(ssgd.get_ydata()) == [1, 2]
     assert list(ideal.get_ydata()) == [1, 4]
@@ -102,9 +99,7 @@ def test_the_table_of_rates_has_speed_ups_and_break_even_rates(drawn):
         for rate, speeds in ((1.0, (10, 5, 40)), (100.0, (10, 20, 40)))
         for method, ms in zip(("ssgd", "thin", "slow"), speeds)
     ]
-    runs = pd.DataFrame({"status": []})
-    table = times.times(rows(*made), runs, ["ssgd"], lambda place, method: (math.nan, math.nan))
-    figure = drawn(table)["bandwidth"]
+    figure = drawn(table_of_times(*made))["bandwidth"]
     shown = [text.get_text() for text in figure.axes[0].texts]
     assert shown == ["1.00", "1.00", "2.00", "0.50", "< 10", "0.25", "0.25", "never"]
     (mark,) = figure.axes[0].get_lines()
@@ -151,10 +146,7 @@ RUN = {
 
 
 def ladder_of(*made, runs=()):
-    timed = pd.DataFrame([RUN | run for run in runs]) if runs else pd.DataFrame({"status": []})
-    simulated = rows(*made) if made else None
-    whole = times.times(simulated, timed, ["ring"], lambda place, method: (math.nan, math.nan))
-    return times.ladder(whole, RUNGS)
+    return times.ladder(table_of_times(*made, runs=[RUN | run for run in runs], baselines=["ring"]), RUNGS)
 
 
 def test_each_row_is_compared_with_the_first_rung():

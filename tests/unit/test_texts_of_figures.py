@@ -1,7 +1,6 @@
 """No text of a figure covers another, with the longest labels that are allowed and with those of a suite."""
 
 import itertools
-import math
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -143,9 +142,7 @@ def table_of_times(labels, workers=(16,), rates=(0,)):
         for rate in rates
         for number, method in enumerate(labels["methods"])
     ]
-    runs = pd.DataFrame({"status": []})
-    never = lambda place, method: (math.nan, math.nan)  # noqa: E731
-    return times.times(simulated.rows(*made), runs, baselines(labels), never)
+    return simulated.table_of_times(*made, baselines=baselines(labels))
 
 
 def ratios():

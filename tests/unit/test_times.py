@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from tests.simulated import row, rows
+from tests.simulated import row, rows, table_of_times
 from thinwire.base.errors import UserError
 from thinwire.report.figures.rates import faster_between
 from thinwire.report.rows import times
@@ -15,15 +15,10 @@ from thinwire.report.rows.quantities import steps_to_target
 from thinwire.simulation import simulated_file
 
 BASELINES = ["ssgd", "ssgd_bf16"]
-NO_RUNS = pd.DataFrame({"status": []})
 
 
-def never(place, method):
-    return math.nan, math.nan
-
-
-def table_of(*made, runs=NO_RUNS, to_target=never):
-    return times.times(rows(*made), runs, BASELINES, to_target)
+def table_of(*made, **more):
+    return table_of_times(*made, baselines=BASELINES, **more)
 
 
 def curve(method, repetition, *accuracies, workers=8, nodes=2, status="done"):
@@ -39,14 +34,7 @@ def target_of(*curves, method="thin", workers=8, nodes=2):
 
 
 def run(method, seconds, **more):
-    place = {
-        "dataset": "digits",
-        "model": "cnn",
-        "workers": 8,
-        "nodes": 2,
-        "kind": "measured",
-        "cluster": None,
-    }
+    place = {"dataset": "digits", "model": "cnn", "workers": 8, "nodes": 2, "cluster": None}
     about = {"kind": "measured", "method": method, "status": "done", "steps": 100, "train_seconds": seconds}
     return {**place, **about, **more}
 
@@ -64,21 +52,18 @@ def test_the_speed_up_is_over_the_faster_baseline_of_the_same_place():
     assert list(table.speed_up[:6]) == pytest.approx([0.8, 1, 2, 1, 2 / 3, 0.5])
     assert list(table.baseline[:6]) == ["ssgd_bf16"] * 3 + ["ssgd"] * 3
     assert math.isnan(table.speed_up[6]), "no baseline is there"
+    assert table.exposed_seconds[0] == pytest.approx(3e-3), "includes the wait for servers"
 
 
 def test_rows_that_are_compared_stand_together_in_the_order_of_the_methods():
     made = [row(method, cluster=c, profile="p") for method in ("ssgd", "a") for c in ("z", "b")]
-    table = table_of(*made, runs=pd.DataFrame([run("ssgd", 1.0)]))
+    table = table_of(*made, runs=[run("ssgd", 1.0)])
     rows_of = [*zip(table.cluster, table.method)]
     assert rows_of == [("z", "ssgd"), ("z", "a"), ("b", "ssgd"), ("b", "a"), ("", "ssgd")]
 
 
-def test_exposed_communication_includes_the_wait_for_servers():
-    assert table_of(row("ssgd", 10)).exposed_seconds[0] == pytest.approx(3e-3)
-
-
 def test_measured_runs_have_rows_of_their_own_and_are_compared_with_each_other_only():
-    runs = pd.DataFrame([run("ssgd", 4.0), run("ssgd", 9.0), run("thin", 3.0), run("crowded", math.nan)])
+    runs = [run("ssgd", 4.0), run("ssgd", 9.0), run("thin", 3.0), run("crowded", math.nan)]
     table = table_of(row("ssgd", 10), row("thin", 1), runs=runs)
     measured = table[table.kind == "measured"].set_index("method")
     assert list(measured.index) == ["ssgd", "thin"], "a run without a time is no row"
@@ -91,20 +76,20 @@ def test_measured_runs_have_rows_of_their_own_and_are_compared_with_each_other_o
 def test_times_and_speed_ups_agree_on_the_faster_baseline():
     """By hand: one baseline has the smaller arithmetic mean, and the other the smaller geometric mean."""
     steady, varying = [5.0, 5.0], [1.0, 10.0]
-    runs = pd.DataFrame(
-        run(method, seconds, repetition=repetition, cluster=None)
+    runs = [
+        run(method, seconds, repetition=repetition)
         for method, each in (("ssgd", steady), ("ssgd_bf16", varying), ("thin", [2.0, 3.0]))
         for repetition, seconds in enumerate(each)
-    )
+    ]
     table = table_of(row("ssgd"), runs=runs)
     of_times = table[table.kind == "measured"].set_index("method").loc["thin"]
-    of_pairs = speed_ups(runs, BASELINES).set_index("method").loc["thin"]
+    of_pairs = speed_ups(pd.DataFrame(runs), BASELINES).set_index("method").loc["thin"]
     assert of_times.baseline == of_pairs.against == "ssgd_bf16"
     assert of_times.speed_up == pytest.approx(of_pairs.speed_up)
 
 
 def test_emulated_runs_name_their_cluster():
-    runs = pd.DataFrame([run("ssgd", 5.0, kind="emulated", cluster="emulated_100m")])
+    runs = [run("ssgd", 5.0, kind="emulated", cluster="emulated_100m")]
     table = table_of(row("ssgd"), runs=runs)
     assert list(table.kind) == ["simulated", "emulated"]
     assert table.cluster[1] == "emulated_100m"
@@ -162,7 +147,7 @@ def test_the_table_shows_own_rates_and_the_most_workers_that_have_learned():
 
 
 def test_every_row_says_how_and_by_which_cluster_and_profile(tmp_path):
-    table = table_of(row("ssgd"), runs=pd.DataFrame([run("ssgd", 5.0)]))
+    table = table_of(row("ssgd"), runs=[run("ssgd", 5.0)])
     times.write(table, "Title", BASELINES, tmp_path, ["4 workers shared 2 cores of a"])
     written = pd.read_csv(tmp_path / "times.csv", keep_default_na=False)
     assert list(written) == times.COLUMNS
