@@ -62,16 +62,19 @@ def test_floating_point_operations_of_layers_by_hand():
     assert counted["norm"] == 0
 
 
-@pytest.fixture
-def described():
-    device = Device(
+def device(flops, launch, memory=1.0):
+    return Device(
         title="made up",
-        flops_per_second=1e9,
-        memory_gigabytes_per_second=100,
-        launch_seconds=1e-6,
+        flops_per_second=flops,
+        memory_gigabytes_per_second=memory,
+        launch_seconds=launch,
         error="of no importance",
     )
-    return Described("made_up", device, {"conv": 4_000_000, "norm": 0}, 10e9, 0.0)
+
+
+@pytest.fixture
+def described():
+    return Described("made_up", device(1e9, 1e-6, memory=100), {"conv": 4_000_000, "norm": 0}, 10e9, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -119,16 +122,6 @@ CELL = cell("demo", "digits/cnn/ssgd/w4/seed0")
 IMAGES, STEPS = 1258, 12 * (1258 // 64)
 # Two operations for each product: 3x3 filters on 8x8 and 4x4 pixels, and a linear layer after 2x2 pixels.
 FORWARD_FLOPS = 2 * (64 * 9 * 32 + 16 * 9 * 32 * 64 + 2 * 2 * 64 * 10)
-
-
-def device(flops_per_second, launch_seconds):
-    return Device(
-        title="a device",
-        flops_per_second=flops_per_second,
-        memory_gigabytes_per_second=1.0,
-        launch_seconds=launch_seconds,
-        error="none",
-    )
 
 
 @pytest.fixture

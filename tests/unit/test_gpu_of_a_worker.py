@@ -29,6 +29,10 @@ CELL = cells("demo")[0]
 THIRD = torch.device("cuda", 2)
 
 
+class Stop(Exception):
+    """Ends the pass or the setup before it begins."""
+
+
 @pytest.fixture
 def made_current(monkeypatch):
     """The devices that were made current."""
@@ -58,9 +62,6 @@ def test_a_worker_seeds_the_generators_of_the_device_on_which_its_images_are(mon
     seeded = []
     monkeypatch.setattr(worker, "seed_global_generators", lambda device, seed: seeded.append((device, seed)))
 
-    class Stop(Exception):
-        """Ends the forward pass before it begins."""
-
     def model(images):
         raise Stop
 
@@ -82,9 +83,6 @@ def test_every_thread_that_handles_tensors_uses_the_workers_gpu(made_current):
 
 
 def test_a_run_makes_its_gpu_current_before_it_computes(made_current, monkeypatch):
-    class Stop(Exception):
-        """Ends the setup."""
-
     def computes(device):
         assert made_current == [THIRD]
         raise Stop

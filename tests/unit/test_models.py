@@ -37,34 +37,28 @@ def size(model):
         ("mp2_resnet", {"depth": 34}, 5_666_314),
         ("mp2_resnet", {"depth": 50}, 5_885_770),
         ("mp2_alexnet", {}, 3_751_754),
+        ("mp2_vgg", {"classes": 100}, 4_731_788),
+        ("lenet", {"shape": (1, 28, 28)}, 44_426),
     ],
 )
 def test_sizes_are_the_published_ones(name, options, parameters):
     assert size(build(name, **options)) == parameters
 
 
-@pytest.mark.parametrize(("depth", "parameters"), [(18, 11_689_512), (50, 25_557_032)])
-def test_the_imagenet_resnets_are_torchvisions(depth, parameters):
-    model = build("resnet", (3, 224, 224), 1000, depth=depth).eval()
+@pytest.mark.parametrize(
+    ("name", "options", "theirs", "parameters", "side"),
+    [
+        ("resnet", {"depth": 18}, torchvision.models.resnet18, 11_689_512, 64),
+        ("resnet", {"depth": 50}, torchvision.models.resnet50, 25_557_032, 64),
+        ("alexnet", {"form": "imagenet"}, torchvision.models.alexnet, 61_100_840, 224),
+    ],
+)
+def test_models_for_imagenet_are_torchvisions(name, options, theirs, parameters, side):
+    model, other = build(name, (3, 224, 224), 1000, **options).eval(), theirs().eval()
     assert size(model) == parameters
-    theirs = getattr(torchvision.models, f"resnet{depth}")().eval()
-    theirs.load_state_dict(dict(zip(theirs.state_dict(), model.state_dict().values())))
-    images = torch.randn(1, 3, 64, 64)
-    torch.testing.assert_close(model(images), theirs(images))
-
-
-def test_the_imagenet_alexnet_is_torchvisions():
-    model = build("alexnet", (3, 224, 224), 1000, form="imagenet").eval()
-    assert size(model) == 61_100_840
-    theirs = torchvision.models.alexnet().eval()
-    theirs.load_state_dict(dict(zip(theirs.state_dict(), model.state_dict().values())))
-    images = torch.randn(1, 3, 224, 224)
-    torch.testing.assert_close(model(images), theirs(images))
-
-
-def test_mp2s_vgg_for_100_classes_and_lenet_for_mnist():
-    assert size(build("mp2_vgg", classes=100)) == 4_731_788
-    assert size(build("lenet", (1, 28, 28))) == 44_426
+    other.load_state_dict(dict(zip(other.state_dict(), model.state_dict().values())))
+    images = torch.randn(1, 3, side, side)
+    torch.testing.assert_close(model(images), other(images))
 
 
 def mp2s_alexnet_by_hand(images, weights):

@@ -80,19 +80,17 @@ def test_what_was_prepared_for_something_else_is_refused(folder, identity):
         preparation_record.read(folder, identity)
 
 
-def progress(folder):
-    """The progress that an interrupted attempt leaves."""
-    folder.mkdir()
-    identity = {"seed": "1"}
+def progress(folder, identity):
+    """Write the progress that an interrupted attempt leaves."""
+    folder.mkdir(parents=True)
     content = {"identity": identity, "cost": SPENT.model_dump(mode="json")}
     digests.write_json(folder / "progress.json", content)
     (folder / "half.bin").write_bytes(b"half")
-    return identity
 
 
 def test_an_interrupted_preparation_is_resumed(tmp_path, capsys):
-    folder = tmp_path / "preparing"
-    identity = progress(folder)
+    folder, identity = tmp_path / "preparing", {"seed": "1"}
+    progress(folder, identity)
     assert preparation._resume(folder, identity) == SPENT
     assert (folder / "half.bin").exists()
     assert capsys.readouterr().out == ""
@@ -108,8 +106,8 @@ PROGRESS = {
 
 @pytest.mark.parametrize("change", PROGRESS)
 def test_a_preparation_with_damaged_progress_starts_again(tmp_path, capsys, change):
-    folder = tmp_path / "preparing"
-    identity = progress(folder)
+    folder, identity = tmp_path / "preparing", {"seed": "1"}
+    progress(folder, identity)
     PROGRESS[change](folder / "progress.json")
     assert preparation._resume(folder, identity) == NOTHING
     assert not (folder / "half.bin").exists()
@@ -120,11 +118,8 @@ def test_a_preparation_with_damaged_progress_starts_again(tmp_path, capsys, chan
 def test_what_a_buried_preparation_left_is_listed(tmp_path):
     """Otherwise the runs that need it would report an added file, and not why the preparation failed."""
     folder = preparing_folder(tmp_path, CELL)
-    folder.mkdir(parents=True)
     identity = preparation_record.identity_of(CELL, tmp_path)
-    content = {"identity": identity, "cost": SPENT.model_dump(mode="json")}
-    digests.write_json(folder / "progress.json", content)
-    (folder / "half.bin").write_bytes(b"half")
+    progress(folder, identity)
     preparation.publish_failure(CELL, tmp_path, "the process was killed")
     made = preparation_record.read(prepared_folder(tmp_path, CELL), identity)
     assert (made.status, made.cost, sorted(made.files)) == ("failed", SPENT, ["half.bin"])

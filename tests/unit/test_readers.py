@@ -127,12 +127,15 @@ def in_a_file(tmp_path):
     return replace(data, train_images=torch.zeros_like(data.train_images), train_file=path)
 
 
-@pytest.mark.parametrize("reading", ["strided", "contiguous"])
-def test_a_reader_gives_the_images_that_are_in_memory(in_a_file, reading):
+@pytest.mark.parametrize("prefetched", [False, True])
+@pytest.mark.parametrize("reading", ["random", "strided", "contiguous"])
+def test_a_reader_gives_the_images_that_are_in_memory(in_a_file, reading, prefetched):
     """In steps that are not in order, too, as after an interruption."""
-    read, kept = batches(4, 5, reading, in_a_file), batches(4, 5, reading)
-    for step in (0, 1, 5, 6, 3, 13):
-        for (images, labels), (expected, their_labels) in zip(read.at(step), kept.at(step)):
+    data = None if reading == "random" else in_a_file
+    read, kept = batches(4, 5, reading, data), batches(4, 5, reading)
+    read = Prefetched(read, steps=14) if prefetched else read
+    for step in (0, 1, 2, 5, 6, 3, 13):
+        for (images, labels), (expected, their_labels) in zip(read.at(step), kept.at(step), strict=True):
             assert torch.equal(images, expected)
             assert torch.equal(labels, their_labels)
 
@@ -146,17 +149,6 @@ def test_with_strides_the_workers_share_the_batches_of_the_file_in_its_order():
 
 def test_a_held_out_part_is_not_read_from_the_file_of_the_whole(in_a_file):
     assert held_out(in_a_file).train_file is None
-
-
-@pytest.mark.parametrize("reading", ["random", "strided", "contiguous"])
-def test_prefetched_batches_are_the_same(in_a_file, reading):
-    """Whichever step is asked for, as after an interruption."""
-    data = None if reading == "random" else in_a_file
-    kept, read = batches(4, 5, reading, data), Prefetched(batches(4, 5, reading, data), steps=14)
-    for step in (0, 1, 2, 5, 6, 3, 13):
-        for (images, labels), (expected, their_labels) in zip(read.at(step), kept.at(step), strict=True):
-            assert torch.equal(images, expected)
-            assert torch.equal(labels, their_labels)
 
 
 def test_the_next_batch_is_made_by_a_thread_before_anybody_asks_for_it(monkeypatch):

@@ -52,18 +52,19 @@ def one_step(model, announcer):
         loss.backward()
 
 
-def recorded(order, layers=3):
-    model = Rows(order, layers)
+def recorded(model):
+    """What was announced in a step, and what announces it."""
     recorder = Recorder(model)
     announcer = ReadyHooks(model, recorder.params, recorder)
     one_step(model, announcer)
-    return model, recorder, announcer
+    return recorder, announcer
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 0, 1], [1]])
 def test_all_are_announced_once_in_the_order_of_the_contract(order):
     """In the declared order, from the input side and from the output side, whichever layers run."""
-    model, recorder, announcer = recorded(order)
+    model = Rows(order)
+    recorder, announcer = recorded(model)
     for _ in range(2):
         announced = recorder.announced
         assert [event for event in announced if event.startswith("use")] == [f"use {i}" for i in range(6)]
@@ -79,7 +80,7 @@ def test_all_are_announced_once_in_the_order_of_the_contract(order):
 
 
 def test_announcements_come_while_the_passes_run():
-    _, recorder, _ = recorded([0, 1, 2])
+    recorder, _ = recorded(Rows([0, 1, 2]))
     assert recorder.announced[:9] == [
         *("use 0", "use 1", "ran 0"),
         *("use 2", "use 3", "ran 1"),
@@ -92,14 +93,14 @@ def test_announcements_come_while_the_passes_run():
 
 def test_a_gradient_that_comes_early_is_held_back():
     """The first layer runs last: its gradients exist first, and are announced last."""
-    _, recorder, _ = recorded([2, 1, 0])
+    recorder, _ = recorded(Rows([2, 1, 0]))
     assert recorder.announced[:7] == [*(f"use {i}" for i in range(6)), "ran 2"]
     assert {0, 1} < set(recorder.gradients_then[3]) | set(recorder.gradients_then[2])
     assert all(i in there for i, there in recorder.gradients_then.items())
 
 
 def test_parameters_that_nothing_uses_are_announced_at_the_end_of_each_pass():
-    _, recorder, _ = recorded([0, 1])
+    recorder, _ = recorded(Rows([0, 1]))
     assert recorder.announced.index("use 4") > recorder.announced.index("ran 1")
     # The announcements after it have waited for one that never came.
     assert recorder.gradients_then == {i: [0, 1, 2, 3] for i in range(6)}
@@ -109,16 +110,14 @@ def test_parameters_that_nothing_uses_are_announced_at_the_end_of_each_pass():
 def test_a_tensor_that_two_layers_share_is_announced_before_the_first_of_them_runs():
     model = Rows([1, 0], layers=2)
     model.layers[1].weight = model.layers[0].weight
-    recorder = Recorder(model)
-    one_step(model, ReadyHooks(model, recorder.params, recorder))
+    recorder, _ = recorded(model)
     assert recorder.announced == ["use 0", "use 1", "use 2", "ran 1", "ran 0", "grad 2", "grad 1", "grad 0"]
 
 
 def test_frozen_parameters_are_not_announced():
     model = Rows([0, 1], layers=2)
     model.layers[0].requires_grad_(False)
-    recorder = Recorder(model)
-    one_step(model, ReadyHooks(model, recorder.params, recorder))
+    recorder, _ = recorded(model)
     assert recorder.announced == ["ran 0", "use 0", "use 1", "ran 1", "grad 1", "grad 0"]
 
 

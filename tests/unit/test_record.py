@@ -49,27 +49,29 @@ def made(**changes):
     return record.Record(**(content | changes))
 
 
-def write(tmp_path, **changes):
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    sound.write(scratch, tmp_path / "run", made(**changes), CURVE, [])
-    return tmp_path / "run"
+@pytest.fixture
+def places(tmp_path):
+    """The folder in which a record is written, and the one in which it is published."""
+    (tmp_path / "scratch").mkdir()
+    return tmp_path / "scratch", tmp_path / "run"
 
 
-def test_what_was_written_is_read_back(tmp_path):
-    folder = write(tmp_path)
+@pytest.fixture
+def folder(places):
+    """That of a published record."""
+    sound.write(*places, made(), CURVE, [])
+    return places[1]
+
+
+def test_what_was_written_is_read_back(folder):
     run = record.read(folder / record.RUN)
-    assert sorted(run.files) == ["curve.parquet", "log.txt", "traffic.parquet"]
+    tables = ["curve.parquet", "log.txt", "traffic.parquet"]
+    assert sorted(run.files) == tables
     assert run.model_copy(update={"files": {}, "sha256": None}) == made()
     curve = pd.read_parquet(folder / record.CURVE)
     assert list(curve.test_accuracy_percent) == [80, 90, 85]
     assert list(curve["method/period"]) == [4, 4, 4]
-    assert sorted(p.name for p in folder.iterdir()) == [
-        "curve.parquet",
-        "log.txt",
-        "run.json",
-        "traffic.parquet",
-    ]
+    assert sorted(p.name for p in folder.iterdir()) == sorted([*tables, "run.json"])
 
 
 def test_the_result_is_that_of_the_end_and_not_the_best():
@@ -95,10 +97,9 @@ def test_a_record_that_is_not_sound_is_refused(changes, word):
         made(**changes)
 
 
-def test_what_writes_to_the_log_after_publishing_changes_nothing_that_is_published(tmp_path):
+def test_what_writes_to_the_log_after_publishing_changes_nothing_that_is_published(places):
     """A rank that crashes on its way out still has the log open."""
-    scratch, folder = tmp_path / "scratch", tmp_path / "run"
-    scratch.mkdir()
+    scratch, folder = places
     with (scratch / record.LOG).open("a", buffering=1) as late:
         late.write("before\n")
         sound.write(scratch, folder, made(), CURVE, [])
@@ -107,9 +108,8 @@ def test_what_writes_to_the_log_after_publishing_changes_nothing_that_is_publish
     record.read(folder / record.RUN)
 
 
-def test_the_log_may_grow_until_it_is_published(tmp_path):
-    scratch, folder = tmp_path / "scratch", tmp_path / "run"
-    scratch.mkdir()
+def test_the_log_may_grow_until_it_is_published(places):
+    scratch, folder = places
     record.write_aside(scratch, made(), CURVE, [])
     (scratch / record.LOG).write_text("buried\n")
     record.read(scratch / record.RUN)
@@ -118,9 +118,8 @@ def test_the_log_may_grow_until_it_is_published(tmp_path):
     record.read(folder / record.RUN)
 
 
-def test_what_was_changed_since_it_was_written_aside_is_not_published(tmp_path):
-    scratch, folder = tmp_path / "scratch", tmp_path / "run"
-    scratch.mkdir()
+def test_what_was_changed_since_it_was_written_aside_is_not_published(places):
+    scratch, folder = places
     (scratch / record.CHECKPOINTS).mkdir()
     record.write_aside(scratch, made(), CURVE, [])
     (scratch / record.CURVE).write_bytes(b"")
@@ -130,10 +129,9 @@ def test_what_was_changed_since_it_was_written_aside_is_not_published(tmp_path):
     assert (scratch / record.CHECKPOINTS).is_dir()
 
 
-def test_a_publication_that_was_cut_short_is_done_again(tmp_path):
+def test_a_publication_that_was_cut_short_is_done_again(places):
     """The process died after the last write and before the rename."""
-    scratch, folder = tmp_path / "scratch", tmp_path / "run"
-    scratch.mkdir()
+    scratch, folder = places
     sound.write(scratch, folder, made(), CURVE, [])
     before = (folder / record.RUN).read_bytes()
     folder.rename(scratch)
@@ -141,8 +139,8 @@ def test_a_publication_that_was_cut_short_is_done_again(tmp_path):
     assert (folder / record.RUN).read_bytes() == before
 
 
-def test_a_record_of_another_version_is_refused(tmp_path):
-    path = write(tmp_path) / record.RUN
+def test_a_record_of_another_version_is_refused(folder):
+    path = folder / record.RUN
     content = digests.read_json(path) | {"schema_version": record.SCHEMA_VERSION + 1}
     digests.write_json(path, content)
     with pytest.raises(UserError, match=r"not a sound run record \(schema_version: .*\): start it again"):

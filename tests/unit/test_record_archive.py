@@ -87,6 +87,11 @@ def packed(path, name, size=0, kind=tarfile.REGTYPE):
         tar.addfile(member, io.BytesIO(bytes(size)))
 
 
+def refuses_to_unpack(folder, words):
+    with pytest.raises(UserError, match=words), archive.unpacked(folder):
+        raise AssertionError("it was unpacked")
+
+
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
@@ -101,11 +106,7 @@ def packed(path, name, size=0, kind=tarfile.REGTYPE):
 )
 def test_what_is_no_file_of_a_record_is_not_unpacked(tmp_path, name, kind):
     packed(tmp_path / "records/demo.tar.xz", name, kind=kind)
-    with (
-        pytest.raises(UserError, match="is no file of a record of demo: restore it"),
-        archive.unpacked(tmp_path),
-    ):
-        raise AssertionError("it was unpacked")
+    refuses_to_unpack(tmp_path, "is no file of a record of demo: restore it")
 
 
 def test_archives_that_unpack_to_too_much_are_refused_before_they_are_written(tmp_path, monkeypatch):
@@ -114,11 +115,7 @@ def test_archives_that_unpack_to_too_much_are_refused_before_they_are_written(tm
     with archive.unpacked(tmp_path) as view:
         assert (view / "runs/demo/digits/log.txt").stat().st_size == 2**20
     monkeypatch.setattr(archive, "MOST_BYTES", 2**20 - 1)
-    with (
-        pytest.raises(UserError, match=r"unpack to more than .* the last one read is .*demo\.tar\.xz"),
-        archive.unpacked(tmp_path),
-    ):
-        raise AssertionError("it was unpacked")
+    refuses_to_unpack(tmp_path, r"unpack to more than .* the last one read is .*demo\.tar\.xz")
 
 
 def test_equal_records_give_equal_bytes(results, tmp_path):
@@ -150,16 +147,8 @@ def test_a_suite_without_all_of_its_records_is_refused(results, tmp_path):
 def test_a_damaged_archive_is_named(results, tmp_path, damage):
     path = archive.pack(results, "demo", tmp_path)
     path.write_bytes(damage(path.read_bytes()))
-    with (
-        pytest.raises(UserError, match=r"records/demo\.tar\.xz is damaged .*: restore it"),
-        archive.unpacked(tmp_path),
-    ):
-        raise AssertionError
+    refuses_to_unpack(tmp_path, r"records/demo\.tar\.xz is damaged .*: restore it")
 
 
 def test_a_folder_without_archives_is_refused(tmp_path):
-    with (
-        pytest.raises(UserError, match="has no archives of records: `thinwire archive SUITE"),
-        archive.unpacked(tmp_path),
-    ):
-        raise AssertionError
+    refuses_to_unpack(tmp_path, "has no archives of records: `thinwire archive SUITE")

@@ -69,12 +69,9 @@ def test_a_run_asks_for_a_gpu_for_each_process_and_a_preparation_for_one():
     assert of_run(replace(cell, transport="inprocess")) == "gpu:1"
     on_cpus = replace(cell, device="cpu")
     assert (of_run(on_cpus), of_preparation(on_cpus)) == ("", "")
-
-
-@pytest.mark.parametrize(("gpu_type", "asked"), [("a100", "gpu:a100:1"), ("", "gpu:1")])
-def test_the_type_of_the_gpus_is_one_setting(gpu_type, asked):
-    of_cell = resources.gres(Call(defaults={"gpu_type": gpu_type, "runtime": "360"}), gpus_of)
-    assert of_cell(replace(DEMO[0], device="cuda")) == asked
+    for gpu_type, asked in (("a100", "gpu:a100:4"), ("", "gpu:4")):
+        typed = resources.gres(Call(defaults={"gpu_type": gpu_type, "runtime": "360"}), gpus_of)
+        assert typed(cell) == asked
 
 
 def test_a_job_of_one_task_is_a_step_so_that_signals_reach_it_and_one_of_many_starts_its_own():
