@@ -52,10 +52,10 @@ def ends(number, place=(0.5, 0.5)):
     return [End(f"method_number_{i}", *place, "black") for i in range(number)]
 
 
-@pytest.mark.parametrize("write", [lines.above, lines.beside])
+@pytest.mark.parametrize("above", [True, False])
 @pytest.mark.parametrize("place", [(0, 0), (0.5, 0.5), (1, 1)])
-def test_labels_of_lines_that_end_together_do_not_overlap(axes, write, place):
-    texts = write(axes, ends(12, place))
+def test_labels_of_lines_that_end_together_do_not_overlap(axes, above, place):
+    texts = lines.write_labels(axes, ends(12, place), above)
     axes.figure.draw_without_rendering()
     assert len(texts) == 12
     assert overlaps(texts) == []
@@ -67,10 +67,10 @@ def test_the_test_for_overlaps_finds_one(axes):
     assert overlaps(texts) == [("one", "another")]
 
 
-@pytest.mark.parametrize("write", [lines.above, lines.beside])
-def test_if_labels_do_not_fit_only_lines_with_markers_have_one(axes, write):
+@pytest.mark.parametrize("above", [True, False])
+def test_if_labels_do_not_fit_only_lines_with_markers_have_one(axes, above):
     strong = [End(f"strong_{i}", 0.5, 0.5, "black", marker="o") for i in range(8)]
-    texts = write(axes, [*ends(40), *strong])
+    texts = lines.write_labels(axes, [*ends(40), *strong], above)
     axes.figure.draw_without_rendering()
     assert [text.get_text() for text in texts] == [end.label for end in strong]
     assert overlaps(texts) == []
@@ -260,11 +260,7 @@ def test_the_width_is_that_of_the_drawn_text():
     assert fitted_text.width(text.get_text(), 7) == pytest.approx(drawn, rel=0.05)
 
 
-def test_a_method_has_one_look_whichever_methods_are_beside_it():
-    beside = style.looks(["ssgd", "top_k", "mine", "daso"], ["ssgd"])
-    alone = style.looks(["mine"])
-    for key in ("palette", "markers", "dashes", "sizes"):
-        assert beside[key]["mine"] == alone[key]["mine"]
+def test_a_label_has_the_colour_of_the_known_one_that_it_begins_with():
     assert style.look("daso_blocking").colour == style.look("daso").colour
 
 

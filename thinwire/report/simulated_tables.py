@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +10,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, NullLocator
 from numpy.typing import NDArray
 
 from thinwire.report import report_files
 from thinwire.report.figures import fitted_text, style
-from thinwire.report.figures.style import HOLLOW, finish, grid, legend, unique
+from thinwire.report.figures.style import HOLLOW, finish, grid, legend
 from thinwire.report.report_files import HSGD_RATIO, REQUIRED_RATE, fixed
 
 # The publication names the one that is drawn thick.
@@ -34,15 +35,16 @@ def write_hsgd_ratio(rows: pd.DataFrame, results: Path) -> list[Path]:
     report_files.write_table(rows, table)
     stem = results / "figures" / HSGD_RATIO
     style.use()
-    nodes = unique(rows.nodes)
-    figure, all_axes = grid(1, len(nodes), (style.COLUMN_INCHES / len(nodes), _PANEL_INCHES), sharey=True)
-    for axes, number in zip(all_axes.flat, nodes):
+    nodes = rows.nodes.unique()
+    inches = (style.COLUMN_INCHES / len(nodes), _PANEL_INCHES)
+    figure, all_axes = grid(len(nodes), len(nodes), inches, sharey=True)
+    for axes, number in zip(all_axes, nodes):
         own = rows[rows.nodes == number]
         _contours(axes, own)
         axes.set_title(f"{number} nodes,\n{own.workers.iloc[0]} workers", fontsize=7)
-    all_axes.flat[0].set_ylabel("computing, s a step")
+    all_axes[0].set_ylabel("computing, s a step")
     figure.supxlabel("Gbit/s of a node's link", fontsize=8)
-    (cluster,), (profile,) = unique(rows.cluster), unique(rows.profile)
+    (cluster,), (profile,) = rows.cluster.unique(), rows.profile.unique()
     note = f"simulated, {cluster} with links of other rates, computing scaled from {profile}"
     finish(figure, stem, f"{note}; a line: so many times the highest rung's step")
     return [table, stem.with_suffix(".pdf")]
@@ -68,7 +70,7 @@ def _contours(axes: Axes, rows: pd.DataFrame) -> None:
         axes.clabel(lines, fmt=lambda value: f"{np.exp(value):.0f}", fontsize=6, manual=middles)
     for axis, numbers in ((axes.xaxis, table.columns), (axes.yaxis, table.index)):
         axis.set_major_locator(FixedLocator(_decades_between(float(min(numbers)), float(max(numbers)))))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_major_formatter("{x:g}")
         axis.set_minor_locator(NullLocator())
 
 
@@ -117,23 +119,16 @@ def write_required_rate(rows: pd.DataFrame, results: Path) -> list[Path]:
     table = results / "tables" / f"{REQUIRED_RATE}.csv"
     report_files.write_table(rows, table)
     stem = results / "figures" / REQUIRED_RATE
-    _draw(rows, stem)
-    return [table, stem.with_suffix(".pdf")]
-
-
-def _draw(rows: pd.DataFrame, stem: Path) -> None:
-    """Lines over the number of nodes, one for each baseline, below what the cluster offers."""
     style.use()
+    # Lines over the number of nodes, one for each baseline, below what the cluster offers.
     figure, axes = plt.subplots(figsize=_INCHES, layout="constrained")
-    for place, baseline in enumerate(unique(rows.baseline)):
-        own = rows[rows.baseline == baseline]
-        colour = _GREYS[place % len(_GREYS)]
-        look: dict[str, Any] = {"marker": style.look(baseline).marker, "color": colour}
+    for (baseline, own), colour in zip(rows.groupby("baseline", sort=False), cycle(_GREYS)):
+        look: dict[str, Any] = {"marker": style.look(str(baseline)).marker, "color": colour}
         axes.plot(own.nodes, own.required_gigabytes_per_second, label=f"against {baseline}", **look, **HOLLOW)
         bound = own.required_with_free_exchanges_gigabytes_per_second
         axes.plot(own.nodes, bound, linestyle=":", linewidth=0.8, color=colour)
     offered = float(rows.offered_gigabytes_per_second.iloc[0])
-    (cluster,) = unique(rows.cluster)
+    (cluster,) = rows.cluster.unique()
     axes.axhline(offered, color="0.4", linestyle="--")
     axes.annotate(
         f"{fitted_text.shortened([cluster], 1.6, 7)[cluster]}: {offered:g} GB/s",
@@ -146,12 +141,13 @@ def _draw(rows: pd.DataFrame, stem: Path) -> None:
     )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
-    axes.set_xticks(unique(rows.nodes), [str(number) for number in unique(rows.nodes)])
+    axes.set_xticks(rows.nodes.unique(), map(str, rows.nodes.unique()))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("nodes")
     axes.set_ylabel("GB/s of a node's link")
     legend(figure, *axes.get_legend_handles_labels())
     share, profile = f"{rows.saved_percent.iloc[0]:g} %", rows.profile.iloc[0]
     note = f"simulated, computing as {profile}; the highest rate at which DASO saves {share}"
     finish(figure, stem, f"{note}; dotted: if its exchanges in cycling epochs took no time")
+    return [table, stem.with_suffix(".pdf")]

@@ -7,7 +7,6 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
-import seaborn as sns
 
 from thinwire import RULES_VERSION
 from thinwire.base import digests
@@ -25,6 +24,7 @@ from thinwire.optim.tunable import tunable, values_of
 from thinwire.records import record
 from thinwire.records.record import Record
 from thinwire.report.figures import style
+from thinwire.report.figures.lines import line_look
 from thinwire.train.result_files import record_folder
 from thinwire.train.reuse import record_of
 
@@ -115,35 +115,19 @@ def write_figure(table: pd.DataFrame, folder: Path, baselines: Collection[str] =
         baselines: labels of methods whose lines are thick and black.
     """
     style.use()
-    lines = best_so_far(table).assign(trials=table.trial + 1)
-    methods = list(dict.fromkeys(table.method))
+    methods = list(table.method.unique())
     figure, axes = plt.subplots(figsize=(1.5 * style.COLUMN_INCHES, 2.6))
-    sns.lineplot(
-        lines,
-        x="trials",
-        y="best_percent",
-        hue="method",
-        style="method",
-        size="method",
-        hue_order=methods,
-        style_order=methods,
-        size_order=methods,
-        errorbar=None,
-        drawstyle="steps-post",
-        markeredgewidth=0.3,
-        ax=axes,
-        **style.looks(methods, baselines),
-    )
+    note = "means over the seeds; the first trial has the suite's own recipe"
+    for method, line in best_so_far(table).groupby("method", sort=False):
+        if line.best_percent.isna().all():
+            note += f"; no trial of {method} ended"
+            continue
+        look = line_look(str(method), methods, baselines)
+        axes.step(line.trial + 1, line.best_percent, where="post", **look)
     style.ticks(axes, log=False)
-    style.lower_thick_lines(axes)
     axes.set(xlabel="trials", ylabel="best held-out accuracy so far, %")
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
-    note = "means over the seeds; the first trial has the suite's own recipe"
-    if without := [m for m in methods if lines.best_percent[lines.method == m].isna().all()]:
-        note += f"; no trial of {', '.join(without)} ended"
-    figure.text(1, -0.07, note, ha="right", va="top", fontsize=6, color="0.4")
-    style.save(figure, folder / NAME)
-    plt.close(figure)
+    style.finish(figure, folder / NAME, note)
 
 
 _HEAD = "# Written by `{command}`; docs/tuning.md explains it. The record of all trials is {trials}.\n"

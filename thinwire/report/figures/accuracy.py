@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thinwire.report.figures import accuracy_points, lines, style
+from thinwire.report.figures import accuracy_points, style
 from thinwire.report.figures.accuracy_points import MOST_LINES, accurate, heading, last, pareto
-from thinwire.report.figures.lines import end_of, layout, line_look
-from thinwire.report.figures.style import finish, say, unique
+from thinwire.report.figures.lines import end_of, layout, line_look, write_labels
+from thinwire.report.figures.style import finish, say
 from thinwire.report.report_files import AGAINST_BYTES, OVER_EPOCHS, OVER_TIME
 from thinwire.report.rows.quantities import preparation_note, with_megabytes
 
@@ -34,12 +34,10 @@ def draw(
     axis: Axis,
     stem: Path,
     notes: Sequence[str],
-    baselines: Collection[str] = (),
-    cost: str = "megabytes",
+    baselines: Collection[str],
     front: bool = False,
-    bands: bool = False,
 ) -> None:
-    """Draw a panel for each data set, model, cluster and kind.
+    """Draw a panel for each data set, model, cluster and kind; over epochs with bands of one deviation.
 
     Args:
         panels: the points of each, see `accuracy_points`.
@@ -47,13 +45,13 @@ def draw(
         stem: the path of the files without an ending.
         notes: phrases under the figure.
         baselines: labels of methods with thick black lines.
-        cost: the column that decides, with the accuracy, which lines of a crowded panel stand out.
         front: draw the Pareto front of the ends?
-        bands: draw bands of one standard deviation?
     """
-    methods = unique(pd.concat(panels).method)
+    # Decides with the accuracy which lines of a crowded panel stand out.
+    cost = axis.column if axis.log else "megabytes"
+    bands = not axis.log
+    methods = list(pd.concat(panels).method.unique())
     stand_out = [accurate(panel, cost, baselines) for panel in panels]
-    looks = style.looks(methods, baselines)
     figure, all_axes = layout([heading(panel) for panel in panels], methods, above=axis.log)
     unlabelled = 0
     for axes, panel, shown in zip(all_axes, panels, stand_out):
@@ -61,15 +59,17 @@ def draw(
         style.ticks(axes, axis.log)
         ends = []
         for method, line in panel.groupby("method", sort=False):
-            look = line_look(str(method), looks, shown, baselines)
+            look = line_look(str(method), shown, baselines)
             axes.plot(line[axis.column], line.accuracy, **look)
             if bands and method in shown:
                 edges = line.accuracy - line.sd, line.accuracy + line.sd
                 axes.fill_between(line[axis.column], *edges, color=look["color"], alpha=0.12, linewidth=0)
             ends.append(end_of(look, line[axis.column].iloc[-1], line.accuracy.iloc[-1], baselines))
         if front:
-            _front(axes, panel, axis.column)
-        labels = (lines.above if axis.log else lines.beside)(axes, ends)
+            at_the_end = last(panel)
+            best = at_the_end.loc[pareto(at_the_end, axis.column)]
+            axes.step(best[axis.column], best.accuracy, where="post", **_FRONT)
+        labels = write_labels(axes, ends, above=axis.log)
         unlabelled = max(unlabelled, len(ends) - len(labels))
         (evaluated_on,) = set(panel.evaluated_on)
         axes.set_ylabel(f"{evaluated_on.replace('_', '-')} accuracy, %", fontsize=7)
@@ -81,12 +81,6 @@ def draw(
     if unlabelled:
         every.append(f"up to {unlabelled} grey lines of a panel have no room for a label")
     finish(figure, stem, "; ".join([*every, "vertical axes do not begin at 0", *notes]))
-
-
-def _front(axes: Axes, panel: pd.DataFrame, cost: str) -> None:
-    ends = last(panel)
-    best = ends.loc[pareto(ends, cost)]
-    axes.step(best[cost], best.accuracy, where="post", **_FRONT)
 
 
 def _limit(axes: Axes, panel: pd.DataFrame, axis: Axis) -> None:
@@ -144,7 +138,7 @@ def write_over_epochs(curves: pd.DataFrame, folder: Path, baselines: Collection[
         return
     panels = accuracy_points.panels(points.means)
     notes = [*points.left_out, *preparation_note(curves)]
-    draw(panels, Axis("epoch", "epoch"), stem, notes, baselines, bands=True)
+    draw(panels, Axis("epoch", "epoch"), stem, notes, baselines)
 
 
 _TIME_AXIS = Axis("train_seconds", "training on the slowest worker, without evaluation, s", log=True)
@@ -168,4 +162,4 @@ def write_over_time(curves: pd.DataFrame, folder: Path, baselines: Collection[st
     if not panels:
         say("No run that is done has an accuracy to show over time.", stem)
         return
-    draw(panels, _TIME_AXIS, stem, points.left_out, baselines, cost="train_seconds")
+    draw(panels, _TIME_AXIS, stem, points.left_out, baselines)

@@ -1,9 +1,6 @@
-"""Which points and lines are drawn and named.
+"""Which points are drawn, and which lines have colours where there are more than can be told apart.
 
-Which methods of a figure have lines in colour, where there are more lines than can be told apart.
-
-The baselines always do. The others are the first by a rule of each figure. All other lines are grey or left
-out.
+The baselines always have one, and the first of the others by a rule of each figure.
 """
 
 from collections.abc import Collection, Sequence
@@ -12,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-# Lines of a panel have these in common. Runs of two kinds are never joined.
-PANEL = ["dataset", "model", "workers", "nodes", "kind"]
+from thinwire.report.rows.quantities import BLOCK
+
 KINDS = {"inprocess": "in process"}
 
 
@@ -34,14 +31,14 @@ def of_curves(curves: pd.DataFrame, *columns: str) -> Points:
     # If some runs ended early, a line would be a mean over fewer seeds from there on.
     ended = curves.status == "done"
     left_out = []
-    if lost := curves[~ended].drop_duplicates([*PANEL, "method", "repetition"]).shape[0]:
+    if lost := curves[~ended].drop_duplicates([*BLOCK, "method", "repetition"]).shape[0]:
         left_out.append(left_out_phrase(lost, "run", "that did not end"))
     curves = curves[ended]
     needed = ["test_accuracy_percent", *columns]
     finite = np.isfinite(curves[needed].astype(float)).all(axis=1)
     if lost := int((~finite).sum()):
         left_out.append(left_out_phrase(lost, "evaluation", "without a number"))
-    groups = curves[finite].groupby([*PANEL, "method", "epoch", "evaluated_on"], sort=False)
+    groups = curves[finite].groupby([*BLOCK, "method", "epoch", "evaluated_on"], sort=False)
     means = groups[needed].mean().assign(sd=groups.test_accuracy_percent.std(ddof=1)).reset_index()
     return Points(means.rename(columns={"test_accuracy_percent": "accuracy"}), left_out)
 
@@ -56,7 +53,7 @@ def panels(means: pd.DataFrame) -> list[pd.DataFrame]:
     """The points of each panel: data sets and models in their order, then by the number of workers."""
     task = means.groupby(["dataset", "model"], sort=False).ngroup()
     ordered = means.assign(task=task).sort_values(["task", "workers", "nodes", "kind"], kind="stable")
-    return [panel for _, panel in ordered.groupby(PANEL, sort=False)]
+    return [panel for _, panel in ordered.groupby(BLOCK, sort=False)]
 
 
 def heading(panel: pd.DataFrame) -> str:

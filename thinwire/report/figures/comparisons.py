@@ -1,12 +1,8 @@
 """Figures of comparisons.
 
-The figure `paired_differences`: by how much each method's accuracy differs from the baseline's.
-
-It is a forest plot of the differences in pairs of runs.
-
-The figure `performance_profile`: in which share of cells a method needs few bytes to the target.
-
-After Dolan and Moré, "Benchmarking optimization software with performance profiles", 2002.
+`paired_differences` is a forest plot of the differences in accuracy to the baseline, in pairs of runs.
+`performance_profile` shows in which share of cells a method needs few bytes to the target (Dolan and Moré,
+"Benchmarking optimization software with performance profiles", 2002).
 """
 
 from collections.abc import Collection, Sequence
@@ -17,12 +13,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from thinwire.report.figures import lines, style
-from thinwire.report.figures.accuracy_points import KINDS, PANEL, cheap, heading
-from thinwire.report.figures.lines import end_of, layout, line_look
-from thinwire.report.figures.style import finish, grid, name_methods, say, unique
+from thinwire.report.figures import style
+from thinwire.report.figures.accuracy_points import KINDS, cheap, heading
+from thinwire.report.figures.lines import end_of, layout, line_look, write_labels
+from thinwire.report.figures.style import finish, grid, name_methods, say
 from thinwire.report.report_files import FEWEST_CELLS, PAIRED_DIFFERENCES, PROFILE, fixed
-from thinwire.report.rows.quantities import CELL
+from thinwire.report.rows.quantities import BLOCK, CELL
 from thinwire.report.statistics.speed import ratios
 
 # With markers that differ in grey, too.
@@ -35,9 +31,8 @@ _BESIDE: dict[str, Any] = {"va": "center", "fontsize": 6, "color": "0.25"}
 _OPAQUE = {"facecolor": "white", "linewidth": 0, "pad": 0.6}
 _COLUMNS = (1.04, 1.2)  # where n and the verdict stand, in widths of the axes
 _LEAST_MARGINS = 2.0  # that are seen on each side of 0
-_MOST_REACHES = (
-    3.0  # that are seen: a reach is how far an interval goes from 0, and this is the median of them
-)
+# That are seen, in medians of the reaches: a reach is how far an interval goes from 0.
+_MOST_REACHES = 3.0
 
 
 def write_paired_differences(comparisons: pd.DataFrame, folder: Path, baselines: Sequence[str] = ()) -> None:
@@ -51,19 +46,17 @@ def write_paired_differences(comparisons: pd.DataFrame, folder: Path, baselines:
     if comparisons.empty:
         say("No method can be compared with the baseline in pairs of runs.", folder / PAIRED_DIFFERENCES)
         return
-    of_panels = [panel for _, panel in comparisons.groupby(PANEL, sort=False)]
-    columns = min(2, len(of_panels))
+    of_panels = [panel for _, panel in comparisons.groupby(BLOCK, sort=False)]
     most = max(len(panel) for panel in of_panels)
-    figure, all_axes = grid(-(-len(of_panels) // columns), columns, (style.COLUMN_INCHES, 0.65 + 0.15 * most))
-    for axes in all_axes.flat[len(of_panels) :]:
-        axes.set_visible(False)
-    for axes, panel in zip(all_axes.flat, of_panels):
+    inches = (style.COLUMN_INCHES, 0.65 + 0.15 * most)
+    figure, all_axes = grid(len(of_panels), min(2, len(of_panels)), inches)
+    for axes, panel in zip(all_axes, of_panels):
         _intervals(axes, panel)
         name_methods(axes, list(panel.method), baselines)
         axes.set_title(heading(panel), fontsize=7, pad=12)
-        against = ", ".join(unique(panel.against))
+        against = ", ".join(panel.against.unique())
         axes.set_xlabel(f"accuracy minus that of {against}, points", fontsize=7)
-    margins = ", ".join(f"{margin:g}" for margin in unique(comparisons.margin_points))
+    margins = ", ".join(f"{margin:g}" for margin in comparisons.margin_points.unique())
     note = (
         f"mean of the paired differences with a 95 % t interval; shaded: ± {margins} points, within which "
         "accuracies count as the same; n: pairs; diamond: different, square: the same, hollow: cannot be "
@@ -129,7 +122,7 @@ def write_performance_profile(to_target: pd.DataFrame, folder: Path, baselines: 
         folder: for the figure.
         baselines: labels of methods with thick black lines.
     """
-    kinds = unique(to_target.kind) if len(to_target) else []
+    kinds = list(to_target.kind.unique()) if len(to_target) else []
     profiles = {kind: profile(to_target[to_target.kind == kind]) for kind in kinds}
     profiles = {kind: found for kind, found in profiles.items() if len(found) >= FEWEST_CELLS}
     if not profiles:
@@ -138,12 +131,10 @@ def write_performance_profile(to_target: pd.DataFrame, folder: Path, baselines: 
             folder / PROFILE,
         )
         return
-    methods = unique(to_target.method)
-    looks = style.looks(methods, baselines)
     titles = [f"{len(found)} cells, {KINDS.get(kind, kind)}" for kind, found in profiles.items()]
-    figure, all_axes = layout(titles, methods, above=False)
+    figure, all_axes = layout(titles, list(to_target.method.unique()), above=False)
     for axes, found in zip(all_axes, profiles.values()):
-        _lines(axes, found, looks, baselines)
+        _lines(axes, found, baselines)
     note = (
         "bytes: payload pushed and pulled until the first evaluation that reaches the highest target of the "
         "cell, median over the runs; a miss needs infinitely many; cells in which nobody reaches it, or the "
@@ -161,12 +152,12 @@ def profile(to_target: pd.DataFrame) -> pd.DataFrame:
     highest = to_target.groupby(CELL).target_accuracy_percent.transform("max")
     rows = to_target[to_target.target_accuracy_percent == highest].drop_duplicates([*CELL, "method"])
     needed = rows.pivot(index=CELL, columns="method", values="payload_bytes_median")
-    needed = needed.reindex(columns=unique(to_target.method))
+    needed = needed.reindex(columns=to_target.method.unique())
     reached = np.isfinite(needed.to_numpy()).any(axis=1)
     return ratios(needed[reached]).dropna(axis=1, how="all")
 
 
-def _lines(axes: Axes, found: pd.DataFrame, looks: dict[str, object], baselines: Collection[str]) -> None:
+def _lines(axes: Axes, found: pd.DataFrame, baselines: Collection[str]) -> None:
     finite = found.to_numpy()[np.isfinite(found.to_numpy())]
     most = max(_LEAST_AXIS, finite.max()) * 1.1
     stand_out = cheap(found, most, baselines)
@@ -174,7 +165,7 @@ def _lines(axes: Axes, found: pd.DataFrame, looks: dict[str, object], baselines:
     for method in found:
         reached = np.sort(found[method][np.isfinite(found[method])])
         percent = 100 * np.arange(len(reached) + 1) / found[method].count()
-        look = line_look(str(method), looks, stand_out, baselines)
+        look = line_look(str(method), stand_out, baselines)
         axes.step([1, *reached, most], [*percent, percent[-1]], where="post", **look)
         ends.append(end_of(look, most, percent[-1], baselines))
     axes.set_xlim(1, most)
@@ -182,4 +173,4 @@ def _lines(axes: Axes, found: pd.DataFrame, looks: dict[str, object], baselines:
     style.ticks(axes, log=True)
     axes.set_xlabel("bytes to the target over the fewest of any method", fontsize=7)
     axes.set_ylabel("share of cells, %", fontsize=7)
-    lines.beside(axes, ends)
+    write_labels(axes, ends)

@@ -44,43 +44,31 @@ def length(labels: Sequence[str]) -> float:
     return max((fitted_text.width(text, POINTS, bold=True) for text in shown(labels).values()), default=0.0)
 
 
-def room_above(labels: Sequence[str]) -> tuple[float, float]:
+def room_for(labels: Sequence[str], above: bool) -> tuple[float, float]:
     """The inches that labels need above the axes, and to the right of them."""
+    if not above:
+        return 0.0, length(labels) + _GAP + _MARKER
     turned = length(labels) * np.sin(np.radians(_DEGREES))
     return turned + _GAP + _MARKER, turned + _MARKER
 
 
-def room_beside(labels: Sequence[str]) -> float:
-    """The inches that labels need to the right of the axes."""
-    return length(labels) + _GAP + _MARKER
+def write_labels(axes: Axes, ends: Sequence[End], above: bool = False) -> list[Text]:
+    """Write the labels beside the axes, or turned above them, as near to the ends of their lines as they fit.
 
-
-def above(axes: Axes, ends: Sequence[End]) -> list[Text]:
-    """Write the labels above the axes, turned, as near to the ends of their lines as they fit.
-
-    If they do not all fit, only lines with markers have labels.
+    If they do not all fit, only lines that stand out have labels: these have markers.
     """
     width, height = _inches(axes)
-    ends = sorted(_fitting(ends, _pitch_above(), width), key=lambda end: (end.x, end.label))
+    side, distance = (width, _LINE / np.sin(np.radians(_DEGREES))) if above else (height, _LINE)
+    if (len(ends) - 1) * distance > side:
+        ends = [end for end in ends if end.marker]
     to_axes = axes.transData + axes.transAxes.inverted()
-    wanted = [width * to_axes.transform((end.x, end.y))[0] for end in ends]
-    places = apart(wanted, _pitch_above(), width)
+    ends = sorted(ends, key=lambda end: (end.x if above else end.y, end.label))
+    wanted = [side * to_axes.transform((end.x, end.y))[0 if above else 1] for end in ends]
+    places = apart(wanted, distance, side)
+    points = [(place, height + _GAP) if above else (width + _GAP, place) for place in places]
     texts = shown([end.label for end in ends])
-    return [_label(axes, end, texts[end.label], (x, height + _GAP), _DEGREES) for end, x in zip(ends, places)]
-
-
-def beside(axes: Axes, ends: Sequence[End]) -> list[Text]:
-    """Write the labels to the right of the axes, as near to the ends of their lines as they fit.
-
-    If they do not all fit, only lines with markers have labels.
-    """
-    width, height = _inches(axes)
-    ends = sorted(_fitting(ends, _LINE, height), key=lambda end: (end.y, end.label))
-    to_axes = axes.transData + axes.transAxes.inverted()
-    wanted = [height * to_axes.transform((end.x, end.y))[1] for end in ends]
-    places = apart(wanted, _LINE, height)
-    texts = shown([end.label for end in ends])
-    return [_label(axes, end, texts[end.label], (width + _GAP, y), 0) for end, y in zip(ends, places)]
+    degrees = _DEGREES if above else 0
+    return [_label(axes, end, texts[end.label], point, degrees) for end, point in zip(ends, points)]
 
 
 def apart(wanted: Sequence[float], distance: float, most: float) -> list[float]:
@@ -120,19 +108,10 @@ def _label(axes: Axes, end: End, label: str, inches: tuple[float, float], degree
     )
 
 
-def _fitting(ends: Sequence[End], distance: float, inches: float) -> Sequence[End]:
-    """All ends if their labels fit, or else those of the lines that stand out: they have markers."""
-    return ends if (len(ends) - 1) * distance <= inches else [end for end in ends if end.marker]
-
-
 def _inches(axes: Axes) -> tuple[float, float]:
     figure = axes.figure
     box = axes.get_position()
     return box.width * figure.get_figwidth(), box.height * figure.get_figheight()  # type: ignore[union-attr]
-
-
-def _pitch_above() -> float:
-    return float(_LINE / np.sin(np.radians(_DEGREES)))
 
 
 # Inches around the axes of a panel, and their height.
@@ -150,7 +129,7 @@ def layout(titles: Sequence[str], methods: Sequence[str], above: bool) -> tuple[
         methods: whose labels need room.
         above: are the labels above the axes? Otherwise they are to the right.
     """
-    extra, right = room_above(methods) if above else (0.0, room_beside(methods))
+    extra, right = room_for(methods, above)
     panel_width = style.COLUMN_INCHES
     titles = [wrapped(title, panel_width - _LEFT - _RIGHT, _TITLE_POINTS) for title in titles]
     lines = 1 + max(title.count("\n") for title in titles)
@@ -170,21 +149,21 @@ def layout(titles: Sequence[str], methods: Sequence[str], above: bool) -> tuple[
     return figure, made
 
 
-def line_look(
-    method: str, looks: dict[str, Any], strong: Collection[str], baselines: Collection[str]
-) -> dict[str, Any]:
-    """How the line of a method is drawn: thin and grey, if it is not among the strong ones."""
+def line_look(method: str, strong: Collection[str], baselines: Collection[str]) -> dict[str, Any]:
+    """How the line of a method is drawn: thick for baselines, thin and grey if it is not a strong one."""
     if method not in strong:
         return {"label": method, **_WEAK}
+    thick = method in baselines
+    look = style.look(method, thick)
     return {
         "label": method,
-        "color": looks["palette"][method],
-        "marker": looks["markers"][method],
+        "color": look.colour,
+        "marker": look.marker,
         "markersize": 2.5,
-        "dashes": looks["dashes"][method] or (None, None),
-        "linewidth": looks["sizes"][method],
+        "dashes": look.dash or (None, None),
+        "linewidth": style.THICK if thick else style.THIN,
         # A thin line that coincides with a thick one is seen on top of it.
-        "zorder": 1.5 if method in baselines else 2,
+        "zorder": 1.5 if thick else 2,
     }
 
 

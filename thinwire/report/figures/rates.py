@@ -1,7 +1,7 @@
 """Figures over the rate of the links."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from matplotlib.colors import LogNorm
 
 from thinwire.report.figures import fitted_text, style
 from thinwire.report.figures.steps import PARTS, stacked_bars
-from thinwire.report.figures.style import finish, grid, legend, name_methods, panel, say, task_of, unique
+from thinwire.report.figures.style import finish, grid, legend, name_methods, say, task_of
 from thinwire.report.report_files import fixed
 from thinwire.report.tables import numbers
 
@@ -65,23 +65,21 @@ def write_bandwidth(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) 
     if rows.empty:
         say("No step has been simulated at any rate of the links.", folder / BANDWIDTH)
         return
-    methods, rates = unique(rows.method), sorted(set(rows.rate_gbit_per_second))
-    tasks, places = unique(rows[_TASK]), unique(rows[_PLACE])
+    methods, rates = list(rows.method.unique()), sorted(set(rows.rate_gbit_per_second))
+    tasks, places = ([names for names, _ in rows.groupby(by, sort=False)] for by in (_TASK, _PLACE))
     panels = [(*task, *place) for task in tasks for place in places]
+    of_panels = dict(iter(rows.groupby([*_TASK, *_PLACE])))
     columns = len(places) if 1 < len(places) <= _MOST_COLUMNS else min(_MOST_COLUMNS, len(panels))
     common = [name for name in (*_TASK, *_PLACE) if rows[name].nunique() == 1]
     shown = fitted_text.shortened(methods, _NAME_INCHES, _NAME_POINTS).values()
     widest = max(fitted_text.width(name, _NAME_POINTS, bold=True) for name in shown)
     cells = _CELL_INCHES * len(rates) + _RANGE_INCHES
-    lines = -(-len(panels) // columns)
-    height = _ROW_INCHES * len(methods) + _ABOVE_INCHES + _BELOW_INCHES / lines
-    inches = (cells + widest / columns, height)
-    figure, all_axes = grid(lines, columns, inches, sharey=True)
-    for axes in all_axes.flat[len(panels) :]:
-        axes.set_visible(False)
-    for number, (axes, names_of) in enumerate(zip(all_axes.flat, panels)):
+    below = _BELOW_INCHES / -(-len(panels) // columns)
+    inches = (cells + widest / columns, _ROW_INCHES * len(methods) + _ABOVE_INCHES + below)
+    figure, all_axes = grid(len(panels), columns, inches, sharey=True)
+    for number, (axes, names_of) in enumerate(zip(all_axes, panels)):
         where = dict(zip((*_TASK, *_PLACE), names_of))
-        _table(axes, panel(rows, **where), methods, rates, baselines)
+        _table(axes, of_panels.get(names_of, rows[:0]), methods, rates, baselines)
         name_methods(axes, methods, baselines)
         lowest = number + columns >= len(panels)
         axes.tick_params(axis="both", labelsize=_NAME_POINTS, pad=1, labelbottom=lowest)
@@ -162,19 +160,19 @@ def write_ladder(table: pd.DataFrame, folder: Path) -> None:
         say("No step of a rung has a time.", folder / LADDER)
         return
     table = table.assign(task=task_of(table), place=table.cluster.where(table.cluster != "", "as it ran"))
-    panels = unique(table[["task", "place", "kind", "workers"]])
-    most = max(len(panel(table, task=t, place=p, kind=k, workers=w)) for t, p, k, w in panels)
-    inches = (style.COLUMN_INCHES, 0.7 + 0.16 * most)
+    panels = list(table.groupby(["task", "place", "kind", "workers"], sort=False))
+    inches = (style.COLUMN_INCHES, 0.7 + 0.16 * max(len(rows) for _, rows in panels))
     figure, all_axes = grid(len(panels), 1, inches)
-    for axes, (task, place, kind, workers) in zip(all_axes.flat, panels):
-        rows = panel(table, task=task, place=place, kind=kind, workers=workers).reset_index(drop=True)
-        _bars(axes, rows)
+    parts: dict[str, Artist] = {}  # none if all bars are plain
+    for axes, ((task, place, kind, workers), rows) in zip(all_axes, panels):
+        _bars(axes, rows.reset_index(drop=True))
         axes.set_title(f"{task}\n{workers} workers on {place}, {kind}", fontsize=7)
         axes.set_xlabel("ms a step")
-    parts = _parts(all_axes.flat)
+        handles, labels = axes.get_legend_handles_labels()
+        parts |= zip(labels, handles)
     if parts:
         legend(figure, [*parts.values()], [*parts])
-    kinds = ", ".join(unique(table.kind))
+    kinds = ", ".join(table.kind.unique())
     finish(figure, folder / LADDER, f"{kinds}; {_NOTE}; scales differ")
 
 
@@ -191,9 +189,3 @@ def _bars(axes: Axes, rows: pd.DataFrame) -> None:
     name_methods(axes, list(rows.method), [])
     if rows.rung.isna().any() and rows.rung.notna().any():
         axes.axhline(rows.rung.notna().sum() - 0.5, color="0.1", linewidth=0.6)
-
-
-def _parts(panels: Iterable[Axes]) -> dict[str, Artist]:
-    """The looks of the parts of bars, by their labels; none if all bars are plain."""
-    legends = [axes.get_legend_handles_labels() for axes in panels]
-    return {label: handle for handles, labels in legends for handle, label in zip(handles, labels)}

@@ -1,6 +1,7 @@
 """Figures of the time of a step, and of speed-ups."""
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -8,22 +9,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from thinwire.report.figures import fitted_text, style
 from thinwire.report.figures.accuracy_points import fast
-from thinwire.report.figures.lines import End, beside, end_of, layout, line_look
-from thinwire.report.figures.style import (
-    HOLLOW,
-    finish,
-    grid,
-    legend,
-    name_methods,
-    panel,
-    say,
-    task_of,
-    unique,
-)
+from thinwire.report.figures.lines import End, end_of, layout, line_look, write_labels
+from thinwire.report.figures.style import HOLLOW, finish, grid, legend, name_methods, say, task_of
 from thinwire.simulation.simulated_file import VALIDATED_WORKERS
 
 # From left to right, with looks that differ in grey, too.
@@ -40,17 +31,8 @@ def stacked_bars(axes: Axes, rows: pd.DataFrame) -> pd.Series:
     left = pd.Series(0.0, index=rows.index)
     for column, (label, colour, hatch) in PARTS.items():
         milliseconds = rows[column] * 1e3
-        axes.barh(
-            range(len(rows)),
-            milliseconds,
-            left=left,
-            height=0.72,
-            label=label,
-            color=colour,
-            hatch=hatch,
-            edgecolor="0.2",
-            linewidth=0.3,
-        )
+        look: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "0.2", "linewidth": 0.3}
+        axes.barh(range(len(rows)), milliseconds, left=left, height=0.72, label=label, **look)
         left = left + milliseconds.fillna(0)
     axes.grid(False, axis="y")
     return left
@@ -65,19 +47,19 @@ def write_breakdown(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) 
         say("No step has been simulated: there is nothing to break down.", folder / BREAKDOWN)
         return
     rows = rows.assign(task=task_of(rows))
-    tasks, clusters, methods = unique(rows.task), unique(rows.cluster), unique(rows.method)
+    clusters, methods = rows.cluster.unique(), list(rows.method.unique())
+    panels = list(product(rows.task.unique(), clusters))
     inches = (2 * style.COLUMN_INCHES / max(2, len(clusters)), 0.6 + 0.15 * len(methods))
-    figure, all_axes = grid(len(tasks), len(clusters), inches, sharey=True)
-    for axes_of_task, task in zip(all_axes, tasks):
-        for axes, cluster in zip(axes_of_task, clusters):
-            _bars(axes, panel(rows, task=task, cluster=cluster), methods)
-            name_methods(axes, methods, baselines)
-            workers = "/".join(map(str, unique(panel(rows, task=task).workers)))
-            axes.set_title(f"{task}\n{workers} workers on {cluster}", fontsize=7)
-    for axes in all_axes[-1]:
+    figure, all_axes = grid(len(panels), len(clusters), inches, sharey=True)
+    for axes, (task, cluster) in zip(all_axes, panels):
+        of_task = rows[rows.task == task]
+        _bars(axes, of_task[of_task.cluster == cluster], methods)
+        name_methods(axes, methods, baselines)
+        workers = "/".join(map(str, of_task.workers.unique()))
+        axes.set_title(f"{task}\n{workers} workers on {cluster}", fontsize=7)
+    for axes in all_axes[-len(clusters) :]:
         axes.set_xlabel("ms a step")
-    handles, labels = all_axes[0][0].get_legend_handles_labels()
-    legend(figure, handles, labels)
+    legend(figure, *all_axes[0].get_legend_handles_labels())
     finish(figure, folder / BREAKDOWN, "simulated; means over the steps and the workers; scales differ")
 
 
@@ -106,30 +88,29 @@ def write_speed_up(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -
         say("No step of a method can be compared with that of a baseline.", folder / SPEED_UP)
         return
     rows = rows.assign(task=task_of(rows), place=rows.cluster.where(rows.cluster != "", "as it ran"))
-    tasks, places, methods = unique(rows.task), unique(rows.place), unique(rows.method)
-    columns = min(2, len(tasks))
-    lines = -(-len(tasks) // columns)
+    tasks, places, methods = (list(rows[name].unique()) for name in ("task", "place", "method"))
     inches = (style.COLUMN_INCHES, 0.7 + 0.2 * len(methods))
-    figure, all_axes = grid(lines, columns, inches, sharey=True, sharex=True)
+    figure, all_axes = grid(len(tasks), min(2, len(tasks)), inches, sharey=True, sharex=True)
     looks: dict[str, dict[str, Any]] = {
         place: {"marker": _MARKERS[i % len(_MARKERS)], "color": _COLOURS[i % len(_COLOURS)]}
         for i, place in enumerate(places)
     }
-    for axes in all_axes.flat[len(tasks) :]:
-        axes.set_visible(False)
-    for axes, task in zip(all_axes.flat, tasks):
-        of_task = panel(rows, task=task)
+    for axes, task in zip(all_axes, tasks):
+        of_task = rows[rows.task == task]
         axes.axvline(1, color="0.1", linewidth=2)
         for number, (place, look) in enumerate(looks.items()):
-            points = panel(of_task, place=place)
+            points = of_task[of_task.place == place]
             hollow = HOLLOW if (points.kind == "simulated").all() else {}
             # Points of one method lie below each other, so that none hides another.
             beside = _APART * (number - (len(looks) - 1) / 2) / len(looks)
             at = [methods.index(method) + beside for method in points.method]
             axes.plot(points.speed_up, at, linestyle="", markersize=5, **look, **hollow)
-        _scale(axes)
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
         name_methods(axes, methods, baselines)
-        workers = "/".join(map(str, unique(of_task.workers)))
+        workers = "/".join(map(str, of_task.workers.unique()))
         axes.set_title(f"{task}, {workers} workers", fontsize=7)
         axes.tick_params(labelbottom=True)
     hollow = HOLLOW if (rows.kind == "simulated").all() else {}
@@ -137,13 +118,6 @@ def write_speed_up(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -
     over = f"speed-up over the better of {', '.join(name for name in baselines if name in methods)}"
     figure.supxlabel(fitted_text.wrapped(over, figure.get_figwidth(), 7), fontsize=7)
     finish(figure, folder / SPEED_UP, "hollow: simulated; full: measured or emulated")
-
-
-def _scale(axes: Axes) -> None:
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 SPEED_UP_OVER_WORKERS = "speed_up_over_workers"
@@ -158,23 +132,22 @@ def write_speed_up_over_workers(rows: pd.DataFrame, folder: Path, baselines: Seq
         return
     rows = rows.assign(task=task_of(rows), images_per_second=rows.batch_images / rows.step_seconds)
     shown = fast(rows, baselines)
-    looks = style.looks(shown, baselines)
-    places = unique(rows[["task", "cluster"]])
-    panels = [_over_fewest(panel(rows, task=task, cluster=cluster), baselines) for task, cluster in places]
-    titles = [f"{task}, on {cluster}" for task, cluster in places]
+    groups = list(rows.groupby(["task", "cluster"], sort=False))
+    panels = [_over_fewest(own, baselines) for _, own in groups]
+    titles = [f"{task}, on {cluster}" for (task, cluster), _ in groups]
     figure, all_axes = layout(titles, ["ideal", *shown], above=False)
     # All panels have one scale, so that they can be compared.
     every = pd.concat(panels)[["over_fewest", "ideal"]].to_numpy()
     every = every[np.isfinite(every)]
     for axes, lines in zip(all_axes, panels):
         _scale_of_workers(axes, sorted(set(lines.workers)), every.min() / _WIDER, every.max() * _WIDER)
-        _lines(axes, lines, shown, baselines, looks)
+        _lines(axes, lines, shown, baselines)
     few, many = VALIDATED_WORKERS
     note = (
         f"simulated; speed-up: images a second over those of the better of {', '.join(baselines)} on the "
         f"fewest workers; shaded: {few} to {many} workers, which validation covers"
     )
-    if left_out := len(unique(rows.method)) - len(shown):
+    if left_out := rows.method.nunique() - len(shown):
         note += f"; the {left_out} slowest methods are left out"
     finish(figure, folder / SPEED_UP_OVER_WORKERS, note)
 
@@ -182,8 +155,7 @@ def write_speed_up_over_workers(rows: pd.DataFrame, folder: Path, baselines: Seq
 def _over_fewest(rows: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
     """The rows of a panel with the speed-up over the better baseline on the fewest workers, and the ideal."""
     fewest = rows.workers.min()
-    one = panel(rows, workers=fewest)
-    one = one[one.method.isin(baselines)].images_per_second.max()
+    one = rows[(rows.workers == fewest) & rows.method.isin(baselines)].images_per_second.max()
     return rows.assign(over_fewest=rows.images_per_second / one, ideal=rows.workers / fewest)
 
 
@@ -192,27 +164,25 @@ def _scale_of_workers(axes: Axes, workers: Sequence[int], low: float, high: floa
     axes.set_yscale("log", base=2)
     axes.set_xticks(workers, map(str, workers))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("workers", fontsize=7)
     axes.set_ylabel("speed-up", fontsize=7)
     axes.set_xlim(workers[0] / _WIDER, workers[-1] * _WIDER)
     axes.set_ylim(low, high)
 
 
-def _lines(
-    axes: Axes, rows: pd.DataFrame, shown: Sequence[str], baselines: Sequence[str], looks: dict[str, object]
-) -> None:
+def _lines(axes: Axes, rows: pd.DataFrame, shown: Sequence[str], baselines: Sequence[str]) -> None:
     """Draw the ideal and the methods of a panel, with labels at the ends of the lines."""
     axes.axvspan(*VALIDATED_WORKERS, color="0.9", linewidth=0, zorder=0)
     ideal = rows.drop_duplicates("workers").sort_values("workers")
     axes.plot(ideal.workers, ideal.ideal, label="ideal", **_IDEAL)
     ends = [End("ideal", ideal.workers.iloc[-1], ideal.ideal.iloc[-1], _IDEAL["color"])]
     for method in shown:
-        line = panel(rows, method=method).sort_values("workers")
+        line = rows[rows.method == method].sort_values("workers")
         line = line[np.isfinite(line.over_fewest)]
         if line.empty:
             continue
-        look = line_look(method, looks, shown, baselines)
+        look = line_look(method, shown, baselines)
         axes.plot(line.workers, line.over_fewest, **look, **HOLLOW)
         ends.append(end_of(look, line.workers.iloc[-1], line.over_fewest.iloc[-1], baselines))
-    beside(axes, ends)
+    write_labels(axes, ends)

@@ -1,6 +1,6 @@
 """How figures look: sizes, panels, and a colour and marker for each method."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from textwrap import fill
@@ -8,14 +8,12 @@ from typing import Any, NamedTuple
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from thinwire.base.files import writing
 from thinwire.report.figures import fitted_text
@@ -24,19 +22,11 @@ THICK, THIN = 2.4, 1.0  # points
 _BLACK = (0.1, 0.1, 0.1)
 # Colours that differ for the colour-blind, each dark enough for a label on white.
 _COLOURS = (
-    "#0173b2",
-    "#c46a00",
-    "#00805c",
-    "#a3479b",
-    "#c03a2b",
-    "#7a5a2f",
-    "#4b5bb5",
-    "#6f7400",
-    "#c2558c",
-    "#2b8a9a",
+    *("#0173b2", "#c46a00", "#00805c", "#a3479b", "#c03a2b"),
+    *("#7a5a2f", "#4b5bb5", "#6f7400", "#c2558c", "#2b8a9a"),
 )
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "p", "h")
-_DASHES = ("", (4, 1.5), (1, 1), (3, 1, 1, 1), (5, 1, 1, 1, 1, 1), (2, 2))
+_DASHES = ((), (4, 1.5), (1, 1), (3, 1, 1, 1), (5, 1, 1, 1, 1, 1), (2, 2))
 
 
 class Look(NamedTuple):
@@ -44,7 +34,7 @@ class Look(NamedTuple):
 
     colour: str | tuple[float, float, float]
     marker: str
-    dash: object  # as seaborn takes it; "" is a solid line
+    dash: tuple[float, ...]  # lengths of dashes and gaps; none: a solid line
 
 
 # By label. Other labels that begin with one of these have its colour, such as `daso_blocking`.
@@ -72,17 +62,6 @@ def look(label: str, baseline: bool = False) -> Look:
     """How a method is drawn. It follows from its label alone, but baselines are black."""
     found = _KNOWN.get(label) or _by_digest(label)
     return found._replace(colour=_BLACK) if baseline else found
-
-
-def looks(methods: Sequence[str], baselines: Collection[str] = ()) -> dict[str, object]:
-    """The looks of several methods, as seaborn takes them; baselines are thick."""
-    of = {method: look(method, method in baselines) for method in methods}
-    return {
-        "palette": {method: to_rgb(each.colour) for method, each in of.items()},
-        "markers": {method: each.marker for method, each in of.items()},
-        "dashes": {method: each.dash for method, each in of.items()},
-        "sizes": {method: THICK if method in baselines else THIN for method in methods},
-    }
 
 
 def _by_digest(label: str) -> Look:
@@ -136,13 +115,6 @@ def use() -> None:
     )
 
 
-def lower_thick_lines(axes: Axes) -> None:
-    """Draw thick lines first: a thin line that coincides with one is then seen on top of it."""
-    for line in axes.get_lines():
-        if line.get_linewidth() >= THICK:
-            line.set_zorder(1.5)
-
-
 def ticks(axes: Axes, log: bool) -> None:
     """Put ticks at whole epochs; on a logarithmic axis, at as many plain numbers as have room."""
     if not log:
@@ -150,7 +122,7 @@ def ticks(axes: Axes, log: bool) -> None:
         return
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(_log_locator(*axes.get_xlim()))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.xaxis.set_minor_formatter(NullFormatter())
 
 
@@ -180,33 +152,20 @@ _LINE = 1.25  # from one line of a text to the next, in sizes of the font
 _LEAST_INCHES = 1.2  # of the height of a panel, of which its titles take the most
 
 
-def grid(rows: int, columns: int, inches: tuple[float, float], **options: Any) -> tuple[Figure, Any]:
-    """A figure with panels of this size, as an array of [rows, columns]."""
-    width, height = columns * inches[0], rows * max(inches[1], _LEAST_INCHES)
-    return plt.subplots(
-        rows, columns, figsize=(width, height), squeeze=False, layout="constrained", **options
-    )
-
-
-def unique(values: pd.Series | pd.DataFrame) -> list[Any]:
-    """Each value once, or each row as a tuple, in the order of their first."""
-    if isinstance(values, pd.DataFrame):
-        return list(dict.fromkeys(values.itertuples(index=False, name=None)))
-    return list(dict.fromkeys(values))
+def grid(number: int, columns: int, inches: tuple[float, float], **options: Any) -> tuple[Figure, list[Axes]]:
+    """A figure with so many panels of this size, and so many columns of them."""
+    rows = -(-number // columns)
+    size = columns * inches[0], rows * max(inches[1], _LEAST_INCHES)
+    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained", **options)
+    for unused in axes.flat[number:]:
+        unused.set_visible(False)
+    return figure, list(axes.flat[:number])
 
 
 def task_of(rows: pd.DataFrame) -> pd.Series:
     """Data set, model and compute profile of each row, as the heading of a panel."""
     profiles = ("computing as " + rows.profile).where(rows.profile != "", rows.kind)
     return rows.dataset + ", " + rows.model + ", " + profiles
-
-
-def panel(rows: pd.DataFrame, **wanted: object) -> pd.DataFrame:
-    """The rows with these values."""
-    keep = np.ones(len(rows), bool)
-    for column, value in wanted.items():
-        keep &= (rows[column] == value).to_numpy()
-    return rows[keep]
 
 
 def name_methods(axes: Axes, methods: Sequence[str], baselines: Sequence[str]) -> None:

@@ -10,9 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from thinwire.report.figures import style
-from thinwire.report.figures.accuracy_points import PANEL, heading
-from thinwire.report.figures.style import finish, grid, legend, name_methods, say, unique
+from thinwire.report.figures.accuracy_points import heading
+from thinwire.report.figures.style import finish, grid, legend, name_methods, say
 from thinwire.report.report_files import TRAFFIC_FIGURE
+from thinwire.report.rows.quantities import BLOCK
 
 # With looks that differ in grey, too.
 _KINDS = {
@@ -40,14 +41,11 @@ def write(traffic: pd.DataFrame, folder: Path, baselines: Sequence[str] = ()) ->
     if done.empty:
         say("No run that is done has sent anything: there is no traffic to show.", folder / TRAFFIC_FIGURE)
         return
-    methods = unique(done.method)
-    of_panels = [panel for _, panel in done.groupby(PANEL, sort=False)]
-    columns = min(2, len(of_panels))
+    methods = list(done.method.unique())
+    of_panels = [panel for _, panel in done.groupby(BLOCK, sort=False)]
     inches = (style.COLUMN_INCHES, 0.62 + 0.14 * len(methods))
-    figure, all_axes = grid(-(-len(of_panels) // columns), columns, inches, sharey=True)
-    for axes in all_axes.flat[len(of_panels) :]:
-        axes.set_visible(False)
-    for axes, panel in zip(all_axes.flat, of_panels):
+    figure, all_axes = grid(len(of_panels), min(2, len(of_panels)), inches, sharey=True)
+    for axes, panel in zip(all_axes, of_panels):
         _bars(axes, _megabytes(panel), methods)
         name_methods(axes, methods, baselines)
         axes.set_title(heading(panel), fontsize=7)
