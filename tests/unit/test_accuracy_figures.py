@@ -37,7 +37,7 @@ def note(figure):
     return figure.texts[-1].get_text().replace("\n", " ")
 
 
-def test_lines_are_the_means_over_the_seeds(drawn):
+def test_lines_are_the_means_over_the_seeds_and_bands_are_a_standard_deviation_wide(drawn):
     over_epochs = lines(drawn(EPOCHS, curves()))
     assert over_epochs[0, "ssgd"] == [[1, 61], [2, 71], [3, 81]]
     against_bytes = lines(drawn(BYTES, curves()))
@@ -45,10 +45,7 @@ def test_lines_are_the_means_over_the_seeds(drawn):
     assert against_bytes[0, "thin"] == [[2, 60.875], [4, 70.875], [6, 80.875]]
     over_time = lines(drawn(TIME, timed(curves())))
     assert over_time[0, "ssgd"] == [[2, 61], [4, 71], [6, 81]]
-
-
-def test_the_band_is_a_standard_deviation_wide(drawn):
-    """By hand: seeds at 60, 61 and 62 have a standard deviation of 1."""
+    # By hand: seeds at 60, 61 and 62 have a standard deviation of 1.
     band = drawn(EPOCHS, curves(["ssgd"])).axes[0].collections[0]
     edges = band.get_paths()[0].vertices
     assert set(edges[edges[:, 0] == 1][:, 1]) == {60, 62}

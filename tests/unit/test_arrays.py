@@ -44,10 +44,7 @@ def test_digits_are_all_there_and_no_test_image_is_trained_on(digits):
     )
     assert float(shares.min()) > 0.29
     assert float(shares.max()) < 0.31
-
-
-def test_the_manifest_has_mean_and_deviation_of_the_training_images(digits):
-    data = arrays.load(*digits)
+    # The manifest has mean and deviation of the training images.
     pixels = data.train_images.double()
     assert data.mean[0] == pytest.approx(float(pixels.mean()))
     assert data.std[0] == pytest.approx(float(pixels.std(correction=0)))

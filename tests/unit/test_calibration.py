@@ -89,9 +89,7 @@ def test_it_finds_the_costs_of_each_kind():
         # As computing of a worker alone, because the paces of the workers multiply it.
         assert cost.hand_over_seconds == pytest.approx(HAND_OVER[kind] / 1e3 / 2)
         assert cost.latency_seconds == pytest.approx(LATENCY[kind] / 1e3, abs=1e-7)
-
-
-def test_of_three_runs_the_one_in_the_middle_counts():
+    # Of three runs the one in the middle counts.
     runs = [
         sample("mean"),
         *(Sample(s.trace, s.contention, lambda _, f=f: f) for s in [sample("mean")] for f in (0.0, 9.0)),

@@ -43,6 +43,10 @@ def test_the_newest_is_taken_and_two_are_kept(tmp_path):
         checkpoint.save(tmp_path, step, {"step": step})
     assert checkpoint.latest(tmp_path, pytest.fail) == {"step": 100}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["000000010", "000000100"]
+    # What an interrupted write has left is no checkpoint.
+    (tmp_path / ".000000900.123").mkdir()
+    assert checkpoint.latest(tmp_path, pytest.fail) == {"step": 100}
+    assert checkpoint.latest(tmp_path / "nothing", pytest.fail) is None
 
 
 TENSORS, TREE = "tensors.safetensors", "tree.json"
@@ -115,12 +119,6 @@ def test_a_checkpoint_that_was_not_used_does_not_displace_new_ones(tmp_path, why
     assert checkpoint.sound(tmp_path, pytest.fail) == [30, 20]
 
 
-def test_what_an_interrupted_write_left_is_not_taken_for_a_checkpoint(tmp_path):
-    assert checkpoint.latest(tmp_path / "nothing", pytest.fail) is None
-    (tmp_path / ".000000009.123").mkdir()
-    assert checkpoint.latest(tmp_path, pytest.fail) is None
-
-
 def test_a_full_disk_leaves_the_checkpoint_before_it(tmp_path, monkeypatch):
     checkpoint.save(tmp_path, 1, {"step": 1})
 
@@ -133,7 +131,7 @@ def test_a_full_disk_leaves_the_checkpoint_before_it(tmp_path, monkeypatch):
     assert checkpoint.latest(tmp_path, pytest.fail) == {"step": 1}
 
 
-def test_keys_that_look_alike_keep_their_own_tensors(tmp_path):
+def test_keys_that_look_alike_keep_their_own_tensors_and_those_that_cannot_be_saved_are_refused(tmp_path):
     tree = {
         1: torch.zeros(1),
         "1": torch.ones(1),
@@ -143,9 +141,6 @@ def test_keys_that_look_alike_keep_their_own_tensors(tmp_path):
     checkpoint.save(tmp_path, 1, tree)
     back = checkpoint.latest(tmp_path, warn=pytest.fail)
     assert [float(back[1]), float(back["1"]), float(back["a/b"]), float(back["a"]["b"])] == [0, 1, 2, 3]
-
-
-def test_a_key_that_cannot_be_saved_is_refused_when_it_is_saved(tmp_path):
     with pytest.raises(MethodError, match="key"):
         checkpoint.save(tmp_path, 1, {"memory": {(1, 2): torch.zeros(1)}})
 
@@ -215,10 +210,15 @@ def resumed(folder):
     return trainer.loaded, "\n".join(log)
 
 
-def test_it_resumes_from_the_newest(folder):
+def test_it_resumes_from_the_newest_and_says_that_it_waits_for_the_disk(folder):
     loaded, log = resumed(folder)
     assert loaded == {"step": 2}
     assert log == ""
+    done = []
+    checkpoints = RunCheckpoints(folder, 60, IDENTITY, print, done.append)
+    checkpoints.resume(Trainer())
+    checkpoints.save(Trainer())
+    assert done == ["reads its checkpoints"] * 2 + ["saves a checkpoint", "computes"]
 
 
 @pytest.mark.parametrize("state", [None, [1, 2], {}, {"identity": {"fingerprint": "4567"}}, {"identity": 3}])
@@ -227,11 +227,3 @@ def test_a_checkpoint_of_something_else_is_not_used(folder, state):
     loaded, log = resumed(folder)
     assert loaded is None
     assert "training from the beginning" in log
-
-
-def test_what_waits_for_the_disk_says_so(folder):
-    done = []
-    checkpoints = RunCheckpoints(folder, 60, IDENTITY, print, done.append)
-    checkpoints.resume(Trainer())
-    checkpoints.save(Trainer())
-    assert done == ["reads its checkpoints"] * 2 + ["saves a checkpoint", "computes"]

@@ -199,9 +199,7 @@ def test_seconds_have_profiles_where_runs_have_times():
     assert list(of(table, "train_seconds", 95).within_1) == [1, 0]
     assert list(of(table, "train_seconds", 98).within_1) == [0, 1]
     assert set(table.cells[table.metric == "payload_bytes"]) == {2}
-
-
-def test_no_targets_are_an_empty_table():
+    # No targets are an empty table.
     assert profiles(pd.DataFrame(cell(4, "ssgd", (1, 1, 1)))[:0]).empty
 
 
@@ -218,6 +216,15 @@ def test_ratios_profiles_and_scores_by_hand():
     assert list(curves.ssgd) == [0.5, 0.75, 0.75, 0.75]
     assert score(found).thin == pytest.approx(1 / 4)
     assert score(found).ssgd == pytest.approx((2 / 3 + 1 + 1) / 4)
+    # Methods that need nothing are the best.
+    found = ratios(pd.DataFrame({"a": [0.0, 0], "b": [0.0, 7]}))
+    assert list(found.a) == [1, 1]
+    assert list(found.b) == [1, INF]
+    # A cell without runs of a method is not in its profile.
+    found = ratios(pd.DataFrame({"a": [4.0, 4], "b": [2.0, math.nan]}))
+    assert list(found.a) == [2, 1]
+    assert list(profile(found, [1, 2]).b) == [1, 1]
+    assert score(found).b == 1
 
 
 def test_a_score_is_the_integral_of_the_profile():
@@ -225,16 +232,3 @@ def test_a_score_is_the_integral_of_the_profile():
     factors = np.linspace(1, 4, 3001)
     middle = (factors[1:] + factors[:-1]) / 2
     assert score(found).to_numpy() == pytest.approx(profile(found, middle).mean().to_numpy(), abs=1e-3)
-
-
-def test_methods_that_need_nothing_are_the_best():
-    found = ratios(pd.DataFrame({"a": [0.0, 0], "b": [0.0, 7]}))
-    assert list(found.a) == [1, 1]
-    assert list(found.b) == [1, INF]
-
-
-def test_a_cell_without_runs_of_a_method_is_not_in_its_profile():
-    found = ratios(pd.DataFrame({"a": [4.0, 4], "b": [2.0, math.nan]}))
-    assert list(found.a) == [2, 1]
-    assert list(profile(found, [1, 2]).b) == [1, 1]
-    assert score(found).b == 1

@@ -111,9 +111,6 @@ def test_profiles_that_ship_are_valid_and_say_how_wrong_they_are():
     assert {"a100_tf32", "v100_fp32"} <= set(names)
     for name in names:
         assert clusters.load_profile(name).error
-
-
-def test_an_unknown_profile_is_answered_with_the_nearest():
     with pytest.raises(UserError, match=r"no compute profile 'a100'.*the nearest is a100_tf32"):
         clusters.load_profile("a100")
 
@@ -132,12 +129,9 @@ def results(tmp_path):
     return tmp_path
 
 
-def test_a_backward_pass_costs_two_forward_passes(results):
+def test_a_backward_pass_costs_two_forward_passes_and_a_layer_a_launch_on_each_worker(results):
     days = worker_days([CELL], device(1e9, 0.0), results)
     assert days * 86_400 == pytest.approx(STEPS * 64 * 3 * FORWARD_FLOPS / 1e9)
-
-
-def test_a_layer_takes_at_least_a_launch_on_each_worker(results):
     days = worker_days([CELL], device(1e18, 0.5), results)
     assert days * 86_400 == pytest.approx(STEPS * 4 * 3 * 2 * 0.5)
 

@@ -117,6 +117,13 @@ def test_ratios_are_to_the_fewest_bytes_in_the_same_cell():
     ratios = profile(to_target(NEEDED))
     assert list(ratios.ssgd) == [4, 2, 1, 1]
     assert list(ratios.thin) == [1, 1, MISS, 2]
+    # Cells in which nobody reaches the target are left out.
+    assert len(profile(to_target({"ssgd": [40.0, MISS], "thin": [10.0, MISS]}))) == 1
+    # The highest of several targets counts.
+    frame = pd.concat(
+        [to_target(NEEDED), to_target({"ssgd": [1.0] * 4}).assign(target_accuracy_percent=90.0)]
+    )
+    assert list(profile(frame).ssgd) == [4, 2, 1, 1]
 
 
 def test_a_line_is_the_share_of_cells_within_a_ratio_and_a_miss_is_never_within(profile_drawn):
@@ -133,17 +140,6 @@ def test_a_cell_in_which_a_method_has_no_run_is_not_in_its_line(profile_drawn):
     assert share(profile_drawn(without), "thin", 1) == pytest.approx(100 / 3)
     unknown = frame.assign(payload_bytes_median=frame.payload_bytes_median.where(frame.workers > 2, math.nan))
     assert len(profile(unknown)) == 3
-
-
-def test_cells_in_which_nobody_reaches_the_target_are_left_out():
-    assert len(profile(to_target({"ssgd": [40.0, MISS], "thin": [10.0, MISS]}))) == 1
-
-
-def test_the_highest_of_several_targets_counts():
-    frame = pd.concat(
-        [to_target(NEEDED), to_target({"ssgd": [1.0] * 4}).assign(target_accuracy_percent=90.0)]
-    )
-    assert list(profile(frame).ssgd) == [4, 2, 1, 1]
 
 
 def test_kinds_have_panels_of_their_own(profile_drawn):
@@ -178,14 +174,10 @@ def test_parts_are_stacked_from_the_middle_and_are_means_over_the_runs(traffic_d
     assert widths(axes, 0) == [(0, -4), (-4, -2), (0, 6)]
     assert widths(axes, 1) == widths(axes, 0)
     assert texts(axes) == ["12", "12"]
-
-
-def test_channels_and_verbs_of_a_kind_are_one_part(traffic_drawn):
+    # Channels and verbs of a kind are one part.
     frame = pd.concat([traffic(["ssgd"]), traffic(["ssgd"], payload_kind="values")])
     assert widths(traffic_drawn(frame).axes[0], 0) == [(0, -10), (-10, -2), (0, 12)]
-
-
-def test_a_run_that_has_no_part_of_a_kind_counts_in_the_mean(traffic_drawn):
+    # A run that has no part of a kind counts in the mean.
     frame = traffic(["ssgd"])
     frame = frame[(frame.payload_kind == "values") | (frame.repetition == 0)]
     assert widths(traffic_drawn(frame).axes[0], 0) == [(0, -4), (-4, -1), (0, 6)]

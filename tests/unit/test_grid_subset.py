@@ -34,10 +34,6 @@ def test_workers_are_numbers_or_sizes(workers, sizes):
     assert {cell.size_label for cell in kept(DEMO, f"workers={workers}")} == sizes
 
 
-def test_snakemake_reads_numbers():
-    assert of({"suites": "demo", "repetitions": 1, "workers": 4}) == of_words(["repetitions=1", "workers=4"])
-
-
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -74,14 +70,11 @@ def test_of_several_suites_one_need_not_have_all_names_but_must_have_a_cell():
     assert subset.within(DEMO).keep(DEMO) == [cell for cell in chosen if cell.suite == "demo"]
 
 
-def test_a_measured_block_keeps_all_its_methods():
+def test_a_measured_block_keeps_all_its_methods_where_it_is_timed():
     assert "methods=ssgd leaves out methods of paper" in message(kept, PAPER, "methods=ssgd")
     assert {cell.repetition for cell in kept(PAPER, "repetitions=1")} == {0}
     every = ",".join(dict.fromkeys(cell.method.label for cell in PAPER))
     assert kept(PAPER, f"methods={every}") == PAPER
-
-
-def test_what_is_not_timed_may_leave_out_methods_of_a_measured_block():
     chosen = of_words(["methods=ssgd"]).keep(PAPER, timed=False)
     assert {cell.method.label for cell in chosen} == {"ssgd"}
 
@@ -91,6 +84,8 @@ def test_the_option_of_a_command_is_the_subset():
     subset = of_words(["methods=ssgd,dgc", "repetitions=1"])
     assert subset.option() == ["--only", "methods=ssgd,dgc", "repetitions=1"]
     assert of_words(subset.option()[1:]) == subset
+    # Snakemake reads numbers.
+    assert of({"suites": "demo", "repetitions": 1, "workers": 4}) == of_words(["repetitions=1", "workers=4"])
 
 
 OWN = project.demo()
@@ -115,9 +110,6 @@ def test_a_subset_is_described_by_what_is_left():
         "Methods: ssgd, dgc (2 of 10). Repetitions: seed0, seed1 (2 of 3)."
     )
     assert note("workers=8") == "A subset: 30 of the suite's 60 runs. Workers: w8n2 (1 of 2)."
-
-
-def test_a_missing_baseline_is_named():
     assert note("methods=dgc").endswith(
         "The baseline ssgd is not among them, so there is nothing to compare with."
     )

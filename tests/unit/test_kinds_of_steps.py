@@ -81,12 +81,9 @@ def test_a_wait_says_of_which_step_the_call_is():
     ]
 
 
-def test_a_sequence_is_divided_into_repeated_patterns():
+def test_sequences_are_divided_into_repeated_patterns_and_many_numbers_have_dots():
     assert list(repeats(list("xababaacc"), 4)) == [(0, 1, 1), (1, 2, 2), (5, 1, 2), (7, 1, 2)]
     assert list(repeats([], 4)) == []
-
-
-def test_ranges_of_many_numbers_have_dots():
     assert ranges([0, 1, 2, 5, 7, 8]) == "0-2, 5, 7-8"
     assert ranges(range(0, 40, 2)) == "0, 2, 4, 6, 8, ..., 38"
 

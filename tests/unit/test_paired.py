@@ -54,6 +54,10 @@ def test_equal_results_in_every_pair_are_the_same_and_not_unknown():
     found = compare(pd.Series([90.0, 91, 95]), pd.Series([90.0, 91, 95]))
     assert (found.mean, found.sd, found.low, found.high, found.detectable) == (0, 0, 0, 0, 0)
     assert (found.p_different, found.p_same, found.p_not_inferior) == (1, 0, 0)
+    # Equal differences of exact values are sure.
+    found = compare(pd.Series([1.1] * 5), pd.Series([1.0] * 5))
+    assert found.p_different < 1e-9
+    assert [found.low, found.high] == pytest.approx([0.1, 0.1])
 
 
 def test_equal_differences_have_the_largest_spread_that_their_resolution_hides():
@@ -68,12 +72,6 @@ def test_equal_differences_have_the_largest_spread_that_their_resolution_hides()
     assert one.low < one.mean < 0 < one.high
     assert ten.low < ten.mean < ten.high < 0
     assert one.detectable == ten.detectable == pytest.approx(detectable_in_sd(5) * one.sd)
-
-
-def test_equal_differences_of_exact_values_are_sure():
-    found = compare(pd.Series([1.1] * 5), pd.Series([1.0] * 5))
-    assert found.p_different < 1e-9
-    assert [found.low, found.high] == pytest.approx([0.1, 0.1])
 
 
 @pytest.mark.parametrize(("ours", "mean"), [([], NAN), ([NAN], NAN), ([92.0], 2)])
@@ -173,31 +171,21 @@ def test_equal_runs_are_identical_and_others_are_judged_by_the_spread(verdicts):
         ("d", ACCURACY): "outside",
         ("d", PAYLOAD): "outside",
     }
-
-
-def test_runs_that_diverge_on_both_sides_are_identical(verdicts):
     diverged = runs("a", [float("nan")] * 2, payload=float("nan"), status="diverged")
     assert set(verdicts(diverged, diverged).values()) == {"identical"}
+    # One committed run tells nothing about another value.
+    assert verdicts(runs("a", [98.0]), runs("a", [97.0]))["a", ACCURACY] == "cannot_be_told"
+    # Repetitions that the reference does not have are never identical.
+    more = runs("a", [*SPREAD, 98.0])
+    assert verdicts(runs("a", SPREAD), more)["a", ACCURACY] == "inside"
+    with pytest.raises(UserError, match="have no cell in common"):
+        verdicts(runs("a", SPREAD), runs("b", SPREAD))
 
 
 def test_intervals_end_where_values_are_impossible(compared):
     wide = pd.concat([runs("a", [0.1, 99.9]).assign(**{PAYLOAD: [1.0, 200.0]}), runs("b", [98.0])])
     table = compared(wide, pd.concat([runs("a", [50.0]), runs("b", [97.0])]))
     assert set(zip(table.low, table.high)) == {(0, 100), (0, table.high["a", PAYLOAD]), (0, math.inf)}
-
-
-def test_one_committed_run_tells_nothing_about_another_value(verdicts):
-    assert verdicts(runs("a", [98.0]), runs("a", [97.0]))["a", ACCURACY] == "cannot_be_told"
-
-
-def test_repetitions_that_the_reference_does_not_have_are_never_identical(verdicts):
-    more = runs("a", [*SPREAD, 98.0])
-    assert verdicts(runs("a", SPREAD), more)["a", ACCURACY] == "inside"
-
-
-def test_folders_without_a_common_cell_are_refused(verdicts):
-    with pytest.raises(UserError, match="have no cell in common"):
-        verdicts(runs("a", SPREAD), runs("b", SPREAD))
 
 
 @pytest.mark.parametrize(("there", "further"), [(10, 1), (10, 3), (3, 3)])

@@ -108,16 +108,13 @@ def test_names_with_odd_characters_are_taken_as_they_are():
     assert not re.fullmatch(snakefile.one_of([]), "")
 
 
-def test_a_job_depends_on_every_file_of_its_plug_ins():
+def test_a_job_depends_on_every_file_of_its_plug_ins_and_waits_for_what_is_prepared_for_it():
     cell = next(cell for cell in DEMO if cell.method.use == "daso")
     files = inputs.method_files(cell)
     assert files == sorted(plugins.show(path) for path in (plugins.ROOT / "methods/daso").glob("*.py"))
     together = inputs.files_of_block([cell, DEMO[0]])
     assert set(together) == {*files, *inputs.method_files(DEMO[0]), *inputs.model_files(cell)}
     assert len(together) == len(set(together))
-
-
-def test_only_a_method_that_prepares_something_waits_for_it():
     cell = cells("claims/mp2_digits")[0]
     of = {found.method.use: found for found in cells("claims/mp2_digits")}
     prepared = f"results/prepared/claims/mp2_digits/{of['wnn'].preparation}/prepared.json"

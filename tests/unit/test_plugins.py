@@ -83,10 +83,7 @@ def test_every_file_is_a_plugin_but_for_those_with_an_underscore(folder):
     assert found["two"].title == "(no docstring)"
     assert found["broken"].title == "(cannot be read)"
     assert found["packaged"].title == "A package: ü."
-
-
-def test_a_hook_is_found_without_running_the_code(folder):
-    found = plugins.find("method", folder)
+    # A hook is found without running the code.
     assert {name for name, plugin in found.items() if plugin.defines("prepare")} == {"one"}
 
 
@@ -206,8 +203,10 @@ DOCUMENTED = (ROOT / "docs/methods.md").read_text()
 SHIPPED = [row[0].strip("`") for row in pages.tables(DOCUMENTED)[0][1:]]
 
 
-def test_the_documentation_names_every_method_of_the_project():
+def test_the_documentation_names_every_method_of_the_project_and_explains_the_sources():
     assert sorted(SHIPPED) == sorted(project.METHODS), "add it to the tables of docs/methods.md"
+    for source, meaning in SOURCES.items():
+        assert f"- *{source}*: {meaning}." in DOCUMENTED
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -219,11 +218,6 @@ def test_a_shipped_method_declares_its_steps(name):
 @pytest.mark.parametrize("name", [name for name in SHIPPED if is_reconstructed(name)])
 def test_a_reconstructed_method_names_what_is_ours(name):
     assert "ours" in [part.source for part in about_method.about_method(name).provenance]
-
-
-def test_the_documentation_explains_the_four_sources():
-    for source, meaning in SOURCES.items():
-        assert f"- *{source}*: {meaning}." in DOCUMENTED
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ def test_the_data_of_a_preparation_are_those_of_the_named_data_set(cells, tmp_pa
     assert identity_of(user, tmp_path)["data"] != identity_of(other, tmp_path)["data"]
 
 
-def test_where_a_preparation_comes_from_is_part_of_the_fingerprint(cells):
+def test_where_a_preparation_comes_from_is_part_of_the_fingerprint(cells, write):
     own, user = cells["digits/lenet/mp2/w2/seed1"], cells["digits/lenet/seed0/w2/seed1"]
     assert "prepare_from" not in own.identity()  # so that cells without the key keep their fingerprint
     assert user.fingerprint != replace(user, prepare_from=None).fingerprint
@@ -209,6 +209,10 @@ def test_where_a_preparation_comes_from_is_part_of_the_fingerprint(cells):
     broken = {**user.identity(), "prepare_from": {"data": None}}
     with pytest.raises(UserError, match="none that a suite can have"):
         cell_of(broken)
+    # A tuning depends on it.
+    entries = suite.load("reuse").methods
+    assert "prepare_from" not in under("mp2", entries["mp2"]).model_dump()
+    assert under("seed0", entries["seed0"]).model_dump()["prepare_from"]["seed"] == 0
 
 
 def test_the_pipeline_makes_a_shared_preparation_once(write):
@@ -223,6 +227,9 @@ def test_the_pipeline_makes_a_shared_preparation_once(write):
         "results/prepared/reuse/digits/lenet/mp2/seed0/prepared.json",
         "results/prepared/reuse/digits/lenet/mp2/seed1/prepared.json",
     ]
+    # It is made for the cell that owns it.
+    made_for = expand.preparation("reuse", "again/lenet/mp2/seed1")
+    assert (made_for.dataset, made_for.repetition, made_for.prepare_from) == ("again", 1, None)
 
 
 def test_a_subset_makes_what_it_needs_of_the_others(write):
@@ -231,11 +238,6 @@ def test_a_subset_makes_what_it_needs_of_the_others(write):
     wildcards = SimpleNamespace(suite="reuse", preparation="again/lenet/mp2/seed0")
     assert grid.of_preparation(inputs.manifest)(wildcards) == "results/data/again/manifest.json"
     assert grid.datasets.keys() == {"digits", "again"}
-
-
-def test_a_preparation_is_made_for_the_cell_that_owns_it(write):
-    made_for = expand.preparation("reuse", "again/lenet/mp2/seed1")
-    assert (made_for.dataset, made_for.repetition, made_for.prepare_from) == ("again", 1, None)
 
 
 BAD = {
@@ -271,9 +273,3 @@ def test_people_see_whose_preparation_is_used(write, capsys, tmp_path):
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
     assert lines["digits/lenet/both/w2/seed0"].endswith("missing; prepared from again/lenet/mp2/seed1")
     assert lines["digits/lenet/mp2/w2/seed0"].endswith("missing")
-
-
-def test_a_tuning_depends_on_it(write):
-    entries = suite.load("reuse").methods
-    assert "prepare_from" not in under("mp2", entries["mp2"]).model_dump()
-    assert under("seed0", entries["seed0"]).model_dump()["prepare_from"]["seed"] == 0

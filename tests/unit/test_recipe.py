@@ -26,9 +26,11 @@ def test_the_warm_up_is_linear_and_never_zero():
     assert set(lr[10:]) == {0.5}
 
 
-def test_steps_drop_at_the_beginning_of_their_epoch():
+def test_steps_drop_at_the_beginning_of_their_epoch_and_exponential_falls_once_an_epoch():
     lr = rates(schedule={"name": "step", "milestones": [1, 2], "factor": 0.5}, optimizer={"lr": 8.0})
     assert (lr[9], lr[10], lr[19], lr[20]) == (8, 4, 4, 2)
+    lr = rates(schedule={"name": "exponential", "factor": 0.5}, optimizer={"lr": 8.0})
+    assert lr == [8.0] * 10 + [4.0] * 10 + [2.0] * 10
 
 
 def test_cosine_falls_from_the_peak_towards_zero():
@@ -37,11 +39,6 @@ def test_cosine_falls_from_the_peak_towards_zero():
     assert lr[20] == pytest.approx(0.5)
     assert lr[-1] == pytest.approx((1 + math.cos(math.pi * 19 / 20)) / 2)
     assert all(rate > 0 for rate in lr)
-
-
-def test_exponential_falls_once_an_epoch():
-    lr = rates(schedule={"name": "exponential", "factor": 0.5}, optimizer={"lr": 8.0})
-    assert lr == [8.0] * 10 + [4.0] * 10 + [2.0] * 10
 
 
 @pytest.mark.parametrize("options", [{}, {"patience": 0}, {"factor": 0.5, "patience": 2, "threshold": 0.05}])

@@ -152,9 +152,7 @@ def test_tensors_that_follow_each_other_are_one_run():
     assert shared.runs_of([second[1]]) == [Run(20, 2)]
     assert shared.runs_of([first, torch.empty(3)]) == []
     assert shared.runs_of([second.t()]) == [], "its numbers lie in another order"
-
-
-def test_types_of_other_sizes_are_aligned():
+    # Types of other sizes are aligned.
     shared = SharedTensors()
     half, double = shared.like([torch.empty(3, dtype=torch.float16), torch.empty(2, dtype=torch.float64)])
     assert shared.runs_of([half]) == [Run(0, 3)]

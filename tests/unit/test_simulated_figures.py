@@ -44,14 +44,11 @@ def test_the_rows_decide_which_figures_there_are(drawn, options, more):
     assert sorted(drawn(table_of(**options))) == sorted([*ALWAYS, *more])
 
 
-def test_figures_that_a_suite_asks_for_are_there_in_any_case(drawn):
-    asked = {"over_workers": True, "over_rates": True}
-    assert len(drawn(table_of(), **asked)) == 4
-
-
-def test_every_figure_says_simulated(drawn):
+def test_every_figure_says_simulated_and_those_that_a_suite_asks_for_are_there(drawn):
     for name, figure in drawn(table_of((2, 8), (0.1, 10))).items():
         assert "simulated" in texts(figure), name
+    asked = {"over_workers": True, "over_rates": True}
+    assert len(drawn(table_of(), **asked)) == 4
 
 
 def test_simulated_points_are_hollow_and_measured_ones_are_full_and_apart(drawn):

@@ -53,9 +53,7 @@ def test_the_speed_up_is_over_the_faster_baseline_of_the_same_place():
     assert list(table.baseline[:6]) == ["ssgd_bf16"] * 3 + ["ssgd"] * 3
     assert math.isnan(table.speed_up[6]), "no baseline is there"
     assert table.exposed_seconds[0] == pytest.approx(3e-3), "includes the wait for servers"
-
-
-def test_rows_that_are_compared_stand_together_in_the_order_of_the_methods():
+    # Rows that are compared stand together in the order of the methods.
     made = [row(method, cluster=c, profile="p") for method in ("ssgd", "a") for c in ("z", "b")]
     table = table_of(*made, runs=[run("ssgd", 1.0)])
     rows_of = [*zip(table.cluster, table.method)]
@@ -71,6 +69,11 @@ def test_measured_runs_have_rows_of_their_own_and_are_compared_with_each_other_o
     assert measured.speed_up["thin"] == pytest.approx(2)
     assert (measured.cluster + measured.profile == "").all()
     assert list(table[table.kind == "simulated"].speed_up) == [1, 10]
+    # Emulated runs name their cluster.
+    runs = [run("ssgd", 5.0, kind="emulated", cluster="emulated_100m")]
+    table = table_of(row("ssgd"), runs=runs)
+    assert list(table.kind) == ["simulated", "emulated"]
+    assert table.cluster[1] == "emulated_100m"
 
 
 def test_times_and_speed_ups_agree_on_the_faster_baseline():
@@ -88,13 +91,6 @@ def test_times_and_speed_ups_agree_on_the_faster_baseline():
     assert of_times.speed_up == pytest.approx(of_pairs.speed_up)
 
 
-def test_emulated_runs_name_their_cluster():
-    runs = [run("ssgd", 5.0, kind="emulated", cluster="emulated_100m")]
-    table = table_of(row("ssgd"), runs=runs)
-    assert list(table.kind) == ["simulated", "emulated"]
-    assert table.cluster[1] == "emulated_100m"
-
-
 def test_steps_to_the_target_are_the_median_of_the_first_evaluation_that_reaches_it():
     """By hand: 99 % of the mean of 90 and 92 is 90.09."""
     baseline = curve("ssgd", 0, 99, 90), curve("ssgd", 1, 50, 92)
@@ -106,13 +102,16 @@ def test_steps_to_the_target_are_the_median_of_the_first_evaluation_that_reaches
     assert target_of(*baseline, method="ssgd")[1] == 15  # 10 and 20
 
 
-def test_a_miss_is_infinite_and_printed_as_not_reached():
+def test_seconds_to_the_target_are_steps_times_simulated_seconds_and_infinite_for_a_miss():
     baseline = curve("ssgd", 0, 100)
     _, steps = target_of(baseline, curve("thin", 0, 98.9), curve("thin", 1, 99), curve("thin", 2, 3))
     assert steps == math.inf
     table = table_of(row("ssgd"), row("thin"), to_target=lambda place, method: (99.0, math.inf))
     assert (table.seconds_to_target == math.inf).all()
     assert times.markdown(table, "Title", BASELINES).count("| not reached ") == 2
+    table = table_of(row("ssgd", 20), to_target=lambda place, method: (89.0, 50.0))
+    assert table.seconds_to_target[0] == pytest.approx(1.0)
+    assert "| 1.000 " in times.markdown(table, "Title", BASELINES)
 
 
 def test_a_baseline_that_diverged_sets_no_target_and_a_method_that_diverged_has_missed_it():
@@ -129,12 +128,6 @@ def test_other_numbers_of_workers_have_no_target_and_other_nodes_have():
     assert all(np.isnan(target_of(*learned, workers=16)))
     with_own_nodes = curve("ssgd", 0, 90, nodes=8), curve("thin", 0, 90, nodes=8)
     assert target_of(*learned, *with_own_nodes, nodes=8)[1] == 10
-
-
-def test_seconds_to_the_target_are_steps_times_simulated_seconds():
-    table = table_of(row("ssgd", 20), to_target=lambda place, method: (89.0, 50.0))
-    assert table.seconds_to_target[0] == pytest.approx(1.0)
-    assert "| 1.000 " in times.markdown(table, "Title", BASELINES)
 
 
 def test_the_table_shows_own_rates_and_the_most_workers_that_have_learned():

@@ -57,6 +57,9 @@ def test_the_targets_are_shares_of_the_baselines_mean_and_the_last_is_that_of_th
     assert list(table.steps_median) == [10, 10, 20]
     assert list(table.payload_bytes_median) == [100, 100, 200]
     assert list(table.runs) == list(table.reached) == [3, 3, 3]
+    # The bytes have those of the preparation.
+    table = table_of(*BASELINE, run("prepared", 0, 100))
+    assert list(rows_of(table, "prepared").payload_bytes_median) == [1100] * 3
 
 
 def test_a_miss_is_infinite_and_its_epochs_are_spent():
@@ -83,20 +86,13 @@ def test_seconds_are_there_only_if_runs_have_times_and_infinite_for_a_miss():
     assert table_of(*BASELINE, run("thin", 0, 1, 1)).train_seconds_median.isna().all()
 
 
-def test_the_bytes_have_those_of_the_preparation():
-    table = table_of(*BASELINE, run("prepared", 0, 100))
-    assert list(rows_of(table, "prepared").payload_bytes_median) == [1100] * 3
-
-
-def test_one_repetition_sets_no_target():
-    assert table_of(run("ssgd", 0, 90), run("thin", 0, 90)).empty
-
-
 def test_there_is_no_target_without_a_baseline_and_no_row_for_skipped_runs():
     diverged = run("ssgd", 0, 90, 5, status="diverged", workers=8)
     table = table_of(*BASELINE, run("skipped", 0, status="skipped"), diverged, run("thin", 0, 90, workers=8))
     assert set(table.method) == {"ssgd"}
     assert set(table.workers) == {4}
+    # One repetition sets no target.
+    assert table_of(run("ssgd", 0, 90), run("thin", 0, 90)).empty
 
 
 def many(method, *epochs, **more):

@@ -25,6 +25,11 @@ def test_a_trace_is_read_as_it_was_written(trace, tmp_path):
     back = trace_file.read(tmp_path)
     assert back.spans.equals(trace.spans)
     assert back.calls.equals(trace.calls)
+    # A trace without calls is a trace.
+    empty = trace_file.of_recorders([], 0)
+    trace_file.write(tmp_path, empty)
+    assert trace_file.read(tmp_path).calls.num_rows == 0
+    assert step_seconds(empty) == {}
 
 
 def test_parts_of_processes_make_one_trace(trace, tmp_path):
@@ -36,13 +41,6 @@ def test_parts_of_processes_make_one_trace(trace, tmp_path):
     whole = trace_file.merged(parts)
     assert whole.spans.to_pylist() == trace.spans.to_pylist()
     assert whole.calls.to_pylist() == trace.calls.to_pylist()
-
-
-def test_a_trace_without_calls_is_a_trace(tmp_path):
-    empty = trace_file.of_recorders([], 0)
-    trace_file.write(tmp_path, empty)
-    assert trace_file.read(tmp_path).calls.num_rows == 0
-    assert step_seconds(empty) == {}
 
 
 @pytest.mark.parametrize("name", [SPANS, CALLS])

@@ -96,12 +96,9 @@ def rates_of(nodes=(2, 4), **options):
     return pd.DataFrame(required_rates(step_of, OFFERED, nodes, **options))
 
 
-def test_the_rate_is_found_within_a_percent():
+def test_the_rate_is_found_within_a_percent_and_the_ends_of_the_range_are_answers():
     assert highest_rate(lambda rate: 1 / rate, 0.5, 0.01, 100) == pytest.approx(2, rel=0.01)
     assert highest_rate(lambda rate: 1 / rate, 0.5, 0.01, 100) <= 2
-
-
-def test_the_ends_of_the_range_are_answers_of_their_own():
     assert highest_rate(lambda rate: 0.5, 0.5, 0.01, 100) == 100
     assert highest_rate(lambda rate: 0.4, 0.5, 0.01, 100) is None
 
@@ -129,9 +126,6 @@ def test_one_sentence_says_that_no_rate_does_it():
     assert first == (
         "4 nodes against ssgd_no_overlap: in our simulation, no rate up to 100 GB/s saves 99 % of the time."
     )
-
-
-def test_a_sentence_is_about_our_simulation_and_names_the_cluster():
     for sentence in shown.sentences(rates_of()):
         assert "our simulation needs at most" in sentence
         assert "infiniband_800g_4gpus offers 100 GB/s" in sentence
