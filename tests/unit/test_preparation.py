@@ -184,7 +184,7 @@ def test_entries_share_the_preparation_of_the_cell_that_they_name(cells, tmp_pat
         assert prepared_folder(tmp_path, cell) == tmp_path / "prepared/reuse" / shared
     owner = cells["digits/lenet/mp2/w2/seed0"]
     user = cells["digits/lenet/seed0/w4/seed1"]
-    assert user.preparation_key.identity() == owner.preparation_key.identity()
+    assert user.preparation_identity() == owner.preparation_identity()
     assert identity_of(user, tmp_path) == identity_of(owner, tmp_path)
     assert user.seed != owner.seed
 

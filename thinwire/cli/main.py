@@ -15,7 +15,7 @@ import signal
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Never
+from typing import Any, Never
 
 from thinwire import __version__
 from thinwire.base.errors import UserError, shortage
@@ -48,47 +48,55 @@ def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="thinwire", description="Train on many workers while sending little between them.")
     parser.add_argument("--version", action="version", version=f"thinwire {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    results = _Parser(add_help=False)
-    results.add_argument(
-        "--results",
-        type=Path,
-        default=DEFAULT_RESULTS,
-        metavar="DIR",
-        help="the folder of results; default: results",
+    # What several commands take.
+    folder = "the folder of results; default: results"
+    results = _parent("--results", type=Path, default=DEFAULT_RESULTS, metavar="DIR", help=folder)
+    suite = _parent("suite", metavar="SUITE", help="a file in config/, without .yaml")
+    suites = _parent("suites", nargs="+", metavar="SUITE")
+    cell = _parent("cell", metavar="CELL", help="as `thinwire cells SUITE` lists it")
+    again = _parent("--again", action="store_true", help="train the cell again even if it has its record")
+    fingerprint = _parent(
+        "--fingerprint", metavar="DIGEST", help="refuse to start if the suite has changed since planning"
     )
+    only = _parent(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="KEY=NAMES",
+        help="a subset of the cells: datasets=, models=, methods= or workers= with names and commas between "
+        "them, or repetitions=NUMBER",
+    )
+
+    def add(name: str, *parents: _Parser, **options: Any) -> _Parser:
+        return commands.add_parser(name, parents=[results, *parents], **options)
 
     commands.add_parser("list", help="list methods, models and data sets")
 
     show = commands.add_parser("show", help="show a method's paper, update rule, options and defaults")
     show.add_argument("method", metavar="METHOD")
 
-    cells = commands.add_parser(
-        "cells", parents=[results], help="list the cells of a suite, with the state of their records"
-    )
-    cells.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
+    cells = add("cells", suite, only, help="list the cells of a suite, with the state of their records")
     cells.add_argument(
         "--cost",
         metavar="PROFILE",
         help="print instead how long their workers compute: a file in config/profiles/, without .yaml",
     )
-    _add_only(cells)
 
-    data = commands.add_parser("data", parents=[results], help="fetch, verify and store a data set as arrays")
+    data = add("data", help="fetch, verify and store a data set as arrays")
     data.add_argument("dataset", metavar="DATASET")
     data.add_argument("--from", dest="place", type=Path, metavar="DIR", help="the folder with its files")
     data.add_argument("--options", default="{}", metavar="JSON", help="its options, as in a suite")
     data.add_argument("--label", help="its label in a suite; default: its name")
 
-    prepare = commands.add_parser(
-        "prepare", parents=[results], help="make the preparation of a method, which its runs in a suite share"
+    prepare = add(
+        "prepare",
+        suite,
+        fingerprint,
+        help="make the preparation of a method, which its runs in a suite share",
     )
-    prepare.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
     prepare.add_argument("preparation", metavar="PREPARATION", help="DATASET/MODEL/METHOD/seedN")
-    _add_fingerprint(prepare)
 
-    run = commands.add_parser("run", parents=[results], help="train one cell of a suite")
-    run.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
-    run.add_argument("cell", metavar="CELL", help="as `thinwire cells SUITE` lists it")
+    run = add("run", suite, cell, fingerprint, again, help="train one cell of a suite")
     run.add_argument(
         "--transport",
         choices=("inprocess", "processes"),
@@ -98,27 +106,15 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--workers", type=int, metavar="N", help="refuse to start if the cell has another number of workers"
     )
-    run.add_argument("--again", action="store_true", help="train the cell again even if it has its record")
     run.set_defaults(cluster=None)
-    _add_fingerprint(run)
 
-    emulate = commands.add_parser(
-        "emulate", parents=[results], help="train one cell of a suite on an emulated cluster"
-    )
-    emulate.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
-    emulate.add_argument("cell", metavar="CELL", help="as `thinwire cells SUITE` lists it")
+    emulate = add("emulate", suite, cell, again, help="train one cell of a suite on an emulated cluster")
     emulate.add_argument(
         "--cluster", required=True, metavar="NAME", help="a file in config/clusters/, without .yaml"
     )
-    emulate.add_argument(
-        "--again", action="store_true", help="train the cell again even if it has its record"
-    )
     emulate.set_defaults(transport="emulated", workers=None, fingerprint=None)
 
-    train = commands.add_parser(
-        "train", parents=[results], help="train all methods of a block in one allocation"
-    )
-    train.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
+    train = add("train", suite, only, fingerprint, help="train all methods of a block in one allocation")
     train.add_argument("block", metavar="BLOCK", help="DATASET/MODEL/SIZE/seedN")
     train.add_argument(
         "--jobs",
@@ -128,14 +124,8 @@ def _parser() -> argparse.ArgumentParser:
         help="runs at the same time, if they are not timed; default: 1",
     )
     train.add_argument("--again", action="store_true", help="train also what was made before")
-    _add_only(train)
-    _add_fingerprint(train)
 
-    schedule = commands.add_parser(
-        "schedule", parents=[results], help="show what the workers of a cell compute, send and wait for"
-    )
-    schedule.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
-    schedule.add_argument("cell", metavar="CELL", help="as `thinwire cells SUITE` lists it")
+    schedule = add("schedule", suite, cell, help="show what the workers of a cell compute, send and wait for")
     schedule.add_argument(
         "--workers", type=int, metavar="W", help="the number of workers; default: that of the cell"
     )
@@ -144,10 +134,7 @@ def _parser() -> argparse.ArgumentParser:
         "--steps", type=int, default=16, metavar="K", help="the number of steps from the first; default: 16"
     )
 
-    simulate = commands.add_parser(
-        "simulate", parents=[results], help="simulate the time of a suite's cells on described clusters"
-    )
-    simulate.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
+    simulate = add("simulate", suite, only, help="simulate the time of a suite's cells on described clusters")
     simulate.add_argument(
         "--cluster",
         nargs="+",
@@ -168,25 +155,18 @@ def _parser() -> argparse.ArgumentParser:
     simulate.add_argument(
         "--steps", type=int, metavar="K", help="of a run, the first K steps; default: as the suite says"
     )
-    _add_only(simulate)
 
-    commands.add_parser(
+    add(
         "required_rate",
-        parents=[results],
         help="simulate at which rate of the links DASO saves the time that its publication states",
     )
 
-    commands.add_parser(
+    add(
         "hsgd_ratio",
-        parents=[results],
         help="simulate how many times as long the naive strategy takes as HSGD, over computing and links",
     )
 
-    trace = commands.add_parser(
-        "trace", parents=[results], help="record what the workers of a cell do in its first steps"
-    )
-    trace.add_argument("suite", metavar="SUITE", help="a file in config/, without .yaml")
-    trace.add_argument("cell", metavar="CELL", help="as `thinwire cells SUITE` lists it")
+    trace = add("trace", suite, cell, help="record what the workers of a cell do in its first steps")
     trace.add_argument("--steps", type=int, default=20, metavar="K", help="how many steps; default: 20")
     how = trace.add_mutually_exclusive_group()
     how.add_argument(
@@ -199,31 +179,13 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     # `thinwire train` starts it on a cluster; it is no command for people, so that --help does not list it.
-    slurm_task = commands.add_parser("slurm_task", parents=[results])
-    slurm_task.add_argument("suite")
+    add("slurm_task", suite)
 
-    collect = commands.add_parser(
-        "collect", parents=[results], help="collect records of runs in summary.csv and curves.parquet"
-    )
-    collect.add_argument("suites", nargs="+", metavar="SUITE")
-    _add_only(collect)
-
-    report = commands.add_parser(
-        "report", parents=[results], help="make the tables and figures of a suite from the collected files"
-    )
-    report.add_argument("suite", metavar="SUITE")
-
-    commands.add_parser(
-        "paper", parents=[results], help="make the paper from the collected files, tables and figures"
-    )
-
-    commands.add_parser(
-        "claims", parents=[results], help="write and print the verdicts on the claims of all publications"
-    )
-
-    commands.add_parser(
-        "page", parents=[results], help="make the page of all results from the records, tables and curves"
-    )
+    add("collect", suites, only, help="collect records of runs in summary.csv and curves.parquet")
+    add("report", suite, help="make the tables and figures of a suite from the collected files")
+    add("paper", help="make the paper from the collected files, tables and figures")
+    add("claims", help="write and print the verdicts on the claims of all publications")
+    add("page", help="make the page of all results from the records, tables and curves")
 
     verify = commands.add_parser(
         "verify", help="check all records again, and what was made of them: has a file been changed?"
@@ -237,10 +199,7 @@ def _parser() -> argparse.ArgumentParser:
         help="the folder of results; default: results",
     )
 
-    archive = commands.add_parser(
-        "archive", parents=[results], help="add the records of suites to the results that are committed"
-    )
-    archive.add_argument("suites", nargs="+", metavar="SUITE")
+    archive = add("archive", suites, help="add the records of suites to the results that are committed")
     archive.add_argument(
         "--into",
         type=Path,
@@ -252,9 +211,7 @@ def _parser() -> argparse.ArgumentParser:
     rebuild = commands.add_parser(
         "rebuild", help="make tables, figures, page and paper of the committed results again"
     )
-    compare = commands.add_parser(
-        "compare", parents=[results], help="put a rerun beside the committed results, cell by cell"
-    )
+    compare = add("compare", help="put a rerun beside the committed results, cell by cell")
     for command in (rebuild, compare):
         command.add_argument(
             "folder",
@@ -265,15 +222,9 @@ def _parser() -> argparse.ArgumentParser:
             help="the folder that is committed; default: results/reference",
         )
 
-    track = commands.add_parser(
-        "track", parents=[results], help="make offline runs of W&B from the records of runs"
-    )
-    track.add_argument("suites", nargs="+", metavar="SUITE")
-    _add_only(track)
+    add("track", suites, only, help="make offline runs of W&B from the records of runs")
 
-    tuned = commands.add_parser(
-        "tuned", parents=[results], help="choose from the trials of a tuning, which the pipeline has run"
-    )
+    tuned = add("tuned", help="choose from the trials of a tuning, which the pipeline has run")
     tuned.add_argument("suite", metavar="SUITE", help="a file in config/tuning/, without .yaml")
 
     check = commands.add_parser("check", help="check methods against the contract")
@@ -291,23 +242,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_only(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--only",
-        nargs="+",
-        default=[],
-        metavar="KEY=NAMES",
-        help="a subset of the cells: datasets=, models=, methods= or workers= with names and commas between "
-        "them, or repetitions=NUMBER",
-    )
-
-
-def _add_fingerprint(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "--fingerprint",
-        metavar="DIGEST",
-        help="refuse to start if the suite has changed since planning",
-    )
+def _parent(name: str, **options: Any) -> _Parser:
+    """A parser with one argument, which other parsers inherit."""
+    made = _Parser(add_help=False)
+    made.add_argument(name, **options)
+    return made
 
 
 def main() -> Never:

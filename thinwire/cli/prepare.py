@@ -23,7 +23,7 @@ def prepare_main(arguments: Namespace) -> int:
 
     require_valid(arguments.suite)
     cell = preparation(arguments.suite, arguments.preparation)
-    require_as_planned(cell, arguments.fingerprint, cell.preparation_key.fingerprint)
+    require_as_planned(cell, arguments.fingerprint, cell.preparation_fingerprint)
     # A method may change the working directory.
     results = arguments.results.absolute()
     try:

@@ -13,51 +13,8 @@ from thinwire.config.clusters import ClusterDescription
 from thinwire.config.yaml_file import Module, Size
 from thinwire.optim.recipe import Recipe
 
-
-@dataclass(frozen=True)
-class PreparationKey:
-    """Everything that a preparation may depend on, except code and data.
-
-    Keys with the same path share a preparation. Workers, nodes and transport are not part of it. So runs on
-    all numbers of workers share one.
-    """
-
-    suite: str
-    data: Module
-    model: Module
-    method: Module
-    # The first method of the suite that shares the preparation, and its recipe. Methods that differ only in
-    # their label share one.
-    preparer: str
-    recipe: Recipe
-    repetition: int
-    seed: int
-    device: str
-    evaluate_on: str
-
-    @property
-    def path(self) -> str:
-        """The path of the preparation below its suite."""
-        return "/".join((self.data.label, self.model.label, self.preparer, f"seed{self.repetition}"))
-
-    def identity(self) -> dict[str, str]:
-        """The key under readable names, for the record."""
-        return {
-            "data set": digests.of_identity(asdict(self.data)),
-            "model": digests.of_identity(asdict(self.model)),
-            "method": digests.of_identity([self.method.use, self.method.options]),
-            "seed": str(self.seed),
-            "recipe": digests.of_identity(self.recipe.model_dump(mode="json")),
-            "suite": self.suite,
-            "device": self.device,
-            "choice of what is evaluated on": self.evaluate_on,
-            "version of the rules": str(RULES_VERSION),
-        }
-
-    @property
-    def fingerprint(self) -> str:
-        """The digest of the identity."""
-        return digests.of_identity(self.identity())
+Kind = Literal["inprocess", "measured", "emulated"]
+_KINDS: dict[str, Kind] = {"processes": "measured", "emulated": "emulated"}
 
 
 @dataclass(frozen=True)
@@ -104,15 +61,8 @@ class Cell:
     @property
     def path(self) -> str:
         """The path of the run below its suite, which is also its name on the command line."""
-        return "/".join(
-            (
-                self.dataset,
-                self.model.label,
-                self.method.label,
-                self.size_label,
-                f"seed{self.repetition}",
-            )
-        )
+        labels = self.dataset, self.model.label, self.method.label, self.size_label
+        return "/".join((*labels, f"seed{self.repetition}"))
 
     @property
     def block(self) -> str:
@@ -125,11 +75,9 @@ class Cell:
         return self.transport != "inprocess"
 
     @property
-    def kind(self) -> Literal["inprocess", "measured", "emulated"]:
+    def kind(self) -> Kind:
         """The kind of its results, for the record."""
-        if self.transport == "processes":
-            return "measured"
-        return "emulated" if self.transport == "emulated" else "inprocess"
+        return _KINDS.get(self.transport, "inprocess")
 
     @property
     def seed(self) -> int:
@@ -168,26 +116,33 @@ class Cell:
         return replace(self, data=other.data, repetition=other.repetition, prepare_from=None)
 
     @property
-    def preparation_key(self) -> PreparationKey:
-        """What its preparation depends on."""
+    def preparation(self) -> str:
+        """The path of the method's preparation below its suite.
+
+        Workers, nodes and transport are not part of it, so that runs on all numbers of workers share one.
+        """
         of = self.preparing
-        return PreparationKey(
-            suite=self.suite,
-            data=of.data,
-            model=self.model,
-            method=self.method,
-            preparer=self.preparer,
-            recipe=self.preparer_recipe,
-            repetition=of.repetition,
-            seed=of.seed,
-            device=self.device,
-            evaluate_on=self.evaluate_on,
-        )
+        return "/".join((of.dataset, self.model.label, self.preparer, f"seed{of.repetition}"))
+
+    def preparation_identity(self) -> dict[str, str]:
+        """Everything that the preparation may depend on, except code and data, under readable names."""
+        of = self.preparing
+        return {
+            "data set": digests.of_identity(asdict(of.data)),
+            "model": digests.of_identity(asdict(self.model)),
+            "method": digests.of_identity([self.method.use, self.method.options]),
+            "seed": str(of.seed),
+            "recipe": digests.of_identity(self.preparer_recipe.model_dump(mode="json")),
+            "suite": self.suite,
+            "device": self.device,
+            "choice of what is evaluated on": self.evaluate_on,
+            "version of the rules": str(RULES_VERSION),
+        }
 
     @property
-    def preparation(self) -> str:
-        """The path of the method's preparation below its suite."""
-        return self.preparation_key.path
+    def preparation_fingerprint(self) -> str:
+        """The digest of the identity of the preparation."""
+        return digests.of_identity(self.preparation_identity())
 
 
 def _as_json(value: object) -> object:

@@ -42,7 +42,7 @@ def identity_of(cell: Cell, results: Path) -> dict[str, str]:
     for model in prepared_from(cell):
         files[f"file of the model {model.name}"] = digests.of_identity(plugin_digests("model", model.name))
     data = digests.of_file(manifest) if manifest.exists() else ""
-    return {**cell.preparation_key.identity(), "data": data, **files}
+    return {**cell.preparation_identity(), "data": data, **files}
 
 
 def read(folder: Path, identity: dict[str, str], command: str = "`thinwire prepare`") -> Prepared:

@@ -54,7 +54,7 @@ rule prepare:
         slurm_extra=asked.SIGNAL,
     params:
         # When an option changes, so does this, and it is prepared again.
-        fingerprint=GRID.of_preparation(lambda cell: cell.preparation_key.fingerprint),
+        fingerprint=GRID.of_preparation(lambda cell: cell.preparation_fingerprint),
         # A plug-in's file may change and keep its time.
         sources=GRID.of_preparation(inputs.digest_of_preparation),
     shell:
