@@ -1,14 +1,12 @@
 """What is there of a cell, and why a record does not hold any more."""
 
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests import sound
+from tests import commands, sound
 from thinwire import plugins
 from thinwire.base import digests
 from thinwire.base.errors import UserError
@@ -216,6 +214,5 @@ def test_the_overview_says_what_the_jobs_of_each_kind_ask_of_slurm():
 def test_what_need_not_train_needs_no_torch():
     """Some list cells, others refuse bad input, and `train` waits for the ranks of Slurm."""
     modules = "thinwire.cli.inspect, thinwire.pipeline.console, thinwire.cli.run, thinwire.cli.run"
-    command = [sys.executable, "-c", f"import sys, {modules}; print('torch' in sys.modules)"]
-    answer = subprocess.run(command, cwd=plugins.ROOT, capture_output=True, text=True, check=True)
-    assert answer.stdout == "False\n"
+    answer = commands.python("-c", f"import sys, {modules}; print('torch' in sys.modules)")
+    assert answer.stdout == "False\n", answer.stderr

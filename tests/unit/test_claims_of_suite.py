@@ -241,16 +241,14 @@ def test_without_any_results_every_claim_is_there(tmp_path):
     assert made.says.str.len().min() > 20
 
 
-def test_an_untested_claim_quotes_what_a_benchmark_printed(tmp_path):
+def test_an_untested_claim_quotes_what_a_benchmark_printed(tmp_path, monkeypatch):
     made, _ = table.table(tmp_path)
     (said,) = made[made.id == "003-c"].says
     newest = max((ROOT / "benchmarks" / "records").glob("*/io.txt"))
     for line in newest.read_text().splitlines():
         assert (line in said) == (" seeks, " in line)
     assert plugins.show(newest) in inputs.files_with_claims()
-
-
-def test_without_the_benchmarks_nothing_is_quoted(tmp_path, monkeypatch):
+    # Without the benchmarks nothing is quoted.
     monkeypatch.setattr(claims, "ROOT", tmp_path)
     made, _ = table.table(tmp_path)
     (said,) = made[made.id == "003-c"].says

@@ -1,10 +1,12 @@
-"""Profiles of devices: what is typical of measured steps, and what a described device would take."""
+"""Descriptions of clusters and of devices, and what is typical of measured steps."""
 
 import numpy as np
 import pytest
 import torch
+import yaml
 from torch import nn
 
+from tests.bad_input.suites import cases, message, require
 from thinwire import plugins
 from thinwire.base.errors import UserError
 from thinwire.cli import inspect as list_cells
@@ -15,6 +17,67 @@ from thinwire.config.expand import cell, cells
 from thinwire.simulation.compute import Described, MeasuredHere, forward_flops, typical, worker_days
 from thinwire.simulation.operations import Compute, Post, Wait
 from thinwire.train.result_files import data_folder
+
+SOUND = {
+    "title": "two nodes",
+    "nodes": 2,
+    "workers_per_node": 1,
+    "link": {"rate_mbit_per_second": 100, "latency_seconds": 0},
+    "memory_bus_gigabytes_per_second": 5,
+    "call_latency_seconds": 0,
+}
+NAMES = sorted(path.stem for path in clusters.CLUSTERS.glob("*.yaml"))
+
+
+def read(tmp_path, content):
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return clusters.read(path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_cluster_is_valid_and_says_where_its_numbers_come_from(name):
+    cluster = clusters.load_cluster(name)
+    assert cluster.name == name
+    text = (clusters.CLUSTERS / f"{name}.yaml").read_text()
+    assert text.startswith("# ")
+    assert len(text.partition("\ntitle")[0].splitlines()) >= 3
+
+
+@pytest.mark.parametrize(
+    ("unit", "rate", "bits"), [("mbit", 100, 1e8), ("gbit", 25, 25e9), ("gbit", 0.5, 5e8)]
+)
+def test_rates_are_in_bits_and_bytes_per_second(tmp_path, unit, rate, bits):
+    link = {f"rate_{unit}_per_second": rate, "latency_seconds": 1e-3}
+    made = read(tmp_path, SOUND | {"link": link}).link
+    assert made.rate_bits_per_second == bits
+    assert made.rate_bytes_per_second == bits / 8
+
+
+WRONG = """
+node: 2 => node: there is no such key; the nearest is nodes
+latency: 2 => latency: there is no such key; the nearest is link.latency_seconds
+name: other => name: it is that of the file; leave it out
+nodes: 0 => nodes: input should be greater than or equal to 1, not 0
+algorithms: {all_reduce: rings} => 'ring', 'tree' or 'hierarchical', not 'rings'
+link: {rate_mbit_per_second: 0, latency_seconds: 0} => input should be greater than 0, not 0
+link: {rate_mbits_per_second: 1, latency_seconds: 0}
+    => link.rate_mbits_per_second: there is no such key; the nearest is link.rate_mbit_per_second
+link: {latency_seconds: 0} => give either rate_gbit_per_second or rate_mbit_per_second
+link: {rate_mbit_per_second: 1} => link.latency_seconds: it is missing
+link: {rate_mbit_per_second: 1, latency_seconds: -1} => greater than or equal to 0, not -1
+"""
+
+
+@pytest.mark.parametrize(("change", "words"), cases(WRONG))
+def test_what_is_wrong_is_said_in_a_sentence(tmp_path, change, words):
+    require(message(read, tmp_path, SOUND | change), words)
+
+
+def test_an_unknown_name_is_answered_with_the_nearest():
+    with pytest.raises(UserError, match=r"there is no cluster 'ethernet_1gb'.*the nearest is ethernet_1g$"):
+        clusters.load_cluster("ethernet_1gb")
+
 
 SENT = Post(0, "world", (0, 1), "mean", 0, False, 8, 8, 0.0)
 

@@ -1,5 +1,6 @@
-"""Each process uses its worker's own GPU, which is warm when the clocks run; how these count."""
+"""Each process uses its worker's own GPU, which is warm when the clocks run; how these and torch are set."""
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import torch
 import torch.distributed as dist
 
 import thinwire
-from tests import small
+from tests import commands, small
 from tests.fake_gpu import CUDA, FakeGpu
 from thinwire.base.placement import Address, Cluster, SharedFile
 from thinwire.config.expand import cells
@@ -162,9 +163,7 @@ def test_what_the_user_has_set_is_kept(monkeypatch):
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
         "PATH": "/bin",
     }
-
-
-def test_on_one_machine_nccl_listens_on_the_loopback_alone(monkeypatch):
+    # On one machine NCCL listens on the loopback alone.
     monkeypatch.setattr(os, "environ", {"NCCL_SOCKET_IFNAME": "eth0"})
     nccl_settings.choose_nccl_settings(SharedFile("meeting", "lo"))
     assert os.environ["NCCL_SOCKET_IFNAME"] == "lo"
@@ -240,3 +239,36 @@ def test_a_run_never_waits_for_the_whole_gpu_so_calls_fly_across_steps(gpu):
     assert run.total_steps == 10
     assert gpu.synchronised == 0
     assert run.curve[-1]["train_seconds"] == 10
+
+
+SETTINGS = """
+import json, torch
+from thinwire.records.provenance import provenance
+from thinwire.train.cell_task import deterministic
+
+torch.cuda.get_device_name = lambda device: "a GPU"
+torch.cuda.nccl.version = lambda: (2, 28, 9)
+device = torch.device({device!r})
+deterministic(device)
+cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+found = [cudnn.allow_tf32, matmul.allow_tf32, cudnn.benchmark]
+fills = torch.utils.deterministic.fill_uninitialized_memory
+print(json.dumps([found, provenance(device)["hardware"], fills]))
+"""
+
+
+@pytest.mark.parametrize(("device", "recorded"), [("cuda:0", False), ("cpu", None)])
+def test_no_operation_on_a_gpu_rounds_to_tf32_and_the_record_says_so(device, recorded):
+    """The settings are made in a process of their own, because they last."""
+    answer = commands.python("-W", "error", "-c", SETTINGS.format(device=device))
+    assert answer.returncode == 0, answer.stderr
+    found, hardware, fills = json.loads(answer.stdout)
+    assert device == "cpu" or found == [False, False, False]
+    assert hardware["tf32_in_convolutions"] is recorded
+    assert hardware["tf32_in_matrix_products"] is recorded
+    assert fills is False, "runs do not fill the memory of new tensors"
+
+
+def test_tests_fill_the_memory_of_new_tensors_with_nan():
+    assert torch.are_deterministic_algorithms_enabled()
+    assert bool(torch.empty(1000).isnan().all())

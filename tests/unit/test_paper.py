@@ -270,9 +270,7 @@ def test_bars_are_as_long_as_their_numbers_and_negative_ones_go_to_the_left(axes
     assert drawn.yaxis_inverted()
     left, right = drawn.get_xlim()
     assert left < -1044.9 < 88.0 < right
-
-
-def test_a_value_that_is_no_number_has_no_bar(axes):
+    # A value that is no number has no bar.
     drawn = axes(VALUES | {"saved": Value("n/a", "a")})
     assert [bar.get_width() for bar in drawn.patches] == [0, -1044.9]
     assert "n/a" in [text.get_text() for text in drawn.texts]

@@ -2,7 +2,6 @@
 
 import re
 import subprocess
-import sys
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -11,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from snakemake.io import report
 
+from tests import commands
 from thinwire import plugins
 from thinwire.base.errors import UserError
 from thinwire.config.expand import blocks, cells
@@ -284,9 +284,7 @@ def test_planning_imports_nothing_that_only_jobs_need(tmp_path):
         "atexit.register(lambda: print(*sorted(sys.modules)))\n"
         f"main(['-n', '--quiet', 'all', '--snakefile', {str(plugins.ROOT / 'Snakefile')!r}])\n"
     )
-    planned = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    planned = commands.python("-c", program, folder=tmp_path, path=plugins.ROOT)
     assert f"{len(DEMO)} cells: {len(DEMO)} missing" in planned.stderr
     loaded = set(planned.stdout.split())
     assert "thinwire.pipeline.outputs" in loaded

@@ -217,16 +217,13 @@ def test_nothing_is_put_where_another_process_works(results):
     assert not store.fetch(results, key, results / "other"), "it is no record"
 
 
-def test_the_key_of_a_run_changes_with_its_options_and_data(results):
+def test_the_key_of_a_run_changes_with_its_options_data_and_code(results, monkeypatch):
     keys = record_keys(DEMO, results)
     assert len({*keys}) == len(DEMO)
     other = [replace(DEMO[0], suite_seed=1), *DEMO[1:]]
     assert [a == b for a, b in zip(keys, record_keys(other, results))] == [False] + [True] * (len(DEMO) - 1)
     digests.write_json(results / "data/digits/manifest.json", {"images": 2})
     assert not {*keys} & {*record_keys(DEMO, results)}
-
-
-def test_the_key_of_a_run_changes_with_its_code(results, monkeypatch):
     before = record_keys(DEMO, results)
     monkeypatch.setattr(
         "thinwire.train.reuse.sources", lambda cell: {"method": cell.method.use * (cell is DEMO[1])}

@@ -170,14 +170,11 @@ def test_catching_a_failed_call_does_not_help_a_worker():
         world.transport.check_settled()
 
 
-def test_a_message_that_nobody_receives_is_named():
+def test_messages_that_nobody_receives_and_workers_that_wait_for_ever_are_named():
     world = World(2)
     world.together(lambda r, c: c.send({"values": torch.ones(1)}, 1).wait() if r == 0 else None)
     with pytest.raises(MethodError, match="rank 0 sent 1 messages to rank 1"):
         world.transport.check_settled()
-
-
-def test_workers_that_wait_for_ever_are_named():
     world = World(3)
     with pytest.raises(MethodError, match=r"ranks \[0, 1\] called mean.*, and ranks \[2\] did not$"):
         world.together(lambda r, c: c.mean([torch.ones(1)]).wait() if r < 2 else None)
@@ -211,10 +208,7 @@ def test_an_idle_greenlet_keeps_no_worker_and_no_result():
     del workers
     gc.collect()
     assert not alive
-
-
-def test_a_transport_that_nobody_uses_is_freed_with_its_greenlets():
-    transport = InProcess(2)
+    # A transport that nobody uses is freed with its greenlets.
     alive = weakref.WeakSet([transport, *transport.together([getcurrent] * 2)])
     assert len(alive) == 3
     del transport

@@ -52,6 +52,9 @@ def test_a_run_that_is_at_work_has_a_line(tmp_path):
     progress = Progress([FIRST, SECOND], tmp_path)
     assert progress.running() == [f"demo/{FIRST.path}: epoch 2 of 10, accuracy 51.50 %"]
     assert progress.finished() == []
+    # A published record has no progress file.
+    publish(tmp_path, FIRST, "skipped", "no")
+    assert record.PROGRESS not in [path.name for path in record_folder(tmp_path, FIRST).iterdir()]
 
 
 def test_a_write_that_fails_is_no_error_and_the_next_one_may_succeed(tmp_path, monkeypatch):
@@ -83,12 +86,6 @@ def test_each_run_that_ends_is_told_once(tmp_path):
     publish(tmp_path, SECOND, "skipped", "no")
     progress.finished()
     assert progress.summary() == "2 of 2 runs"
-
-
-def test_a_published_record_has_no_progress_file(tmp_path):
-    work(tmp_path, FIRST, 1, 2)
-    publish(tmp_path, FIRST, "skipped", "no")
-    assert record.PROGRESS not in [path.name for path in record_folder(tmp_path, FIRST).iterdir()]
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[1]", '{"epoch": 1, "more": 2}'])

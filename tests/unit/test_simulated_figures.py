@@ -152,6 +152,9 @@ def test_each_row_is_compared_with_the_first_rung():
     assert list(table.rung)[:3] == [0, 1, 2]
     assert pd.isna(table.rung[3])
     assert list(table.first_over_this) == [1, 4, 5, 8]
+    # Rates that are not a cluster's own are left out.
+    table = ladder_of(row("naive", 40), row("ring", 5, rate_gbit_per_second=100.0, own_rate=False))
+    assert list(table.method) == ["naive"]
 
 
 def test_kinds_and_clusters_are_never_compared_with_each_other():
@@ -161,11 +164,6 @@ def test_kinds_and_clusters_are_never_compared_with_each_other():
     assert found["simulated", "ethernet_1g"] == 2
     assert found["emulated", "ethernet_1g"] == pytest.approx(4)
     assert math.isnan(found["simulated", "wan_100m"])
-
-
-def test_rates_that_are_not_a_clusters_own_are_left_out():
-    table = ladder_of(row("naive", 40), row("ring", 5, rate_gbit_per_second=100.0, own_rate=False))
-    assert list(table.method) == ["naive"]
 
 
 def test_the_table_says_how_its_rows_were_made(tmp_path):
@@ -187,9 +185,7 @@ def test_a_bar_is_labelled_with_its_ratio_and_its_kind_is_stated(draw):
     assert "emulated" in emulated.get_title()
     # A simulated bar has four parts, and a bar of runs is plain.
     assert (len(simulated.patches), len(emulated.patches)) == (8, 2)
-
-
-def test_without_times_the_figure_says_so(draw):
+    # Without times the figure says so.
     figure = draw(rates.write_ladder, ladder_of())
     assert "No step of a rung has a time" in figure.texts[0].get_text()
 

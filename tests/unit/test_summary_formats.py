@@ -104,10 +104,7 @@ def test_times_say_how_they_came_about():
     assert "times.md shows every cluster" in text
     assert rows(text)["thin"][-1] == "**3.00**"
     assert "speed-up" not in shown(table_of(runs))["md"]
-
-
-def test_times_of_other_nodes_are_shown_only_if_there_are_no_others_and_say_so():
-    runs = [run("ssgd", 0), run("thin", 0)]
+    # Those of other nodes are shown only if there are no others.
     elsewhere = simulated_times(cluster="ethernet_10g", nodes=4)
     both = pd.DataFrame([*elsewhere, *simulated_times()])
     assert "Times: simulated (ethernet_1g, here)." in shown(table_of(runs, times=both))["md"]

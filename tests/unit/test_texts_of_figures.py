@@ -214,7 +214,7 @@ def test_no_text_covers_another(name, labels, draw):
     assert figure.get_figwidth() <= 2.3 * style.COLUMN_INCHES
 
 
-# The figures of runs are in test_figures.py.
+# The figures of runs are in test_accuracy_figures.py.
 OTHERS = {
     **{name: DRAWN[name] for name in ("ladder", "hsgd_ratio", "required_rate")},
     "simulated": lambda l, f: report.write_simulated_figures(

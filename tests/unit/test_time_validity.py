@@ -30,6 +30,9 @@ def about_rank(host, cores, device="cpu", **more):
     return {"host": host, "cores": cores, "device": device, **more}
 
 
+NOT_OVER_NCCL = "its messages went through the memory of the hosts, and its other calls over NCCL"
+
+
 @pytest.mark.parametrize(
     ("ranks", "nodes", "diagnosis"),
     [
@@ -61,15 +64,12 @@ def about_rank(host, cores, device="cpu", **more):
                 about_rank("a", [0], "gpu-2", messages_through_host=True),
             ],
             1,
-            "its messages went through the memory of the hosts, and its other calls over NCCL",
+            NOT_OVER_NCCL,
         ),
     ],
 )
 def test_times_that_say_nothing_about_the_method_are_not_valid(ranks, nodes, diagnosis):
     assert no_time_because(ranks, Cluster(len(ranks), nodes)) == diagnosis
-
-
-NOT_OVER_NCCL = "its messages went through the memory of the hosts, and its other calls over NCCL"
 
 
 @pytest.fixture

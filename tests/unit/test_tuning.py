@@ -97,10 +97,6 @@ def test_a_suite_that_does_not_fit_its_tuning_is_one_sentence(files, changes, wo
     require(message(suite.load, "tuning/base"), words)
 
 
-def test_a_missing_tuning_is_one_sentence(files):
-    assert "no tuning of suite 'bass': config/tuning/ has base" in message(suite.load, "tuning/bass")
-
-
 @pytest.mark.parametrize(
     "value", [{"a": (0.0, 1.0)}, {"a": (2, 1)}, {"a": 3}, {"a": (1, 2), "b": (1, 2), "c": (1, 2)}], ids=str
 )
@@ -114,6 +110,7 @@ def test_files_of_tunings_and_of_their_choices_are_no_suites(files, tmp_path):
     (tmp_path / "config" / "tuned" / "base.yaml").write_text("rules: 1")
     assert [path.name for path in suite.suite_files()] == ["base.yaml"]
     assert "there is no suite 'tuned/base'" in message(suite.load, "tuned/base")
+    assert "no tuning of suite 'bass': config/tuning/ has base" in message(suite.load, "tuning/bass")
 
 
 def test_a_method_has_its_own_values_and_all_others_of_the_suite(files):
