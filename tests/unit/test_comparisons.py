@@ -12,12 +12,12 @@ from thinwire.report.rows.comparisons import SPEED_UP_COLUMNS, comparisons, spee
 from thinwire.report.rows.to_target import profiles
 from thinwire.report.statistics.speed import compare_speed, profile, ratios, score
 
+CELL = {"dataset": "digits", "model": "cnn", "workers": 4, "nodes": 1, "kind": "inprocess"}
 SPREAD = (0.1, -0.1, 0.05, -0.05, 0.0, 0.1)
 
 
 def runs(method, accuracies, status="done", **more):
-    place = {"dataset": "digits", "model": "cnn", "workers": 4, "nodes": 1, "kind": "inprocess"}
-    about = {**place, "method": method, "status": status, "evaluated_images": 1000, **more}
+    about = {**CELL, "method": method, "status": status, "evaluated_images": 1000, **more}
     return [{**about, "repetition": r, "test_accuracy_percent": a} for r, a in enumerate(accuracies)]
 
 
@@ -90,8 +90,7 @@ BASELINES = ["ssgd", "ssgd_bf16"]
 
 def block(repetition, kind="measured", status="done", **seconds):
     """The runs of a block, of 10 steps each, with the seconds of each method."""
-    place = {"dataset": "digits", "model": "cnn", "workers": 4, "nodes": 2, "cluster": None, "kind": kind}
-    about = {**place, "repetition": repetition, "status": status, "steps": 10}
+    about = {**CELL, "cluster": None, "kind": kind, "repetition": repetition, "status": status, "steps": 10}
     return [{**about, "method": method, "train_seconds": s} for method, s in seconds.items()]
 
 
@@ -151,13 +150,9 @@ def test_a_suite_without_times_has_an_empty_table():
     assert list(table) == list(SPEED_UP_COLUMNS)
 
 
-INF = math.inf
-
-
 def cell(workers, method, payload, seconds=(math.nan,) * 3):
     """The rows of a method in a cell, for its three targets."""
-    place = {"dataset": "digits", "model": "cnn", "workers": workers, "nodes": 1, "kind": "measured"}
-    place["method"] = method
+    place = {**CELL, "workers": workers, "kind": "measured", "method": method}
     return [
         place | {"payload_bytes_median": p, "train_seconds_median": s, "target_accuracy_percent": workers + i}
         for i, (p, s) in enumerate(zip(payload, seconds))

@@ -21,12 +21,12 @@ from thinwire.train.tracing import record_spans
 from thinwire.transport.mirror import CannotMirror, Mirror
 
 
-def mirrored(task, method, rank, **options):
-    """A whole run of one worker."""
+def mirrored(task, method, rank, steps=None, **options):
+    """A run of one worker."""
     trainer = MirroredTrainer(task, method, resolve(method, options), Mirror(task.cluster.workers, rank))
     trainer.setup()
     (recorder,) = record_spans(trainer)
-    trainer.train()
+    trainer.train(until=steps)
     return trainer, recorder
 
 
@@ -140,10 +140,7 @@ def test_what_is_still_in_flight_after_the_last_step_has_its_size():
         def finish(self):
             list(self.flight.landed(10**9))
 
-    trainer = MirroredTrainer(small.task(3, batch=24), Late, Late.Config(), Mirror(3, 1))
-    trainer.setup()
-    (recorder,) = record_spans(trainer)
-    trainer.train(until=1)
+    _, recorder = mirrored(small.task(3, batch=24), Late, 1, steps=1)
     assert recorder.calls[0].received_bytes == {"values": 40}
 
 

@@ -77,16 +77,8 @@ def test_the_order_of_a_block_rotates_with_the_repetition():
 
 def test_a_rule_finds_its_cell_its_block_and_its_data_set_by_wildcards():
     grid, cell = Grid(PAPER), PAPER[-1]
-    dataset, model, size, seed = cell.block.split("/")
-    wildcards = SimpleNamespace(
-        suite="paper",
-        cell=cell.path,
-        preparation=cell.preparation,
-        dataset=dataset,
-        model=model,
-        size=size,
-        seed=seed,
-    )
+    place = dict(zip(("dataset", "model", "size", "seed"), cell.block.split("/")))
+    wildcards = SimpleNamespace(suite="paper", cell=cell.path, preparation=cell.preparation, **place)
     assert grid.of_preparation(lambda found: found.preparation)(wildcards) == cell.preparation
     assert cell in grid.of_block("paper", list)(wildcards)
     assert grid.of_first("paper", lambda found: found.block)(wildcards) == cell.block

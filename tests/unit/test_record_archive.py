@@ -136,11 +136,12 @@ def test_a_method_that_was_added_later_is_missing_in_no_archive(results, tmp_pat
     assert list(collect.read_summary(tmp_path / "reference", "demo").method) == ["ssgd", "ssgd_bf16"]
 
 
-def test_a_suite_without_all_of_its_records_is_refused(results, tmp_path):
+def test_a_suite_without_all_of_its_records_and_a_folder_without_archives_are_refused(results, tmp_path):
     (record_folder(results, GRID[1]) / "run.json").unlink()
     with pytest.raises(UserError, match=r"1 of 2 cells of demo have no record, .* suites=demo first"):
         archive.pack(results, "demo", tmp_path / "reference")
     assert archive.archived(tmp_path / "reference") == []
+    refuses_to_unpack(tmp_path, "has no archives of records: `thinwire archive SUITE")
 
 
 @pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b"no archive" + data])
@@ -148,7 +149,3 @@ def test_a_damaged_archive_is_named(results, tmp_path, damage):
     path = archive.pack(results, "demo", tmp_path)
     path.write_bytes(damage(path.read_bytes()))
     refuses_to_unpack(tmp_path, r"records/demo\.tar\.xz is damaged .*: restore it")
-
-
-def test_a_folder_without_archives_is_refused(tmp_path):
-    refuses_to_unpack(tmp_path, "has no archives of records: `thinwire archive SUITE")

@@ -51,13 +51,13 @@ def program(*calls, compute=0.01):
     return steps
 
 
-def paces(cluster, variation=0.0, seed=0):
-    return np.random.default_rng(seed).lognormal(0, variation, (STEPS, cluster.workers))
+def paces(cluster, variation=0.0, steps=STEPS):
+    return np.random.default_rng(0).lognormal(0, variation, (steps, cluster.workers))
 
 
-def simulated(made, cluster, on, variation=0.0):
-    programs = [made] * cluster.workers
-    return event_loop.simulate(programs, cluster, Loads(on, cluster), paces(cluster, variation))
+def simulated(made, cluster, on, variation=0.0, **loads):
+    pace = paces(cluster, variation, len(made))
+    return event_loop.simulate([made] * cluster.workers, cluster, Loads(on, cluster, **loads), pace)
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS, ids=str)
@@ -169,12 +169,11 @@ def test_on_an_emulated_network_other_calls_go_between_the_halves_of_a_mean():
     cluster, sizes = Cluster(2, 2), (200_000, BYTES, 400_000)
     small, large, third = (size / (125e6 * 1448 / 1514) for size in sizes)
     made = [[*(call(size=size) for size in sizes), Await(0)], [Await(1)], [Await(2)]]
-    loads = Loads(described(latency=0), cluster, latency_seconds={"mean": 0.0})
-    assert not recurrence.applies([made] * 2, cluster, loads)
-    ends = event_loop.simulate([made] * 2, cluster, loads, np.ones((3, 2))).end_seconds[:, 0]
+    emulated = {"latency_seconds": {"mean": 0.0}}
+    assert not recurrence.applies([made] * 2, cluster, Loads(described(latency=0), cluster, **emulated))
+    ends = simulated(made, cluster, described(latency=0), **emulated).end_seconds[:, 0]
     assert ends == pytest.approx([small + large / 2, small + large, small + large + third])
-    loads = Loads(described(latency=0, call=0), cluster)
-    in_order = event_loop.simulate([made] * 2, cluster, loads, np.ones((3, 2)))
+    in_order = simulated(made, cluster, described(latency=0, call=0))
     assert in_order.end_seconds[:, 0] == pytest.approx([small, small + large, small + large + third])
 
 
@@ -182,12 +181,7 @@ def test_many_bytes_hide_the_latencies_of_hops_and_few_do_not():
     """By hand: a ring of 4 has three times the hops of a ring of 2, whose call has a latency of 5 ms."""
     cluster, on = Cluster(4, 4), described(latency=0)
     few, many = (
-        event_loop.simulate(
-            [[[call(size=size), Await(0)]]] * 4,
-            cluster,
-            Loads(on, cluster, latency_seconds={"mean": 5e-3}),
-            np.ones((1, 4)),
-        ).seconds
+        simulated([[call(size=size), Await(0)]], cluster, on, latency_seconds={"mean": 5e-3}).seconds
         for size in (8, BYTES)
     )
     assert few == pytest.approx(3 * 5e-3)
@@ -279,10 +273,7 @@ def test_a_link_passes_on_a_burst_at_once_after_a_pause_and_never_more():
     burst = round(on.link.rate_bytes_per_second / 2)
     sent = HandOver("world", "gather", 0, False, second, 0, 0.0)
     made = [[sent, Await(0)], [sent, Await(1)], [Work(0.25), sent, Await(2)], [Work(9.0), sent, Await(3)]]
-    without, with_burst = (
-        event_loop.simulate([made] * 2, cluster, Loads(on, cluster, size), np.ones((4, 2)))
-        for size in (0, burst)
-    )
+    without, with_burst = (simulated(made, cluster, on, burst_bytes=size) for size in (0, burst))
     saved = np.diff(without.end_seconds[:, 0] - with_burst.end_seconds[:, 0], prepend=0.0)
     np.testing.assert_allclose(saved[[0, 3]], 0.5, atol=1e-6)
     # The latency of a call is a pause, too.

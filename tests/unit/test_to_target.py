@@ -14,15 +14,9 @@ INF = math.inf
 
 def run(method, repetition, *accuracies, status="done", seconds=None, **more):
     """A row of the runs, and its curve: an evaluation an epoch, of 10 steps and 100 bytes each."""
-    about = {"dataset": "digits", "model": "cnn", "workers": 4, "nodes": 1, "kind": "inprocess"}
-    about |= {
-        "method": method,
-        "repetition": repetition,
-        "status": status,
-        "epochs": 4,
-        "batch": 64,
-        "batch_per": "run",
-    } | more
+    place = {"dataset": "digits", "model": "cnn", "workers": 4, "nodes": 1, "kind": "inprocess"}
+    trained = {"repetition": repetition, "status": status, "epochs": 4, "batch": 64, "batch_per": "run"}
+    about = {**place, "method": method, **trained, **more}
     curve = [
         about
         | {"epoch": i + 1.0, "step": 10 * (i + 1), "test_accuracy_percent": accuracy}

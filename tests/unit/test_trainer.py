@@ -41,13 +41,18 @@ def test_what_a_worker_draws_does_not_depend_on_the_others(monkeypatch):
             torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-12)
 
 
+def first_passes(run, worker):
+    """Let the worker compute the gradients of the first images."""
+    images, labels = run.batches.at(0)[0]
+    worker.begin(0, 0.1, len(images), 2 * len(images))
+    worker.compute_gradients(images, labels)
+
+
 def test_workers_draw_different_streams():
     """Two workers with the same images: dropout makes their gradients differ."""
     run = small.trainer(small.task(2), thinwire.Method)
-    images, labels = run.batches.at(0)[0]
     for worker in run.workers:
-        worker.begin(0, 0.1, len(images), 2 * len(images))
-        worker.compute_gradients(images, labels)
+        first_passes(run, worker)
     first, second = (worker.run.gradients[0] for worker in run.workers)
     assert not torch.equal(first, second)
 
@@ -62,9 +67,7 @@ class WantsTheLast(thinwire.Method):
 def test_gradients_that_a_method_does_not_want_are_not_computed_and_read_as_zeros():
     run, every = (small.trainer(small.task(2), method) for method in (WantsTheLast, thinwire.Method))
     for one in (run, every):
-        images, labels = one.batches.at(0)[0]
-        one.workers[0].begin(0, 0.1, len(images), 2 * len(images))
-        one.workers[0].compute_gradients(images, labels)
+        first_passes(one, one.workers[0])
     for mine, theirs in zip(run.workers[0].run.params, every.workers[0].run.params, strict=True):
         assert theirs.grad.count_nonzero() > 0
         if mine.name.startswith("linear"):
@@ -108,9 +111,7 @@ def test_a_gradient_that_a_method_does_not_want_holds_no_other_back():
     run = Trainer(small.task(2), WantsAllButTheNorm, WantsAllButTheNorm.Config(), Mirror(2, 0))
     run.setup(None)
     worker = run.workers[0]
-    images, labels = run.batches.at(0)[0]
-    worker.begin(0, 0.1, len(images), 2 * len(images))
-    worker.compute_gradients(images, labels)
+    first_passes(run, worker)
     assert worker.method.heard == [param.name for param in reversed(worker.run.params)]
 
 
@@ -162,12 +163,10 @@ def test_prefetching_changes_no_bit_of_a_run():
     for run in runs:
         run.train()
     plain, ahead = (
-        [row | {"train_seconds": 0, "eval_seconds": 0, "harness_seconds": 0} for row in run.curve]
-        for run in runs
+        [{k: v for k, v in row.items() if not k.endswith("seconds")} for row in run.curve] for run in runs
     )
     assert plain == ahead
-    for ours, theirs in zip(*(run.workers[0].run.weights for run in runs), strict=True):
-        assert torch.equal(ours, theirs)
+    assert all(map(torch.equal, *(run.workers[0].run.weights for run in runs)))
 
 
 class Records(thinwire.Method):
