@@ -7,12 +7,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from tests.frames import CELL
 from thinwire.publish.paper.values import text_of
 from thinwire.report.rows.comparisons import SPEED_UP_COLUMNS, comparisons, speed_ups, write
 from thinwire.report.rows.to_target import profiles
 from thinwire.report.statistics.speed import compare_speed, profile, ratios, score
 
-CELL = {"dataset": "digits", "model": "cnn", "workers": 4, "nodes": 1, "kind": "inprocess"}
 SPREAD = (0.1, -0.1, 0.05, -0.05, 0.0, 0.1)
 
 

@@ -39,10 +39,7 @@ def test_every_row_has_its_mean_its_interval_n_and_verdict(drawn):
     texts = [text.get_text() for text in axes.texts]
     assert texts == ["10", "different", "10", "same", "10", "cannot be told", "n", "verdict"]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["less", "alike", "unclear"]
-
-
-def test_the_band_is_the_margin_and_lies_within_the_axes(drawn):
-    (axes,) = drawn(comparisons()).axes
+    # The band is the margin, and lies within the axes.
     (band,) = axes.patches
     assert (band.get_x(), band.get_width()) == pytest.approx((-0.3, 0.6))
     narrow = drawn(comparisons()[1:2]).axes[0].get_xlim()

@@ -193,9 +193,8 @@ def test_a_package_imports_its_own_modules_in_every_way(folder):
 def test_a_plug_in_that_ends_the_process_is_refused_with_its_line(tmp_path, ending):
     path = tmp_path / "ends.py"
     path.write_text(f"import sys\n\n{ending}\n")
-    with pytest.raises(
-        plugins.PluginError, match=r"ends\.py, line 3: it ends the process that imports it: do"
-    ):
+    words = r"ends\.py, line 3: it ends the process that imports it: do"
+    with pytest.raises(plugins.PluginError, match=words):
         plugins.load_file("method", path, "ends")
 
 
@@ -238,9 +237,8 @@ def test_a_wrong_entry_is_one_sentence(texts, words):
 def test_a_provenance_of_another_type_is_one_sentence(tmp_path, written):
     path = tmp_path / "mine.py"
     path.write_text(f"import thinwire\n\n\nclass Method(thinwire.Method):\n    provenance = {written}\n")
-    with pytest.raises(
-        plugins.PluginError, match=r"mine\.py: its provenance must be a tuple of thinwire\.Part"
-    ):
+    words = r"mine\.py: its provenance must be a tuple of thinwire\.Part"
+    with pytest.raises(plugins.PluginError, match=words):
         plugins.load_file("method", path, "thinwire_methods.mine")
 
 

@@ -62,10 +62,14 @@ def test_payloads_that_carry_more_than_their_elements_are_refused(me, words):
     assert me.ledger.rows == {}
 
 
-def test_tensors_of_a_class_of_their_own_are_refused(me):
+def test_tensors_of_a_class_of_their_own_and_unknown_kinds_are_refused(me):
     for call in (me.world.mean, me.unmetered.mean, partial(me.world.broadcast, source=0)):
         with pytest.raises(MethodError, match="a Marked was handed to"):
             call([torch.ones(3).as_subclass(Marked)])
+    with pytest.raises(MethodError, match="'gradients'"):
+        me.world.mean([torch.ones(1)], kind="gradients")
+    with pytest.raises(MethodError, match="'gradients'"):
+        me.world.gather({"gradients": torch.ones(1)})
 
 
 class Calling(Server):
@@ -106,13 +110,6 @@ def test_a_closed_channel_refuses_calls(me):
     for verb, call in calls.items():
         with pytest.raises(MethodError, match=f"run.world.{verb} was called at night"):
             call()
-
-
-def test_an_unknown_kind_is_refused(me):
-    with pytest.raises(MethodError, match="'gradients'"):
-        me.world.mean([torch.ones(1)], kind="gradients")
-    with pytest.raises(MethodError, match="'gradients'"):
-        me.world.gather({"gradients": torch.ones(1)})
 
 
 @pytest.mark.parametrize("name", ["world", "node", "across", "unmetered"])

@@ -103,27 +103,21 @@ def test_what_torch_says_without_a_plug_in_is_the_runs_own_failure():
     )
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        OSError(errno.EMFILE, os.strerror(errno.EMFILE)),
-        MemoryError(),
-        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 16 bytes"),
-        RuntimeError("can't start new thread"),
-        RuntimeError("[gloo/transport/tcp/pair.cc:84] socket: Too many open files"),
-        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
-        CannotWrite("full"),
-    ],
-)
-def test_a_shortage_is_recognised_in_all_its_messages(error):
-    assert shortage(error) is not None
+SHORTAGES = [
+    OSError(errno.EMFILE, os.strerror(errno.EMFILE)),
+    MemoryError(),
+    RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 16 bytes"),
+    RuntimeError("can't start new thread"),
+    RuntimeError("[gloo/transport/tcp/pair.cc:84] socket: Too many open files"),
+    ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+    CannotWrite("full"),
+]
+OTHERS = [RuntimeError("Connection closed by peer"), ValueError("Too many open files"), UserError("no")]
 
 
-@pytest.mark.parametrize(
-    "error", [RuntimeError("Connection closed by peer"), ValueError("Too many open files"), UserError("no")]
-)
-def test_other_errors_are_no_shortage(error):
-    assert shortage(error) is None
+@pytest.mark.parametrize("error", [*SHORTAGES, *OTHERS])
+def test_a_shortage_is_recognised_in_all_its_messages_and_nothing_else_is_one(error):
+    assert (shortage(error) is not None) == (error in SHORTAGES)
 
 
 def test_torch_without_memory_is_a_shortage():

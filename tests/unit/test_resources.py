@@ -59,14 +59,11 @@ def test_what_a_cell_asks_of_slurm():
     assert resources.launcher(replace(cell, workers=1, nodes=1)) == ""
     signal = f"--signal=USR1@{signals.SAVING_SECONDS}"
     assert resources.more_options(cell) == f"--ntasks-per-node=4 {signal}"
-
-
-def test_a_run_asks_for_a_gpu_for_each_process_and_a_preparation_for_one():
-    cell = replace(CELL, device="cuda")
+    # A run asks for a GPU for each process, and a preparation for one.
     of_run = resources.gres(Call(), gpus_of)
     of_preparation = resources.gres(Call(), gpus_of_preparation)
     assert (of_run(cell), of_preparation(cell)) == ("gpu:4", "gpu:1")
-    assert of_run(replace(cell, transport="inprocess")) == "gpu:1"
+    assert of_run(alone) == "gpu:1"
     on_cpus = replace(cell, device="cpu")
     assert (of_run(on_cpus), of_preparation(on_cpus)) == ("", "")
     for gpu_type, asked in (("a100", "gpu:a100:4"), ("", "gpu:4")):

@@ -72,7 +72,7 @@ def test_the_worker_computes_on_until_it_waits_for_the_answer(gpu, issuing):
     assert gpu.current.until == 10
 
 
-def test_a_slow_call_on_one_channel_does_not_delay_another_channel(gpu, issuing):
+def test_calls_of_all_channels_are_issued_in_one_order_and_a_slow_one_delays_no_other(gpu, issuing):
     across, node = SideStream(CUDA, issuing), SideStream(CUDA, issuing)
     slow = submit(across, lambda: gpu.put(100))
     quick = submit(node, lambda: gpu.put(1))
@@ -81,10 +81,6 @@ def test_a_slow_call_on_one_channel_does_not_delay_another_channel(gpu, issuing)
     assert gpu.current.until == 1
     slow()
     assert gpu.current.until == 100
-
-
-def test_calls_of_all_channels_are_issued_in_one_order(gpu, issuing):
-    across, node = SideStream(CUDA, issuing), SideStream(CUDA, issuing)
     issued = []
     for number, stream in enumerate((across, node, across)):
         submit(stream, lambda number=number: issued.append(number))

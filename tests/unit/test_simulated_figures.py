@@ -52,11 +52,8 @@ def test_every_figure_says_simulated_and_those_that_a_suite_asks_for_are_there(d
 
 
 def test_simulated_points_are_hollow_and_measured_ones_are_full_and_apart(drawn):
-    run = {"dataset": "digits", "model": "cnn", "workers": 8, "nodes": 2, "cluster": None, "status": "done"}
-    runs = [
-        {**run, "method": m, "kind": "measured", "steps": 10, "train_seconds": s}
-        for m, s in (("ssgd", 4.0), ("m0", 2.0))
-    ]
+    place = PLACE | {"cluster": None, "kind": "measured"}
+    runs = [place | {"method": m, "train_seconds": s} for m, s in (("ssgd", 4.0), ("m0", 2.0))]
     figure = drawn(table_of(runs=runs))["speed_up_simulated"]
     fills = {}
     for axes in figure.axes:
@@ -130,16 +127,8 @@ def test_what_is_no_number_is_no_point_and_no_mark(drawn, value):
 
 
 RUNGS = ["naive", "ring", "levels"]
-RUN = {
-    "status": "done",
-    "dataset": "digits",
-    "model": "cnn",
-    "workers": 8,
-    "nodes": 2,
-    "cluster": "ethernet_1g",
-    "kind": "emulated",
-    "steps": 10,
-}
+PLACE = {"dataset": "digits", "model": "cnn", "workers": 8, "nodes": 2, "status": "done", "steps": 10}
+RUN = {**PLACE, "cluster": "ethernet_1g", "kind": "emulated"}
 
 
 def ladder_of(*made, runs=()):

@@ -58,14 +58,7 @@ NOT_OVER_NCCL = "its messages went through the memory of the hosts, and its othe
             "2 other processes used a GPU of b",
         ),
         ([about_rank("a", [0], "gpu-1", messages_through_host=False)], 1, None),
-        (
-            [
-                about_rank("a", [0], "gpu-1", messages_through_host=False),
-                about_rank("a", [0], "gpu-2", messages_through_host=True),
-            ],
-            1,
-            NOT_OVER_NCCL,
-        ),
+        ([about_rank("a", [0], f"gpu-{i}", messages_through_host=i > 1) for i in (1, 2)], 1, NOT_OVER_NCCL),
     ],
 )
 def test_times_that_say_nothing_about_the_method_are_not_valid(ranks, nodes, diagnosis):

@@ -5,6 +5,7 @@ import math
 import pandas as pd
 import pytest
 
+from tests.frames import CELL
 from thinwire.report.rows.quantities import SHARES, TARGET_OF_BASELINE
 from thinwire.report.rows.to_target import to_target
 from thinwire.report.statistics.speed import Convergence, convergence
@@ -14,9 +15,8 @@ INF = math.inf
 
 def run(method, repetition, *accuracies, status="done", seconds=None, **more):
     """A row of the runs, and its curve: an evaluation an epoch, of 10 steps and 100 bytes each."""
-    place = {"dataset": "digits", "model": "cnn", "workers": 4, "nodes": 1, "kind": "inprocess"}
     trained = {"repetition": repetition, "status": status, "epochs": 4, "batch": 64, "batch_per": "run"}
-    about = {**place, "method": method, **trained, **more}
+    about = {**CELL, "method": method, **trained, **more}
     curve = [
         about
         | {"epoch": i + 1.0, "step": 10 * (i + 1), "test_accuracy_percent": accuracy}
