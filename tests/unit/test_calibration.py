@@ -172,13 +172,7 @@ def test_the_methods_of_an_experiment_are_brought_to_one_speed_before_they_are_s
             return self
 
     def row(made, own_rate):
-        place = {
-            "dataset": "digits",
-            "model": "cnn",
-            "workers": made.workers,
-            "cluster": "c",
-            "profile": "here",
-        }
+        place = {"dataset": "digits", "model": "cnn", "cluster": "c", "profile": "here"}
         seconds = made.steps[0][0][0].seconds
         about = {"workers": made.workers, "rate_gbit_per_second": 1, "method": made.cell.method.label}
         return place | about | {"step_seconds": seconds}

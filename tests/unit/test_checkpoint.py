@@ -63,19 +63,19 @@ def rewrite(checkpoint, change):
     digests.write_json(checkpoint / TREE, content)
 
 
+def with_tree(tree):
+    return lambda checkpoint: rewrite(checkpoint, lambda content: content.update(tree=tree))
+
+
 DAMAGE = {
     "tree cut": lambda c: overwrite(c / TREE, lambda b: b[: len(b) // 2]),
     "tree with another digit": lambda c: overwrite(c / TREE, lambda b: b.replace(b"1234", b"1235")),
     "tree of an earlier version": lambda c: (c / TREE).write_text('{"tree": {"dict": []}}'),
     "tree without a key": lambda c: rewrite(c, lambda content: content.pop("tree")),
-    "tree of numbers": lambda c: rewrite(c, lambda content: content.update(tree={"dict": 3})),
-    "tree of an unknown kind": lambda c: rewrite(c, lambda content: content.update(tree={"set": []})),
-    "tree with two kinds": lambda c: rewrite(
-        c, lambda content: content.update(tree={"list": [], "dict": []})
-    ),
-    "tree with a tensor that is not there": lambda c: rewrite(
-        c, lambda content: content.update(tree={"tensor": "99"})
-    ),
+    "tree of numbers": with_tree({"dict": 3}),
+    "tree of an unknown kind": with_tree({"set": []}),
+    "tree with two kinds": with_tree({"list": [], "dict": []}),
+    "tree with a tensor that is not there": with_tree({"tensor": "99"}),
     "files that are no table": lambda c: rewrite(c, lambda content: content.update(files=[])),
     "tensors cut": lambda c: overwrite(c / TENSORS, lambda b: b[:-3]),
     "tensors with another bit": lambda c: overwrite(c / TENSORS, lambda b: b[:-1] + bytes([b[-1] ^ 1])),

@@ -36,16 +36,9 @@ CURVE = [
 
 
 def made(**changes):
-    content = {
-        "kind": "inprocess",
-        "status": "done",
-        "cell": {"suite": "demo"},
-        "fingerprint": "0123",
-        "method_options": {},
-        "model_options": {},
-        "result": record.result(CURVE),
-        "provenance": {"git": None},
-    }
+    about = {"kind": "inprocess", "status": "done", "cell": {"suite": "demo"}, "fingerprint": "0123"}
+    options = {"method_options": {}, "model_options": {}}
+    content = {**about, **options, "result": record.result(CURVE), "provenance": {"git": None}}
     return record.Record(**(content | changes))
 
 

@@ -47,15 +47,8 @@ def table(rows, columns):
 
 def parts(made):
     """In the order of the timeline: computing, waiting for others, for a server, for bytes; of one step."""
-    return [
-        np.round(part[0], 9).tolist()
-        for part in (
-            made.compute_seconds,
-            made.others_seconds,
-            made.server_seconds,
-            made.communication_seconds,
-        )
-    ]
+    names = ("compute_seconds", "others_seconds", "server_seconds", "communication_seconds")
+    return [np.round(getattr(made, name)[0], 9).tolist() for name in names]
 
 
 def same_as_measured(made):

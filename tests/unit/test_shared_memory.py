@@ -22,12 +22,16 @@ from thinwire.transport.shared_tensors import Run, SharedTensors
 WORKERS = 3
 
 
-def world_of_three():
-    """The channel of all workers."""
-    cluster = Cluster(WORKERS)
+def world(workers):
+    """The transport and the channel of all workers."""
+    cluster = Cluster(workers)
     transport = processes.transport(cluster)
     rank = transport.ranks[0]
-    return Channel("world", cluster.world(), (0,) * WORKERS, rank, transport, Ledger())
+    return transport, Channel("world", cluster.world(), (0,) * workers, rank, transport, Ledger())
+
+
+def world_of_three():
+    return world(WORKERS)[1]
 
 
 def names_while_it_is_open():
@@ -157,13 +161,6 @@ def test_tensors_that_follow_each_other_are_one_run():
     half, double = shared.like([torch.empty(3, dtype=torch.float16), torch.empty(2, dtype=torch.float64)])
     assert shared.runs_of([half]) == [Run(0, 3)]
     assert shared.runs_of([double]) == [Run(8, 2)]
-
-
-def world(workers):
-    cluster = Cluster(workers)
-    transport = processes.transport(cluster)
-    rank = transport.ranks[0]
-    return transport, Channel("world", cluster.world(), (0,) * workers, rank, transport, Ledger())
 
 
 def numbers(rank, dtype):

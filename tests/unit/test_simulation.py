@@ -22,18 +22,9 @@ CLUSTERS = [Cluster(1), Cluster(6), Cluster(8, 2), Cluster(12, 12), Cluster(16, 
 
 def described(rate=1.0, latency=10e-6, call=50e-6, bus=20.0, **more):
     link = {"rate_gbit_per_second": rate, "latency_seconds": latency, **more.pop("link", {})}
-    return ClusterDescription.model_validate(
-        {
-            "name": "made_up",
-            "title": "Made up",
-            "nodes": 2,
-            "workers_per_node": 2,
-            "link": link,
-            "memory_bus_gigabytes_per_second": bus,
-            "call_latency_seconds": call,
-            **more,
-        }
-    )
+    about = {"name": "made_up", "title": "Made up", "nodes": 2, "workers_per_node": 2, "link": link}
+    seconds = {"memory_bus_gigabytes_per_second": bus, "call_latency_seconds": call}
+    return ClusterDescription.model_validate({**about, **seconds, **more})
 
 
 def call(verb="mean", channel="world", partner=0, size=BYTES):

@@ -67,14 +67,18 @@ def collected(change):
     return changed
 
 
-def edit_summary(results):
-    path = results / SUMMARY
-    path.write_text(path.read_text().replace(",done,", ",failed,", 1))
+def edited(change):
+    """Change the text of the summary."""
+
+    def edit(results):
+        path = results / SUMMARY
+        path.write_text(change(path.read_text()))
+
+    return edit
 
 
-def add_a_row(results):
-    path = results / SUMMARY
-    path.write_text(path.read_text() + path.read_text().splitlines()[-1] + "\n")
+edit_summary = edited(lambda text: text.replace(",done,", ",failed,", 1))
+add_a_row = edited(lambda text: text + text.splitlines()[-1] + "\n")
 
 
 def more_by_one(name, column):
