@@ -34,3 +34,9 @@ def python(
 def thinwire(*arguments: object) -> subprocess.CompletedProcess[str]:
     """Run `thinwire ARGUMENTS` in the project."""
     return python("-m", "thinwire", *arguments)
+
+
+def succeeded(answer: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+    """The answer of a command, which must have succeeded."""
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    return answer

@@ -5,7 +5,7 @@ import shutil
 import pytest
 import yaml
 
-from tests.commands import python
+from tests.commands import python, succeeded
 from tests.docs import pages
 from thinwire.plugins import ROOT
 
@@ -72,7 +72,8 @@ def copy(tmp_path):
 
 
 def test_the_tests_stay_green(copy):
-    answer = python("-m", "pytest", "-vv", "-n", "0", "-p", "no:cacheprovider", *TESTS, folder=copy)
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    answer = succeeded(
+        python("-m", "pytest", "-vv", "-n", "0", "-p", "no:cacheprovider", *TESTS, folder=copy)
+    )
     assert "test_describes_itself[my_method] PASSED" in answer.stdout
     assert "[mine]" not in answer.stdout

@@ -1,4 +1,7 @@
-"""The documentation quotes what benchmarks and commands print: the newest records, and schedules."""
+"""The documentation quotes what benchmarks and commands print: the newest records, schedules, answers.
+
+The commands of docs/questions.md succeed, and print what the page quotes, with numbers of their own.
+"""
 
 import argparse
 import re
@@ -7,9 +10,11 @@ import sys
 
 import pytest
 
-from benchmarks import record, update_docs
-from tests.commands import python
+from benchmarks import questions_page, record, update_docs
+from tests import project
+from tests.commands import python, succeeded
 from tests.docs import pages
+from thinwire import plugins
 from thinwire.cli import prepare, trace
 from thinwire.cli.main import _parser
 from thinwire.plugins import ROOT
@@ -48,8 +53,7 @@ def test_every_benchmark_can_be_loaded():
     load = (
         "import runpy, sys; sys.path.insert(0, 'benchmarks'); [runpy.run_path(path) for path in sys.argv[1:]]"
     )
-    answer = python("-c", load, *(f"benchmarks/{name}.py" for name in BENCHMARKS))
-    assert answer.returncode == 0, answer.stderr
+    succeeded(python("-c", load, *(f"benchmarks/{name}.py" for name in BENCHMARKS)))
 
 
 def test_a_record_says_where_and_what_and_names_no_host(tmp_path, monkeypatch, capsys):
@@ -106,3 +110,43 @@ def test_a_schedule_is_what_the_command_prints(results, command, printed, capsys
     capsys.readouterr()
     assert trace.schedule_main(arguments) == 0
     assert capsys.readouterr().out == printed
+
+
+BLOCKS = questions_page.blocks_of_commands()
+# Methods that somebody has added print lines of their own.
+ADDED = set(plugins.find("method")) - set(project.METHODS)
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory):
+    """What each block of commands prints, one after the other in one folder, with its exit status."""
+    folder = tmp_path_factory.mktemp("questions").resolve()
+    return {commands: questions_page.run(shortened(commands), folder) for commands in BLOCKS}
+
+
+def shortened(commands):
+    """The commands, with the first 16 steps in place of a whole simulated run: the names are the same."""
+    return commands.replace("--profile a100_tf32 --results", "--profile a100_tf32 --steps 16 --results")
+
+
+def words(text):
+    """The names and words of a text without its numbers; in any order, because times decide the order."""
+    lines = (line for line in text.splitlines() if not ADDED & {*line.split()[:1]})
+    return set(re.findall(r"[A-Za-z][A-Za-z_]+", " ".join(lines)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("commands", BLOCKS)
+def test_commands_print_what_is_quoted(printed, commands):
+    status, text = printed[commands]
+    assert status == 0, text
+    assert words(text) == words(update_docs.printed(update_docs.newest("questions"), commands))
+
+
+def test_a_question_quotes_what_its_commands_print():
+    questions = re.split(r"^## ", questions_page.PAGE.read_text(), flags=re.MULTILINE)[1:]
+    assert len(questions) >= 6
+    for question in questions:
+        title, _, answer = question.partition("\n")
+        assert title.endswith("?"), title
+        assert answer.count("```sh\n") >= answer.count("<!-- printed, in the newest record of questions -->")

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.commands import python
+from tests.commands import python, succeeded
 from thinwire.plugins import ROOT
 
 pytestmark = pytest.mark.slow
@@ -22,8 +22,7 @@ FETCHED = re.compile(
 def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     command = ("mkdocs", "build", "--strict", "--quiet", "--site-dir", folder)
-    answer = python("-m", *command, NO_MKDOCS_2_WARNING="1")
-    assert answer.returncode == 0, answer.stderr
+    succeeded(python("-m", *command, NO_MKDOCS_2_WARNING="1"))
     return folder
 
 

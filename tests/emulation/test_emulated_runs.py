@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from tests import waiting
+from tests.commands import succeeded
 from tests.faults import sandbox
 from tests.workflow.conftest import HELD, HELD_EPOCHS, Project
 from thinwire.records import record
@@ -46,8 +47,7 @@ def project(tmp_path_factory, emulable):
 
 @pytest.fixture(scope="module")
 def folder(project):
-    run = project.python("thinwire", "run", "large", CELL)
-    assert run.returncode == 0, run.stderr
+    succeeded(project.python("thinwire", "run", "large", CELL))
     return project.folder / "results/runs/large" / CELL
 
 
@@ -103,8 +103,7 @@ def test_a_cell_of_another_suite_is_emulated_apart_from_its_records(project):
         "--cluster",
         "emulated_100m",
     )
-    run = project.python(*command)
-    assert run.returncode == 0, run.stderr
+    succeeded(project.python(*command))
     made = project.folder / "results/emulated/emulated_100m/runs/tiny_nodes/digits/cnn/ssgd/w2n2/seed0"
     assert record.read(made / record.RUN).kind == "emulated"
     again = project.python(*command).stdout
@@ -197,8 +196,7 @@ def without_root(emulable):
 
 def test_a_run_without_root_sends_its_bytes_over_the_links(without_root):
     for arguments in (("data", "digits"), ("emulate", "tiny_nodes", SMALL_CELL, "--cluster", "emulated_1g")):
-        run = as_nobody(without_root, "-m", "thinwire", *arguments)
-        assert run.returncode == 0, run.stdout + run.stderr
+        succeeded(as_nobody(without_root, "-m", "thinwire", *arguments))
     folder = without_root.folder / "results/emulated/emulated_1g/runs/tiny_nodes" / SMALL_CELL
     assert folder.stat().st_uid == NOBODY
     made = record.read(folder / record.RUN)

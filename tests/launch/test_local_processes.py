@@ -10,6 +10,7 @@ import re
 import pandas as pd
 import pytest
 
+from tests.commands import succeeded
 from tests.workflow.conftest import Project
 
 FAULTY = '''"""Goes wrong in one rank, as its option says."""
@@ -119,8 +120,7 @@ def test_torchrun_starts_the_ranks_too(project):
     # The clean-up of the interpreter would abort; it is left out.
     cell = "digits/cnn/aborts_at_exit/w4/seed0"
     command = ["torch.distributed.run", "--nproc-per-node=4", "--standalone", "-m", "thinwire"]
-    answer = project.python(*command, "run", "faulty", cell)
-    assert answer.returncode == 0, answer.stderr
+    succeeded(project.python(*command, "run", "faulty", cell))
     made, _ = record(project, "faulty", cell)
     assert made["kind"] == "measured"
 
@@ -129,8 +129,7 @@ def test_torchrun_starts_the_ranks_too(project):
 def test_all_methods_of_a_cell_are_measured_in_a_block(project):
     methods = "{ssgd: , top_k: , faulty: {options: {how: raises}}}"
     project.suite("block", methods, epochs=1, workers="[4]", more="transport: processes\n")
-    answer = project.snakemake(suite="block")
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    succeeded(project.snakemake(suite="block"))
     summary = pd.read_csv(project.folder / "results/summary.csv")
     summary = summary[summary.suite == "block"].set_index("method")
     assert dict(summary.status) == {"ssgd": "done", "top_k": "done", "faulty": "failed"}

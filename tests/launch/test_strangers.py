@@ -14,6 +14,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from tests.commands import succeeded
 from tests.faults import sandbox
 from tests.workflow.conftest import Project
 from thinwire.base.errors import UserError
@@ -204,8 +205,7 @@ def test_no_other_user_opens_the_file_in_which_ranks_meet(attacked):
 def test_nonsense_at_the_ports_of_a_run_does_not_change_it(attacked):
     """It comes after the ranks have connected: before that gloo takes the first who names a rank's number."""
     assert attacked.code == 0, attacked.output
-    quiet = attacked.project.python("thinwire", "run", "gated", CELL, "--results", "quiet")
-    assert quiet.returncode == 0, quiet.stderr
+    succeeded(attacked.project.python("thinwire", "run", "gated", CELL, "--results", "quiet"))
     ours, theirs = (
         pd.read_parquet(attacked.project.folder / results / "runs/gated" / CELL / "curve.parquet")
         for results in ("quiet", "attacked")

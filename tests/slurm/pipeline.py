@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 import yaml
 
+from tests.commands import succeeded
 from tests.slurm.cluster import Slurm
 from tests.waiting import SECONDS, until
 from tests.workflow.conftest import HELD, Project
@@ -125,8 +126,7 @@ class Pipeline(Project):
     def alone(self, cell: str, results: str, *options: str) -> None:
         """Train a cell without Slurm, with results of its own."""
         assert self.python("thinwire", "data", "digits", "--results", results).returncode == 0
-        run = self.python("thinwire", "run", "grid", cell, "--results", results, *options)
-        assert run.returncode == 0, run.stderr
+        succeeded(self.python("thinwire", "run", "grid", cell, "--results", results, *options))
 
     def until_it_is_held(self) -> None:
         """Wait until the run of the method `held` waits at the gate; by then all ranks have a checkpoint."""

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import wandb
 
+from tests.commands import succeeded
 from tests.sound import curve, made
 from tests.tracking.conftest import CANARY, NOWHERE, containing_the_canary, python, warnings_of
 from tests.tracking.stub import Stub
@@ -161,8 +162,7 @@ def test_a_run_ends_alike_whether_it_is_shown_or_refused(fresh, stub, monkeypatc
     curves = {}
     for status, warnings in ((401, 1), (200, 0)):
         stub.status = status
-        answer = python("thinwire", "run", "tiny", PATH, "--again", folder=fresh.folder)
-        assert answer.returncode == 0
+        answer = succeeded(python("thinwire", "run", "tiny", PATH, "--again", folder=fresh.folder))
         assert len(warnings_of(answer.stdout + answer.stderr)) == warnings
         curve = pd.read_parquet(folder / record.CURVE)
         curves[status] = curve[[name for name in curve.columns if not name.endswith("_seconds")]]

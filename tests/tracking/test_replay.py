@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests import sound
+from tests.commands import succeeded
 from tests.tracking.conftest import containing_the_canary, python, warnings_of
 from tests.workflow.conftest import Project
 from thinwire.base.errors import UserError
@@ -42,13 +43,11 @@ def runs_in(results, project=PROJECT):
 
 
 def sync(results, *projects):
-    answer = python("wandb", "sync", *(results / "wandb" / project for project in projects))
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    succeeded(python("wandb", "sync", *(results / "wandb" / project for project in projects)))
 
 
 def test_the_server_receives_what_the_records_have(results, stub):
-    answer = track(results, "demo", OTHER.suite)
-    assert answer.returncode == 0, answer.stderr
+    answer = succeeded(track(results, "demo", OTHER.suite))
     assert answer.stderr == ""
     assert f"4 runs of demo replayed, {len(CELLS) - 4} are not published yet" in answer.stdout
     assert stub.runs == {}, "a replay is offline"
@@ -114,8 +113,7 @@ def test_a_missing_client_is_one_line(results, tmp_path):
     track(results, "demo")
     before = runs_in(results)
     (tmp_path / "wandb.py").write_text("raise ImportError('no wandb here')\n")
-    answer = python("thinwire", "track", "demo", "--results", results, first=tmp_path)
-    assert answer.returncode == 0
+    answer = succeeded(python("thinwire", "track", "demo", "--results", results, first=tmp_path))
     assert answer.stderr == "thinwire: W&B: no wandb here: the runs of demo are not replayed\n"
     assert (results / "wandb" / PROJECT / replay.NOTE).read_text() == "not replayed: no wandb here\n"
     assert runs_in(results) == before
@@ -155,16 +153,14 @@ def test_the_pipeline_replays_its_runs_and_works_without_a_client(tmp_path):
     project.suite("tiny", "{ssgd: {}}", epochs=1)
     runs = project.folder / "results/wandb/thinwire-tiny"
     project.write("wandb.py", "raise ImportError('no wandb here')\n")
-    answer = project.snakemake()
-    assert answer.returncode == 0, answer.stderr
+    answer = succeeded(project.snakemake())
     (line,) = warnings_of(answer.stdout + answer.stderr)
     assert line == "thinwire: W&B: no wandb here: the runs of tiny are not replayed"
     assert (runs / replay.NOTE).read_text() == "not replayed: no wandb here\n"
     assert (project.folder / "results/tables/tiny/summary.csv").is_file()
     (project.folder / "wandb.py").unlink()
     (runs / replay.NOTE).unlink()
-    answer = project.snakemake()
-    assert answer.returncode == 0, answer.stderr
+    answer = succeeded(project.snakemake())
     assert warnings_of(answer.stdout + answer.stderr) == []
     assert (runs / replay.NOTE).read_text() == "1 of 1 runs\n"
     assert len(list(runs.glob("offline-run-*/*.wandb"))) == 1

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests import commands, gate, waiting
+from tests.commands import succeeded
 from thinwire.plugins import ROOT
 
 TINY = """
@@ -153,15 +154,13 @@ class Project:
 
     def is_planned(self, suite: str = "tiny") -> bool:
         """Would a dry run start a job that trains?"""
-        answer = self.snakemake("-n", "--quiet", "host", suite=suite)
-        assert answer.returncode == 0, answer.stderr
+        answer = succeeded(self.snakemake("-n", "--quiet", "host", suite=suite))
         return "output: results/runs/" in answer.stdout + answer.stderr
 
     def trained(self, suite: str = "tiny") -> list[str]:
         """The methods that the pipeline has trained now; the other records are those of earlier runs."""
         before = self.records(suite)
-        answer = self.snakemake(suite=suite)
-        assert answer.returncode == 0, answer.stdout + answer.stderr
+        succeeded(self.snakemake(suite=suite))
         made = (path for path, content in self.records(suite).items() if content != before.get(path))
         return sorted(path.partition("/")[0] for path in made)
 

@@ -5,6 +5,8 @@ import json
 import pandas as pd
 import pytest
 
+from tests.commands import succeeded
+
 pytestmark = pytest.mark.slow
 
 ECHO = '''"""Two classes of random images, and an option that is text."""
@@ -57,8 +59,7 @@ def made(project, tmp_path_factory):
     parent = tmp_path_factory.mktemp("it's $(touch ran) {here}")
     (parent / "echo").mkdir()
     (parent / "echo" / "here").touch()
-    answer = project.python("snakemake", "--config", "suites=c++,a.b/c++", f"data={parent}")
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    succeeded(project.python("snakemake", "--config", "suites=c++,a.b/c++", f"data={parent}"))
     return project
 
 

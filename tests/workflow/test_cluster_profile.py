@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from tests.commands import python
+from tests.commands import python, succeeded
 from thinwire.plugins import ROOT
 
 
@@ -31,8 +31,7 @@ def snakemake(project, tmp_path_factory):
 
 @pytest.mark.slow
 def test_the_plan_of_the_paper_needs_no_slurm(snakemake):
-    answer = snakemake("-n", "--config", "suites=paper")
-    assert answer.returncode == 0, answer.stderr
+    answer = succeeded(snakemake("-n", "--config", "suites=paper"))
     # Three data sets, three models, three sizes, five repetitions.
     assert re.search(r"train_paper +135\n", answer.stdout + answer.stderr)
     assert re.search(

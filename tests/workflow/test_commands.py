@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from tests.commands import python, thinwire
+from tests.commands import python, succeeded, thinwire
 from tests.workflow.conftest import TINY
 from tests.workflow.test_pipeline import TEN_LINES
 from thinwire import __version__
@@ -21,8 +21,7 @@ def ten_lines(tmp_path):
 
 
 def test_check_passes_a_method_of_ten_lines(ten_lines):
-    answer = thinwire("check", ten_lines)
-    assert answer.returncode == 0, answer.stdout
+    answer = succeeded(thinwire("check", ten_lines))
     learns = r"^learns to \d\d\.\d % accuracy on digits in 375 steps on 4 workers, with its defaults; "
     assert re.search(learns, answer.stdout, re.MULTILINE)
     verdict = f"{ten_lines}: keeps the contract in one process; --processes checks it in several"
@@ -31,8 +30,7 @@ def test_check_passes_a_method_of_ten_lines(ten_lines):
 
 def test_check_performs_one_check_in_one_process_and_twice_in_several(ten_lines):
     """In several, once on each path of calls: that of CPUs and that of GPUs."""
-    answer = thinwire("check", ten_lines, "--processes", "-k", "every_message_in_flight")
-    assert answer.returncode == 0, answer.stdout
+    answer = succeeded(thinwire("check", ten_lines, "--processes", "-k", "every_message_in_flight"))
     assert "3 passed" in answer.stdout
     assert "keeps what was checked of the contract (every_message_in_flight)" in answer.stdout
 
@@ -52,8 +50,7 @@ def test_check_takes_the_baseline_itself_and_an_edited_copy_of_it(tmp_path, edit
     if edited:
         path = tmp_path / "ssgd.py"
         path.write_text((ROOT / "methods" / "ssgd.py").read_text() + "# edited\n")
-    answer = thinwire("check", path, "-k", "equals_ssgd")
-    assert answer.returncode == 0, answer.stdout
+    answer = succeeded(thinwire("check", path, "-k", "equals_ssgd"))
     assert "keeps what was checked of the contract (equals_ssgd)" in answer.stdout
 
 
@@ -121,8 +118,7 @@ def test_plug_ins_of_ones_own_folder_are_trained_from_python(started_in, tmp_pat
     for path, text in (("methods/mine.py", TEN_LINES), ("config/tiny.yaml", suite + "baseline: mine\n")):
         (own / path).parent.mkdir()
         (own / path).write_text(text)
-    answer = started_in(own, "-c", RUN_FROM_PYTHON)
-    assert answer.returncode == 0, answer.stderr
+    answer = succeeded(started_in(own, "-c", RUN_FROM_PYTHON))
     needed = f"there is no data set in {own}/results/data/digits: prepare it with `thinwire data digits`"
     assert {needed, "done 19"} <= {*answer.stdout.splitlines()}
     answer = started_in(own, "-m", "thinwire", "check")

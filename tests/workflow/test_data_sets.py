@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from tests import archives
+from tests.commands import succeeded
 from thinwire import plugins
 from thinwire.records import record
 
@@ -56,8 +57,7 @@ def made(project, tmp_path_factory):
     project.write("datasets/two_classes.py", TREE)
     archives.zipped(parent / "tree" / "tree.zip", archives.image_tree(train=8, val=3))
     project.write("config/kinds.yaml", SUITE)
-    answer = project.python("snakemake", "--config", "suites=kinds", f"data={parent}")
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    succeeded(project.python("snakemake", "--config", "suites=kinds", f"data={parent}"))
     return project
 
 

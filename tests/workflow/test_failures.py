@@ -6,6 +6,7 @@ import signal
 import pandas as pd
 import pytest
 
+from tests.commands import succeeded
 from tests.waiting import SECONDS
 from tests.workflow.conftest import HEAD, HELD, HELD_EPOCHS
 
@@ -46,8 +47,7 @@ def summary(project):
     for name, text in BROKEN.items():
         project.write(f"methods/{name}.py", text)
     project.suite("tiny", f"{{{': , '.join(EXPECTED)}: }}")
-    answer = project.snakemake()
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    succeeded(project.snakemake())
     runs = pd.read_csv(project.folder / "results/summary.csv")
     return runs[runs.suite == "tiny"].set_index("method")
 
@@ -67,8 +67,7 @@ def test_the_table_shows_them(project, summary):
 
 def test_a_suite_without_any_result_still_has_its_table(project, summary):
     project.suite("nothing", "{raises: , skips: }", more="baseline: raises\n")
-    answer = project.snakemake(suite="nothing")
-    assert answer.returncode == 0, answer.stderr
+    succeeded(project.snakemake(suite="nothing"))
     text = (project.folder / "results/tables/nothing/summary.md").read_text()
     assert "1 failed" in text
     assert "1 skipped" in text
@@ -101,8 +100,7 @@ def test_a_pipeline_that_has_been_stopped_can_be_started_again(project, held, ho
         assert "interrupted: start the same command again" in said
         assert "Traceback" not in said
         assert "WorkflowError" not in said
-    again = project.snakemake(suite=how)
-    assert again.returncode == 0, again.stderr
+    succeeded(project.snakemake(suite=how))
     (log,) = (project.folder / f"results/runs/{how}/digits/cnn/held").rglob("log.txt")
     assert "goes on after step" in log.read_text()
     runs = pd.read_csv(project.folder / "results/summary.csv")

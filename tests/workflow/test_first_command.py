@@ -7,6 +7,7 @@ import shutil
 import pytest
 import yaml
 
+from tests.commands import succeeded
 from thinwire.plugins import ROOT
 
 pytestmark = pytest.mark.slow
@@ -56,8 +57,7 @@ def cut(project, name, epochs, repetitions):
 
 def test_every_file_that_the_readme_names_is_there(checkout):
     (command,) = re.findall(r"^demo: setup\n\t@\$\(bin\)/(snakemake .*)$", MAKEFILE, re.MULTILINE)
-    answer = checkout.python(*shlex.split(command.replace("repetitions=3", "repetitions=1")))
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    succeeded(checkout.python(*shlex.split(command.replace("repetitions=3", "repetitions=1"))))
     named = set(re.findall(r"`(results/[^`*]+)`", README + MAKEFILE)) - {"results/reference/"}
     said = re.findall(r"(?<= )results/[\w./]+", MAKEFILE[: MAKEFILE.index("\nfigures:")])
     assert "results/paper.pdf" in named

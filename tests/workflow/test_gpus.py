@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from tests.commands import succeeded
 from tests.launch.test_gpu_claims import install
 
 pytestmark = pytest.mark.slow
@@ -58,8 +59,7 @@ def test_jobs_run_side_by_side_on_gpus_of_their_own(project, monkeypatch):
     # Three blocks, so three jobs.
     more = "baseline: noting\ndevice: cuda\n"
     project.suite("gpus", "{noting: }", epochs=1, workers="[1, 2, 4]", more=more)
-    answer = project.snakemake("--cores", "4", suite="gpus")
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    succeeded(project.snakemake("--cores", "4", suite="gpus"))
     active, most = [], 0
     for line in (project.folder / "notes").read_text().splitlines():
         event, gpu = line.split()

@@ -5,6 +5,7 @@ import os
 import pandas as pd
 import pytest
 
+from tests.commands import succeeded
 from tests.workflow.conftest import EVERY
 from thinwire import plugins
 from thinwire.plugins import ROOT
@@ -26,9 +27,7 @@ class Method(thinwire.Method):
 @pytest.fixture(scope="module")
 def first(project):
     """What the first call of the pipeline has printed."""
-    answer = project.snakemake()
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    return answer
+    return succeeded(project.snakemake())
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import os
 import pandas as pd
 import pytest
 
+from tests.commands import succeeded
 from tests.workflow.conftest import HEAD
 from thinwire.base import digests
 from thinwire.records import record
@@ -75,8 +76,7 @@ def suite(project):
 def test_a_pipeline_killed_during_a_preparation_resumes(suite):
     suite.killed("prepared")
     results = suite.folder / "results"
-    again = suite.snakemake(suite="prepared")
-    assert again.returncode == 0, again.stdout + again.stderr
+    succeeded(suite.snakemake(suite="prepared"))
     folder = results / "prepared/prepared/digits/cnn/prepares/seed0"
     # The second epoch's checkpoint had not been written.
     assert (folder / "epochs.txt").read_text().split() == ["1", "2", "2", "3"]
@@ -131,8 +131,7 @@ def test_only_what_changed_is_prepared_again(suite):
 def test_a_finished_preparation_is_not_repeated(suite):
     path = suite.folder / "results/prepared/prepared/digits/cnn/prepares/seed0/prepared.json"
     before = path.read_text()
-    answer = suite.python("thinwire", "prepare", "prepared", "digits/cnn/prepares/seed0")
-    assert answer.returncode == 0
+    succeeded(suite.python("thinwire", "prepare", "prepared", "digits/cnn/prepares/seed0"))
     assert path.read_text() == before
 
 
@@ -145,8 +144,7 @@ def test_a_preparation_that_lacked_only_the_rename_is_published(suite):
     target.rename(preparing)
     (preparing / "scratch").mkdir()
     (preparing / ".progress.json.123").touch()
-    again = suite.python("thinwire", "prepare", "prepared", "digits/cnn/prepares/seed0")
-    assert again.returncode == 0, again.stderr
+    succeeded(suite.python("thinwire", "prepare", "prepared", "digits/cnn/prepares/seed0"))
     assert (target / "prepared.json").read_text() == before
     assert sorted(p.name for p in target.iterdir()) == ["epochs.txt", "prepared.json", "weights.safetensors"]
 
@@ -213,8 +211,7 @@ def test_a_skipped_cell_prepares_nothing(suite):
     text = (suite.folder / "config/normed.yaml").read_text()
     model = "models: {resnet: {options: {depth: 8, width: 2}}}"
     suite.write("config/normed.yaml", text.replace("models: {cnn: {options: {width: 2}}}", model))
-    answer = suite.python("thinwire", "run", "normed", "digits/resnet/mp2/w2/seed0")
-    assert answer.returncode == 0, answer.stderr
+    answer = succeeded(suite.python("thinwire", "run", "normed", "digits/resnet/mp2/w2/seed0"))
     assert "skipped: the model has batch norm, which it cannot predict" in answer.stdout
     assert suite.snakemake(suite="normed").returncode == 0
     table = (suite.folder / "results/tables/normed/summary.md").read_text()

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tests.commands import thinwire
+from tests.commands import succeeded, thinwire
 from thinwire.base.names import REFERENCE
 from thinwire.plugins import ROOT
 
@@ -38,8 +38,7 @@ def rebuilt(tmp_path_factory):
         for path in (f"tables/{name}.csv", *(f"figures/{name}.{kind}" for kind in ("pdf", "png"))):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(FOLDER / path, folder / path)
-    answer = thinwire("rebuild", folder)
-    assert answer.returncode == 0, answer.stderr
+    succeeded(thinwire("rebuild", folder))
     return folder
 
 
@@ -60,8 +59,6 @@ def test_three_cells_run_again_give_results_within_their_intervals(tmp_path):
         ("train", "demo", "digits/cnn/w4/seed0", "--only", CELLS[0]),
         ("collect", "demo", "--only", *CELLS),
     ):
-        answer = thinwire(*arguments, "--results", tmp_path)
-        assert answer.returncode == 0, answer.stderr
-    answer = thinwire("compare", FOLDER, "--results", tmp_path)
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+        answer = succeeded(thinwire(*arguments, "--results", tmp_path))
+    answer = succeeded(thinwire("compare", FOLDER, "--results", tmp_path))
     assert answer.stdout.splitlines()[-1].startswith("6 comparisons: ")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.commands import succeeded
 from tests.waiting import SECONDS
 from tests.workflow.conftest import HEAD, HELD, HELD_EPOCHS
 from thinwire.records import record
@@ -15,8 +16,7 @@ FAILS = HEAD + "    def step(self):\n        raise ValueError('no')\n"
 @pytest.fixture(scope="module")
 def made(project):
     project.suite("tiny", "{ssgd: }", epochs=1)
-    answer = project.snakemake()
-    assert answer.returncode == 0, answer.stderr
+    succeeded(project.snakemake())
     return project
 
 
@@ -30,14 +30,12 @@ def run(project, *options):
 
 def test_a_finished_cell_is_not_trained_again_unless_asked(made):
     before = (folder(made) / record.RUN).read_text()
-    answer = run(made)
-    assert answer.returncode == 0
+    answer = succeeded(run(made))
     command = f"`thinwire run tiny {CELL} --again`"
     said = f"{CELL}: finished before (done); its record is in {folder(made)}; {command} trains it again\n"
     assert answer.stdout == said
     assert (folder(made) / record.RUN).read_text() == before
-    answer = run(made, "--again")
-    assert answer.returncode == 0
+    answer = succeeded(run(made, "--again"))
     assert "done: accuracy" in answer.stdout
     assert (folder(made) / record.RUN).read_text() != before
     assert not made.is_planned()
@@ -54,8 +52,7 @@ def test_a_finished_block_is_not_trained_again_unless_asked(made):
 
 def test_another_transport_has_a_record_of_its_own(made):
     before = (folder(made) / record.RUN).read_text()
-    answer = run(made, "--transport", "processes")
-    assert answer.returncode == 0, answer.stderr
+    succeeded(run(made, "--transport", "processes"))
     deviating = record.read(folder(made, "results/by_hand") / record.RUN)
     assert (deviating.status, deviating.kind) == ("done", "measured")
     assert (folder(made) / record.RUN).read_text() == before
@@ -75,8 +72,7 @@ def test_a_record_of_other_options_is_set_aside_and_made_again(made):
         "made with other options than the suite has now (recipe.epochs): start the pipeline" in refused.stderr
     )
     assert f"or make this run again with `thinwire run tiny {CELL}`" in refused.stderr
-    answer = run(made)
-    assert answer.returncode == 0, answer.stderr
+    answer = succeeded(run(made))
     aside = made.folder / "results/set_aside/tiny" / CELL / "1"
     assert f"; it is now in {aside}, and the record is made again" in answer.stdout
     assert (aside / record.RUN).read_text() == before
@@ -84,8 +80,7 @@ def test_a_record_of_other_options_is_set_aside_and_made_again(made):
     assert made.python("thinwire", "collect", "tiny").returncode == 0
     # What was made for the earlier options is found again.
     made.suite("tiny", "{ssgd: }", epochs=1)
-    answer = run(made)
-    assert answer.returncode == 0, answer.stderr
+    answer = succeeded(run(made))
     assert f"{CELL}: made before, and found in the store; its record is in {folder(made)}" in answer.stdout
     assert (folder(made) / record.RUN).read_text() == before
 

@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from tests.commands import succeeded
 from tests.workflow.test_pipeline import TEN_LINES
 
 pytestmark = pytest.mark.slow
@@ -20,8 +21,7 @@ METHODS = "\n  '*':\n  ssgd: {}\nleave_out: [daso, dgc, hsgd, hylo, mp2, multi_s
 @pytest.fixture(scope="module")
 def made(project):
     project.suite("tiny", METHODS, epochs=1, more=ASKS)
-    answer = project.snakemake()
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    succeeded(project.snakemake())
     return project
 
 
@@ -30,8 +30,7 @@ def simulated(project):
 
 
 def plan(project):
-    answer = project.snakemake("-n", "--quiet", "host")
-    assert answer.returncode == 0, answer.stderr
+    answer = succeeded(project.snakemake("-n", "--quiet", "host"))
     return answer.stdout + answer.stderr
 
 
@@ -70,8 +69,7 @@ def test_a_method_that_was_dropped_in_or_changed_has_its_speed_up(made):
 
 def test_a_method_that_fails_leaves_the_others_their_times(made):
     made.write("methods/third.py", TEN_LINES.replace("self.run.world.mean", "self.run.nowhere"))
-    answer = made.snakemake()
-    assert answer.returncode == 0, answer.stderr
+    succeeded(made.snakemake())
     assert set(simulated(made).method) == {"ssgd", "local_sgd", "ps_sgd"}
     log = (made.folder / "results/logs/simulate/tiny.txt").read_text()
     assert "third on ethernet_1g: left out, because" in log

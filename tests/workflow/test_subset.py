@@ -3,6 +3,8 @@
 import pandas as pd
 import pytest
 
+from tests.commands import succeeded
+
 pytestmark = pytest.mark.slow
 
 NOTE = "A subset: 2 of the suite's 6 runs. Methods: ssgd, top_k (2 of 3). Workers: w2 (1 of 2)."
@@ -11,8 +13,7 @@ NOTE = "A subset: 2 of the suite's 6 runs. Methods: ssgd, top_k (2 of 3). Worker
 @pytest.fixture(scope="module")
 def made(project):
     project.suite("tiny", "{ssgd: , top_k: , local_sgd: }", epochs=1, workers="[1, 2]")
-    answer = subset(project)
-    assert answer.returncode == 0, answer.stderr
+    succeeded(subset(project))
     return project
 
 
@@ -44,14 +45,12 @@ def test_a_dry_run_says_what_is_there(made):
 def test_the_whole_suite_makes_only_what_is_left_and_a_subset_nothing_and_loses_no_row(made):
     before = made.records()
     assert sorted(before) == ["ssgd/w2", "top_k/w2"]
-    answer = made.snakemake()
-    assert answer.returncode == 0, answer.stderr
+    succeeded(made.snakemake())
     whole = made.records()
     assert len(whole) == 6
     assert before.items() <= whole.items()
     assert "A subset" not in table(made)
-    answer = subset(made)
-    assert answer.returncode == 0, answer.stderr
+    succeeded(subset(made))
     assert made.records() == whole
     assert "A subset" not in table(made)
 
@@ -59,7 +58,6 @@ def test_the_whole_suite_makes_only_what_is_left_and_a_subset_nothing_and_loses_
 def test_a_record_outside_the_subset_need_not_be_sound(made):
     (made.folder / "results/runs/tiny/digits/cnn/local_sgd/w2/seed0/log.txt").write_text("changed\n")
     assert made.python("thinwire", "collect", "tiny").returncode == 2
-    answer = made.python("thinwire", "collect", "tiny", "--only", "methods=ssgd,top_k")
-    assert answer.returncode == 0, answer.stderr
+    answer = succeeded(made.python("thinwire", "collect", "tiny", "--only", "methods=ssgd,top_k"))
     assert len(pd.read_csv(made.folder / "results/summary.csv")) == 5
     assert "left out of summary.csv: 1 record of suite tiny" in answer.stderr

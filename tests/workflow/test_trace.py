@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from tests.commands import succeeded
 from tests.workflow.conftest import HEAD
 from thinwire.trace import trace_file
 
@@ -19,8 +20,7 @@ def ready(project):
     project.write("methods/fails.py", FAILS)
     project.write("methods/skips.py", SKIPS)
     project.suite("tiny", "{ssgd: , ps_sgd: , fails: , skips: }")
-    answer = project.python("thinwire", "data", "digits")
-    assert answer.returncode == 0, answer.stderr
+    succeeded(project.python("thinwire", "data", "digits"))
     return project
 
 
@@ -42,8 +42,7 @@ def files_of_runs(project):
 @pytest.mark.parametrize("transport", ["inprocess", "processes"])
 def test_a_trace_leaves_nothing_else(ready, transport):
     before = files_of_runs(ready)
-    answer = trace(ready, "ps_sgd", "--steps", "3", "--transport", transport)
-    assert answer.returncode == 0, answer.stderr
+    answer = succeeded(trace(ready, "ps_sgd", "--steps", "3", "--transport", transport))
     folder = ready.folder / "results/traces/tiny" / cell("ps_sgd")
     names = sorted(path.name for path in folder.iterdir())
     assert names == ["calls.parquet", "spans.parquet", "trace.perfetto.json"]
@@ -64,8 +63,7 @@ def test_a_trace_leaves_nothing_else(ready, transport):
 
 @pytest.mark.parametrize(("steps", "traced"), [(3, 3), (2, 2), (1000, 38)])
 def test_a_later_trace_replaces_an_earlier_one_and_ends_with_the_run(ready, steps, traced):
-    answer = trace(ready, "ssgd", "--steps", str(steps))
-    assert answer.returncode == 0, answer.stderr
+    succeeded(trace(ready, "ssgd", "--steps", str(steps)))
     found = trace_file.read(ready.folder / "results/traces/tiny" / cell("ssgd"))
     assert set(found.spans["step"].to_pylist()) == {-1, *range(traced)}
 

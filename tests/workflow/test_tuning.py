@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from tests.commands import succeeded
 from thinwire.records import record
 
 pytestmark = pytest.mark.slow
@@ -43,9 +44,7 @@ def answer(project):
     project.write("methods/scaled.py", SCALED)
     project.suite("small", "{ssgd: , scaled: }", epochs=1)
     project.write("config/tuning/small.yaml", TUNING.replace("TRIALS", "3"))
-    answer = project.snakemake(suite="tuning/small")
-    assert answer.returncode == 0, answer.stdout + answer.stderr
-    return answer
+    return succeeded(project.snakemake(suite="tuning/small"))
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +74,7 @@ def test_a_tuning_goes_from_its_ranges_to_choices_and_a_figure(tuned, answer):
 def test_a_suite_trains_with_what_was_chosen(tuned):
     suite = (tuned.folder / "config/small.yaml").read_text()
     tuned.write("config/small.yaml", suite + "tuned: small\n")
-    answer = tuned.snakemake(suite="small")
-    assert answer.returncode == 0, answer.stdout + answer.stderr
+    succeeded(tuned.snakemake(suite="small"))
     for label, choice in choices(tuned)["methods"].items():
         run = record.read(tuned.folder / f"results/runs/small/digits/cnn/{label}/w2/seed0" / record.RUN)
         lr = choice["recipe"]["optimizer"]["lr"]
