@@ -105,14 +105,11 @@ def summary(calls=(1, 7), sent=(0, 0), received=(0, 0)):
     return {"calls": list(calls), "sent": list(sent), "received": list(received)}
 
 
-def test_a_channel_is_compared_among_its_own_members():
+def test_a_channel_is_compared_among_its_members_and_messages_that_were_not_received_are_named():
     node_0, node_1 = {"node/0": summary((3, 1))}, {"node/2": summary((4, 2))}
     assert disagreeing([node_0, node_0, node_1, node_1]) is None
     assert disagreeing([node_0, node_0, node_1, {"node/2": summary((4, 9))}]) == "node/2"
     assert disagreeing([node_0, {"node/0": summary((2, 1))}, node_1, node_1]) == "node/0"
-
-
-def test_messages_that_were_not_received_are_named():
     sound = [{"world/0": summary(sent=(2, 1), received=(2, 3))}, {"world/0": summary((1, 7), (3, 0), (1, 0))}]
     require_received(sound)
     sound[1]["world/0"]["received"] = [0, 0]
@@ -186,6 +183,11 @@ def test_a_payload_comes_back_as_it_was():
         for kind, tensor in payload.items():
             assert back[kind].dtype == tensor.dtype
             assert torch.equal(back[kind], tensor)
+    # What is packed is a copy.
+    tensor = torch.ones(3)
+    header, body = wire_format.pack({"values": tensor}, ragged=False)
+    tensor.zero_()
+    assert wire_format.unpack(header, body)["values"].tolist() == [1, 1, 1]
 
 
 def test_tensors_lie_where_they_can_be_used_and_the_bytes_between_them_are_always_zero():
@@ -195,13 +197,6 @@ def test_tensors_lie_where_they_can_be_used_and_the_bytes_between_them_are_alway
     assert len(body) == 16
     assert body.tolist()[3:8] == [0] * 5
     assert body.tolist()[12:] == [0] * 4
-
-
-def test_what_is_packed_is_a_copy():
-    tensor = torch.ones(3)
-    header, body = wire_format.pack({"values": tensor}, ragged=False)
-    tensor.zero_()
-    assert wire_format.unpack(header, body)["values"].tolist() == [1, 1, 1]
 
 
 def test_tensors_of_one_type_go_together():

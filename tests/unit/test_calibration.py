@@ -69,9 +69,7 @@ def test_contention_has_the_factor_of_every_worker():
     found = contention([(trace("mean"), ALONE_STEPS), (trace("gather"), ALONE_STEPS)])
     assert found.typical == pytest.approx(2.0)
     np.testing.assert_allclose(np.unique(found.paces.round(6), axis=0), [FACTORS])
-
-
-def test_drawn_steps_keep_the_workers_of_a_step_together():
+    # Drawn steps keep the workers of a step together.
     observed = Contention(np.array([[1.0, 10.0], [2.0, 20.0]]))
     drawn = observed.draw(50, seed=3)
     assert {tuple(row) for row in drawn.tolist()} == {(1.0, 10.0), (2.0, 20.0)}
@@ -128,6 +126,9 @@ def step(speed, encode, layer="a"):
 def test_the_speed_of_the_machine_is_taken_out_of_all_seconds():
     made = at_common_speed([[step(2, 4)], [step(1, 0)], [step(0.5, 7), step(0.5, 7)]])
     assert made == [[step(1, 4)], [step(1, 0)], [step(1, 7), step(1, 7)]]
+    # A schedule without passes is kept.
+    alone = [[Post(0, "world", (0, 1), "mean", 0, False, 8, 8, 0.0), Wait(0)]]
+    assert at_common_speed([alone, [step(2, 1)]]) == [alone, [step(2, 1)]]
 
 
 def test_other_layers_are_compared_with_their_like_only():
@@ -149,11 +150,6 @@ def test_where_a_method_wants_fewer_gradients_the_parts_that_all_have_are_compar
     )
     expected = [("b.weight", 2.0), ("b.inputs", 1.0), ("b.weight", 2.0)]
     assert made == [[two_layers(1, of_b)] for of_b in expected]
-
-
-def test_a_schedule_without_passes_is_kept():
-    alone = [[Post(0, "world", (0, 1), "mean", 0, False, 8, 8, 0.0), Wait(0)]]
-    assert at_common_speed([alone, [step(2, 1)]]) == [alone, [step(2, 1)]]
 
 
 def test_the_methods_of_an_experiment_are_brought_to_one_speed_before_they_are_simulated(monkeypatch):

@@ -51,6 +51,9 @@ def test_runs_are_paired_by_repetition_within_a_place():
     other = [run("ssgd", 0, 10, workers=4), run("thin", 0, 20, workers=4)]
     rows = list(rows_of("s", suite(claim()), runs(*first, *other), NO_CURVES, None))
     assert [(row["workers"], row["n"], row["estimate"]) for row in rows] == [(8, 2, 50), (4, 1, -100)]
+    # Only the models of the claim count.
+    rows = [run(method, 0, model=model) for model in ("cnn", "vgg") for method in ("ssgd", "thin")]
+    assert row_of(claim(models=["vgg"]), *rows)["model"] == "vgg"
 
 
 @pytest.mark.parametrize(
@@ -69,11 +72,6 @@ def test_a_claim_at_equal_bytes_says_nothing_where_they_differ(theirs, ours, ver
     assert row["verdict"] == verdict
     if reason:
         assert row["says"] == f"Not testable here: {reason}."
-
-
-def test_only_the_models_of_the_claim_count():
-    rows = [run(method, 0, model=model) for model in ("cnn", "vgg") for method in ("ssgd", "thin")]
-    assert row_of(claim(models=["vgg"]), *rows)["model"] == "vgg"
 
 
 def test_a_preparation_is_counted_where_the_metric_says_so():

@@ -85,13 +85,10 @@ def test_the_middle_is_cropped_without_distortion():
     assert pixels[:, :, 2:-2].mean((1, 2)).tolist() == [0, 255, 0]
 
 
-def test_pixels_of_more_than_8_bits_are_scaled_and_not_cut_off():
+def test_pixels_of_more_than_8_bits_are_scaled_and_those_of_an_unknown_kind_refused():
     ramp = np.linspace(0, 65535, 256).astype(np.uint16)
     pixels = decoded(png(Image.fromarray(np.tile(ramp, (256, 1)))), 256)
     assert np.array_equal(pixels[0, 0], ramp >> 8)
-
-
-def test_an_unknown_kind_of_pixels_is_refused():
     with pytest.raises(ValueError, match="its pixels are of the kind F"):
         image_folder._square(Image.new("F", (9, 9)), 8)
 

@@ -128,6 +128,10 @@ def test_a_line_is_the_share_of_cells_within_a_ratio_and_a_miss_is_never_within(
     assert [share(figure, "ssgd", ratio) for ratio in (1, 2, 3.9, 4)] == [50, 75, 75, 100]
     assert [share(figure, "thin", ratio) for ratio in (1, 2, 4)] == [50, 75, 75]
     assert figure.axes[0].get_title(loc="left") == "4 cells, in process"
+    # Kinds have panels of their own.
+    frame = pd.concat([to_target(NEEDED), to_target(NEEDED, kind="emulated")])
+    titles = [axes.get_title(loc="left") for axes in profile_drawn(frame).axes]
+    assert titles == ["4 cells, in process", "4 cells, emulated"]
 
 
 def test_a_cell_in_which_a_method_has_no_run_is_not_in_its_line(profile_drawn):
@@ -137,12 +141,6 @@ def test_a_cell_in_which_a_method_has_no_run_is_not_in_its_line(profile_drawn):
     assert share(profile_drawn(without), "thin", 1) == pytest.approx(100 / 3)
     unknown = frame.assign(payload_bytes_median=frame.payload_bytes_median.where(frame.workers > 2, math.nan))
     assert len(profile(unknown)) == 3
-
-
-def test_kinds_have_panels_of_their_own(profile_drawn):
-    frame = pd.concat([to_target(NEEDED), to_target(NEEDED, kind="emulated")])
-    titles = [axes.get_title(loc="left") for axes in profile_drawn(frame).axes]
-    assert titles == ["4 cells, in process", "4 cells, emulated"]
 
 
 def test_fewer_than_three_cells_have_no_profile(profile_drawn):

@@ -204,9 +204,11 @@ def test_paired_runs_start_alike(results, fact):
     assert sum("differ from those of its pair" in sentence for sentence in found) == 1
 
 
-def test_untouched_records_are_sound(results):
+def test_untouched_records_are_sound_and_a_folder_without_records_is_refused(results, tmp_path):
     collect.collect(["demo"], results)
     assert verify(results)[:3] == (2, 2, [])
+    with pytest.raises(UserError, match="there is no record under"):
+        verify(tmp_path)
 
 
 def test_a_record_that_breaks_an_invariant_is_not_published(made, tmp_path, monkeypatch):
@@ -287,8 +289,3 @@ OTHER_PLACES = [
 def test_a_record_of_something_else_is_found(results, change, words):
     change(record_folder(results, SERVER))
     assert any(words in sentence for sentence in verify(results).problems)
-
-
-def test_a_folder_without_records_is_refused(tmp_path):
-    with pytest.raises(UserError, match="there is no record under"):
-        verify(tmp_path)

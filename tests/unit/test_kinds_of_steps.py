@@ -42,9 +42,7 @@ def test_steps_with_other_calls_are_other_kinds():
         ((0, 1, 3), ["forward     x"]),
         ((2,), ["forward     x", "call 1      mean on world of 4: 100 bytes", "wait        for call 1"]),
     ]
-
-
-def test_steps_of_one_kind_may_have_other_partners():
+    # Those of one kind may have other partners.
     ((numbers, (line,)),) = lines(*([post(step, "broadcast", partner=step % 3)] for step in range(6)))
     assert numbers == (0, 1, 2, 3, 4, 5)
     assert line == "call 1      broadcast on world of 4: 100 bytes from ranks 0-2"
@@ -64,9 +62,7 @@ def test_calls_that_follow_each_other_are_one_line_with_the_sum():
     step = [*(post(n, "push_pull", 10 * n, 7, partner=n % 3) for n in range(5)), *map(Wait, range(5))]
     calls = "calls 1-5   push_pull on world of 4: 100 bytes to ranks 0-2, 35 bytes back"
     assert lines(step) == [((0,), [calls, "wait        for calls 1-5"])]
-
-
-def test_a_pattern_that_repeats_is_printed_once():
+    # A pattern that repeats is printed once.
     step = [op for n in range(3) for op in (compute(FORWARD, f"layer{n}"), post(n))]
     passes, calls = "  forward     layer0 ... layer2 (3)", "  calls 1-3   mean on world of 4: 300 bytes"
     assert lines(step) == [((0,), ["3 times:", passes, calls])]

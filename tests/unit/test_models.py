@@ -126,13 +126,10 @@ def test_every_model_has_a_width(name):
     assert size(slim) < size(wide)
 
 
-def test_lenet_refuses_images_that_are_too_small_for_it():
+def test_models_refuse_images_that_are_too_small_and_widths_that_they_do_not_have():
     build("lenet", (1, 16, 16))
     with pytest.raises(UserError, match="needs larger images than 15x16"):
         build("lenet", (1, 15, 16))
-
-
-def test_torchvisions_forms_refuse_another_width():
     with pytest.raises(UserError, match="width 64 only, not 16"):
         build("resnet", depth=18, width=16)
     with pytest.raises(UserError, match="3x224x224"):

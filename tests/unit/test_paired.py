@@ -48,6 +48,11 @@ def test_only_repetitions_that_both_have_are_pairs():
     found = compare(ours, theirs)
     assert found.n == 3  # repetitions 0, 2 and 3: 1, 2 and 4
     assert found.mean == pytest.approx(7 / 3)
+    # What cannot be a pair is refused.
+    with pytest.raises(ValueError, match="infinite"):
+        compare(pd.Series([math.inf, 1]), pd.Series([1.0, 1]))
+    with pytest.raises(ValueError, match="twice"):
+        compare(pd.Series([1.0, 1], index=[0, 0]), pd.Series([1.0, 1], index=[0, 0]))
 
 
 def test_equal_results_in_every_pair_are_the_same_and_not_unknown():
@@ -81,13 +86,6 @@ def test_less_than_two_pairs_have_no_spread_and_no_p(ours, mean):
     assert found.mean == pytest.approx(mean, nan_ok=True)
     unknown = (found.sd, found.low, found.high, found.p_different, found.p_same, found.p_not_inferior)
     assert all(math.isnan(value) for value in (*unknown, found.detectable))
-
-
-def test_what_cannot_be_a_pair_is_refused():
-    with pytest.raises(ValueError, match="infinite"):
-        compare(pd.Series([math.inf, 1]), pd.Series([1.0, 1]))
-    with pytest.raises(ValueError, match="twice"):
-        compare(pd.Series([1.0, 1], index=[0, 0]), pd.Series([1.0, 1], index=[0, 0]))
 
 
 @pytest.mark.parametrize("n", [2, 3, 10])

@@ -94,12 +94,6 @@ def test_two_meanings_of_one_data_set_are_refused():
         Grid([DEMO[0], other])
 
 
-def test_names_with_odd_characters_are_taken_as_they_are():
-    assert re.fullmatch(snakefile.one_of(["a+b", "a.b"]), "a+b")
-    assert not re.fullmatch(snakefile.one_of(["a+b", "a.b"]), "aab")
-    assert not re.fullmatch(snakefile.one_of([]), "")
-
-
 def test_a_job_depends_on_every_file_of_its_plug_ins_and_waits_for_what_is_prepared_for_it():
     cell = next(cell for cell in DEMO if cell.method.use == "daso")
     files = inputs.method_files(cell)
@@ -212,9 +206,12 @@ def test_snakemake_is_the_version_with_which_its_inside_was_checked():
     )
 
 
-def test_a_command_with_braces_reaches_the_shell_as_it_is():
+def test_names_with_odd_characters_and_commands_with_braces_are_taken_as_they_are():
     call = snakefile.Call(engine="'/a {b}/python' -m thinwire")
     assert call.thinwire("show {name}").format(name="ssgd") == "'/a {b}/python' -m thinwire show ssgd"
+    assert re.fullmatch(snakefile.one_of(["a+b", "a.b"]), "a+b")
+    assert not re.fullmatch(snakefile.one_of(["a+b", "a.b"]), "aab")
+    assert not re.fullmatch(snakefile.one_of([]), "")
 
 
 def test_bad_input_ends_it_with_a_sentence():

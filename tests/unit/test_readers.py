@@ -62,10 +62,7 @@ def test_bytes_and_seeks_are_those_of_each_way(file):
     bytes_read, seeks = cost("strided", 4, path)
     assert bytes_read == content.nbytes
     assert seeks == -(-RECORDS // 5)
-
-
-def test_a_chunk_may_begin_where_the_last_one_ended(file):
-    path, _ = file
+    # A chunk may begin where the last one ended.
     records = RecordFile(path)
     records.read(readers.Load([(0, 10), (10, 20), (5, 6)], np.array([12, 3, 5])))
     assert records.seeks == 2
@@ -140,14 +137,12 @@ def test_a_reader_gives_the_images_that_are_in_memory(in_a_file, reading, prefet
             assert torch.equal(labels, their_labels)
 
 
-def test_with_strides_the_workers_share_the_batches_of_the_file_in_its_order():
+def test_with_strides_the_workers_share_the_batches_of_the_file_in_its_order(in_a_file):
     run = batches(4, 5, "strided")
     labels = torch.cat([labels for step in range(6) for _, labels in run.at(step)])
     assert torch.equal(labels, small.digits(120).train_labels)
     assert torch.equal(labels[:5], run.at(6)[0][1]), "every epoch has the same order"
-
-
-def test_a_held_out_part_is_not_read_from_the_file_of_the_whole(in_a_file):
+    # A held-out part is not read from the file of the whole.
     assert held_out(in_a_file).train_file is None
 
 

@@ -112,9 +112,7 @@ def test_a_tensor_that_two_layers_share_is_announced_before_the_first_of_them_ru
     model.layers[1].weight = model.layers[0].weight
     recorder, _ = recorded(model)
     assert recorder.announced == ["use 0", "use 1", "use 2", "ran 1", "ran 0", "grad 2", "grad 1", "grad 0"]
-
-
-def test_frozen_parameters_are_not_announced():
+    # Frozen parameters are not announced.
     model = Rows([0, 1], layers=2)
     model.layers[0].requires_grad_(False)
     recorder, _ = recorded(model)

@@ -20,10 +20,15 @@ def rates(workers=4, steps_per_epoch=10, **changes):
     return [learning_rate(made, workers, s, steps_per_epoch) for s in range(made.epochs * steps_per_epoch)]
 
 
-def test_the_warm_up_is_linear_and_never_zero():
+def test_the_warm_up_is_linear_and_never_zero_and_cosine_falls_from_the_peak_towards_zero():
     lr = rates(schedule={"name": "constant", "warmup_epochs": 1}, optimizer={"lr": 0.5})
     assert lr[:10] == pytest.approx([0.05 * (i + 1) for i in range(10)])
     assert set(lr[10:]) == {0.5}
+    lr = rates(schedule={"name": "cosine", "warmup_epochs": 1}, optimizer={"lr": 1.0})
+    assert lr[10] == 1.0
+    assert lr[20] == pytest.approx(0.5)
+    assert lr[-1] == pytest.approx((1 + math.cos(math.pi * 19 / 20)) / 2)
+    assert all(rate > 0 for rate in lr)
 
 
 def test_steps_drop_at_the_beginning_of_their_epoch_and_exponential_falls_once_an_epoch():
@@ -31,14 +36,6 @@ def test_steps_drop_at_the_beginning_of_their_epoch_and_exponential_falls_once_a
     assert (lr[9], lr[10], lr[19], lr[20]) == (8, 4, 4, 2)
     lr = rates(schedule={"name": "exponential", "factor": 0.5}, optimizer={"lr": 8.0})
     assert lr == [8.0] * 10 + [4.0] * 10 + [2.0] * 10
-
-
-def test_cosine_falls_from_the_peak_towards_zero():
-    lr = rates(schedule={"name": "cosine", "warmup_epochs": 1}, optimizer={"lr": 1.0})
-    assert lr[10] == 1.0
-    assert lr[20] == pytest.approx(0.5)
-    assert lr[-1] == pytest.approx((1 + math.cos(math.pi * 19 / 20)) / 2)
-    assert all(rate > 0 for rate in lr)
 
 
 @pytest.mark.parametrize("options", [{}, {"patience": 0}, {"factor": 0.5, "patience": 2, "threshold": 0.05}])

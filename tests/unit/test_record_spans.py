@@ -150,16 +150,13 @@ def test_an_error_in_a_hook_leaves_the_spans_in_order():
         assert (METHOD in kinds) == (recorder.worker == 0), "the second worker's turn has not come"
 
 
-def test_hooks_that_a_method_leaves_as_they_are_are_not_recorded():
-    _, (recorder, *_) = traced("local_sgd", steps=2)
-    assert {s.activity.name for s in spans_of(recorder) if s.activity.kind == METHOD} == {"step"}
-
-
-def test_an_untraced_run_has_no_recorder():
+def test_an_untraced_run_and_hooks_that_a_method_leaves_as_they_are_are_not_recorded():
     run = small.trainer(small.task(2), "ssgd")
     run.train(until=1)
     assert all(channel.recorder is None for worker in run.workers for channel in worker.channels.values())
     assert not torch.nn.modules.module._global_forward_hooks
+    _, (recorder, *_) = traced("local_sgd", steps=2)
+    assert {s.activity.name for s in spans_of(recorder) if s.activity.kind == METHOD} == {"step"}
 
 
 WORKERS, NODES = 4, 2

@@ -73,9 +73,7 @@ def test_a_cut_names_the_part_that_ends(recorder):
     recorder.cut("weight")
     recorder.switch(Activity(HARNESS))
     assert [Span(*s).activity.name for s in recorder.spans[1:]] == ["weight", ""]
-
-
-def test_an_error_restores_the_activity_before(recorder):
+    # An error restores the activity before.
     recorder.switch(Activity(METHOD, "step"))
     with pytest.raises(ValueError, match="no"):
         encode(1, fail=True)

@@ -32,15 +32,12 @@ CELL = replace(DEMO[0], workers=8, nodes=2, transport="processes")
 ON_CLUSTER = Call(defaults={"mem_mb": "0"})
 
 
-def test_nothing_runs_beside_a_timed_block():
+def test_nothing_runs_beside_a_timed_block_and_other_blocks_share_the_cores_of_a_machine():
     timed = PAPER[:1]
     assert [resources.cores_of_block(timed, 6, number) for number in (2, 64)] == [2, 64]
     assert resources.cores_of_block(timed, 6, None) == timed[0].workers
     assert resources.runs_at_once(timed, 6, 64) == 1
     assert [resources.cores_of_preparation(block[0], 64) for block in (timed, DEMO)] == [64, 1]
-
-
-def test_blocks_share_the_cores_of_a_machine_so_that_all_end_early():
     assert resources.cores_of_block(DEMO[:10], 33, 64) == 5  # three rounds of two runs each, not one of ten
     given = (None, 1, 2, 6, 13, 500)
     assert [resources.cores_of_block(DEMO[:10], 6, number) for number in given] == [1, 1, 1, 1, 2, 10]

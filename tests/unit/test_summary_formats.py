@@ -37,6 +37,8 @@ def test_odd_names_compile_in_typst(tmp_path):
     table = table_of([run("ssgd", 0), run(ODD, 0, model=ODD, reason=ODD, status="failed")])
     (tmp_path / "summary.typ").write_text(shown(table, about)["typ"])
     assert typst.compile(tmp_path / "summary.typ", format="pdf").startswith(b"%PDF")
+    # Two hyphens are no dash in LaTeX.
+    assert "--" not in formats.escaped_latex("a--b---c")
 
 
 @pytest.mark.parametrize("character", sorted(set(ODD)))
@@ -46,10 +48,6 @@ def test_no_character_has_a_meaning_in_latex(character):
     plain = re.sub(r"\\text[a-z]+\{\}|\$\\?[a-z]*-?\$|\\[_&%#${}]|\{[^{}]\}|''", "", escaped)
     assert not set(plain) & set("_&%#${}~^\\\"'`[]")
     assert plain.isascii()
-
-
-def test_two_hyphens_are_no_dash_in_latex():
-    assert "--" not in formats.escaped_latex("a--b---c")
 
 
 @pytest.mark.parametrize("character", "\\`*<[|")

@@ -256,9 +256,7 @@ def test_measured_runs_have_seconds_and_a_speed_up_over_the_baseline():
     assert table.train_seconds_sd["ssgd"] == pytest.approx(math.sqrt(200))
     assert table.train_speed_up["thin"] == 2.5
     assert "40.0 ± 14.1" in ledgers(*runs)
-
-
-def test_runs_on_crowded_machines_have_no_seconds_and_the_table_says_why():
+    # Runs on crowded machines have no seconds, and the table says why.
     crowded = {"kind": "measured", "no_time_because": "4 workers shared 2 cores of a"}
     assert "training, s" not in ledgers(run("ssgd", 0, **crowded))
     assert "No time, because 4 workers shared 2 cores of a." in markdown(run("ssgd", 0, **crowded))

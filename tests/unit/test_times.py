@@ -120,9 +120,7 @@ def test_a_baseline_that_diverged_sets_no_target_and_a_method_that_diverged_has_
     baseline = curve("ssgd", 0, 90), curve("ssgd", 1, 90)
     target, steps = target_of(*baseline, curve("thin", 0, 5, status="diverged"))
     assert (target, steps) == (pytest.approx(89.1), math.inf)
-
-
-def test_other_numbers_of_workers_have_no_target_and_other_nodes_have():
+    # Other numbers of workers have no target, and other nodes have.
     learned = curve("ssgd", 0, 90), curve("ssgd", 1, 90), curve("thin", 0, 1, 90)
     assert target_of(*learned, nodes=8)[1] == 20
     assert all(np.isnan(target_of(*learned, workers=16)))

@@ -163,18 +163,15 @@ def test_metadata_names_every_process_and_track_once(events):
     assert processes == {worker: f"worker {worker}" for worker in range(4)}
 
 
-def test_slices_of_a_track_do_not_overlap(events):
+def test_every_span_and_every_call_is_there_and_slices_of_a_track_do_not_overlap(trace, events):
+    kinds = Counter(event["cat"] for event in events if event["ph"] == "X")
+    assert kinds.pop("communication") == trace.calls.num_rows
+    assert kinds == Counter(trace.spans["activity"].to_pylist())
     for track in slices_by_track(events).values():
         track.sort(key=lambda event: event["ts"])
         for event, following in pairwise(track):
             # In nanoseconds, because microseconds with a point are rounded.
             assert round(1e3 * (event["ts"] + event["dur"])) <= round(1e3 * following["ts"])
-
-
-def test_every_span_and_every_call_is_there(trace, events):
-    kinds = Counter(event["cat"] for event in events if event["ph"] == "X")
-    assert kinds.pop("communication") == trace.calls.num_rows
-    assert kinds == Counter(trace.spans["activity"].to_pylist())
 
 
 def test_each_arrow_leads_from_a_hand_over_to_its_wait(trace, events):

@@ -34,6 +34,10 @@ def test_every_method_tries_the_same_values_of_the_recipe(files):
     drawn = {tuple(values_of(found["ssgd", trial].recipe).values()) for trial in range(4)}
     assert len(drawn) == 4
     assert found["hylo_mean", 3].recipe.epochs == 2
+    # More trials begin with the same ones.
+    files(tuning={"trials": 7})
+    many = tried()
+    assert {key: many[key] for key in found} == found
 
 
 def test_the_first_trial_is_the_suite_itself_with_other_seeds_and_held_out_images(files):
@@ -45,13 +49,6 @@ def test_the_first_trial_is_the_suite_itself_with_other_seeds_and_held_out_image
     seeds = {cell.seed for cell in expand.cells("tuning/base")}
     assert len(seeds) == 2
     assert not seeds & {cell.seed for cell in expand.cells("base")}
-
-
-def test_more_trials_begin_with_the_same_ones(files):
-    few = tried()
-    files(tuning={"trials": 7})
-    many = tried()
-    assert {key: many[key] for key in few} == few
 
 
 def test_an_option_is_drawn_if_the_method_names_it_and_the_suite_does_not_set_it(files):
