@@ -130,6 +130,11 @@ def test_the_table_says_faster_only_where_enough_blocks_say_it():
     few = speed_ups(blocks(4, ssgd=4, thin=2), BASELINES).set_index("method")
     assert few.words["thin"] == "cannot be told: 4 pairs, and 5 are needed at least"
     assert few.p_different_holm.isna().all()
+    # A suite without times has an empty table.
+    runs = blocks(6, ssgd=4, thin=2).assign(kind="inprocess").drop(columns="train_seconds")
+    table = speed_ups(runs, BASELINES)
+    assert table.empty
+    assert list(table) == list(SPEED_UP_COLUMNS)
 
 
 def test_the_fastest_baseline_has_a_speed_up_of_1_and_no_test():
@@ -141,13 +146,6 @@ def test_the_fastest_baseline_has_a_speed_up_of_1_and_no_test():
     assert fastest[["p_different", "p_different_holm", "detectable_factor"]].isna().all()
     # It is not in the family of those that are judged together.
     assert table.p_different_holm["ssgd"] == pytest.approx(2 * table.p_different["ssgd"], rel=1e-6, abs=0)
-
-
-def test_a_suite_without_times_has_an_empty_table():
-    runs = blocks(6, ssgd=4, thin=2).assign(kind="inprocess").drop(columns="train_seconds")
-    table = speed_ups(runs, BASELINES)
-    assert table.empty
-    assert list(table) == list(SPEED_UP_COLUMNS)
 
 
 def cell(workers, method, payload, seconds=(math.nan,) * 3):

@@ -107,7 +107,7 @@ def gpu(monkeypatch):
     return made
 
 
-def test_the_first_pass_is_waited_for_and_changes_nothing_of_the_model(gpu):
+def test_the_first_pass_is_waited_for_and_changes_nothing_of_the_model(gpu, monkeypatch):
     """Not even the statistics of batch norm, or a gradient."""
     model = small.Net()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
@@ -119,9 +119,7 @@ def test_the_first_pass_is_waited_for_and_changes_nothing_of_the_model(gpu):
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
     assert all(parameter.grad is None for parameter in model.parameters())
     assert gpu.synchronised == 1
-
-
-def test_a_run_on_cpus_makes_no_pass_before_its_first_step(monkeypatch):
+    # A run on CPUs makes no such pass.
     monkeypatch.setattr(trainer_module, "warm_up", lambda *_: pytest.fail("no GPU is here"))
     small.trainer(small.task(2), "ssgd")
 
@@ -169,11 +167,6 @@ def test_what_the_user_has_set_is_kept(monkeypatch):
     assert os.environ["NCCL_SOCKET_IFNAME"] == "lo"
 
 
-def test_on_cpus_a_clock_is_switched_without_events():
-    assert type(clock_on(torch.device("cpu"))) is Clock
-    assert type(clock_on(torch.device("cpu", 0))) is Clock
-
-
 def test_work_in_the_queue_belongs_to_the_clock_that_ran_when_it_was_put_there(gpu):
     clock = clock_on(CUDA)
     assert isinstance(clock, StreamClock)
@@ -215,6 +208,9 @@ def test_a_clock_goes_on_from_the_seconds_of_an_earlier_attempt(gpu):
     gpu.put(3)
     clock.switch("harness")
     assert clock.read() == {"train": 10, "eval": 2, "harness": 1}
+    # On CPUs a clock is switched without events.
+    assert type(clock_on(torch.device("cpu"))) is Clock
+    assert type(clock_on(torch.device("cpu", 0))) is Clock
 
 
 class LeavesACallInFlight(thinwire.Method):

@@ -90,9 +90,7 @@ def no_memory():
 def test_too_few_open_files_are_one_sentence():
     for sentence in processes.run(no_memory, WORKERS):
         assert sentence == "no memory can be shared by the workers of this node (Too many open files)"
-
-
-def test_a_mate_that_has_ended_while_channels_open_is_lost():
+    # A mate that has ended while channels open is lost.
     with pytest.raises(ConnectionLost, match="it has ended, or it runs in a PID namespace of its own"):
         shared_memory._opened(2**22 + 1, 3, os.O_RDWR)
 

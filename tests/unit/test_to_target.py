@@ -67,9 +67,7 @@ def test_a_miss_is_infinite_and_its_epochs_are_spent():
     assert (last.reached, last.expected_epochs) == (0, INF)
     table = table_of(*BASELINE, *made)
     assert rows_of(table, "thin").epochs_median[0] == 4, "the median of 2, 4 and infinity"
-
-
-def test_seconds_are_there_only_if_runs_have_times_and_infinite_for_a_miss():
+    # Seconds are there only if runs have times, and infinite for a miss.
     timed = [
         run(method, seed, *accuracies, seconds=seconds)
         for method, accuracies, seconds in (("ssgd", (90, 100), 3.0), ("thin", (1, 1), 1.0))

@@ -12,12 +12,18 @@ from thinwire.train.trainer import Trainer
 from thinwire.transport.mirror import Mirror
 
 
-def test_without_a_method_workers_train_alone():
+def test_without_a_method_workers_train_alone_with_streams_of_their_own():
     run = small.trainer(small.task(2), thinwire.Method)
     run.train()
     first, second = (worker.run.weights[0] for worker in run.workers)
     assert not torch.equal(first, second)
     assert run.workers[0].ledger.rows == {}
+    # Two workers with the same images: dropout makes their gradients differ.
+    run = small.trainer(small.task(2), thinwire.Method)
+    for worker in run.workers:
+        first_passes(run, worker)
+    first, second = (worker.run.gradients[0] for worker in run.workers)
+    assert not torch.equal(first, second)
 
 
 def test_what_a_worker_draws_does_not_depend_on_the_others(monkeypatch):
@@ -46,15 +52,6 @@ def first_passes(run, worker):
     images, labels = run.batches.at(0)[0]
     worker.begin(0, 0.1, len(images), 2 * len(images))
     worker.compute_gradients(images, labels)
-
-
-def test_workers_draw_different_streams():
-    """Two workers with the same images: dropout makes their gradients differ."""
-    run = small.trainer(small.task(2), thinwire.Method)
-    for worker in run.workers:
-        first_passes(run, worker)
-    first, second = (worker.run.gradients[0] for worker in run.workers)
-    assert not torch.equal(first, second)
 
 
 class WantsTheLast(thinwire.Method):
