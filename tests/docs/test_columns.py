@@ -16,6 +16,7 @@ from thinwire.config.sources import sources
 from thinwire.plugins import ROOT
 from thinwire.records import record
 from thinwire.report.claims import table as claims_table
+from thinwire.report.report_files import write_table
 from thinwire.report.rows import collect, comparisons, times, to_target
 from thinwire.report.rows.quantities import steps_to_target
 from thinwire.report.tables.about import About
@@ -65,17 +66,18 @@ def made(tmp_path_factory):
     runs = collect.read_summary(results, "demo")
     simulated = simulated_times.rows(simulated_times.row("ssgd", workers=timed.workers))
     curves = collect.read_curves(results, "demo")
-    comparisons.write(comparisons.comparisons(runs, "ssgd"), results / "tables")
+    compared = comparisons.comparisons(runs, "ssgd")
     needed = to_target.to_target(runs, curves, "ssgd")
-    to_target.write(needed, results / "tables")
-    to_target.write_profiles(to_target.profiles(needed), results / "tables")
     of_two = pd.concat([runs, runs.assign(method="thin")])
-    comparisons.write_speed_ups(comparisons.speed_ups(of_two, ["ssgd"]), results / "tables")
+    write_table(compared, results / "tables/comparisons.csv")
+    write_table(needed, results / "tables/to_target.csv")
+    write_table(to_target.profiles(needed), results / "tables/profiles.csv")
+    write_table(comparisons.speed_ups(of_two, ["ssgd"]), results / "tables/speed_ups.csv")
     times_table = times.times(simulated, runs, ["ssgd"], steps_to_target(curves, "ssgd"))
     times.write(times_table, "Title", ["ssgd"], results / "tables")
     times.write_ladder(times.ladder(times_table, [times_table.method[0]]), "Title", results / "tables")
-    compared = with_comparisons(summarise(runs, ["ssgd"]), comparisons.comparisons(runs, "ssgd"))
-    write_tables(with_times(compared, times_table), About("Title", "test", ("ssgd",)), results / "tables")
+    summary = with_times(with_comparisons(summarise(runs, ["ssgd"]), compared), times_table)
+    write_tables(summary, About("Title", "test", ("ssgd",)), results / "tables")
     trace = trace_of("ps_sgd")
     claims, _ = claims_table.table(results)
     claims_table.write(claims, results)

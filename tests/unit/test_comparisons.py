@@ -9,7 +9,8 @@ import pytest
 
 from tests.frames import CELL
 from thinwire.publish.paper.values import text_of
-from thinwire.report.rows.comparisons import SPEED_UP_COLUMNS, comparisons, speed_ups, write
+from thinwire.report.report_files import write_table
+from thinwire.report.rows.comparisons import SPEED_UP_COLUMNS, comparisons, speed_ups
 from thinwire.report.rows.to_target import profiles
 from thinwire.report.statistics.speed import compare_speed, profile, ratios, score
 
@@ -78,7 +79,7 @@ def test_words_and_the_file_round_a_tie_alike(tmp_path):
     theirs = 100 - np.round(random.uniform(1, 30, 10), 2)
     ours = [theirs - 1.005 + np.round(random.permutation(np.repeat([-0.03, 0.03], 5)), 2) for _ in range(20)]
     table = table_of(runs("ssgd", theirs), *(runs(f"m{i}", values) for i, values in enumerate(ours)))
-    write(table, tmp_path)
+    write_table(table, tmp_path / "comparisons.csv")
     read = pd.read_csv(tmp_path / "comparisons.csv")
     assert list(read.difference_mean_points) == list(table.difference_mean_points)
     in_words = [re.search(r"[\d.]+", said)[0] for said in read.words]

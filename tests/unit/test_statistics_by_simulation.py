@@ -15,8 +15,18 @@ from thinwire.plugins import ROOT
 from thinwire.report.report_files import fixed
 from thinwire.report.rows.collect import read_summary
 from thinwire.report.statistics import words
-from thinwire.report.statistics.paired import LEVEL, MARGIN_POINTS, POWER, compare, detectable_in_sd, t_tests
-from thinwire.report.statistics.verdict import FEWEST_PAIRS, Verdict, holm, judge
+from thinwire.report.statistics.paired import (
+    FEWEST_PAIRS,
+    LEVEL,
+    MARGIN_POINTS,
+    POWER,
+    Verdict,
+    compare,
+    detectable_in_sd,
+    holm,
+    judge,
+    t_tests,
+)
 
 SAMPLES = 20_000
 # Four standard errors of a share that is estimated from as many samples.

@@ -12,8 +12,7 @@ import pytest
 
 from thinwire.plugins import ROOT
 from thinwire.report.statistics import words
-from thinwire.report.statistics.paired import compare
-from thinwire.report.statistics.verdict import Verdict, holm, judge
+from thinwire.report.statistics.paired import Verdict, compare, holm, judge
 
 NAN = math.nan
 SPREAD = pd.Series([-0.05, 0.05, 0.0, -0.05, 0.05, 0.0])

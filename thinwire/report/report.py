@@ -11,7 +11,6 @@ from thinwire.config.entries import as_it_ran, baselines
 from thinwire.config.expand import cells_as_it_ran
 from thinwire.config.suite import load
 from thinwire.config.suite_problems import numbers_of_workers
-from thinwire.config.suite_schema import Suite
 from thinwire.report import report_files
 from thinwire.report.figures import accuracy, rates, steps, style
 from thinwire.report.figures import traffic as traffic_figure
@@ -128,10 +127,14 @@ def report(suite: str, results: Path) -> list[str]:
     table = with_times(with_comparisons(summarise(runs, against), compared), timed)
     subset = subset_note(runs, cells_as_it_ran(suite, ran), settings.baseline)
     write_tables(table, About.of(settings, subset), folder)
-    comparisons.write(compared, folder)
-    to_target.write(needed, folder)
-    to_target.write_profiles(to_target.profiles(needed), folder)
-    comparisons.write_speed_ups(comparisons.speed_ups(runs, against), folder)
+    of_programs = {
+        "comparisons": compared,
+        "to_target": needed,
+        "profiles": to_target.profiles(needed),
+        "speed_ups": comparisons.speed_ups(runs, against),
+    }
+    for name, made in of_programs.items():
+        report_files.write_table(made, folder / f"{name}.csv")
     frames = Frames(runs, curves, read_traffic(results, suite), compared, needed)
     not_drawn = write_figures(frames, results / "figures" / suite, against)
     if settings.ladder:
@@ -141,17 +144,10 @@ def report(suite: str, results: Path) -> list[str]:
     if simulated is not None:
         untimed = runs.no_time_because[runs.status == "done"].dropna().unique()
         times.write(timed, settings.title, against, folder, list(untimed))
-        _draw_times(settings, timed, results / "figures" / suite)
+        asked = settings.simulate
+        over_workers = asked is not None and len(numbers_of_workers(asked, settings)) > 1
+        over_rates = asked is not None and bool(asked.rates_gbit_per_second)
+        figures = results / "figures" / suite
+        write_simulated_figures(timed, figures, against, over_workers, over_rates)
     report_files.write_digests(results, suite)
     return not_drawn
-
-
-def _draw_times(settings: Suite, table: pd.DataFrame, folder: Path) -> None:
-    asked = settings.simulate
-    write_simulated_figures(
-        table,
-        folder,
-        baselines(settings),
-        over_workers=asked is not None and len(numbers_of_workers(asked, settings)) > 1,
-        over_rates=asked is not None and bool(asked.rates_gbit_per_second),
-    )

@@ -1,8 +1,6 @@
 """The files of a report: names, digests, and numbers as tables have them.
 
-What the files of results are called, and which figures a suite has.
-
-The pipeline names them before they are made. It reads this file each time, so nothing is imported here.
+The pipeline names these files before they are made.
 """
 
 import math
@@ -30,11 +28,8 @@ HSGD_RATIO, REQUIRED_RATE = "hsgd_ratio", "required_rate"
 
 # For print, for the web, and for pages that show pictures only.
 FORMATS = ("pdf", "svg", "png")
-OVER_EPOCHS, AGAINST_BYTES, OVER_TIME = (
-    "accuracy_over_epochs",
-    "accuracy_against_bytes",
-    "accuracy_over_time",
-)
+OVER_EPOCHS, OVER_TIME = "accuracy_over_epochs", "accuracy_over_time"
+AGAINST_BYTES = "accuracy_against_bytes"
 TRAFFIC_FIGURE, PAIRED_DIFFERENCES, PROFILE = "traffic", "paired_differences", "performance_profile"
 # With fewer, the share of cells is a step or two, and says nothing.
 FEWEST_CELLS = 3

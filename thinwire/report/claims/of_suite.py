@@ -23,10 +23,10 @@ from thinwire.report.claims.claim_verdict import (
 )
 from thinwire.report.report_files import fixed
 from thinwire.report.rows.comparisons import resolution_points
-from thinwire.report.rows.quantities import TARGET_OF_BASELINE, reaching
+from thinwire.report.rows.quantities import BLOCK, TARGET_OF_BASELINE, reaching
 
 # What all runs have in common that are compared with each other.
-CELL = ["dataset", "model", "workers", "nodes", "kind", "cluster"]
+CELL = [*BLOCK, "cluster"]
 _PREPARATION = ["preparation_payload_push_bytes", "preparation_payload_pull_bytes"]
 # The columns of summary.csv whose sum is the metric; a missing preparation counts as 0.
 _SUMS = {

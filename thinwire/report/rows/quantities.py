@@ -1,12 +1,7 @@
 """Quantities of a run or cell: savings, payload, busiest link, chance, target and the steps to it.
 
-The columns "less": by how many percent a method sends fewer bytes than the baseline.
-
-Both are of the same data set, model, workers, nodes and kind of run.
-
-After how many steps the learning runs reach the target accuracy.
-
-The target is a share of the baseline's mean accuracy at the end, on the same data set, model and workers.
+Savings are against the baseline in the same block. The target is a share of the baseline's mean accuracy at
+the end, on the same data set, model and workers.
 """
 
 from collections.abc import Callable
@@ -50,10 +45,8 @@ def with_reductions(table: pd.DataFrame, baseline: str) -> pd.DataFrame:
     """
     reductions = {}
     for name in TRAFFIC:
-        reference = of_baseline(table, baseline, bytes_column(name))
-        reductions[reduction_column(name)] = 100 * (
-            1 - table[bytes_column(name)] / reference.where(reference > 0)
-        )
+        own, reference = table[bytes_column(name)], of_baseline(table, baseline, bytes_column(name))
+        reductions[reduction_column(name)] = 100 * (1 - own / reference.where(reference > 0))
     return table.assign(**reductions)
 
 
@@ -88,11 +81,8 @@ def with_megabytes(curves: pd.DataFrame) -> pd.DataFrame:
 def preparation_note(curves: pd.DataFrame) -> list[str]:
     """Phrases that say which methods have a preparation."""
     prepared = dict.fromkeys(curves.method[curves.preparation_payload_bytes > 0])
-    return (
-        [f"the preparation of {', '.join(prepared)} is counted in bytes, but not in epochs"]
-        if prepared
-        else []
-    )
+    said = f"the preparation of {', '.join(prepared)} is counted in bytes, but not in epochs"
+    return [said] if prepared else []
 
 
 def busiest_link_bytes(runs: pd.DataFrame) -> pd.Series:
@@ -142,9 +132,6 @@ def mean_final_accuracy(curves: pd.DataFrame) -> float:
     return float(done.sort_values("step").groupby("repetition").test_accuracy_percent.last().mean())
 
 
-# Where the runs were learned.
-_PLACE = ["dataset", "model", "workers", "nodes"]
-
 StepsToTarget = Callable[[tuple[str, str, int, int], str], tuple[float, float]]
 
 
@@ -162,7 +149,7 @@ def steps_to_target(curves: pd.DataFrame, baseline: str) -> StepsToTarget:
     """
     if curves.repetition.nunique() < FEWEST_REPETITIONS:
         curves = curves[:0]
-    every = dict(iter(curves.groupby(_PLACE)))
+    every = dict(iter(curves.groupby(CELL)))
 
     def look_up(place: tuple[str, str, int, int], method: str) -> tuple[float, float]:
         there = every.get(place)

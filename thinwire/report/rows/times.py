@@ -8,34 +8,17 @@ import pandas as pd
 
 from thinwire.base.files import write_text
 from thinwire.report import report_files
-from thinwire.report.rows.quantities import TARGET_OF_BASELINE, StepsToTarget
+from thinwire.report.rows.quantities import CELL, TARGET_OF_BASELINE, StepsToTarget
 from thinwire.report.statistics.speed import faster_baseline
 from thinwire.report.tables import numbers
 from thinwire.simulation import simulated_file
 
 # What rows that are compared with each other have in common.
-PLACE = [
-    "dataset",
-    "model",
-    "workers",
-    "nodes",
-    "cluster",
-    "rate_gbit_per_second",
-    "own_rate",
-    "profile",
-    "kind",
-]
-_SECONDS = ["step_seconds", "exposed_seconds", "hidden_seconds"]
+PLACE = [*CELL, "cluster", "rate_gbit_per_second", "own_rate", "profile", "kind"]
 # What times.csv has; figures show more.
 COLUMNS = [
-    *PLACE,
-    "method",
-    *_SECONDS,
-    "baseline",
-    "speed_up",
-    "target_accuracy_percent",
-    "steps_to_target",
-    "seconds_to_target",
+    *(*PLACE, "method", "step_seconds", "exposed_seconds", "hidden_seconds", "baseline", "speed_up"),
+    *("target_accuracy_percent", "steps_to_target", "seconds_to_target"),
 ]
 _NOTES = (
     "How: simulated rows follow from a schedule, a compute profile and a described cluster. Measured and "
@@ -94,8 +77,7 @@ def _of_runs(runs: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame()
     done = runs[(runs.status == "done") & runs.train_seconds.notna()]
     done = done.assign(log_seconds=np.log(done.train_seconds / done.steps), cluster=done.cluster.fillna(""))
-    keys = ["dataset", "model", "workers", "nodes", "cluster", "kind", "method"]
-    means = done.groupby(keys, sort=False).log_seconds.mean().reset_index()
+    means = done.groupby([*CELL, "cluster", "kind", "method"], sort=False).log_seconds.mean().reset_index()
     seconds = np.exp(means.log_seconds)
     return means.drop(columns="log_seconds").assign(step_seconds=seconds, own_rate=True, profile="")
 

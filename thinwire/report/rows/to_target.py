@@ -1,34 +1,21 @@
 """Steps, bytes and seconds to a target accuracy, and profiles of them."""
 
 from collections.abc import Hashable
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from thinwire.report import report_files
 from thinwire.report.report_files import FEWEST_REPETITIONS
-from thinwire.report.rows.quantities import CELL, SHARES, mean_final_accuracy, reaching
+from thinwire.report.rows.quantities import BLOCK, CELL, SHARES, mean_final_accuracy, reaching
 from thinwire.report.statistics.speed import Convergence, convergence, profile, ratios, score
 
+_GROUP = [*BLOCK, "method"]
+_MEDIANS = {f"{cost}_median": cost for cost in ("epochs", "steps", "payload_bytes", "train_seconds")}
 COLUMNS = (
-    *CELL,
-    "method",
-    "kind",
-    "target_accuracy_percent",
-    "runs",
-    "reached",
-    "epochs_median",
-    "steps_median",
-    "payload_bytes_median",
-    "train_seconds_median",
-    "expected_epochs",
-    "convergence",
-    "reference_workers",
+    *(*CELL, "method", "kind", "target_accuracy_percent", "runs", "reached", *_MEDIANS),
+    *("expected_epochs", "convergence", "reference_workers"),
 )
-_PLACE = [*CELL, "kind"]
-_GROUP = [*_PLACE, "method"]
-_COSTS = ["epochs", "steps", "payload_bytes", "train_seconds"]
 
 
 def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str) -> pd.DataFrame:
@@ -47,7 +34,7 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str) -> pd.Dat
     ran = runs[(runs.status != "skipped") & repeated]
     every = dict(iter(curves.sort_values("step").groupby(_GROUP)))
     rows: list[dict[str, object]] = []
-    for place, here in ran.groupby(_PLACE, sort=False):
+    for place, here in ran.groupby(BLOCK, sort=False):
         own = here[here.method == baseline]
         if not (own.status == "done").any():
             continue
@@ -59,7 +46,7 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str) -> pd.Dat
         for method, group in here.groupby("method", sort=False):
             for target, reference_needs in allowed:
                 needs = _needs(group, _curves(group, every), target)
-                row = {**dict(zip(_PLACE, place)), "method": method, "target_accuracy_percent": target}
+                row = {**dict(zip(BLOCK, place)), "method": method, "target_accuracy_percent": target}
                 row |= _summary(needs) | {"reference_workers": reference.workers.iloc[0]}
                 row["convergence"] = (
                     Convergence.REFERENCE
@@ -68,11 +55,6 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str) -> pd.Dat
                 ).value
                 rows.append(row)
     return report_files.with_table_digits(pd.DataFrame(rows, columns=list(COLUMNS)))
-
-
-def write(table: pd.DataFrame, folder: Path) -> None:
-    """Write `to_target.csv`."""
-    report_files.write_table(table, folder / "to_target.csv")
 
 
 def _curves(runs: pd.DataFrame, every: dict[tuple[Hashable, ...], pd.DataFrame]) -> pd.DataFrame:
@@ -107,7 +89,7 @@ def _summary(needs: pd.DataFrame) -> dict[str, object]:
     return {
         "runs": len(needs),
         "reached": reached,
-        **{f"{cost}_median": needs[cost].median() for cost in _COSTS},
+        **{median: needs[cost].median() for median, cost in _MEDIANS.items()},
         "expected_epochs": needs.spent_epochs.sum() / reached if reached else np.inf,
     }
 
@@ -116,23 +98,15 @@ def _one_worker(runs: pd.DataFrame, own: pd.DataFrame, baseline: str) -> pd.Data
     """The baseline's runs with one worker that train like these: the same batch of the run, and epochs."""
     like = own.iloc[0]
     batch = runs.batch.where(runs.batch_per == "run", runs.batch * runs.workers)
-    same = (runs[["dataset", "model", "kind", "epochs"]] == like[["dataset", "model", "kind", "epochs"]]).all(
-        axis=1
-    )
+    alike = ["dataset", "model", "kind", "epochs"]
+    same = (runs[alike] == like[alike]).all(axis=1)
     return runs[same & (runs.method == baseline) & (runs.workers == 1) & (batch == batch[own.index[0]])]
 
 
 FACTORS = (1.0, 1.5, 2.0, 3.0, 4.0)
+_WITHIN = [f"within_{factor:g}" for factor in FACTORS]
 METRICS = {"payload_bytes": "payload_bytes_median", "train_seconds": "train_seconds_median"}
-PROFILE_COLUMNS = (
-    "kind",
-    "metric",
-    "target_of_baseline_percent",
-    "method",
-    "cells",
-    *(f"within_{factor:g}" for factor in FACTORS),
-    "score",
-)
+PROFILE_COLUMNS = ["kind", "metric", "target_of_baseline_percent", "method", "cells", *_WITHIN, "score"]
 
 
 def profiles(to_target: pd.DataFrame) -> pd.DataFrame:
@@ -152,18 +126,13 @@ def profiles(to_target: pd.DataFrame) -> pd.DataFrame:
         for metric, column in METRICS.items()
     ]
     if not parts:
-        return pd.DataFrame(columns=list(PROFILE_COLUMNS))
-    return report_files.with_table_digits(pd.concat(parts))[list(PROFILE_COLUMNS)]
+        return pd.DataFrame(columns=PROFILE_COLUMNS)
+    return report_files.with_table_digits(pd.concat(parts))[PROFILE_COLUMNS]
 
 
 def _of_methods(table: pd.DataFrame, column: str) -> pd.DataFrame:
     """A row for each method that has a value in this column in a cell."""
     costs = table.pivot(index=CELL, columns="method", values=column)[list(table.method.unique())]
     found = ratios(costs.dropna(how="all").dropna(axis=1, how="all"))
-    within = profile(found, FACTORS).T.set_axis([f"within_{factor:g}" for factor in FACTORS], axis=1)
+    within = profile(found, FACTORS).T.set_axis(_WITHIN, axis=1)
     return within.assign(cells=found.count(), score=score(found)).rename_axis("method").reset_index()
-
-
-def write_profiles(table: pd.DataFrame, folder: Path) -> None:
-    """Write `profiles.csv`."""
-    report_files.write_table(table, folder / "profiles.csv")

@@ -1,9 +1,7 @@
-"""Speed-ups, convergence, and how often a method is near the best.
+"""Speed-ups, how often a method is near the best, and convergence in as many epochs as a reference allows.
 
-Whether runs reach a target in as many epochs as a reference allows.
-
-A method that reaches it in fewer epochs may train something else, such as an easier task. MLPerf Training
-refuses such results by a one-sided t test at 5 % (its reference convergence points).
+A method that reaches a target in fewer epochs may train something else, such as an easier task. MLPerf
+Training refuses such results by a one-sided t test at 5 % (its reference convergence points).
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,8 +10,7 @@ from enum import StrEnum
 import numpy as np
 import pandas as pd
 
-from thinwire.report.statistics.paired import LEVEL, Comparison, compare
-from thinwire.report.statistics.verdict import FEWEST_PAIRS
+from thinwire.report.statistics.paired import FEWEST_PAIRS, LEVEL, Comparison, compare
 
 
 class Convergence(StrEnum):

@@ -7,8 +7,7 @@ import math
 from typing import NamedTuple
 
 from thinwire.report.report_files import fixed, table_digits
-from thinwire.report.statistics.paired import LEVEL, POWER, Comparison
-from thinwire.report.statistics.verdict import FEWEST_PAIRS, Judged, Verdict
+from thinwire.report.statistics.paired import FEWEST_PAIRS, LEVEL, POWER, Comparison, Judged, Verdict
 
 
 class Decision(NamedTuple):

@@ -110,13 +110,9 @@ def _origin(first: pd.Series, about: About) -> str:
     text = f"Runs: {runs}."
     if not pd.isna(first.time_from):
         text += f" Times: {first.time_from}"
-        text += f", where the workers fill {first.time_nodes:g} nodes." if _elsewhere(first) else "."
+        elsewhere = first.time_nodes != first.nodes
+        text += f", where the workers fill {first.time_nodes:g} nodes." if elsewhere else "."
     return text
-
-
-def _elsewhere(row: pd.Series) -> bool:
-    """Are the times those of another number of nodes?"""
-    return bool(row.time_nodes != row.nodes)
 
 
 def _verdicts(block: pd.DataFrame, baseline: str) -> list[str]:
@@ -143,14 +139,8 @@ def _failures(block: pd.DataFrame) -> list[str]:
 
 
 _KEY = [*CELL, "method", "kind"]
-COMPARED = [
-    "n",
-    "difference_mean_points",
-    "difference_low_points",
-    "difference_high_points",
-    "verdict",
-    "words",
-]
+_POINTS = [f"difference_{name}_points" for name in ("mean", "low", "high")]
+COMPARED = ["n", *_POINTS, "verdict", "words"]
 
 
 def with_comparisons(table: pd.DataFrame, comparisons: pd.DataFrame) -> pd.DataFrame:

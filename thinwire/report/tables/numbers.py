@@ -1,6 +1,4 @@
-"""Numbers as tables show them, and the marks of the best.
-
-Which values of a column are marked as the best and the second of their block.
+"""Numbers as tables show them, and marks for the best and the second of a block.
 
 A mark claims an order, so a column is marked only if its order is known. Simulated speed-ups and bytes are
 exact. Accuracies are ordered by the verdicts of their comparisons with the baseline, and by nothing else.
