@@ -15,7 +15,7 @@ from tests.waiting import SECONDS
 from tests.workflow.conftest import HELD, HELD_EPOCHS, Project
 from thinwire.config.expand import cells
 from thinwire.publish.wandb import client, fields
-from thinwire.publish.wandb.live import Live
+from thinwire.publish.wandb.client import Live
 from thinwire.records import record
 
 CELL = cells("demo")[0]

@@ -18,7 +18,7 @@ from thinwire.config.sources import PluginDigests
 from thinwire.config.yaml_file import Module
 from thinwire.pipeline import inputs, outputs, snakefile
 from thinwire.pipeline.grid import Chosen, Grid, chosen, read, require_valid_options
-from thinwire.pipeline.simulations import simulations
+from thinwire.pipeline.outputs import simulations
 
 DEMO = cells("demo")
 PAPER = cells("paper")

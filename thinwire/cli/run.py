@@ -34,7 +34,7 @@ from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
 from thinwire.launch.retry import until_it_ends
 from thinwire.launch.train_block import train_block
 from thinwire.plugins import ROOT, require_folders, show
-from thinwire.publish.wandb.live import Live
+from thinwire.publish.wandb.client import Live
 from thinwire.records.record import Record
 from thinwire.train import reuse
 from thinwire.train.result_files import block_command, is_timed, lock_file, record_folder, run_command

@@ -1,14 +1,21 @@
-"""What the pipeline makes from records: tables, figures, verdicts, a page, W&B runs, choices of tunings."""
+"""What the pipeline makes from records: tables, figures, verdicts, a page, W&B runs, choices of tunings.
+
+And what the simulation of a suite depends on, whose times are in these tables.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from thinwire.base import digests
 from thinwire.config import clusters
 from thinwire.config.cell import Cell
 from thinwire.config.suite import load
 from thinwire.config.suite import path_of as suite_path
+from thinwire.config.suite_problems import numbers_of_workers
+from thinwire.config.suite_schema import Simulate
+from thinwire.pipeline import inputs
 from thinwire.pipeline.grid import Chosen, Grid
-from thinwire.pipeline.simulations import Simulation
 from thinwire.plugins import ROOT
 from thinwire.publish.paper.declarations import SOURCES
 from thinwire.publish.wandb.replay import NOTE
@@ -37,6 +44,66 @@ PAGE = "results/index.html"
 _CAPTIONS = ROOT / "workflow" / "report"
 # Of the formats in which a figure or a table is written, those that a report can show.
 _CATEGORIES = {".png": "Figures", ".csv": "Tables", ".html": "Page"}
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """The simulation of one suite: its settings, and the cells of the first repetition."""
+
+    settings: Simulate
+    cells: list[Cell]
+    workers: list[int]
+
+    @property
+    def over_workers(self) -> bool:
+        """Are there several numbers of workers?"""
+        return len(self.workers) > 1
+
+    @property
+    def data(self) -> list[str]:
+        """The data sets, laid out."""
+        return list(dict.fromkeys(map(inputs.manifest, self.cells)))
+
+    @property
+    def sources(self) -> list[str]:
+        """The files of the methods and models."""
+        return inputs.files_of_block(self.cells)
+
+    @property
+    def prepared(self) -> list[str]:
+        """What the methods have prepared."""
+        return inputs.prepared_for_block(self.cells)
+
+    @property
+    def described(self) -> list[Path]:
+        """The files of the clusters and of the compute profiles."""
+        named = [clusters.CLUSTERS / f"{name}.yaml" for name in self.settings.clusters]
+        own = [name for name in self.settings.profiles if name != clusters.HERE]
+        devices = [clusters.PROFILES / f"{name}.yaml" for name in own]
+        return [path.relative_to(ROOT) for path in (*named, *devices)]
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when an option does, or the content of a file that it depends on."""
+        return digests.of_identity(
+            [
+                self.settings.model_dump(),
+                [cell.fingerprint for cell in self.cells],
+                inputs.digest_of_block(self.cells),
+                [digests.of_file(ROOT / path) for path in self.described],
+            ]
+        )
+
+
+def simulations(grid: Grid) -> Mapping[str, Simulation]:
+    """The simulations of the chosen suites that ask for one."""
+    found = {}
+    for name in grid.suites:
+        suite = load(name)
+        if suite.simulate is not None:
+            own = [c for c in grid.cells.values() if c.suite == name and c.repetition == 0]
+            found[name] = Simulation(suite.simulate, own, numbers_of_workers(suite.simulate, suite))
+    return found
 
 
 def made_from_records(chosen: Chosen, grid: Grid, simulated: Mapping[str, Simulation]) -> list[str]:

@@ -14,7 +14,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from numpy.typing import NDArray
 
 from thinwire.report import report_files
-from thinwire.report.figures import fitted_text, style
+from thinwire.report.figures import style
 from thinwire.report.figures.style import HOLLOW, finish, grid, legend
 from thinwire.report.report_files import HSGD_RATIO, REQUIRED_RATE, fixed
 
@@ -131,7 +131,7 @@ def write_required_rate(rows: pd.DataFrame, results: Path) -> list[Path]:
     (cluster,) = rows.cluster.unique()
     axes.axhline(offered, color="0.4", linestyle="--")
     axes.annotate(
-        f"{fitted_text.shortened([cluster], 1.6, 7)[cluster]}: {offered:g} GB/s",
+        f"{style.shortened([cluster], 1.6, 7)[cluster]}: {offered:g} GB/s",
         (0.02, offered),
         xycoords=("axes fraction", "data"),
         xytext=(0, -2),

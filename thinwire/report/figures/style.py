@@ -1,6 +1,7 @@
-"""How figures look: sizes, panels, and a colour and marker for each method."""
+"""How figures look: sizes, panels, texts that fit, and a colour and marker for each method."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from textwrap import fill
@@ -13,10 +14,10 @@ import seaborn as sns
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from thinwire.base.files import writing
-from thinwire.report.figures import fitted_text
 
 THICK, THIN = 2.4, 1.0  # points
 _BLACK = (0.1, 0.1, 0.1)
@@ -170,7 +171,7 @@ def task_of(rows: pd.DataFrame) -> pd.Series:
 
 def name_methods(axes: Axes, methods: Sequence[str], baselines: Sequence[str]) -> None:
     """Write the methods along the vertical axis, from the top; baselines are bold."""
-    shown = fitted_text.shortened(methods, _LABEL_INCHES, _LABEL_POINTS)
+    shown = shortened(methods, _LABEL_INCHES, _LABEL_POINTS)
     axes.set_yticks(range(len(methods)), list(shown.values()), fontsize=_LABEL_POINTS)
     axes.set_ylim(len(methods) - 0.4, -0.6)
     for label, method in zip(axes.get_yticklabels(), methods):
@@ -180,8 +181,8 @@ def name_methods(axes: Axes, methods: Sequence[str], baselines: Sequence[str]) -
 def legend(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
     """Write a legend above the panels, in as few lines as its labels fit into."""
     inches = figure.get_figwidth()
-    shown = list(fitted_text.shortened(labels, inches - _HANDLE_INCHES, _LABEL_POINTS).values())
-    widths = [_HANDLE_INCHES + fitted_text.width(label, _LABEL_POINTS) for label in shown]
+    shown = list(shortened(labels, inches - _HANDLE_INCHES, _LABEL_POINTS).values())
+    widths = [_HANDLE_INCHES + text_width(label, _LABEL_POINTS) for label in shown]
     lines = next(
         n for n in range(1, len(shown) + 1) if sum(_widest_of_each(widths, n)) <= inches or n == len(shown)
     )
@@ -199,7 +200,7 @@ def finish(figure: Figure, stem: Path, note: str) -> None:
     if figure.get_layout_engine() is not None:
         _fit_titles(figure)
     width, height = figure.get_size_inches()
-    text = fitted_text.wrapped(note, width, _NOTE_POINTS)
+    text = wrapped(note, width, _NOTE_POINTS)
     figure.text(1, -_NOTE_INCHES / height, text, ha="right", va="top", fontsize=_NOTE_POINTS, color="0.4")
     save(figure, stem)
     plt.close(figure)
@@ -214,7 +215,7 @@ def _fit_titles(figure: Figure) -> None:
         added = 0.0
         for text in (axes.title, axes.xaxis.label):
             before, points = text.get_text(), float(text.get_fontsize())
-            text.set_text(fitted_text.wrapped(before, inches, points))
+            text.set_text(wrapped(before, inches, points))
             added += (text.get_text().count("\n") - before.count("\n")) * points * _LINE / 72
         more = max(more, added)
     width, height = figure.get_size_inches()
@@ -229,3 +230,62 @@ def say(sentence: str, stem: Path) -> None:
     figure.text(0.5, 0.5, fill(sentence, 60), ha="center", va="center", fontsize=7)
     save(figure, stem)
     plt.close(figure)
+
+
+_MEASURED_POINTS = 100.0  # points at which letters are measured
+_GAP = "\N{HORIZONTAL ELLIPSIS}"
+
+
+def text_width(text: str, points: float, bold: bool = False) -> float:
+    """The width of a line in inches, in the font of the figures."""
+    return sum(_advance(letter, bold) for letter in text) * points / 72
+
+
+def shortened(labels: Sequence[str], inches: float, points: float) -> dict[str, str]:
+    """What is shown for each label: all of it, or its beginning and end, no wider than this in bold letters.
+
+    Labels stay different: those that would not have numbers.
+    """
+    shown: dict[str, str] = {}
+    for label in dict.fromkeys(labels):
+        text, number = _cut(label, inches, points, bold=True), 1
+        while text in shown.values():
+            number += 1
+            text = _cut(label, inches, points, bold=True, end=f" ({number})")
+        shown[label] = text
+    return shown
+
+
+def wrapped(text: str, inches: float, points: float) -> str:
+    """The text in lines no wider than this; lines that it has stay apart."""
+    lines = []
+    for line in text.split("\n"):
+        words = [_cut(word, inches, points) for word in line.split(" ")]
+        made = words[:1]
+        for word in words[1:]:
+            if text_width(f"{made[-1]} {word}", points) <= inches:
+                made[-1] += f" {word}"
+            else:
+                made.append(word)
+        lines += made
+    return "\n".join(lines)
+
+
+def _cut(text: str, inches: float, points: float, bold: bool = False, end: str = "") -> str:
+    """The text if it fits with this end, or else as much of its beginning and of its end as does."""
+    if text_width(text + end, points, bold) <= inches:
+        return text + end
+    for kept in range(len(text) - 1, 1, -1):
+        shown = text[: (kept + 1) // 2] + _GAP + text[len(text) - kept // 2 :] + end
+        if text_width(shown, points, bold) <= inches:
+            return shown
+    return text[:1] + _GAP + end
+
+
+@lru_cache(maxsize=1000)
+def _advance(letter: str, bold: bool) -> float:
+    """The width of a letter, in sizes of the font."""
+    properties = FontProperties(family="DejaVu Sans", weight="bold" if bold else "normal")
+    font = get_font(findfont(properties))
+    font.set_size(_MEASURED_POINTS, 72)
+    return float(font.load_char(ord(letter)).linearHoriAdvance / 65536 / _MEASURED_POINTS)
