@@ -1,7 +1,6 @@
 """The results that are committed: adding to them, and making them again.
 
-Archives of records, one for each suite, so that a repository can hold thousands of runs in few files.
-
+Their records are in one archive for each suite, so that a repository can hold thousands of runs.
 `records/SUITE.tar.xz` has all files of the suite's records, with their paths below the folder of results.
 Equal records give equal bytes: members are sorted, and have no times and no owners.
 """

@@ -1,8 +1,6 @@
-"""`thinwire run`, `emulate` and `train`.
+"""`thinwire run`, `emulate` and `train`; `run_cell` is `thinwire run` for Python.
 
-`thinwire run SUITE CELL`.
-
-Importing torch takes seconds, so bad input is reported before. `run_cell` is the same for Python.
+Importing torch takes seconds, so bad input is reported before.
 """
 
 import subprocess

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from thinwire.base.errors import UserError
 from thinwire.base.names import suggested_command
 from thinwire.base.options import problems
+from thinwire.cli.run import print_line
 from thinwire.config import clusters, grid_subset, tuned
 from thinwire.config import suite as suites
 from thinwire.config.entries import baselines
@@ -55,11 +56,6 @@ def simulate_main(arguments: Namespace) -> int:
             file=sys.stderr,
         )
     return 0
-
-
-def print_line(line: str) -> None:
-    """Print a line about the progress, without a delay."""
-    print(line, flush=True)
 
 
 def _settings(arguments: Namespace, declared: Simulate | None) -> Simulate:

@@ -59,6 +59,19 @@ class Cell:
         return self.data.label
 
     @property
+    def labels(self) -> dict[str, str | int]:
+        """What tables call it, by column."""
+        return {
+            "suite": self.suite,
+            "dataset": self.dataset,
+            "model": self.model.label,
+            "method": self.method.label,
+            "workers": self.workers,
+            "nodes": self.nodes,
+            "repetition": self.repetition,
+        }
+
+    @property
     def path(self) -> str:
         """The path of the run below its suite, which is also its name on the command line."""
         labels = self.dataset, self.model.label, self.method.label, self.size_label

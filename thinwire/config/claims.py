@@ -1,6 +1,4 @@
-"""Claims in suites, and those that no suite tests.
-
-A claim of a publication, as a suite tests it: what is compared with what, and which sentence may follow.
+"""Claims of publications: as suites test them, and those that no suite tests.
 
 docs/claims.md explains how a claim is tested. `claim_problems` checks what a claim and its suite must have in
 common.
@@ -19,17 +17,8 @@ from thinwire.config.yaml_file import OneLine
 from thinwire.optim.recipe import Strict
 from thinwire.plugins import ROOT
 
-Metric = Literal[
-    "accuracy",
-    "push",
-    "pull",
-    "payload",
-    "payload_with_preparation",
-    "wire",
-    "between_nodes",
-    "seconds_of_a_step",
-    "seconds_to_target",
-]
+_Bytes = Literal["push", "pull", "payload", "wire", "between_nodes"]
+Metric = Literal["accuracy", _Bytes, "payload_with_preparation", "seconds_of_a_step", "seconds_to_target"]
 Direction = Literal["less", "more", "same", "not_less"]
 Statistic = Literal["paired_t", "tost", "non_inferiority", "exact_bytes", "ratio"]
 SECONDS = ("seconds_of_a_step", "seconds_to_target")
@@ -85,7 +74,7 @@ class Margin(Strict):
 class AtEqual(Strict):
     """Bytes of which the method and what it is compared with must have almost as many."""
 
-    metric: Literal["push", "pull", "payload", "wire", "between_nodes"] = Field(description="of bytes")
+    metric: _Bytes = Field(description="of bytes")
     within_percent: float = Field(ge=0, description="of the value compared with")
 
 

@@ -1,8 +1,6 @@
-"""Described clusters and compute profiles.
+"""Described clusters, which the emulation builds and the simulation computes with, and compute profiles.
 
-A cluster: one file in `config/clusters/` that describes its nodes and the links between them.
-
-The emulation builds such a cluster, and the simulation computes with it. Both read it here.
+A cluster is one file in `config/clusters/` that describes its nodes and the links between them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -108,11 +106,9 @@ class ClusterDescription(Strict):
 
     def at_rates(self, gbits_per_second: Iterable[float]) -> list["ClusterDescription"]:
         """The same cluster with links of each of these rates, except its own."""
-        others = [rate for rate in gbits_per_second if rate * 1e9 != self.link.rate_bits_per_second]
-        links = [
-            self.link.model_copy(update={"rate_gbit_per_second": rate, "rate_mbit_per_second": None})
-            for rate in others
-        ]
+        rates = [rate for rate in gbits_per_second if rate * 1e9 != self.link.rate_bits_per_second]
+        changes = [{"rate_gbit_per_second": rate, "rate_mbit_per_second": None} for rate in rates]
+        links = [self.link.model_copy(update=change) for change in changes]
         return [self.model_copy(update={"link": link}) for link in links]
 
     def spread(self, workers: int) -> Cluster:

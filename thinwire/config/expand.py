@@ -1,8 +1,7 @@
 """From a suite to its cells, and to the blocks in which they are trained.
 
-A block: the cells that differ only in their method. They are measured together, one after the other.
-
-`Cell.block` says to which block a cell belongs. A block is one job on a cluster.
+A block has the cells that differ only in their method. They are measured together, one after the other, in
+one job on a cluster.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -182,20 +181,16 @@ def _problems_of(
 ) -> list[str]:
     """The problems of a suite, except those of its options: plug-ins that do not exist, for instance."""
     found = []
-    wanted = {
-        "dataset": [(module.label, module.use) for module in datasets],
-        "model": [(module.label, module.use) for module in models],
-        "method": [(module.label, module.use) for module in methods],
-    }
-    for kind, pairs in wanted.items():
+    wanted = {"dataset": datasets, "model": models, "method": methods}
+    for kind, modules in wanted.items():
         there = plugins.find(kind)
         found += [
-            f"{kind}s.{label}: there is no {kind} {use!r}; there are {', '.join(there)}"
-            for label, use in pairs
-            if use not in there
+            f"{kind}s.{module.label}: there is no {kind} {module.use!r}; there are {', '.join(there)}"
+            for module in modules
+            if module.use not in there
         ]
-    for kind, pairs in wanted.items():
-        if alike := clash(label for label, _ in pairs):
+    for kind, modules in wanted.items():
+        if alike := clash(module.label for module in modules):
             found.append(f"{kind}s: {alike}")
     if suite.baseline not in {module.label for module in methods}:
         found.append(f"baseline: {suite.baseline!r} is not one of the methods")
@@ -210,7 +205,7 @@ def _problems_of(
     found += simulate_problems(suite)
     found += claim_problems(suite)
     found += ladder_problems(suite)
-    found += prepare_from_problems(suite, entries_of(suite))
+    found += prepare_from_problems(suite)
     there = plugins.find("method")
     found += [
         f"leave_out: there is no method {use!r}; there are {', '.join(there)}"

@@ -1,9 +1,7 @@
 """The files that a cell's result depends on, and their digests.
 
-The files of the engine that belong to a plug-in, because it imports them: codecs, for instance.
-
-The training loop is left out, with all that it imports. It is the same for all cells, and `RULES_VERSION`
-stands for it.
+The engine's files that a plug-in imports, such as codecs, belong to it. The training loop is left out, with
+all that it imports: it is the same for all cells, and `RULES_VERSION` stands for it.
 """
 
 import ast

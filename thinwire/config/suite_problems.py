@@ -1,6 +1,6 @@
 """What is wrong with a suite that its schema alone cannot tell."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from thinwire import plugins
 from thinwire.base.errors import UserError
@@ -9,7 +9,7 @@ from thinwire.config import clusters
 from thinwire.config.cell import PreparingCell
 from thinwire.config.claims import SECONDS, Claim
 from thinwire.config.entries import entries_of
-from thinwire.config.suite_schema import Entry, PrepareFrom, Simulate, Suite
+from thinwire.config.suite_schema import PrepareFrom, Simulate, Suite
 from thinwire.config.yaml_file import Module
 
 
@@ -55,10 +55,7 @@ def _beyond_the_suite(claim: Claim, suite: Suite) -> Iterator[str]:
 
 def ladder_problems(suite: Suite) -> Iterator[str]:
     """One sentence for each label that is not in the suite, and for a suite without times."""
-    methods = list(entries_of(suite))
-    for label in suite.ladder:
-        if label not in methods:
-            yield f"ladder: the suite has no method {label!r}; the nearest is {nearest(label, methods)}"
+    yield from _unknown("ladder", "method", suite.ladder, list(entries_of(suite)))
     if suite.ladder and suite.transport == "inprocess" and suite.simulate is None:
         yield "ladder: it needs times: set transport to processes or emulated, or add the key simulate"
 
@@ -124,29 +121,18 @@ def prepared_from(suite: Suite) -> dict[str, str]:
     return found
 
 
-def prepare_from_problems(suite: Suite, entries: Mapping[str, Entry]) -> list[str]:
-    """What is wrong with the entries' `prepare_from`, in a sentence each.
-
-    Args:
-        suite: that the entries are in.
-        entries: of the methods, by label.
-    """
-    found = []
-    for label, entry in entries.items():
+def prepare_from_problems(suite: Suite) -> Iterator[str]:
+    """One sentence for each key `prepare_from` that names what the suite does not have."""
+    for label, entry in entries_of(suite).items():
         named, where = entry.prepare_from, f"methods.{label}.prepare_from"
         if named is None:
             continue
         plugin = plugins.find("method").get(entry.use or label)
         if plugin is not None and not plugin.defines("prepare"):
-            found.append(f"{where}: the method {plugin.name} has no preparation: remove this key")
+            yield f"{where}: the method {plugin.name} has no preparation: remove this key"
         if named.dataset is not None and named.dataset not in suite.datasets:
-            found.append(
-                f"{where}.dataset: {named.dataset!r} is no data set of this suite: the nearest is "
-                f"{nearest(named.dataset, suite.datasets)}"
-            )
+            there = nearest(named.dataset, suite.datasets)
+            yield f"{where}.dataset: {named.dataset!r} is no data set of this suite: the nearest is {there}"
         if named.seed is not None and named.seed >= suite.repetitions:
-            found.append(
-                f"{where}.seed: {named.seed} is no repetition of this suite: the last is "
-                f"{suite.repetitions - 1}"
-            )
-    return found
+            last = suite.repetitions - 1
+            yield f"{where}.seed: {named.seed} is no repetition of this suite: the last is {last}"

@@ -1,6 +1,4 @@
-"""What jobs need of a machine or of Slurm.
-
-What a job asks for: cores of this machine; nodes, ranks, GPUs and memory of a cluster.
+"""What jobs ask for: cores of this machine; nodes, ranks, GPUs and memory of a cluster with Slurm.
 
 docs/cluster.md states the arithmetic of the memory.
 """

@@ -50,11 +50,7 @@ def _row(cell: Cell, run: Record) -> dict[str, object]:
     row: dict[str, object] = {
         "method": method,
         "trial": trial,
-        "dataset": cell.dataset,
-        "model": cell.model.label,
-        "workers": cell.workers,
-        "nodes": cell.nodes,
-        "repetition": cell.repetition,
+        **{name: label for name, label in cell.labels.items() if name not in ("suite", "method")},
         **values_of(cell.recipe),
         **{f"option/{name}": value for name, value in cell.method.options.items()},
         "status": run.status,

@@ -1,7 +1,7 @@
 """Numbers of the paper, and the runs that they come from."""
 
 import math
-from collections.abc import Container, Mapping
+from collections.abc import Container
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -88,7 +88,7 @@ def runs_behind(
         return []
     rows = rows[rows.dataset.notna()]  # a verdict without a cell has no runs
     suites = rows["suite"].unique() if "suite" in rows else filter(None, [file.suite])
-    grid = [(cell, _labels(cell)) for suite in suites for cell in cells(suite)]
+    grid = [(cell, cell.labels) for suite in suites for cell in cells(suite)]
     if not grid:
         return []
     columns = [name for name in grid[0][1] if name in rows]
@@ -101,18 +101,6 @@ def runs_behind(
 def anchor(cell: Cell) -> str:
     """The anchor of a run on the page of results."""
     return f"run-{cell.suite}/{cell.path}"
-
-
-def _labels(cell: Cell) -> Mapping[str, str | int]:
-    return {
-        "suite": cell.suite,
-        "dataset": cell.dataset,
-        "model": cell.model.label,
-        "method": cell.method.label,
-        "workers": cell.workers,
-        "nodes": cell.nodes,
-        "repetition": cell.repetition,
-    }
 
 
 def _digest(folder: Path) -> str:

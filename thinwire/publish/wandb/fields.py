@@ -1,6 +1,4 @@
-"""A run as W&B shows it: names, options, curve and result.
-
-A run as W&B shows it: options, curve and result. The record is the source; this is a view of it.
+"""A run as W&B shows it: names, options, curve and result. The record is the source; this is a view of it.
 
 Rule 10 of RULES.md holds here too: no seconds of an in-process run are shown.
 """

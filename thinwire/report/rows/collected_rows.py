@@ -107,18 +107,15 @@ def _columns(runs: Sequence[dict[str, object]]) -> list[str]:
 
 def _names(cell: Cell) -> dict[str, object]:
     """What identifies a run."""
+    labels = cell.labels
+    repetition = labels.pop("repetition")
     return {
-        "suite": cell.suite,
-        "dataset": cell.dataset,
-        "model": cell.model.label,
-        "method": cell.method.label,
-        "workers": cell.workers,
-        "nodes": cell.nodes,
+        **labels,
         "epochs": cell.recipe.epochs,
         "batch": cell.recipe.batch,
         "batch_per": cell.recipe.batch_per,
         **{f"recipe_{key}": values_of(cell.recipe).get(key, math.nan) for key in SECTIONS},
-        "repetition": cell.repetition,
+        "repetition": repetition,
         "evaluated_on": cell.evaluate_on,
     }
 

@@ -32,8 +32,9 @@ def note(suite: Suite) -> str:
         return ""
     every = _parts(suite.recipe)
     others = [_parts(suite.recipe_of(label)) for label in own]
-    always = values_of(suite.recipe)
-    common = ", ".join(part for key, part in every.items() if key in always or _differs(key, every, others))
+    differing = {key for key, part in every.items() if any(other.get(key) != part for other in others)}
+    shown = differing | values_of(suite.recipe).keys()
+    common = ", ".join(part for key, part in every.items() if key in shown)
     origin = "The suite sets these values."
     if suite.tuned is not None:
         origin = (
@@ -59,10 +60,6 @@ def _parts(recipe: Recipe) -> dict[str, str]:
         "reading": f"{recipe.reading} reading",
         "prefetch": "with prefetching" if recipe.prefetch else "without prefetching",
     }
-
-
-def _differs(key: str, every: Mapping[str, str], others: list[dict[str, str]]) -> bool:
-    return any(other.get(key) != every[key] for other in others)
 
 
 class About(NamedTuple):
@@ -110,7 +107,7 @@ def subset_note(runs: pd.DataFrame, every: Sequence[Cell], baseline: str) -> str
     """
     columns = ["dataset", "model", "method", "workers", "nodes", "repetition"]
     collected = set(runs[columns].itertuples(index=False, name=None))
-    shown = [cell for cell in every if _row(cell) in collected]
+    shown = [cell for cell in every if tuple(map(cell.labels.get, columns)) in collected]
     if len(shown) == len(every):
         return None
     note = f"A subset: {len(shown)} of the suite's {len(every)} runs."
@@ -121,7 +118,3 @@ def subset_note(runs: pd.DataFrame, every: Sequence[Cell], baseline: str) -> str
     if baseline not in {cell.method.label for cell in shown}:
         note += f" The baseline {baseline} is not among them, so there is nothing to compare with."
     return note
-
-
-def _row(cell: Cell) -> tuple[str | int, ...]:
-    return cell.dataset, cell.model.label, cell.method.label, cell.workers, cell.nodes, cell.repetition
