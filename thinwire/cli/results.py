@@ -1,4 +1,8 @@
-"""Commands that read records: `thinwire collect`, `report`, `page`, `paper`, `claims` and others."""
+"""Commands that read records: `thinwire collect`, `report`, `page`, `paper`, `claims` and others.
+
+Each imports what it needs itself: what draws, tests statistics or talks to W&B takes seconds to import, and
+`collect` needs none of it.
+"""
 
 import os
 import sys
@@ -9,21 +13,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import track
 
-from thinwire.audit import archive
-from thinwire.audit.archive import rebuild
-from thinwire.audit.compare import compare
-from thinwire.audit.verify import verify
 from thinwire.config import grid_subset
-from thinwire.publish.page.page import write
-from thinwire.publish.paper.paper import paper
-from thinwire.publish.wandb.replay import replay
-from thinwire.report.claims import table
-from thinwire.report.report import report
-from thinwire.report.rows.collect import collect
 
 
 def collect_main(arguments: Namespace) -> int:
     """Collect the records of runs into tidy files."""
+    from thinwire.report.rows.collect import collect
+
     subset = grid_subset.of_words(arguments.only)
     for sentence in collect(arguments.suites, arguments.results, subset):
         print(sentence, file=sys.stderr)
@@ -32,6 +28,8 @@ def collect_main(arguments: Namespace) -> int:
 
 def report_main(arguments: Namespace) -> int:
     """Make tables and figures from tidy files."""
+    from thinwire.report.report import report
+
     for sentence in report(arguments.suite, arguments.results):
         print(sentence, file=sys.stderr)
     return 0
@@ -39,18 +37,24 @@ def report_main(arguments: Namespace) -> int:
 
 def page_main(arguments: Namespace) -> int:
     """Write the page of results."""
+    from thinwire.publish.page.page import write
+
     print(f"open: {write(arguments.results)}")
     return 0
 
 
 def paper_main(arguments: Namespace) -> int:
     """Make the paper from the collected files."""
+    from thinwire.publish.paper.paper import paper
+
     print(paper(arguments.results))
     return 0
 
 
 def claims_main(arguments: Namespace) -> int:
     """Write and print the verdicts on the claims of all suites, from the collected files."""
+    from thinwire.report.claims import table
+
     made, sentences = table.table(arguments.results)
     table.write(made, arguments.results)
     print(table.short(made).to_markdown(index=False, disable_numparse=True))
@@ -61,6 +65,8 @@ def claims_main(arguments: Namespace) -> int:
 
 def track_main(arguments: Namespace) -> int:
     """Make offline runs of W&B from the records of runs. The command succeeds even if W&B cannot be used."""
+    from thinwire.publish.wandb.replay import replay
+
     subset = grid_subset.of_words(arguments.only)
     for suite in arguments.suites:
         made = replay(suite, arguments.results, subset)
@@ -76,6 +82,8 @@ def track_main(arguments: Namespace) -> int:
 
 def rebuild_main(arguments: Namespace) -> int:
     """Make tables, figures, page and paper of the committed results again."""
+    from thinwire.audit.archive import rebuild
+
     for sentence in rebuild(arguments.folder, len(os.sched_getaffinity(0))):
         print(sentence, file=sys.stderr)
     print(f"rebuilt: {arguments.folder}")
@@ -84,13 +92,17 @@ def rebuild_main(arguments: Namespace) -> int:
 
 def archive_main(arguments: Namespace) -> int:
     """Add the records of suites to the results that are committed."""
-    archive.archive(arguments.suites, arguments.results, arguments.into)
+    from thinwire.audit.archive import archive
+
+    archive(arguments.suites, arguments.results, arguments.into)
     print(f"archived in {arguments.into}; `thinwire rebuild {arguments.into}` makes tables and figures there")
     return 0
 
 
 def compare_main(arguments: Namespace) -> int:
     """Print a rerun beside the committed results; 1 if a cell lies outside its interval."""
+    from thinwire.audit.compare import compare
+
     table = compare(arguments.folder, arguments.results)
     print(table.to_markdown(index=False, disable_numparse=False, floatfmt=".10g"))
     counts = ", ".join(f"{number} {verdict}" for verdict, number in table.verdict.value_counts().items())
@@ -100,6 +112,9 @@ def compare_main(arguments: Namespace) -> int:
 
 def verify_main(arguments: Namespace) -> int:
     """Check a folder of results, and print what is wrong."""
+    from thinwire.audit import archive
+    from thinwire.audit.verify import verify
+
     through = _shown if sys.stderr.isatty() else iter
     if archive.archived(arguments.folder):
         # What is committed is checked, and not what somebody has unpacked earlier.

@@ -1,0 +1,120 @@
+"""What thousands of records cost those who read them: `thinwire collect`, `verify` and `page`.
+
+    python benchmarks/scale.py [--records 5000] [--record]
+
+Copies the project, gives the suite `laptop` as many repetitions as it needs for so many cells, and writes a
+record for each cell: its own archived one, or that of the same cell under another repetition. Then runs each
+command, first with a fifth of the records and then with all. Prints, for each command:
+
+- its processor seconds for all records (target <= 10 for 5,000);
+- its peak memory, and how much of it comes with four fifths of the records, over the bytes that the rows of
+  these records take as collected tables in memory (target <= 1.5, for rows and what is made of them).
+
+Exits with 0 only if all targets are met.
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+import pandas as pd
+import pipeline
+import record
+
+from thinwire.plugins import ROOT
+from thinwire.report.report_files import CURVES, SUMMARY, TRAFFIC
+
+TARGET_SECONDS = 10.0  # for 5,000 records
+TARGET_GROWTH = 1.5
+SUITE = "laptop"
+ARCHIVE = ROOT / f"results/reference/records/{SUITE}.tar.xz"
+CELLS_OF_REPETITION = 72
+COMMANDS = (("collect", SUITE), ("report", SUITE), ("page",), ("verify", "results"))
+JUDGED = ("collect", "verify", "page")
+
+# Runs in the copy of the project, whose suite it reads.
+WRITE = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from thinwire.config.expand import cells
+from thinwire.config.sources import sources_of_many
+from thinwire.records import record
+from thinwire.train.result_files import record_folder
+
+archived, results, sources_of = Path(sys.argv[1]), Path("results"), sources_of_many()
+for cell in cells(sys.argv[2]):
+    made_from = record_folder(archived, replace(cell, repetition=cell.repetition % 10))
+    run = record.read(made_from / record.RUN)
+    other = {
+        "cell": cell.identity(),
+        "fingerprint": cell.fingerprint,
+        "provenance": {**run.provenance, "sources_sha256": sources_of(cell), "seed": cell.seed},
+    }
+    curve, traffic = (pq.read_table(made_from / name).to_pylist() for name in (record.CURVE, record.TRAFFIC))
+    scratch = results / "scratch"
+    scratch.mkdir(parents=True)
+    record.write_aside(scratch, run.model_copy(update=other), curve, traffic)
+    record.put_in_place(scratch, record_folder(results, cell))
+"""
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Measure, and report whether the targets are met."""
+    with tempfile.TemporaryDirectory() as folder:
+        project = pipeline.copy(Path(folder) / "project")
+        archived = Path(folder) / "archived"
+        with tarfile.open(ARCHIVE) as tar:
+            tar.extractall(archived, filter="data")
+        few, _, _ = measured(project, archived, arguments.records // 5)
+        many, records, table_megabytes = measured(project, archived, arguments.records)
+    met = []
+    for name, (seconds, megabytes) in many.items():
+        growth = (megabytes - few[name][1]) / (0.8 * table_megabytes)
+        limit = TARGET_SECONDS * records / 5000
+        print(
+            f"{name}: {seconds:.1f} s of processor time for {records} records (target <= {limit:.1f}), "
+            f"{megabytes:.0f} MB, which grow by {growth:.2f} times the tables (target <= {TARGET_GROWTH})"
+        )
+        met += [seconds <= limit, growth <= TARGET_GROWTH]
+    print(f"{sum(met)} of {len(met)} targets are met")
+    return int(not all(met))
+
+
+def measured(
+    project: Path, archived: Path, records: int
+) -> tuple[dict[str, tuple[float, float]], int, float]:
+    """Write records, and run the commands.
+
+    Returns:
+        The processor seconds and the peak memory of each command, in MB; how many records there are; and how
+        much memory the collected tables take, in MB.
+    """
+    repetitions = round(records / CELLS_OF_REPETITION)
+    pipeline.repeat(project, SUITE, repetitions)
+    shutil.rmtree(project / "results", ignore_errors=True)
+    python = [sys.executable, "-c", WRITE, str(archived), SUITE]
+    subprocess.run(python, cwd=project, check=True)
+    costs = {}
+    for command in COMMANDS:
+        costs[command[0]] = pipeline.cost(project, [*pipeline.PYTHON, "thinwire", *command])
+    tables = [pd.read_csv(project / "results" / SUMMARY)]
+    tables += [pd.read_parquet(project / "results" / name) for name in (CURVES, TRAFFIC)]
+    memory = sum(table.memory_usage(deep=True).sum() for table in tables) / 1e6
+    return {name: costs[name] for name in JUDGED}, len(tables[0]), memory
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """The option of this benchmark."""
+    parser.add_argument("--records", type=int, default=5000, help="how many records are read (default: 5000)")
+
+
+if __name__ == "__main__":
+    sys.exit(record.run(main, options))
