@@ -6,11 +6,11 @@ Copies the project, gives the suite `laptop` as many repetitions as it needs for
 record for each cell: its own archived one, or that of the same cell under another repetition. Then runs each
 command, first with a fifth of the records and then with all. Prints, for each command:
 
-- its processor seconds for all records (target <= 10 for 5,000);
-- its peak memory, and how much of it comes with four fifths of the records, over the bytes that the rows of
-  these records take as collected tables in memory (target <= 1.5, for rows and what is made of them).
+- its processor seconds, with its imports (target <= 10 for 5,000 records);
+- by how much its peak memory grows with four fifths of the records, over what the rows of these records take
+  as data frames of the collected files (target <= 1).
 
-Exits with 0 only if all targets are met.
+`verify` also makes the page again, and compares it. Exits with 0 only if all targets are met.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from thinwire.plugins import ROOT
 from thinwire.report.report_files import CURVES, SUMMARY, TRAFFIC
 
 TARGET_SECONDS = 10.0  # for 5,000 records
-TARGET_GROWTH = 1.5
+TARGET_GROWTH = 1.0
 SUITE = "laptop"
 ARCHIVE = ROOT / f"results/reference/records/{SUITE}.tar.xz"
 CELLS_OF_REPETITION = 72
@@ -79,11 +79,10 @@ def main(arguments: argparse.Namespace) -> int:
     for name, (seconds, megabytes) in many.items():
         growth = (megabytes - few[name][1]) / (0.8 * table_megabytes)
         limit = TARGET_SECONDS * records / 5000
-        print(
-            f"{name}: {seconds:.1f} s of processor time for {records} records (target <= {limit:.1f}), "
-            f"{megabytes:.0f} MB, which grow by {growth:.2f} times the tables (target <= {TARGET_GROWTH})"
-        )
+        print(f"{name} of {records} records: {seconds:.1f} s of processor time (target <= {limit:.1f})")
+        print(f"{name}: {megabytes:.0f} MB; it grows by {growth:.2f} tables (target <= {TARGET_GROWTH:g})")
         met += [seconds <= limit, growth <= TARGET_GROWTH]
+    print(f"the tables take {table_megabytes:.0f} MB")
     print(f"{sum(met)} of {len(met)} targets are met")
     return int(not all(met))
 
