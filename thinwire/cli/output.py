@@ -1,4 +1,4 @@
-"""Output may be lost, for example in a closed pipe. It never decides how a command ends."""
+"""What commands print. It may be lost, for example in a closed pipe, and never decides how a command ends."""
 
 import os
 import sys
@@ -50,3 +50,8 @@ def ignore_lost_output() -> None:
     for name, number in (("stdout", 1), ("stderr", 2)):
         stream = getattr(sys, name) or open(number, "w", closefd=False)  # noqa: SIM115
         setattr(sys, name, cast(TextIO, _SafeStream(stream, number)))
+
+
+def print_line(line: str) -> None:
+    """Print a line about the progress, without a delay."""
+    print(line, flush=True)

@@ -21,6 +21,7 @@ from thinwire.base.files import locked
 from thinwire.base.names import DEFAULT_RESULTS
 from thinwire.base.placement import Cluster, Placement
 from thinwire.base.signals import interrupts_ending_at_once
+from thinwire.cli.output import print_line
 from thinwire.config import grid_subset
 from thinwire.config.cell import Cell
 from thinwire.config.clusters import load_cluster
@@ -167,11 +168,6 @@ def _say_if_edited(arguments: Namespace, trained: Cell) -> None:
             f"{show(path_of(trained.suite))} was edited during this run, whose record is of the suite as it "
             "was at the start: start again for a record of the suite as it is now"
         )
-
-
-def print_line(line: str) -> None:
-    """Print a line about the progress, without a delay."""
-    print(line, flush=True)
 
 
 def _as_rank(wanted: Cell, results: Path, started: Placement, arguments: Namespace) -> int:

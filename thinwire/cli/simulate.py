@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from thinwire.base.errors import UserError
 from thinwire.base.names import suggested_command
 from thinwire.base.options import problems
-from thinwire.cli.run import print_line
+from thinwire.cli.output import print_line
 from thinwire.config import clusters, grid_subset, tuned
 from thinwire.config import suite as suites
 from thinwire.config.entries import baselines
