@@ -1,8 +1,8 @@
 """CIFAR-10 and CIFAR-100: official archives are found or fetched, verified before they are read, and parsed.
 
 The binary version is preferred: its records are label bytes and 3,072 pixels, so nothing is executed. The
-Python version holds pickles; their reader accepts arrays and refuses everything else. Archives
-are read member by member; nothing is unpacked onto the disk.
+Python version holds pickles; their reader accepts arrays and refuses everything else. Archives are read
+member by member; nothing is unpacked onto the disk.
 """
 
 import hashlib
