@@ -24,7 +24,7 @@ class Dataset(thinwire.Dataset):
     licence = "CC BY 4.0, E. Alpaydin and C. Kaynak; see datasets/digits.LICENSE.md"
     source = "https://archive.ics.uci.edu/dataset/80 (test part), by way of scikit-learn"
 
-    def training_images(self) -> int:
+    def training_inputs(self) -> int:
         return 1258
 
     def fetch(self, place: Path | None, download: Path) -> Raw:

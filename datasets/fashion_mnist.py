@@ -52,7 +52,7 @@ class Dataset(thinwire.Dataset):
         "t10k-labels-idx1-ubyte": "0402a96d92fd2663957122ceb108a494c5af83dab82d92729df917d7dec38c34",
     }
 
-    def training_images(self) -> int:
+    def training_inputs(self) -> int:
         return self.config.images
 
     def fetch(self, place: Path | None, download: Path) -> Raw:

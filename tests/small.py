@@ -73,9 +73,9 @@ def digits(train: int = 120, test: int = 50, pad: int = 0) -> Data:
         augment=Augment(pad=pad, flip=bool(pad)),
         mean=(73.0,),
         std=(90.0,),
-        train_images=torch.from_numpy(raw.train_images[:train].copy()),
+        train_inputs=torch.from_numpy(raw.train_inputs[:train].copy()),
         train_labels=torch.from_numpy(raw.train_labels[:train].astype("int64")),
-        test_images=torch.from_numpy(raw.test_images[:test].copy()),
+        test_inputs=torch.from_numpy(raw.test_inputs[:test].copy()),
         test_labels=torch.from_numpy(raw.test_labels[:test].astype("int64")),
         checksums={},
     )
@@ -138,7 +138,7 @@ def prepared(task: Task, method: Any, config: Any) -> Path | None:
     """The method's preparation for such a task, made once."""
     if "prepare" not in vars(method):
         return None
-    data = (task.data.name, len(task.data.train_images))
+    data = (task.data.name, len(task.data.train_inputs))
     key = (method, repr(config), data, task.build_model, task.seed, task.recipe, task.dtype)
     if key not in _PREPARED:
         _PREPARED[key] = processes.once(lambda: _prepare(task, method, config))

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.config import expand
 from thinwire.config.cell import Cell
 from thinwire.config.sources import sources as sources
@@ -69,7 +70,7 @@ def made(cell: Cell, rows: list[dict[str, Any]], **changes: Any) -> record.Recor
         "parameters": 1000,
         "total_steps": STEPS_PER_EPOCH * max(len(rows), 1),
         "steps_per_epoch": STEPS_PER_EPOCH,
-        "result": record.result(rows),
+        "result": record.result(rows, CLASSIFICATION),
         "provenance": {
             "thinwire": "0.1.0",
             "git": {"revision": "0" * 40, "changes_sha256": None},

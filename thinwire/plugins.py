@@ -14,7 +14,7 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import StrictBool, TypeAdapter
 
@@ -43,15 +43,17 @@ CLASS = {"method": "Method", "model": "Model", "dataset": "Dataset"}
 class _Literal(NamedTuple):
     """A class attribute that is read from the source, so that no module must be imported for it."""
 
+    kinds: tuple[str, ...]  # of plug-ins that have it
     type: Any
     example: str
 
 
 _LITERALS = {
-    "ablations": _Literal(list[dict[str, Any]], '[{"momentum": "drop"}]'),
-    "prepares_from_models": _Literal(tuple[str, ...], '("cnn", "lenet")'),
-    "prepares_for_any_epochs": _Literal(StrictBool, "True"),
-    "tunes": _Literal(dict[str, Any], '{"clip": (0.1, 10.0)}'),
+    "task": _Literal(("dataset", "model"), Literal["classification", "next_character"], '"next_character"'),
+    "ablations": _Literal(("method",), list[dict[str, Any]], '[{"momentum": "drop"}]'),
+    "prepares_from_models": _Literal(("method",), tuple[str, ...], '("cnn", "lenet")'),
+    "prepares_for_any_epochs": _Literal(("method",), StrictBool, "True"),
+    "tunes": _Literal(("method",), dict[str, Any], '{"clip": (0.1, 10.0)}'),
 }
 
 
@@ -106,7 +108,7 @@ class Plugin:
         ]
         if not values:
             return None
-        type_, example = _LITERALS[name]
+        _, type_, example = _LITERALS[name]
         try:
             literal = ast.literal_eval(values[-1])
             TypeAdapter(type_).validate_python(literal)
@@ -251,8 +253,7 @@ def _plugin_class(kind: str, path: Path, module: Any) -> Any:
     config = getattr(found, "Config", None)
     if config is not None and not dataclasses.is_dataclass(config):
         raise PluginError(f"{show(path)}: its Config must be a @dataclass")
-    if kind == "method":
-        _require_readable(Plugin(kind, name_of(path), path), found, base)
+    _require_readable(Plugin(kind, name_of(path), path), found, base)
     parts = getattr(found, "provenance", ())
     if not (isinstance(parts, tuple) and all(isinstance(part, Part) for part in parts)):
         raise PluginError(f"{show(path)}: its provenance must be a tuple of thinwire.Part(...)")
@@ -260,18 +261,22 @@ def _plugin_class(kind: str, path: Path, module: Any) -> Any:
 
 
 def _require_readable(plugin: Plugin, found: Any, base: Any) -> None:
-    """Check that a method is what its source says, for the engine reads some of it without running the code.
+    """Check that a plug-in is what its source says, for the engine reads some of it without running the code.
 
     Raises:
         PluginError: an attribute or `prepare` is not written into the body of the class.
     """
-    for name, (_, example) in _LITERALS.items():
+    for name, (kinds, _, example) in _LITERALS.items():
+        if plugin.kind not in kinds:
+            continue
         read = plugin.literal(name)
         if getattr(found, name) != (getattr(base, name) if read is None else read):
             raise PluginError(
-                f"{show(plugin.path)}: {name} must be assigned in the body of the class Method itself, as a "
-                f"literal such as {example}, because it is read without running the code"
+                f"{show(plugin.path)}: {name} must be assigned in the body of the class {CLASS[plugin.kind]} "
+                f"itself, as a literal such as {example}, because it is read without running the code"
             )
+    if plugin.kind != "method":
+        return
     prepares = inspect.getattr_static(found, "prepare") is not inspect.getattr_static(base, "prepare")
     if plugin.defines("prepare") != prepares:
         raise PluginError(

@@ -43,9 +43,9 @@ def random_images(side: int = 8, channels: int = 1, images: int = IMAGES) -> Dat
         augment=Augment(pad=1, flip=True),
         mean=(127.5,) * channels,
         std=(74.0,) * channels,
-        train_images=pixels,
+        train_inputs=pixels,
         train_labels=labels,
-        test_images=pixels[:50],
+        test_inputs=pixels[:50],
         test_labels=labels[:50],
         checksums={},
     )

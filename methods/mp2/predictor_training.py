@@ -104,7 +104,7 @@ class Training:
         order = torch.cat(drawn)
         order = order[torch.randperm(len(order), generator=self.stream)]
         for chosen in order.split(self.config.images_per_step):
-            images = self.data.train_images[chosen].to(self.task.device)
+            images = self.data.train_inputs[chosen].to(self.task.device)
             images = augmented(images, self.data.augment, [self.stream])
             pair = self.normalise(images), labels[chosen].to(self.task.device)
             if self.task.recipe.mixup:
@@ -115,7 +115,7 @@ class Training:
     def accuracy(self, prefix: Tensor) -> float:
         """The accuracy of the completed model on the held-out images, in percent."""
         weights = list(self.completed(prefix).values())
-        return evaluate(self.model, weights, [], self.data, self.task.dtype).accuracy_percent
+        return evaluate(self.model, weights, [], self.data, self.task.dtype).score
 
     def state(self) -> dict[str, Any]:
         return {

@@ -94,7 +94,7 @@ def test_unmetered_metadata_does_not_depend_on_the_data(subject, monkeypatch):
 
     images = small.digits(pad=1)
     first = metadata(images)
-    other = metadata(replace(images, train_images=images.train_images.flip(0))) if first else {}
+    other = metadata(replace(images, train_inputs=images.train_inputs.flip(0))) if first else {}
     for place in first.keys() & other.keys():
         assert first[place] == other[place], (
             f"{place}: it depends on the images, and nobody counts it: ragged?"
@@ -189,8 +189,8 @@ def is_near_the_mean(own, ledgers):
 
 def depends_on_the_images(subject, cluster, ledgers):
     """Do the workers send something else if they learn from other images?"""
-    for other in (small.digits(pad=1).train_images.flip(0), small.digits(pad=1).train_images.flip(3)):
-        run = subject.trainer(cluster, data=replace(small.digits(pad=1), train_images=other))
+    for other in (small.digits(pad=1).train_inputs.flip(0), small.digits(pad=1).train_inputs.flip(3)):
+        run = subject.trainer(cluster, data=replace(small.digits(pad=1), train_inputs=other))
         run.train()
         if run.transport.share([worker.ledger.state() for worker in run.workers]) != ledgers:
             return True

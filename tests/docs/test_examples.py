@@ -78,8 +78,8 @@ def test_a_model_of_an_example_trains(load, title, content):
         shape=(3, 8, 8),
         mean=grey.mean * 3,
         std=grey.std * 3,
-        train_images=grey.train_images.repeat(1, 3, 1, 1),
-        test_images=grey.test_images.repeat(1, 3, 1, 1),
+        train_inputs=grey.train_inputs.repeat(1, 3, 1, 1),
+        test_inputs=grey.test_inputs.repeat(1, 3, 1, 1),
     )
     build = lambda: model(resolve(model, {}), colour.shape, colour.classes)  # noqa: E731
     run = small.trainer(small.task(2, data=colour, build_model=build, epochs=1, batch=12), "ssgd")

@@ -75,7 +75,7 @@ def test_published_steps_are_those_of_heat(monkeypatch):
         assert what_is_done(monkeypatch, int(skips), int(wait), int(steps)) == words
 
 
-IMAGES = ("train_images", "train_labels")
+IMAGES = ("train_inputs", "train_labels")
 
 
 class Line(nn.Module):

@@ -89,7 +89,7 @@ def test_a_preparation_costs_a_dense_run(tmp_path):
 
 def test_a_preparation_never_sees_the_test_set(tmp_path):
     data = small.digits(400)
-    other = replace(data, test_images=255 - data.test_images, test_labels=data.test_labels.flip(0))
+    other = replace(data, test_inputs=255 - data.test_inputs, test_labels=data.test_labels.flip(0))
     for name, used in (("a", data), ("b", other)):
         prepare(task_of(data=used), tmp_path / name)
     files = [tmp_path / name / "predictor.safetensors" for name in "ab"]
@@ -246,7 +246,7 @@ def test_the_predictor_sees_images_as_the_recipe_shows_them(tmp_path):
     plain, moved = (
         training_of(tmp_path, task_of(data=small.digits(100, pad=pad), mixup=0.0)) for pad in (0, 2)
     )
-    known = {tuple(image.flatten().tolist()) for image in plain.normalise(plain.data.train_images[:])}
+    known = {tuple(image.flatten().tolist()) for image in plain.normalise(plain.data.train_inputs[:])}
     seen = torch.cat([images for images, _ in plain.batches()])
     assert all(tuple(image.flatten().tolist()) in known for image in seen)
     seen = torch.cat([images for images, _ in moved.batches()])

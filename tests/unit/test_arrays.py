@@ -14,10 +14,11 @@ import thinwire
 from thinwire import plugins
 from thinwire.base import digests
 from thinwire.base.errors import UserError
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.expand import cells
 from thinwire.data import arrays, lay_out
 from thinwire.data.batches import held_out
-from thinwire.data.dataset import Raw
+from thinwire.data.dataset import Raw, array_files
 from thinwire.train import run_setup
 from thinwire.train.run_setup import RunSetup
 from thinwire.transport.inprocess import InProcess
@@ -35,9 +36,9 @@ def digits(tmp_path):
 
 def test_digits_are_all_there_and_no_test_image_is_trained_on(digits):
     data = arrays.load(*digits)
-    assert len(data.train_images) + len(data.test_images) == 1797
-    train = {image.numpy().tobytes() for image in data.train_images}
-    shared = sum(image.numpy().tobytes() in train for image in data.test_images)
+    assert len(data.train_inputs) + len(data.test_inputs) == 1797
+    train = {image.numpy().tobytes() for image in data.train_inputs}
+    shared = sum(image.numpy().tobytes() in train for image in data.test_inputs)
     assert shared == 0
     shares = torch.bincount(data.test_labels) / (
         torch.bincount(data.test_labels) + torch.bincount(data.train_labels)
@@ -45,7 +46,7 @@ def test_digits_are_all_there_and_no_test_image_is_trained_on(digits):
     assert float(shares.min()) > 0.29
     assert float(shares.max()) < 0.31
     # The manifest has mean and deviation of the training images.
-    pixels = data.train_images.double()
+    pixels = data.train_inputs.double()
     assert data.mean[0] == pytest.approx(float(pixels.mean()))
     assert data.std[0] == pytest.approx(float(pixels.std(correction=0)))
 
@@ -60,14 +61,14 @@ def test_laying_out_twice_gives_the_same_bytes(digits, tmp_path):
 def test_what_is_held_out_for_tuning_comes_from_the_training_set(digits):
     data = arrays.load(*digits)
     tuning = held_out(data)
-    assert len(tuning.test_images) == round(0.1 * len(data.train_images))
-    assert len(tuning.train_images) + len(tuning.test_images) == len(data.train_images)
-    both = {i.numpy().tobytes() for i in [*tuning.train_images[:], *tuning.test_images[:]]}
-    assert both == {i.numpy().tobytes() for i in data.train_images}
-    assert torch.equal(tuning.test_images[:], held_out(data).test_images[:])
+    assert len(tuning.test_inputs) == round(0.1 * len(data.train_inputs))
+    assert len(tuning.train_inputs) + len(tuning.test_inputs) == len(data.train_inputs)
+    both = {i.numpy().tobytes() for i in [*tuning.train_inputs[:], *tuning.test_inputs[:]]}
+    assert both == {i.numpy().tobytes() for i in data.train_inputs}
+    assert torch.equal(tuning.test_inputs[:], held_out(data).test_inputs[:])
     again = held_out(tuning, 0.5)  # of a preparation in a suite that tunes
-    inner = {i.numpy().tobytes() for i in [*again.train_images[:], *again.test_images[:]]}
-    assert inner == {i.numpy().tobytes() for i in tuning.train_images[:]}
+    inner = {i.numpy().tobytes() for i in [*again.train_inputs[:], *again.test_inputs[:]]}
+    assert inner == {i.numpy().tobytes() for i in tuning.train_inputs[:]}
 
 
 def test_processes_share_the_pages_of_one_copy(digits):
@@ -76,10 +77,10 @@ def test_processes_share_the_pages_of_one_copy(digits):
     path = digits[0] / "train_images.npy"
     assert str(path) in Path("/proc/self/maps").read_text()
     tuning = held_out(data, 0.2)
-    assert torch.equal(tuning.train_images[:], data.train_images[tuning.train_images._rows])
-    assert tuning.train_images._whole.data_ptr() == data.train_images.data_ptr()
+    assert torch.equal(tuning.train_inputs[:], data.train_inputs[tuning.train_inputs._rows])
+    assert tuning.train_inputs._whole.data_ptr() == data.train_inputs.data_ptr()
     before = path.read_bytes()
-    data.train_images[0] = 0
+    data.train_inputs[0] = 0
     assert path.read_bytes() == before
 
 
@@ -115,21 +116,22 @@ def test_missing_data(tmp_path):
 
 @pytest.mark.parametrize("field", Raw._fields[:4])
 def test_damaged_array(data, field):
-    path = data / f"{field}.npy"
+    name = array_files(CLASSIFICATION)[field]
+    path = data / name
     sound = path.read_bytes()
-    assert len(arrays.load(data, Tiny()).train_images) == 10
+    assert len(arrays.load(data, Tiny()).train_inputs) == 10
 
     path.write_bytes(sound[:-1] + bytes([sound[-1] ^ 1]))
-    with pytest.raises(UserError, match=rf"{field}.npy is not the file .*prepare the data again"):
+    with pytest.raises(UserError, match=rf"{name} is not the file .*prepare the data again"):
         arrays.load(data, Tiny())
     arrays.load(data, Tiny(), verify=False)  # another process of the node has verified it
 
     path.write_bytes(sound[:-1])
-    with pytest.raises(UserError, match=rf"{field}.npy has .* bytes instead of .*prepare the data again"):
+    with pytest.raises(UserError, match=rf"{name} has .* bytes instead of .*prepare the data again"):
         arrays.load(data, Tiny(), verify=False)
 
     path.unlink()
-    with pytest.raises(UserError, match=rf"{field}.npy is missing.*prepare the data again"):
+    with pytest.raises(UserError, match=rf"{name} is missing.*prepare the data again"):
         arrays.load(data, Tiny())
 
 

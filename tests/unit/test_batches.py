@@ -27,7 +27,7 @@ def test_an_epoch_shows_every_image_once_and_has_a_batch_at_least():
     seen = torch.cat([images for step in range(6) for images, _ in run.at(step)])
     assert run.steps_per_epoch == 6
     assert len(torch.unique(seen.flatten(1), dim=0)) == len(
-        torch.unique(small.digits().train_images.flatten(1), dim=0)
+        torch.unique(small.digits().train_inputs.flatten(1), dim=0)
     )
     with pytest.raises(UserError, match="digits has 120"):
         batches(4, 31)
@@ -47,7 +47,7 @@ def test_workers_share_the_batch_that_one_worker_would_see_at_any_step():
 def test_augmentation_is_the_workers_own():
     """The images of worker 1 do not depend on how many workers there are beside it."""
     data = small.digits(pad=2)
-    images = data.train_images[:10].double()
+    images = data.train_inputs[:10].double()
 
     def stream(worker):
         return torch.Generator().manual_seed(100 + worker)

@@ -201,7 +201,7 @@ def test_a_backward_pass_costs_two_forward_passes_and_a_layer_a_launch_on_each_w
 
 def test_without_the_data_the_number_of_images_must_be_stated(tmp_path, monkeypatch):
     assert worker_days([CELL], device(1e9, 0.0), tmp_path) > 0
-    monkeypatch.setattr(plugins.get("dataset", "digits").load(), "training_images", lambda self: None)
+    monkeypatch.setattr(plugins.get("dataset", "digits").load(), "training_inputs", lambda self: None)
     with pytest.raises(UserError, match=r"digits does not state how many .* prepare it with"):
         worker_days([CELL], device(1e9, 0.0), tmp_path)
     imagenet = cells("claims/daso")[:1]

@@ -144,7 +144,7 @@ def test_the_score_is_what_the_shipped_weights_earn(evaluate_on):
     model.norm.running_mean.copy_(buffers[0])
     model.norm.running_var.copy_(buffers[1])
     model.eval()
-    images = (data.test_images[:].double() - data.mean[0]) / data.std[0]
+    images = (data.test_inputs[:].double() - data.mean[0]) / data.std[0]
     logits = model(images)
     hits = sum(int(logits[i].argmax()) == int(data.test_labels[i]) for i in range(len(images)))
     loss = -logits.log_softmax(1)[range(len(images)), data.test_labels].mean()

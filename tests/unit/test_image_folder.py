@@ -58,7 +58,7 @@ def test_a_tree_is_laid_out_from_a_folder_or_any_archive(form, prefix, tmp_path)
     noise = {"train/readme.txt": b"?", "train/n01/._n01.JPEG": b"?", "val/n01/notes.txt": b"?"}
     files = FILES | {"val/n02/z, with a comma.JPEG": archives.jpeg(99)}
     data = laid(tmp_path, put(tmp_path / ".hidden place", form, files | noise, prefix))
-    assert data.train_images.shape == (10, 3, 16, 16)
+    assert data.train_inputs.shape == (10, 3, 16, 16)
     assert data.test_labels.tolist() == [0, 0, 1, 1, 1]
     assert not (tmp_path / "download" / "scratch").exists()
     rows = list(csv.DictReader((tmp_path / "laid" / "sources.csv").read_text().splitlines()))
@@ -68,7 +68,7 @@ def test_a_tree_is_laid_out_from_a_folder_or_any_archive(form, prefix, tmp_path)
     assert names[:10] != list(files)[:10]
     assert names[10:] == list(files)[10:]
     assert data.train_labels.tolist() == [int(name.split("/")[1] == "n02") for name in names[:10]]
-    for image, name in zip([*data.train_images, *data.test_images], names):
+    for image, name in zip([*data.train_inputs, *data.test_inputs], names):
         # At the borders of the square the resizing knows what lies beyond; here it does not.
         assert np.abs(image.numpy().astype(int) - expected(files[name], 16)).max() <= 8
         assert np.abs(image.numpy().astype(int) - expected(files[name], 16))[:, 2:-2, 2:-2].max() <= 1
@@ -142,7 +142,7 @@ def test_an_interrupted_decoding_resumes_where_it_stopped(tmp_path, monkeypatch)
     whole = tmp_path / "whole"
     whole.mkdir()
     again = laid(whole, place)
-    assert torch.equal(data.train_images, again.train_images)
+    assert torch.equal(data.train_inputs, again.train_inputs)
     assert torch.equal(data.train_labels, again.train_labels)
     sources = [(folder / "laid" / "sources.csv").read_text() for folder in (tmp_path, whole)]
     assert sources[0] == sources[1]
@@ -153,7 +153,7 @@ def test_an_interrupted_decoding_resumes_where_it_stopped(tmp_path, monkeypatch)
 def test_no_image_stays_black_whichever_write_fails(write, tmp_path, monkeypatch):
     """Twice, because the second time there are files of the first one."""
     place = put(tmp_path / "place", "tar")
-    good = laid(tmp_path, place).train_images.clone()
+    good = laid(tmp_path, place).train_inputs.clone()
     written = []
     real = image_folder.write_json
 
@@ -167,7 +167,7 @@ def test_no_image_stays_black_whichever_write_fails(write, tmp_path, monkeypatch
     monkeypatch.setattr(image_folder, "write_json", fails)
     with pytest.raises(KeyboardInterrupt):
         laid(tmp_path, place)
-    assert torch.equal(laid(tmp_path, place).train_images, good)
+    assert torch.equal(laid(tmp_path, place).train_inputs, good)
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
 
 
@@ -191,7 +191,7 @@ def test_files_that_were_replaced_by_others_of_the_same_size_are_decoded_again(t
     monkeypatch.setattr(image_folder, "_decode_one", one)
     assert len(black.getvalue()) == len(white.getvalue())
     archives.write_tree(place, dict.fromkeys(names, white.getvalue()))
-    assert laid(tmp_path, place).train_images.unique().tolist() == [200]
+    assert laid(tmp_path, place).train_inputs.unique().tolist() == [200]
 
 
 @pytest.mark.parametrize("left", [b"", b"{}", b'{"done": "x"}', b"\xff"], ids=range(4))
@@ -200,7 +200,7 @@ def test_a_truncated_note_is_ignored(left, tmp_path):
     scratch.mkdir(parents=True)
     for name in ("train.json", "train.npy", "train.sha256.npy"):
         (scratch / name).write_bytes(left)
-    assert len(laid(tmp_path, put(tmp_path / "place", "folder")).train_images) == 10
+    assert len(laid(tmp_path, put(tmp_path / "place", "folder")).train_inputs) == 10
 
 
 def test_a_full_disk_is_found_before_anything_is_decoded(tmp_path, monkeypatch):
@@ -218,4 +218,4 @@ def test_another_size_is_decoded_anew_and_never_taken_for_the_old_one(tmp_path):
     laid(tmp_path, place)
     with pytest.raises(UserError, match=r"was laid out with the options \{'size': 16\}, and asked for are"):
         arrays.load(tmp_path / "laid", dataset(24))
-    assert laid(tmp_path, place, dataset(24)).train_images.shape == (10, 3, 24, 24)
+    assert laid(tmp_path, place, dataset(24)).train_inputs.shape == (10, 3, 24, 24)

@@ -154,8 +154,8 @@ def test_an_archive_in_the_official_format_is_laid_out(name, form, archive, tmp_
     lay_out.lay_out(name, dataset, tmp_path / "laid", path.parent, tmp_path / "download")
     data = arrays.load(tmp_path / "laid", dataset)
     for images, labels, (expected_images, expected_labels) in (
-        (data.train_images, data.train_labels, train),
-        (data.test_images, data.test_labels, test),
+        (data.train_inputs, data.train_labels, train),
+        (data.test_inputs, data.test_labels, test),
     ):
         assert np.array_equal(images.numpy(), expected_images)
         assert labels.tolist() == expected_labels
@@ -165,7 +165,7 @@ def test_the_binary_archive_is_preferred(archive, tmp_path):
     binary, (train, _) = members("cifar10", "binary")
     archive("cifar10", "binary", binary)
     dataset, path = archive("cifar10", "python", members("cifar10", "python")[0])
-    assert np.array_equal(dataset.fetch(path.parent, tmp_path).train_images, train[0])
+    assert np.array_equal(dataset.fetch(path.parent, tmp_path).train_inputs, train[0])
 
 
 def test_a_flipped_bit_is_found_before_anything_is_read(archive, tmp_path, monkeypatch):
@@ -235,7 +235,7 @@ def test_without_a_folder_the_binary_archive_is_downloaded(archive, tmp_path, mo
 
     monkeypatch.setattr(cifar, "fetch_file", fetch_file)
     (tmp_path / "download").mkdir()
-    assert np.array_equal(dataset.fetch(None, tmp_path / "download").train_images, train[0])
+    assert np.array_equal(dataset.fetch(None, tmp_path / "download").train_inputs, train[0])
     assert asked == [(f"{cifar.ORIGIN}/{path.name}", dataset.archives[0].sha256)]
 
 
@@ -267,10 +267,10 @@ def test_fashion_mnist_has_the_first_training_images_and_the_whole_test_set(
         path.write_bytes(gzip.compress(content) if compressed else content)
     monkeypatch.setattr(fashion_mnist, "files", digests)
     raw = fashion_mnist(fashion_mnist.Config(images=120)).fetch(tmp_path, tmp_path)
-    train_images, train_labels, test_images, test_labels = files.values()
-    assert np.array_equal(raw.train_images, train_images[:120, None])
+    train_inputs, train_labels, test_inputs, test_labels = files.values()
+    assert np.array_equal(raw.train_inputs, train_inputs[:120, None])
     assert np.array_equal(raw.train_labels, train_labels[:120])
-    assert np.array_equal(raw.test_images, test_images[:, None])
+    assert np.array_equal(raw.test_inputs, test_inputs[:, None])
     assert np.array_equal(raw.test_labels, test_labels)
 
 

@@ -104,7 +104,7 @@ def batches(workers, batch, reading, data=None):
 def test_training_reads_contiguously_where_the_recipe_says_so():
     """Each worker sees its own range, every image once; in the next epoch another worker has it."""
     run = batches(4, 5, "contiguous")
-    images = small.digits(120).train_images.flatten(1)
+    images = small.digits(120).train_inputs.flatten(1)
     place = {tuple(image.tolist()): i for i, image in enumerate(images)}
     assert len(place) == 120
     for epoch in range(2):
@@ -120,8 +120,8 @@ def test_training_reads_contiguously_where_the_recipe_says_so():
 def in_a_file(tmp_path):
     """Digits whose training images are in a file, and other images in memory, which nothing should use."""
     data, path = small.digits(120), tmp_path / "train_images.npy"
-    np.save(path, data.train_images.numpy())
-    return replace(data, train_images=torch.zeros_like(data.train_images), train_file=path)
+    np.save(path, data.train_inputs.numpy())
+    return replace(data, train_inputs=torch.zeros_like(data.train_inputs), train_file=path)
 
 
 @pytest.mark.parametrize("prefetched", [False, True])

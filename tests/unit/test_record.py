@@ -12,6 +12,7 @@ from tests import sound
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.files import locked
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.expand import cells
 from thinwire.launch import train_block
 from thinwire.records import provenance, record, store
@@ -38,7 +39,12 @@ CURVE = [
 def made(**changes):
     about = {"kind": "inprocess", "status": "done", "cell": {"suite": "demo"}, "fingerprint": "0123"}
     options = {"method_options": {}, "model_options": {}}
-    content = {**about, **options, "result": record.result(CURVE), "provenance": {"git": None}}
+    content = {
+        **about,
+        **options,
+        "result": record.result(CURVE, CLASSIFICATION),
+        "provenance": {"git": None},
+    }
     return record.Record(**(content | changes))
 
 
@@ -68,7 +74,7 @@ def test_what_was_written_is_read_back(folder):
 
 
 def test_the_result_is_that_of_the_end_and_not_the_best():
-    result = record.result(CURVE)
+    result = record.result(CURVE, CLASSIFICATION)
     assert result.test_accuracy_percent == 85
     assert result.best_test_accuracy_percent == 90
     assert result.steps == 30

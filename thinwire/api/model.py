@@ -1,27 +1,34 @@
 """The contract of a model.
 
 A module in `models/` defines one class `Model`. Its nested dataclass `Config` declares its options. The
-engine passes the image shape and the number of classes. A network from a library is what `build` returns.
-Other models define their layers in `__init__`, and `forward`. `stages` divides the layers by resolution.
+engine passes the shape of an input and the number of classes. A network from a library is what `build`
+returns. Other models define their layers in `__init__`, and `forward`. `stages` divides the layers by
+resolution.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 
 class Model(nn.Module):
-    """The base class of every model; `forward` maps images [N, C, H, W] to logits [N, classes].
+    """The base class of every model.
 
-    The engine builds one replica for each worker. All replicas start with the same weights.
+    `forward` maps images [N, C, H, W] to logits [N, classes]; or windows of text, int64 [N, L], to logits
+    [N, L, classes] of the characters that follow. The engine builds one replica for each worker. All replicas
+    start with the same weights.
     """
+
+    task: ClassVar[str] = "classification"
+    """What it learns: `classification` of images, or the `next_character` of a text. It is read without
+    running the code, so assign a literal."""
 
     @dataclass
     class Config:
         """The options: each has a type, a default and a comment that says what it is."""
 
-    def __init__(self, config: Any, shape: tuple[int, int, int], classes: int) -> None:
+    def __init__(self, config: Any, shape: tuple[int, ...], classes: int) -> None:
         """Build the layers and draw the initial weights.
 
         Called before training. The engine has seeded torch's default generator. Draw random numbers from it
@@ -29,27 +36,27 @@ class Model(nn.Module):
 
         Args:
             config: an instance of `Config`, with the options of this model.
-            shape: the shape of the images, (C, H, W).
-            classes: the number of classes in the data set.
+            shape: the shape of an input: (C, H, W) of images, (L,) of windows of text.
+            classes: the number of classes, or of different characters, in the data set.
         """
         super().__init__()
         self.config = config
         self.network = self.build(shape, classes)
 
-    def build(self, shape: tuple[int, int, int], classes: int) -> nn.Module | None:
+    def build(self, shape: tuple[int, ...], classes: int) -> nn.Module | None:
         """Return the whole network, for example one from torchvision.
 
-        It maps images to logits. Called by `__init__`; `self.config` has the options. The default is None,
-        for models that define `__init__` and `forward` instead.
+        It maps inputs to logits, as `forward` does. Called by `__init__`; `self.config` has the options. The
+        default is None, for models that define `__init__` and `forward` instead.
 
         Args:
-            shape: the shape of the images, (C, H, W).
-            classes: the number of classes in the data set.
+            shape: the shape of an input: (C, H, W) of images, (L,) of windows of text.
+            classes: the number of classes, or of different characters, in the data set.
         """
         return None
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return the logits [N, classes] of images [N, C, H, W]; the default asks the network of `build`."""
+        """Return the logits of inputs, see the class; the default asks the network of `build`."""
         if self.network is None:
             raise NotImplementedError("a model defines build, or __init__ and forward")
         logits: Tensor = self.network(images)

@@ -208,9 +208,7 @@ def train(attempt: "Attempt") -> int:
     if made.status == "done" and made.result is not None:
         traffic = made.result.traffic
         payload = traffic.payload_push_bytes + traffic.payload_pull_bytes
-        outcome += (
-            f": accuracy {made.result.test_accuracy_percent:.2f} %, payload {payload / 1e6:.3f} MB a worker"
-        )
+        outcome += f": {made.shown_score()}, payload {payload / 1e6:.3f} MB a worker"
     print(f"{outcome}\n{attempt.target}")
     return int(made.status == "failed")
 
@@ -230,10 +228,10 @@ def _progress(evaluated_on: str) -> Iterator["Report"]:
                 bar.update(task, total=trainer.total_steps, completed=trainer.step)
             if len(trainer.curve) != seen:
                 seen = len(trainer.curve)
-                row = trainer.curve[-1]
+                row, learns = trainer.curve[-1], trainer.task.data.task
                 bar.console.print(
                     f"epoch {row['epoch']:3d}  train loss {row['train_loss']:.4f}  {evaluated_on} "
-                    f"loss {row['test_loss']:.4f}  accuracy {row['test_accuracy_percent']:.2f} %"
+                    f"loss {row['test_loss']:.4f}  {learns.shown(row[learns.test_column])}"
                 )
 
         yield report

@@ -26,6 +26,7 @@ from thinwire.config.suite_problems import (
     simulate_problems,
 )
 from thinwire.config.suite_schema import EVERY, Entry, Suite
+from thinwire.config.suite_task import task_problems
 from thinwire.config.yaml_file import Module
 from thinwire.optim.recipe import Recipe
 from thinwire.plugins import show
@@ -202,6 +203,7 @@ def _problems_of(
     star = suite.methods.get(EVERY)
     if suite.leave_out and star is None:
         found.append("leave_out: there is no '*' among the methods to leave anything out of")
+    found += task_problems(suite)
     found += simulate_problems(suite)
     found += claim_problems(suite)
     found += ladder_problems(suite)

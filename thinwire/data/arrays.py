@@ -15,8 +15,9 @@ from torch import Tensor
 
 from thinwire.base import digests
 from thinwire.base.errors import UserError
+from thinwire.base.learning import CLASSIFICATION, LearningTask
 from thinwire.base.options import as_dict
-from thinwire.data.dataset import ARRAYS, MANIFEST, SOURCES, Augment, Dataset
+from thinwire.data.dataset import MANIFEST, SOURCES, Augment, Dataset, array_files
 
 # Python knows the name from 3.13 on; elsewhere than on Linux the map does without.
 _MAP_NORESERVE = 0x4000 if sys.platform == "linux" else 0
@@ -25,7 +26,7 @@ _MAP_NORESERVE = 0x4000 if sys.platform == "linux" else 0
 class Rows:
     """Some rows of a tensor; an index takes from these rows only."""
 
-    def __init__(self, whole: "Images", rows: Tensor) -> None:
+    def __init__(self, whole: "Inputs", rows: Tensor) -> None:
         self._whole, self._rows = whole, rows
 
     def __len__(self) -> int:
@@ -39,7 +40,7 @@ class Rows:
         return Rows(self._whole.to(device), self._rows.to(device))
 
 
-Images = Tensor | Rows
+Inputs = Tensor | Rows
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,17 @@ class Data:
 
     name: str
     classes: int
-    shape: tuple[int, int, int]  # (C, H, W)
+    shape: tuple[int, ...]  # (C, H, W) of images, (L,) of windows of text
     augment: Augment
-    mean: tuple[float, ...]  # of the training images, by channel, in 0..255
+    mean: tuple[float, ...]  # of the training images, by channel, in 0..255; () of text
     std: tuple[float, ...]
-    train_images: Images  # uint8 [N, C, H, W]
-    train_labels: Tensor  # int64 [N]
-    test_images: Images
+    train_inputs: Inputs  # uint8 [N, *shape]
+    train_labels: Tensor  # int64 [N]; of text [N, L]
+    test_inputs: Inputs
     test_labels: Tensor
     checksums: dict[str, str]  # SHA-256 of each file
-    train_file: Path | None = None  # that holds exactly train_images; None: they are only in memory
+    train_file: Path | None = None  # that holds exactly train_inputs; None: they are only in memory
+    task: LearningTask = CLASSIFICATION
 
     @property
     def digest(self) -> str:
@@ -91,7 +93,8 @@ def load(
         if not (folder / MANIFEST).exists():
             raise UserError(f"there is no data set in {folder}: prepare it with {command}") from None
         raise UserError(f"{error}: {again}") from None
-    if not _is_manifest(manifest):
+    files = array_files(dataset.learning())
+    if not _is_manifest(manifest, dataset.learning()):
         raise UserError(f"{folder / MANIFEST} is not the manifest of a data set: {again}")
     if manifest["options"] != as_dict(dataset.config):
         raise UserError(
@@ -103,7 +106,6 @@ def load(
             f"{folder} was laid out with the augmentation {manifest['augment']}, and its module now has "
             f"{asdict(dataset.augment)}: prepare it again with {command}"
         )
-    tensors = {}
     for name, expected in manifest["files"].items():
         path = folder / name
         if not path.exists():
@@ -114,9 +116,7 @@ def load(
             )
         if verify and digests.of_file(path, progress) != expected["sha256"]:
             raise UserError(f"{path} is not the file that was prepared (its SHA-256 differs): {again}")
-        if name == SOURCES:
-            continue
-        tensors[path.stem] = _mapped(path)
+    tensors = {field: _mapped(folder / name) for field, name in files.items()}
     return Data(
         name=manifest["name"],
         classes=manifest["classes"],
@@ -128,7 +128,8 @@ def load(
             MANIFEST: digests.of_file(folder / MANIFEST),
             **{name: entry["sha256"] for name, entry in manifest["files"].items()},
         },
-        train_file=folder / "train_images.npy",
+        train_file=folder / files["train_inputs"],
+        task=dataset.learning(),
         **tensors,
     )
 
@@ -146,9 +147,8 @@ def _mapped(path: Path) -> Tensor:
     return torch.from_numpy(np.frombuffer(pages, array.dtype, array.size, array.offset).reshape(array.shape))
 
 
-def _is_manifest(content: dict[str, object]) -> bool:
-    """Does it have what `lay_out` writes?"""
+def _is_manifest(content: dict[str, object], task: LearningTask) -> bool:
+    """Does it have what `lay_out` writes for this task?"""
     keys = {"name", "options", "classes", "shape", "mean", "std", "augment", "files"}
-    arrays = {f"{field}.npy" for field in ARRAYS}
     files = content["files"] if keys <= set(content) else None
-    return isinstance(files, dict) and set(files) - {SOURCES} == arrays
+    return isinstance(files, dict) and set(files) - {SOURCES} == set(array_files(task).values())

@@ -1,7 +1,7 @@
-"""Batches of a worker, and how their images are augmented: crops, flips and mixup, all seeded."""
+"""Batches of a worker, and how images are augmented: crops, flips and mixup, all seeded."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from thinwire.base import seeds
 from thinwire.base.errors import UserError
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.data import readers
 from thinwire.data.arrays import Data, Rows
 from thinwire.data.dataset import Augment
@@ -101,28 +102,29 @@ def _beta(alpha: float, generator: torch.Generator) -> float:
     return float(np.random.default_rng(seed).beta(alpha, alpha))
 
 
-# For each worker: normalised images [b, C, H, W], and labels [b] or shares of the classes [b, classes].
+# For each worker: normalised images [b, C, H, W], and labels [b] or shares of the classes [b, classes]; or
+# windows of text, int64 [b, L], and the characters that follow, int64 [b, L].
 Made = list[tuple[Tensor, Tensor]]
 _HELD_OUT = 0.1  # of the training set
 
 
 def fit_on(device: torch.device, data: Data) -> bool:
-    """Do all training images take at most a quarter of the free memory? On a CPU they always do."""
+    """Do all training inputs take at most a quarter of the free memory? On a CPU they always do."""
     if device.type != "cuda":
         return True
     free, _ = torch.cuda.mem_get_info(device)
-    return len(data.train_images) * math.prod(data.shape) <= free / 4
+    return len(data.train_inputs) * math.prod(data.shape) <= free / 4
 
 
 class Batches:
     """The training batches of the workers.
 
     An epoch is one seeded permutation of the training set, cut into global batches. The rest at the end is
-    dropped. Worker w takes the w-th part of each global batch. So W workers with b images each see the same
-    images as one worker with W b images.
+    dropped. Worker w takes the w-th part of each global batch. So W workers with b inputs each see the same
+    inputs as one worker with W b inputs.
 
     With strided or contiguous reading, each worker has a reader of its own; see `readers`. It reads the
-    file of the images, if there is one.
+    file of the inputs, if there is one.
     """
 
     def __init__(
@@ -141,9 +143,9 @@ class Batches:
         self._device = device
         file = None if reading == "random" else data.train_file
         stays = file is not None or not fit_on(device, data)
-        self._images = data.train_images if stays else data.train_images.to(device)
+        self._inputs = data.train_inputs if stays else data.train_inputs.to(device)
         self._labels = data.train_labels.to(device)
-        self._normalise = Normalise(data, device, dtype)
+        self._prepare = preparation(data, device, dtype)
         self._augment = data.augment
         self._batch = workers * batch
         self._workers = workers
@@ -159,36 +161,33 @@ class Batches:
         )
         self._epoch = -1
         self._order = torch.empty(0)
-        self.steps_per_epoch = len(self._images) // self._batch
+        self.steps_per_epoch = len(self._inputs) // self._batch
         if not self.steps_per_epoch:
             raise UserError(
-                f"{workers} workers with {batch} images each need {self._batch} images a step, but "
-                f"{data.name} has {len(self._images)} to train on: choose a smaller batch"
+                f"{workers} workers with {batch} {data.task.inputs} each need {self._batch} of them "
+                f"in a step, but {data.name} has {len(self._inputs)} to train on: choose a smaller batch"
             )
 
     def at(self, step: int) -> Made:
-        """For each of the workers at this step: normalised images [b, C, H, W] and labels [b].
-
-        With mixup, the labels are shares of the classes [b, classes].
-        """
+        """For each of the workers at this step what it trains on, see `Made`."""
         epoch, place = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             if self._reading == "random":
-                self._order = readers.shuffled(len(self._images), self._order_stream.at(epoch))
+                self._order = readers.shuffled(len(self._inputs), self._order_stream.at(epoch))
             else:
                 self._order = self._of_readers(epoch)
             self._epoch = epoch
         chosen = self._order[place * self._batch : (place + 1) * self._batch]
         chosen = chosen.view(self._workers, -1)[self._ranks].flatten()
-        images = self._read(epoch, place) if self._readers else self._images[chosen]
-        images = images.to(self._device)
+        inputs = self._read(epoch, place) if self._readers else self._inputs[chosen]
+        inputs = inputs.to(self._device)
         if self._augment:
             for generator, stream in zip(self._generators, self._augmentation):
                 generator.manual_seed(stream.at(step))
-            images = augmented(images, self._augment, self._generators)
+            inputs = augmented(inputs, self._augment, self._generators)
         batches = list(
             zip(
-                self._normalise(images).chunk(len(self._ranks)),
+                self._prepare(inputs).chunk(len(self._ranks)),
                 self._labels[chosen].chunk(len(self._ranks)),
             )
         )
@@ -208,17 +207,17 @@ class Batches:
 
     def _loads(self, worker: int, epoch: int) -> Iterator[Load]:
         """What the reader of a worker reads in an epoch."""
-        records, workers = len(self._images), self._workers
+        records, workers = len(self._inputs), self._workers
         if self._reading == "strided":
             return readers.strided(records, workers, worker, self._batch // workers)
         chunk, seed = readers.chunk_size(records, workers), self._order_stream.seed
         return readers.contiguous(records, workers, worker, epoch, seed, chunk, readers.CHUNKS_AT_ONCE)
 
     def _read(self, epoch: int, place: int) -> Tensor:
-        """The images of the workers at this step of an epoch, from the file."""
+        """The inputs of the workers at this step of an epoch, from the file."""
         share = self._batch // self._workers
         first = place * share
-        return torch.cat([reader.images(epoch, first, first + share) for reader in self._readers])
+        return torch.cat([reader.records(epoch, first, first + share) for reader in self._readers])
 
 
 class Normalise:
@@ -232,14 +231,19 @@ class Normalise:
         return images.to(self._mean.dtype).sub_(self._mean).mul_(self._scale)
 
 
+def preparation(data: Data, device: torch.device, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
+    """What turns the bytes of inputs into what a model takes: normalised images, or numbers of characters."""
+    return Normalise(data, device, dtype) if data.task is CLASSIFICATION else Tensor.long
+
+
 def scoring_batches(
     data: Data, device: torch.device, dtype: torch.dtype, scorer: int = 0, of: int = 1, size: int = 500
 ) -> Iterator[tuple[int, Tensor, Tensor]]:
-    """The number, normalised images and labels of every `of`-th batch of the test set, from `scorer` on."""
-    normalise = Normalise(data, device, dtype)
-    for batch in range(scorer, -(-len(data.test_images) // size), of):
+    """The number, inputs and labels of every `of`-th batch of the test set, from `scorer` on."""
+    prepare = preparation(data, device, dtype)
+    for batch in range(scorer, -(-len(data.test_inputs) // size), of):
         part = slice(batch * size, (batch + 1) * size)
-        yield batch, normalise(data.test_images[part].to(device)), data.test_labels[part].to(device)
+        yield batch, prepare(data.test_inputs[part].to(device)), data.test_labels[part].to(device)
 
 
 class Prefetched:
@@ -269,17 +273,17 @@ class Prefetched:
 def held_out(data: Data, share: float = _HELD_OUT) -> Data:
     """The same data for tuning: a fixed part of the *training* set stands in for the test set.
 
-    Which part depends on the data set alone, so that every method is tuned on the same images.
+    Which part depends on the data set alone, so that every method is tuned on the same inputs.
     """
     generator = torch.Generator().manual_seed(seeds.derive("held out", data.name))
-    order = torch.randperm(len(data.train_images), generator=generator)
+    order = torch.randperm(len(data.train_inputs), generator=generator)
     count = round(share * len(order))
     held, kept = order[:count].sort().values, order[count:].sort().values
     return replace(
         data,
-        train_images=Rows(data.train_images, kept),
+        train_inputs=Rows(data.train_inputs, kept),
         train_labels=data.train_labels[kept],
-        test_images=Rows(data.train_images, held),
+        test_inputs=Rows(data.train_inputs, held),
         test_labels=data.train_labels[held],
         train_file=None,
     )

@@ -94,7 +94,7 @@ class Cifar(Dataset):
     source = f"{ORIGIN}/cifar.html"
     augment = Augment(pad=4, flip=True)
 
-    def training_images(self) -> int:
+    def training_inputs(self) -> int:
         """Return the number that CIFAR-10 and CIFAR-100 have."""
         return 50_000
 

@@ -1,6 +1,6 @@
 """The contract of a data set.
 
-A module in `datasets/` defines one class `Dataset`. It finds or downloads the images, verifies them and
+A module in `datasets/` defines one class `Dataset`. It finds or downloads images or texts, verifies them and
 returns them. The engine then writes them to disk once, as arrays of bytes with a manifest (see
 `thinwire.data.lay_out`). This module does not import torch.
 """
@@ -11,12 +11,21 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-# The files of a data set that was laid out; the manifest lists the others.
+from thinwire.base.learning import TASKS, LearningTask
+
+# Of a data set that was laid out; the manifest lists the other files.
 MANIFEST = "manifest.json"
-ARRAYS = ("train_images", "train_labels", "test_images", "test_labels")
 SOURCES = "sources.csv"
 # A folder inside the folder for downloads; it is deleted when the arrays of the data set are on disk.
 SCRATCH = "scratch"
+
+
+def array_files(task: LearningTask) -> dict[str, str]:
+    """The file of each array of a data set, by its name in `Raw`."""
+    named = {"inputs": task.inputs, "labels": "labels"}
+    return {
+        f"{part}_{what}": f"{part}_{name}.npy" for part in ("train", "test") for what, name in named.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -37,35 +46,38 @@ class Augment:
 
 
 class Raw(NamedTuple):
-    """What `Dataset.fetch` returns: images and labels.
+    """What `Dataset.fetch` returns: inputs and labels.
 
-    Images that do not fit into memory may be a memory map of a whole file in the folder for downloads. The
+    Inputs that do not fit into memory may be a memory map of a whole file in the folder for downloads. The
     engine moves that file instead of copying it.
     """
 
-    train_images: np.ndarray
-    """uint8 [N, C, H, W]."""
+    train_inputs: np.ndarray
+    """Images, uint8 [N, C, H, W]; or windows of text, the numbers of their characters, uint8 [N, L]."""
     train_labels: np.ndarray
-    """Integers [N], from 0 to `classes` - 1."""
-    test_images: np.ndarray
-    """uint8 [N, C, H, W]."""
+    """Integers from 0 to `classes` - 1: [N] of images; [N, L] of text, the character that follows each."""
+    test_inputs: np.ndarray
+    """As those to train on."""
     test_labels: np.ndarray
-    """Integers [N], from 0 to `classes` - 1."""
+    """As those to train on."""
     sources: str | None = None
-    """A CSV table with the name, bytes and SHA-256 of each file from which an image was decoded."""
+    """A CSV table with the name, bytes and SHA-256 of each file from which an input was decoded."""
 
 
 class Dataset:
     """The base class of every data set."""
 
+    task: ClassVar[str] = "classification"
+    """What is learned: `classification` of images, or the `next_character` of a text. It is read without
+    running the code, so assign a literal."""
     classes: int
-    """The number of classes."""
-    shape: tuple[int, int, int]
-    """The shape of one image, (C, H, W)."""
+    """The number of classes, or of different characters."""
+    shape: tuple[int, ...]
+    """The shape of one input: (C, H, W) of an image, (L,) of a window of text."""
     licence: ClassVar[str]
-    """The licence of the images, for the manifest."""
+    """The licence of the images or texts, for the manifest."""
     source: ClassVar[str]
-    """Where the images come from, for the manifest."""
+    """Where they come from, for the manifest."""
     augment: Augment = Augment()
     """The augmentation of the training images at every step; the default is none."""
 
@@ -76,8 +88,13 @@ class Dataset:
     def __init__(self, config: Any = None) -> None:
         self.config: Any = config if config is not None else type(self).Config()
 
-    def training_images(self) -> int | None:
-        """Return the number of training images, if it is known before they are there; else None."""
+    @classmethod
+    def learning(cls) -> LearningTask:
+        """What its `task` names."""
+        return TASKS[cls.task]
+
+    def training_inputs(self) -> int | None:
+        """Return the number of inputs to train on, if it is known before they are there; else None."""
         return None
 
     def fetch(self, place: Path | None, download: Path) -> Raw:

@@ -171,7 +171,7 @@ class ImageFolder(Dataset):
         self.size: int = self.config.size
         self.shape = (3, self.size, self.size)
 
-    def training_images(self) -> int | None:
+    def training_inputs(self) -> int | None:
         """Return the number that is expected, if any."""
         return None if self.expected is None else self.expected["train"]
 

@@ -10,15 +10,16 @@ import numpy as np
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.files import publish, writing
+from thinwire.base.learning import CLASSIFICATION, NEXT_CHARACTER
 from thinwire.base.options import as_dict
-from thinwire.data.dataset import ARRAYS, MANIFEST, SCRATCH, SOURCES, Dataset, Raw
+from thinwire.data.dataset import MANIFEST, SCRATCH, SOURCES, Dataset, Raw, array_files
 
 _PIXELS_AT_ONCE = 2**22
 
 
 def lay_out(name: str, dataset: Dataset, folder: Path, place: Path | None, download: Path) -> None:
     """Fetch a data set and lay it out in `folder`: four arrays and the manifest, published at once."""
-    raw = dataset.fetch(place, download)
+    raw, task = dataset.fetch(place, download), dataset.learning()
     _require_sound(name, dataset, raw)
     scratch = folder.with_name(f".{folder.name}.scratch")
     with writing(scratch):
@@ -26,11 +27,13 @@ def lay_out(name: str, dataset: Dataset, folder: Path, place: Path | None, downl
         scratch.mkdir(parents=True)
         if raw.sources is not None:
             (scratch / SOURCES).write_text(raw.sources)
-        mean, std = _statistics(raw.train_images)
+        # The numbers of characters are names, which have no mean.
+        mean, std = _statistics(raw.train_inputs) if task is CLASSIFICATION else ([], [])
         # What is moved comes last: it cannot be made again in no time.
-        for field in sorted(ARRAYS, key=lambda field: _is_a_file(getattr(raw, field))):
-            dtype = np.uint8 if field.endswith("images") else np.int64
-            _put(scratch / f"{field}.npy", getattr(raw, field), dtype)
+        files = array_files(task)
+        for field in sorted(files, key=lambda field: _is_a_file(getattr(raw, field))):
+            dtype = np.uint8 if field.endswith("inputs") else np.int64
+            _put(scratch / files[field], getattr(raw, field), dtype)
     manifest = {
         "name": name,
         "options": as_dict(dataset.config),
@@ -47,6 +50,8 @@ def lay_out(name: str, dataset: Dataset, folder: Path, place: Path | None, downl
             for path in sorted(scratch.iterdir())
         },
     }
+    if task is not CLASSIFICATION:
+        manifest["task"] = task.name
     digests.write_json(scratch / MANIFEST, manifest)
     for path in scratch.iterdir():
         path.chmod(0o444)  # what took long to make is not overwritten by mistake
@@ -71,11 +76,17 @@ def _put(path: Path, array: np.ndarray, dtype: type) -> None:
 def _require_sound(name: str, dataset: Dataset, raw: Raw) -> None:
     """What a data set hands over must be what its class declares."""
     for part in ("train", "test"):
-        images, labels = getattr(raw, f"{part}_images"), getattr(raw, f"{part}_labels")
-        if images.dtype != np.uint8 or images.shape != (len(labels), *dataset.shape):
+        inputs, labels = getattr(raw, f"{part}_inputs"), getattr(raw, f"{part}_labels")
+        what = dataset.learning().inputs
+        if inputs.dtype != np.uint8 or inputs.shape != (len(labels), *dataset.shape):
             raise UserError(
-                f"data set {name}: its {part} images are {images.dtype} {list(images.shape)} instead "
+                f"data set {name}: its {part} {what} are {inputs.dtype} {list(inputs.shape)} instead "
                 f"of uint8 {[len(labels), *dataset.shape]}"
+            )
+        if dataset.learning() is NEXT_CHARACTER and labels.shape != inputs.shape:
+            raise UserError(
+                f"data set {name}: its {part} labels are {list(labels.shape)} instead of "
+                f"{list(inputs.shape)}: each character of a window has one"
             )
         if labels.min() < 0 or labels.max() >= dataset.classes:
             raise UserError(

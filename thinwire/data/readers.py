@@ -1,4 +1,4 @@
-"""In which order the training images are read, and the readers of the file that holds them.
+"""In which order the training inputs are read, and the readers of the file that holds them.
 
 Shuffled is the default: one permutation for each epoch. Several readers share a file of records in one of
 two ways: contiguous and strided.
@@ -129,13 +129,13 @@ class RecordFile:
 
 
 class Reader:
-    """Reads a load when its first image is needed, and keeps it until the next one."""
+    """Reads a load when its first record is needed, and keeps it until the next one."""
 
     def __init__(self, path: Path, loads_of: Callable[[int], Iterator[Load]]) -> None:
         """Open the file.
 
         Args:
-            path: of the images, uint8 [N, C, H, W].
+            path: of the records, uint8 [N, ...].
             loads_of: the loads of an epoch.
         """
         self.file = RecordFile(path)
@@ -143,11 +143,11 @@ class Reader:
         self._loads_of = loads_of
         self._epoch = self._held = -1
         self._loads: list[Load] = []
-        self._ends: list[int] = []  # of each load, the number of images up to its end
-        self._images = np.empty(0)
+        self._ends: list[int] = []  # of each load, the number of records up to its end
+        self._held_records = np.empty(0)
 
-    def images(self, epoch: int, first: int, end: int) -> Tensor:
-        """The images from `first` to before `end` in the order of an epoch: uint8 [end - first, C, H, W]."""
+    def records(self, epoch: int, first: int, end: int) -> Tensor:
+        """The records from `first` to before `end` in the order of an epoch: uint8 [end - first, ...]."""
         if epoch != self._epoch:
             self._loads, self._epoch, self._held = list(self._loads_of(epoch)), epoch, -1
             self._ends = list(accumulate(len(load.order) for load in self._loads))
@@ -162,5 +162,5 @@ class Reader:
 
     def _load(self, number: int) -> np.ndarray:
         if number != self._held:
-            self._images, self._held = self.file.read(self._loads[number]), number
-        return self._images
+            self._held_records, self._held = self.file.read(self._loads[number]), number
+        return self._held_records

@@ -98,13 +98,13 @@ def duration(seconds: float) -> str:
 def _outcome(made: record.Record) -> str:
     if made.status != "done" or made.result is None:
         return f"{made.status}: {made.reason}"
-    return f"done, accuracy {made.result.test_accuracy_percent:.2f} %"
+    return f"done, {made.shown_score()}"
 
 
 def _where(progress: run_progress.RunProgress) -> str:
     parts = [f"epoch {progress.epoch} of {progress.epochs}"]
-    if progress.accuracy_percent is not None:
-        parts.append(f"accuracy {progress.accuracy_percent:.2f} %")
+    if progress.score is not None:
+        parts.append(progress.score)
     if progress.seconds_left is not None:
         parts.append(f"{duration(progress.seconds_left)} left")
     return ", ".join(parts)

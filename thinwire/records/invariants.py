@@ -91,10 +91,10 @@ def broken(run: Record, cell: Cell, curve: pa.Table, traffic: pa.Table) -> Itera
     yield from broken_in_run(run, cell)
     evaluations, rows = of_tables.columns(curve), of_tables.columns(traffic)
     of_curve: tuple[_Check, ...] = (
-        ("columns", lambda: of_tables.curve_columns(curve)),
+        ("columns", lambda: of_tables.columns_of_curve(run, curve)),
         ("steps", lambda: of_tables.steps(run, cell, evaluations)),
         ("learning rate", lambda: of_tables.rates(run, cell, evaluations)),
-        ("accuracy", lambda: of_tables.accuracy(run, evaluations)),
+        ("score", lambda: of_tables.score(run, evaluations)),
         ("bytes", lambda: of_tables.bytes_of_links(cell, evaluations)),
         ("times", lambda: of_tables.seconds(evaluations)),
     )
@@ -145,7 +145,9 @@ class Pairs:
             "initial weights": run.provenance.get("initial_weights_sha256"),
             "files of data": run.provenance.get("data_sha256"),
             "numbers of classes": run.classes,
+            "tasks": run.task,
             "numbers of evaluated images": run.evaluated_images,
+            "numbers of evaluated characters": run.evaluated_characters,
             "numbers of parameters": run.parameters,
         }
         for fact, value in facts.items():

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from thinwire.base.learning import NEXT_CHARACTER, TASKS
 from thinwire.base.placement import Cluster
 from thinwire.config.cell import Cell
 from thinwire.optim.recipe import learning_rate
 from thinwire.records import record
-from thinwire.records.record import BYTES, CURVE, CURVE_COLUMNS, RUN, TRAFFIC_COLUMNS, Record
+from thinwire.records.record import BYTES, CURVE, RUN, TRAFFIC_COLUMNS, Record, curve_columns
 from thinwire.traffic.ledger import KINDS
 
 # The columns of a table by name, without unknown ones and those with an empty value.
@@ -25,7 +26,8 @@ _NEW = "wire_received_max_bytes"
 _SECONDS = ("train_seconds", "eval_seconds", "harness_seconds")
 _MEANS = tuple(name for name in BYTES if "_max_" not in name)
 _MOST = tuple(name for name in BYTES if "_max_" in name)
-_TYPES = {field.name: field.type for field in (*CURVE_COLUMNS, *TRAFFIC_COLUMNS)}
+_OF_CURVES = {field.name: field.type for task in TASKS.values() for field in curve_columns(task)}
+_TYPES = _OF_CURVES | {field.name: field.type for field in TRAFFIC_COLUMNS}
 _METRIC = "method/"
 
 # What the payload of each verb makes of the bytes on the links, as in `traffic.wire_bytes`. From the push and
@@ -53,9 +55,9 @@ def columns(table: pa.Table) -> Columns:
     }
 
 
-def curve_columns(curve: pa.Table) -> str | None:
+def columns_of_curve(run: Record, curve: pa.Table) -> str | None:
     """The columns and types that a run writes."""
-    return _wrong_columns(curve, CURVE_COLUMNS, metrics=True)
+    return _wrong_columns(curve, curve_columns(run.learns), metrics=True)
 
 
 def traffic_columns(traffic: pa.Table) -> str | None:
@@ -95,7 +97,8 @@ def steps(run: Record, cell: Cell, curve: Columns) -> str | None:
         return f"step {step[i]} is not the end of epoch {epoch[i]} of {long} steps"
     batch = cell.recipe.batch_per_worker(cell.workers) * cell.workers
     if (i := _first(samples != step * batch)) is not None:
-        return f"{samples[i]} images are not those of {step[i]} steps of {batch} images"
+        inputs = run.learns.inputs
+        return f"{samples[i]} {inputs} are not those of {step[i]} steps of {batch} {inputs}"
     return None
 
 
@@ -120,13 +123,27 @@ def rates(run: Record, cell: Cell, curve: Columns) -> str | None:
     return None
 
 
-def accuracy(run: Record, curve: Columns) -> str | None:
-    """Each accuracy is that of a whole number of evaluated images."""
+def score(run: Record, curve: Columns) -> str | None:
+    """Each accuracy is that of a whole number of evaluated images; bits follow from the loss."""
+    if run.learns is NEXT_CHARACTER:
+        return _bits(curve)
     percent, images = curve["test_accuracy_percent"], run.evaluated_images
     if (i := _first(~((percent >= 0) & (percent <= 100)))) is not None:
         return f"an accuracy of {percent[i]} % is impossible"
     if images is not None and (i := _first(~_whole(percent * images / 100))) is not None:
         return f"no number of {images} images is {percent[i]} % of them (step {curve['step'][i]})"
+    return None
+
+
+def _bits(curve: Columns) -> str | None:
+    """Bits per character are the cross-entropy, which is given in nats."""
+    bits, loss = curve[NEXT_CHARACTER.test_column], curve["test_loss"]
+    if (
+        i := _first(~(np.isclose(bits, loss / math.log(2), rtol=1e-9, equal_nan=True) & ~(bits < 0)))
+    ) is not None:
+        return (
+            f"{bits[i]} bits per character do not follow from a loss of {loss[i]} (step {curve['step'][i]})"
+        )
     return None
 
 
@@ -164,10 +181,11 @@ def result(run: Record, curve: pa.Table) -> str | None:
         return f"it has no result, and {CURVE} has {len(curve)} evaluations"
     told = run.result.model_dump()
     (row,) = curve.slice(len(curve) - 1).to_pylist()
-    # In a row, a metric that was not logged yet is empty. Of the others, only the accuracy counts.
+    # In a row, a metric that was not logged yet is empty. Of the others, only the score counts.
     last = {_NEW: 0.0} | {name: value for name, value in row.items() if value is not None}
-    others = curve["test_accuracy_percent"].to_pylist()[:-1]
-    made = record.result([*({"test_accuracy_percent": value} for value in others), last])
+    column = run.learns.test_column
+    others = curve[column].to_pylist()[:-1]
+    made = record.result([*({column: value} for value in others), last], run.learns)
     assert made is not None
     follows = made.model_dump()
     if row.get(_NEW) is None:

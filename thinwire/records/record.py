@@ -20,14 +20,26 @@ from typing import Annotated, Any, Literal
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.files import aside, publish, writing
+from thinwire.base.learning import CLASSIFICATION, TASKS, LearningTask
 from thinwire.base.options import problems
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
+# Of records that are read. Version 2 had images only, whose records are as they were.
+_OLDEST_VERSION = 2
 RUN, CURVE, TRAFFIC, LOG = FILES = ("run.json", "curve.parquet", "traffic.parquet", "log.txt")
 # Two folders and a file beside these files while the run is in progress.
 CHECKPOINTS, EXIT_REPORTS, PROGRESS = "checkpoints", "ranks", "progress.json"
@@ -42,11 +54,17 @@ BYTES = (
     "wire_sent_max_bytes",
     "wire_received_max_bytes",
 )
-CURVE_COLUMNS = pa.schema(
-    [("step", pa.int64()), ("epoch", pa.int64()), ("samples", pa.int64())]
-    + [(name, pa.float64()) for name in ("lr", "train_loss", "test_loss", "test_accuracy_percent", *BYTES)]
-    + [(f"{clock}_seconds", pa.float64()) for clock in ("train", "eval", "harness")]
-)
+
+
+def curve_columns(task: LearningTask) -> pa.Schema:
+    """The columns of a curve, without those of the method."""
+    return pa.schema(
+        [("step", pa.int64()), ("epoch", pa.int64()), ("samples", pa.int64())]
+        + [(name, pa.float64()) for name in ("lr", "train_loss", "test_loss", task.test_column, *BYTES)]
+        + [(f"{clock}_seconds", pa.float64()) for clock in ("train", "eval", "harness")]
+    )
+
+
 TRAFFIC_COLUMNS = pa.schema(
     [("step", pa.int64()), ("epoch", pa.int64())]
     + [(name, pa.string()) for name in ("channel", "verb", "kind")]
@@ -69,7 +87,7 @@ class Schema(BaseModel):
 
 
 # A file of another version is refused, because this code does not know its meaning.
-Version = Annotated[int, Field(ge=SCHEMA_VERSION, le=SCHEMA_VERSION)]
+Version = Annotated[int, Field(ge=_OLDEST_VERSION, le=SCHEMA_VERSION)]
 
 
 class Traffic(Schema):
@@ -108,12 +126,24 @@ class Result(Schema):
     """The result at the end of the run; if the run did not reach its end, at its last evaluation."""
 
     steps: int = Field(ge=0)
-    test_accuracy_percent: float = Field(ge=0, le=100)
+    # Of classification only. The best is chosen on the test set, so it is never a headline.
+    test_accuracy_percent: float | None = Field(default=None, ge=0, le=100)
     test_loss: float | None  # None: not finite
-    best_test_accuracy_percent: float = Field(ge=0, le=100)  # chosen on the test set, so never a headline
+    best_test_accuracy_percent: float | None = Field(default=None, ge=0, le=100)
+    # Of next characters only.
+    test_bits_per_character: float | None = Field(default=None, ge=0)  # None there: not finite
+    best_test_bits_per_character: float | None = Field(default=None, ge=0)
     metrics: dict[str, float | None] = {}  # of the method, last values by name; None: not finite
     traffic: Traffic
     seconds: Seconds
+
+    @model_serializer(mode="wrap")
+    def _without_scores_of_other_tasks(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        return {key: value for key, value in dump(self).items() if key not in _SCORES or value is not None}
+
+
+# The columns of all tasks, of which a result has those of its own.
+_SCORES = [column for task in TASKS.values() for column in (task.test_column, task.best_column)]
 
 
 class Record(Schema):
@@ -128,9 +158,11 @@ class Record(Schema):
     fingerprint: str
     method_options: dict[str, Any]
     model_options: dict[str, object]
-    # Of the data set, and of the images on which accuracy is measured; None in records of earlier versions.
+    task: Literal["classification", "next_character"] = "classification"
+    # Of the data set, and of what the score is measured on; None in records of earlier versions.
     classes: int | None = Field(default=None, ge=1)
     evaluated_images: int | None = Field(default=None, ge=1)
+    evaluated_characters: int | None = Field(default=None, ge=1)
     parameters: int | None = Field(default=None, ge=1)
     total_steps: int | None = Field(default=None, ge=1)
     steps_per_epoch: int | None = Field(default=None, ge=1)
@@ -149,7 +181,31 @@ class Record(Schema):
             raise ValueError("a run that is done must have a result")
         if self.status != "done" and not self.reason:
             raise ValueError(f"a run that is {self.status} must give a reason")
+        if self.result is not None:
+            if self.task == CLASSIFICATION.name and self.result.test_accuracy_percent is None:
+                raise ValueError("a result of classification must have an accuracy")
+            own = (self.learns.test_column, self.learns.best_column)
+            if others := [
+                name for name in _SCORES if name not in own and getattr(self.result, name) is not None
+            ]:
+                raise ValueError(f"a result of {self.task} has no {others[0]}")
         return self
+
+    @model_serializer(mode="wrap")
+    def _without_what_only_texts_have(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        left_out = () if self.task != CLASSIFICATION.name else ("task", "evaluated_characters")
+        return {key: value for key, value in dump(self).items() if key not in left_out}
+
+    @property
+    def learns(self) -> LearningTask:
+        """What was learned."""
+        return TASKS[self.task]
+
+    def shown_score(self) -> str:
+        """The score in a sentence; the run must have a result."""
+        assert self.result is not None
+        score = getattr(self.result, self.learns.test_column)
+        return self.learns.shown(math.nan if score is None else score)
 
     @field_validator("files")
     @classmethod
@@ -168,24 +224,34 @@ class Record(Schema):
         return provenance
 
 
-def result(curve: Sequence[Mapping[str, Any]]) -> Result | None:
+def result(curve: Sequence[Mapping[str, Any]], task: LearningTask) -> Result | None:
     """Return the result that the last row of the curve contains; None if there was no evaluation."""
     if not curve:
         return None
     last = curve[-1]
+    scores = [row[task.test_column] for row in curve]
     return Result(
         steps=last["step"],
-        test_accuracy_percent=last["test_accuracy_percent"],
-        test_loss=last["test_loss"] if math.isfinite(last["test_loss"]) else None,
-        best_test_accuracy_percent=max(row["test_accuracy_percent"] for row in curve),
+        test_loss=_finite(last["test_loss"]),
         metrics={
-            name.removeprefix("method/"): value if math.isfinite(value) else None
+            name.removeprefix("method/"): _finite(value)
             for name, value in last.items()
             if name.startswith("method/")
         },
         traffic=Traffic(**{name: float(last[name]) for name in BYTES}),
         seconds=Seconds(**{clock: last[f"{clock}_seconds"] for clock in ("train", "eval", "harness")}),
+        **{task.test_column: _finite(scores[-1]), task.best_column: _best(scores, task)},
     )
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _best(scores: Sequence[float], task: LearningTask) -> float | None:
+    """The best of the finite ones."""
+    finite = [score for score in scores if math.isfinite(score)]
+    return (max if task.higher_is_better else min)(finite, default=None)
 
 
 def write_aside(
@@ -200,7 +266,7 @@ def write_aside(
     """
     with writing(scratch):
         own = sorted({key for row in curve for key in row if key.startswith("method/")})
-        columns = pa.schema([*CURVE_COLUMNS, *((name, pa.float64()) for name in own)])
+        columns = pa.schema([*curve_columns(record.learns), *((name, pa.float64()) for name in own)])
         _write_parquet(scratch / CURVE, curve, columns)
         _write_parquet(scratch / TRAFFIC, traffic, TRAFFIC_COLUMNS)
         (scratch / LOG).touch()

@@ -21,6 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from thinwire import plugins
 from thinwire.base.errors import UserError
+from thinwire.base.learning import NEXT_CHARACTER
 from thinwire.base.options import resolve
 from thinwire.config.cell import Cell
 from thinwire.config.clusters import HERE, Device
@@ -134,11 +135,11 @@ def typical(steps: Sequence[Step]) -> list[Step]:
     return made
 
 
-def forward_flops(model: nn.Module, images: Tensor) -> dict[str, int]:
+def forward_flops(model: nn.Module, inputs: Tensor) -> dict[str, int]:
     """The floating-point operations of a forward pass, by layer; a layer without any has 0."""
     counter = FlopCounterMode(display=False)
     with torch.no_grad(), counter:
-        model(images)
+        model(inputs)
     counts = counter.get_flop_counts()
     root = type(model).__name__
     return {name: sum(counts.get(f"{root}.{name}", {}).values()) for name, _ in model.named_modules() if name}
@@ -190,7 +191,7 @@ def worker_days(cells: Iterable[Cell], device: Device, results: Path) -> float:
         if key not in layers:
             layers[key] = [flops for flops in layer_flops(cell).values() if flops]
         batch = cell.recipe.batch_per_worker(cell.workers)
-        steps = cell.recipe.epochs * (_training_images(cell, results) // (batch * cell.workers))
+        steps = cell.recipe.epochs * (_training_inputs(cell, results) // (batch * cell.workers))
         seconds += steps * cell.workers * _step_seconds([batch * flops for flops in layers[key]], device)
     return seconds / _SECONDS_A_DAY
 
@@ -202,28 +203,30 @@ def _step_seconds(layers: Iterable[int], device: Device) -> float:
 
 
 def layer_flops(cell: Cell) -> dict[str, int]:
-    """The floating-point operations of a forward pass of one image, by layer; 0 for a layer without any."""
+    """The floating-point operations of a forward pass of one input, by layer; 0 for a layer without any."""
     dataset = plugins.get("dataset", cell.data.use).load()
     model = plugins.get("model", cell.model.use).load()
     data = dataset(resolve(dataset, cell.data.options))
     # Tensors on this device have shapes and no numbers.
     with torch.device("meta"):
         network = model(resolve(model, cell.model.options), data.shape, data.classes).eval()
-        counts = forward_flops(network, torch.empty(1, *data.shape))
+        of_text = data.learning() is NEXT_CHARACTER
+        one = torch.empty(1, *data.shape, dtype=torch.int64 if of_text else torch.float32)
+        counts = forward_flops(network, one)
     leaves = [name for name, module in network.named_modules() if name and not list(module.children())]
     return {name: counts[name] for name in leaves}
 
 
-def _training_images(cell: Cell, results: Path) -> int:
+def _training_inputs(cell: Cell, results: Path) -> int:
     """As the data set states it, or else as it is laid out."""
     dataset = plugins.get("dataset", cell.data.use).load()
-    stated: int | None = dataset(resolve(dataset, cell.data.options)).training_images()
+    stated: int | None = dataset(resolve(dataset, cell.data.options)).training_inputs()
     if stated is not None:
         return stated
     labels = data_folder(results, cell.dataset) / "train_labels.npy"
     if not labels.exists():
         raise UserError(
-            f"{cell.dataset} does not state how many training images it has: prepare it with "
+            f"{cell.dataset} does not state how many inputs it has to train on: prepare it with "
             f"{data_command(cell, results)}"
         )
     return len(np.load(labels, mmap_mode="r", allow_pickle=False))

@@ -124,11 +124,11 @@ class MirroredCell:
             ) from None
         deterministic(_CPU)
         task = load(self.cell, results, _CPU)
-        there = len(task.data.train_images)
+        there = len(task.data.train_inputs)
         enough = there >= images * FEWEST_STEPS_AN_EPOCH
         data = task.data if enough else repeated(task.data, images * FEWEST_STEPS_AN_EPOCH)
         made = replace(task, data=data, recipe=_for_one_worker(recipe, workers), cluster=self.cluster)
-        return made, len(data.train_images) // there
+        return made, len(data.train_inputs) // there
 
     def run(self, worker: int, steps: int) -> MirroredRun:
         """Run the first steps of a worker; fewer if the whole run has fewer.

@@ -18,10 +18,13 @@ from functools import cached_property
 from pathlib import Path
 from statistics import median
 
+import torch
+
 from thinwire.base.placement import Cluster
 from thinwire.config import clusters
 from thinwire.config.cell import Cell
 from thinwire.config.clusters import ClusterDescription
+from thinwire.data.batches import preparation
 from thinwire.simulation import event_loop, recurrence
 from thinwire.simulation.calibration import Calibration
 from thinwire.simulation.call_seconds import Loads
@@ -121,8 +124,9 @@ class SimulatedCell:
         """Of the batch of one worker, by layer."""
         task = self._mirrored.task
         batch = task.recipe.batch_per_worker(self.cluster.workers)
-        images = task.data.train_images[:1].to(task.dtype).repeat(batch, 1, 1, 1)
-        return forward_flops(task.build_model().to(task.dtype), images)
+        prepare = preparation(task.data, task.device, task.dtype)
+        inputs = prepare(task.data.train_inputs[torch.zeros(batch, dtype=torch.int64)])
+        return forward_flops(task.build_model().to(task.dtype), inputs)
 
     def on(
         self,

@@ -1,6 +1,6 @@
 """Data that stand in for those of a cell, because only shapes and numbers of rows count.
 
-Images that stand in for those of a data set that is not there: a schedule follows from shapes alone.
+Random inputs stand in for those of a data set that is not there: a schedule follows from shapes alone.
 
 What a method decides by the loss, or by which entries are large, is another with them.
 """
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from thinwire import plugins
 from thinwire.api.run import Task
+from thinwire.base.learning import CLASSIFICATION, NEXT_CHARACTER
 from thinwire.base.options import resolve
 from thinwire.config.cell import Cell
 from thinwire.data.arrays import Data, Rows
@@ -20,20 +21,20 @@ from thinwire.data.dataset import MANIFEST, Augment, Dataset
 from thinwire.train.cell_task import task_of, task_with
 from thinwire.train.result_files import data_folder
 
-# Random images repeat after so many bytes. Their labels do not, so that the loss cannot fall.
+# Random inputs repeat after so many bytes. Their labels do not, so that the loss cannot fall.
 _BYTES = 16 * 2**20
 # Of random bytes.
 _MEAN, _STD = 127.5, 73.9
 
 
 def stands_in(cell: Cell, results: Path) -> bool:
-    """Are the cell's data missing, and is the number of its training images known nevertheless?"""
+    """Are the cell's data missing, and is the number of its inputs to train on known nevertheless?"""
     missing = not (data_folder(results, cell.dataset) / MANIFEST).exists()
-    return missing and _dataset(cell).training_images() is not None
+    return missing and _dataset(cell).training_inputs() is not None
 
 
 def task_of_shapes(cell: Cell, results: Path, device: torch.device) -> Task:
-    """The task of a cell; with random images if its data are not there.
+    """The task of a cell; with random inputs if its data are not there.
 
     Raises:
         UserError: the data are missing and their number is not known, or they are damaged.
@@ -41,11 +42,13 @@ def task_of_shapes(cell: Cell, results: Path, device: torch.device) -> Task:
     if not stands_in(cell, results):
         return task_of(cell, results, device)
     known, stream = _dataset(cell), torch.Generator().manual_seed(0)
-    count = known.training_images() or 0
+    count = known.training_inputs() or 0
     different = max(1, min(count, _BYTES // torch.Size(known.shape).numel()))
-    images = torch.randint(256, (different, *known.shape), dtype=torch.uint8, generator=stream)
-    labels = torch.randint(known.classes, (count,), generator=stream)
-    made = data_of(cell, Rows(images, torch.arange(count) % different), labels, images[:1], _MEAN, _STD)
+    of_text = known.learning() is NEXT_CHARACTER
+    values = known.classes if of_text else 256
+    inputs = torch.randint(values, (different, *known.shape), dtype=torch.uint8, generator=stream)
+    labels = torch.randint(known.classes, (count, *known.shape) if of_text else (count,), generator=stream)
+    made = data_of(cell, Rows(inputs, torch.arange(count) % different), labels, inputs[:1], _MEAN, _STD)
     return task_with(cell, replace(made, augment=known.augment), device)
 
 
@@ -54,25 +57,27 @@ def data_of(cell: Cell, train: Rows, labels: Tensor, test: Tensor, mean: float, 
 
     Args:
         cell: in the place of whose data they are.
-        train: the training images, as bytes.
-        labels: of the training images.
-        test: test images, as bytes [n, C, H, W].
+        train: the inputs to train on, as bytes.
+        labels: of these inputs.
+        test: inputs to test with, as bytes [n, *shape].
         mean: of the bytes.
         std: of the bytes.
     """
-    number, channels, height, width = test.shape
+    known = _dataset(cell)
+    channels = test.shape[1] if known.learning() is CLASSIFICATION else 0
     return Data(
         name=cell.dataset,
-        classes=_dataset(cell).classes,
-        shape=(channels, height, width),
+        classes=known.classes,
+        shape=tuple(test.shape[1:]),
         augment=Augment(),
         mean=(mean,) * channels,
         std=(std,) * channels,
-        train_images=train,
+        train_inputs=train,
         train_labels=labels,
-        test_images=test,
-        test_labels=labels[:number],
+        test_inputs=test,
+        test_labels=labels[: len(test)],
         checksums={},
+        task=known.learning(),
     )
 
 
@@ -82,16 +87,16 @@ def _dataset(cell: Cell) -> Dataset:
     return made
 
 
-def repeated(data: Data, images: int) -> Data:
-    """The data set with at least so many training images; it is repeated, and no image is copied."""
-    there = len(data.train_images)
-    times = -(-images // there)
+def repeated(data: Data, inputs: int) -> Data:
+    """The data set with at least so many inputs to train on; it is repeated, and no input is copied."""
+    there = len(data.train_inputs)
+    times = -(-inputs // there)
     if times <= 1:
         return data
     rows = torch.arange(there).repeat(times)
     return replace(
         data,
-        train_images=Rows(data.train_images, rows),
+        train_inputs=Rows(data.train_inputs, rows),
         train_labels=data.train_labels[rows],
         train_file=None,
     )

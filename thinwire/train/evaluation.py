@@ -1,4 +1,4 @@
-"""What is measured at the end of an epoch: accuracy, divergence and traffic."""
+"""What is measured at the end of an epoch: the score, divergence and traffic."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from thinwire.api.channel import UnmeteredChannel
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.data.arrays import Data
 from thinwire.data.batches import scoring_batches
 from thinwire.traffic.ledger import Bytes, Ledger
@@ -32,13 +33,27 @@ def mean_over_workers(model: nn.Module, unmetered: UnmeteredChannel) -> list[Ten
 
 
 class Score(NamedTuple):
-    """On the test set: the mean cross-entropy in nats, and the accuracy in percent."""
+    """On the test set: the mean cross-entropy in nats, and what the task is judged by."""
 
     loss: float
-    accuracy_percent: float
+    score: float
+    """The accuracy in percent, or bits per character."""
 
 
-# Of each batch that a worker has scored: its number, the sum of its losses, correct answers, and images.
+def loss_of(logits: Tensor, labels: Tensor, reduction: str = "mean") -> Tensor:
+    """The cross-entropy in nats: of images, or of all characters of the windows.
+
+    Args:
+        logits: [b, classes], or [b, L, classes] of windows.
+        labels: int64 [b], or [b, L] of windows; or shares of the classes [b, classes].
+        reduction: `mean`, or `sum`.
+    """
+    if logits.dim() == 3:
+        logits, labels = logits.flatten(0, 1), labels.flatten()
+    return functional.cross_entropy(logits, labels, reduction=reduction)
+
+
+# Of each batch that a worker has scored: its number, the sum of its losses, the correct answers, all answers.
 Scored = list[list[float]]
 
 
@@ -63,7 +78,7 @@ def evaluate(
         weights: of the trainable parameters.
         buffers: of batch normalisation, see `batch_norm_buffers`.
         data: its test set is scored.
-        dtype: of the images.
+        dtype: of images.
         ranks: of the workers in this process; each batch is scored by one worker of the run.
         workers: of the run.
         share: gives the results of all workers, from those of the workers in this process.
@@ -75,17 +90,19 @@ def evaluate(
     own = []
     for rank in ranks:
         found: Scored = []
-        for batch, images, labels in scoring_batches(data, weights[0].device, dtype, rank, workers):
+        for batch, inputs, labels in scoring_batches(data, weights[0].device, dtype, rank, workers):
             before_batch()
-            logits = torch.func.functional_call(model, state, (images,))
-            loss = functional.cross_entropy(logits, labels, reduction="sum").item()
-            found.append([batch, loss, int((logits.argmax(1) == labels).sum()), len(labels)])
+            logits = torch.func.functional_call(model, state, (inputs,))
+            loss = loss_of(logits, labels, reduction="sum").item()
+            found.append([batch, loss, int((logits.argmax(-1) == labels).sum()), labels.numel()])
         own.append(found)
     model.train()
     # Sorted by batch, so that the sum rounds the same whichever worker scored a batch.
     scored = sorted(batch for found in share(own) for batch in found)
     loss, correct, count = (sum(column) for column in list(zip(*scored))[1:])
-    return Score(loss / count, 100 * correct / count)
+    if data.task is CLASSIFICATION:
+        return Score(loss / count, 100 * correct / count)
+    return Score(loss / count, loss / count / math.log(2))
 
 
 class Diverged(Exception):

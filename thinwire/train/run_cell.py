@@ -226,9 +226,10 @@ class Attempt:
         if self._shows_progress:
             try:
                 if self.leads:
-                    accuracy = trainer.curve[-1]["test_accuracy_percent"] if trainer.curve else None
+                    learns = trainer.task.data.task
+                    score = learns.shown(trainer.curve[-1][learns.test_column]) if trainer.curve else None
                     self._progress_file.update(
-                        trainer.step, trainer.total_steps, trainer.steps_per_epoch, accuracy
+                        trainer.step, trainer.total_steps, trainer.steps_per_epoch, score
                     )
                 report(trainer)
             except Exception as error:
@@ -246,7 +247,7 @@ class Attempt:
             reason=reason,
             cell=self.cell.identity(),
             fingerprint=self.cell.fingerprint,
-            result=record.result(curve),
+            result=record.result(curve, trainer.task.data.task) if trainer else None,
             interruptions=self._checkpoints.interruptions if self._checkpoints else 0,
             provenance={**setup.provenance, "ended": setup.span.ended()},
             **setup.record_fields,

@@ -21,7 +21,7 @@ class RunProgress(NamedTuple):
     steps: int  # of the whole run
     steps_here: int  # done by this attempt, which may have resumed
     seconds_here: float  # of this attempt
-    accuracy_percent: float | None  # at the last evaluation
+    score: str | None  # at the last evaluation, as people read it
 
     @property
     def share(self) -> float:
@@ -43,7 +43,7 @@ class ProgressFile:
         self._first: tuple[int, float] | None = None  # step and time
         self._written = 0.0
 
-    def update(self, step: int, steps: int, steps_per_epoch: int, accuracy_percent: float | None) -> None:
+    def update(self, step: int, steps: int, steps_per_epoch: int, score: str | None) -> None:
         """Write how far the run is, unless that was written just now; if it fails, the next time may not."""
         now = time.monotonic()
         if self._first is None:
@@ -55,7 +55,7 @@ class ProgressFile:
         epoch = min(step, steps - 1) // steps_per_epoch + 1
         epochs = -(-steps // steps_per_epoch)
         here = step - first_step, now - first_time
-        content = RunProgress(epoch, epochs, step, steps, *here, accuracy_percent)._asdict()
+        content = RunProgress(epoch, epochs, step, steps, *here, score)._asdict()
         # Who reads half of it reads it again a moment later.
         with suppress(OSError):
             self._path.write_text(json.dumps(content))

@@ -10,6 +10,7 @@ from torch import nn
 
 from thinwire import plugins
 from thinwire.base import digests
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.base.options import as_dict, resolve
 from thinwire.base.placement import Cluster
 from thinwire.config.cell import Cell
@@ -81,7 +82,11 @@ class RunSetup:
         task = task_of(cell, self._results, device, self._is_first_on_node(), self._doing)
         self.provenance["data_sha256"] = task.data.checksums
         self.record_fields["classes"] = task.data.classes
-        self.record_fields["evaluated_images"] = len(task.data.test_images)
+        evaluated = task.data.test_labels.numel()
+        if task.data.task is CLASSIFICATION:
+            self.record_fields["evaluated_images"] = evaluated
+        else:
+            self.record_fields |= {"task": task.data.task.name, "evaluated_characters": evaluated}
         self.trainer = trainer = Trainer(task, method, config, self._transport)
         # Before the method is set up, which may change them.
         self.provenance["initial_weights_sha256"] = digest_of_weights(trainer.workers[0].model)

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from thinwire.api.method import Method
 from thinwire.api.run import Task, initial_model
@@ -32,19 +31,19 @@ from thinwire.transport.inprocess import InProcess
 from thinwire.transport.interface import Transport
 
 
-def warm_up(model: nn.Module, images: Tensor, labels: Tensor) -> None:
+def warm_up(model: nn.Module, inputs: Tensor, labels: Tensor) -> None:
     """Run a forward and a backward pass on a GPU, and wait for their end; nothing of the model changes.
 
     The first pass loads the kernels of cuDNN and cuBLAS, which takes seconds.
 
     Args:
         model: that will be trained; a copy of it computes.
-        images: [b, C, H, W], as in a step.
-        labels: of the images, as in a step.
+        inputs: as in a step.
+        labels: as in a step.
     """
     with torch.enable_grad():
-        functional.cross_entropy(copy.deepcopy(model)(images), labels).backward()
-    torch.cuda.synchronize(images.device)
+        evaluation.loss_of(copy.deepcopy(model)(inputs), labels).backward()
+    torch.cuda.synchronize(inputs.device)
 
 
 T = TypeVar("T")
@@ -152,15 +151,15 @@ class Trainer:
         if (plateau := self.workers[0].plateau) is not None:
             lr *= plateau.scale  # of losses that all workers have in common
         batches = self.batches.at(step)
-        samples = [len(images) for images, _ in batches]
+        samples = [len(inputs) for inputs, _ in batches]
         world_samples = sum(samples) * task.cluster.workers // len(samples)
         for worker, own in zip(self.workers, samples):
             worker.begin(step, lr, own, world_samples)
         if self._uses_forward_ready:
             self._together(Worker.forward_ready)
         with torch.enable_grad():
-            for worker, (images, labels) in zip(self.workers, batches):
-                worker.compute_gradients(images, labels)
+            for worker, (inputs, labels) in zip(self.workers, batches):
+                worker.compute_gradients(inputs, labels)
         self.status.add(step + 1)
         self._together(Worker.exchange)
         self._require_settled()
@@ -225,7 +224,7 @@ class Trainer:
                 "lr": self.workers[0].run.lr,
                 "train_loss": self.status.take_mean_loss(),
                 "test_loss": score.loss,
-                "test_accuracy_percent": score.accuracy_percent,
+                self.task.data.task.test_column: score.score,
                 **self.sent(),
                 **{f"{name}_seconds": value for name, value in self._seconds().items()},
                 **{f"method/{k}": v for k, v in self.workers[0].run.metrics.items()},

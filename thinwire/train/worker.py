@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from thinwire.api.channel import Channel, UnmeteredChannel
 from thinwire.api.method import Method
@@ -130,13 +129,13 @@ class Worker:
             for param in self.run.params:
                 self.method.forward_ready(param)
 
-    def compute_gradients(self, images: Tensor, labels: Tensor) -> None:
+    def compute_gradients(self, inputs: Tensor, labels: Tensor) -> None:
         """Run the forward and the backward pass, with this worker's own random stream for dropout."""
-        seed_global_generators(images.device, self._forward_seed)
+        seed_global_generators(inputs.device, self._forward_seed)
         for param in self.run.params:
             param.tensor.grad = None
         with nullcontext() if self._ready_hooks is None else self._ready_hooks.during_passes():
-            loss = functional.cross_entropy(self.model(images), labels)
+            loss = evaluation.loss_of(self.model(inputs), labels)
             self.run.loss = loss.detach()
             if self._ready_hooks is not None:
                 self._ready_hooks.end_forward()

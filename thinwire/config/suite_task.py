@@ -1,0 +1,39 @@
+"""What the data sets and models of a suite learn, and what does not go with it."""
+
+from collections.abc import Iterator
+
+from thinwire import plugins
+from thinwire.base.learning import CLASSIFICATION, TASKS, LearningTask
+from thinwire.config.suite_schema import Entry, Suite
+
+
+def task_of(suite: Suite) -> LearningTask:
+    """What all models of a suite learn; a suite has one task, so that its tables have one score."""
+    label, entry = next(iter(suite.datasets.items()))
+    return _declared("dataset", label, entry) or CLASSIFICATION
+
+
+def task_problems(suite: Suite) -> Iterator[str]:
+    """One sentence for each data set or model of another task, and for each key that does not fit."""
+    task, first = task_of(suite), next(iter(suite.datasets))
+    for label, entry in suite.datasets.items():
+        own = _declared("dataset", label, entry)
+        if own not in (None, task):
+            yield f"datasets.{label}: it is for {own.name}, and {first} for {task.name}: make a suite of each"
+    for label, entry in suite.models.items():
+        own = _declared("model", label, entry)
+        if own not in (None, task):
+            yield f"models.{label}: it is for {own.name}, and the data set {first} for {task.name}"
+    if task is CLASSIFICATION:
+        return
+    if suite.recipe.mixup:
+        yield f"recipe.mixup: it mixes images, and {first} has {task.inputs}: leave it out"
+    for number, claim in enumerate(suite.claim):
+        if claim.metric == "accuracy":
+            yield f"claim.{number}.metric: {first} has no accuracy; its score is {task.score}"
+
+
+def _declared(kind: str, label: str, entry: Entry) -> LearningTask | None:
+    """The task that a plug-in declares; None if there is none of this name, which is another problem."""
+    plugin = plugins.find(kind).get(entry.use or label)
+    return None if plugin is None else TASKS[plugin.literal("task") or CLASSIFICATION.name]
