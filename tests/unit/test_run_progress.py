@@ -30,10 +30,10 @@ def publish(results, cell, status, reason=None, **provenance):
     sound.publish(results, cell, epochs=0, status=status, reason=reason, provenance=provenance, result=None)
 
 
-def work(results, cell, step, steps, accuracy=None):
+def work(results, cell, step, steps, score=None):
     folder = partial_folder(results, cell)
     folder.mkdir(parents=True, exist_ok=True)
-    ProgressFile(folder).update(step, steps, 10, accuracy)
+    ProgressFile(folder).update(step, steps, 10, score)
 
 
 def test_a_record_of_a_run_that_was_trained_before_says_so(tmp_path):
@@ -48,7 +48,7 @@ def test_a_record_of_a_run_that_was_trained_before_says_so(tmp_path):
 
 
 def test_a_run_that_is_at_work_has_a_line(tmp_path):
-    work(tmp_path, FIRST, 14, 100, accuracy=51.5)
+    work(tmp_path, FIRST, 14, 100, score="accuracy 51.50 %")
     progress = Progress([FIRST, SECOND], tmp_path)
     assert progress.running() == [f"demo/{FIRST.path}: epoch 2 of 10, accuracy 51.50 %"]
     assert progress.finished() == []

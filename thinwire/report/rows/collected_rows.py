@@ -8,6 +8,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from thinwire.base.learning import CLASSIFICATION, TASKS
 from thinwire.config.cell import Cell
 from thinwire.optim.tunable import SECTIONS, values_of
 from thinwire.records import record
@@ -97,12 +98,24 @@ def _about(run: Record) -> dict[str, object]:
 
 def _columns(runs: Sequence[dict[str, object]]) -> list[str]:
     """The columns of all rows. The columns of a result are there even if no run has a result."""
-    result = [name for name in record.Result.model_fields if name not in ("metrics", "traffic", "seconds")]
+    tasks = {str(row["task"]) for row in runs} or {CLASSIFICATION.name}
+    others = [
+        c for task in TASKS.values() if task.name not in tasks for c in (task.test_column, task.best_column)
+    ]
+    nested = ("metrics", "traffic", "seconds")
+    result = [name for name in record.Result.model_fields if name not in (*nested, *others)]
     preparation = ["prepared_from", *(f"preparation_{name}" for name in (*record.BYTES, "seconds"))]
     clocks = [f"{name}_seconds" for name in record.Seconds.model_fields]
     timed = any(clock in row for row in runs for clock in clocks)
     ours = [*result, *record.BYTES, *(clocks if timed else []), *preparation]
     return [*dict.fromkeys(key for row in runs for key in row if key not in ours), *ours]
+
+
+def _evaluated(run: Record) -> dict[str, int | None]:
+    """On how much the score is measured."""
+    if run.learns is CLASSIFICATION:
+        return {"evaluated_images": run.evaluated_images}
+    return {"evaluated_characters": run.evaluated_characters}
 
 
 def _names(cell: Cell) -> dict[str, object]:
@@ -128,8 +141,9 @@ def _row(cell: Cell, run: Record) -> dict[str, object]:
         "status": run.status,
         "reason": run.reason,
         "no_time_because": run.no_time_because,
+        "task": run.task,
         "classes": run.classes,
-        "evaluated_images": run.evaluated_images,
+        **_evaluated(run),
         "parameters": run.parameters,
         "total_steps": run.total_steps,
     }
