@@ -12,7 +12,7 @@ from thinwire.config.expand import cells
 from thinwire.pipeline import outputs
 from thinwire.report import report
 from thinwire.report.figures import accuracy
-from thinwire.report.figures.accuracy_points import MOST_LINES, pareto
+from thinwire.report.figures.score_points import MOST_LINES, pareto
 from thinwire.report.report_files import FORMATS, of_runs
 
 EPOCHS, BYTES, TIME = accuracy.write_over_epochs, accuracy.write_against_bytes, accuracy.write_over_time

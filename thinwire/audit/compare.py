@@ -7,12 +7,13 @@ import numpy as np
 import pandas as pd
 
 from thinwire.base.errors import UserError
-from thinwire.report.rows.collect import read_summary, suites_to_show
+from thinwire.base.learning import CLASSIFICATION
+from thinwire.report.rows.collect import read_summary, suites_to_show, task_of_runs
 from thinwire.report.statistics.paired import of_mean
 
 _CELL = ["suite", "dataset", "model", "workers", "nodes", "method"]
-ACCURACY, PAYLOAD = "accuracy_percent", "payload_bytes"
-_POSSIBLE = {ACCURACY: (0.0, 100.0), PAYLOAD: (0.0, math.inf)}
+PAYLOAD = "payload_bytes"
+_HIGHEST = {CLASSIFICATION.columns["tuned_score"]: 100.0}
 # How sure it is that a rerun without a fault has no cell outside its interval: 1 - LEVEL.
 LEVEL = 0.05
 # Relative difference of floats that were written as text.
@@ -47,7 +48,8 @@ def compare(reference: Path, results: Path) -> pd.DataFrame:
     there, here = dict(list(committed.groupby(_CELL))), dict(list(rerun.groupby(_CELL)))
     rows = []
     for cell in both.itertuples(index=False, name=None):
-        for metric in (ACCURACY, PAYLOAD):
+        score = task_of_runs(there[cell]).columns["tuned_score"]
+        for metric in (score, PAYLOAD):
             judged = _judge(there[cell], here[cell], metric, level)
             rows.append({**dict(zip(_CELL, cell)), "metric": metric, **judged})
     return pd.DataFrame(rows)
@@ -55,10 +57,13 @@ def compare(reference: Path, results: Path) -> pd.DataFrame:
 
 def _runs(folder: Path) -> pd.DataFrame:
     """The runs of all suites in a folder of results."""
-    runs = pd.concat([read_summary(folder, suite) for suite in suites_to_show(folder)], ignore_index=True)
-    runs[ACCURACY] = runs.test_accuracy_percent
-    runs[PAYLOAD] = runs.payload_push_bytes + runs.payload_pull_bytes
-    return runs
+    of_suites = []
+    for suite in suites_to_show(folder):
+        runs = read_summary(folder, suite)
+        runs[task_of_runs(runs).columns["tuned_score"]] = runs.score
+        runs[PAYLOAD] = runs.payload_push_bytes + runs.payload_pull_bytes
+        of_suites.append(runs)
+    return pd.concat(of_suites, ignore_index=True)
 
 
 def _judge(committed: pd.DataFrame, rerun: pd.DataFrame, metric: str, level: float) -> dict[str, object]:
@@ -66,7 +71,7 @@ def _judge(committed: pd.DataFrame, rerun: pd.DataFrame, metric: str, level: flo
     pairs = committed.merge(rerun, on="repetition", suffixes=("", "_rerun"))
     low, high = math.nan, math.nan
     if len(expected) and len(found):
-        low, high = np.clip(of_mean(expected, len(found), level), *_POSSIBLE[metric])
+        low, high = np.clip(of_mean(expected, len(found), level), 0.0, _HIGHEST.get(metric, math.inf))
     mean = float(found.mean())
     if not pairs.status.equals(pairs.status_rerun):
         verdict = "outside"

@@ -7,6 +7,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from thinwire.base.errors import UserError
+from thinwire.base.learning import LearningTask
 from thinwire.base.names import suggested_command
 from thinwire.base.options import problems
 from thinwire.cli.output import print_line
@@ -16,6 +17,7 @@ from thinwire.config.entries import baselines
 from thinwire.config.expand import require_valid
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Simulate
+from thinwire.config.suite_task import task_of
 from thinwire.config.trials import PREFIX
 from thinwire.config.tuned import Choice
 from thinwire.plugins import show
@@ -107,20 +109,22 @@ def tuned_main(arguments: Namespace) -> int:
     runs = runs_of_trials(name, arguments.results)
     made = write_tuned(name, runs)
     folder = arguments.results / "figures" / f"{PREFIX}{name}"
-    compared_with = baselines(suites.read(suites.path_of(name)))
-    tuning_choice.write_figure(tuning_choice.trials(runs), folder, compared_with)
+    suite = suites.read(suites.path_of(name))
+    task = task_of(suite)
+    tuning_choice.write_figure(tuning_choice.trials(runs), folder, task, baselines(suite))
     for label, choice in made.methods.items():
-        print(_line(label, choice))
+        print(_line(label, choice, task))
         for key, end in choice.at_edge.items():
             print(f"{label}: the best {key} is near the {end} end of its range: widen it", file=sys.stderr)
-        if choice.accuracy_percent is None:
+        if choice.score(task) is None:
             print(f"{label}: no trial has ended, so it keeps the suite's own recipe", file=sys.stderr)
     print(f"{show(tuned.path_of(name))}\n{show(tuned.trials_path(name))}\n{folder / tuning_choice.NAME}.pdf")
     return 0
 
 
-def _line(label: str, choice: Choice) -> str:
+def _line(label: str, choice: Choice, task: LearningTask) -> str:
     values = {**choice.recipe.values, **choice.options}
     shown = ", ".join(f"{key} {value:g}" for key, value in values.items())
-    accuracy = "none" if choice.accuracy_percent is None else f"{choice.accuracy_percent:.2f} %"
-    return f"{label}: trial {choice.trial}, accuracy {accuracy}: {shown}"
+    score = choice.score(task)
+    reached = f"no {task.score}" if score is None else task.shown(score)
+    return f"{label}: trial {choice.trial}, {reached}: {shown}"

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from thinwire.base.learning import TASKS
 from thinwire.base.names import nearest
 from thinwire.config import yaml_file
 from thinwire.config.yaml_file import OneLine
@@ -18,7 +19,15 @@ from thinwire.optim.recipe import Strict
 from thinwire.plugins import ROOT
 
 _Bytes = Literal["push", "pull", "payload", "wire", "between_nodes"]
-Metric = Literal["accuracy", _Bytes, "payload_with_preparation", "seconds_of_a_step", "seconds_to_target"]
+SCORES = {task.metric: task for task in TASKS.values()}
+Metric = Literal[
+    "accuracy",
+    "bits_per_character",
+    _Bytes,
+    "payload_with_preparation",
+    "seconds_of_a_step",
+    "seconds_to_target",
+]
 Direction = Literal["less", "more", "same", "not_less"]
 Statistic = Literal["paired_t", "tost", "non_inferiority", "exact_bytes", "ratio"]
 SECONDS = ("seconds_of_a_step", "seconds_to_target")
@@ -27,12 +36,12 @@ FIELDS = (
     *("method", "against", "estimate", "low", "high", "unit", "margin", "n"),
     *("dataset", "model", "workers", "nodes", "kind", "cluster"),
 )
-_OF_ACCURACY = {"more": "paired_t", "same": "tost", "not_less": "non_inferiority"}
+_OF_SCORES = {"more": "paired_t", "same": "tost", "not_less": "non_inferiority"}
 # Words that only some claims support, with the metrics and directions that do.
 _WORDS = (
-    (r"\bbetter\b", ("accuracy",), ("more",)),
+    (r"\bbetter\b", SCORES, ("more",)),
     (r"\bfaster\b", SECONDS, ("less",)),
-    (r"\b(no|without) (any )?(loss|losing)\b", ("accuracy",), ("same", "not_less")),
+    (r"\b(no|without) (any )?(loss|losing)\b", SCORES, ("same", "not_less")),
 )
 
 
@@ -66,8 +75,9 @@ class Margin(Strict):
     """How far an estimate may be, or must be, from no difference."""
 
     value: float = Field(ge=0, description="in the unit")
-    unit: Literal["points", "percent"] = Field(
-        description="points: percentage points of accuracy; percent: of the value compared with"
+    unit: Literal["points", "bits", "percent"] = Field(
+        description="points: percentage points of accuracy; bits: of a character; percent: of the value "
+        "compared with"
     )
 
 
@@ -95,7 +105,10 @@ class Claim(Strict):
     )
     models: list[str] = Field(default=[], description="labels of the suite; default: all")
     metric: Metric = Field(description="what is compared")
-    direction: Direction = Field(description="where the method lies, seen from what it is compared with")
+    direction: Direction = Field(
+        description="where the method lies, seen from what it is compared with; more: a better score, which "
+        "has fewer bits per character"
+    )
     margin: Margin | None = Field(default=None, description="default: none")
     at_equal: AtEqual | None = Field(
         default=None, description="bytes that must be equal, or nothing is said; default: none"
@@ -113,11 +126,11 @@ class Claim(Strict):
     )
 
     @property
-    def unit(self) -> Literal["points", "percent"]:
+    def unit(self) -> Literal["points", "bits", "percent"]:
         """The unit of the estimate and of its interval."""
-        if self.metric == "accuracy":
-            return self.margin.unit if self.margin else "points"
-        return "percent"
+        if self.metric not in SCORES:
+            return "percent"
+        return self.margin.unit if self.margin else self._units()[0]
 
     @model_validator(mode="after")
     def _belongs_together(self) -> "Claim":
@@ -130,10 +143,10 @@ class Claim(Strict):
         if self.margin is not None and self.direction == "more":
             raise ValueError("margin: direction more takes none")
         if self.margin is not None and self.margin.unit not in self._units():
-            but = " unless the direction is not_less" if self.metric == "accuracy" else ""
+            but = " unless the direction is not_less" if self.metric in SCORES else ""
             raise ValueError(f"margin.unit: that of {self.metric} is {self._units()[0]}{but}")
-        if self.at_equal is not None and self.metric != "accuracy":
-            raise ValueError("at_equal: it goes with accuracy")
+        if self.at_equal is not None and self.metric not in SCORES:
+            raise ValueError(f"at_equal: it goes with {' or '.join(SCORES)}")
         if self.expected is not None and self.expected[0] > self.expected[1]:
             raise ValueError(f"expected: {self.expected} does not rise")
         for pattern, metrics, directions in _WORDS:
@@ -143,17 +156,18 @@ class Claim(Strict):
                 raise ValueError(f"may_say: {found[0]!r} is more than {verdict} supports")
         return self
 
-    def _units(self) -> tuple[str, ...]:
-        """The units that a margin may have. A published loss of accuracy may be points or a share of it."""
-        if self.metric != "accuracy":
+    def _units(self) -> tuple[Literal["points", "bits", "percent"], ...]:
+        """The units that a margin may have. A published loss may also be a share of the score."""
+        if self.metric not in SCORES:
             return ("percent",)
-        return ("points", "percent") if self.direction == "not_less" else ("points",)
+        own: Literal["points", "bits"] = "points" if self.metric == "accuracy" else "bits"
+        return (own, "percent") if self.direction == "not_less" else (own,)
 
     def _fitting_statistic(self) -> str:
-        if self.metric == "accuracy":
-            if self.direction not in _OF_ACCURACY:
-                raise ValueError(f"direction: accuracy takes {', '.join(_OF_ACCURACY)}")
-            return _OF_ACCURACY[self.direction]
+        if self.metric in SCORES:
+            if self.direction not in _OF_SCORES:
+                raise ValueError(f"direction: {self.metric} takes {', '.join(_OF_SCORES)}")
+            return _OF_SCORES[self.direction]
         if self.direction != "less":
             raise ValueError(f"direction: {self.metric} takes less")
         return "ratio" if self.metric in SECONDS else "exact_bytes"

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from thinwire import plugins
 from thinwire.base.learning import CLASSIFICATION, TASKS, LearningTask
+from thinwire.config.claims import SCORES
 from thinwire.config.suite_schema import Entry, Suite
 
 
@@ -24,13 +25,11 @@ def task_problems(suite: Suite) -> Iterator[str]:
         own = _declared("model", label, entry)
         if own not in (None, task):
             yield f"models.{label}: it is for {own.name}, and the data set {first} for {task.name}"
-    if task is CLASSIFICATION:
-        return
-    if suite.recipe.mixup:
+    if suite.recipe.mixup and task is not CLASSIFICATION:
         yield f"recipe.mixup: it mixes images, and {first} has {task.inputs}: leave it out"
     for number, claim in enumerate(suite.claim):
-        if claim.metric == "accuracy":
-            yield f"claim.{number}.metric: {first} has no accuracy; its score is {task.score}"
+        if claim.metric in SCORES and claim.metric != task.metric:
+            yield f"claim.{number}.metric: {first} has no {claim.metric}; its score is {task.metric}"
 
 
 def _declared(kind: str, label: str, entry: Entry) -> LearningTask | None:

@@ -8,6 +8,7 @@ from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, mode
 from thinwire import RULES_VERSION
 from thinwire.base import digests
 from thinwire.base.errors import Problems, UserError
+from thinwire.base.learning import TASKS, LearningTask
 from thinwire.base.options import problems
 from thinwire.config import tuning_space, yaml_file
 from thinwire.config.entries import entries_of
@@ -45,11 +46,23 @@ class Choice(Strict):
     trial: int
     recipe: Tunable = Field(description="the values that it drew")
     options: dict[str, Any] = Field(description="the options that it drew; of the first trial none")
-    accuracy_percent: float | None = Field(description="held-out, mean over its runs; null: none has ended")
+    # Of these two the one of the task; None: no trial has ended.
+    accuracy_percent: float | None = Field(default=None, description="held-out, mean over its runs")
+    bits_per_character: float | None = Field(default=None, description="held-out, mean over its runs")
     payload_bytes: float | None = Field(description="pushed and pulled by a worker, mean over its runs")
     trials_ended: int = Field(description="trials of which all runs are done")
     at_edge: dict[str, str] = Field(description="values near an end of their range: which end")
     under: Under
+
+    @model_serializer(mode="wrap")
+    def _with_one_score(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        others = {task.columns["tuned_score"] for task in TASKS.values()} - self.model_fields_set
+        return {key: value for key, value in dump(self).items() if key not in others}
+
+    def score(self, task: LearningTask) -> float | None:
+        """The held-out score, mean over its runs; None: no trial has ended."""
+        found: float | None = getattr(self, task.columns["tuned_score"])
+        return found
 
 
 class Cost(Strict):

@@ -2,21 +2,23 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 
+from thinwire.base.learning import LearningTask
 from thinwire.config.entries import as_it_ran, baselines
 from thinwire.config.expand import cells_as_it_ran
 from thinwire.config.suite import load
 from thinwire.config.suite_problems import numbers_of_workers
 from thinwire.report import report_files
-from thinwire.report.figures import accuracy, rates, steps, style
+from thinwire.report.figures import rates, scores, steps, style
 from thinwire.report.figures import traffic as traffic_figure
 from thinwire.report.figures.comparisons import write_paired_differences, write_performance_profile
 from thinwire.report.rows import comparisons, times, to_target
-from thinwire.report.rows.collect import read_curves, read_summary, read_traffic
+from thinwire.report.rows.collect import read_curves, read_summary, read_traffic, task_of_runs
 from thinwire.report.rows.quantities import CELL, steps_to_target
 from thinwire.report.rows.times import headline
 from thinwire.report.tables.about import About, subset_note
@@ -34,6 +36,7 @@ class Frames(NamedTuple):
     traffic: pd.DataFrame  # a row for each run, channel, verb and kind of payload
     comparisons: pd.DataFrame  # a row for each cell, method and kind
     to_target: pd.DataFrame  # a row for each cell, method, kind and target
+    task: LearningTask
 
 
 def write_figures(frames: Frames, folder: Path, baselines: Sequence[str] = ()) -> list[str]:
@@ -45,18 +48,19 @@ def write_figures(frames: Frames, folder: Path, baselines: Sequence[str] = ()) -
         baselines: labels of methods that are drawn thick and black, or named in bold.
     """
     style.use()
+    task = frames.task
     drawn: dict[str, tuple[Callable[..., None], pd.DataFrame]] = {
-        report_files.OVER_EPOCHS: (accuracy.write_over_epochs, frames.curves),
-        report_files.AGAINST_BYTES: (accuracy.write_against_bytes, frames.curves),
-        report_files.OVER_TIME: (accuracy.write_over_time, frames.curves),
+        report_files.over_epochs(task): (partial(scores.write_over_epochs, task), frames.curves),
+        report_files.against_bytes(task): (partial(scores.write_against_bytes, task), frames.curves),
+        report_files.over_time(task): (partial(scores.write_over_time, task), frames.curves),
         report_files.TRAFFIC_FIGURE: (traffic_figure.write, frames.traffic),
-        report_files.PAIRED_DIFFERENCES: (write_paired_differences, frames.comparisons),
-        report_files.PROFILE: (write_performance_profile, frames.to_target),
+        report_files.PAIRED_DIFFERENCES: (partial(write_paired_differences, task), frames.comparisons),
+        report_files.PROFILE: (partial(write_performance_profile, task), frames.to_target),
     }
     cells = len(frames.runs[CELL].drop_duplicates())
     timed = bool((frames.runs.kind != "inprocess").any())
     repetitions = frames.runs.repetition.nunique()
-    names = report_files.of_runs(cells, timed, repetitions)
+    names = report_files.of_runs(task, cells, timed, repetitions)
     for name in names:
         draw, frame = drawn[name]
         draw(frame, folder, baselines)
@@ -65,14 +69,14 @@ def write_figures(frames: Frames, folder: Path, baselines: Sequence[str] = ()) -
             # It may be there, from a report on more runs.
             (folder / f"{name}.{end}").unlink(missing_ok=True)
     if repetitions < report_files.FEWEST_REPETITIONS:
-        return ["Figures of accuracy are not drawn: with one repetition, they would show no comparison."]
-    return _not_drawn(names, cells)
+        return [f"Figures of {task.score} are not drawn: with one repetition, they would show no comparison."]
+    return _not_drawn(names, cells, task)
 
 
-def _not_drawn(names: Sequence[str], cells: int) -> list[str]:
+def _not_drawn(names: Sequence[str], cells: int, task: LearningTask) -> list[str]:
     sentences = []
-    if report_files.OVER_TIME not in names:
-        sentences.append(f"{report_files.OVER_TIME} is not drawn: runs in one process have no times.")
+    if (over_time := report_files.over_time(task)) not in names:
+        sentences.append(f"{over_time} is not drawn: runs in one process have no times.")
     if report_files.PROFILE not in names:
         needed = f"it needs {report_files.FEWEST_CELLS} combinations of data set, model and workers"
         sentences.append(f"{report_files.PROFILE} is not drawn: {needed}, and there are {cells}.")
@@ -115,16 +119,16 @@ def report(suite: str, results: Path) -> list[str]:
     """
     now = load(suite)
     runs = read_summary(results, suite)
-    ran = set(runs.method)
+    ran, task = set(runs.method), task_of_runs(runs)
     settings = as_it_ran(now, ran)
     against = baselines(settings)
     folder = results / "tables" / suite
-    curves = read_curves(results, suite)
-    compared = comparisons.comparisons(runs, settings.baseline)
-    needed = to_target.to_target(runs, curves, settings.baseline)
+    curves = read_curves(results, suite, task)
+    compared = comparisons.comparisons(runs, settings.baseline, task)
+    needed = to_target.to_target(runs, curves, settings.baseline, task)
     simulated = simulated_file.read(results, suite)
-    timed = times.times(simulated, runs, against, steps_to_target(curves, settings.baseline))
-    table = with_times(with_comparisons(summarise(runs, against), compared), timed)
+    timed = times.times(simulated, runs, against, steps_to_target(curves, settings.baseline, task))
+    table = with_times(with_comparisons(summarise(runs, against, task), compared), timed)
     subset = subset_note(runs, cells_as_it_ran(suite, ran), settings.baseline)
     write_tables(table, About.of(settings, subset), folder)
     of_programs = {
@@ -134,8 +138,8 @@ def report(suite: str, results: Path) -> list[str]:
         "speed_ups": comparisons.speed_ups(runs, against),
     }
     for name, made in of_programs.items():
-        report_files.write_table(made, folder / f"{name}.csv")
-    frames = Frames(runs, curves, read_traffic(results, suite), compared, needed)
+        report_files.write_table(made, folder / f"{name}.csv", task)
+    frames = Frames(runs, curves, read_traffic(results, suite), compared, needed, task)
     not_drawn = write_figures(frames, results / "figures" / suite, against)
     if settings.ladder:
         climbed = times.ladder(timed, settings.ladder)
@@ -143,7 +147,7 @@ def report(suite: str, results: Path) -> list[str]:
         rates.write_ladder(climbed, results / "figures" / suite)
     if simulated is not None:
         untimed = runs.no_time_because[runs.status == "done"].dropna().unique()
-        times.write(timed, settings.title, against, folder, list(untimed))
+        times.write(timed, settings.title, against, folder, task, list(untimed))
         asked = settings.simulate
         over_workers = asked is not None and len(numbers_of_workers(asked, settings)) > 1
         over_rates = asked is not None and bool(asked.rates_gbit_per_second)

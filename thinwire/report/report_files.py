@@ -12,6 +12,7 @@ import pandas as pd
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.files import write_text
+from thinwire.base.learning import LearningTask
 from thinwire.base.names import suggested_command
 from thinwire.simulation import simulated_file
 
@@ -28,27 +29,41 @@ HSGD_RATIO, REQUIRED_RATE = "hsgd_ratio", "required_rate"
 
 # For print, for the web, and for pages that show pictures only.
 FORMATS = ("pdf", "svg", "png")
-OVER_EPOCHS, OVER_TIME = "accuracy_over_epochs", "accuracy_over_time"
-AGAINST_BYTES = "accuracy_against_bytes"
 TRAFFIC_FIGURE, PAIRED_DIFFERENCES, PROFILE = "traffic", "paired_differences", "performance_profile"
 # With fewer, the share of cells is a step or two, and says nothing.
 FEWEST_CELLS = 3
-# With fewer, chance may decide what is learned: accuracies are not compared, and no targets are set.
+# With fewer, chance may decide what is learned: scores are not compared, and no targets are set.
 FEWEST_REPETITIONS = 2
 
 
-def of_runs(cells: int, timed: bool, repetitions: int) -> list[str]:
+def over_epochs(task: LearningTask) -> str:
+    """The figure of the score over epochs."""
+    return f"{task.metric}_over_epochs"
+
+
+def over_time(task: LearningTask) -> str:
+    """The figure of the score over seconds."""
+    return f"{task.metric}_over_time"
+
+
+def against_bytes(task: LearningTask) -> str:
+    """The figure of the score against bytes."""
+    return f"{task.metric}_against_bytes"
+
+
+def of_runs(task: LearningTask, cells: int, timed: bool, repetitions: int) -> list[str]:
     """The figures that are made from runs.
 
     Args:
+        task: what the suite learns.
         cells: how many combinations of data set, model, workers and nodes the suite has.
         timed: has the suite processes as workers? Only then can runs have times.
         repetitions: with how many seeds it trains.
     """
     if repetitions < FEWEST_REPETITIONS:
         return [TRAFFIC_FIGURE]
-    names = [OVER_EPOCHS, AGAINST_BYTES, TRAFFIC_FIGURE, PAIRED_DIFFERENCES]
-    names += [OVER_TIME] if timed else []
+    names = [over_epochs(task), against_bytes(task), TRAFFIC_FIGURE, PAIRED_DIFFERENCES]
+    names += [over_time(task)] if timed else []
     names += [PROFILE] if cells >= FEWEST_CELLS else []
     return names
 
@@ -172,9 +187,15 @@ def with_table_digits(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(**{str(name): column.map(table_digits) for name, column in fractions})
 
 
-def write_table(table: pd.DataFrame, path: Path) -> None:
-    """Write a table as CSV; missing numbers are empty."""
-    write_text(path, csv(table))
+def write_table(table: pd.DataFrame, path: Path, task: LearningTask | None = None) -> None:
+    """Write a table as CSV; missing numbers are empty.
+
+    Args:
+        table: with the engine's names of columns.
+        path: of the file.
+        task: whose names the scores have in the file; a table without scores needs none.
+    """
+    write_text(path, csv(table if task is None else table.rename(columns=task.columns)))
 
 
 def csv(table: pd.DataFrame) -> str:

@@ -11,12 +11,14 @@ import pandas as pd
 from thinwire import RULES_VERSION
 from thinwire.base import digests
 from thinwire.base.files import write_text
+from thinwire.base.learning import CLASSIFICATION, LearningTask
 from thinwire.config import suite as suites
 from thinwire.config import tuned, tuning_space, yaml_file
 from thinwire.config.cell import Cell
 from thinwire.config.entries import entries_of
 from thinwire.config.expand import cells
 from thinwire.config.suite_schema import Entry
+from thinwire.config.suite_task import task_of
 from thinwire.config.trials import PREFIX, of_trial_label
 from thinwire.config.tuned import Choice, Cost, Tuned
 from thinwire.config.tuning_space import Range, ranges
@@ -59,9 +61,9 @@ def _row(cell: Cell, run: Record) -> dict[str, object]:
     }
     made = run.result
     if made is None:
-        return row | dict.fromkeys(("accuracy_percent", "payload_bytes", "epochs", "seconds"), math.nan)
+        return row | dict.fromkeys(("tuned_score", "payload_bytes", "epochs", "seconds"), math.nan)
     return row | {
-        "accuracy_percent": made.test_accuracy_percent,
+        "tuned_score": getattr(made, run.learns.test_column),
         "payload_bytes": made.traffic.payload_push_bytes + made.traffic.payload_pull_bytes,
         "epochs": made.steps / (run.steps_per_epoch or 1),
         "seconds": made.seconds.train + made.seconds.eval,
@@ -72,56 +74,63 @@ def trials(runs: pd.DataFrame) -> pd.DataFrame:
     """One row for each method and trial, in their order.
 
     Columns: `method`, `trial`, `ended` (are all its runs done?), and the means over its runs,
-    `accuracy_percent` and `payload_bytes`. A trial has neither if one of its runs diverged, failed or was
+    `tuned_score` and `payload_bytes`. A trial has neither if one of its runs diverged, failed or was
     skipped.
     """
     grouped = runs.groupby(["method", "trial"], sort=False)
-    table = grouped[["accuracy_percent", "payload_bytes"]].mean()
+    table = grouped[["tuned_score", "payload_bytes"]].mean()
     table["ended"] = grouped.status.agg(lambda status: bool((status == "done").all()))
     # Rounded, because the order in which floats are added must not break a tie.
     table = table.round(6)
-    table.loc[~table.ended, ["accuracy_percent", "payload_bytes"]] = math.nan
+    table.loc[~table.ended, ["tuned_score", "payload_bytes"]] = math.nan
     return table.reset_index()
 
 
-def best(of_method: pd.DataFrame) -> pd.Series:
+def best(of_method: pd.DataFrame, task: LearningTask) -> pd.Series:
     """The best of the rows of one method in `trials`; the first one if no trial has ended."""
+    least_first = [not task.higher_is_better, True, True]
     ordered = of_method.sort_values(
-        ["accuracy_percent", "payload_bytes", "trial"], ascending=[False, True, True], na_position="last"
+        ["tuned_score", "payload_bytes", "trial"], ascending=least_first, na_position="last"
     )
     return ordered.iloc[0]
 
 
-def best_so_far(table: pd.DataFrame) -> pd.DataFrame:
-    """`trials` with the column `best_percent`: the highest accuracy of this trial and of those before it."""
-    accuracy = table.accuracy_percent.fillna(float("-inf"))
-    best_percent = accuracy.groupby(table.method, sort=False).cummax()
-    return table.assign(best_percent=best_percent.where(best_percent > float("-inf")))
+def best_so_far(table: pd.DataFrame, task: LearningTask) -> pd.DataFrame:
+    """`trials` with the column `best_score`: the best of this trial and of those before it."""
+    gain = (task.sign * table.tuned_score).fillna(float("-inf"))
+    best_gain = gain.groupby(table.method, sort=False).cummax()
+    return table.assign(best_score=task.sign * best_gain.where(best_gain > float("-inf")))
 
 
 NAME = "best_so_far"
 
 
-def write_figure(table: pd.DataFrame, folder: Path, baselines: Collection[str] = ()) -> None:
+def write_figure(
+    table: pd.DataFrame, folder: Path, task: LearningTask, baselines: Collection[str] = ()
+) -> None:
     """Write `best_so_far`.
 
     Args:
         table: as `choose.trials` gives it.
         folder: for the figure.
+        task: what the runs learn.
         baselines: labels of methods whose lines are thick and black.
     """
     style.use()
     methods = list(table.method.unique())
     figure, axes = plt.subplots(figsize=(1.5 * style.COLUMN_INCHES, 2.6))
     note = "means over the seeds; the first trial has the suite's own recipe"
-    for method, line in best_so_far(table).groupby("method", sort=False):
-        if line.best_percent.isna().all():
+    for method, line in best_so_far(table, task).groupby("method", sort=False):
+        if line.best_score.isna().all():
             note += f"; no trial of {method} ended"
             continue
         look = line_look(str(method), methods, baselines)
-        axes.step(line.trial + 1, line.best_percent, where="post", **look)
+        axes.step(line.trial + 1, line.best_score, where="post", **look)
     style.ticks(axes, log=False)
-    axes.set(xlabel="trials", ylabel="best held-out accuracy so far, %")
+    axes.set(
+        xlabel="trials",
+        ylabel=f"best held-out {task.score} so far" + (", %" if task is CLASSIFICATION else ""),
+    )
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     style.finish(figure, folder / NAME, note)
 
@@ -137,8 +146,9 @@ def write_tuned(name: str, runs: pd.DataFrame) -> Tuned:
         runs: of all trials, as `runs_of_trials` gives them.
     """
     suite, tuning = suites.read(suites.path_of(name)), tuning_space.read(name)
+    task = task_of(suite)
     trials_path = tuned.trials_path(name)
-    write_text(trials_path, runs.to_csv(index=False))
+    write_text(trials_path, runs.rename(columns=task.columns).to_csv(index=False))
     table = trials(runs)
     made = Tuned(
         rules=RULES_VERSION,
@@ -151,7 +161,7 @@ def write_tuned(name: str, runs: pd.DataFrame) -> Tuned:
             seconds=round(float(runs.seconds.sum()), 1),
         ),
         methods={
-            label: _choice(label, entry, table, runs, tuning.space.ranges)
+            label: _choice(label, entry, table, runs, tuning.space.ranges, task)
             for label, entry in entries_of(suite).items()
         },
     )
@@ -162,11 +172,16 @@ def write_tuned(name: str, runs: pd.DataFrame) -> Tuned:
 
 
 def _choice(
-    label: str, entry: Entry, table: pd.DataFrame, runs: pd.DataFrame, space: dict[str, Range]
+    label: str,
+    entry: Entry,
+    table: pd.DataFrame,
+    runs: pd.DataFrame,
+    space: dict[str, Range],
+    task: LearningTask,
 ) -> Choice:
     """The choice for one method."""
     of_method = table[table.method == label]
-    found = best(of_method)
+    found = best(of_method, task)
     first_run = runs[(runs.method == label) & (runs.trial == found.trial)].iloc[0]
     under = tuned.under(label, entry)
     drawn = ranges(under.tunes) if found.trial > 0 else {}
@@ -174,11 +189,12 @@ def _choice(
     options = {name: type(range_.low)(first_run[f"option/{name}"]) for name, range_ in drawn.items()}
     named = [*((k, space[k], v) for k, v in values.items()), *((k, drawn[k], v) for k, v in options.items())]
     edges = {key: range_.edge(value) for key, range_, value in named}
+    score: dict[str, Any] = {task.columns["tuned_score"]: _number(found.tuned_score)}
     return Choice(
         trial=int(found.trial),
         recipe=tunable(values),
         options=options,
-        accuracy_percent=_number(found.accuracy_percent),
+        **score,
         payload_bytes=_number(found.payload_bytes),
         trials_ended=int(of_method.ended.sum()),
         at_edge={key: edge for key, edge in edges.items() if edge is not None and found.ended},

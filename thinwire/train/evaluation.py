@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from thinwire.api.channel import UnmeteredChannel
-from thinwire.base.learning import CLASSIFICATION
+from thinwire.base.learning import CLASSIFICATION, bits
 from thinwire.data.arrays import Data
 from thinwire.data.batches import scoring_batches
 from thinwire.traffic.ledger import Bytes, Ledger
@@ -102,7 +102,7 @@ def evaluate(
     loss, correct, count = (sum(column) for column in list(zip(*scored))[1:])
     if data.task is CLASSIFICATION:
         return Score(loss / count, 100 * correct / count)
-    return Score(loss / count, loss / count / math.log(2))
+    return Score(loss / count, bits(loss / count))
 
 
 class Diverged(Exception):

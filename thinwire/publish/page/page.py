@@ -19,6 +19,7 @@ from thinwire import plugins
 from thinwire.about_method import AboutMethod, about_method
 from thinwire.base.errors import UserError
 from thinwire.base.files import write_text
+from thinwire.base.learning import LearningTask
 from thinwire.base.names import suggested_command
 from thinwire.config.entries import as_it_ran, baselines
 from thinwire.config.suite import load
@@ -28,7 +29,15 @@ from thinwire.report.claims.of_suite import is_reconstructed
 from thinwire.report.figures.rates import faster_between
 from thinwire.report.figures.style import look
 from thinwire.report.report_files import CLAIMS, FEWEST_REPETITIONS, PAGE, require_times_as_used
-from thinwire.report.rows.collect import read_curves, read_summary, read_traffic, suites_to_show
+from thinwire.report.rows.collect import (
+    read_curves,
+    read_summary,
+    read_traffic,
+    suites_to_show,
+    task_of_runs,
+    with_engine_names,
+)
+from thinwire.report.rows.quantities import TARGET_OF_BASELINE
 from thinwire.report.tables import numbers
 from thinwire.report.tables.about import note, own_recipes
 from thinwire.simulation import simulated_file
@@ -36,7 +45,7 @@ from thinwire.train.result_files import record_archive
 
 _CELL = ["dataset", "model", "workers", "nodes"]
 _ROW = [*_CELL, "method", "kind"]
-_REACHED = ["target_accuracy_percent", "epochs_median", "train_seconds_median"]
+_REACHED = ["target_score", "epochs_median", "train_seconds_median"]
 _SIMULATED = ["size", "place", "nodes", "method"]
 
 
@@ -47,31 +56,42 @@ def suite_data(suite: str, results: Path) -> dict[str, Any]:
         UserError: a file is missing, damaged, or not as it was collected.
     """
     runs = read_summary(results, suite)
+    task = task_of_runs(runs)
     numbered = runs[[*_CELL, "method", "repetition"]].assign(run=range(len(runs)))
     methods = list(dict.fromkeys(runs.method))
     settings = as_it_ran(load(suite), methods)
     entries = {label: settings.methods.get(label) for label in methods}
     against = baselines(settings)
     try:
-        tables = _tables(suite, results, settings.baseline)
+        tables = _tables(suite, results, settings.baseline, task)
     except (KeyError, AttributeError) as error:
         again = suggested_command("report", suite, results=results)
         raise UserError(f"a table of {suite} lacks a column ({error}): make it again with {again}") from None
     cells = _cells(runs, tables)
     facts = ["method", "repetition", "kind", "status", "reason", "no_time_because", "steps"]
     recorded, origins = read_runs(results, suite, runs)
-    tables["runs"] = pd.concat([runs[[*facts, "test_accuracy_percent"]], recorded], axis=1)
+    tables["runs"] = pd.concat([runs[[*facts, "score"]], recorded], axis=1)
     tables["runs"]["cell"] = cell_names(runs)
-    curves = read_curves(results, suite).merge(numbered).sort_values(["run", "epoch"], kind="stable")
+    curves = read_curves(results, suite, task).merge(numbered).sort_values(["run", "epoch"], kind="stable")
     sent = curves.payload_push_bytes + curves.payload_pull_bytes + curves.preparation_payload_bytes
     curves = curves.assign(megabytes=sent / 1e6, seconds=curves.get("train_seconds", math.nan))
-    tables["curves"] = curves[["run", "epoch", "megabytes", "seconds", "test_accuracy_percent"]]
+    tables["curves"] = curves[["run", "epoch", "megabytes", "seconds", "score"]]
     ledgers = read_traffic(results, suite).merge(numbered)
     tables["ledgers"] = ledgers[["run", "channel", "verb", "payload_kind", "messages", *record.BYTES]]
     archive = record_archive(results, suite)
     return {
         "name": suite,
         "title": settings.title,
+        "score": {
+            "name": task.score,
+            "axis": task.axis,
+            "gain": task.gain.format(against="the baseline"),
+            "unit": task.unit.name,
+            "digits": task.unit.digits,
+            "shown": task.shown(0).replace(f"{0:.{task.unit.digits}f}", "{}"),
+            "higher_is_better": task.higher_is_better,
+            "target": task.target_of(settings.baseline, TARGET_OF_BASELINE),
+        },
         "evaluated_on": settings.evaluate_on.replace("_", "-"),
         "baselines": against,
         "colours": {
@@ -87,17 +107,17 @@ def suite_data(suite: str, results: Path) -> dict[str, Any]:
     }
 
 
-def _tables(suite: str, results: Path, baseline: str) -> dict[str, pd.DataFrame]:
-    """All tables that were made of the suite's results, by their names."""
+def _tables(suite: str, results: Path, baseline: str, task: LearningTask) -> dict[str, pd.DataFrame]:
+    """All tables of the suite's results by their names, with the engine's names of columns."""
     names = ("summary", "comparisons", "to_target", "times")
-    read = {name: read_table(results, results / "tables" / suite / f"{name}.csv") for name in names}
+    read = {name: _read(results, results / "tables" / suite / f"{name}.csv", task) for name in names}
     summary, compared, reached = read["summary"], read["comparisons"], read["to_target"]
     tables = {}
     if compared is not None and not (compared.n >= FEWEST_REPETITIONS).any():
         compared = None
     if compared is not None:
-        shown = ["method", "against", "n", "margin_points", "detectable_points", "words"]
-        shown += [f"difference_{end}_points" for end in ("mean", "low", "high")]
+        shown = ["method", "against", "n", "margin", "detectable", "words"]
+        shown += [f"gain_{end}" for end in ("mean", "low", "high")]
         tables["comparisons"] = compared[shown].assign(cell=cell_names(compared))
     simulated = simulated_file.read(results, suite)
     if simulated is not None and len(speed_ups := speed_ups_of(simulated)):
@@ -106,17 +126,23 @@ def _tables(suite: str, results: Path, baseline: str) -> dict[str, pd.DataFrame]
         require_times_as_used(results, suite)
         nothing = summary[_ROW].assign(words=None, **dict.fromkeys(_REACHED, math.nan))
         compared = nothing if compared is None else compared
-        # Of several targets the highest, which is that of the table of times, too.
+        # Of several targets the hardest, which is that of the table of times, too.
         reached = (nothing if reached is None else reached)[[*_ROW, *_REACHED]]
-        reached = reached.sort_values(_REACHED[0], kind="stable").drop_duplicates(_ROW, keep="last")
-        rows = _leaders(summary).merge(compared[[*_ROW, "words"]], on=_ROW, how="left")
+        reached = reached.sort_values(_REACHED[0], ascending=task.higher_is_better, kind="stable")
+        reached = reached.drop_duplicates(_ROW, keep="last")
+        rows = _leaders(summary, task).merge(compared[[*_ROW, "words"]], on=_ROW, how="left")
         rows = rows.merge(reached[[*_ROW, "epochs_median"]], on=_ROW, how="left")
         tables["leaders"] = rows.assign(cell=cell_names(rows)).drop(columns=_CELL)
         tables["places"] = _places(read["times"], summary, reached, baseline)
     return tables
 
 
-def _leaders(summary: pd.DataFrame) -> pd.DataFrame:
+def _read(results: Path, path: Path, task: LearningTask) -> pd.DataFrame | None:
+    table = read_table(results, path)
+    return None if table is None else with_engine_names(table, task)
+
+
+def _leaders(summary: pd.DataFrame, task: LearningTask) -> pd.DataFrame:
     """What the page shows of the summary of a suite, and how a person reads its numbers."""
 
     def texts(row: pd.Series) -> dict[str, str]:
@@ -125,10 +151,10 @@ def _leaders(summary: pd.DataFrame) -> pd.DataFrame:
             payload += f" + {numbers.megabytes(row.preparation_bytes)} prepared"
             saved += f" ({numbers.percent(row.total_with_prepared_reduction_percent)} with prepared)"
         saved = saved.replace("-", "\N{MINUS SIGN}")
-        epochs, accuracy = numbers.epochs(row), numbers.accuracy(row)
-        return {"payload": payload, "saved": saved, "accuracy": accuracy, "epochs_text": epochs}
+        epochs, score = numbers.epochs(row), numbers.score(row, task.unit.digits)
+        return {"payload": payload, "saved": saved, "score_text": score, "epochs_text": epochs}
 
-    shown = ["total_bytes", "total_reduction_percent", "accuracy_mean_percent", "epochs", "reason"]
+    shown = ["total_bytes", "total_reduction_percent", "score_mean", "epochs", "reason"]
     written = [texts(row) for _, row in summary.iterrows()]
     return pd.concat([summary[[*_ROW, *shown]], pd.DataFrame(written)], axis=1)
 
@@ -149,7 +175,7 @@ def _places(
         times = times.rename(columns=new).assign(own_rate=True, cluster="", profile="", baseline=baseline)
     rows = _with_places(times[times.own_rate.astype(bool)])
     rows["place"] += " (" + rows.kind + ")"
-    shown = ["kind", "baseline", "speed_up", "target_accuracy_percent", "seconds_to_target"]
+    shown = ["kind", "baseline", "speed_up", "target_score", "seconds_to_target"]
     return rows[[*_SIMULATED, *shown]]
 
 
@@ -183,12 +209,12 @@ def break_even(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _cells(runs: pd.DataFrame, tables: dict[str, pd.DataFrame]) -> list[dict[str, object]]:
-    """The cells in the order in which they are offered: those with accuracies and times, by their workers."""
+    """The cells in the order in which they are offered: those with scores and times, by their workers."""
     cells = runs[_CELL].drop_duplicates()
     cells = cells.assign(name=cell_names(cells), size=cell_names(cells.assign(nodes=1)), complete=False)
     if "leaders" in tables:
         leaders = tables["leaders"]
-        learned = cells.name.isin(leaders.cell[leaders.accuracy_mean_percent.notna()])
+        learned = cells.name.isin(leaders.cell[leaders.score_mean.notna()])
         cells["complete"] = learned & cells["size"].isin(tables["places"]["size"])
     cells = cells.sort_values(["complete", "workers"], ascending=False, kind="stable")
     shown = ["name", "size", "nodes", "complete"]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from thinwire.base import digests
+from thinwire.base.learning import TASKS
 from thinwire.base.names import flat
 from thinwire.config.cell import Cell
 from thinwire.records.record import BYTES, Record
@@ -54,7 +55,7 @@ def bounded(text: str, longest: int = LONGEST) -> str:
 # Counts, without a unit.
 _COUNTS = ("step", "epoch", "samples")
 # What is drawn over these axes, under the record's names.
-METRICS = ("test_accuracy_percent", "test_loss", "train_loss", "lr", "method/*")
+METRICS = (*(task.test_column for task in TASKS.values()), "test_loss", "train_loss", "lr", "method/*")
 _CLOCKS = ("train", "eval", "harness")
 _PAYLOAD = "bytes/payload_total"
 # Not shown of what decides the result: the recipe of the preparation is nearly always the run's own.
@@ -119,13 +120,9 @@ def summary(run: Record) -> dict[str, object]:
         sent = _traffic(run.preparation.traffic.model_dump())
         shown |= {name.replace("bytes/", "bytes/preparation_"): value for name, value in sent.items()}
     if run.result is not None:
-        result = run.result
-        shown |= {
-            "step": result.steps,
-            "test_accuracy_percent": result.test_accuracy_percent,
-            "best_test_accuracy_percent": result.best_test_accuracy_percent,
-            "test_loss": result.test_loss,
-        }
+        result, learns = run.result, run.learns
+        shown |= {name: getattr(result, name) for name in (learns.test_column, learns.best_column)}
+        shown |= {"step": result.steps, "test_loss": result.test_loss}
         shown |= _traffic(result.traffic.model_dump()) | _seconds(result.seconds.model_dump(), run.kind)
     return shown
 

@@ -9,11 +9,13 @@ import numpy as np
 import pandas as pd
 
 from thinwire.base.errors import UserError
-from thinwire.config.claims import FIELDS, Claim, Untested
+from thinwire.base.learning import Unit
+from thinwire.config.claims import FIELDS, SCORES, Claim, Untested
 from thinwire.plugins import show
 from thinwire.report.report_files import fixed, table_digits
 from thinwire.report.statistics import words
-from thinwire.report.statistics.paired import MARGIN_POINTS, compare
+from thinwire.report.statistics.paired import compare
+from thinwire.report.statistics.speed import MARGIN
 
 
 class Verdict(StrEnum):
@@ -43,7 +45,7 @@ class Outcome(NamedTuple):
 def of_pairs(claim: Claim, ours: pd.Series, theirs: pd.Series, resolution: float = 0.0) -> Outcome:
     """The verdict on a claim.
 
-    The estimate is a difference in points for accuracy (ours minus theirs), or in percent of theirs if the
+    The estimate is a difference of scores (positive if ours is better), or in percent of theirs if the
     margin has this unit. It is a reduction in percent for bytes and seconds (0: as many, 100: none,
     negative: more). The interval holds all pairs for bytes, which
     are counted; for the others it is the 95 % t interval.
@@ -52,13 +54,13 @@ def of_pairs(claim: Claim, ours: pd.Series, theirs: pd.Series, resolution: float
         claim: what is tested.
         ours: the metric of the method, with the repetition as index; none is missing.
         theirs: that of the method it is compared with, for the same repetitions.
-        resolution: from one possible accuracy to the next, in points.
+        resolution: from one possible score to the next, in its unit.
     """
     if claim.statistic == "exact_bytes":
         return _of_bytes(claim, ours, theirs)
     if claim.statistic == "ratio":
         return _of_seconds(claim, ours, theirs)
-    return _of_accuracy(claim, ours, theirs, resolution)
+    return _of_scores(claim, ours, theirs, resolution)
 
 
 def over_variants(method: str, own: Outcome, variants: Mapping[str, Outcome]) -> Outcome:
@@ -95,22 +97,25 @@ def _of_bytes(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
     return Outcome(verdict, reason, len(saved), float(saved.mean()), low, high)
 
 
-def _of_accuracy(claim: Claim, ours: pd.Series, theirs: pd.Series, resolution: float) -> Outcome:
+def _of_scores(claim: Claim, ours: pd.Series, theirs: pd.Series, resolution: float) -> Outcome:
+    task = SCORES[claim.metric]
+    unit = task.unit
     if claim.unit == "percent":
         if (theirs == 0).any():
-            return Outcome(Verdict.NOT_TESTABLE, "no image is classified correctly there", len(theirs))
+            return Outcome(Verdict.NOT_TESTABLE, f"the {task.score} compared with is 0 there", len(theirs))
+        unit = Unit("%", 2)
         resolution = 100 * resolution / theirs.min()
         ours, theirs = 100 * ours / theirs, 100 * theirs / theirs
     # A test for a difference alone has no margin; any above 0 serves there.
-    margin = claim.margin.value if claim.margin else MARGIN_POINTS
-    made = compare(ours, theirs, margin, resolution)
+    margin = claim.margin.value if claim.margin else task.margin
+    made = compare(task.sign * ours, task.sign * theirs, margin, resolution)
     match claim.direction:
         case "more":
-            answer = words.on_gain(made)
+            answer = words.on_gain(made, unit)
         case "same":
-            answer = words.on_equality(made)
+            answer = words.on_equality(made, unit)
         case _:
-            answer = words.on_loss(made, "%" if claim.unit == "percent" else claim.unit)
+            answer = words.on_loss(made, unit)
     return Outcome(_OF_ANSWER[answer.shown], answer.words, made.n, made.mean, made.low, made.high)
 
 
@@ -119,7 +124,7 @@ def _of_seconds(claim: Claim, ours: pd.Series, theirs: pd.Series) -> Outcome:
         runs = "1 run misses" if missed == 1 else f"{missed} runs miss"
         return Outcome(Verdict.CANNOT_BE_TOLD, f"{runs} the target", len(ours))
     # The logarithm of the ratio of seconds: those of the other method over ours.
-    made = compare(np.log(theirs), np.log(ours))
+    made = compare(np.log(theirs), np.log(ours), MARGIN)
     answer = words.on_reduction(made, _margin(claim))
     estimate, low, high = (100 * (1 - math.exp(-value)) for value in (made.mean, made.low, made.high))
     reason = f"by the seconds of {made.n} pairs: {answer.words}"

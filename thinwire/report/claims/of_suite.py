@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from thinwire import plugins
-from thinwire.config.claims import SECONDS, Claim, Metric
+from thinwire.config.claims import SCORES, SECONDS, Claim, Metric
 from thinwire.config.entries import entries_of
 from thinwire.config.suite_schema import Suite
 from thinwire.report.claims.claim_verdict import (
@@ -22,7 +22,8 @@ from thinwire.report.claims.claim_verdict import (
     simulated,
 )
 from thinwire.report.report_files import fixed
-from thinwire.report.rows.comparisons import resolution_points
+from thinwire.report.rows.collect import task_of_runs
+from thinwire.report.rows.comparisons import resolution
 from thinwire.report.rows.quantities import BLOCK, TARGET_OF_BASELINE, reaching
 
 # What all runs have in common that are compared with each other.
@@ -30,7 +31,7 @@ CELL = [*BLOCK, "cluster"]
 _PREPARATION = ["preparation_payload_push_bytes", "preparation_payload_pull_bytes"]
 # The columns of summary.csv whose sum is the metric; a missing preparation counts as 0.
 _SUMS = {
-    "accuracy": ["test_accuracy_percent"],
+    **{metric: ["score"] for metric in SCORES},
     "push": ["payload_push_bytes"],
     "pull": ["payload_pull_bytes"],
     "payload": ["payload_push_bytes", "payload_pull_bytes"],
@@ -43,13 +44,13 @@ _SUMS = {
 def metric_values(metric: Metric, runs: pd.DataFrame, curves: pd.DataFrame, baseline: str) -> pd.Series:
     """The metric of each run that is done; the others have NaN, as do runs without times for seconds.
 
-    Percent for accuracy, bytes, or seconds. A run that never reaches the target takes infinitely long.
+    A score, bytes, or seconds. A run that never reaches the target takes infinitely long.
 
     Args:
         metric: of the claim.
         runs: one row for each run, as collected; `cluster` is "" where there is none.
         curves: one row for each evaluation of these runs; only seconds to the target need them.
-        baseline: label of the method whose accuracy sets the target.
+        baseline: label of the method whose score sets the target.
     """
     if metric == "seconds_of_a_step":
         timed = "train_seconds" in runs
@@ -64,12 +65,14 @@ def metric_values(metric: Metric, runs: pd.DataFrame, curves: pd.DataFrame, base
 def _seconds_to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str) -> pd.Series:
     """The training seconds until the first evaluation that reaches the target.
 
-    It is a share of the mean accuracy of the baseline at the end, in the same cell.
+    It follows from the mean score of the baseline at the end, in the same cell.
     """
     if "train_seconds" not in runs or "train_seconds" not in curves:
         return pd.Series(math.nan, runs.index)
     of_baseline = runs[(runs.method == baseline) & (runs.status == "done")]
-    targets = TARGET_OF_BASELINE * of_baseline.groupby(CELL).test_accuracy_percent.mean()
+    task = task_of_runs(runs)
+    means = of_baseline.groupby(CELL).score.mean()
+    targets = means.map(lambda mean: task.target(mean, TARGET_OF_BASELINE))
     names = ["dataset", "model", "method", "workers", "nodes", "kind", "repetition"]
     evaluations = dict(iter(curves.groupby(names)))
     found = []
@@ -79,7 +82,7 @@ def _seconds_to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str) 
         if curve is None or math.isnan(target) or math.isnan(run["train_seconds"]):
             found.append(math.nan)
         else:
-            found.append(float(min(reaching(curve, target).train_seconds, default=math.inf)))
+            found.append(float(min(reaching(curve, target, task).train_seconds, default=math.inf)))
     return pd.Series(found, runs.index)
 
 
@@ -155,14 +158,15 @@ def _outcome(claim: Claim, runs: pd.DataFrame, suite: Suite) -> tuple[list[str],
     means = known[known.method.isin(claim.against)].groupby("method", sort=False).value.mean()
     if means.empty or not len(known[known.method == claim.method]):
         return claim.against, Outcome(Verdict.CANNOT_BE_TOLD, "no pair of runs is done")
-    best = str(means.idxmax() if claim.metric == "accuracy" else means.idxmin())
+    more_is_better = claim.metric in SCORES and SCORES[claim.metric].higher_is_better
+    best = str(means.idxmax() if more_is_better else means.idxmin())
     values = known.set_index("repetition").groupby("method").value
     pairs = pd.concat([values.get_group(claim.method), values.get_group(best)], axis=1, join="inner")
     if pairs.empty:
         return [best], Outcome(Verdict.CANNOT_BE_TOLD, "no pair of runs is done")
     if unequal := _why_not_equal(claim, known, best):
         return [best], Outcome(Verdict.NOT_TESTABLE, unequal)
-    outcome = of_pairs(claim, pairs.iloc[:, 0], pairs.iloc[:, 1], resolution_points(known))
+    outcome = of_pairs(claim, pairs.iloc[:, 0], pairs.iloc[:, 1], resolution(known, task_of_runs(known)))
     if outcome.n < suite.repetitions and claim.statistic != "exact_bytes":
         # The number was chosen before the runs. If some are missing, the others are a biased selection.
         lost = runs[runs.method.isin([claim.method, best]) & runs.value.isna()]

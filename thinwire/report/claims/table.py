@@ -18,7 +18,7 @@ from thinwire.report.claims import claim_verdict
 from thinwire.report.claims.claim_verdict import Outcome, Verdict
 from thinwire.report.claims.of_suite import Row, rows_of, rows_without_runs
 from thinwire.report.report_files import CLAIMS, CLAIMS_TEXT
-from thinwire.report.rows.collect import collected_suites, read_curves, read_summary
+from thinwire.report.rows.collect import collected_suites, read_curves, read_summary, task_of_runs
 from thinwire.simulation import simulated_file
 
 # docs/columns.md explains them.
@@ -102,8 +102,9 @@ def _rows_of(name: str, suite: Suite, results: Path) -> list[Row]:
         return []
     timed = any(claim.metric in SECONDS for claim in suite.claim)
     simulated = simulated_file.read(results, name) if timed else None
-    curves = read_curves(results, name) if timed else pd.DataFrame()
-    return list(rows_of(name, suite, read_summary(results, name), curves, simulated))
+    runs = read_summary(results, name)
+    curves = read_curves(results, name, task_of_runs(runs)) if timed else pd.DataFrame()
+    return list(rows_of(name, suite, runs, curves, simulated))
 
 
 def _untested(claim: claims.Untested) -> Row:

@@ -1,6 +1,6 @@
 """Figures of comparisons.
 
-`paired_differences` is a forest plot of the differences in accuracy to the baseline, in pairs of runs.
+`paired_differences` is a forest plot of the differences in score to the baseline, in pairs of runs.
 `performance_profile` shows in which share of cells a method needs few bytes to the target (Dolan and Moré,
 "Benchmarking optimization software with performance profiles", 2002).
 """
@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
+from thinwire.base.learning import LearningTask
 from thinwire.report.figures import style
-from thinwire.report.figures.accuracy_points import KINDS, cheap, heading
 from thinwire.report.figures.lines import end_of, layout, line_look, write_labels
+from thinwire.report.figures.score_points import KINDS, cheap, heading
 from thinwire.report.figures.style import finish, grid, name_methods, say
 from thinwire.report.report_files import FEWEST_CELLS, PAIRED_DIFFERENCES, PROFILE, fixed
 from thinwire.report.rows.quantities import BLOCK, CELL
@@ -35,11 +36,14 @@ _LEAST_MARGINS = 2.0  # that are seen on each side of 0
 _MOST_REACHES = 3.0
 
 
-def write_paired_differences(comparisons: pd.DataFrame, folder: Path, baselines: Sequence[str] = ()) -> None:
+def write_paired_differences(
+    task: LearningTask, comparisons: pd.DataFrame, folder: Path, baselines: Sequence[str] = ()
+) -> None:
     """Draw the mean difference and its 95 % interval for each method, over the band of equivalence.
 
     Args:
-        comparisons: one row for each cell, method and kind; differences are in percentage points.
+        task: what the runs learn.
+        comparisons: one row for each cell, method and kind.
         folder: for the figure.
         baselines: labels of methods that are bold.
     """
@@ -51,22 +55,22 @@ def write_paired_differences(comparisons: pd.DataFrame, folder: Path, baselines:
     inches = (style.COLUMN_INCHES, 0.65 + 0.15 * most)
     figure, all_axes = grid(len(of_panels), min(2, len(of_panels)), inches)
     for axes, panel in zip(all_axes, of_panels):
-        _intervals(axes, panel)
+        _intervals(axes, panel, task)
         name_methods(axes, list(panel.method), baselines)
         axes.set_title(heading(panel), fontsize=7, pad=12)
         against = ", ".join(panel.against.unique())
-        axes.set_xlabel(f"accuracy minus that of {against}, points", fontsize=7)
-    margins = ", ".join(f"{margin:g}" for margin in comparisons.margin_points.unique())
+        axes.set_xlabel(task.gain.format(against=against), fontsize=7)
+    margins = ", ".join(f"{margin:g}" for margin in comparisons.margin.unique())
     note = (
-        f"mean of the paired differences with a 95 % t interval; shaded: ± {margins} points, within which "
-        "accuracies count as the same; n: pairs; diamond: different, square: the same, hollow: cannot be "
-        "told; arrows: the interval goes on, and a number is its mean"
+        f"mean of the paired differences with a 95 % t interval; shaded: ± {margins} {task.unit.name}, within "
+        f"which {task.scores} count as the same; n: pairs; diamond: different, square: the same, hollow: "
+        "cannot be told; arrows: the interval goes on, and a number is its mean"
     )
     finish(figure, folder / PAIRED_DIFFERENCES, note)
 
 
-def _intervals(axes: Axes, panel: pd.DataFrame) -> None:
-    margin = panel.margin_points.max()
+def _intervals(axes: Axes, panel: pd.DataFrame, task: LearningTask) -> None:
+    margin = panel.margin.max()
     axes.axvspan(-margin, margin, color="0.88", linewidth=0, zorder=0)
     axes.axvline(0, color="0.1", linewidth=0.8)
     axes.grid(False, axis="y")
@@ -74,7 +78,7 @@ def _intervals(axes: Axes, panel: pd.DataFrame) -> None:
     axes.set_xlim(-1.06 * limit, 1.06 * limit)
     side = axes.get_yaxis_transform()
     for place, row in enumerate(panel.to_dict("records")):
-        mean, *interval = (row[f"difference_{name}_points"] for name in ("mean", "low", "high"))
+        mean, *interval = (row[f"gain_{name}"] for name in ("mean", "low", "high"))
         if np.isfinite(mean):
             look = _VERDICTS[row["verdict"]]
             if np.isfinite(interval).all():
@@ -84,7 +88,12 @@ def _intervals(axes: Axes, panel: pd.DataFrame) -> None:
             if abs(mean) > limit:
                 at = np.sign(mean) * 0.9 * limit
                 axes.text(
-                    at, place, fixed(mean, 1), ha="left" if mean < 0 else "right", bbox=_OPAQUE, **_BESIDE
+                    at,
+                    place,
+                    fixed(mean, task.unit.digits - 1),
+                    ha="left" if mean < 0 else "right",
+                    bbox=_OPAQUE,
+                    **_BESIDE,
                 )
         texts = (f"{row['n']:.0f}", row["verdict"].replace("_", " "))
         for text, at in zip(texts, _COLUMNS):
@@ -95,7 +104,7 @@ def _intervals(axes: Axes, panel: pd.DataFrame) -> None:
 
 def _limit(panel: pd.DataFrame, margin: float) -> float:
     """How far the axis goes on both sides, so that one wide interval does not hide what the others say."""
-    bounds = panel[["difference_mean_points", "difference_low_points", "difference_high_points"]].abs()
+    bounds = panel[["gain_mean", "gain_low", "gain_high"]].abs()
     reaches = bounds.where(np.isfinite(bounds)).max(axis=1).dropna()
     if reaches.empty:
         return _LEAST_MARGINS * margin
@@ -114,16 +123,19 @@ def _cut(axes: Axes, place: int, interval: list[float], limit: float, colour: st
 _LEAST_AXIS = 4.0  # ratio up to which the axis reaches at least
 
 
-def write_performance_profile(to_target: pd.DataFrame, folder: Path, baselines: Collection[str] = ()) -> None:
+def write_performance_profile(
+    task: LearningTask, to_target: pd.DataFrame, folder: Path, baselines: Collection[str] = ()
+) -> None:
     """Draw a line for each method, a panel for each kind that has enough cells.
 
     Args:
+        task: what the runs learn.
         to_target: one row for each cell, method, kind and target; a miss has infinitely many bytes.
         folder: for the figure.
         baselines: labels of methods with thick black lines.
     """
     kinds = list(to_target.kind.unique()) if len(to_target) else []
-    profiles = {kind: profile(to_target[to_target.kind == kind]) for kind in kinds}
+    profiles = {kind: profile(to_target[to_target.kind == kind], task) for kind in kinds}
     profiles = {kind: found for kind, found in profiles.items() if len(found) >= FEWEST_CELLS}
     if not profiles:
         say(
@@ -136,21 +148,22 @@ def write_performance_profile(to_target: pd.DataFrame, folder: Path, baselines: 
     for axes, found in zip(all_axes, profiles.values()):
         _lines(axes, found, baselines)
     note = (
-        "bytes: payload pushed and pulled until the first evaluation that reaches the highest target of the "
+        "bytes: payload pushed and pulled until the first evaluation that reaches the hardest target of the "
         "cell, median over the runs; a miss needs infinitely many; cells in which nobody reaches it, or the "
         "method has no run, are left out"
     )
     finish(figure, folder / PROFILE, note)
 
 
-def profile(to_target: pd.DataFrame) -> pd.DataFrame:
+def profile(to_target: pd.DataFrame, task: LearningTask) -> pd.DataFrame:
     """The ratio of each method's bytes to the fewest in the same cell: rows are cells, columns are methods.
 
-    It is for the highest target of a cell. It is infinite where the method misses that, and missing where the
+    It is for the hardest target of a cell. It is infinite where the method misses that, and missing where the
     method has no run. Cells in which nobody reaches the target have no row.
     """
-    highest = to_target.groupby(CELL).target_accuracy_percent.transform("max")
-    rows = to_target[to_target.target_accuracy_percent == highest].drop_duplicates([*CELL, "method"])
+    targets = to_target.groupby(CELL).target_score
+    hardest = targets.transform("max" if task.higher_is_better else "min")
+    rows = to_target[to_target.target_score == hardest].drop_duplicates([*CELL, "method"])
     needed = rows.pivot(index=CELL, columns="method", values="payload_bytes_median")
     needed = needed.reindex(columns=to_target.method.unique())
     reached = np.isfinite(needed.to_numpy()).any(axis=1)

@@ -12,8 +12,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from thinwire.report.figures import style
-from thinwire.report.figures.accuracy_points import fast
 from thinwire.report.figures.lines import End, end_of, layout, line_look, write_labels
+from thinwire.report.figures.score_points import fast
 from thinwire.report.figures.style import HOLLOW, finish, grid, legend, name_methods, say, task_of
 from thinwire.simulation.simulated_file import VALIDATED_WORKERS
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
 from thinwire.report.figures import style
-from thinwire.report.figures.accuracy_points import heading
+from thinwire.report.figures.score_points import heading
 from thinwire.report.figures.style import finish, grid, legend, name_methods, say
 from thinwire.report.report_files import TRAFFIC_FIGURE
 from thinwire.report.rows.quantities import BLOCK

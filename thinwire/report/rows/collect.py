@@ -9,6 +9,7 @@ import pandas as pd
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.files import aside, write_text
+from thinwire.base.learning import TASKS, LearningTask
 from thinwire.base.names import suggested_command
 from thinwire.config.cell import Cell
 from thinwire.config.expand import cells
@@ -91,7 +92,9 @@ def suites_to_show(results: Path) -> list[str]:
 
 
 def read_summary(results: Path, suite: str) -> pd.DataFrame:
-    """The rows of a suite in `summary.csv`. Labels are read as text, even those that look like numbers.
+    """The rows of a suite in `summary.csv`, with neutral names of the score.
+
+    Labels are read as text, even those that look like numbers.
 
     Raises:
         UserError: the file is missing, was changed since it was collected, has no row of the suite, or was
@@ -108,21 +111,42 @@ def read_summary(results: Path, suite: str) -> pd.DataFrame:
         runs = runs[runs["suite"] == suite]
     if runs.empty:
         raise UserError(f"{path} has no run of suite {suite}: run {_collect(suite, results)} first")
-    if missing := [name for name in (*record.BYTES, "classes", "evaluated_images") if name not in runs]:
+    if missing := [name for name in (*record.BYTES, "classes", "task") if name not in runs]:
         raise UserError(
             f"{path} has no column {missing[0]}, because an earlier version of thinwire wrote it: run "
             f"{_collect(suite, results)} first"
         )
-    return runs
+    return with_engine_names(runs, task_of_runs(runs))
 
 
-def read_curves(results: Path, suite: str) -> pd.DataFrame:
-    """The rows of a suite in `curves.parquet`.
+def task_of_runs(runs: pd.DataFrame) -> LearningTask:
+    """What the runs of a suite have learned."""
+    return TASKS[str(runs.task.iloc[0])]
+
+
+def with_engine_names(rows: pd.DataFrame, task: LearningTask) -> pd.DataFrame:
+    """The rows with the engine's names of columns, without the columns that only other tasks have."""
+    others = [name for other in TASKS.values() if other is not task for name in other.columns.values()]
+    return rows.drop(columns=others, errors="ignore").rename(columns=_ENGINE_NAMES[task.name])
+
+
+_ENGINE_NAMES = {
+    task.name: {theirs: ours for ours, theirs in task.columns.items()} for task in TASKS.values()
+}
+
+
+def read_curves(results: Path, suite: str, task: LearningTask) -> pd.DataFrame:
+    """The rows of a suite in `curves.parquet`, with neutral names of the score.
+
+    Args:
+        results: the folder of results.
+        suite: its name.
+        task: what the suite learns.
 
     Raises:
         UserError: the file is missing, or was changed since it was collected.
     """
-    return _rows_of(suite, results / CURVES)
+    return with_engine_names(_rows_of(suite, results / CURVES), task)
 
 
 def read_traffic(results: Path, suite: str) -> pd.DataFrame:

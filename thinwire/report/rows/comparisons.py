@@ -1,4 +1,4 @@
-"""Methods beside their baseline: accuracy, bytes and speed."""
+"""Methods beside their baseline: score and speed."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -6,32 +6,33 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 
+from thinwire.base.learning import CLASSIFICATION, LearningTask, Unit
 from thinwire.report import report_files
 from thinwire.report.rows.quantities import BLOCK, CELL
 from thinwire.report.statistics import words
 from thinwire.report.statistics.paired import Judged, compare, judge
 from thinwire.report.statistics.speed import TIMED, compare_speed
 
-# The columns that follow from a difference in accuracy.
-_OF_ACCURACY: dict[str, Callable[[Judged], object]] = {
-    "n": lambda judged: judged.comparison.n,
-    "difference_mean_points": lambda judged: judged.comparison.mean,
-    "difference_sd_points": lambda judged: judged.comparison.sd,
-    "difference_low_points": lambda judged: judged.comparison.low,
-    "difference_high_points": lambda judged: judged.comparison.high,
-    "margin_points": lambda judged: judged.comparison.margin,
-    "p_different": lambda judged: judged.comparison.p_different,
-    "p_different_holm": lambda judged: judged.p_different_holm,
-    "p_same": lambda judged: judged.comparison.p_same,
-    "p_same_holm": lambda judged: judged.p_same_holm,
-    "detectable_points": lambda judged: judged.comparison.detectable,
-    "verdict": lambda judged: words.on_accuracy(judged).verdict.value,
-    "words": lambda judged: words.on_accuracy(judged).words,
+# The columns that follow from a difference in scores.
+_OF_SCORES: dict[str, Callable[[Judged, Unit], object]] = {
+    "n": lambda judged, unit: judged.comparison.n,
+    "gain_mean": lambda judged, unit: judged.comparison.mean,
+    "gain_sd": lambda judged, unit: judged.comparison.sd,
+    "gain_low": lambda judged, unit: judged.comparison.low,
+    "gain_high": lambda judged, unit: judged.comparison.high,
+    "margin": lambda judged, unit: judged.comparison.margin,
+    "p_different": lambda judged, unit: judged.comparison.p_different,
+    "p_different_holm": lambda judged, unit: judged.p_different_holm,
+    "p_same": lambda judged, unit: judged.comparison.p_same,
+    "p_same_holm": lambda judged, unit: judged.p_same_holm,
+    "detectable": lambda judged, unit: judged.comparison.detectable,
+    "verdict": lambda judged, unit: words.on_score(judged, unit).verdict.value,
+    "words": lambda judged, unit: words.on_score(judged, unit).words,
 }
-COLUMNS = (*CELL, "method", "kind", "against", *_OF_ACCURACY)
+COLUMNS = (*CELL, "method", "kind", "against", *_OF_SCORES)
 
 
-def comparisons(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
+def comparisons(runs: pd.DataFrame, baseline: str, task: LearningTask) -> pd.DataFrame:
     """One row for each cell, kind and method, without the baseline itself, in the order of the runs.
 
     Pairs are runs with the same repetition that are done. The methods of one cell and kind are judged
@@ -40,32 +41,33 @@ def comparisons(runs: pd.DataFrame, baseline: str) -> pd.DataFrame:
     Args:
         runs: one row for each run.
         baseline: label of the method to compare with.
+        task: what the runs learn.
     """
     ran = runs[runs.status != "skipped"]
     rows: list[dict[str, object]] = []
     for place, here in ran.groupby(BLOCK, sort=False):
         names = dict(zip(BLOCK, place)) | {"against": baseline}
-        theirs, one_image = _accuracies(here, baseline), resolution_points(here)
+        theirs, least = _gains(here, baseline, task), resolution(here, task)
         methods = [method for method in dict.fromkeys(here.method) if method != baseline]
         family = judge(
-            [compare(_accuracies(here, method), theirs, resolution=one_image) for method in methods]
+            [compare(_gains(here, method, task), theirs, task.margin, least) for method in methods]
         )
         rows += [
-            {**names, "method": method, **{name: of(judged) for name, of in _OF_ACCURACY.items()}}
+            {**names, "method": method, **{name: of(judged, task.unit) for name, of in _OF_SCORES.items()}}
             for method, judged in zip(methods, family)
         ]
     return report_files.with_table_digits(pd.DataFrame(rows, columns=list(COLUMNS)))
 
 
-def resolution_points(runs: pd.DataFrame) -> float:
-    """What one image more or less changes in an accuracy, in percentage points."""
-    return float(100 / runs.evaluated_images.min())
+def resolution(runs: pd.DataFrame, task: LearningTask) -> float:
+    """From one possible score to the next: one image, in percentage points; bits take any value."""
+    return float(100 / runs.evaluated_images.min()) if task is CLASSIFICATION else 0.0
 
 
-def _accuracies(runs: pd.DataFrame, method: str) -> pd.Series:
-    """The accuracies of the method's runs that are done, in percent, with the repetition as index."""
+def _gains(runs: pd.DataFrame, method: str, task: LearningTask) -> pd.Series:
+    """The scores of the method's runs that are done, more is better, with the repetition as index."""
     done = runs[(runs.method == method) & (runs.status == "done")]
-    return done.set_index("repetition").test_accuracy_percent
+    return task.sign * done.set_index("repetition").score
 
 
 # The columns that follow from differences of the logarithms of seconds.

@@ -1,7 +1,7 @@
 """Quantities of a run or cell: savings, payload, busiest link, chance, target and the steps to it.
 
-Savings are against the baseline in the same block. The target is a share of the baseline's mean accuracy at
-the end, on the same data set, model and workers.
+Savings are against the baseline in the same block. The target follows from the baseline's mean score at the
+end, on the same data set, model and workers (`LearningTask.target`).
 """
 
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
+from thinwire.base.learning import LearningTask
 from thinwire.report.report_files import FEWEST_REPETITIONS
 
 CELL = ["dataset", "model", "workers", "nodes"]
@@ -100,20 +101,25 @@ def busiest_link_bytes(runs: pd.DataFrame) -> pd.Series:
 _STANDARD_DEVIATIONS = 3.0
 
 
-def at_chance_level(runs: pd.DataFrame) -> pd.Series:
-    """For each run: 1.0 if its accuracy is one that guessing reaches, else 0.0; missing if this is unknown.
+def at_chance_level(runs: pd.DataFrame, task: LearningTask) -> pd.Series:
+    """For each run: 1.0 if its score is one that guessing reaches, else 0.0; missing if this is unknown.
 
     A guess among C classes is right with probability p = 1/C. Its accuracy on n images has the mean p and the
-    standard deviation sqrt(p (1-p) / n), by the binomial distribution.
+    standard deviation sqrt(p (1-p) / n), by the binomial distribution. A guess among C characters costs
+    log2 C bits.
 
     Args:
-        runs: with columns `classes`, `evaluated_images` and `test_accuracy_percent`.
+        runs: with columns `classes` and `score`, and `evaluated_images` if images are classified.
+        task: what they learn.
     """
+    if not task.higher_is_better:
+        limit = np.log2(runs.classes)
+        return (runs.score >= limit).astype(float).where(runs.score.notna() & limit.notna())
     chance = 1 / runs.classes
     deviation = (chance * (1 - chance) / runs.evaluated_images) ** 0.5
     highest_percent = 100 * (chance + _STANDARD_DEVIATIONS * deviation)
-    at_chance = (runs.test_accuracy_percent <= highest_percent).astype(float)
-    return at_chance.where(runs.test_accuracy_percent.notna() & highest_percent.notna())
+    at_chance = (runs.score <= highest_percent).astype(float)
+    return at_chance.where(runs.score.notna() & highest_percent.notna())
 
 
 # The target of tables with one target.
@@ -122,21 +128,21 @@ TARGET_OF_BASELINE = 0.99
 SHARES = (0.95, 0.98, TARGET_OF_BASELINE)
 
 
-def mean_final_accuracy(curves: pd.DataFrame) -> float:
-    """The mean of the accuracies in percent with which the runs that are done end; NaN without such a run.
+def mean_final_score(curves: pd.DataFrame) -> float:
+    """The mean of the scores with which the runs that are done end; NaN without such a run.
 
     Args:
         curves: of the baseline in one place.
     """
     done = curves[curves.status == "done"]
-    return float(done.sort_values("step").groupby("repetition").test_accuracy_percent.last().mean())
+    return float(done.sort_values("step").groupby("repetition").score.last().mean())
 
 
 StepsToTarget = Callable[[tuple[str, str, int, int], str], tuple[float, float]]
 
 
-def steps_to_target(curves: pd.DataFrame, baseline: str) -> StepsToTarget:
-    """Make a function that looks up the target in percent and the steps to it.
+def steps_to_target(curves: pd.DataFrame, baseline: str, task: LearningTask) -> StepsToTarget:
+    """Make a function that looks up the target and the steps to it.
 
     It takes a place (data set, model, workers, nodes) and a method. Where no run has as many nodes, those
     with as many workers count. The steps are a median over the repetitions. A run that never reaches the
@@ -145,7 +151,8 @@ def steps_to_target(curves: pd.DataFrame, baseline: str) -> StepsToTarget:
 
     Args:
         curves: one row for each evaluation of each run.
-        baseline: label of the method whose accuracy sets the target.
+        baseline: label of the method whose score sets the target.
+        task: what the runs learn.
     """
     if curves.repetition.nunique() < FEWEST_REPETITIONS:
         curves = curves[:0]
@@ -158,24 +165,25 @@ def steps_to_target(curves: pd.DataFrame, baseline: str) -> StepsToTarget:
             if not alike:
                 return np.nan, np.nan
             there = alike[0]
-        target = TARGET_OF_BASELINE * mean_final_accuracy(there[there.method == baseline])
+        target = task.target(mean_final_score(there[there.method == baseline]), TARGET_OF_BASELINE)
         runs = there[there.method == method]
         if runs.empty or np.isnan(target):
             return target, np.nan
-        steps = reaching(runs, target).step.reindex(runs.repetition.unique(), fill_value=np.inf)
+        steps = reaching(runs, target, task).step.reindex(runs.repetition.unique(), fill_value=np.inf)
         return target, float(steps.median())
 
     return look_up
 
 
-def reaching(curves: pd.DataFrame, target: float) -> pd.DataFrame:
-    """The first evaluation of each run whose accuracy is the target or more, with the repetition as index.
+def reaching(curves: pd.DataFrame, target: float, task: LearningTask) -> pd.DataFrame:
+    """The first evaluation of each run whose score is the target or better, with the repetition as index.
 
     A run that misses the target has no row.
 
     Args:
         curves: of the runs of one method in one place.
-        target: in percent.
+        target: in the unit of the score.
+        task: what the runs learn.
     """
-    reached = curves[curves.test_accuracy_percent >= target]
+    reached = curves[task.sign * curves.score >= task.sign * target]
     return reached.sort_values("step").drop_duplicates("repetition").set_index("repetition")

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 
 from thinwire.base.files import write_text
+from thinwire.base.learning import LearningTask
 from thinwire.report import report_files
 from thinwire.report.rows.quantities import CELL, TARGET_OF_BASELINE, StepsToTarget
 from thinwire.report.statistics.speed import faster_baseline
@@ -18,7 +19,7 @@ PLACE = [*CELL, "cluster", "rate_gbit_per_second", "own_rate", "profile", "kind"
 # What times.csv has; figures show more.
 COLUMNS = [
     *(*PLACE, "method", "step_seconds", "exposed_seconds", "hidden_seconds", "baseline", "speed_up"),
-    *("target_accuracy_percent", "steps_to_target", "seconds_to_target"),
+    *("target_score", "steps_to_target", "seconds_to_target"),
 ]
 _NOTES = (
     "How: simulated rows follow from a schedule, a compute profile and a described cluster. Measured and "
@@ -26,7 +27,7 @@ _NOTES = (
     "compute; `here` is a core of the machine that simulated. Exposed: communication, servers included, "
     "that a worker waits for in a step. Hidden: the time of a step in which a link between nodes sends and "
     "no worker waits for that. Speed-up: over the faster of the baselines ({baselines}) in the same place. "
-    "To the target: the target is {percent:g} % of the mean accuracy of {baseline} at the end. The seconds "
+    "To the target: the target is {target}. The seconds "
     "are those of a step, times the steps until the first evaluation of a learning run that reaches it "
     "(median over the repetitions). They are empty where no run has as many workers. Simulated times are "
     "predictions: docs/simulation.md has their limits."
@@ -64,7 +65,7 @@ def times(
     found = [to_target(where, method) for where, method in zip(place, table.method)]
     return report_files.with_table_digits(
         table.assign(
-            target_accuracy_percent=[target for target, _ in found],
+            target_score=[target for target, _ in found],
             steps_to_target=[steps for _, steps in found],
             seconds_to_target=[steps * s for (_, steps), s in zip(found, table.step_seconds)],
         )
@@ -102,19 +103,26 @@ def headline(table: pd.DataFrame) -> pd.DataFrame:
     largest at all.
     """
     own = table[table.own_rate]
-    learned = own.workers.where(own.target_accuracy_percent.notna())
+    learned = own.workers.where(own.target_score.notna())
     by = [own.dataset, own.model]
     most = learned.groupby(by).transform("max").fillna(own.workers.groupby(by).transform("max"))
     return own[own.workers == most]
 
 
-def markdown(table: pd.DataFrame, title: str, baselines: Sequence[str], untimed: Sequence[str] = ()) -> str:
+def markdown(
+    table: pd.DataFrame,
+    title: str,
+    baselines: Sequence[str],
+    task: LearningTask,
+    untimed: Sequence[str] = (),
+) -> str:
     """The headline rows in Markdown, with the meaning of the columns.
 
     Args:
         table: of times.
         title: of the suite.
         baselines: as in `times`.
+        task: what the suite learns.
         untimed: why runs with a process for each worker have no time.
     """
     rows = headline(table)
@@ -135,7 +143,8 @@ def markdown(table: pd.DataFrame, title: str, baselines: Sequence[str], untimed:
             "how": rows.kind,
         }
     )
-    notes = _NOTES.format(baselines=", ".join(baselines), baseline=baseline, percent=100 * TARGET_OF_BASELINE)
+    target = task.target_of(baseline, TARGET_OF_BASELINE)
+    notes = _NOTES.format(baselines=", ".join(baselines), target=target)
     left_out = len(table) - len(rows)
     if left_out:
         notes += f" {left_out} rows with other numbers of workers or rates of links are in times.csv."
@@ -145,11 +154,16 @@ def markdown(table: pd.DataFrame, title: str, baselines: Sequence[str], untimed:
 
 
 def write(
-    table: pd.DataFrame, title: str, baselines: Sequence[str], folder: Path, untimed: Sequence[str] = ()
+    table: pd.DataFrame,
+    title: str,
+    baselines: Sequence[str],
+    folder: Path,
+    task: LearningTask,
+    untimed: Sequence[str] = (),
 ) -> None:
     """Write `times.csv` and `times.md`."""
-    report_files.write_table(table[COLUMNS], folder / "times.csv")
-    write_text(folder / "times.md", markdown(table, title, baselines, untimed))
+    report_files.write_table(table[COLUMNS], folder / "times.csv", task)
+    write_text(folder / "times.md", markdown(table, title, baselines, task, untimed))
 
 
 PARTS = ("compute_seconds", "others_seconds", "server_seconds", "communication_seconds")

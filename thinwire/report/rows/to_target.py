@@ -1,24 +1,25 @@
-"""Steps, bytes and seconds to a target accuracy, and profiles of them."""
+"""Steps, bytes and seconds to a target score, and profiles of them."""
 
 from collections.abc import Hashable
 
 import numpy as np
 import pandas as pd
 
+from thinwire.base.learning import LearningTask
 from thinwire.report import report_files
 from thinwire.report.report_files import FEWEST_REPETITIONS
-from thinwire.report.rows.quantities import BLOCK, CELL, SHARES, mean_final_accuracy, reaching
+from thinwire.report.rows.quantities import BLOCK, CELL, SHARES, mean_final_score, reaching
 from thinwire.report.statistics.speed import Convergence, convergence, profile, ratios, score
 
 _GROUP = [*BLOCK, "method"]
 _MEDIANS = {f"{cost}_median": cost for cost in ("epochs", "steps", "payload_bytes", "train_seconds")}
 COLUMNS = (
-    *(*CELL, "method", "kind", "target_accuracy_percent", "runs", "reached", *_MEDIANS),
+    *(*CELL, "method", "kind", "target_score", "runs", "reached", *_MEDIANS),
     *("expected_epochs", "convergence", "reference_workers"),
 )
 
 
-def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str) -> pd.DataFrame:
+def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str, task: LearningTask) -> pd.DataFrame:
     """One row for each cell, kind, method and target, in the order of the runs; skipped runs do not count.
 
     A run that does not reach the target needs infinitely many epochs, steps, bytes and seconds. There is no
@@ -28,7 +29,8 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str) -> pd.Dat
     Args:
         runs: one row for each run.
         curves: one row for each evaluation of each run.
-        baseline: label of the method whose accuracy sets the targets.
+        baseline: label of the method whose score sets the targets.
+        task: what the runs learn.
     """
     repeated = runs.repetition.nunique() >= FEWEST_REPETITIONS
     ran = runs[(runs.status != "skipped") & repeated]
@@ -38,15 +40,16 @@ def to_target(runs: pd.DataFrame, curves: pd.DataFrame, baseline: str) -> pd.Dat
         own = here[here.method == baseline]
         if not (own.status == "done").any():
             continue
-        final = mean_final_accuracy(_curves(own, every))
+        final = mean_final_score(_curves(own, every))
         one_worker = _one_worker(ran, own, baseline)
         reference = own if one_worker.empty else one_worker
         of_reference = _curves(reference, every)
-        allowed = [(t, _needs(reference, of_reference, t)) for t in final * np.array(SHARES)]
+        targets = [task.target(final, share) for share in SHARES]
+        allowed = [(t, _needs(reference, of_reference, t, task)) for t in targets]
         for method, group in here.groupby("method", sort=False):
             for target, reference_needs in allowed:
-                needs = _needs(group, _curves(group, every), target)
-                row = {**dict(zip(BLOCK, place)), "method": method, "target_accuracy_percent": target}
+                needs = _needs(group, _curves(group, every), target, task)
+                row = {**dict(zip(BLOCK, place)), "method": method, "target_score": target}
                 row |= _summary(needs) | {"reference_workers": reference.workers.iloc[0]}
                 row["convergence"] = (
                     Convergence.REFERENCE
@@ -62,12 +65,12 @@ def _curves(runs: pd.DataFrame, every: dict[tuple[Hashable, ...], pd.DataFrame])
     return every.get(tuple(runs[_GROUP].iloc[0]), next(iter(every.values()))[:0])
 
 
-def _needs(runs: pd.DataFrame, curves: pd.DataFrame, target: float) -> pd.DataFrame:
+def _needs(runs: pd.DataFrame, curves: pd.DataFrame, target: float, task: LearningTask) -> pd.DataFrame:
     """What each run needs to reach the target, infinite for a miss, with the repetition as index.
 
     `train_seconds` is missing where the run has no times; `spent_epochs` counts the epochs of misses, too.
     """
-    first = reaching(curves, target).reindex(runs.repetition)
+    first = reaching(curves, target, task).reindex(runs.repetition)
     last = curves.groupby("repetition").last().reindex(runs.repetition)
     payload = first.payload_push_bytes + first.payload_pull_bytes + first.preparation_payload_bytes
     seconds = pd.Series(np.nan, index=first.index)
@@ -115,7 +118,7 @@ def profiles(to_target: pd.DataFrame) -> pd.DataFrame:
     Args:
         to_target: the table of that name.
     """
-    # Targets stand in one order in every cell; in percent of accuracy they differ.
+    # Targets stand in one order in every cell; as scores they differ.
     place = to_target.groupby([*CELL, "kind", "method"], sort=False).cumcount()
     percent = place.map({i: 100 * share for i, share in enumerate(SHARES)})
     table = to_target.assign(percent=percent)

@@ -19,8 +19,6 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestPower
 
-# Accuracies that differ by less than this are called equal, in percentage points.
-MARGIN_POINTS = 0.3
 LEVEL = 0.05
 POWER = 0.8
 # Percentages are read from text, so equal differences may differ in their last digits.
@@ -44,9 +42,7 @@ class Comparison:
     detectable: float  # a difference of this size is found with a probability of 80 %
 
 
-def compare(
-    ours: pd.Series, theirs: pd.Series, margin: float = MARGIN_POINTS, resolution: float = 0.0
-) -> Comparison:
+def compare(ours: pd.Series, theirs: pd.Series, margin: float, resolution: float = 0.0) -> Comparison:
     """Compare two series in pairs, `ours` minus `theirs`.
 
     Args:

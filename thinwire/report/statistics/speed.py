@@ -38,7 +38,7 @@ def convergence(epochs: pd.Series, reference: pd.Series, trained_epochs: float) 
     if np.isinf(epochs[both]).any():
         missed = np.isinf(reference[both]).any()
         return Convergence.CANNOT_BE_TOLD if missed else Convergence.LATE
-    difference = compare(epochs[both], reference[both].replace(np.inf, trained_epochs))
+    difference = compare(epochs[both], reference[both].replace(np.inf, trained_epochs), MARGIN)
     if difference.p_different / 2 >= LEVEL:  # one-sided
         return Convergence.PLAUSIBLE
     return Convergence.SUSPICIOUS if difference.mean < 0 else Convergence.LATE

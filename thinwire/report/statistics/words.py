@@ -6,6 +6,7 @@ No other file says that something is better, worse, the same or faster.
 import math
 from typing import NamedTuple
 
+from thinwire.base.learning import Unit
 from thinwire.report.report_files import fixed, table_digits
 from thinwire.report.statistics.paired import FEWEST_PAIRS, LEVEL, POWER, Comparison, Judged, Verdict
 
@@ -24,18 +25,18 @@ class Answer(NamedTuple):
     words: str
 
 
-def on_accuracy(judged: Judged) -> Decision:
-    """About the method's accuracy beside the baseline's, in percentage points."""
+def on_score(judged: Judged, unit: Unit) -> Decision:
+    """About the method's score beside the baseline's; positive differences favour the method."""
     difference = judged.comparison
     if difference.n < FEWEST_PAIRS:
         return Decision(Verdict.CANNOT_BE_TOLD, _cannot_be_told(_too_few(difference.n)))
     if judged.differs:
-        words = _side(difference)
-        words += f", but {_within(difference)}" if judged.within_margin else ""
+        words = _side(difference, unit)
+        words += f", but {_within(difference, unit)}" if judged.within_margin else ""
         return Decision(Verdict.DIFFERENT, words)
     if judged.within_margin:
-        return Decision(Verdict.SAME, _within(difference))
-    return Decision(Verdict.CANNOT_BE_TOLD, _cannot_be_told(_difference_found(difference)))
+        return Decision(Verdict.SAME, _within(difference, unit))
+    return Decision(Verdict.CANNOT_BE_TOLD, _cannot_be_told(_difference_found(difference, unit)))
 
 
 def on_speed(judged: Judged) -> Decision:
@@ -52,36 +53,35 @@ def on_speed(judged: Judged) -> Decision:
     return Decision(Verdict.CANNOT_BE_TOLD, _cannot_be_told(_factor_found(difference)))
 
 
-def on_gain(difference: Comparison) -> Answer:
-    """Is the method's accuracy higher? In percentage points (two-sided paired t test)."""
+def on_gain(difference: Comparison, unit: Unit) -> Answer:
+    """Is the method's score better? (Two-sided paired t test.)"""
     if difference.n < FEWEST_PAIRS:
         return Answer(None, _too_few(difference.n))
     if difference.p_different < LEVEL and difference.mean > 0:
-        return Answer(True, _side(difference))
+        return Answer(True, _side(difference, unit))
     if difference.high <= 0:
-        return Answer(False, _side(difference) if difference.mean else _within(difference))
-    return Answer(None, _difference_found(difference))
+        return Answer(False, _side(difference, unit) if difference.mean else _within(difference, unit))
+    return Answer(None, _difference_found(difference, unit))
 
 
-def on_equality(difference: Comparison) -> Answer:
-    """Do the accuracies differ by less than the margin? In percentage points (TOST)."""
+def on_equality(difference: Comparison, unit: Unit) -> Answer:
+    """Do the scores differ by less than the margin? (TOST.)"""
     if difference.n < FEWEST_PAIRS:
         return Answer(None, _too_few(difference.n))
     if difference.p_same < LEVEL:
+        within = _within(difference, unit)
         sure = difference.p_different < LEVEL
-        return Answer(
-            True, f"{_side(difference)}, but {_within(difference)}" if sure else _within(difference)
-        )
+        return Answer(True, f"{_side(difference, unit)}, but {within}" if sure else within)
     if difference.high <= -difference.margin or difference.low >= difference.margin:
-        return Answer(False, _side(difference))
-    return Answer(None, f"cannot be told whether the difference is below {difference.margin:g} points")
+        return Answer(False, _side(difference, unit))
+    return Answer(None, f"cannot be told whether the difference is below {difference.margin:g} {unit.name}")
 
 
-def on_loss(difference: Comparison, unit: str = "points") -> Answer:
+def on_loss(difference: Comparison, unit: Unit) -> Answer:
     """Does the method lose less than the margin? (One-sided test of non-inferiority.)"""
     if difference.n < FEWEST_PAIRS:
         return Answer(None, _too_few(difference.n))
-    margin = f"{difference.margin:g} {unit}"
+    margin = f"{difference.margin:g} {unit.name}"
     if difference.p_not_inferior < LEVEL:
         return Answer(True, f"no loss of {margin} or more")
     if difference.high <= -difference.margin:
@@ -110,13 +110,13 @@ def on_reduction(difference: Comparison, percent: float) -> Answer:
     return Answer(None, _factor_found(difference))
 
 
-def _side(difference: Comparison) -> str:
-    return f"{'better' if difference.mean > 0 else 'worse'} by {_points(abs(difference.mean))}"
+def _side(difference: Comparison, unit: Unit) -> str:
+    return f"{'better' if difference.mean > 0 else 'worse'} by {_size(abs(difference.mean), unit)}"
 
 
-def _within(difference: Comparison) -> str:
+def _within(difference: Comparison, unit: Unit) -> str:
     if difference.sd or difference.mean:
-        return f"the same within {difference.margin:g} points"
+        return f"the same within {difference.margin:g} {unit.name}"
     return "the same in every pair"
 
 
@@ -126,17 +126,17 @@ def _times(logarithm: Comparison) -> str:
     return f"{size} times {'faster' if logarithm.mean > 0 else 'slower'}"
 
 
-def _points(size: float) -> str:
-    size = table_digits(size)
-    return f"{fixed(size, 2)} points" if size >= 0.005 else "less than 0.01 points"
+def _size(size: float, unit: Unit) -> str:
+    size, least = table_digits(size), 10**-unit.digits
+    return f"{fixed(size, unit.digits) if size >= least / 2 else f'less than {least:g}'} {unit.name}"
 
 
 def _cannot_be_told(why: str) -> str:
     return f"cannot be told: {why}"
 
 
-def _difference_found(difference: Comparison) -> str:
-    return _found(difference.n, f"a difference of {_points(difference.detectable)}")
+def _difference_found(difference: Comparison, unit: Unit) -> str:
+    return _found(difference.n, f"a difference of {_size(difference.detectable, unit)}")
 
 
 def _factor_found(logarithm: Comparison) -> str:

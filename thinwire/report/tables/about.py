@@ -6,10 +6,12 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from thinwire.base.learning import LearningTask
 from thinwire.config.cell import Cell
 from thinwire.config.entries import baselines, entries_of
 from thinwire.config.suite_problems import prepared_from
 from thinwire.config.suite_schema import Suite
+from thinwire.config.suite_task import task_of
 from thinwire.optim.recipe import BELONGS, Recipe
 from thinwire.optim.tunable import SECTIONS, values_of
 
@@ -67,7 +69,8 @@ class About(NamedTuple):
 
     title: str
     evaluated_on: str
-    baselines: tuple[str, ...]  # labels; accuracies and bytes are compared with the first
+    baselines: tuple[str, ...]  # labels; scores and bytes are compared with the first
+    task: LearningTask
     recipes: Mapping[str, str] = MappingProxyType({})  # by label: where it is not that of the suite
     recipes_note: str = ""
     cluster: str | None = None  # of emulated runs
@@ -85,7 +88,9 @@ class About(NamedTuple):
         recipes = own_recipes(suite), note(suite)
         labels = tuple(baselines(suite))
         from_ = prepared_from(suite)
-        return cls(suite.title, suite.evaluate_on, labels, *recipes, suite.cluster, subset, from_)
+        return cls(
+            suite.title, suite.evaluate_on, labels, task_of(suite), *recipes, suite.cluster, subset, from_
+        )
 
 
 _PARTS: dict[str, Callable[[Cell], str]] = {

@@ -33,7 +33,7 @@ class Block(NamedTuple):
     origin: str  # how its runs and times were made
     columns: list[str]
     rows: list[list[Value]]
-    remarks: list[str]  # sentences: why accuracies cannot be compared, and why runs failed
+    remarks: list[str]  # sentences: why scores cannot be compared, and why runs failed
 
 
 def is_text(column: str) -> bool:
@@ -58,8 +58,9 @@ def _block(block: pd.DataFrame, about: About) -> Block:
         shown["saved with preparation, %"] = _marked(saved, numbers.of_savings(block))
     else:
         shown["saved, %"] = _marked(saved, numbers.of_savings(block))
-    shown[f"{about.evaluated_on.replace('_', '-')} accuracy, %"] = _marked(
-        (numbers.accuracy(row) for _, row in block.iterrows()), numbers.of_accuracies(block, about.baseline)
+    shown[f"{about.evaluated_on.replace('_', '-')} {about.task.axis}"] = _marked(
+        (numbers.score(row, about.task.unit.digits) for _, row in block.iterrows()),
+        numbers.of_scores(block, about.baseline),
     )
     if block.words.notna().any():
         shown[f"against {about.baseline}"] = _plain(_verdicts(block, about.baseline))
@@ -139,8 +140,7 @@ def _failures(block: pd.DataFrame) -> list[str]:
 
 
 _KEY = [*CELL, "method", "kind"]
-_POINTS = [f"difference_{name}_points" for name in ("mean", "low", "high")]
-COMPARED = ["n", *_POINTS, "verdict", "words"]
+COMPARED = ["n", "gain_mean", "gain_low", "gain_high", "verdict", "words"]
 
 
 def with_comparisons(table: pd.DataFrame, comparisons: pd.DataFrame) -> pd.DataFrame:
@@ -156,7 +156,7 @@ def with_comparisons(table: pd.DataFrame, comparisons: pd.DataFrame) -> pd.DataF
 
 
 _FOUND = {"speed_up": "step_speed_up", "seconds_to_target": "seconds_to_target"}
-TIMED = ["time_from", "time_nodes", "target_accuracy_percent", *_FOUND.values()]
+TIMED = ["time_from", "time_nodes", "target_score", *_FOUND.values()]
 
 
 def with_times(table: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
@@ -193,7 +193,7 @@ def _with_place(block: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
     return block.assign(
         time_from=_timed_origin(place),
         time_nodes=place.nodes,
-        target_accuracy_percent=place.target_accuracy_percent,
+        target_score=place.target_score,
         **columns,
     )
 

@@ -1,7 +1,7 @@
 """Numbers as tables show them, and marks for the best and the second of a block.
 
 A mark claims an order, so a column is marked only if its order is known. Simulated speed-ups and bytes are
-exact. Accuracies are ordered by the verdicts of their comparisons with the baseline, and by nothing else.
+exact. Scores are ordered by the verdicts of their comparisons with the baseline, and by nothing else.
 """
 
 import math
@@ -52,14 +52,14 @@ def milliseconds(seconds: float) -> str:
     return "" if pd.isna(seconds) else fixed(seconds * 1e3, 3)
 
 
-def accuracy(row: pd.Series) -> str:
+def score(row: pd.Series, digits: int) -> str:
     """Mean ± standard deviation, the number of runs, and how many have no sound result."""
     rest = [f"{row[status]} {status}" for status in STATUSES if row[status] and status != "done"]
     if not row.done:
         return ", ".join(rest)
     if row.at_chance_level > 0:
         rest.insert(0, f"{row.at_chance_level:g} at chance level")
-    mean, spread = fixed(row.accuracy_mean_percent, 2), fixed(row.accuracy_sd_percent, 2)
+    mean, spread = fixed(row.score_mean, digits), fixed(row.score_sd, digits)
     shown = f"{mean} ± {spread}" if row.done > 1 else mean
     return ", ".join([f"{shown} ({row.done})", *rest])
 
@@ -102,15 +102,15 @@ def of_speed_ups(block: pd.DataFrame) -> list[Mark]:
 
 
 def of_seconds_to_target(block: pd.DataFrame, baseline: str) -> list[Mark]:
-    """Marks of seconds to the target; they depend on accuracies, so none if a verdict is missing."""
+    """Marks of seconds to the target; they depend on scores, so none if a verdict is missing."""
     if not _all_told(block, baseline):
         return [Mark.NONE] * len(block)
     finite = block.seconds_to_target.replace(math.inf, math.nan)
     return _highest(-_shown(finite, to_target).where(_sound(block)))
 
 
-def of_accuracies(block: pd.DataFrame, baseline: str) -> list[Mark]:
-    """Marks of accuracies; none if one comparison cannot be told.
+def of_scores(block: pd.DataFrame, baseline: str) -> list[Mark]:
+    """Marks of scores; none if one comparison cannot be told.
 
     Methods above the baseline come first, then the baseline and what equals it. The order among the methods
     of a group is not tested, so all get the mark of their group.
@@ -118,7 +118,7 @@ def of_accuracies(block: pd.DataFrame, baseline: str) -> list[Mark]:
     if not _all_told(block, baseline):
         return [Mark.NONE] * len(block)
     level = (block.verdict == "same") | (block.method == baseline)
-    above = (block.verdict == "different") & (block.difference_mean_points > 0)
+    above = (block.verdict == "different") & (block.gain_mean > 0)
     group = level.astype(float).where(~above, 2.0)
     marks = _highest(group.where(_sound(block)))
     return [mark if value > 0 else Mark.NONE for mark, value in zip(marks, group)]

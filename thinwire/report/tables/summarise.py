@@ -1,10 +1,11 @@
-"""One row for each cell and method: accuracy, traffic, time, and the savings against the baseline."""
+"""One row for each cell and method: score, traffic, time, and the savings against the baseline."""
 
 import math
 from collections.abc import Sequence
 
 import pandas as pd
 
+from thinwire.base.learning import LearningTask
 from thinwire.report.report_files import with_table_digits
 from thinwire.report.rows.quantities import (
     BLOCK,
@@ -35,7 +36,7 @@ _SENT = bytes_column(WITH_PREPARATION)
 _VIRTUAL = "method/virtual_epochs"
 
 
-def summarise(runs: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
+def summarise(runs: pd.DataFrame, baselines: Sequence[str], task: LearningTask) -> pd.DataFrame:
     """One row for each cell, kind and method, over its runs that are done.
 
     Payload and wire bytes are means over the workers; `wire` is what a worker sends. `busiest link` is the
@@ -46,6 +47,7 @@ def summarise(runs: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
     Args:
         runs: one row for each run.
         baselines: labels; reductions and speed-ups refer to the first.
+        task: what the runs learn.
     """
     if "train_seconds" not in runs:  # no run says anything about time
         runs = runs.assign(train_seconds=math.nan)
@@ -54,7 +56,7 @@ def summarise(runs: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
         payload_total_bytes=runs.payload_push_bytes + runs.payload_pull_bytes,
         wire_max_bytes=busiest_link_bytes(runs),
         prepared_bytes=prepared,
-        at_chance_level=at_chance_level(runs),
+        at_chance_level=at_chance_level(runs, task),
     )
     runs = runs.assign(preparation_runs=_runs_that_share(runs))
     with_prepared = runs.payload_total_bytes + runs.prepared_bytes.fillna(0)
@@ -71,8 +73,8 @@ def summarise(runs: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
                 "virtual_epochs": done[_VIRTUAL].mean() if _VIRTUAL in runs else math.nan,
                 **{status: int(counts.get(status, 0)) for status in STATUSES},
                 "at_chance_level": done.at_chance_level.sum(skipna=False),
-                "accuracy_mean_percent": done.test_accuracy_percent.mean(),
-                "accuracy_sd_percent": done.test_accuracy_percent.std(ddof=1),
+                "score_mean": done.score.mean(),
+                "score_sd": done.score.std(ddof=1),
                 **{bytes_column(name): done[c].mean() for name, c in _COLLECTED.items()},
                 "preparation_bytes": group.prepared_bytes.mean(),
                 bytes_column(WITH_PREPARATION): with_prepared[done.index].mean(),

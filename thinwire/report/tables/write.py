@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from thinwire.base.files import write_text
+from thinwire.base.learning import CLASSIFICATION, NEXT_CHARACTER, LearningTask
 from thinwire.report import report_files
 from thinwire.report.rows.quantities import TARGET_OF_BASELINE
 from thinwire.report.tables.about import About
@@ -17,17 +18,14 @@ from thinwire.report.tables.traffic import traffic
 _ALWAYS = (
     "Payload: what a worker pushes and pulls in the whole run, as encoded, in millions of bytes; mean over "
     "the workers. Saved: its reduction against {baseline}, on as many workers and nodes; negative where a "
-    "method sends more. Accuracy: of the weights at the end; mean ± standard deviation (runs that are done)."
+    "method sends more. {Score}: of the weights at the end; mean ± standard deviation (runs that are done)."
 )
 _COMPARED = (
-    "Against {baseline}: verdict on the accuracy, in pairs of runs with equal seeds; comparisons.csv has the "
+    "Against {baseline}: verdict on the {score}, in pairs of runs with equal seeds; comparisons.csv has the "
     "intervals."
 )
 _PREPARED = "Saved with preparation: the bytes that a preparation sent before the runs are counted, too."
-_TO_TARGET = (
-    "To target: the time of a step, times the median number of steps to {percent:g} % of the mean accuracy "
-    "of {baseline} at the end."
-)
+_TO_TARGET = "To target: the time of a step, times the median number of steps to {target}."
 _SPEED_UP = "Speed-up: of a step, over the shortest step of a baseline ({baselines})."
 _SIMULATED = (
     "Simulated times are predictions. times.md shows every cluster and compute profile that was simulated."
@@ -36,12 +34,13 @@ _MARKED = (
     "Bold and underlined: the highest and the second highest of a block, among methods whose runs are all "
     "done and above chance level."
 )
-_MARKED_ACCURACY = "Accuracies are marked by their verdicts, and only if each can be told."
-_UNMARKED_ACCURACY = "Accuracies are not marked, because comparisons cannot be told."
-_AT_CHANCE = (
-    "At chance level: the accuracy is at most 1/classes plus three standard deviations, which guessing "
-    "reaches too."
-)
+_MARKED_SCORE = "{Scores} are marked by their verdicts, and only if each can be told."
+_UNMARKED_SCORE = "{Scores} are not marked, because comparisons cannot be told."
+_AT_CHANCE = {
+    CLASSIFICATION.name: "At chance level: the accuracy is at most 1/classes plus three standard deviations, "
+    "which guessing reaches too.",
+    NEXT_CHARACTER.name: "At chance level: the bits are those of a guess among all characters, or more.",
+}
 _EPOCHS = "Epochs: 10 for 20 means that 10 were trained, and that they stand for 20, by forecasts of weights."
 _ELSEWHERE = "traffic.md shows the other ledgers and the recipes; summary.csv has all columns."
 
@@ -68,14 +67,17 @@ def notes(table: pd.DataFrame, shown: Sequence[Block], about: About) -> list[str
         _SPEED_UP: "speed-up" in columns,
         _SIMULATED: simulated.any(),
         _MARKED: marked,
-        _MARKED_ACCURACY if _accuracy_is_marked(shown) else _UNMARKED_ACCURACY: marked and compared,
-        _AT_CHANCE: (table.at_chance_level > 0).any(),
+        _MARKED_SCORE if _score_is_marked(shown, about.task) else _UNMARKED_SCORE: marked and compared,
+        _AT_CHANCE[about.task.name]: (table.at_chance_level > 0).any(),
         _EPOCHS: table.virtual_epochs.notna().any(),
     }
     names = {
         "baseline": about.baseline,
         "baselines": ", ".join(about.baselines),
-        "percent": 100 * TARGET_OF_BASELINE,
+        "score": about.task.score,
+        "Score": about.task.score.capitalize(),
+        "Scores": about.task.scores.capitalize(),
+        "target": about.task.target_of(about.baseline, TARGET_OF_BASELINE),
     }
     return [
         *[note.format(**names) for note, wanted in chosen.items() if wanted],
@@ -84,13 +86,13 @@ def notes(table: pd.DataFrame, shown: Sequence[Block], about: About) -> list[str
     ]
 
 
-def _accuracy_is_marked(shown: Sequence[Block]) -> bool:
+def _score_is_marked(shown: Sequence[Block], task: LearningTask) -> bool:
     return any(
         value.mark is not Mark.NONE
         for block in shown
         for row in block.rows
         for column, value in zip(block.columns, row)
-        if column.endswith(" accuracy, %")
+        if column.endswith(f" {task.axis}")
     )
 
 
@@ -105,7 +107,7 @@ def write(table: pd.DataFrame, about: About, folder: Path) -> None:
         about: what to say about the suite.
         folder: of the suite's tables.
     """
-    report_files.write_table(table, folder / "summary.csv")
+    report_files.write_table(table, folder / "summary.csv", about.task)
     for end, text in summary(table, about).items():
         write_text(folder / f"summary.{end}", text)
     write_text(folder / "traffic.md", traffic(table, about))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from thinwire.base.learning import LearningTask
 from thinwire.report.rows.quantities import BLOCK
 
 KINDS = {"inprocess": "in process"}
@@ -17,7 +18,7 @@ KINDS = {"inprocess": "in process"}
 class Points(NamedTuple):
     """What is drawn, and what is not."""
 
-    means: pd.DataFrame  # of each panel, method and epoch: `accuracy`, its `sd`, and the columns asked for
+    means: pd.DataFrame  # of each panel, method and epoch: `score`, its `sd`, and the columns asked for
     left_out: list[str]  # phrases for the note under the figure
 
 
@@ -26,7 +27,7 @@ def of_curves(curves: pd.DataFrame, *columns: str) -> Points:
 
     Args:
         curves: one row for each evaluation of each run.
-        columns: whose means are needed beside those of the accuracy.
+        columns: whose means are needed beside those of the score.
     """
     # If some runs ended early, a line would be a mean over fewer seeds from there on.
     ended = curves.status == "done"
@@ -34,13 +35,12 @@ def of_curves(curves: pd.DataFrame, *columns: str) -> Points:
     if lost := curves[~ended].drop_duplicates([*BLOCK, "method", "repetition"]).shape[0]:
         left_out.append(left_out_phrase(lost, "run", "that did not end"))
     curves = curves[ended]
-    needed = ["test_accuracy_percent", *columns]
+    needed = ["score", *columns]
     finite = np.isfinite(curves[needed].astype(float)).all(axis=1)
     if lost := int((~finite).sum()):
         left_out.append(left_out_phrase(lost, "evaluation", "without a number"))
     groups = curves[finite].groupby([*BLOCK, "method", "epoch", "evaluated_on"], sort=False)
-    means = groups[needed].mean().assign(sd=groups.test_accuracy_percent.std(ddof=1)).reset_index()
-    return Points(means.rename(columns={"test_accuracy_percent": "accuracy"}), left_out)
+    return Points(groups[needed].mean().assign(sd=groups.score.std(ddof=1)).reset_index(), left_out)
 
 
 def left_out_phrase(count: int, noun: str, which: str) -> str:
@@ -69,38 +69,41 @@ def last(panel: pd.DataFrame) -> pd.DataFrame:
     return panel.sort_values("epoch", kind="stable").groupby("method", sort=False).tail(1).set_index("method")
 
 
-def pareto(ends: pd.DataFrame, cost: str) -> list[str]:
+def pareto(ends: pd.DataFrame, cost: str, task: LearningTask) -> list[str]:
     """The methods that no other surpasses, in the order of their costs.
 
-    A method surpasses another if it costs at most as much and is at least as accurate, but not equal in both.
+    A method surpasses another if it costs at most as much and its score is at least as good, but not equal in
+    both.
 
     Args:
-        ends: a row for each method, with `accuracy` and the column of the cost.
+        ends: a row for each method, with `score` and the column of the cost.
         cost: name of the column that should be small.
+        task: says whether more is better.
     """
     ordered = ends.sort_values(cost, kind="stable")
-    costs, accuracies = ordered[cost].to_numpy(), ordered.accuracy.to_numpy()
+    costs, gains = ordered[cost].to_numpy(), task.sign * ordered.score.to_numpy()
 
-    def surpassed(own: float, accuracy: float) -> bool:
-        as_good = (costs <= own) & (accuracies >= accuracy)
-        return bool((as_good & ((costs < own) | (accuracies > accuracy))).any())
+    def surpassed(own: float, gain: float) -> bool:
+        as_good = (costs <= own) & (gains >= gain)
+        return bool((as_good & ((costs < own) | (gains > gain))).any())
 
-    return [str(m) for m, *own in zip(ordered.index, costs, accuracies) if not surpassed(*own)]
+    return [str(m) for m, *own in zip(ordered.index, costs, gains) if not surpassed(*own)]
 
 
 # More lines cannot be told apart.
 MOST_LINES = 8
 
 
-def accurate(panel: pd.DataFrame, cost: str, baselines: Collection[str]) -> Sequence[str]:
-    """All methods of a panel of accuracy, or in a crowded one, the baselines and the Pareto-optimal.
+def good(panel: pd.DataFrame, cost: str, baselines: Collection[str], task: LearningTask) -> Sequence[str]:
+    """All methods of a panel of scores, or in a crowded one, the baselines and the Pareto-optimal.
 
-    If there are more than `MOST_LINES` of them, the most accurate stand out.
+    If there are more than `MOST_LINES` of them, those with the best scores stand out.
     """
     ends = last(panel)
     if len(ends) <= MOST_LINES:
         return list(ends.index)
-    best = ends.loc[pareto(ends, cost)].sort_values("accuracy", ascending=False, kind="stable")
+    best = ends.loc[pareto(ends, cost, task)]
+    best = best.sort_values("score", ascending=not task.higher_is_better, kind="stable")
     return _with_baselines(ends.index, best.index, baselines)
 
 
