@@ -63,7 +63,7 @@ def draw(folder: Path) -> None:
 
 
 def _accuracy(row: pd.Series) -> str:
-    shown = f"{fixed(row.accuracy_mean_percent, 2)} ± {fixed(row.accuracy_sd_percent, 2)}"
+    shown = f"{fixed(row.score_mean, 2)} ± {fixed(row.score_sd, 2)}"
     ended = row.done + row[["diverged", "timeout", "failed"]].sum()
     if row.done < ended:
         shown += f" ({row.done} of {ended})"

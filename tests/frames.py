@@ -15,7 +15,7 @@ def evaluation(
 ) -> dict[str, Any]:
     """One evaluation of a run, which has pushed and pulled as many bytes."""
     run = {"method": method, "repetition": seed, "status": "done", "evaluated_on": "test"}
-    values = {"epoch": epoch, "test_accuracy_percent": accuracy}
+    values = {"epoch": epoch, "score": accuracy}
     sent = {"payload_push_bytes": payload, "payload_pull_bytes": payload, "preparation_payload_bytes": 0.0}
     return {**CELL, **run, **values, **sent, **more}
 
@@ -51,11 +51,11 @@ def traffic(methods: Any = ("ssgd", "thin"), **more: Any) -> pd.DataFrame:
 def comparison(method: str, mean: float, half: float, verdict: str, **more: Any) -> dict[str, Any]:
     """A paired difference with its interval."""
     difference = {
-        "difference_mean_points": mean,
-        "difference_low_points": mean - half,
-        "difference_high_points": mean + half,
+        "gain_mean": mean,
+        "gain_low": mean - half,
+        "gain_high": mean + half,
     }
-    about = {"against": "ssgd", "n": 10, "margin_points": 0.3, "verdict": verdict, "words": "words"}
+    about = {"against": "ssgd", "n": 10, "margin": 0.3, "verdict": verdict, "words": "words"}
     return {**CELL, "method": method, **about, **difference, **more}
 
 
@@ -77,7 +77,7 @@ def to_target(needed: dict[str, list[float]], **more: Any) -> pd.DataFrame:
         for method, of_cells in needed.items()
         for cell, megabytes in enumerate(of_cells, 1)
     ]
-    return pd.DataFrame(rows).assign(target_accuracy_percent=97.0, **more)
+    return pd.DataFrame(rows).assign(target_score=97.0, **more)
 
 
 MISS = math.inf

@@ -35,7 +35,7 @@ def run(
         "repetition": repetition,
         "status": status,
         "reason": None,
-        "test_accuracy_percent": accuracy,
+        "score": accuracy,
         "classes": 10,
         "evaluated_images": 539,
         **dict(zip(BYTES, bytes_)),

@@ -79,7 +79,7 @@ def alone():
 
 def times():
     """Two simulated clusters; of the first, 8 workers fill 8 nodes."""
-    about = {"target_accuracy_percent": 97.02, "rate_gbit_per_second": 1.0}
+    about = {"target_score": 97.02, "rate_gbit_per_second": 1.0}
     two = [
         simulated(method, ms, speed_up=speed_up, seconds_to_target=seconds, **about)
         for method, ms, speed_up, seconds in (

@@ -55,11 +55,11 @@ def compare(results: Path) -> None:
     """Write `comparisons.csv` and `to_target.csv`, with words that no other table has."""
     rows = pd.read_csv(results / "tables/demo/summary.csv")[[*CELL, "method", "kind"]]
     others = rows[rows.method != "ssgd"]
-    numbers = {"difference_mean_points": -0.5, "difference_low_points": -1.0, "difference_high_points": 0.25}
-    about = {"against": "ssgd", "n": 3, "margin_points": 0.3, "detectable_points": 1.5}
+    numbers = {"gain_mean": -0.5, "gain_low": -1.0, "gain_high": 0.25}
+    about = {"against": "ssgd", "n": 3, "margin": 0.3, "detectable": 1.5}
     words = {"verdict": "cannot_be_told", "words": "three pairs say nothing"}
     others.assign(**numbers, **about, **words).to_csv(results / "tables/demo/comparisons.csv", index=False)
-    reached = {"target_accuracy_percent": 97.0, "epochs_median": 2.0, "train_seconds_median": None}
+    reached = {"target_score": 97.0, "epochs_median": 2.0, "train_seconds_median": None}
     rows.assign(**reached).to_csv(results / "tables/demo/to_target.csv", index=False)
     report_files.write_digests(results, "demo")
 

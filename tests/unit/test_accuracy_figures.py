@@ -100,7 +100,7 @@ def test_no_curve_at_all_is_a_figure_that_says_so(drawn, write):
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_what_is_no_number_is_left_out_and_the_figure_says_so(drawn, write, value):
     frame = timed(curves())
-    frame.loc[(frame.method == "thin") & (frame.epoch == 2), "test_accuracy_percent"] = value
+    frame.loc[(frame.method == "thin") & (frame.epoch == 2), "score"] = value
     figure = drawn(write, frame)
     assert len(lines(figure)[0, "thin"]) == 2
     assert np.isfinite(np.concatenate(list(lines(figure).values()))).all()
@@ -129,7 +129,7 @@ def test_a_figure_says_what_it_shows_and_how_it_came_about(drawn):
 def test_a_seed_that_did_not_end_is_in_no_line_and_the_figure_says_so(drawn):
     frame = curves()
     broken = (frame.method == "thin") & (frame.repetition == 2)
-    frame.loc[broken, ["status", "test_accuracy_percent"]] = ["diverged", 10.0]
+    frame.loc[broken, ["status", "score"]] = ["diverged", 10.0]
     figure = drawn(EPOCHS, frame)
     assert lines(figure)[0, "thin"] == [[1, 60.375], [2, 70.375], [3, 80.375]]
     assert "1 run that did not end is left out" in note(figure)
@@ -158,7 +158,7 @@ RUNS = pd.DataFrame(
 def everything():
     """Frames of a suite that has every figure, with a value that is missing and one that is infinite."""
     curves = frames.curves().assign(train_seconds=lambda rows: rows.epoch * 1.5, kind="measured")
-    curves.loc[curves.index[4:6], "test_accuracy_percent"] = [math.nan, math.inf]
+    curves.loc[curves.index[4:6], "score"] = [math.nan, math.inf]
     needed = {"ssgd": [4.0, 5.0, 6.0], "thin": [1.0, 2.0, frames.MISS]}
     tables = frames.traffic(), frames.comparisons(), frames.to_target(needed)
     return report.Frames(RUNS, curves, *tables)

@@ -188,7 +188,7 @@ def test_seconds_to_the_target_end_at_the_first_evaluation_that_reaches_it():
     accuracies = {"ssgd": (10, 20, 30, 90), "thin": (10, 89.2, 80, 91)}
     curves = pd.DataFrame(
         place
-        | {"method": method, "repetition": n, "step": i, "test_accuracy_percent": accuracy}
+        | {"method": method, "repetition": n, "step": i, "score": accuracy}
         | {"train_seconds": 10.0 * (i + 1) + n}
         for method, several in accuracies.items()
         for n in range(6)

@@ -19,7 +19,7 @@ SPREAD = (0.1, -0.1, 0.05, -0.05, 0.0, 0.1)
 
 def runs(method, accuracies, status="done", **more):
     about = {**CELL, "method": method, "status": status, "evaluated_images": 1000, **more}
-    return [{**about, "repetition": r, "test_accuracy_percent": a} for r, a in enumerate(accuracies)]
+    return [{**about, "repetition": r, "score": a} for r, a in enumerate(accuracies)]
 
 
 def table_of(*groups):
@@ -41,7 +41,7 @@ def test_each_method_is_compared_with_the_baseline_of_its_cell_and_kind():
     assert list(table.method) == ["thin"] * 3
     assert list(table.against) == ["ssgd"] * 3
     assert list(table.n) == [6, 6, 0]
-    assert list(table.difference_mean_points[:2]) == pytest.approx([1.0167, 0.0167], abs=1e-4)
+    assert list(table.gain_mean[:2]) == pytest.approx([1.0167, 0.0167], abs=1e-4)
     assert list(table.verdict) == ["different", "same", "cannot_be_told"]
     assert list(table.words[:2]) == ["better by 1.02 points", "the same within 0.3 points"]
 
@@ -81,9 +81,9 @@ def test_words_and_the_file_round_a_tie_alike(tmp_path):
     table = table_of(runs("ssgd", theirs), *(runs(f"m{i}", values) for i, values in enumerate(ours)))
     write_table(table, tmp_path / "comparisons.csv")
     read = pd.read_csv(tmp_path / "comparisons.csv")
-    assert list(read.difference_mean_points) == list(table.difference_mean_points)
+    assert list(read.gain_mean) == list(table.gain_mean)
     in_words = [re.search(r"[\d.]+", said)[0] for said in read.words]
-    assert in_words == [text_of(abs(mean), 2) for mean in read.difference_mean_points]
+    assert in_words == [text_of(abs(mean), 2) for mean in read.gain_mean]
 
 
 BASELINES = ["ssgd", "ssgd_bf16"]
@@ -153,7 +153,7 @@ def cell(workers, method, payload, seconds=(math.nan,) * 3):
     """The rows of a method in a cell, for its three targets."""
     place = {**CELL, "workers": workers, "kind": "measured", "method": method}
     return [
-        place | {"payload_bytes_median": p, "train_seconds_median": s, "target_accuracy_percent": workers + i}
+        place | {"payload_bytes_median": p, "train_seconds_median": s, "target_score": workers + i}
         for i, (p, s) in enumerate(zip(payload, seconds))
     ]
 

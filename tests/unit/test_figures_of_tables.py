@@ -118,7 +118,7 @@ def test_ratios_are_to_the_fewest_bytes_in_the_same_cell():
     assert len(profile(to_target({"ssgd": [40.0, MISS], "thin": [10.0, MISS]}))) == 1
     # The highest of several targets counts.
     frame = pd.concat(
-        [to_target(NEEDED), to_target({"ssgd": [1.0] * 4}).assign(target_accuracy_percent=90.0)]
+        [to_target(NEEDED), to_target({"ssgd": [1.0] * 4}).assign(target_score=90.0)]
     )
     assert list(profile(frame).ssgd) == [4, 2, 1, 1]
 

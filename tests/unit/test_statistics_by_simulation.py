@@ -113,7 +113,7 @@ def of_ssgd(suite, model):
     """What the page says of `ssgd` in a suite."""
     runs = read_summary(committed_tables.FOLDER, suite)
     runs = runs[(runs.model == model) & (runs.method == "ssgd") & (runs.workers == runs.workers.max())]
-    accuracy, images = runs.test_accuracy_percent.mean(), int(runs.evaluated_images.iloc[0])
+    accuracy, images = runs.score.mean(), int(runs.evaluated_images.iloc[0])
     points = math.sqrt(accuracy * (100 - accuracy) / images)
     return {"points": fixed(points, 1), "accuracy": fixed(accuracy, 2), "images": f"{images:,}"}
 

@@ -90,7 +90,7 @@ def test_who_failed_or_guesses_is_never_marked():
 
 
 def simulated_times(**more):
-    about = {"workers": 4, "nodes": 2, "seconds_to_target": 5.0, "target_accuracy_percent": 89.0} | more
+    about = {"workers": 4, "nodes": 2, "seconds_to_target": 5.0, "target_score": 89.0} | more
     return [simulated(name, 1.0, speed_up=up, **about) for name, up in (("ssgd", 1.0), ("thin", 3.0))]
 
 

@@ -35,8 +35,8 @@ def ledgers(*runs, about=ABOUT):
 
 def test_mean_and_sample_standard_deviation_over_the_runs_that_are_done():
     table = rows_of(*(run("ssgd", i, accuracy=a) for i, a in enumerate((90.0, 92.0, 97.0))))
-    assert table.accuracy_mean_percent["ssgd"] == 93
-    assert table.accuracy_sd_percent["ssgd"] == pytest.approx(math.sqrt((9 + 1 + 16) / 2))
+    assert table.score_mean["ssgd"] == 93
+    assert table.score_sd["ssgd"] == pytest.approx(math.sqrt((9 + 1 + 16) / 2))
     assert table.done["ssgd"] == 3
 
 
@@ -114,7 +114,7 @@ def test_a_run_that_is_not_done_is_counted_and_never_averaged():
         run("thin", 0, status="skipped", accuracy=None, bytes_=(None,) * 4, reason="it wants more"),
     )
     table = rows_of(*runs)
-    assert table.accuracy_mean_percent["ssgd"] == 90
+    assert table.score_mean["ssgd"] == 90
     assert (table.diverged["ssgd"], table.failed["ssgd"], table.skipped["thin"]) == (1, 1, 1)
     text = markdown(*runs)
     assert "90.00 (1), 1 diverged, 1 failed" in text

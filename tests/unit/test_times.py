@@ -25,7 +25,7 @@ def curve(method, repetition, *accuracies, workers=8, nodes=2, status="done"):
     """An evaluation every 10 steps."""
     place = {"dataset": "digits", "model": "cnn", "workers": workers, "nodes": nodes}
     about = {"method": method, "repetition": repetition, "status": status, **place}
-    return [{**about, "step": 10 * (i + 1), "test_accuracy_percent": a} for i, a in enumerate(accuracies)]
+    return [{**about, "step": 10 * (i + 1), "score": a} for i, a in enumerate(accuracies)]
 
 
 def target_of(*curves, method="thin", workers=8, nodes=2):

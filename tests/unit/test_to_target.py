@@ -19,7 +19,7 @@ def run(method, repetition, *accuracies, status="done", seconds=None, **more):
     about = {**CELL, "method": method, **trained, **more}
     curve = [
         about
-        | {"epoch": i + 1.0, "step": 10 * (i + 1), "test_accuracy_percent": accuracy}
+        | {"epoch": i + 1.0, "step": 10 * (i + 1), "score": accuracy}
         | {"payload_push_bytes": 60.0 * (i + 1), "payload_pull_bytes": 40.0 * (i + 1)}
         | {"preparation_payload_bytes": 1000.0 * (method == "prepared")}
         | ({} if seconds is None else {"train_seconds": seconds * (i + 1)})
@@ -45,7 +45,7 @@ BASELINE = [run("ssgd", 0, 90, 100), run("ssgd", 1, 99, 100), run("ssgd", 2, 98,
 
 def test_the_targets_are_shares_of_the_baselines_mean_and_the_last_is_that_of_the_times():
     table = table_of(*BASELINE)
-    assert list(table.target_accuracy_percent) == pytest.approx([95, 98, 99])
+    assert list(table.target_score) == pytest.approx([95, 98, 99])
     assert SHARES[-1] == TARGET_OF_BASELINE
     assert list(table.epochs_median) == [1, 1, 2]
     assert list(table.steps_median) == [10, 10, 20]
