@@ -5,14 +5,18 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from thinwire.base.names import REFERENCE
+from thinwire.config.suite import load
+from thinwire.config.suite_task import task_of
 from thinwire.plugins import ROOT
+from thinwire.report.rows.collect import with_engine_names
 
 FOLDER = ROOT / REFERENCE
 
 
 def table(suite: str, name: str) -> pd.DataFrame:
-    """A table of a suite in results/reference/, as the report made it."""
-    return pd.read_csv(FOLDER / "tables" / suite / f"{name}.csv")
+    """A table of a suite in results/reference/, with the engine's names of columns."""
+    made = pd.read_csv(FOLDER / "tables" / suite / f"{name}.csv")
+    return with_engine_names(made, task_of(load(suite)))
 
 
 def summary(suite: str) -> pd.DataFrame:

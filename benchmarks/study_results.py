@@ -11,10 +11,11 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks import committed_tables
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.entries import baselines
 from thinwire.config.suite import load
 from thinwire.report import report_files
-from thinwire.report.figures import accuracy, rates, style
+from thinwire.report.figures import rates, scores, style
 from thinwire.report.report_files import fixed
 from thinwire.report.rows.collect import read_curves
 from thinwire.report.tables import numbers
@@ -24,7 +25,7 @@ SUITE, TIMES = "laptop", "laptop_times"
 MODELS = ("lenet", "cnn_bn")
 # Of the simulated places: links between machines, and workers that compute like GPUs.
 CLUSTER, PROFILE = "ethernet_10g", "a100_tf32"
-AGAINST_BYTES = f"{SUITE}_{report_files.AGAINST_BYTES}.png"
+AGAINST_BYTES = f"{SUITE}_{report_files.against_bytes(CLASSIFICATION)}.png"
 BANDWIDTH = f"{TIMES}_{rates.BANDWIDTH}.png"
 PAIRED_DIFFERENCES = f"{SUITE}_{report_files.PAIRED_DIFFERENCES}.png"
 SAVED = {
@@ -50,13 +51,13 @@ def draw(folder: Path) -> None:
     """Write the three figures into a folder."""
     times = committed_tables.table(TIMES, "times")
     simulated = times[(times.kind == "simulated") & (times.cluster == CLUSTER) & (times.profile == PROFILE)]
-    curves = _largest(read_curves(committed_tables.FOLDER, SUITE))
+    curves = _largest(read_curves(committed_tables.FOLDER, SUITE, CLASSIFICATION))
     style.use()
     with tempfile.TemporaryDirectory() as scratch:
         drawn = Path(scratch)
-        accuracy.write_against_bytes(curves, drawn, baselines(load(SUITE)))
+        scores.write_against_bytes(CLASSIFICATION, curves, drawn, baselines(load(SUITE)))
         rates.write_bandwidth(simulated, drawn, baselines(load(TIMES)))
-        shutil.copyfile(drawn / f"{report_files.AGAINST_BYTES}.png", folder / AGAINST_BYTES)
+        shutil.copyfile(drawn / f"{report_files.against_bytes(CLASSIFICATION)}.png", folder / AGAINST_BYTES)
         shutil.copyfile(drawn / f"{rates.BANDWIDTH}.png", folder / BANDWIDTH)
     whole = committed_tables.FOLDER / "figures" / SUITE
     shutil.copyfile(whole / f"{report_files.PAIRED_DIFFERENCES}.png", folder / PAIRED_DIFFERENCES)

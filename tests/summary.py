@@ -6,12 +6,13 @@ from typing import Any
 
 import pandas as pd
 
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.report.rows import comparisons
 from thinwire.report.tables.about import About
 from thinwire.report.tables.blocks import with_comparisons, with_times
 from thinwire.report.tables.summarise import summarise
 
-ABOUT = About("Title", "test", ("ssgd",))
+ABOUT = About("Title", "test", ("ssgd",), CLASSIFICATION)
 BYTES = ("payload_push_bytes", "payload_pull_bytes", "wire_sent_bytes", "between_nodes_bytes")
 OTHER_BYTES = ("wire_received_bytes", "wire_sent_max_bytes", "wire_received_max_bytes")
 
@@ -36,6 +37,7 @@ def run(
         "status": status,
         "reason": None,
         "score": accuracy,
+        "task": "classification",
         "classes": 10,
         "evaluated_images": 539,
         **dict(zip(BYTES, bytes_)),
@@ -68,6 +70,6 @@ def table_of(
 ) -> pd.DataFrame:
     """The summary of these runs with all its columns."""
     frame = pd.DataFrame(runs)
-    compared = comparisons.comparisons(frame, baselines[0])
+    compared = comparisons.comparisons(frame, baselines[0], CLASSIFICATION)
     known = pd.DataFrame() if times is None else times
-    return with_times(with_comparisons(summarise(frame, baselines), compared), known)
+    return with_times(with_comparisons(summarise(frame, baselines, CLASSIFICATION), compared), known)

@@ -12,6 +12,7 @@ from tests import sound
 from tests.traced import trace_of
 from tests.unit.test_without_data import rates_of as rates_of_a_stand_in
 from tests.unit.test_without_data import ratios_of as ratios_of_stand_ins
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.sources import sources
 from thinwire.plugins import ROOT
 from thinwire.records import record
@@ -65,19 +66,19 @@ def made(tmp_path_factory):
     folder = record_folder(results, timed)
     runs = collect.read_summary(results, "demo")
     simulated = simulated_times.rows(simulated_times.row("ssgd", workers=timed.workers))
-    curves = collect.read_curves(results, "demo")
-    compared = comparisons.comparisons(runs, "ssgd")
-    needed = to_target.to_target(runs, curves, "ssgd")
+    curves = collect.read_curves(results, "demo", CLASSIFICATION)
+    compared = comparisons.comparisons(runs, "ssgd", CLASSIFICATION)
+    needed = to_target.to_target(runs, curves, "ssgd", CLASSIFICATION)
     of_two = pd.concat([runs, runs.assign(method="thin")])
-    write_table(compared, results / "tables/comparisons.csv")
-    write_table(needed, results / "tables/to_target.csv")
+    write_table(compared, results / "tables/comparisons.csv", CLASSIFICATION)
+    write_table(needed, results / "tables/to_target.csv", CLASSIFICATION)
     write_table(to_target.profiles(needed), results / "tables/profiles.csv")
     write_table(comparisons.speed_ups(of_two, ["ssgd"]), results / "tables/speed_ups.csv")
-    times_table = times.times(simulated, runs, ["ssgd"], steps_to_target(curves, "ssgd"))
-    times.write(times_table, "Title", ["ssgd"], results / "tables")
+    times_table = times.times(simulated, runs, ["ssgd"], steps_to_target(curves, "ssgd", CLASSIFICATION))
+    times.write(times_table, "Title", ["ssgd"], results / "tables", CLASSIFICATION)
     times.write_ladder(times.ladder(times_table, [times_table.method[0]]), "Title", results / "tables")
-    summary = with_times(with_comparisons(summarise(runs, ["ssgd"]), compared), times_table)
-    write_tables(summary, About("Title", "test", ("ssgd",)), results / "tables")
+    summary = with_times(with_comparisons(summarise(runs, ["ssgd"], CLASSIFICATION), compared), times_table)
+    write_tables(summary, About("Title", "test", ("ssgd",), CLASSIFICATION), results / "tables")
     trace = trace_of("ps_sgd")
     claims, _ = claims_table.table(results)
     claims_table.write(claims, results)

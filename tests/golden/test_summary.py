@@ -13,6 +13,7 @@ import typst
 
 from tests.simulated import row as simulated
 from tests.summary import prepared, run, table_of
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.plugins import ROOT
 from thinwire.report.tables.about import About
 from thinwire.report.tables.write import write
@@ -105,6 +106,7 @@ def write_into(folder):
         "A_title with 100 % & more",
         "test",
         BASELINES,
+        CLASSIFICATION,
         recipes,
         "Recipes: ours.",
         "emulated_100m",

@@ -6,6 +6,7 @@ import pandas as pd
 
 from tests import simulated, sound
 from tests.sound import cells
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.report import report_files
 from thinwire.report.rows import collect, times
 from thinwire.report.rows.quantities import CELL, steps_to_target
@@ -32,10 +33,10 @@ def publish(results: Path, patch: object) -> None:
     collect.collect(["demo"], results)
     runs = collect.read_summary(results, "demo")
     folder = results / "tables" / "demo"
-    table = summarise(runs, ["ssgd", "ssgd_bf16"])
+    table = summarise(runs, ["ssgd", "ssgd_bf16"], CLASSIFICATION)
     folder.mkdir(parents=True)
     table.to_csv(folder / "summary.csv", index=False)
-    to_target = steps_to_target(collect.read_curves(results, "demo"), "ssgd")
+    to_target = steps_to_target(collect.read_curves(results, "demo", CLASSIFICATION), "ssgd", CLASSIFICATION)
     of_times = times.times(rows, runs, ["ssgd", "ssgd_bf16"], to_target)
     of_times[times.COLUMNS].to_csv(folder / "times.csv", index=False)
     report_files.write_digests(results, "demo")

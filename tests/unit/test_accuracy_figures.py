@@ -1,6 +1,7 @@
 """The figures of a suite, and those of accuracy: every mean is drawn, and few lines of a panel stand out."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -8,14 +9,18 @@ import pytest
 
 from tests import frames
 from tests.frames import BASELINES, METHODS, curves
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.expand import cells
 from thinwire.pipeline import outputs
 from thinwire.report import report
-from thinwire.report.figures import accuracy
+from thinwire.report.figures import scores
 from thinwire.report.figures.score_points import MOST_LINES, pareto
 from thinwire.report.report_files import FORMATS, of_runs
 
-EPOCHS, BYTES, TIME = accuracy.write_over_epochs, accuracy.write_against_bytes, accuracy.write_over_time
+EPOCHS, BYTES, TIME = (
+    partial(write, CLASSIFICATION)
+    for write in (scores.write_over_epochs, scores.write_against_bytes, scores.write_over_time)
+)
 ALL = pytest.mark.parametrize("write", [EPOCHS, BYTES, TIME], ids=["epochs", "bytes", "time"])
 
 
@@ -67,9 +72,9 @@ def test_in_a_crowded_panel_only_baselines_and_pareto_optimal_methods_have_colou
 
 def test_the_pareto_front_has_the_methods_that_none_surpasses():
     ends = pd.DataFrame(
-        {"bytes": [1, 2, 2, 3, 4], "accuracy": [90.0, 95, 95, 94, 96]}, index=["a", "b", "b2", "worse", "c"]
+        {"bytes": [1, 2, 2, 3, 4], "score": [90.0, 95, 95, 94, 96]}, index=["a", "b", "b2", "worse", "c"]
     )
-    assert pareto(ends, "bytes") == ["a", "b", "b2", "c"]
+    assert pareto(ends, "bytes", CLASSIFICATION) == ["a", "b", "b2", "c"]
 
 
 @ALL
@@ -161,7 +166,7 @@ def everything():
     curves.loc[curves.index[4:6], "score"] = [math.nan, math.inf]
     needed = {"ssgd": [4.0, 5.0, 6.0], "thin": [1.0, 2.0, frames.MISS]}
     tables = frames.traffic(), frames.comparisons(), frames.to_target(needed)
-    return report.Frames(RUNS, curves, *tables)
+    return report.Frames(RUNS, curves, *tables, CLASSIFICATION)
 
 
 def nothing():
@@ -177,7 +182,7 @@ def test_the_same_frames_give_the_same_bytes(tmp_path):
         assert report.write_figures(everything(), tmp_path / folder, frames.BASELINES) == []
     written = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert written == sorted(
-        f"{name}.{end}" for name in of_runs(3, timed=True, repetitions=2) for end in FORMATS
+        f"{name}.{end}" for name in of_runs(CLASSIFICATION, 3, timed=True, repetitions=2) for end in FORMATS
     )
     for name in written:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes(), name

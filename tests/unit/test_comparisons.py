@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from tests.frames import CELL
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.publish.paper.values import text_of
 from thinwire.report.report_files import write_table
 from thinwire.report.rows.comparisons import SPEED_UP_COLUMNS, comparisons, speed_ups
@@ -23,7 +24,7 @@ def runs(method, accuracies, status="done", **more):
 
 
 def table_of(*groups):
-    return comparisons(pd.DataFrame([run for group in groups for run in group]), "ssgd")
+    return comparisons(pd.DataFrame([run for group in groups for run in group]), "ssgd", CLASSIFICATION)
 
 
 def around(accuracy, spread=SPREAD):
@@ -79,11 +80,11 @@ def test_words_and_the_file_round_a_tie_alike(tmp_path):
     theirs = 100 - np.round(random.uniform(1, 30, 10), 2)
     ours = [theirs - 1.005 + np.round(random.permutation(np.repeat([-0.03, 0.03], 5)), 2) for _ in range(20)]
     table = table_of(runs("ssgd", theirs), *(runs(f"m{i}", values) for i, values in enumerate(ours)))
-    write_table(table, tmp_path / "comparisons.csv")
+    write_table(table, tmp_path / "comparisons.csv", CLASSIFICATION)
     read = pd.read_csv(tmp_path / "comparisons.csv")
-    assert list(read.gain_mean) == list(table.gain_mean)
+    assert list(read.difference_mean_points) == list(table.gain_mean)
     in_words = [re.search(r"[\d.]+", said)[0] for said in read.words]
-    assert in_words == [text_of(abs(mean), 2) for mean in read.gain_mean]
+    assert in_words == [text_of(abs(mean), 2) for mean in read.difference_mean_points]
 
 
 BASELINES = ["ssgd", "ssgd_bf16"]

@@ -1,12 +1,14 @@
 """The figures of paired differences, of what targets cost, and of traffic."""
 
 import math
+from functools import partial
 
 import pandas as pd
 import pytest
 
 from tests.frames import METHODS, MISS, comparison, comparisons, to_target, traffic
 from tests.unit.test_texts_of_figures import overlaps
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.report.figures import comparisons as figures
 from thinwire.report.figures import traffic as traffic_figure
 from thinwire.report.figures.comparisons import profile
@@ -14,7 +16,7 @@ from thinwire.report.figures.comparisons import profile
 
 @pytest.fixture
 def drawn(draw):
-    return lambda frame: draw(figures.write_paired_differences, frame, ["ssgd"])
+    return lambda frame: draw(partial(figures.write_paired_differences, CLASSIFICATION), frame, ["ssgd"])
 
 
 def points(axes):
@@ -100,7 +102,7 @@ NEEDED = {"ssgd": [40.0, 40.0, 40.0, 40.0], "thin": [10.0, 20.0, MISS, 80.0]}
 
 @pytest.fixture
 def profile_drawn(draw):
-    return lambda frame: draw(figures.write_performance_profile, frame, ["ssgd"])
+    return lambda frame: draw(partial(figures.write_performance_profile, CLASSIFICATION), frame, ["ssgd"])
 
 
 def share(figure, method, ratio):
@@ -111,16 +113,14 @@ def share(figure, method, ratio):
 
 
 def test_ratios_are_to_the_fewest_bytes_in_the_same_cell():
-    ratios = profile(to_target(NEEDED))
+    ratios = profile(to_target(NEEDED), CLASSIFICATION)
     assert list(ratios.ssgd) == [4, 2, 1, 1]
     assert list(ratios.thin) == [1, 1, MISS, 2]
     # Cells in which nobody reaches the target are left out.
-    assert len(profile(to_target({"ssgd": [40.0, MISS], "thin": [10.0, MISS]}))) == 1
+    assert len(profile(to_target({"ssgd": [40.0, MISS], "thin": [10.0, MISS]}), CLASSIFICATION)) == 1
     # The highest of several targets counts.
-    frame = pd.concat(
-        [to_target(NEEDED), to_target({"ssgd": [1.0] * 4}).assign(target_score=90.0)]
-    )
-    assert list(profile(frame).ssgd) == [4, 2, 1, 1]
+    frame = pd.concat([to_target(NEEDED), to_target({"ssgd": [1.0] * 4}).assign(target_score=90.0)])
+    assert list(profile(frame, CLASSIFICATION).ssgd) == [4, 2, 1, 1]
 
 
 def test_a_line_is_the_share_of_cells_within_a_ratio_and_a_miss_is_never_within(profile_drawn):
@@ -137,10 +137,10 @@ def test_a_line_is_the_share_of_cells_within_a_ratio_and_a_miss_is_never_within(
 def test_a_cell_in_which_a_method_has_no_run_is_not_in_its_line(profile_drawn):
     frame = to_target(NEEDED)
     without = frame[(frame.method != "thin") | (frame.workers > 2)]
-    assert list(profile(without).thin)[1:] == [1, MISS, 2]
+    assert list(profile(without, CLASSIFICATION).thin)[1:] == [1, MISS, 2]
     assert share(profile_drawn(without), "thin", 1) == pytest.approx(100 / 3)
     unknown = frame.assign(payload_bytes_median=frame.payload_bytes_median.where(frame.workers > 2, math.nan))
-    assert len(profile(unknown)) == 3
+    assert len(profile(unknown, CLASSIFICATION)) == 3
 
 
 def test_fewer_than_three_cells_have_no_profile(profile_drawn):

@@ -1,6 +1,7 @@
 """Paired comparisons, by hand and by other libraries; and a rerun beside committed results."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -9,10 +10,14 @@ from scipy import stats
 from statsmodels.stats.weightstats import ttost_paired
 
 from thinwire.audit import compare as audit
-from thinwire.audit.compare import ACCURACY, PAYLOAD
+from thinwire.audit.compare import PAYLOAD
 from thinwire.base.errors import UserError
 from thinwire.report.report_files import fixed, table_digits
-from thinwire.report.statistics.paired import compare, detectable_in_sd, of_mean
+from thinwire.report.statistics import paired
+from thinwire.report.statistics.paired import detectable_in_sd, of_mean
+
+ACCURACY, TASK = "accuracy_percent", {"task": "classification"}
+compare = partial(paired.compare, margin=0.3)
 
 NAN = math.nan
 
@@ -122,7 +127,15 @@ CELL = {"suite": "demo", "dataset": "digits", "model": "cnn", "workers": 4, "nod
 def runs(method, accuracies, payload=100.0, status="done"):
     return pd.DataFrame(
         [
-            {**CELL, "method": method, "repetition": i, "status": status, ACCURACY: value, PAYLOAD: payload}
+            {
+                **CELL,
+                "method": method,
+                "repetition": i,
+                "status": status,
+                **TASK,
+                ACCURACY: value,
+                PAYLOAD: payload,
+            }
             for i, value in enumerate(accuracies)
         ]
     )

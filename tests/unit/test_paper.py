@@ -15,7 +15,7 @@ from thinwire.about_method import about_method
 from thinwire.api.declarations import SOURCES
 from thinwire.audit.verify import problems_of_conclusions
 from thinwire.base.errors import UserError
-from thinwire.base.files import write_text
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.grid_subset import of
 from thinwire.plugins import ROOT
 from thinwire.publish.paper import declarations, paper, values
@@ -39,8 +39,8 @@ def made(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(collect, "cells", cells)
         collect.collect(["demo"], results)
-    table = summarise(collect.read_summary(results, "demo"), ["ssgd"])
-    write_text(results / "tables/demo/summary.csv", table.to_csv(index=False))
+    table = summarise(collect.read_summary(results, "demo"), ["ssgd"], CLASSIFICATION)
+    report_files.write_table(table, results / "tables/demo/summary.csv", CLASSIFICATION)
     report_files.write_digests(results, "demo")
     paper.paper(results)
     return results

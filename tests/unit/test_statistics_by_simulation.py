@@ -11,6 +11,7 @@ from scipy import stats
 
 from benchmarks import committed_tables
 from tests.docs import pages
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.plugins import ROOT
 from thinwire.report.report_files import fixed
 from thinwire.report.rows.collect import read_summary
@@ -18,7 +19,6 @@ from thinwire.report.statistics import words
 from thinwire.report.statistics.paired import (
     FEWEST_PAIRS,
     LEVEL,
-    MARGIN_POINTS,
     POWER,
     Verdict,
     compare,
@@ -46,7 +46,7 @@ def samples(n, sd=1.0, mean=0.0, samples=SAMPLES):
 
 @pytest.mark.parametrize("n", [3, 5, 10, 20])
 def test_intervals_cover_the_mean_as_often_as_they_say(n):
-    found = t_tests(samples(n, mean=0.7), MARGIN_POINTS)
+    found = t_tests(samples(n, mean=0.7), CLASSIFICATION.margin)
     covered = np.mean((found.low < 0.7) & (found.high > 0.7))
     assert 0.94 < covered < 0.96
 
@@ -64,7 +64,7 @@ def test_no_test_errs_more_often_than_5_percent(n):
 
 @pytest.mark.parametrize("n", [3, 5, 10, 20, 30])
 def test_the_detectable_difference_is_found_as_often_as_it_says(n):
-    found = t_tests(samples(n, mean=detectable_in_sd(n)), MARGIN_POINTS)
+    found = t_tests(samples(n, mean=detectable_in_sd(n)), CLASSIFICATION.margin)
     assert np.mean(found.p_different < LEVEL) == pytest.approx(POWER, abs=NOISE)
 
 
@@ -79,7 +79,7 @@ def rows_of(heading):
 def test_the_page_says_how_often_equal_methods_are_called_the_same(row):
     sd, powers = rows_of("standard deviation")[row]
     for n, power in powers.items():
-        found = t_tests(samples(n, sd=float(sd)), MARGIN_POINTS)
+        found = t_tests(samples(n, sd=float(sd)), CLASSIFICATION.margin)
         assert np.mean(found.p_same < LEVEL) == pytest.approx(power, abs=0.005 + NOISE)
 
 
@@ -123,7 +123,7 @@ def test_holm_keeps_the_familywise_error_below_5_percent_and_no_correction_does_
     rng = np.random.default_rng(0)
     families, methods, n = 2000, 8, 10
     differences = rng.normal(size=(families, methods, n)) - rng.normal(size=(families, 1, n))
-    p = t_tests(differences, MARGIN_POINTS).p_different
+    p = t_tests(differences, CLASSIFICATION.margin).p_different
     corrected = np.mean([min(holm(family)) < LEVEL for family in p])
     assert 0.02 < corrected < LEVEL + 0.01
     assert np.mean(p.min(axis=1) < LEVEL) > 0.15
@@ -140,8 +140,14 @@ def test_verdicts_of_whole_comparisons(quick_holm):
 
 
 def verdict(differences):
-    (judged,) = judge([compare(pd.Series(differences), pd.Series(0.0, index=range(len(differences))))])
-    return words.on_accuracy(judged).verdict
+    (judged,) = judge(
+        [
+            compare(
+                pd.Series(differences), pd.Series(0.0, index=range(len(differences))), CLASSIFICATION.margin
+            )
+        ]
+    )
+    return words.on_score(judged, CLASSIFICATION.unit).verdict
 
 
 def test_ranks_say_nothing_below_six_pairs():

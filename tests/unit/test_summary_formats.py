@@ -8,6 +8,7 @@ import typst
 
 from tests.simulated import row as simulated
 from tests.summary import ABOUT, run, table_of
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.report.tables import formats
 from thinwire.report.tables.about import About
 from thinwire.report.tables.write import summary
@@ -33,7 +34,7 @@ def rows(text):
 
 
 def test_odd_names_compile_in_typst(tmp_path):
-    about = About(ODD, "test", ("ssgd",), {}, "", None, ODD)
+    about = About(ODD, "test", ("ssgd",), CLASSIFICATION, {}, "", None, ODD)
     table = table_of([run("ssgd", 0), run(ODD, 0, model=ODD, reason=ODD, status="failed")])
     (tmp_path / "summary.typ").write_text(shown(table, about)["typ"])
     assert typst.compile(tmp_path / "summary.typ", format="pdf").startswith(b"%PDF")

@@ -9,6 +9,7 @@ from tests.project import untuned
 from tests.summary import ABOUT, prepared, run, table_of
 from thinwire import plugins
 from thinwire.base import digests
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.entries import baselines
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import Entry
@@ -123,7 +124,9 @@ def test_a_run_that_is_not_done_is_counted_and_never_averaged():
 
 
 def test_a_held_out_accuracy_is_not_called_a_test_accuracy():
-    assert "held-out accuracy, %" in markdown(run("ssgd", 0), about=About("Title", "held_out", ("ssgd",)))
+    assert "held-out accuracy, %" in markdown(
+        run("ssgd", 0), about=About("Title", "held_out", ("ssgd",), CLASSIFICATION)
+    )
 
 
 def test_the_bytes_of_a_preparation_have_columns_of_their_own():
@@ -181,14 +184,14 @@ def test_the_runs_that_use_a_preparation_divide_it():
 
 
 def test_a_method_with_the_preparation_of_another_cell_says_so():
-    about = About("Title", "test", ("ssgd",), prepared_from={"reuses": "seed0"})
+    about = About("Title", "test", ("ssgd",), CLASSIFICATION, prepared_from={"reuses": "seed0"})
     runs = run("ssgd", 0), run("reuses", 0, **prepared()), run("thin", 0, **prepared())
     assert "| reuses (prepared from seed0) " in markdown(*runs, about=about)
     assert "| thin " in markdown(*runs, about=about)
     made = table_of(runs)
     assert "| prepared from " in traffic(made, about)
     assert "\n- Prepared from: " in traffic(made, about)
-    assert "prepared from" not in traffic(made, About("Title", "test", ("ssgd",))).lower()
+    assert "prepared from" not in traffic(made, About("Title", "test", ("ssgd",), CLASSIFICATION)).lower()
 
 
 def test_the_epochs_are_shown_if_they_differ():
@@ -236,7 +239,7 @@ def test_labels_are_text_whatever_they_look_like(label, tmp_path):
     content = {"files": digests.of_files(tmp_path, [collect.SUMMARY])}
     digests.write_json(tmp_path / collect.COLLECTED, content)
     runs = collect.read_summary(tmp_path, "s")
-    made = summarise(runs, [label])
+    made = summarise(runs, [label], CLASSIFICATION)
     assert list(made.method) == [label]
     assert list(made.total_reduction_percent) == [0]
 

@@ -9,9 +9,10 @@ from matplotlib.path import Path
 from matplotlib.transforms import Affine2D
 
 from tests import frames, simulated
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.base.names import LONGEST_LABEL
 from thinwire.report import report, simulated_tables
-from thinwire.report.figures import accuracy, comparisons, lines, steps, style, traffic
+from thinwire.report.figures import comparisons, lines, scores, steps, style, traffic
 from thinwire.report.figures import rates as over_rates
 from thinwire.report.figures.lines import End, apart
 from thinwire.report.rows import times
@@ -171,14 +172,16 @@ def rates(labels):
 
 
 DRAWN = {
-    "over_epochs": lambda l, f: accuracy.write_over_epochs(curves(l), f, baselines(l)),
-    "against_bytes": lambda l, f: accuracy.write_against_bytes(curves(l), f, baselines(l)),
-    "over_time": lambda l, f: accuracy.write_over_time(curves(l), f, baselines(l)),
+    "over_epochs": lambda l, f: scores.write_over_epochs(CLASSIFICATION, curves(l), f, baselines(l)),
+    "against_bytes": lambda l, f: scores.write_against_bytes(CLASSIFICATION, curves(l), f, baselines(l)),
+    "over_time": lambda l, f: scores.write_over_time(CLASSIFICATION, curves(l), f, baselines(l)),
     "traffic": lambda l, f: traffic.write(renamed(frames.traffic(range(6)), l, range(6)), f, baselines(l)),
     "paired_differences": lambda l, f: comparisons.write_paired_differences(
-        renamed(frames.comparisons(), l, ["less", "alike", "unclear"]), f, baselines(l)
+        CLASSIFICATION, renamed(frames.comparisons(), l, ["less", "alike", "unclear"]), f, baselines(l)
     ),
-    "performance_profile": lambda l, f: comparisons.write_performance_profile(to_target(l), f, baselines(l)),
+    "performance_profile": lambda l, f: comparisons.write_performance_profile(
+        CLASSIFICATION, to_target(l), f, baselines(l)
+    ),
     "step_breakdown": lambda l, f: steps.write_breakdown(table_of_times(l), f, baselines(l)),
     "speed_up": lambda l, f: steps.write_speed_up(table_of_times(l), f, baselines(l)),
     "over_workers": lambda l, f: steps.write_speed_up_over_workers(

@@ -8,6 +8,7 @@ import pytest
 
 from tests.simulated import row, rows, table_of_times
 from thinwire.base.errors import UserError
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.report.figures.rates import faster_between
 from thinwire.report.rows import times
 from thinwire.report.rows.comparisons import speed_ups
@@ -30,7 +31,7 @@ def curve(method, repetition, *accuracies, workers=8, nodes=2, status="done"):
 
 def target_of(*curves, method="thin", workers=8, nodes=2):
     frame = pd.DataFrame([line for lines in curves for line in lines])
-    return steps_to_target(frame, "ssgd")(("digits", "cnn", workers, nodes), method)
+    return steps_to_target(frame, "ssgd", CLASSIFICATION)(("digits", "cnn", workers, nodes), method)
 
 
 def run(method, seconds, **more):
@@ -108,10 +109,10 @@ def test_seconds_to_the_target_are_steps_times_simulated_seconds_and_infinite_fo
     assert steps == math.inf
     table = table_of(row("ssgd"), row("thin"), to_target=lambda place, method: (99.0, math.inf))
     assert (table.seconds_to_target == math.inf).all()
-    assert times.markdown(table, "Title", BASELINES).count("| not reached ") == 2
+    assert times.markdown(table, "Title", BASELINES, CLASSIFICATION).count("| not reached ") == 2
     table = table_of(row("ssgd", 20), to_target=lambda place, method: (89.0, 50.0))
     assert table.seconds_to_target[0] == pytest.approx(1.0)
-    assert "| 1.000 " in times.markdown(table, "Title", BASELINES)
+    assert "| 1.000 " in times.markdown(table, "Title", BASELINES, CLASSIFICATION)
 
 
 def test_a_baseline_that_diverged_sets_no_target_and_a_method_that_diverged_has_missed_it():
@@ -134,14 +135,14 @@ def test_the_table_shows_own_rates_and_the_most_workers_that_have_learned():
     assert list(times.headline(learned).workers) == [8]
     assert times.headline(learned).own_rate.all()
     assert list(times.headline(table_of(*made)).workers) == [64]
-    assert "5 rows with other numbers" in times.markdown(learned, "Title", BASELINES)
+    assert "5 rows with other numbers" in times.markdown(learned, "Title", BASELINES, CLASSIFICATION)
 
 
 def test_every_row_says_how_and_by_which_cluster_and_profile(tmp_path):
     table = table_of(row("ssgd"), runs=[run("ssgd", 5.0)])
-    times.write(table, "Title", BASELINES, tmp_path, ["4 workers shared 2 cores of a"])
+    times.write(table, "Title", BASELINES, tmp_path, CLASSIFICATION, ["4 workers shared 2 cores of a"])
     written = pd.read_csv(tmp_path / "times.csv", keep_default_na=False)
-    assert list(written) == times.COLUMNS
+    assert list(written) == [CLASSIFICATION.columns.get(name, name) for name in times.COLUMNS]
     assert list(zip(written.kind, written.cluster, written.profile)) == [
         ("simulated", "ethernet_1g", "here"),
         ("measured", "", ""),

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from tests.frames import CELL
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.report.rows.quantities import SHARES, TARGET_OF_BASELINE
 from thinwire.report.rows.to_target import to_target
 from thinwire.report.statistics.speed import Convergence, convergence
@@ -30,7 +31,7 @@ def run(method, repetition, *accuracies, status="done", seconds=None, **more):
 
 def table_of(*made):
     runs = pd.DataFrame([about for about, _ in made])
-    return to_target(runs, pd.DataFrame([row for _, curve in made for row in curve]), "ssgd")
+    return to_target(runs, pd.DataFrame([row for _, curve in made for row in curve]), "ssgd", CLASSIFICATION)
 
 
 def rows_of(table, method, **where):

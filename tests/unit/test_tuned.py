@@ -39,7 +39,7 @@ def choices(files, tmp_path, monkeypatch):
         method, trial = tuning_choice.of_trial_label(cell.method.label)
         result = record.Result(
             steps=20,
-            score=90.0 - abs(trial - best),
+            test_accuracy_percent=90.0 - abs(trial - best),
             test_loss=1.0,
             best_test_accuracy_percent=99.0,
             traffic=record.Traffic.sum([]),

@@ -9,6 +9,7 @@ from tests.bad_input.suites import GOOD, cases, message, require
 from tests.unit import tuning_base
 from tests.unit.tuning_base import tried
 from thinwire import plugins
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.config import expand, suite
 from thinwire.config.tuning_space import LINEAR, LOG_OF_STEPS, Range
 from thinwire.optim.tunable import values_of
@@ -138,7 +139,7 @@ def test_values_lie_on_the_scale_of_their_range():
 
 def runs_of(rows):
     """Runs as (method, trial, accuracy, bytes, status)."""
-    columns = ["method", "trial", "accuracy_percent", "payload_bytes", "status"]
+    columns = ["method", "trial", "tuned_score", "payload_bytes", "status"]
     return pd.DataFrame(rows, columns=columns)
 
 
@@ -158,15 +159,15 @@ def runs_of(rows):
 )
 def test_the_best_trial_has_the_best_mean_then_the_fewest_bytes(rows, best):
     table = tuning_choice.trials(runs_of([("m", *row) for row in rows]))
-    assert tuning_choice.best(table).trial == best
+    assert tuning_choice.best(table, CLASSIFICATION).trial == best
 
 
 def test_the_best_so_far_never_falls_and_is_of_the_method_alone():
     rows = [("a", 0, 50.0, 1, "done"), ("b", 0, 90.0, 1, "failed"), ("a", 1, 40.0, 1, "done")]
     rows += [("b", 1, 60.0, 1, "done"), ("a", 2, 70.0, 1, "done"), ("b", 2, 55.0, 1, "done")]
-    table = tuning_choice.best_so_far(tuning_choice.trials(runs_of(rows)))
-    assert table[table.method == "a"].best_percent.tolist() == [50, 50, 70]
-    found = table[table.method == "b"].best_percent.tolist()
+    table = tuning_choice.best_so_far(tuning_choice.trials(runs_of(rows)), CLASSIFICATION)
+    assert table[table.method == "a"].best_score.tolist() == [50, 50, 70]
+    found = table[table.method == "b"].best_score.tolist()
     assert math.isnan(found[0])
     assert found[1:] == [60, 60]
 
@@ -178,7 +179,7 @@ def test_a_value_in_the_outer_twentieth_of_its_scale_is_at_the_edge(value, end):
 
 def test_the_figure_has_a_line_for_every_method(draw):
     rows = [(m, t, 50.0 + t, 1, "done" if m != "c" else "failed") for m in "abc" for t in range(3)]
-    made = draw(tuning_choice.write_figure, tuning_choice.trials(runs_of(rows)), ["a"])
+    made = draw(tuning_choice.write_figure, tuning_choice.trials(runs_of(rows)), CLASSIFICATION, ["a"])
     lines = [line.get_xydata().tolist() for line in made.axes[0].get_lines() if len(line.get_xydata())]
     assert lines == [[[1, 50], [2, 51], [3, 52]]] * 2
     assert "no trial of c ended" in made.texts[0].get_text()

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.plugins import ROOT
 from thinwire.report.statistics import words
 from thinwire.report.statistics.paired import Verdict, compare, holm, judge
@@ -26,7 +27,7 @@ def of(differences, n=6, margin=0.3, resolution=0.01):
 
 def verdict_and_words(comparison):
     (judged,) = judge([comparison])
-    return words.on_accuracy(judged)
+    return words.on_score(judged, CLASSIFICATION.unit)
 
 
 def speed(comparison):
@@ -73,7 +74,11 @@ def test_fewer_than_five_pairs_say_nothing_however_far_apart(n):
     verdict, phrase = verdict_and_words(comparison)
     assert verdict is Verdict.CANNOT_BE_TOLD
     assert phrase.endswith(f"{n} pair{'s' * (n != 1)}, and 5 are needed at least")
-    assert f"cannot be told: {words.on_loss(comparison).words}" == speed(comparison) == phrase
+    assert (
+        f"cannot be told: {words.on_loss(comparison, CLASSIFICATION.unit).words}"
+        == speed(comparison)
+        == phrase
+    )
     assert verdict_and_words(of([30.0, 31.0, 30.5, 29.0, 30.0]))[0] is Verdict.DIFFERENT
 
 
@@ -81,18 +86,24 @@ def test_comparisons_are_judged_among_those_that_are_read_with_them():
     """A p-value of 0.03 is a verdict alone, and none among three; runs without pairs do not count."""
     alone = replace(of(20 * SPREAD), p_different=0.03)
     none = of([], 0)
-    assert words.on_accuracy(judge([alone, none, none])[0]).verdict is Verdict.DIFFERENT
+    assert words.on_score(judge([alone, none, none])[0], CLASSIFICATION.unit).verdict is Verdict.DIFFERENT
     family = judge([alone, none, alone, alone])
-    assert {words.on_accuracy(each).verdict for each in family} == {Verdict.CANNOT_BE_TOLD}
+    assert {words.on_score(each, CLASSIFICATION.unit).verdict for each in family} == {Verdict.CANNOT_BE_TOLD}
     assert family[0].p_different_holm == pytest.approx(0.09)
 
 
 def test_no_loss_is_said_only_if_a_test_says_so_and_speed_as_a_factor():
-    assert words.on_loss(of(SPREAD, margin=0.5)) == (True, "no loss of 0.5 points or more")
+    assert words.on_loss(of(SPREAD, margin=0.5), CLASSIFICATION.unit) == (
+        True,
+        "no loss of 0.5 points or more",
+    )
     unsure = (None, "cannot be told whether the loss is below 0.5 points")
-    assert words.on_loss(of(SPREAD - 0.5, margin=0.5)) == unsure
-    assert words.on_loss(of(SPREAD * 30, margin=0.5)) == unsure
-    assert words.on_loss(of(SPREAD - 1, margin=0.5)) == (False, "a loss of 0.5 points or more")
+    assert words.on_loss(of(SPREAD - 0.5, margin=0.5), CLASSIFICATION.unit) == unsure
+    assert words.on_loss(of(SPREAD * 30, margin=0.5), CLASSIFICATION.unit) == unsure
+    assert words.on_loss(of(SPREAD - 1, margin=0.5), CLASSIFICATION.unit) == (
+        False,
+        "a loss of 0.5 points or more",
+    )
     factor = math.log(2) + SPREAD
     assert speed(of(factor)) == "2.00 times faster"
     assert speed(of(-factor)) == "2.00 times slower"
@@ -123,7 +134,7 @@ def test_verdicts_and_words_agree_whatever_the_runs_say(monkeypatch):
             drawn = random.normal(random.choice([0, 0.2, -0.2, 3, -10]), random.choice([0, 0.05, 1]), n)
             family.append(of(np.round(drawn / resolution) * resolution, n, margin, resolution))
         for comparison, judged in zip(family, judge(family)):
-            verdict, said = words.on_accuracy(judged)
+            verdict, said = words.on_score(judged, CLASSIFICATION.unit)
             match = re.fullmatch(SAID[verdict], said)
             assert match, (verdict, said)
             assert " 0.00 points" not in said
@@ -141,7 +152,6 @@ WORDS = re.compile(r"\b(better|worse|the same|no loss|faster)\b", re.IGNORECASE)
 # Texts that define a term and say nothing of a result: the words around it, and why it may stand there.
 ALLOWED = {
     "figures/comparisons.py": {
-        "accuracies count as the same": "defines the band",
         "square: the same": "is a legend of verdicts",
     },
     "rows/times.py": {

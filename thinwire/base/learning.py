@@ -30,8 +30,8 @@ class LearningTask:
     """The score in sentences."""
     scores: str
     """Several of them."""
-    axis: str
-    """The score with its unit, as axes and heads of tables have it."""
+    score_unit: str
+    """The unit that follows a score; empty if its name has the unit."""
     gain: str
     """A difference that favours a method if it is positive, as axes have it; with the field `against`."""
     unit: Unit
@@ -52,6 +52,15 @@ class LearningTask:
         return self.columns["best_score"]
 
     @property
+    def axis(self) -> str:
+        """The score with its unit, as axes and heads of tables have it."""
+        return self.score_with_unit(self.score)
+
+    def score_with_unit(self, words: str) -> str:
+        """These words about the score, and its unit if they lack it: `best accuracy, %`."""
+        return f"{words}, {self.score_unit}" if self.score_unit else words
+
+    @property
     def sign(self) -> float:
         """What a difference is multiplied with, so that more is better."""
         return 1.0 if self.higher_is_better else -1.0
@@ -59,7 +68,7 @@ class LearningTask:
     def shown(self, score: float) -> str:
         """The score in a sentence: `accuracy 97.20 %`, or `2.774 bits per character`."""
         text = f"{score:.{self.unit.digits}f}"
-        return f"accuracy {text} %" if self is CLASSIFICATION else f"{text} {self.score}"
+        return f"{self.score} {text} {self.score_unit}" if self.score_unit else f"{text} {self.score}"
 
     def target(self, score: float, share: float) -> float:
         """A score that is not quite as good: a share of an accuracy, or bits that these are a share of."""
@@ -78,7 +87,7 @@ CLASSIFICATION = LearningTask(
     metric="accuracy",
     score="accuracy",
     scores="accuracies",
-    axis="accuracy, %",
+    score_unit="%",
     gain="accuracy minus that of {against}, points",
     unit=Unit("points", 2),
     higher_is_better=True,
@@ -104,7 +113,7 @@ NEXT_CHARACTER = LearningTask(
     metric="bits_per_character",
     score="bits per character",
     scores="bits per character",
-    axis="bits per character",
+    score_unit="",
     gain="bits per character below those of {against}",
     unit=Unit("bits", 3),
     higher_is_better=False,

@@ -5,24 +5,29 @@ from collections.abc import Iterator
 from thinwire import plugins
 from thinwire.base.learning import CLASSIFICATION, TASKS, LearningTask
 from thinwire.config.claims import SCORES
-from thinwire.config.suite_schema import Entry, Suite
+from thinwire.config.suite_schema import Suite
 
 
 def task_of(suite: Suite) -> LearningTask:
     """What all models of a suite learn; a suite has one task, so that its tables have one score."""
     label, entry = next(iter(suite.datasets.items()))
-    return _declared("dataset", label, entry) or CLASSIFICATION
+    return task_of_dataset(entry.use or label)
+
+
+def task_of_dataset(use: str) -> LearningTask:
+    """What the data set with this module is for; one that is not there counts as images."""
+    return _declared("dataset", use) or CLASSIFICATION
 
 
 def task_problems(suite: Suite) -> Iterator[str]:
     """One sentence for each data set or model of another task, and for each key that does not fit."""
     task, first = task_of(suite), next(iter(suite.datasets))
     for label, entry in suite.datasets.items():
-        own = _declared("dataset", label, entry)
+        own = _declared("dataset", entry.use or label)
         if own not in (None, task):
             yield f"datasets.{label}: it is for {own.name}, and {first} for {task.name}: make a suite of each"
     for label, entry in suite.models.items():
-        own = _declared("model", label, entry)
+        own = _declared("model", entry.use or label)
         if own not in (None, task):
             yield f"models.{label}: it is for {own.name}, and the data set {first} for {task.name}"
     if suite.recipe.mixup and task is not CLASSIFICATION:
@@ -32,7 +37,7 @@ def task_problems(suite: Suite) -> Iterator[str]:
             yield f"claim.{number}.metric: {first} has no {claim.metric}; its score is {task.metric}"
 
 
-def _declared(kind: str, label: str, entry: Entry) -> LearningTask | None:
+def _declared(kind: str, use: str) -> LearningTask | None:
     """The task that a plug-in declares; None if there is none of this name, which is another problem."""
-    plugin = plugins.find(kind).get(entry.use or label)
+    plugin = plugins.find(kind).get(use)
     return None if plugin is None else TASKS[plugin.literal("task") or CLASSIFICATION.name]

@@ -14,7 +14,7 @@ from thinwire.config.suite import load
 from thinwire.config.suite import path_of as suite_path
 from thinwire.config.suite_problems import numbers_of_workers
 from thinwire.config.suite_schema import Simulate
-from thinwire.config.suite_task import task_of
+from thinwire.config.suite_task import task_of_dataset
 from thinwire.pipeline import inputs
 from thinwire.pipeline.grid import Chosen, Grid
 from thinwire.plugins import ROOT
@@ -189,7 +189,9 @@ def report(
     places = {(cell.dataset, cell.model.label, cell.workers, cell.nodes) for cell in cells}
     tables = ["summary.csv", "summary.md", "summary.tex", "summary.typ", "traffic.md"]
     seeds = {cell.repetition for cell in cells}
-    figures = of_runs(task_of(load(suite)), len(places), any(cell.has_ranks for cell in cells), len(seeds))
+    figures = of_runs(
+        task_of_dataset(cells[0].data.use), len(places), any(cell.has_ranks for cell in cells), len(seeds)
+    )
     if simulation is not None:
         tables += ["times.csv", "times.md"]
         figures += ["step_breakdown", "speed_up_simulated"]

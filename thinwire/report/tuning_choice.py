@@ -11,7 +11,7 @@ import pandas as pd
 from thinwire import RULES_VERSION
 from thinwire.base import digests
 from thinwire.base.files import write_text
-from thinwire.base.learning import CLASSIFICATION, LearningTask
+from thinwire.base.learning import LearningTask
 from thinwire.config import suite as suites
 from thinwire.config import tuned, tuning_space, yaml_file
 from thinwire.config.cell import Cell
@@ -129,7 +129,7 @@ def write_figure(
     style.ticks(axes, log=False)
     axes.set(
         xlabel="trials",
-        ylabel=f"best held-out {task.score} so far" + (", %" if task is CLASSIFICATION else ""),
+        ylabel=task.score_with_unit(f"best held-out {task.score} so far"),
     )
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
     style.finish(figure, folder / NAME, note)

@@ -37,7 +37,6 @@ from thinwire.report.rows.collect import (
     task_of_runs,
     with_engine_names,
 )
-from thinwire.report.rows.quantities import TARGET_OF_BASELINE
 from thinwire.report.tables import numbers
 from thinwire.report.tables.about import note, own_recipes
 from thinwire.simulation import simulated_file
@@ -84,13 +83,10 @@ def suite_data(suite: str, results: Path) -> dict[str, Any]:
         "title": settings.title,
         "score": {
             "name": task.score,
-            "axis": task.axis,
-            "gain": task.gain.format(against="the baseline"),
-            "unit": task.unit.name,
+            "unit": task.score_unit,
             "digits": task.unit.digits,
-            "shown": task.shown(0).replace(f"{0:.{task.unit.digits}f}", "{}"),
-            "higher_is_better": task.higher_is_better,
-            "target": task.target_of(settings.baseline, TARGET_OF_BASELINE),
+            "gain": task.gain.format(against="the baseline"),
+            "gain_unit": task.unit.name,
         },
         "evaluated_on": settings.evaluate_on.replace("_", "-"),
         "baselines": against,

@@ -62,9 +62,9 @@ def write_paired_differences(
         axes.set_xlabel(task.gain.format(against=against), fontsize=7)
     margins = ", ".join(f"{margin:g}" for margin in comparisons.margin.unique())
     note = (
-        f"mean of the paired differences with a 95 % t interval; shaded: ± {margins} {task.unit.name}, within "
-        f"which {task.scores} count as the same; n: pairs; diamond: different, square: the same, hollow: "
-        "cannot be told; arrows: the interval goes on, and a number is its mean"
+        "mean of the paired differences with a 95 % t interval; shaded: ± "
+        f"{margins} {task.unit.name}, within which {task.scores} are called equal; "
+        "n: pairs; diamond: different, square: the same, hollow: cannot be told; arrows: the interval goes on, and a number is its mean"
     )
     finish(figure, folder / PAIRED_DIFFERENCES, note)
 

@@ -40,28 +40,30 @@ const nominal = (field, more) => ({ field, type: "nominal", title: null, ...more
 // What is shown of a mark: the title and, of numbers, the format of each field.
 const tooltip = (fields) =>
   Object.entries(fields).map(([field, [title, format]]) => ({ field, title, format }));
-const ACCURACY = quantity("test_accuracy_percent", "accuracy, %", {
+// Of a suite: its score has a name, the unit that follows a value or "", and digits after the point.
+const titleOf = ({ name, unit }, words = name) => (unit ? `${words}, ${unit}` : words);
+const axisOf = (score) => quantity("score", titleOf(score), {
   scale: { zero: false }, axis: { format: ".4~g" },
 });
 
 // Thin lines are runs, thick ones the mean over the runs of a method. Hollow points are simulated; they have
 // no line. The legend chooses methods, and the wheel with the shift key zooms.
-function curvesChart(over, runs, simulated, colours) {
+function curvesChart(over, runs, simulated, colours, score) {
   const [field, title, scale] = OVER[over];
   const domain = Object.keys(colours);
   const x = quantity(field, title, { scale, axis: { tickCount: 6, labelOverlap: true } });
   const color = nominal("method", { scale: { domain, range: Object.values(colours) } });
   const shape = nominal("method", { scale: { domain } });
   const chosenOf = (opacity) => ({ condition: { param: "methods", value: opacity }, value: 0.04 });
-  const averaged = ["test_accuracy_percent", ...(over === "epochs" ? [] : [field])];
+  const averaged = ["score", ...(over === "epochs" ? [] : [field])];
   const aggregate = averaged.map((name) => ({ op: "mean", field: name, as: name }));
   const means = { transform: [{ aggregate, groupby: ["method", "epoch", "width", "dashed"] }] };
   const layer = (mark, encoding, more) =>
-    ({ mark, encoding: { x, y: ACCURACY, color, ...encoding }, ...more });
+    ({ mark, encoding: { x, y: axisOf(score), color, ...encoding }, ...more });
   const predicted = layer({ type: "point", size: 130, strokeWidth: 2, filled: false }, {
     shape, opacity: chosenOf(1), tooltip: tooltip({
       method: ["method"], seconds: ["simulated seconds to the target", ".4~g"],
-      test_accuracy_percent: ["target, %", ".2f"],
+      score: [titleOf(score, "target"), `.${score.digits}f`],
     }),
   }, { data: { values: simulated } });
   return {
@@ -79,7 +81,7 @@ function curvesChart(over, runs, simulated, colours) {
         { name: "zoom", select: { type: "interval", zoom: "wheel![event.shiftKey]" }, bind: "scales" },
       ] }),
       layer({ type: "point", size: 120 }, { opacity: { value: 0 }, href: nominal("link"), tooltip: tooltip({
-        label: ["run"], epoch: ["epoch"], test_accuracy_percent: ["accuracy, %", ".2f"],
+        label: ["run"], epoch: ["epoch"], score: [titleOf(score), `.${score.digits}f`],
         megabytes: ["payload, MB", ".4~g"],
       }) }),
       ...(over === "seconds" ? [predicted] : []),
@@ -129,12 +131,13 @@ function breakEvenChart(cells, crossings) {
 
 // A row for each method: its mean paired difference and its interval; a band for what is the same. What is
 // beyond `reach` is cut, because one method may be so far off that the others are unreadable.
-function differencesChart(pairs, margin, reach) {
+function differencesChart(pairs, margin, reach, score) {
   const encoding = { y: nominal("method", { sort: null }), tooltip: tooltip({
-    method: ["method"], difference_mean_points: ["difference, points", "+.2f"], interval: ["95 % interval"],
+    method: ["method"], interval: ["95 % interval"],
+    gain_mean: [`difference, ${score.gain_unit}`, `+.${score.digits}f`],
     words: ["verdict"], n: ["pairs"],
   }) };
-  const x = quantity("difference_low_points", "accuracy minus that of the baseline, percentage points", {
+  const x = quantity("gain_low", score.gain, {
     scale: { domain: [-reach, reach] },
   });
   return {
@@ -149,21 +152,21 @@ function differencesChart(pairs, margin, reach) {
       { data: { values: [{}] }, mark: { type: "rule", strokeDash: [3, 3] }, encoding: { x: { datum: 0 } } },
       {
         mark: { type: "rule", strokeWidth: 2, clip: true },
-        encoding: { x, x2: { field: "difference_high_points" }, ...encoding },
+        encoding: { x, x2: { field: "gain_high" }, ...encoding },
       },
       {
         mark: { type: "point", size: 80, clip: true },
-        encoding: { x: quantity("difference_mean_points"), ...encoding },
+        encoding: { x: quantity("gain_mean"), ...encoding },
       },
     ],
   };
 }
 
-// The accuracy of one run.
-function runChart(rows) {
+// The score of one run.
+function runChart(rows, score) {
   const axis = { values: rows.map((row) => row.epoch), labelOverlap: true };
   const x = quantity("epoch", "epochs", { axis });
-  const shown = tooltip({ epoch: ["epoch"], test_accuracy_percent: ["accuracy, %", ".2f"] });
+  const shown = tooltip({ epoch: ["epoch"], score: [titleOf(score), `.${score.digits}f`] });
   const mark = { type: "line", point: true };
-  return { height: 160, data: { values: rows }, mark, encoding: { x, y: ACCURACY, tooltip: shown } };
+  return { height: 160, data: { values: rows }, mark, encoding: { x, y: axisOf(score), tooltip: shown } };
 }

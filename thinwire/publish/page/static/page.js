@@ -50,7 +50,7 @@ function choose(cell) {
   if (cell) at("choose-cell").value = cell;
   chosen.cell = suite.cells.find(({ name }) => name === at("choose-cell").value);
   offerPlaces("place", here("places"));
-  const texts = { ...suite, cell: chosen.cell.name, baseline: suite.baselines[0] };
+  const texts = { ...suite, cell: chosen.cell.name, baseline: suite.baselines[0], score: suite.score.name };
   for (const each of document.querySelectorAll("[data-shown]")) each.textContent = texts[each.dataset.shown];
   for (const each of document.querySelectorAll("[data-without]")) {
     each.hidden = each.dataset.without in suite.tables;
@@ -74,11 +74,16 @@ function reached(value, unit = "") {
   return value === Infinity ? "not reached" : value == null ? "" : Number(value.toPrecision(3)) + unit;
 }
 
+function scoreText(value, { name, unit, digits }) {
+  return `${fixed(value, digits)} ${unit ? `${unit} ${name}` : name}`;
+}
+
 function timesHere() {
   return here("places").filter((row) => row.place === at("choose-place").value);
 }
 
 function showLeaders() {
+  const { score, evaluated_on: on_which } = chosen.suite;
   const rows = here("leaders"), times = timesHere(), [first] = times;
   const timed = (row) => times.find((time) => time.method === row.method);
   const on = first && first.nodes !== chosen.cell.nodes ? ` on ${first.nodes} nodes` : "";
@@ -89,8 +94,8 @@ function showLeaders() {
     ["runs", "kind", runsLink],
     ["payload, MB", "total_bytes", "payload"],
     ["saved, %", "total_reduction_percent", "saved"],
-    [`accuracy on ${chosen.suite.evaluated_on}, %`, "accuracy_mean_percent",
-      (row) => withRemark(...row.accuracy.split(/, (.*)/))],
+    [titleOf(score, `${score.name} on ${on_which}`), "score_mean",
+      (row) => withRemark(...row.score_text.split(/, (.*)/))],
     ["epochs", (row) => (several ? row.epochs : null), "epochs_text"],
     ["verdict", "words"],
     ["epochs to target", "epochs_median", (row) => reached(row.epochs_median)],
@@ -106,9 +111,9 @@ function showLeaders() {
   at("times-note").textContent = "No run of this cell has times, and it was not simulated.";
   if (!first) return;
   const against = unique(times.map((row) => row.baseline)).filter(Boolean).join(", ") || "no baseline";
-  const target = first.target_accuracy_percent;
+  const target = first.target_score;
   at("times-note").textContent = `Times are of: ${first.place}. Speed-ups are over ${against}.` +
-    (target === null ? "" : ` The target is ${fixed(target, 2)} % accuracy.`) +
+    (target === null ? "" : ` The target is ${scoreText(target, score)}.`) +
     (first.kind === "simulated" ? " Simulated times are predictions." : "");
 }
 
@@ -125,15 +130,15 @@ function showCurves() {
     const look = { method, label: `${method}, seed${repetition}`, width, dashed: Number(baseline > 0) };
     return { ...row, ...look, link: `#${idOf(run)}` };
   });
-  // Predicted seconds until the target accuracy, in the chosen place. They are no curves.
+  // Predicted seconds until the target, in the chosen place. They are no curves.
   const simulated = timesHere().filter((row) => over === "seconds" && row.kind === "simulated")
     .filter((row) => Number.isFinite(row.seconds_to_target) && methods.includes(row.method))
-    .map(({ method, seconds_to_target: seconds, target_accuracy_percent: target }) =>
-      ({ method, seconds, test_accuracy_percent: target }));
+    .map(({ method, seconds_to_target: seconds, target_score: target }) =>
+      ({ method, seconds, score: target }));
   at("curves-note").textContent = over === "seconds" && !drawn.length ? "No run of this cell was timed." : "";
   const colours = Object.fromEntries(methods.map((method) => [method, chosen.suite.colours[method]]));
-  const spec = drawn.length + simulated.length && curvesChart(over, drawn, simulated, colours);
-  draw("#curves .chart", spec, `Accuracy over ${over} of ${methods.join(", ")} on ${chosen.cell.name}. ` +
+  const spec = drawn.length + simulated.length && curvesChart(over, drawn, simulated, colours, chosen.suite.score);
+  draw("#curves .chart", spec, `The ${chosen.suite.score.name} over ${over} of ${methods.join(", ")} on ${chosen.cell.name}. ` +
     "The leader table has the numbers.");
 }
 
@@ -207,28 +212,29 @@ function showRate() {
 }
 
 function showDifferences() {
+  const { score } = chosen.suite;
   const rows = here("comparisons").map((row) => (
-    { ...row, interval: intervalOf(row.difference_low_points, row.difference_high_points, 2) }
+    { ...row, interval: intervalOf(row.gain_low, row.gain_high, score.digits) }
   ));
-  const signed = (value) => (value > 0 ? "+" : "") + fixed(value, 2);
+  const signed = (value) => (value > 0 ? "+" : "") + fixed(value, score.digits);
   fillTable("#differences table", [
     ["method", "method", methodLink],
-    ["difference, points", "difference_mean_points", (row) => signed(row.difference_mean_points)],
-    ["95 % interval", "difference_low_points", "interval"],
+    [`difference, ${score.gain_unit}`, "gain_mean", (row) => signed(row.gain_mean)],
+    ["95 % interval", "gain_low", "interval"],
     ["pairs", "n"],
-    ["detectable, points", "detectable_points", (row) => fixed(row.detectable_points, 2)],
+    [`detectable, ${score.gain_unit}`, "detectable", (row) => fixed(row.detectable, score.digits)],
     ["verdict", "words"],
   ], rows);
-  const pairs = rows.filter((row) => row.difference_mean_points !== null);
-  const [{ against, margin_points: margin } = {}] = pairs;
-  const ends = pairs.flatMap((row) => ["mean", "low", "high"].map((end) => row[`difference_${end}_points`]));
+  const pairs = rows.filter((row) => row.gain_mean !== null);
+  const [{ against, margin } = {}] = pairs;
+  const ends = pairs.flatMap((row) => ["mean", "low", "high"].map((end) => row[`gain_${end}`]));
   const widest = MOST_MARGINS * margin, furthest = Math.max(margin, ...ends.map(Math.abs));
   at("differences-note").textContent = !pairs.length ? "" :
     `Differences are to ${against}, in pairs of runs with the same seed. Lines are 95 % intervals. ` +
-    `The band is the margin of ± ${margin} points.` +
-    (furthest > widest ? ` What lies beyond ± ${widest} points is cut; the table has it.` : "");
-  draw("#differences .chart", pairs.length && differencesChart(pairs, margin, Math.min(furthest, widest)),
-    `Differences in accuracy to ${against} on ${chosen.cell.name}. The table has the numbers.`);
+    `The band is the margin of ± ${margin} ${score.gain_unit}.` +
+    (furthest > widest ? ` What lies beyond ± ${widest} ${score.gain_unit} is cut; the table has it.` : "");
+  draw("#differences .chart", pairs.length && differencesChart(pairs, margin, Math.min(furthest, widest), score),
+    `Differences in ${score.name} to ${against} on ${chosen.cell.name}. The table has the numbers.`);
 }
 
 function intervalOf(low, high, digits) {

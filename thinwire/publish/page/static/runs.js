@@ -36,12 +36,12 @@ function fillMethod(section) {
   const results = element("table");
   fillTable(results, [
     ["label", "method"], ["suite", "suite"], ["data set, model, workers", "cell"],
-    ["accuracy, %", "accuracy_mean_percent", (row) => fixed(row.accuracy_mean_percent, 2)],
+    ["score", "score_mean", (row) => scoreText(row.score_mean, row.score)],
     ["payload, MB", "total_bytes", (row) => megabytes(row.total_bytes)],
     ["saved, %", "total_reduction_percent", (row) => fixed(row.total_reduction_percent, 1)],
   ], DATA.suites.flatMap((suite) => rowsOf("leaders", suite)
     .filter((row) => `method-${suite.modules[row.method]}` === section.id)
-    .map((row) => ({ ...row, suite: suite.name }))));
+    .map((row) => ({ ...row, suite: suite.name, score: suite.score }))));
   section.append(element("h4", {}, "Results"), element("div", { class: "wide" }, results));
 }
 
@@ -55,8 +55,8 @@ function showRuns() {
   showRuns.cell = chosen.cell;
   at("run-lines").replaceChildren(...here("runs").map((row) => {
     const ended = row.status === "done" ? "" : `, ${row.status}`;
-    const accuracy = row.test_accuracy_percent;
-    const outcome = accuracy === null ? row.status : `${fixed(accuracy, 2)} %${ended}`;
+    const { name, unit, digits } = chosen.suite.score;
+    const outcome = row.score === null ? row.status : `${fixed(row.score, digits)} ${unit || name}${ended}`;
     const summary = element("summary", {}, element("h3", {}, row.path), " ", element("span", {}, outcome));
     const line = element("details", { id: idOf(row) }, summary);
     line.addEventListener("toggle", () => fillRun(line, row), { once: true });
@@ -79,7 +79,7 @@ function fillRun(line, row) {
   line.append(
     facts({
       status: row.status, reason: row.reason, "no time, because": row.no_time_because,
-      "accuracy at the end, %": fixed(row.test_accuracy_percent, 2), steps: row.steps, options: row.options,
+      [titleOf(suite.score, `${suite.score.name} at the end`)]: fixed(row.score, suite.score.digits), steps: row.steps, options: row.options,
       interruptions: row.interruptions || null,
     }),
     chart, element("h4", {}, "Ledgers"), element("div", { class: "wide" }, ledger),
@@ -87,7 +87,7 @@ function fillRun(line, row) {
     facts({ ...places, seed: row.seed, fingerprint: row.fingerprint, ...suite.origins[row.origin] }),
   );
   const curve = rowsOf("curves").filter((entry) => entry.run === number);
-  draw(chart, curve.length && runChart(curve), `Accuracy over epochs of ${suite.name}/${row.path}.`);
+  draw(chart, curve.length && runChart(curve, suite.score), `The ${suite.score.name} over epochs of ${suite.name}/${row.path}.`);
 }
 
 function facts(values) {
