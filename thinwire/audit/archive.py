@@ -25,6 +25,7 @@ from thinwire.publish.paper import paper
 from thinwire.records.record import FILES, RUN
 from thinwire.report.claims import table as claims
 from thinwire.report.report import report
+from thinwire.report.report_files import COLLECTED, CURVES, SUMMARY, TRAFFIC
 from thinwire.report.rows.collect import collect_cells
 from thinwire.simulation import simulated_file
 from thinwire.train.result_files import (
@@ -34,6 +35,7 @@ from thinwire.train.result_files import (
     record_folder,
     runs_folder,
 )
+from thinwire.train.reuse import record_of
 
 # What the archives of a folder may unpack to: 80,000 records of the usual 26 kB.
 MOST_BYTES = 2 * 2**30
@@ -52,15 +54,18 @@ def pack(results: Path, suite: str, reference: Path) -> Path:
         reference: the folder of results that is committed.
 
     Raises:
-        UserError: a cell of the suite has no record.
+        UserError: a cell of the suite has no record, or one that is damaged or out of date.
     """
-    folders = [record_folder(results, cell) for cell in cells(suite)]
+    every = cells(suite)
+    folders = [record_folder(results, cell) for cell in every]
     missing = [folder for folder in folders if not (folder / RUN).is_file()]
     if missing:
         raise UserError(
             f"{len(missing)} of {len(folders)} cells of {suite} have no record, the first is {missing[0]}: "
             f"run the pipeline with --config suites={suite} first"
         )
+    for folder, cell in zip(folders, every):
+        record_of(folder, cell)
     archive = record_archive(reference, suite)
     archive.parent.mkdir(parents=True, exist_ok=True)
     with aside(archive) as scratch, tarfile.open(scratch, "w:xz", preset=9) as tar:
@@ -169,15 +174,12 @@ def archive(suites: Iterable[str], results: Path, reference: Path) -> None:
         for pattern in _SIMULATED:
             _copy(results / pattern.format(name), reference / pattern.format(name))
     with unpacked(reference) as view:
-        kept = [cell for suite in archived(reference) for cell in _cells(suite, view)]
-        left_out = collect_cells(kept, kept, view)
-        if left_out:
-            raise UserError(left_out[0])
+        _collect(reference, view)
         hand_over(view, reference)
 
 
 def rebuild(reference: Path, processes: int) -> list[str]:
-    """Make everything that follows from the archived records and the collected files.
+    """Make everything that follows from the archived records.
 
     Args:
         reference: the folder of results that is committed.
@@ -191,6 +193,7 @@ def rebuild(reference: Path, processes: int) -> list[str]:
     """
     suites = archived(reference)
     with unpacked(reference) as view:
+        _collect(reference, view)
         # Fresh processes, because a fork would share the state of the libraries that draw.
         with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
             sentences = [*pool.map(partial(report, results=view), suites)]
@@ -201,6 +204,15 @@ def rebuild(reference: Path, processes: int) -> list[str]:
         hand_over(view, reference)
     all_sentences = [*(sentence for of_suite in sentences for sentence in of_suite), *left_out]
     return [sentence.replace(str(view), str(reference)) for sentence in all_sentences]
+
+
+def _collect(reference: Path, view: Path) -> None:
+    """Collect the records of all archives, which are unpacked in `view`."""
+    kept = [cell for suite in archived(reference) for cell in _cells(suite, view)]
+    for name in (SUMMARY, CURVES, TRAFFIC, COLLECTED):
+        (view / name).unlink(missing_ok=True)  # a link to the one that is there
+    if left_out := collect_cells(kept, kept, view, archived=True):
+        raise UserError(left_out[0])
 
 
 def _cells(suite: str, unpacked: Path) -> list[Cell]:

@@ -131,14 +131,10 @@ def report(suite: str, results: Path) -> list[str]:
     table = with_times(with_comparisons(summarise(runs, against, task), compared), timed)
     subset = subset_note(runs, cells_as_it_ran(suite, ran), settings.baseline)
     write_tables(table, About.of(settings, subset), folder)
-    of_programs = {
-        "comparisons": compared,
-        "to_target": needed,
-        "profiles": to_target.profiles(needed),
-        "speed_ups": comparisons.speed_ups(runs, against),
-    }
-    for name, made in of_programs.items():
+    for name, made in (("comparisons", compared), ("to_target", needed)):
         report_files.write_table(made, folder / f"{name}.csv", task)
+    report_files.write_table(to_target.profiles(needed), folder / "profiles.csv")
+    report_files.write_table(comparisons.speed_ups(runs, against), folder / "speed_ups.csv")
     frames = Frames(runs, curves, read_traffic(results, suite), compared, needed, task)
     not_drawn = write_figures(frames, results / "figures" / suite, against)
     if settings.ladder:

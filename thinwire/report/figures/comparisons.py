@@ -64,7 +64,8 @@ def write_paired_differences(
     note = (
         "mean of the paired differences with a 95 % t interval; shaded: ± "
         f"{margins} {task.unit.name}, within which {task.scores} are called equal; "
-        "n: pairs; diamond: different, square: the same, hollow: cannot be told; arrows: the interval goes on, and a number is its mean"
+        "n: pairs; diamond: different, square: the same, hollow: cannot be told; arrows: the interval goes "
+        "on, and a number is its mean"
     )
     finish(figure, folder / PAIRED_DIFFERENCES, note)
 

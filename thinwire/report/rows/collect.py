@@ -42,9 +42,14 @@ def collect(suites: Iterable[str], results: Path, subset: Subset = WHOLE) -> lis
     return collect_cells(subset.keep(grid), grid, results)
 
 
-def collect_cells(wanted: Sequence[Cell], grid: Sequence[Cell], results: Path) -> list[str]:
-    """Do what `collect` does, with the wanted ones of all cells of some suites."""
-    reader, rows, records = Reader(results, wanted), Rows(), dict[str, str]()
+def collect_cells(
+    wanted: Sequence[Cell], grid: Sequence[Cell], results: Path, archived: bool = False
+) -> list[str]:
+    """Do what `collect` does, with the wanted ones of all cells of some suites.
+
+    If the records are archived, files of their plug-ins may have been edited since they were made.
+    """
+    reader, rows, records = Reader(results, wanted, archived), Rows(), dict[str, str]()
     # A suite has its own order, whichever part of it was chosen.
     places = {record_folder(results, cell): place for place, cell in enumerate(grid)}
     last = len(places)

@@ -16,7 +16,7 @@ from thinwire.config.trials import PREFIX
 from thinwire.records.invariants import require_invariants
 from thinwire.records.record import RUN, Record, read_sound
 from thinwire.train.result_files import advice, advice_by_hand, folders_of_records, record_folder, runs_folder
-from thinwire.train.reuse import Sources, difference
+from thinwire.train.reuse import Sources, difference, difference_of_options
 
 
 class SoundRecord(NamedTuple):
@@ -31,14 +31,17 @@ class SoundRecord(NamedTuple):
 class Reader:
     """Reads the records of many cells, one after the other."""
 
-    def __init__(self, results: Path, wanted: Collection[Cell]) -> None:
+    def __init__(self, results: Path, wanted: Collection[Cell], archived: bool = False) -> None:
         """Prepare to read.
 
         Args:
             results: the folder of results.
             wanted: the cells that must have a sound record. Of all others, what is there is read.
+            archived: are these records kept? Then files of their plug-ins may have been edited since: an edit
+                that changes results raises the version of the rules.
         """
         self._results = results
+        self._archived = archived
         self._wanted = {record_folder(results, cell) for cell in wanted}
         # By what the records are of: why they are left out.
         self._refused: dict[str, list[str]] = {}
@@ -54,7 +57,7 @@ class Reader:
         sources_of = sources_of_many()
         for cell in chosen:
             try:
-                yield _sound(self._results, cell, sources_of)
+                yield _sound(self._results, cell, None if self._archived else sources_of)
             except UserError as error:
                 if record_folder(self._results, cell) in self._wanted:
                     raise
@@ -93,13 +96,17 @@ class Reader:
             self._refused["without a cell in any suite of config/"] = reasons
 
 
-def _sound(results: Path, cell: Cell, sources_of: Sources) -> SoundRecord:
-    """Read the record of a cell of a suite as it is now; errors are those of `Reader.read`."""
+def _sound(results: Path, cell: Cell, sources_of: Sources | None) -> SoundRecord:
+    """Read the record of a cell of a suite as it is now; errors are those of `Reader.read`.
+
+    Without `sources_of`, the files of its plug-ins may have been edited.
+    """
     folder = record_folder(results, cell)
     again = advice
     try:
         run = read_sound(folder / RUN)
-        if reason := difference(run, cell, sources_of):
+        reason = difference(run, cell, sources_of) if sources_of else difference_of_options(run, cell)
+        if reason:
             raise Damaged(f"{folder / RUN} was made with {reason}")
         again = advice_by_hand
         return SoundRecord(cell, run, *require_invariants(folder, run, cell))
