@@ -48,8 +48,8 @@ def test_the_table_of_the_readme():
     for row in rows:
         for model, text in zip(models, row[1:3]):
             expected, shown = frame.loc[model, row[0].strip("`")], ACCURACY.fullmatch(text)
-            require_equal(shown["mean"], expected.accuracy_mean_percent)
-            require_equal(shown["sd"], expected.accuracy_sd_percent)
+            require_equal(shown["mean"], expected.score_mean)
+            require_equal(shown["sd"], expected.score_sd)
             assert VERDICTS.get(shown["sign"]) == (expected.verdict if row[0] != "`ssgd`" else None)
             assert expected.done == int(shown["done"] or 10)
         for shown, column in zip(row[3:], SAVED.values()):
