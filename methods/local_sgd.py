@@ -107,7 +107,7 @@ class Method(thinwire.Method):
         self.run.world.mean(self.run.weights, kind="weights").wait()
         if self.config.momentum == "reset":
             for state in self.run.optimizer.state.values():
-                for name in ("momentum_buffer", "exp_avg"):  # of SGD and LARS, and of Adam
+                for name in ("momentum_buffer", "exp_avg"):  # of SGD and LARS, and of Adam and AdamW
                     if state.get(name) is not None:
                         state[name].zero_()
 

@@ -9,8 +9,8 @@ averaged. With Nesterov momentum, u <- m (u + g), v <- v + u + g. Weight decay i
 momentum of its own. With density 1 the step is dense: g is the mean gradient, and u the update. After such an
 epoch, every worker continues from this u.
 
-With Adam there is no momentum to correct. Adam takes the mean of the sums that were sent as its gradient
-(ours; neither the paper nor the code has it).
+With Adam or AdamW there is no momentum to correct. They take the mean of the sums that were sent as their
+gradient (ours; neither the paper nor the code has it).
 
 Deviations from the authors' code:
 - The warm-up densities are listed, one for each epoch. The code has a power law unless a list is given.
@@ -41,7 +41,7 @@ class Method(thinwire.Method):
         {"density": 1.0, "warmup_densities": (), "nodes": 2},
         {"density": 1.0, "warmup_densities": (), "clip_norm": 1e6},
     ]
-    needs = thinwire.Needs(optimizers=("sgd", "adam"))
+    needs = thinwire.Needs(optimizers=("sgd", "adam", "adamw"))
     short = {"density": 0.1, "warmup_densities": (1.0, 0.5)}
 
     provenance = PROVENANCE

@@ -23,7 +23,7 @@ class Residual:
         self.optimizer, self.config, self.memory = optimizer, config, memory
         memory["velocity"] = [torch.zeros_like(weight) for weight in weights]
         memory["unsent"] = [torch.zeros_like(weight) for weight in weights]
-        self.corrects = optimizer.name == "sgd"  # Adam has no momentum to correct
+        self.corrects = optimizer.name == "sgd"  # Adam and AdamW have no momentum to correct
 
     def accumulate(self, gradients: list[Tensor]) -> None:
         """Momentum correction: the residual is the sum of the velocities."""

@@ -58,7 +58,12 @@ recipe.optimizer: {name: lars, lr: 0.1, trust: -0.1} => optimizer.trust: | not -
 recipe.optimizer: {name: lars, lr: 0.1, nesterov: true} => recipe.optimizer: | nesterov belongs to sgd
 recipe.optimizer: {name: adam, lr: 0.1, momentum: 0.9}
     => recipe.optimizer: | momentum belongs to sgd and lars, not to adam
-recipe.optimizer: {lr: 0.1, beta1: 0.9} => recipe.optimizer: | beta1 | adam, not to sgd
+recipe.optimizer: {name: adamw, lr: 0.1, weight_decay: -0.1} => optimizer.weight_decay: | not -0.1
+recipe.optimizer: {name: adamw, lr: 0.1, beta2: 1.0} => optimizer.beta2: | not 1
+recipe.optimizer: {name: adamw, lr: 0.1, momentum: 0.9}
+    => recipe.optimizer: | momentum belongs to sgd and lars, not to adamw
+recipe.optimizer: {lr: 0.1, beta1: 0.9}
+    => recipe.optimizer: | beta1 belongs to adam and adamw, not to sgd
 recipe.mixup: -1.0 => recipe.mixup: | not -1.0
 recipe.schedule: {name: exponential} => recipe.schedule: | exponential needs a factor
 recipe.schedule: {name: cosine, factor: 0.5}

@@ -76,12 +76,14 @@ def compare(task, name, options, reference, nesterov, make_optimizer=None, **kno
 
 
 def task_of(workers, nodes, batch=16, build_model=build, **optimizer):
+    """A task; a key of the optimizer that is None is left out."""
+    default = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01}
     return small.task(
         workers,
         nodes,
         build_model=build_model,
         batch=batch,
         epochs=6,
-        optimizer={"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01, **optimizer},
+        optimizer={k: v for k, v in (default | optimizer).items() if v is not None},
         data=small.digits(6 * batch + 4),
     )

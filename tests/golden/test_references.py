@@ -10,8 +10,10 @@ import functools
 
 import pytest
 
+from tests import small
 from tests.golden.compared import compare, slow, task_of
 from tests.reference import adacomm, daso, dgc, hsgd, hylo, local_sgd, multi_step_delay, ssgd, top_k
+from tests.reference.adamw import AdamW
 from tests.reference.lars import Lars
 from thinwire.data.batches import Batches
 
@@ -133,3 +135,24 @@ def test_hsgd_with_lars(inside, level_1):
     make = functools.partial(Lars, 0.9, 0.01, 0.1, inside)
     options = {"level_1": level_1}
     compare(task, "hsgd", options, hsgd, False, make, samples=lambda worker, step: 4, **options)
+
+
+ADAMW = {"name": "adamw", "beta1": 0.8, "momentum": None}
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "reference"),
+    [
+        ("ssgd", {}, ssgd),
+        ("ps_sgd", {}, ssgd),
+        ("local_sgd", {"period": 5}, local_sgd),
+        ("top_k", {"density": 0.1}, top_k),
+    ],
+)
+def test_a_method_with_adamw(name, options, reference):
+    """On workers, on servers by tensor, with local steps, and after error feedback.
+
+    The model has no batch norm: the bias before it has a gradient of rounding errors, which AdamW enlarges.
+    """
+    task = task_of(4, 2, build_model=functools.partial(small.Plain, dropout=0.0), **ADAMW)
+    compare(task, name, options, reference, False, functools.partial(AdamW, 0.8, 0.999, 0.01), **options)

@@ -155,10 +155,11 @@ def test_adam_takes_the_sums_of_gradients_that_are_sent(monkeypatch):
     assert not any(bool(small.flat(worker.method.memory["velocity"]).any()) for worker in run.workers)
 
 
-def test_with_everything_sent_adam_is_that_of_ssgd():
+@pytest.mark.parametrize("name", ["adam", "adamw"])
+def test_with_everything_sent_adam_is_that_of_ssgd(name):
     sends_all = {"density": 1.0, "warmup_densities": ()}
-    dgc = small.trainer(small.task(3, optimizer=ADAM), "dgc", **sends_all)
-    ssgd = small.trainer(small.task(3, optimizer=ADAM), "ssgd")
+    dgc = small.trainer(small.task(3, optimizer=ADAM | {"name": name}), "dgc", **sends_all)
+    ssgd = small.trainer(small.task(3, optimizer=ADAM | {"name": name}), "ssgd")
     for run in (dgc, ssgd):
         run.train()
     for mine, theirs in zip(dgc.shipped()[0], ssgd.shipped()[0]):

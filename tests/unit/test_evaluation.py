@@ -69,6 +69,7 @@ SGD = {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}
         (SGD, {"momentum": 0}, {"momentum": 0, "nesterov": False, "weight_decay": 0.01}),
         (SGD, {"momentum": 0.5, "weight_decay": 0.0}, {"momentum": 0.5, "nesterov": True, "weight_decay": 0}),
         ({"name": "adam", "lr": 0.01, "weight_decay": 0.01}, {"weight_decay": 0}, {"weight_decay": 0}),
+        ({"name": "adamw", "lr": 0.01, "weight_decay": 0.01}, {"weight_decay": 0}, {"weight_decay": 0}),
         ({"name": "lars", "lr": 1.0}, {"momentum": 0}, {"momentum": 0, "trust": 0.001}),
     ],
 )

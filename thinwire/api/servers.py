@@ -41,7 +41,8 @@ class OptimizerServer(Server):
         for push in pushes[1:]:
             total += self._decode(push)
         param.grad = total.div_(len(pushes)).view_as(param)
-        optimizer.param_groups[0]["lr"] = self._run.lr
+        for group in optimizer.param_groups:
+            group["lr"] = self._run.lr
         optimizer.step()
         param.grad = None
         return {"weights": param.data.flatten()}

@@ -1,6 +1,7 @@
 """The optimizers that a recipe can name, and the schedule `plateau`, which follows the training loss."""
 
 import math
+from typing import Any
 
 import torch
 from torch import nn
@@ -72,7 +73,7 @@ def _direction(
 
 
 def make_optimizer(recipe: Optimizer, params: list[nn.Parameter]) -> torch.optim.Optimizer:
-    """Return SGD or Adam in torch's fused form, or LARS.
+    """Return SGD, Adam or AdamW in torch's fused form, or LARS.
 
     The training loop sets the learning rate at every step.
     """
@@ -85,8 +86,11 @@ def make_optimizer(recipe: Optimizer, params: list[nn.Parameter]) -> torch.optim
             trust=recipe.trust,
             lr_inside_momentum=recipe.lr_inside_momentum,
         )
+    betas = (recipe.beta1, recipe.beta2)
+    if recipe.name == "adamw":
+        groups = decay_groups(params, recipe.weight_decay)
+        return torch.optim.AdamW(groups, lr=recipe.lr, betas=betas, fused=True)
     if recipe.name == "adam":
-        betas = (recipe.beta1, recipe.beta2)
         return torch.optim.Adam(
             params, lr=recipe.lr, betas=betas, weight_decay=recipe.weight_decay, fused=True
         )
@@ -98,6 +102,22 @@ def make_optimizer(recipe: Optimizer, params: list[nn.Parameter]) -> torch.optim
         weight_decay=recipe.weight_decay,
         fused=True,
     )
+
+
+def decay_groups(params: list[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
+    """Return groups of parameters for AdamW: those with several dimensions decay, the others do not.
+
+    Biases and normalisation have at most one dimension. Their decay would pull a layer's offset and scale
+    towards zero, which limits no complexity. The dimensions decide and not `Param.kind`: they are also those
+    of a copy that a parameter server keeps, and LARS asks for them, too.
+
+    Source: Loshchilov & Hutter, "Decoupled Weight Decay Regularization" (arXiv 1711.05101). It decays all
+    parameters. The groups are those of common training scripts for language models.
+    """
+    decayed = [param for param in params if param.dim() > 1]
+    others = [param for param in params if param.dim() <= 1]
+    groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return [group for group in groups if group["params"]]
 
 
 class Plateau:

@@ -49,8 +49,8 @@ BELONGS = {
     "nesterov": ("sgd",),
     "trust": ("lars",),
     "lr_inside_momentum": ("lars",),
-    "beta1": ("adam",),
-    "beta2": ("adam",),
+    "beta1": ("adam", "adamw"),
+    "beta2": ("adam", "adamw"),
 }
 # Options that only some of the schedules have.
 BELONGS_TO_SCHEDULE = {
@@ -64,12 +64,12 @@ _OF_PLATEAU_ONLY = ("patience", "threshold")
 
 
 class Optimizer(Strict):
-    """Stochastic gradient descent with momentum, LARS (see `optim/lars.py`), or Adam."""
+    """Stochastic gradient descent with momentum, LARS, Adam, or AdamW; see `optim/optimizers.py`."""
 
-    name: Literal["sgd", "lars", "adam"] = Field(
+    name: Literal["sgd", "lars", "adam", "adamw"] = Field(
         default="sgd",
         description="sgd: v <- momentum v + g + weight_decay w, w <- w - lr v; lars: a rate for each layer; "
-        "adam: a rate for each entry",
+        "adam: a rate for each entry; adamw: adam with decoupled weight decay",
     )
     lr: float = Field(gt=0, description="learning rate after the warm-up")
     lr_reference_batch: int | None = Field(
@@ -83,14 +83,15 @@ class Optimizer(Strict):
     weight_decay: float = Field(
         default=0.0,
         ge=0,
-        description="L2; sgd, adam: on all parameters; lars: on those with several dimensions",
+        description="L2; sgd, adam: on all parameters; lars: on those with several dimensions; adamw: on the "
+        "same ones, decoupled: w <- w - lr weight_decay w",
     )
     trust: float = Field(default=0.001, gt=0, description="lars: trust coefficient of a layer's rate")
     lr_inside_momentum: bool = Field(
         default=True, description="lars: true: `lr` inside the momentum (You et al.); false: outside"
     )
-    beta1: float = Field(default=0.9, ge=0, lt=1, description="adam: decay of the mean gradient")
-    beta2: float = Field(default=0.999, ge=0, lt=1, description="adam: decay of the mean square")
+    beta1: float = Field(default=0.9, ge=0, lt=1, description="adam, adamw: decay of the mean gradient")
+    beta2: float = Field(default=0.999, ge=0, lt=1, description="adam, adamw: decay of the mean square")
 
     @model_validator(mode="after")
     def _belongs_together(self) -> "Optimizer":
