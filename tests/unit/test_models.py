@@ -6,6 +6,7 @@ import torchvision
 from torch.nn import functional
 
 from tests import project
+from tests.reference import gpt
 from thinwire import plugins
 from thinwire.base.errors import UserError
 from thinwire.base.options import resolve
@@ -134,3 +135,51 @@ def test_models_refuse_images_that_are_too_small_and_widths_that_they_do_not_hav
         build("resnet", depth=18, width=16)
     with pytest.raises(UserError, match="3x224x224"):
         build("alexnet", form="imagenet")
+
+
+@pytest.mark.parametrize(
+    ("options", "parameters"),
+    [
+        ({"width": 64, "depth": 2}, 108_096),
+        ({"width": 128, "depth": 4}, 806_528),
+        ({"width": 384, "depth": 6, "heads": 6}, 10_678_656),
+    ],
+)
+def test_sizes_of_gpt(options, parameters):
+    width, depth = options["width"], options["depth"]
+    # 84 tokens and 64 positions; in each block 3 + 1 matrices of the attention, 4 + 4 of the MLP, and two norms.
+    assert (84 + 64) * width + depth * (12 * width**2 + 2 * width) + width == parameters
+    assert size(build("gpt", (64,), 84, **options)) == parameters
+
+
+def small_gpt(**options):
+    torch.manual_seed(1)
+    model = build("gpt", (7,), 11, **{"width": 12, "heads": 3, **options}).double()
+    for weight in model.parameters():
+        torch.nn.init.normal_(weight)  # far from the initial weights, so that every part counts
+    return model, torch.randint(11, (2, 7))
+
+
+def test_gpt_is_its_formula():
+    model, windows = small_gpt()
+    weights = {name: weight.detach().numpy() for name, weight in model.named_parameters()}
+    for window, found in zip(windows, model(windows).detach().numpy()):
+        assert found == pytest.approx(
+            gpt.logits(weights, window.tolist(), depth=2, heads=3), rel=1e-12, abs=1e-12
+        )
+
+
+def test_gpt_sees_no_later_character():
+    model, windows = small_gpt()
+    changed = windows.clone()
+    changed[:, 4] = (changed[:, 4] + 1) % 11
+    before, after = model(windows), model(changed)
+    assert torch.equal(before[:, :4], after[:, :4])
+    assert (before[:, 4:] != after[:, 4:]).all(-1).all()
+    # A shorter window is the beginning of a longer one.
+    torch.testing.assert_close(model(windows[:, :4]), before[:, :4])
+
+
+def test_heads_of_gpt_that_do_not_divide_its_width_are_one_sentence():
+    with pytest.raises(UserError, match="3 heads cannot share a width of 64 evenly"):
+        build("gpt", (7,), 11, heads=3)
