@@ -57,13 +57,13 @@ recipe.optimizer: {lr: 0.1, trust: 0.1} => recipe.optimizer: | trust | lars
 recipe.optimizer: {name: lars, lr: 0.1, trust: -0.1} => optimizer.trust: | not -0.1
 recipe.optimizer: {name: lars, lr: 0.1, nesterov: true} => recipe.optimizer: | nesterov belongs to sgd
 recipe.optimizer: {name: adam, lr: 0.1, momentum: 0.9}
-    => recipe.optimizer: | momentum belongs to sgd and lars, not to adam
+    => recipe.optimizer: | momentum belongs to sgd and lars and muon, not to adam
 recipe.optimizer: {name: adamw, lr: 0.1, weight_decay: -0.1} => optimizer.weight_decay: | not -0.1
 recipe.optimizer: {name: adamw, lr: 0.1, beta2: 1.0} => optimizer.beta2: | not 1
 recipe.optimizer: {name: adamw, lr: 0.1, momentum: 0.9}
-    => recipe.optimizer: | momentum belongs to sgd and lars, not to adamw
+    => recipe.optimizer: | momentum belongs to sgd and lars and muon, not to adamw
 recipe.optimizer: {lr: 0.1, beta1: 0.9}
-    => recipe.optimizer: | beta1 belongs to adam and adamw, not to sgd
+    => recipe.optimizer: | beta1 belongs to adam and adamw and muon, not to sgd
 recipe.mixup: -1.0 => recipe.mixup: | not -1.0
 recipe.schedule: {name: exponential} => recipe.schedule: | exponential needs a factor
 recipe.schedule: {name: cosine, factor: 0.5}
@@ -86,14 +86,14 @@ methods.ssgd: {recipe: {optimizer: {nesterov: true}}}
 methods.ssgd: {recipe: {epochs: 2}} => methods.ssgd.recipe.epochs: there is no such key
 methods.ssgd: {recipe: {optimizer: {lr: 0}}} => methods.ssgd.recipe.optimizer.lr: | not 0
 recipe.optimizer: {name: adam, lr: 0.1}, methods.ssgd: {recipe: {optimizer: {momentum: 0.5}}}
-    => methods.ssgd.recipe: | momentum belongs to sgd and lars, not to adam
+    => methods.ssgd.recipe: | momentum belongs to sgd and lars and muon, not to adam
 methods.ssgd: {batch: 0} => methods.ssgd.batch: | not 0
 recipe.batch_per: run, methods.ssgd: {batch: 9}
     => methods.ssgd.batch: a batch of 9 for the run cannot be shared evenly by 2 workers
 methods.ssgd: {optimizer: {lr: 0.1, trust: 0.1}}
     => methods.ssgd.optimizer: | trust belongs to lars, not to sgd
 methods.ssgd: {optimizer: {name: adam, lr: 0.1}, recipe: {optimizer: {momentum: 0.5}}}
-    => methods.ssgd.recipe: | momentum belongs to sgd and lars, not to adam
+    => methods.ssgd.recipe: | momentum belongs to sgd and lars and muon, not to adam
 methods.ssgd: {prefetch: 1} => methods.ssgd.prefetch: | boolean, not 1
 models.cnn: {prefetch: true} => models.cnn: prefetch belongs to a method
 models.cnn: {batch: 2} => models.cnn: a batch belongs to a method

@@ -15,6 +15,7 @@ from tests.golden.compared import compare, slow, task_of
 from tests.reference import adacomm, daso, dgc, hsgd, hylo, local_sgd, multi_step_delay, ssgd, top_k
 from tests.reference.adamw import AdamW
 from tests.reference.lars import Lars
+from tests.reference.muon import Muon
 from thinwire.data.batches import Batches
 
 DGC = {"density": 0.02, "warmup_densities": (), "selection": "exact"}
@@ -138,8 +139,15 @@ def test_hsgd_with_lars(inside, level_1):
 
 
 ADAMW = {"name": "adamw", "beta1": 0.8, "momentum": None}
+# Three convolutions, and the linear layer that is the head; a weight and a bias of each.
+HIDDEN = [True, False] * 3 + [False, False]
+OPTIMIZERS = {
+    "adamw": (ADAMW, functools.partial(AdamW, 0.8, 0.999, 0.01)),
+    "muon": (ADAMW | {"name": "muon"}, functools.partial(Muon, HIDDEN, 0.95, 0.8, 0.999, 0.01)),
+}
 
 
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize(
     ("name", "options", "reference"),
     [
@@ -149,10 +157,11 @@ ADAMW = {"name": "adamw", "beta1": 0.8, "momentum": None}
         ("top_k", {"density": 0.1}, top_k),
     ],
 )
-def test_a_method_with_adamw(name, options, reference):
+def test_a_method_with_adamw_or_muon(name, options, reference, optimizer):
     """On workers, on servers by tensor, with local steps, and after error feedback.
 
     The model has no batch norm: the bias before it has a gradient of rounding errors, which AdamW enlarges.
     """
-    task = task_of(4, 2, build_model=functools.partial(small.Plain, dropout=0.0), **ADAMW)
-    compare(task, name, options, reference, False, functools.partial(AdamW, 0.8, 0.999, 0.01), **options)
+    recipe, make = OPTIMIZERS[optimizer]
+    task = task_of(4, 2, build_model=functools.partial(small.Plain, dropout=0.0), **recipe)
+    compare(task, name, options, reference, False, make, **options)

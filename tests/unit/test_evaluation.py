@@ -70,6 +70,8 @@ SGD = {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.01}
         (SGD, {"momentum": 0.5, "weight_decay": 0.0}, {"momentum": 0.5, "nesterov": True, "weight_decay": 0}),
         ({"name": "adam", "lr": 0.01, "weight_decay": 0.01}, {"weight_decay": 0}, {"weight_decay": 0}),
         ({"name": "adamw", "lr": 0.01, "weight_decay": 0.01}, {"weight_decay": 0}, {"weight_decay": 0}),
+        ({"name": "muon", "lr": 0.01}, {}, {"momentum": 0.95, "weight_decay": 0}),
+        ({"name": "muon", "lr": 0.01}, {"momentum": 0}, {"momentum": 0}),
         ({"name": "lars", "lr": 1.0}, {"momentum": 0}, {"momentum": 0, "trust": 0.001}),
     ],
 )
@@ -86,7 +88,7 @@ def test_momentum_and_weight_decay_can_be_taken_out_of_the_optimizer(recipe, cha
         (
             {"name": "adam", "lr": 0.01},
             {"momentum": 0},
-            "momentum belongs to sgd and lars, not to adam; .* `needs`",
+            "momentum belongs to sgd and lars and muon, not to adam; .* `needs`",
         ),
         (SGD, {"weight_decay": -1}, "make_optimizer: weight_decay: input should be .* 0, not -1"),
     ],

@@ -27,6 +27,9 @@ class Param:
     parameter of another layer; in all models here, such a layer is a normalisation."""
     tensor: nn.Parameter
     """The tensor itself."""
+    hidden: bool
+    """Is it a hidden matrix, as Muon asks? So are weights of kind `conv` and `linear`. Exceptions are the
+    head, which is the last layer with parameters of its own, and weights that an embedding shares."""
 
     @property
     def grad(self) -> Tensor:
@@ -44,7 +47,18 @@ def parameters(model: nn.Module) -> list[Param]:
         for name, tensor in module.named_parameters(recurse=False):
             kinds[id(tensor)] = "bias" if name == "bias" and kind != "norm" else kind
     trainable = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    return [Param(i, name, kinds[id(p)], p) for i, (name, p) in enumerate(trainable)]
+    outer = _outer(model)
+    return [
+        Param(i, name, kinds[id(p)], p, hidden=kinds[id(p)] in ("conv", "linear") and id(p) not in outer)
+        for i, (name, p) in enumerate(trainable)
+    ]
+
+
+def _outer(model: nn.Module) -> set[int]:
+    """The ids of the parameters of embeddings and of the head; a head that is an embedding has no layer."""
+    layers = [m for m in model.modules() if next(m.parameters(recurse=False), None) is not None]
+    outer = [m for m in layers if isinstance(m, nn.Embedding)] + layers[-1:]
+    return {id(p) for module in outer for p in module.parameters(recurse=False)}
 
 
 @dataclass(eq=False)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from thinwire.api.channel import Channel
 from thinwire.api.parameters import Bucket, Param, in_buckets, parameters
 from thinwire.base import seeds
+from thinwire.base.errors import MethodError
 from thinwire.base.placement import Cluster
 from thinwire.data.arrays import Data
 from thinwire.optim.optimizers import make_optimizer
@@ -139,6 +140,7 @@ class Run:
         params: list[nn.Parameter],
         momentum: float | None = None,
         weight_decay: float | None = None,
+        copies_of: list[nn.Parameter] | None = None,
     ) -> torch.optim.Optimizer:
         """Return the recipe's optimizer for these parameters.
 
@@ -152,11 +154,22 @@ class Run:
             params: what the optimizer changes.
             momentum: instead of the recipe's.
             weight_decay: instead of the recipe's.
+            copies_of: the model's parameters of which `params` are copies, such as those on a parameter
+                server, because Muon treats a parameter by its place in the model; None: no copies.
 
         Raises:
-            MethodError: the recipe's optimizer has no momentum, or a value is out of range.
+            MethodError: the recipe's optimizer has no momentum, or a value is out of range; or it is Muon,
+                and a parameter is none of the model's.
         """
-        return make_optimizer(self.recipe.optimizer.changed(momentum, weight_decay), params)
+        recipe = self.recipe.optimizer.changed(momentum, weight_decay)
+        of_model = {id(param.tensor): param.hidden for param in self.params}
+        hidden = [of_model.get(id(tensor)) for tensor in copies_of or params]
+        if recipe.name == "muon" and None in hidden:
+            raise MethodError(
+                "run.make_optimizer: muon needs the model's parameters, or in copies_of those that params "
+                "are copies of; if the method steps other tensors, it names other optimizers in `needs`"
+            )
+        return make_optimizer(recipe, params, [bool(is_hidden) for is_hidden in hidden])
 
     def buckets(self, cap_mb: float) -> list[Bucket]:
         """Return the parameters in buckets of at most `cap_mb` megabytes; see `thinwire.api.parameters`."""

@@ -18,14 +18,14 @@ class OptimizerServer(Server):
     """
 
     def __init__(
-        self, memory: dict[str, Any], run: Run, weight: Tensor, decode: Callable[[Payload], Tensor]
+        self, memory: dict[str, Any], run: Run, weight: nn.Parameter, decode: Callable[[Payload], Tensor]
     ) -> None:
         """Create the server.
 
         Args:
             memory: for the weight and the optimizer's state, so that both are saved with the run.
             run: of this worker.
-            weight: with which the server begins.
+            weight: the parameter of the model with which the server begins.
             decode: turns a push into a gradient, of the weight's shape or flat.
         """
         super().__init__(memory)
@@ -52,7 +52,7 @@ class OptimizerServer(Server):
         if self._param is None:
             weight = self.memory.setdefault("weight", self._weight.detach().clone())
             self._param = nn.Parameter(weight)
-            self._optimizer = self._run.make_optimizer([self._param])
+            self._optimizer = self._run.make_optimizer([self._param], copies_of=[self._weight])
             # The optimizer writes its state into the memory.
             self._optimizer.state[self._param] = self.memory.setdefault("state", {})
         return self._param, self._optimizer

@@ -1,11 +1,12 @@
 """The optimizers that a recipe can name, and the schedule `plateau`, which follows the training loss."""
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import nn
 
+from thinwire.optim.muon import Muon
 from thinwire.optim.recipe import Optimizer, Schedule
 
 
@@ -72,10 +73,17 @@ def _direction(
     return ratio * (gradient + weight_decay * weight)
 
 
-def make_optimizer(recipe: Optimizer, params: list[nn.Parameter]) -> torch.optim.Optimizer:
-    """Return SGD, Adam or AdamW in torch's fused form, or LARS.
+def make_optimizer(
+    recipe: Optimizer, params: list[nn.Parameter], hidden: Sequence[bool] = ()
+) -> torch.optim.Optimizer:
+    """Return SGD, Adam or AdamW in torch's fused form, LARS, or Muon.
 
     The training loop sets the learning rate at every step.
+
+    Args:
+        recipe: names the optimizer and its options.
+        params: what the optimizer changes.
+        hidden: of each parameter, whether it is a hidden matrix; only Muon asks.
     """
     if recipe.name == "lars":
         return Lars(
@@ -86,11 +94,15 @@ def make_optimizer(recipe: Optimizer, params: list[nn.Parameter]) -> torch.optim
             trust=recipe.trust,
             lr_inside_momentum=recipe.lr_inside_momentum,
         )
-    betas = (recipe.beta1, recipe.beta2)
     if recipe.name == "adamw":
-        groups = decay_groups(params, recipe.weight_decay)
-        return torch.optim.AdamW(groups, lr=recipe.lr, betas=betas, fused=True)
+        return _adamw(recipe, params)
+    if recipe.name == "muon":
+        matrices = [param for param, is_hidden in zip(params, hidden, strict=True) if is_hidden]
+        others = [param for param, is_hidden in zip(params, hidden, strict=True) if not is_hidden]
+        adamw = _adamw(recipe, others) if others else None
+        return Muon(matrices, adamw, recipe.lr, recipe.momentum, recipe.weight_decay)
     if recipe.name == "adam":
+        betas = (recipe.beta1, recipe.beta2)
         return torch.optim.Adam(
             params, lr=recipe.lr, betas=betas, weight_decay=recipe.weight_decay, fused=True
         )
@@ -104,8 +116,8 @@ def make_optimizer(recipe: Optimizer, params: list[nn.Parameter]) -> torch.optim
     )
 
 
-def decay_groups(params: list[nn.Parameter], weight_decay: float) -> list[dict[str, Any]]:
-    """Return groups of parameters for AdamW: those with several dimensions decay, the others do not.
+def _adamw(recipe: Optimizer, params: list[nn.Parameter]) -> torch.optim.AdamW:
+    """Return AdamW with two groups: parameters with several dimensions decay, the others do not.
 
     Biases and normalisation have at most one dimension. Their decay would pull a layer's offset and scale
     towards zero, which limits no complexity. The dimensions decide and not `Param.kind`: they are also those
@@ -116,8 +128,13 @@ def decay_groups(params: list[nn.Parameter], weight_decay: float) -> list[dict[s
     """
     decayed = [param for param in params if param.dim() > 1]
     others = [param for param in params if param.dim() <= 1]
-    groups = [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
-    return [group for group in groups if group["params"]]
+    groups = [
+        {"params": decayed, "weight_decay": recipe.weight_decay},
+        {"params": others, "weight_decay": 0.0},
+    ]
+    betas = (recipe.beta1, recipe.beta2)
+    filled = [group for group in groups if group["params"]]
+    return torch.optim.AdamW(filled, lr=recipe.lr, betas=betas, fused=True)
 
 
 class Plateau:

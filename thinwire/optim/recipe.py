@@ -45,12 +45,12 @@ Reading = Annotated[Literal["random", "strided", "contiguous"], BeforeValidator(
 
 # Options that only some of the optimizers have.
 BELONGS = {
-    "momentum": ("sgd", "lars"),
+    "momentum": ("sgd", "lars", "muon"),
     "nesterov": ("sgd",),
     "trust": ("lars",),
     "lr_inside_momentum": ("lars",),
-    "beta1": ("adam", "adamw"),
-    "beta2": ("adam", "adamw"),
+    "beta1": ("adam", "adamw", "muon"),
+    "beta2": ("adam", "adamw", "muon"),
 }
 # Options that only some of the schedules have.
 BELONGS_TO_SCHEDULE = {
@@ -64,12 +64,13 @@ _OF_PLATEAU_ONLY = ("patience", "threshold")
 
 
 class Optimizer(Strict):
-    """Stochastic gradient descent with momentum, LARS, Adam, or AdamW; see `optim/optimizers.py`."""
+    """Stochastic gradient descent with momentum, LARS, Adam, AdamW, or Muon; see `optim/optimizers.py`."""
 
-    name: Literal["sgd", "lars", "adam", "adamw"] = Field(
+    name: Literal["sgd", "lars", "adam", "adamw", "muon"] = Field(
         default="sgd",
         description="sgd: v <- momentum v + g + weight_decay w, w <- w - lr v; lars: a rate for each layer; "
-        "adam: a rate for each entry; adamw: adam with decoupled weight decay",
+        "adam: a rate for each entry; adamw: adam with decoupled weight decay; "
+        "muon: orthogonal updates of hidden matrices, adamw for the other parameters",
     )
     lr: float = Field(gt=0, description="learning rate after the warm-up")
     lr_reference_batch: int | None = Field(
@@ -78,20 +79,27 @@ class Optimizer(Strict):
         description="images per step, over all workers, for which `lr` is meant: it is scaled linearly "
         "to the batch in use (Goyal et al., 2017); none: `lr` is not scaled",
     )
-    momentum: float = Field(default=0.9, ge=0, lt=1, description="momentum")
+    momentum: float = Field(default=0.9, ge=0, lt=1, description="momentum; muon: 0.95 if not set")
     nesterov: bool = Field(default=False, description="sgd: Nesterov's form of the momentum")
     weight_decay: float = Field(
         default=0.0,
         ge=0,
-        description="L2; sgd, adam: on all parameters; lars: on those with several dimensions; adamw: on the "
-        "same ones, decoupled: w <- w - lr weight_decay w",
+        description="L2; sgd, adam: on all parameters; lars: on those with several dimensions; adamw, "
+        "muon: on the same ones, decoupled: w <- w - lr weight_decay w",
     )
     trust: float = Field(default=0.001, gt=0, description="lars: trust coefficient of a layer's rate")
     lr_inside_momentum: bool = Field(
         default=True, description="lars: true: `lr` inside the momentum (You et al.); false: outside"
     )
-    beta1: float = Field(default=0.9, ge=0, lt=1, description="adam, adamw: decay of the mean gradient")
-    beta2: float = Field(default=0.999, ge=0, lt=1, description="adam, adamw: decay of the mean square")
+    beta1: float = Field(default=0.9, ge=0, lt=1, description="adam, adamw, muon: decay of the mean gradient")
+    beta2: float = Field(default=0.999, ge=0, lt=1, description="adam, adamw, muon: decay of the mean square")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _usual_momentum_of_muon(cls, content: object) -> object:
+        if isinstance(content, dict) and content.get("name") == "muon":
+            return {"momentum": 0.95, **content}
+        return content
 
     @model_validator(mode="after")
     def _belongs_together(self) -> "Optimizer":

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from thinwire.api.method import Method
+from thinwire.api.parameters import parameters
 from thinwire.api.run import Task, initial_model
-from thinwire.base.errors import MethodError
+from thinwire.base.errors import MethodError, UserError
 from thinwire.data.batches import Batches, Prefetched
 from thinwire.optim.recipe import learning_rate
 from thinwire.traffic.ledger import Ledger
@@ -69,6 +70,11 @@ class Trainer:
         self.around_evaluation: Callable[[], AbstractContextManager[None]] = nullcontext
         self.doing: Callable[[str], None] = lambda what: None  # called with what takes long beside the steps
         first = initial_model(task)
+        if recipe.optimizer.name == "muon" and not any(param.hidden for param in parameters(first)):
+            raise UserError(
+                "the recipe's optimizer is muon, but the model has no hidden matrices: no weights of "
+                "convolutions or linear layers before the last layer: take adamw"
+            )
         if task.device.type == "cuda":
             warm_up(first, *self.batches.at(0)[0])
         self.workers = [
