@@ -48,6 +48,7 @@ SUITES = [name for name in project.SUITES if load(name).device == "cpu"]
 SMALL = {
     "daso": {"warmup_epochs": 1, "cooldown_epochs": 0, "patience": 0, "plateau_threshold": 0.9},
     "dgc": {"density": 0.01, "warmup_densities": [0.5]},
+    "ef21": {"density": 0.5},
     "hsgd": {},
     "hylo": {"conv_threshold": 32, "linear_threshold": 32},
     "local_sgd": {"period": 2},
