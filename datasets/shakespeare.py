@@ -42,6 +42,7 @@ class Dataset(thinwire.Dataset):
     @dataclass
     class Config:
         context: Annotated[int, Field(ge=1)] = 64  # characters of a window, each of which predicts the next
+        windows: Annotated[int, Field(ge=1)] | None = None  # the first of the training set; None: all of them
 
     config: Config
 
@@ -54,7 +55,9 @@ class Dataset(thinwire.Dataset):
 
     def fetch(self, place: Path | None, download: Path) -> Raw:
         works = _of_package(place / _PACKAGE) if place else _of_file(_FILE)
-        return text.raw_of(works, self.config.context)
+        raw = text.raw_of(works, self.config.context)
+        used = slice(self.config.windows)
+        return raw._replace(train_inputs=raw.train_inputs[used], train_labels=raw.train_labels[used])
 
 
 def _of_file(path: Path) -> dict[str, bytes]:

@@ -147,7 +147,7 @@ def test_models_refuse_images_that_are_too_small_and_widths_that_they_do_not_hav
 )
 def test_sizes_of_gpt(options, parameters):
     width, depth = options["width"], options["depth"]
-    # 84 tokens and 64 positions; in each block 3 + 1 matrices of the attention, 4 + 4 of the MLP, and two norms.
+    # 84 tokens, 64 positions; in each block the attention's 4 matrices, the MLP's 8, and two norms.
     assert (84 + 64) * width + depth * (12 * width**2 + 2 * width) + width == parameters
     assert size(build("gpt", (64,), 84, **options)) == parameters
 

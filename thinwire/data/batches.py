@@ -273,8 +273,8 @@ class Prefetched:
 def held_out(data: Data, share: float = _HELD_OUT) -> Data:
     """The same data for tuning: a fixed part of the *training* set stands in for the test set.
 
-    Which part depends on the data set alone, so that every method is tuned on the same inputs. Of a text it is
-    the end, because windows between those of the same work would hold few surprises.
+    Which part depends on the data set alone, so that every method is tuned on the same inputs. Of a text it
+    is the end, because windows between others of their work would hold few surprises.
     """
     if data.task is CLASSIFICATION:
         generator = torch.Generator().manual_seed(seeds.derive("held out", data.name))
