@@ -70,7 +70,7 @@ def made(cell: Cell, rows: list[dict[str, Any]], **changes: Any) -> record.Recor
         "parameters": 1000,
         "total_steps": STEPS_PER_EPOCH * max(len(rows), 1),
         "steps_per_epoch": STEPS_PER_EPOCH,
-        "result": record.result(rows, CLASSIFICATION),
+        "result": changes.get("result") or record.result(rows, CLASSIFICATION),
         "provenance": {
             "thinwire": "0.1.0",
             "git": {"revision": "0" * 40, "changes_sha256": None},

@@ -1,0 +1,298 @@
+"""A task whose score is in bits and falls: every comparison, target and name turns with it."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import yaml
+from pydantic import ValidationError
+from torch import nn
+
+from tests import small, sound, summary
+from tests.bad_input.suites import changed, message
+from thinwire import plugins
+from thinwire.base import digests
+from thinwire.base.learning import CLASSIFICATION, NEXT_CHARACTER
+from thinwire.config import expand, suite
+from thinwire.data.arrays import Data
+from thinwire.data.batches import held_out
+from thinwire.data.dataset import Augment
+from thinwire.records import record
+from thinwire.report import report_files, tuning_choice
+from thinwire.report.figures.score_points import pareto
+from thinwire.report.rows import quantities
+from thinwire.report.rows.collect import with_engine_names
+from thinwire.report.rows.comparisons import comparisons
+from thinwire.report.rows.to_target import to_target
+from thinwire.report.tables import write
+from thinwire.report.tables.about import About
+from thinwire.report.tables.blocks import with_comparisons, with_times
+from thinwire.report.tables.summarise import summarise
+from thinwire.train.evaluation import evaluate
+
+CHARACTERS, CONTEXT = 7, 5
+
+
+def texts(train: int = 24, test: int = 13) -> Data:
+    """Windows of random characters."""
+    stream = torch.Generator().manual_seed(0)
+    rows = torch.randint(CHARACTERS, (train + test, CONTEXT + 1), generator=stream)
+    inputs, labels = rows[:, :-1].byte(), rows[:, 1:]
+    return Data(
+        name="text",
+        classes=CHARACTERS,
+        shape=(CONTEXT,),
+        augment=Augment(),
+        mean=(),
+        std=(),
+        train_inputs=inputs[:train],
+        train_labels=labels[:train],
+        test_inputs=inputs[train:],
+        test_labels=labels[train:],
+        checksums={},
+        task=NEXT_CHARACTER,
+    )
+
+
+def gpt():
+    model = plugins.get("model", "gpt").load()
+    return model(model.Config(width=8, depth=1, heads=2), (CONTEXT,), CHARACTERS)
+
+
+def trained(workers: int, method: str = "ssgd", **options):
+    task = small.task(workers, data=texts(), epochs=2, batch=12)
+    torch.manual_seed(3)
+    start = gpt().double()
+    task = replace(task, build_model=lambda: _copy(start))
+    run = small.trainer(task, method, **options)
+    run.train()
+    return run
+
+
+def _copy(model: nn.Module) -> nn.Module:
+    copied = gpt().double()
+    copied.load_state_dict(model.state_dict())
+    return copied
+
+
+def test_ssgd_on_four_workers_trains_a_text_as_one_worker_does():
+    one, four = trained(1), trained(4)
+    for own, other in zip(one.workers[0].run.weights, four.workers[0].run.weights):
+        torch.testing.assert_close(own, other, rtol=1e-10, atol=1e-12)
+    assert one.curve[-1]["test_bits_per_character"] == pytest.approx(
+        four.curve[-1]["test_bits_per_character"]
+    )
+    assert not any("accuracy" in name for name in one.curve[-1])
+
+
+def test_bits_are_the_mean_surprise_of_all_characters():
+    model, data = gpt().double(), texts()
+    weights = [parameter.detach() for parameter in model.parameters()]
+    found = evaluate(model, weights, [], data, torch.float64)
+    shares = model(data.test_inputs.long()).softmax(-1).detach()
+    bits = [
+        -math.log2(shares[window, place, label])
+        for window, row in enumerate(data.test_labels)
+        for place, label in enumerate(row)
+    ]
+    assert found.score == pytest.approx(sum(bits) / len(bits))
+    assert found.loss == pytest.approx(found.score * math.log(2))
+
+
+def test_a_tuning_on_text_holds_out_its_end():
+    data = texts(train=20)
+    held = held_out(data, 0.25)
+    assert torch.equal(held.test_inputs[:], data.train_inputs[15:])
+    assert torch.equal(held.train_inputs[:], data.train_inputs[:15])
+
+
+ROW = {"dataset": "text", "model": "gpt", "workers": 4, "nodes": 1, "kind": "inprocess", "status": "done"}
+
+
+def runs(**bits: list[float]) -> pd.DataFrame:
+    """Runs of methods, each with its bits per character."""
+    return pd.DataFrame(
+        summary.run(method, i, accuracy=b, task="next_character", classes=84, **ROW_CHANGES)
+        for method, own in bits.items()
+        for i, b in enumerate(own)
+    )
+
+
+ROW_CHANGES = {key: value for key, value in ROW.items() if key not in ("kind", "status")}
+SSGD = [2.70, 2.71, 2.69, 2.72, 2.70]
+FEWER, MORE = ([b + d for b in SSGD] for d in (-0.1, 0.1))
+SPREAD = [0.001, -0.001, 0.002, -0.002, 0.0]
+FEWER, MORE, ALIKE = ([b + d for b, d in zip(those, SPREAD)] for those in (FEWER, MORE, SSGD))
+
+
+def test_fewer_bits_are_better():
+    found = comparisons(runs(ssgd=SSGD, fewer=FEWER, more=MORE, alike=ALIKE), "ssgd", NEXT_CHARACTER)
+    assert list(found.gain_mean.round(3)) == [0.1, -0.1, 0.0]
+    assert list(found.words) == ["better by 0.100 bits", "worse by 0.100 bits", "the same within 0.02 bits"]
+    assert set(found.margin) == {0.02}
+
+
+def test_a_target_in_bits_is_reached_from_above():
+    made = runs(ssgd=[2.0, 2.0], slow=[2.2, 2.2]).assign(epochs=4, batch=64, batch_per="run")
+    steps = {"ssgd": (3.0, 2.5, 2.02, 2.0), "slow": (3.0, 2.6, 2.3, 2.1)}
+    curves = pd.DataFrame(
+        {
+            **ROW,
+            "method": method,
+            "repetition": r,
+            "epoch": i + 1.0,
+            "step": 10 * (i + 1),
+            "score": b,
+            "payload_push_bytes": 1.0,
+            "payload_pull_bytes": 1.0,
+            "preparation_payload_bytes": 0.0,
+        }
+        for method, bits in steps.items()
+        for r in range(2)
+        for i, b in enumerate(bits)
+    )
+    found = to_target(made, curves, "ssgd", NEXT_CHARACTER)
+    own = found[found.method == "ssgd"]
+    assert list(own.target_score) == pytest.approx([2 / 0.95, 2 / 0.98, 2 / 0.99])
+    assert list(own.steps_median) == [30, 30, 30]
+    assert list(found[found.method == "slow"].steps_median) == [40, np.inf, np.inf]
+    target, needed = quantities.steps_to_target(curves, "ssgd", NEXT_CHARACTER)(("text", "gpt", 4, 1), "ssgd")
+    assert (target, needed) == (pytest.approx(2 / 0.99), 30)
+
+
+def test_guessing_costs_as_many_bits_as_there_are_for_all_characters():
+    made = runs(ssgd=[math.log2(84), math.log2(84) - 0.01])
+    assert list(quantities.at_chance_level(made, NEXT_CHARACTER)) == [1, 0]
+
+
+def test_the_pareto_front_has_the_fewest_bits():
+    ends = pd.DataFrame({"bytes": [1, 2, 3], "score": [3.0, 3.1, 2.5]}, index=["a", "worse", "c"])
+    assert pareto(ends, "bytes", NEXT_CHARACTER) == ["a", "c"]
+
+
+def test_the_best_trial_has_the_fewest_bits():
+    rows = [("m", trial, bits, 1, "done") for trial, bits in enumerate((3.0, 2.5, 2.8))]
+    table = tuning_choice.trials(
+        pd.DataFrame(rows, columns=["method", "trial", "tuned_score", "payload_bytes", "status"])
+    )
+    assert tuning_choice.best(table, NEXT_CHARACTER).trial == 1
+    assert list(tuning_choice.best_so_far(table, NEXT_CHARACTER).best_score) == [3.0, 2.5, 2.5]
+
+
+def test_no_table_of_a_text_says_accuracy(tmp_path):
+    frame = runs(ssgd=SSGD, fewer=FEWER)
+    compared = comparisons(frame, "ssgd", NEXT_CHARACTER)
+    table = with_times(with_comparisons(summarise(frame, ["ssgd"], NEXT_CHARACTER), compared), pd.DataFrame())
+    write.write(table, About("Title", "test", ("ssgd",), NEXT_CHARACTER), tmp_path)
+    report_files.write_table(compared, tmp_path / "comparisons.csv", NEXT_CHARACTER)
+    for path in tmp_path.iterdir():
+        assert not {"accuracy", "accuracies", "points", "score"} & set(path.read_text().lower().split()), path
+        assert "accurac" not in path.read_text().lower(), path
+    text = " ".join((tmp_path / "summary.md").read_text().split())
+    assert "| **2.604 ± 0.010 (5)** " in text, text
+    read = with_engine_names(pd.read_csv(tmp_path / "comparisons.csv"), NEXT_CHARACTER)
+    assert list(read.columns) == list(compared.columns)
+
+
+def curve(*bits: float) -> list[dict]:
+    """Evaluations with these bits."""
+    cell = sound.cells("demo")[0]
+    rows = sound.curve(cell)[: len(bits)]
+    for row, own in zip(rows, bits):
+        del row["test_accuracy_percent"]
+        row |= {"test_bits_per_character": own, "test_loss": own * math.log(2)}
+    return rows
+
+
+def test_a_record_of_a_text_has_bits_and_no_accuracy(tmp_path):
+    cell, rows = sound.cells("demo")[0], curve(3.0, 2.4, 2.5)
+    result = record.result(rows, NEXT_CHARACTER)
+    assert (result.test_bits_per_character, result.best_test_bits_per_character) == (2.5, 2.4)
+    made = sound.made(cell, rows, result=result, task="next_character", evaluated_characters=100)
+    record.write_aside(tmp_path, made, rows, [])
+    content = (tmp_path / record.RUN).read_text()
+    assert "accuracy" not in content
+    assert record.read(tmp_path / record.RUN).result == result
+    assert "accuracy" not in " ".join(pd.read_parquet(tmp_path / record.CURVE).columns)
+    assert made.shown_score() == "2.500 bits per character"
+    with pytest.raises(ValidationError, match="classification must have an accuracy"):
+        sound.made(cell, rows, result=result)
+    with pytest.raises(ValidationError, match="a result of next_character has no test_accuracy_percent"):
+        sound.made(cell, sound.curve(cell), task="next_character")
+
+
+def test_a_loss_that_is_not_finite_leaves_no_bits():
+    rows = curve(3.0, math.inf)
+    result = record.result(rows, NEXT_CHARACTER)
+    assert (result.test_bits_per_character, result.best_test_bits_per_character, result.test_loss) == (
+        None,
+        3,
+        None,
+    )
+
+
+def test_a_record_of_images_is_as_it_was_before_there_were_texts(tmp_path):
+    cell = sound.cells("demo")[0]
+    rows = sound.curve(cell)
+    record.write_aside(tmp_path, sound.made(cell, rows), rows, [])
+    content = digests.read_json(tmp_path / record.RUN)
+    assert not {"task", "evaluated_characters"} & content.keys()
+    assert not [name for name in content["result"] if "bits" in name]
+    content["schema_version"] = 2
+    assert record.Record.model_validate(content).learns is CLASSIFICATION
+    with pytest.raises(ValidationError, match="less than or equal to 3"):
+        record.Record.model_validate({**content, "schema_version": 4})
+
+
+CLAIM = {
+    "id": "001-a",
+    "publication": "P",
+    "claim": "It.",
+    "method": "top_k",
+    "against": "ssgd",
+    "metric": "accuracy",
+    "direction": "more",
+    "statistic": "paired_t",
+    "scope": "mechanism",
+    "may_say": "It.",
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"datasets": ["digits", "shakespeare"]},
+            "datasets.shakespeare: it is for next_character, and digits for",
+        ),
+        (
+            {"datasets": ["shakespeare"]},
+            "models.cnn: it is for classification, and the data set shakespeare for",
+        ),
+        (
+            {"models": {"gpt": None}},
+            "models.gpt: it is for next_character, and the data set digits for class",
+        ),
+        (
+            {"datasets": ["shakespeare"], "models": {"gpt": None}, "recipe.mixup": 0.2},
+            "recipe.mixup: it mixes images, and shakespeare has windows: leave it out",
+        ),
+        (
+            {
+                "datasets": ["shakespeare"],
+                "models": {"gpt": None},
+                "methods": {"ssgd": None, "top_k": None},
+                "claim": [CLAIM],
+            },
+            "claim.0.metric: shakespeare has no accuracy; its score is bits_per_character",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_one_sentence(monkeypatch, tmp_path, changes, words):
+    monkeypatch.setattr(suite, "ROOT", tmp_path)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "bad.yaml").write_text(yaml.safe_dump(changed(changes)))
+    assert words in message(expand.require_valid, "bad")
