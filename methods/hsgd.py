@@ -19,7 +19,8 @@ precision. So with P nodes, each node sends 2 (P - 1) / P times two bytes for ea
 to other nodes. In 32 bits these are four bytes an entry. On one node nothing is cast.
 
 `level_1: weights` is the other reading of the abstract, for comparison: each worker steps alone, and the
-weights are averaged. The two readings agree for SGD with batches in fixed proportion, but not for LARS.
+weights are averaged. The two readings agree for SGD with batches in fixed proportion, but for no optimizer
+whose steps are not linear in the gradient.
 """
 
 from dataclasses import dataclass
@@ -37,8 +38,8 @@ class Method(thinwire.Method):
     equals_ssgd = [
         {},
         {"nodes": 2},
-        {"level_1": "weights"},
-        {"level_1": "weights", "nodes": 2},
+        {"level_1": "weights", "linear": True},
+        {"level_1": "weights", "linear": True, "nodes": 2},
         {"gradients": "bfloat16"},
         thinwire.InTheLimit(
             {"gradients": "bfloat16", "nodes": 2}, tolerance=0.002, reason="means between nodes have 16 bits"

@@ -35,10 +35,10 @@ from thinwire.optim import adacomm
 
 class Method(thinwire.Method):
     equals_ssgd = [
-        {"period": 1},
-        {"period": 1, "nodes": 2},
+        {"period": 1, "linear": True},
+        {"period": 1, "linear": True, "nodes": 2},
         {"switch_epoch": 1000},
-        {"period": 1, "adaptive": True, "max_period": 1},
+        {"period": 1, "linear": True, "adaptive": True, "max_period": 1},
     ]
     short = {"period": 4}
 

@@ -76,7 +76,7 @@ def _largest_to_ssgd(device: torch.device, name: str) -> float | None:
     for options in plugins.get("method", name).load().equals_ssgd:
         if isinstance(options, InTheLimit):
             continue  # it is not SSGD, but near
-        chosen = {key: value for key, value in options.items() if key != "nodes"}
+        chosen = {key: value for key, value in options.items() if key not in ("nodes", "linear")}
         task = small_run.task(device, Cluster(4, options.get("nodes", 1)))
         run, ssgd = small_run.trainer(task, name, chosen), small_run.trainer(task, "ssgd", {})
         run.train()

@@ -48,18 +48,20 @@ from .progress import match_progress
 from .provenance import PROVENANCE
 
 # A blocking exchange after every step.
-FIXED = {"fixed_skips": 1, "fixed_wait": 0, "warmup_epochs": 0, "cooldown_epochs": 0, "nodes": 2}
+FIXED = {"fixed_skips": 1, "fixed_wait": 0, "warmup_epochs": 0, "cooldown_epochs": 0}
+# On two nodes, whose weights are averaged after the optimizer's step.
+AVERAGED = {"nodes": 2, "linear": True}
 
 
 class Method(thinwire.Method):
     Config = Options
     config: Options
     equals_ssgd = [
-        {"warmup_epochs": 1000, "blocking_dtype": "full", "nodes": 2},
-        {"warmup_epochs": 1000, "blocking_dtype": "full", "nodes": 2, "control": "published"},
-        {"warmup_epochs": 1000, "blocking_dtype": "full", "nodes": 2, "blocking_sends": "weights"},
-        FIXED | {"match_progress": True},
-        FIXED | {"control": "published"},
+        {"warmup_epochs": 1000, "blocking_dtype": "full", **AVERAGED},
+        {"warmup_epochs": 1000, "blocking_dtype": "full", **AVERAGED, "control": "published"},
+        {"warmup_epochs": 1000, "blocking_dtype": "full", **AVERAGED, "blocking_sends": "weights"},
+        {**FIXED, **AVERAGED, "match_progress": True},
+        {**FIXED, **AVERAGED, "control": "published"},
     ]
     needs = thinwire.Needs(nodes=2)
     short = {"warmup_epochs": 1, "cooldown_epochs": 0, "max_skips": 4}

@@ -64,9 +64,9 @@ class Method(thinwire.Method):
     config: Options
     # With everything pushed nothing is predicted: parameter averaging on a server.
     equals_ssgd = [
-        {"pushed_stages": EVERYTHING},
-        {"pushed_stages": EVERYTHING, "nodes": 2},
-        {"pushed_stages": EVERYTHING, "preset": "published"},
+        {"pushed_stages": EVERYTHING, "linear": True},
+        {"pushed_stages": EVERYTHING, "linear": True, "nodes": 2},
+        {"pushed_stages": EVERYTHING, "linear": True, "preset": "published"},
     ]
     short = {"predictor_epochs": 8, "bsp_workers": 2}
 

@@ -265,7 +265,7 @@ def test_hosts_wait_for_their_gpus_only_where_sizes_depend_on_values(subject, mo
     entries = subject.method.equals_ssgd
     ssgd = [entry.options if isinstance(entry, InTheLimit) else entry for entry in entries]
     for chosen in map(dict, [subject.method.short, *ssgd]):
-        nodes = chosen.pop("nodes", None)
+        nodes, _ = chosen.pop("nodes", None), chosen.pop("linear", False)
         clusters = [c for c in subject.clusters() if nodes in (None, c.nodes)]
         if clusters:  # in several processes there may be none
             require_few_waits(subject.trainer(clusters[0], chosen), syncs, chosen, monkeypatch)

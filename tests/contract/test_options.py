@@ -32,6 +32,8 @@ NOT_REPEATED = (
     "describes_itself",
     "communicates_through_the_channels_only",
     "equals_ssgd_with_the_options_it_declares",
+    "equals_ssgd_with_other_optimizers-adamw",
+    "equals_ssgd_with_other_optimizers-muon",
 )
 # What such an option is most likely to break; `make test` leaves the other checks out. A run that resumes to
 # the same bits has the same bits every time.

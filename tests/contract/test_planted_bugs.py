@@ -113,6 +113,14 @@ BUGS = {
                 self.run.world.mean(self.run.gradients[1:]).wait()
             """,
     },
+    contract.test_equals_ssgd_with_other_optimizers: {
+        "a mean of weights, which only linear steps allow": """
+            equals_ssgd = [{}]
+
+            def sync_weights(self):
+                self.run.world.mean(self.run.weights, kind="weights").wait()
+            """,
+    },
     contract.test_all_workers_ship_the_same_weights: {
         "ships other weights from each worker": """
             def evaluated(self, unmetered):
@@ -245,7 +253,7 @@ BUGS = {
 @pytest.fixture
 def perform(tmp_path, monkeypatch):
     """Perform a check on a method; gives what it has noted."""
-    return partial(conftest.perform, monkeypatch=monkeypatch, tmp_path=tmp_path, stop=6)
+    return partial(conftest.perform, monkeypatch=monkeypatch, tmp_path=tmp_path, stop=6, optimizer="adamw")
 
 
 @pytest.mark.parametrize("bug", [bug for bugs in BUGS.values() for bug in bugs])

@@ -63,7 +63,7 @@ def test_an_example_keeps_the_contract_and_sends_by_the_verbs_that_it_shows(
     for name, check in CHECKS.items():
         if name != "test_learns":
             with suppress(pytest.skip.Exception):
-                perform(check, subject, monkeypatch, tmp_path, stop=3)
+                perform(check, subject, monkeypatch, tmp_path, stop=3, optimizer="adamw")
     run = subject.trainer()
     run.train()
     assert {verb for _, verb, _ in run.workers[0].ledger.rows} == VERBS.get(title, {"mean"})

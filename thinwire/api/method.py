@@ -124,9 +124,11 @@ class Method:
     equals_ssgd: ClassVar[list[dict[str, Any] | InTheLimit]] = []
     """Sets of options; with each of them this method is the same as synchronous SGD (SSGD).
 
-    Together they must reach every branch of the code once. The key `nodes` asks for that many nodes. The
-    contract suite checks every set. A method that comes close to SSGD, but does not reach it, declares an
-    `InTheLimit` with a tolerance.
+    Together they must reach every branch of the code once. The key `nodes` asks for that many nodes. The key
+    `linear` says that the step of the optimizer must be linear in the gradient, as SGD's is: then a mean of
+    weights after the step is a step with the mean gradient. The contract suite checks every set, and all
+    without `linear` also with AdamW and Muon. A method that comes close to SSGD, but does not reach it,
+    declares an `InTheLimit` with a tolerance.
     """
     provenance: ClassVar[tuple[Part, ...]] = ()
     """Where each step of the method comes from; empty: not declared.
