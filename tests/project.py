@@ -15,6 +15,7 @@ from thinwire.config.suite_schema import Suite
 
 METHODS = (
     "daso",
+    "demo_sgd",
     "dgc",
     "ef21",
     "hsgd",

@@ -47,6 +47,7 @@ SUITES = [name for name in project.SUITES if load(name).device == "cpu"]
 # Of each method, the options that say from which size of tensor, or length of run, something happens.
 SMALL = {
     "daso": {"warmup_epochs": 1, "cooldown_epochs": 0, "patience": 0, "plateau_threshold": 0.9},
+    "demo_sgd": {"k": 4},
     "dgc": {"density": 0.01, "warmup_densities": [0.5]},
     "ef21": {"density": 0.5},
     "hsgd": {},
