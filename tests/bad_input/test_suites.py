@@ -64,6 +64,11 @@ recipe.optimizer: {name: adamw, lr: 0.1, momentum: 0.9}
     => recipe.optimizer: | momentum belongs to sgd and lars and muon, not to adamw
 recipe.optimizer: {lr: 0.1, beta1: 0.9}
     => recipe.optimizer: | beta1 belongs to adam and adamw and muon, not to sgd
+recipe.clip_norm: 0.0 => recipe.clip_norm: | not 0
+recipe.accumulate: 0 => recipe.accumulate: | not 0
+recipe.accumulate: 3 => a worker's batch of 8 cannot be divided into 3 equal parts (accumulate)
+recipe.accumulate: 2, methods.ssgd: {batch: 9}
+    => methods.ssgd.batch: a worker's batch of 9 cannot be divided into 2 equal parts
 recipe.mixup: -1.0 => recipe.mixup: | not -1.0
 recipe.schedule: {name: exponential} => recipe.schedule: | exponential needs a factor
 recipe.schedule: {name: cosine, factor: 0.5}
@@ -154,6 +159,7 @@ repetitions: 1000000000 => 1,000,000,000 repetitions x 1 data sets x 1 models x 
 repetitions: 1000000000000000000000000000000 => cells: share them among suites of at most 20,000
 methods.*: {options: {density: 0.1}} => methods.*: | takes no keys
 methods.*: {epochs: 2} => methods.*: | takes no keys
+recipe.accumulate: 2, simulate: {clusters: [wan_100m]} => simulate: recipe.accumulate: | leave it out
 leave_out: [dgc] => leave_out: | no '*'
 methods.*: null, leave_out: [nothing] => leave_out: | no method 'nothing' | ssgd
 methods.nothing: null, models.none: null, datasets: ["no"], baseline: nobody

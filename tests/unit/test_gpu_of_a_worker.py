@@ -66,9 +66,13 @@ def test_a_worker_seeds_the_generators_of_the_device_on_which_its_images_are(mon
     def model(images):
         raise Stop
 
-    stub = SimpleNamespace(_forward_seed=13, run=SimpleNamespace(params=[]), _ready_hooks=None, model=model)
+    class Images(list):
+        device = THIRD
+
+    run = SimpleNamespace(params=[], recipe=SimpleNamespace(accumulate=1, clip_norm=None))
+    stub = SimpleNamespace(_forward_seed=13, run=run, _ready_hooks=None, model=model)
     with pytest.raises(Stop):
-        worker.Worker.compute_gradients(stub, SimpleNamespace(device=THIRD), None)
+        worker.Worker.compute_gradients(stub, Images([0]), None)
     assert seeded == [(THIRD, 13)]
 
 

@@ -81,6 +81,8 @@ def simulate_problems(suite: Suite) -> Iterator[str]:
                 clusters.load_profile(name)
         except UserError as error:
             yield f"simulate.profiles: {error}"
+    if suite.recipe.accumulate > 1:
+        yield "simulate: recipe.accumulate: simulated steps have one pair of passes: leave it out"
     for label, entry in suite.methods.items():
         if entry.batch is not None:
             yield f"simulate: {label} has a batch of its own; move it to a suite without simulated times"

@@ -61,6 +61,8 @@ BELONGS_TO_SCHEDULE = {
 }
 # Options that came later. Recipes of other schedules keep the digest that they had before.
 _OF_PLATEAU_ONLY = ("patience", "threshold")
+# The same for recipes that leave these as they are.
+_CAME_LATER = {"prefetch": False, "clip_norm": None, "accumulate": 1}
 
 
 class Optimizer(Strict):
@@ -204,6 +206,18 @@ class Recipe(Strict):
         default=False,
         description="a thread of each process reads and prepares the next batch while this one is used",
     )
+    clip_norm: float | None = Field(
+        default=None,
+        gt=0,
+        description="each worker shortens its own gradient to this norm over all tensors, before the method "
+        "sends anything; none: no clipping",
+    )
+    accumulate: int = Field(
+        default=1,
+        ge=1,
+        description="parts in which each worker computes its batch, one after the other, to save memory; the "
+        "method sees the mean of their gradients",
+    )
     optimizer: Optimizer = Field(description="the optimizer that every method starts from")
     schedule: Schedule = Field(default=Schedule(), description="the learning rate over the run")
     evaluate_every_epochs: int = Field(
@@ -221,9 +235,10 @@ class Recipe(Strict):
         return self
 
     @model_serializer(mode="wrap")
-    def _without_prefetching(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        """Recipes without it keep the digest that they had before there was this option."""
-        return {key: value for key, value in dump(self).items() if key != "prefetch" or value}
+    def _without_what_came_later(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        """Recipes without these options keep the digest that they had before there were any."""
+        items = dump(self).items()
+        return {k: v for k, v in items if k not in _CAME_LATER or v != _CAME_LATER[k]}
 
     @classmethod
     def of_dump(cls, dump: dict[str, Any]) -> "Recipe":
@@ -242,15 +257,20 @@ class Recipe(Strict):
         """Return how many images a worker processes in each step.
 
         Raises:
-            ValueError: the batch of the whole run cannot be divided evenly among the workers.
+            ValueError: the batch of the whole run cannot be divided evenly among the workers, or that of a
+                worker into the parts in which it is computed.
         """
-        if self.batch_per == "worker":
-            return self.batch
-        if self.batch % workers:
+        if self.batch_per == "run" and self.batch % workers:
             raise ValueError(
                 f"a batch of {self.batch} for the run cannot be shared evenly by {workers} workers"
             )
-        return self.batch // workers
+        batch = self.batch if self.batch_per == "worker" else self.batch // workers
+        if batch % self.accumulate:
+            raise ValueError(
+                f"a worker's batch of {batch} cannot be divided into {self.accumulate} equal parts "
+                "(accumulate)"
+            )
+        return batch
 
 
 def learning_rate(recipe: Recipe, workers: int, step: int, steps_per_epoch: int) -> float:

@@ -20,6 +20,7 @@ from statistics import median
 
 import torch
 
+from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
 from thinwire.config import clusters
 from thinwire.config.cell import Cell
@@ -78,8 +79,13 @@ class SimulatedCell:
             steps: how many of the first steps of the run.
 
         Raises:
-            UserError: as `MirroredCell`.
+            UserError: as `MirroredCell`; or the recipe accumulates gradients.
         """
+        if cell.recipe.accumulate > 1:
+            raise UserError(
+                f"{cell.path}: recipe.accumulate: simulated steps have one pair of passes: leave it out of a "
+                "suite that is simulated"
+            )
         self._mirrored = MirroredCell(cell, results, cluster)
         self.cell, self.cluster = cell, cluster
         found = self._mirrored.roles(steps)

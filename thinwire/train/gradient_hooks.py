@@ -28,6 +28,7 @@ class ReadyHooks:
         self._method = method
         self.unwanted: set[int] = set()  # indices of the gradients that are not computed; set after `setup`
         self._active = False
+        self.holds_gradients = False  # until the end of the passes, because they are not final before
         self._announced = 0  # parameters announced in this forward pass, from the input side
         self._ready: set[int] = set()  # indices of the gradients that need not be waited for
         self._next_gradient = -1  # index of the gradient to announce next
@@ -64,7 +65,7 @@ class ReadyHooks:
 
     def _gradient_hook(self, index: int) -> Callable[..., None]:
         def hook(parameter: torch.Tensor) -> None:
-            if self._active:
+            if self._active and not self.holds_gradients:
                 self._ready.add(index)
                 self._announce_gradients(self._ready)
 

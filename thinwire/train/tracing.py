@@ -106,10 +106,16 @@ def _of_model(model: nn.Module, recorder: Recorder) -> None:
         if module is not model and any(True for _ in module.parameters(recurse=False)):
             module.register_forward_hook(_cut(recorder, FORWARD, name))
 
+    def begin(module: nn.Module, inputs: object) -> None:
+        # Of the next part of the batch, if the recipe accumulates gradients.
+        if recorder.current.kind == BACKWARD:
+            recorder.switch(Activity(FORWARD))
+
     def end(module: nn.Module, inputs: object, output: Tensor) -> None:
         if recorder.current.kind == FORWARD:
             recorder.switch(Activity(BACKWARD))
 
+    model.register_forward_pre_hook(begin)
     model.register_forward_hook(end)
 
 

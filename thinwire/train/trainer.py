@@ -76,7 +76,9 @@ class Trainer:
                 "convolutions or linear layers before the last layer: take adamw"
             )
         if task.device.type == "cuda":
-            warm_up(first, *self.batches.at(0)[0])
+            inputs, labels = self.batches.at(0)[0]
+            size = len(inputs) // recipe.accumulate
+            warm_up(first, inputs[:size], labels[:size])
         self.workers = [
             Worker(
                 rank,

@@ -1,6 +1,7 @@
 """One worker: its model, method, data and position in the run."""
 
 import copy
+from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 
 from thinwire.api.channel import Channel, UnmeteredChannel
 from thinwire.api.method import Method
+from thinwire.api.parameters import Param
 from thinwire.api.run import Run
 from thinwire.base import seeds
 from thinwire.base.placement import Cluster
@@ -35,6 +37,14 @@ def seed_global_generators(device: torch.device, seed: int) -> None:
     if device.type == "cuda":
         # Named by its index: `torch.cuda.manual_seed` seeds the current GPU of this thread instead.
         torch.cuda.default_generators[device.index].manual_seed(seed)
+
+
+def clip(params: Sequence[Param], limit: float) -> None:
+    """Shorten the gradients of a worker together, in place, if their Euclidean norm is above `limit`."""
+    gradients = [param.tensor.grad for param in params if param.tensor.grad is not None]
+    if gradients:
+        norm = torch.stack(torch._foreach_norm(gradients)).norm()
+        torch._foreach_mul_(gradients, (limit / norm).clamp(max=1.0))
 
 
 # Why a channel refuses a call. `Method` lists the hooks that may communicate.
@@ -130,17 +140,32 @@ class Worker:
                 self.method.forward_ready(param)
 
     def compute_gradients(self, inputs: Tensor, labels: Tensor) -> None:
-        """Run the forward and the backward pass, with this worker's own random stream for dropout."""
+        """Run the forward and the backward pass, with this worker's own random stream for dropout.
+
+        With `accumulate` there is a pair of passes for each part of the batch. Gradients are announced in the
+        last backward pass, or after it if they are clipped, because the norm is not known before.
+        """
         seed_global_generators(inputs.device, self._forward_seed)
         for param in self.run.params:
             param.tensor.grad = None
-        with nullcontext() if self._ready_hooks is None else self._ready_hooks.during_passes():
-            loss = evaluation.loss_of(self.model(inputs), labels)
-            self.run.loss = loss.detach()
-            if self._ready_hooks is not None:
-                self._ready_hooks.end_forward()
-            if self._wanted != []:  # torch refuses a backward pass to nothing
-                loss.backward(inputs=self._wanted)
+        recipe, hooks = self.run.recipe, self._ready_hooks
+        size = len(inputs) // recipe.accumulate
+        losses = []
+        with nullcontext() if hooks is None else hooks.during_passes():
+            for first in range(0, size * recipe.accumulate, size):
+                if hooks is not None:
+                    is_last = first + size == size * recipe.accumulate
+                    hooks.holds_gradients = not is_last or recipe.clip_norm is not None
+                part = slice(first, first + size)
+                loss = evaluation.loss_of(self.model(inputs[part]), labels[part])
+                losses.append(loss.detach())
+                if hooks is not None:
+                    hooks.end_forward()
+                if self._wanted != []:  # torch refuses a backward pass to nothing
+                    (loss / recipe.accumulate).backward(inputs=self._wanted)
+            self.run.loss = torch.stack(losses).mean()
+            if recipe.clip_norm is not None:
+                clip(self.run.params, recipe.clip_norm)
 
     def exchange(self) -> None:
         """Run the method between the backward pass and the next forward pass."""
