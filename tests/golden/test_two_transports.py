@@ -42,6 +42,7 @@ PLATEAU = {
     "epochs": 6,
     "schedule": {"name": "plateau", "factor": 0.5, "patience": 0, "threshold": 0.05},
 }
+PARTS = {"accumulate": 2, "clip_norm": 0.05}
 
 
 def trajectory(method: str, options: dict[str, Any], recipe: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -73,10 +74,12 @@ def trajectory(method: str, options: dict[str, Any], recipe: dict[str, Any] | No
 
 @pytest.fixture(scope="module")
 def on_processes() -> list[Any]:
-    """The outcomes of all cases, each on both paths of calls, and of the plateau; they share one launch."""
+    """The outcomes of all cases, each on both paths of calls, of parts and of the plateau; in one launch."""
     own = [partial(trajectory, method, options) for method, options, _ in CASES]
     both = [way for each in own for way in (each, partial(processes.on_device_group, each))]
-    return processes.run_all([*both, partial(trajectory, "ssgd", {}, PLATEAU)], 4)
+    return processes.run_all(
+        [*both, partial(trajectory, "ssgd", {}, PARTS), partial(trajectory, "ssgd", {}, PLATEAU)], 4
+    )
 
 
 @pytest.mark.parametrize("number", range(len(CASES)), ids=[f"{method}-{given}" for method, given, _ in CASES])
@@ -105,6 +108,17 @@ def test_processes_give_the_same_run_as_one_process(number: int, on_processes: l
                 counted = column.endswith("_bytes") or isinstance(ours[column], int)
                 wanted = ours[column] if counted else pytest.approx(ours[column], rel=tolerance)
                 assert theirs[column] == wanted, column
+
+
+def test_batches_in_parts_with_clipping_are_the_same_on_processes(on_processes: list[Any]) -> None:
+    """There, gradients lie in shared memory, and are sent while the last part is computed or after it."""
+    together = trajectory("ssgd", {}, PARTS)
+    if isinstance(on_processes[-2], processes.Failed):
+        raise on_processes[-2]
+    for own in on_processes[-2]:
+        for ours, theirs in zip(together["shipped"], own["shipped"], strict=True):
+            assert theirs == pytest.approx(ours, rel=TOLERANCE, abs=TOLERANCE)
+        assert together["traffic"] == own["traffic"]
 
 
 def test_a_plateau_lowers_the_rate_in_the_same_epochs_on_processes(on_processes: list[Any]) -> None:

@@ -16,14 +16,18 @@ def test_bytes_are_those_of_ssgd_over_h():
     assert sum(w.ledger.total().wire_sent for w in run.workers) == 2 * 3 * size * 3
 
 
+@pytest.mark.parametrize("name", ["adam", "adamw", "muon"])
 @pytest.mark.parametrize("policy", ["keep", "reset"])
-def test_adams_momentum_after_an_average(policy):
+def test_adams_momentum_after_an_average(policy, name):
     """Its mean gradient is its momentum; what it knows of the squares stays. SGD has a reference."""
-    task = small.task(2, optimizer={"name": "adam", "lr": 0.01})
+    task = small.task(2, optimizer={"name": name, "lr": 0.01})
     run = small.trainer(task, "local_sgd", period=3, momentum=policy)
     run.train(until=3)
     for worker in run.workers:
         for state in worker.run.optimizer.state.values():
+            if name == "muon" and "momentum_buffer" in state:  # of a hidden matrix
+                assert bool(state["momentum_buffer"].any()) == (policy == "keep")
+                continue
             assert bool(state["exp_avg"].any()) == (policy == "keep")
             assert bool(state["exp_avg_sq"].any())
 

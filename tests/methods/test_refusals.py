@@ -39,7 +39,7 @@ REFUSED = [
     ("multi_step_delay", {"in_round": 1.5}, "in_round"),
     ("multi_step_delay", {"credit": 0}, "credit"),
 ]
-LARS = {"optimizer": {"name": "lars", "lr": 0.1}}
+LARS, ADAMW, MUON = ({"optimizer": {"name": name, "lr": 0.1}} for name in ("lars", "adamw", "muon"))
 LONGER = {"epochs": 5, "schedule": {"name": "constant"}}
 AROUND = {"warmup_epochs": 1, "cooldown_epochs": 1}
 # The method, its options, what the run is on, and words of the reason; None: it is not skipped.
@@ -51,6 +51,7 @@ SKIPPED = [
     ("demo_sgd", {}, (2, 1), LARS, "the recipe's optimizer is lars"),
     ("dgc", {}, (2, 1), {}, "its warm-up of 4 epochs leaves none of the run's 3"),
     ("dgc", {}, (2, 1), LARS, "the recipe's optimizer is lars"),
+    ("dgc", {}, (2, 1), MUON, "for sgd and adam and adamw, and the recipe's optimizer is muon"),
     ("local_sgd", {"switch_epoch": 3}, (2, 1), {}, "epoch 3 of a run of 3"),
     ("local_sgd", {"switch_epoch": 2}, (2, 1), {}, None),
     ("multi_step_delay", {}, (2, 1), {}, "warm-up of 500 steps"),
@@ -62,6 +63,7 @@ SKIPPED = [
     ("multi_step_delay", {"warmup_steps": 3, "interval": 20, "max_interval": 4}, (2, 1), {}, None),
     ("multi_step_delay", {"warmup_steps": 3, "min_interval": 14}, (2, 1), {}, "rounds of 14 steps"),
     ("multi_step_delay", {"warmup_steps": 3}, (2, 1), LARS, "the recipe's optimizer is lars"),
+    ("multi_step_delay", {"warmup_steps": 3}, (2, 1), ADAMW, "the recipe's optimizer is adamw"),
     ("wnn", {}, (2, 1), {}, "its first forecast would come after 25 steps of a run of 15"),
     ("wnn", {}, (2, 1), LONGER, None),
     ("wnn", {"forecast": False}, (2, 1), {}, None),

@@ -41,6 +41,21 @@ def test_every_method_tries_the_same_values_of_the_recipe(files):
     assert {key: many[key] for key in found} == found
 
 
+@pytest.mark.parametrize(("optimizer", "more"), [("adamw", {}), ("muon", {"momentum": [0.8, 0.98]})])
+def test_rate_and_weight_decay_of_adamw_and_muon_are_drawn(files, optimizer, more):
+    """And Muon's momentum, whose usual value the first trial has."""
+    space = {"lr": [1e-4, 0.1], "weight_decay": [1e-3, 1.0], **more}
+    recipe = {"name": optimizer, "lr": 0.003, "weight_decay": 0.1}
+    files({"recipe.optimizer": recipe}, {"space": space})
+    found = tried()
+    for trial in range(4):
+        values = values_of(found["top_k", trial].recipe)
+        assert values == values_of(found["ssgd", trial].recipe)
+        assert values.keys() == {*space, "warmup_epochs"}
+    assert len({values_of(found["ssgd", trial].recipe)["weight_decay"] for trial in range(4)}) == 4
+    assert found["ssgd", 0].recipe.optimizer.momentum == (0.95 if optimizer == "muon" else 0.9)
+
+
 def test_the_first_trial_is_the_suite_itself_with_other_seeds_and_held_out_images(files):
     own = {cell.method.label: cell for cell in expand.cells("base") if cell.size_label == "w2"}
     for (label, trial), cell in tried().items():
@@ -80,6 +95,7 @@ UNFIT = """
 methods.top_k: {recipe: {optimizer: {lr: 0.5}}} => space.lr: the suite sets it for top_k
 methods.top_k: {optimizer: {name: lars, lr: 0.5}} => space.lr: the suite sets it for top_k
 recipe.optimizer: {name: adam, lr: 0.1} => space.momentum: the suite's optimizer adam has
+recipe.optimizer: {name: adamw, lr: 0.1} => space.momentum: the suite's optimizer adamw has
 """
 
 
