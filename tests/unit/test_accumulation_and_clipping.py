@@ -31,13 +31,14 @@ def test_accumulated_gradients_are_those_of_the_whole_batch_up_to_rounding(metho
 
 
 class Watches(Method):
-    """Notes at each call the norm of all gradients that are there."""
+    """Notes the loss, and at each call the norm of all gradients that are there."""
 
     def setup(self):
-        self.norms = []
+        self.norms, self.losses = [], []
 
     def grad_ready(self, param):
         self.norms.append(norm(self.run))
+        self.losses.append(self.run.loss.item())
 
     def step(self):
         self.norms.append(norm(self.run))
@@ -56,7 +57,8 @@ def test_overlapping_hooks_see_gradients_that_are_final(accumulate, clip_norm, m
     changes = {"accumulate": accumulate} | ({} if clip_norm is None else {"clip_norm": clip_norm})
     run = small.trainer(small.task(1, build_model=plain, **changes), Watches)
     run.train(until=1)
-    norms = run.workers[0].method.norms
+    norms, losses = run.workers[0].method.norms, run.workers[0].method.losses
+    assert set(losses) == {run.workers[0].run.loss.item()}
     assert len(norms) == len(run.workers[0].run.params) + 1
     if clip_norm is not None:
         assert set(norms) == {norms[-1]}

@@ -95,6 +95,15 @@ def test_passes_are_cut_into_layers_and_parameters():
     assert {METHOD, OPTIMIZER} <= {a.kind for a in spans}
 
 
+def test_each_part_of_a_batch_has_both_passes():
+    run = small.trainer(small.task(2, accumulate=3), "ssgd")
+    recorder, _ = record_spans(run)
+    run.train(until=1)
+    named = [span.activity for span in spans_of(recorder) if span.step == 0 and span.activity.name]
+    passes = [FORWARD] * 3 + [BACKWARD] * len(run.workers[0].run.params)
+    assert [a.kind for a in named if a.kind in (FORWARD, BACKWARD)] == passes * 3
+
+
 def test_a_layer_whose_gradients_nobody_wants_is_cut_where_the_gradient_of_its_inputs_is_there():
     _, (recorder, *_) = traced("mp2", steps=1)
     spans = [span.activity for span in spans_of(recorder) if span.step == 0]

@@ -150,20 +150,20 @@ class Worker:
             param.tensor.grad = None
         recipe, hooks = self.run.recipe, self._ready_hooks
         size = len(inputs) // recipe.accumulate
-        losses = []
         with nullcontext() if hooks is None else hooks.during_passes():
-            for first in range(0, size * recipe.accumulate, size):
+            for first in range(0, len(inputs), size):
                 if hooks is not None:
-                    is_last = first + size == size * recipe.accumulate
+                    is_last = first + size == len(inputs)
                     hooks.holds_gradients = not is_last or recipe.clip_norm is not None
                 part = slice(first, first + size)
                 loss = evaluation.loss_of(self.model(inputs[part]), labels[part])
-                losses.append(loss.detach())
+                if recipe.accumulate > 1:
+                    loss = loss / recipe.accumulate
+                self.run.loss = loss.detach() if first == 0 else self.run.loss + loss.detach()
                 if hooks is not None:
                     hooks.end_forward()
                 if self._wanted != []:  # torch refuses a backward pass to nothing
-                    (loss / recipe.accumulate).backward(inputs=self._wanted)
-            self.run.loss = torch.stack(losses).mean()
+                    loss.backward(inputs=self._wanted)
             if recipe.clip_norm is not None:
                 clip(self.run.params, recipe.clip_norm)
 
