@@ -24,6 +24,7 @@ METHODS = (
     "mp2",
     "multi_step_delay",
     "ps_sgd",
+    "quantised_all_reduce",
     "ssgd",
     "top_k",
     "wnn",

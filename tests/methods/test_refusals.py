@@ -38,6 +38,8 @@ REFUSED = [
     ("multi_step_delay", {"min_interval": 5, "max_interval": 4}, "min_interval 5 is above max_interval"),
     ("multi_step_delay", {"in_round": 1.5}, "in_round"),
     ("multi_step_delay", {"credit": 0}, "credit"),
+    ("quantised_all_reduce", {"bits": 5}, "bits: input should be 4 or 8"),
+    ("quantised_all_reduce", {"block": 0}, "block: input should be greater than or equal to 1"),
 ]
 LARS, ADAMW, MUON = ({"optimizer": {"name": name, "lr": 0.1}} for name in ("lars", "adamw", "muon"))
 LONGER = {"epochs": 5, "schedule": {"name": "constant"}}

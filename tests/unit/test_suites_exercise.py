@@ -56,6 +56,7 @@ SMALL = {
     "mp2": {},
     "multi_step_delay": {"warmup_steps": 2, "interval": 2, "slice": 512, "credit": 1024},
     "ps_sgd": {},
+    "quantised_all_reduce": {},
     "ssgd": {"bucket_mb": 0.001},
     "top_k": {"density": 0.5},
     "wnn": {"interval_epochs": 0.2},
