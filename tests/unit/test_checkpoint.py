@@ -175,7 +175,7 @@ def test_memory_that_shares_elements_is_refused_by_name(where):
         checkpoint.require_separate(memory, [weight])
 
 
-IDENTITY = {"fingerprint": "0123"}
+IDENTITY = {"fingerprint": "0123", "data": "89ab"}
 
 
 class Trainer:
@@ -221,9 +221,19 @@ def test_it_resumes_from_the_newest_and_says_that_it_waits_for_the_disk(folder):
     assert done == ["reads its checkpoints"] * 2 + ["saves a checkpoint", "computes"]
 
 
-@pytest.mark.parametrize("state", [None, [1, 2], {}, {"identity": {"fingerprint": "4567"}}, {"identity": 3}])
+@pytest.mark.parametrize(
+    "state",
+    [
+        None,
+        [1, 2],
+        {},
+        {"identity": 3},
+        {"identity": {**IDENTITY, "fingerprint": "4567"}},
+        {"identity": {**IDENTITY, "data": "cdef"}},
+    ],
+)
 def test_a_checkpoint_of_something_else_is_not_used(folder, state):
     checkpoint.save(folder, 3, state)
     loaded, log = resumed(folder)
     assert loaded is None
-    assert "training from the beginning" in log
+    assert log == ("the checkpoint was made with other options, data or code: training from the beginning")

@@ -196,7 +196,7 @@ class RunCheckpoints:
         saved = checkpoint.load(self._folder, max(common))
         same = isinstance(saved, dict) and saved.get("identity") == self._identity
         if not all(transport.share([same for _ in transport.ranks])):
-            self._log("the checkpoint was made with other options or other code: training from the beginning")
+            self._log("the checkpoint was made with other options, data or code: training from the beginning")
             return False
         trainer.load(saved["trainer"])
         self.interruptions = saved["interruptions"] + 1
