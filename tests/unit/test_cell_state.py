@@ -89,6 +89,7 @@ def test_the_plug_ins_whose_files_differ_are_named(results, tmp_path, monkeypatc
         ("method", "local_sgd", ["optim/adacomm.py"]),
         ("model", "cnn", ["api/model.py"]),
         ("dataset", "imagenette", ["data/image_folder.py", "data/image_tree.py"]),
+        ("dataset", "austen", ["data/text.py"]),  # which has the vocabulary
     ],
 )
 def test_what_a_plug_in_imports_of_the_engine_belongs_to_it_but_for_the_loop(kind, name, files):

