@@ -169,6 +169,15 @@ def test_gpt_is_its_formula():
         )
 
 
+def test_every_parameter_of_gpt_learns_and_is_in_one_stage_in_the_order_of_the_model():
+    model, windows = small_gpt()
+    model(windows).square().sum().backward()
+    # Methods send dense gradients, also of characters that a batch does not have.
+    assert all(p.grad is not None and not p.grad.is_sparse for p in model.parameters())
+    staged = [p for stage in model.stages() for layer in stage for p in layer.parameters()]
+    assert [id(p) for p in staged] == [id(p) for p in model.parameters()]
+
+
 def test_gpt_sees_no_later_character():
     model, windows = small_gpt()
     changed = windows.clone()
