@@ -43,7 +43,7 @@ def schedule_main(arguments: Namespace) -> int:
     for line in _heading(mirrored, found[0][1]):
         print(line)
     if stands_in(wanted, results):
-        print(f"{wanted.dataset} is not prepared in {results}: random images take its place.")
+        print(f"{wanted.dataset} is not prepared in {results}: random inputs take its place.")
     for role, run in found:
         print()
         for line in _role(role, run, mirrored.cluster):

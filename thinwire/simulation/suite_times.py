@@ -51,7 +51,7 @@ def simulate_suite(
     for cell in {cell.dataset: cell for cell in planned}.values():
         if stands_in(cell, results):
             warn(
-                f"{cell.dataset} is not prepared in {results}: random images take its place, so what a "
+                f"{cell.dataset} is not prepared in {results}: random inputs take its place, so what a "
                 "method decides by the loss may differ"
             )
     workers = settings.workers or sorted({cell.workers for cell in planned})
