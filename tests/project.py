@@ -53,9 +53,11 @@ SUITES = (
     "laptop_1g",
     "laptop_times",
     "paper",
+    "rivals",
     "sensitivity/hsgd_lars_digits",
     "sensitivity/hylo",
     "sensitivity/laptop_surprises",
+    "text_demo",
     "validation",
 )
 

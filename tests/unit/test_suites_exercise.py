@@ -28,6 +28,7 @@ from tests import project
 from thinwire import plugins
 from thinwire.api.parameters import in_buckets, parameters
 from thinwire.api.run import Task
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.base.options import resolve
 from thinwire.base.placement import Cluster
 from thinwire.codecs import select, sparse
@@ -109,12 +110,15 @@ def entries():
 ENTRIES = entries()
 
 
-def noise(shape, classes, images):
-    drawn = np.random.default_rng(0)
-    pixels = torch.from_numpy(drawn.integers(0, 256, (images, *shape), dtype=np.uint8))
-    labels = torch.from_numpy(drawn.integers(0, classes, images))
-    none = pixels[:0], labels[:0]
-    return Data("noise", classes, shape, Augment(), (128.0,), (74.0,), pixels, labels, *none, {})
+def noise(dataset, number):
+    drawn, classes, task = np.random.default_rng(0), dataset.classes, dataset.learning()
+    images = task is CLASSIFICATION
+    values = drawn.integers(0, 256 if images else classes, (number, *dataset.shape), dtype=np.uint8)
+    labels = drawn.integers(0, classes, number if images else (number, *dataset.shape))
+    inputs, labels = torch.from_numpy(values), torch.from_numpy(labels)
+    none = inputs[:0], labels[:0]
+    about = "noise", classes, dataset.shape, Augment(), (128.0,), (74.0,)
+    return Data(*about, inputs, labels, *none, {}, task=task)
 
 
 def task_of(cell, cluster):
@@ -123,10 +127,10 @@ def task_of(cell, cluster):
     The rate is so small that the loss of noise neither falls nor diverges.
     """
     dataset, model = plugins.get("dataset", cell.data.use).load(), plugins.get("model", cell.model.use).load()
-    config, shape, classes = resolve(model, cell.model.options), dataset.shape, dataset.classes
+    dataset, config = dataset(resolve(dataset, cell.data.options)), resolve(model, cell.model.options)
     return Task(
-        build_model=lambda: model(config, shape, classes),
-        data=noise(shape, classes, STEPS_PER_EPOCH * cluster.workers),
+        build_model=lambda: model(config, dataset.shape, dataset.classes),
+        data=noise(dataset, STEPS_PER_EPOCH * cluster.workers),
         recipe=cell.recipe.model_copy(
             update={
                 "batch": 1,
