@@ -1,8 +1,8 @@
 """AdamW: Adam with weight decay beside the gradient, for tensors with several dimensions.
 
-Source: Loshchilov & Hutter, "Decoupled Weight Decay Regularization", arXiv:1711.05101, algorithm 2, from memory;
-with the schedule multiplier inside the learning rate, as torch has it. The paper decays all tensors; that
-those with at most one dimension keep theirs is the benchmark's choice.
+Source: Loshchilov & Hutter, "Decoupled Weight Decay Regularization", arXiv:1711.05101, algorithm 2, from
+memory; with the multiplier of the schedule inside the learning rate, as torch has it. The paper decays all
+tensors; that those with at most one dimension keep theirs is the benchmark's choice.
 """
 
 from collections.abc import Sequence
