@@ -64,7 +64,7 @@ def test_show_explains_a_method():
     said = thinwire("show", "local_sgd").stdout
     for part in ("arXiv 1805.09767", "w_i <- 1/W sum_j w_j", "int, ge=1", "16", "steps between two"):
         assert part in said
-    assert "is SSGD with {'period': 1, 'nodes': 2}" in said
+    assert "is SSGD with {'period': 1, 'linear': True, 'nodes': 2}" in said
     assert re.search(r"momentum stays on its worker +ours +public codes differ", said)
     assert "is an ablation, and no baseline, with {'overlap': False}" in thinwire("show", "ssgd").stdout
 
