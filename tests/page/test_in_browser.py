@@ -56,7 +56,7 @@ def test_the_leader_table_sorts_by_the_buttons_of_its_headings(page):
 
 
 def test_tables_say_what_is_known_about_methods_differences_and_claims(page):
-    page.run("DATA.reconstructed.push('top_k'); rowsOf('leaders').forEach(row => row.accuracy += ', 2 x')")
+    page.run("DATA.reconstructed.push('top_k'); rowsOf('leaders').forEach(row => row.score_text += ', 2 x')")
     page.run("rowsOf('places').forEach(row => { row.nodes = 8 }); choose()")
     text = page.run("document.querySelector('#leaders table').innerText")
     assert text.count("reconstructed") == 1
