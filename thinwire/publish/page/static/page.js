@@ -74,8 +74,9 @@ function reached(value, unit = "") {
   return value === Infinity ? "not reached" : value == null ? "" : Number(value.toPrecision(3)) + unit;
 }
 
+// A missing score is empty, as a missing number is.
 function scoreText(value, { name, unit, digits }) {
-  return `${fixed(value, digits)} ${unit ? `${unit} ${name}` : name}`;
+  return value === null ? "" : `${fixed(value, digits)} ${unit ? `${unit} ${name}` : name}`;
 }
 
 function timesHere() {
