@@ -12,7 +12,7 @@ import pytest
 
 from tests import small
 from tests.golden.compared import compare, slow, task_of
-from tests.reference import adacomm, daso, dgc, hsgd, hylo, local_sgd, multi_step_delay, ssgd, top_k
+from tests.reference import adacomm, daso, dgc, ef21, hsgd, hylo, local_sgd, multi_step_delay, ssgd, top_k
 from tests.reference.adamw import AdamW
 from tests.reference.lars import Lars
 from tests.reference.muon import Muon
@@ -39,6 +39,9 @@ CASES = [
     ("dgc", dgc, DGC),
     ("dgc", dgc, {**DGC, "masking": False, "clip_norm": 0.3, "indices": "bitmap"}),
     ("dgc", dgc, {**DGC, "warmup_densities": (1.0, 0.5, 0.1), "clip_norm": 0.5}),
+    ("ef21", ef21, {"density": 0.05, "eta": 0.1}),
+    ("ef21", ef21, {"density": 0.03, "eta": 1.0, "indices": "bitmap"}),
+    ("ef21", ef21, {"density": 0.3, "eta": 0.5, "indices": "run_length"}),
     ("hsgd", hsgd, {}),
     ("hsgd", hsgd, {"level_1": "weights"}),
     ("hsgd", hsgd, {"gradients": "bfloat16"}),
