@@ -23,6 +23,7 @@ METHODS = (
     "local_sgd",
     "mp2",
     "multi_step_delay",
+    "power_sgd",
     "ps_sgd",
     "quantised_all_reduce",
     "ssgd",

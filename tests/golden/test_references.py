@@ -12,7 +12,19 @@ import pytest
 
 from tests import small
 from tests.golden.compared import compare, slow, task_of
-from tests.reference import adacomm, daso, dgc, ef21, hsgd, hylo, local_sgd, multi_step_delay, ssgd, top_k
+from tests.reference import (
+    adacomm,
+    daso,
+    dgc,
+    ef21,
+    hsgd,
+    hylo,
+    local_sgd,
+    multi_step_delay,
+    power_sgd,
+    ssgd,
+    top_k,
+)
 from tests.reference.adamw import AdamW
 from tests.reference.lars import Lars
 from tests.reference.muon import Muon
@@ -23,6 +35,7 @@ DASO = {"warmup_epochs": 1, "cooldown_epochs": 1, "blocking_dtype": "full", "pat
 DELAY = {"warmup_steps": 4, "interval": 3}
 # The small model has a convolution of 27 entries and a linear layer of 270.
 HYLO = {"conv_threshold": 16, "linear_threshold": 100}
+POWER = {"rank": 1, "min_gain": 0.0, "dense_steps": 0}
 
 # Method, its reference, and options of the method.
 CASES = [
@@ -74,6 +87,10 @@ CASES = [
     ("multi_step_delay", multi_step_delay, {"warmup_steps": 0, "interval": 7, "delay": 1}),
     ("multi_step_delay", multi_step_delay, {**DELAY, "local_momentum": True, "order": "fifo", "slice": 20}),
     ("multi_step_delay", multi_step_delay, {**DELAY, "local_momentum": True, "delay": 1, "at_sync": 0.5}),
+    ("power_sgd", power_sgd, POWER),
+    ("power_sgd", power_sgd, {"rank": 2, "min_gain": 2.0, "dense_steps": 5}),
+    ("power_sgd", power_sgd, {**POWER, "alternate": True}),
+    ("power_sgd", power_sgd, {"rank": 2, "min_gain": 0.0, "dense_steps": 3, "alternate": True}),
 ]
 # Options that change how things are sent, but not the result.
 SENDING = (
@@ -81,7 +98,11 @@ SENDING = (
     *("servers", "overlap", "pipelined"),
 )
 # Options that have another name in the reference, and what a reference needs beside them.
-RENAMED = {(local_sgd, "momentum"): "momentum_policy", (hsgd, "gradients"): "precision"}
+RENAMED = {
+    (local_sgd, "momentum"): "momentum_policy",
+    (hsgd, "gradients"): "precision",
+    (power_sgd, "min_gain"): "least_rate",
+}
 KINDS = ["conv", "other", "other", "other", "linear", "other"]
 
 
@@ -100,7 +121,22 @@ def test_a_method_equals_its_reference(case, workers, nodes, nesterov):
         known["samples"] = lambda worker, step: 16 // workers
     if reference is hylo:
         known["kinds"] = KINDS
-    compare(task_of(workers, nodes, nesterov=nesterov), name, options, reference, nesterov, **known)
+    task = task_of(workers, nodes, nesterov=nesterov)
+    if reference is power_sgd:
+        known["first"] = first_factors(task, options)
+    compare(task, name, options, reference, nesterov, **known)
+
+
+def first_factors(task, options):
+    """The factors that PowerSGD draws, by tensor."""
+    method = small.trainer(task, "power_sgd", **options).workers[0].method
+    drawn = dict(zip(method.compressed, method.memory["factors"], strict=True))
+
+    def first(index, rows, columns):
+        assert drawn[index].shape == (rows, columns)
+        return drawn[index].numpy()
+
+    return first
 
 
 @pytest.fixture

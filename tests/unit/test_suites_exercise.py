@@ -56,6 +56,7 @@ SMALL = {
     "local_sgd": {"period": 2},
     "mp2": {},
     "multi_step_delay": {"warmup_steps": 2, "interval": 2, "slice": 512, "credit": 1024},
+    "power_sgd": {"dense_steps": 2, "min_gain": 0.5},
     "ps_sgd": {},
     "quantised_all_reduce": {},
     "ssgd": {"bucket_mb": 0.001},
@@ -82,7 +83,7 @@ ONE_BUCKET = {(suite, label) for suite in ("demo", "validation") for label in ("
 NO_TENSOR = 10**9  # is so large
 STEPS_PER_EPOCH = 9
 # Methods that do something else later in a run. Of the others, two epochs show everything.
-WHOLE_RUN = {"daso", "dgc", "local_sgd", "multi_step_delay", "wnn"}
+WHOLE_RUN = {"daso", "dgc", "local_sgd", "multi_step_delay", "power_sgd", "wnn"}
 METHODS = Path(plugins.get("method", "ssgd").path).parent
 
 
