@@ -31,12 +31,16 @@ _VECTOR, _STRING = 16, 9
 
 class Dataset(text.Text):
     task = "next_character"
+    clients = "novels"
     licence = "public domain; collection MIT, Julia Silge"
     source = "https://cran.r-project.org/package=janeaustenr, from Project Gutenberg"
 
     def training_inputs(self) -> int:
-        known = sum((length - 1) // self.config.context for length in _LENGTHS)
+        known = sum(text.windows_of(length, self.config.context) for length in _LENGTHS)
         return min(known, self.config.windows or known)
+
+    def lengths(self) -> list[int]:
+        return [*_LENGTHS]
 
     def works(self, place: Path | None) -> dict[str, bytes]:
         path = (place or _DEBIAN) / _FILE

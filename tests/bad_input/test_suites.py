@@ -69,6 +69,21 @@ recipe.accumulate: 0 => recipe.accumulate: | not 0
 recipe.accumulate: 3 => a worker's batch of 8 cannot be divided into 3 equal parts (accumulate)
 recipe.accumulate: 2, methods.ssgd: {batch: 9}
     => methods.ssgd.batch: a worker's batch of 9 cannot be divided into 2 equal parts
+recipe.partition: {dirichlet: 0} => recipe.partition: dirichlet needs a number above 0 | not 0
+recipe.partition: {dirichlet: -0.5} => recipe.partition: dirichlet needs a number above 0 | not -0.5
+recipe.partition: {dirichlet: true} => recipe.partition: dirichlet needs a number above 0 | not True
+recipe.partition: dirichlet
+    => recipe.partition: a partition is iid, natural or {dirichlet: alpha}, not 'dirichlet'
+recipe.partition: {alpha: 1} => recipe.partition: a partition is iid, natural or | not {'alpha': 1}
+recipe.partition: natural, recipe.reading: strided
+    => recipe: | partition: natural needs the reading random: with strided, workers take turns
+recipe.partition: natural, methods.ssgd: {reading: contiguous}
+    => methods.ssgd.reading: partition: natural needs the reading random
+datasets: {digits: {partition: natural}}, recipe.reading: strided
+    => datasets.digits.partition: partition: natural needs the reading random
+methods.ssgd: {partition: natural} => methods.ssgd: a partition belongs to a data set
+models.cnn: {partition: natural} => models.cnn: a partition belongs to a data set
+datasets: {digits: {partition: iit}} => datasets.digits.partition: a partition is iid, natural or
 recipe.mixup: -1.0 => recipe.mixup: | not -1.0
 recipe.schedule: {name: exponential} => recipe.schedule: | exponential needs a factor
 recipe.schedule: {name: cosine, factor: 0.5}

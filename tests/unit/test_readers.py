@@ -9,7 +9,8 @@ import torch
 
 from tests import small
 from thinwire.data import readers
-from thinwire.data.batches import Batches, Prefetched, held_out
+from thinwire.data.batches import Batches, held_out
+from thinwire.data.prefetch import Prefetched
 from thinwire.data.readers import RecordFile
 
 RECORDS = 1003

@@ -53,6 +53,16 @@ def of_order(seed: int) -> Stream:
     return Stream(seed, "order")
 
 
+def of_partition(seed: int) -> int:
+    """The partition of the inputs: one seed, the same for all workers and all methods."""
+    return derive(seed, "partition")
+
+
+def of_passes(seed: int, worker: int) -> Stream:
+    """Order of a worker's own inputs, if they are partitioned: a seed for each of its passes over them."""
+    return Stream(seed, "order", worker)
+
+
 def of_augmentation(seed: int, worker: int) -> Stream:
     """Augmentation of a worker's images: a seed for each step."""
     return Stream(seed, "augment", worker)

@@ -9,7 +9,8 @@ from thinwire.base.names import require_label, require_suite_name
 from thinwire.base.options import problems
 from thinwire.config.claims import Claim
 from thinwire.config.yaml_file import NumberOfWorkers, OneLine
-from thinwire.optim.recipe import MOST_EPOCHS, Optimizer, Reading, Recipe, Strict
+from thinwire.optim.inputs import PartitionKind, Reading
+from thinwire.optim.recipe import MOST_EPOCHS, Optimizer, Recipe, Strict
 from thinwire.optim.tunable import SECTIONS, Tunable, changed
 
 EVERY = "*"
@@ -88,6 +89,9 @@ class Entry(Strict):
     )
     recipe: Tunable | None = Field(
         default=None, description="of a method: what tuning may choose, instead of the recipe's"
+    )
+    partition: PartitionKind | None = Field(
+        default=None, description="of a data set: how workers share it, instead of the recipe's"
     )
     prepare_from: PrepareFrom | None = Field(
         default=None, description="of a method: the cell whose preparation it uses; default: each its own"
@@ -231,8 +235,14 @@ class Suite(Strict):
                 for key, belongs in _OF_METHODS.items():
                     if getattr(entry, key) is not None:
                         raise ValueError(f"{kind}.{label}: {belongs}")
+        for kind, entries in (("models", self.models), ("methods", self.methods)):
+            for label, entry in entries.items():
+                if entry.partition is not None:
+                    raise ValueError(f"{kind}.{label}: a partition belongs to a data set, or to the recipe")
         for label in self.methods:
             self._require_even_batch(label)
+            for dataset in self.datasets:
+                self.recipe_of(label, dataset)
         if self.backend is not None and self.transport == "inprocess":
             raise ValueError("backend: workers in one process need none; it goes with transport: processes")
         if (self.cluster is not None) != (self.transport == "emulated"):
@@ -245,20 +255,22 @@ class Suite(Strict):
             raise ValueError("backend: nccl carries nothing between CPUs; take gloo, or device: cuda")
         return self
 
-    def recipe_of(self, method: str) -> Recipe:
-        """The recipe of the method with this label."""
+    def recipe_of(self, method: str, dataset: str | None = None) -> Recipe:
+        """The recipe of the method with this label, on any data set or on the one with this label."""
         entry, made = self.methods.get(method), self.recipe
         changes: dict[str, dict[str, object]] = {}
         for key in REPLACES:
             if entry is not None and getattr(entry, key) is not None:
-                changes[key] = {key: getattr(entry, key)}
+                changes[f"methods.{method}.{key}"] = {key: getattr(entry, key)}
         if entry is not None and entry.recipe is not None:
-            changes["recipe"] = entry.recipe.model_dump(exclude_none=True)
-        for key, change in changes.items():
+            changes[f"methods.{method}.recipe"] = entry.recipe.model_dump(exclude_none=True)
+        if dataset is not None and (partition := self.datasets[dataset].partition) is not None:
+            changes[f"datasets.{dataset}.partition"] = {"partition": partition}
+        for path, change in changes.items():
             try:
                 made = changed(made, change)
             except ValidationError as error:
-                raise ValueError(f"methods.{method}.{key}: {problems(error)[0]}") from None
+                raise ValueError(f"{path}: {problems(error)[0]}") from None
         return made
 
     def _require_even_batch(self, method: str) -> None:

@@ -6,6 +6,7 @@ from thinwire import plugins
 from thinwire.base.learning import CLASSIFICATION, TASKS, LearningTask
 from thinwire.config.claims import SCORES
 from thinwire.config.suite_schema import Suite
+from thinwire.optim.inputs import Dirichlet
 
 
 def task_of(suite: Suite) -> LearningTask:
@@ -32,9 +33,27 @@ def task_problems(suite: Suite) -> Iterator[str]:
             yield f"models.{label}: it is for {own.name}, and the data set {first} for {task.name}"
     if suite.recipe.mixup and task is not CLASSIFICATION:
         yield f"recipe.mixup: it mixes images, and {first} has {task.inputs}: leave it out"
+    yield from _partition_problems(suite)
     for number, claim in enumerate(suite.claim):
         if claim.metric in SCORES and claim.metric != task.metric:
             yield f"claim.{number}.metric: {first} has no {claim.metric}; its score is {task.metric}"
+
+
+def _partition_problems(suite: Suite) -> Iterator[str]:
+    """One sentence for each data set that cannot be divided as the suite says."""
+    for label, entry in suite.datasets.items():
+        use, own = entry.use or label, entry.partition
+        kind, where = (suite.recipe.partition, "recipe") if own is None else (own, f"datasets.{label}")
+        plugin = plugins.find("dataset").get(use)
+        if plugin is None or task_of_dataset(use) is CLASSIFICATION:
+            continue  # the labels of images can be shared, and are their clients
+        if isinstance(kind, Dirichlet):
+            yield (
+                f"{where}.partition: dirichlet shares labels, and {label} has {task_of_dataset(use).inputs}: "
+                "take natural or iid"
+            )
+        elif kind == "natural" and plugin.literal("clients") is None:
+            yield f"{where}.partition: natural needs clients, and {label} declares none: take iid"
 
 
 def _declared(kind: str, use: str) -> LearningTask | None:

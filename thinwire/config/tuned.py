@@ -14,7 +14,8 @@ from thinwire.config import tuning_space, yaml_file
 from thinwire.config.entries import entries_of
 from thinwire.config.suite_schema import Entry, PrepareFrom, Suite
 from thinwire.config.tuning_space import tunes
-from thinwire.optim.recipe import Reading, Strict
+from thinwire.optim.inputs import Reading
+from thinwire.optim.recipe import Strict
 from thinwire.optim.tunable import Tunable, tunable
 from thinwire.plugins import ROOT, show
 
@@ -167,7 +168,7 @@ def _outdated(suite: Suite, tuned: Tuned) -> list[str]:
         there = show(tuning_space.path_of(suite.tuned))
         return [f"tuned: {where} was made from another {there} than there is now: {again}"]
     recipe = suite.recipe.model_dump(mode="json")
-    if other := [key for key in recipe if recipe[key] != tuned.recipe.get(key)]:
+    if other := [key for key in {**recipe, **tuned.recipe} if recipe.get(key) != tuned.recipe.get(key)]:
         return [
             f"tuned: {where} was made with another recipe than this suite has (these differ: "
             f"{', '.join(other)}): {again}, or leave out `tuned`"

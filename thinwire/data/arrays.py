@@ -60,6 +60,7 @@ class Data:
     checksums: dict[str, str]  # SHA-256 of each file
     train_file: Path | None = None  # that holds exactly train_inputs; None: they are only in memory
     task: LearningTask = CLASSIFICATION
+    clients: Tensor | None = None  # of each training input, int64 [N]; None: unknown, or not needed
 
     @property
     def digest(self) -> str:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
@@ -17,7 +16,9 @@ from thinwire.base.learning import CLASSIFICATION
 from thinwire.data import readers
 from thinwire.data.arrays import Data, Rows
 from thinwire.data.dataset import Augment
+from thinwire.data.partition import Passes, partition_of
 from thinwire.data.readers import Load, Reader
+from thinwire.optim.inputs import PartitionKind
 
 # Least and largest ratio of width to height of a crop that is resized (Szegedy et al., arXiv 1409.4842).
 _RATIOS = (3 / 4, 4 / 3)
@@ -121,7 +122,7 @@ class Batches:
 
     An epoch is one seeded permutation of the training set, cut into global batches. The rest at the end is
     dropped. Worker w takes the w-th part of each global batch. So W workers with b inputs each see the same
-    inputs as one worker with W b inputs.
+    inputs as one worker with W b inputs. With a partition, each worker takes its batches from its own inputs.
 
     With strided or contiguous reading, each worker has a reader of its own; see `readers`. It reads the
     file of the inputs, if there is one.
@@ -138,6 +139,7 @@ class Batches:
         mixup_alpha: float = 0.0,
         reading: str = "random",
         ranks: Sequence[int] | None = None,
+        partition: PartitionKind = "iid",
     ) -> None:
         """Batches for the workers `ranks`, or for all workers."""
         self._device = device
@@ -161,6 +163,9 @@ class Batches:
         )
         self._epoch = -1
         self._order = torch.empty(0)
+        self.partition = partition_of(data, workers, partition, seed)
+        inputs = [] if self.partition is None else self.partition.inputs
+        self._passes = [Passes(inputs[rank], seeds.of_passes(seed, rank)) for rank in self._ranks if inputs]
         self.steps_per_epoch = len(self._inputs) // self._batch
         if not self.steps_per_epoch:
             raise UserError(
@@ -171,14 +176,7 @@ class Batches:
     def at(self, step: int) -> Made:
         """For each of the workers at this step what it trains on, see `Made`."""
         epoch, place = divmod(step, self.steps_per_epoch)
-        if epoch != self._epoch:
-            if self._reading == "random":
-                self._order = readers.shuffled(len(self._inputs), self._order_stream.at(epoch))
-            else:
-                self._order = self._of_readers(epoch)
-            self._epoch = epoch
-        chosen = self._order[place * self._batch : (place + 1) * self._batch]
-        chosen = chosen.view(self._workers, -1)[self._ranks].flatten()
+        chosen = self._chosen(step)
         inputs = self._read(epoch, place) if self._readers else self._inputs[chosen]
         inputs = inputs.to(self._device)
         if self._augment:
@@ -196,6 +194,21 @@ class Batches:
         for generator, stream in zip(self._generators, self._mixup_streams):
             generator.manual_seed(stream.at(step))
         return [mixup(*own, self._classes, self._mixup, g) for own, g in zip(batches, self._generators)]
+
+    def _chosen(self, step: int) -> Tensor:
+        """The numbers of the inputs of the workers `ranks` at this step, one worker after the other."""
+        if self._passes:
+            share = self._batch // self._workers
+            return torch.cat([each.between(step * share, (step + 1) * share) for each in self._passes])
+        epoch, place = divmod(step, self.steps_per_epoch)
+        if epoch != self._epoch:
+            if self._reading == "random":
+                self._order = readers.shuffled(len(self._inputs), self._order_stream.at(epoch))
+            else:
+                self._order = self._of_readers(epoch)
+            self._epoch = epoch
+        chosen = self._order[place * self._batch : (place + 1) * self._batch]
+        return chosen.view(self._workers, -1)[self._ranks].flatten()
 
     def _of_readers(self, epoch: int) -> Tensor:
         """The order of an epoch in which each worker has a reader of its own."""
@@ -246,30 +259,6 @@ def scoring_batches(
         yield batch, prepare(data.test_inputs[part].to(device)), data.test_labels[part].to(device)
 
 
-class Prefetched:
-    """The same batches as those of `Batches`. One thread makes them, so it never makes two at once."""
-
-    def __init__(self, batches: Batches, steps: int) -> None:
-        """Wrap the batches of a run of so many steps."""
-        self.steps_per_epoch = batches.steps_per_epoch
-        self._batches, self._steps = batches, steps
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="prefetch")
-        self._next: tuple[int, Future[Made]] | None = None
-
-    def at(self, step: int) -> Made:
-        """As `Batches.at`. Afterwards the batches of the following step are prepared, if the run has it."""
-        if self._next is None or self._next[0] != step:
-            self._prepare(step)
-        assert self._next is not None
-        made = self._next[1].result()
-        if step + 1 < self._steps:
-            self._prepare(step + 1)
-        return made
-
-    def _prepare(self, step: int) -> None:
-        self._next = step, self._thread.submit(self._batches.at, step)
-
-
 def held_out(data: Data, share: float = _HELD_OUT) -> Data:
     """The same data for tuning: a fixed part of the *training* set stands in for the test set.
 
@@ -290,4 +279,5 @@ def held_out(data: Data, share: float = _HELD_OUT) -> Data:
         test_inputs=Rows(data.train_inputs, held),
         test_labels=data.train_labels[held],
         train_file=None,
+        clients=None if data.clients is None else data.clients[kept],
     )

@@ -78,6 +78,9 @@ class Dataset:
     """The licence of the images or texts, for the manifest."""
     source: ClassVar[str]
     """Where they come from, for the manifest."""
+    clients: ClassVar[str | None] = None
+    """What its natural clients are, in the plural, such as `plays`. None: those of images are their labels,
+    and a text has none. It is read without running the code, so assign a literal."""
     augment: Augment = Augment()
     """The augmentation of the training images at every step; the default is none."""
 
@@ -96,6 +99,16 @@ class Dataset:
     def training_inputs(self) -> int | None:
         """Return the number of inputs to train on, if it is known before they are there; else None."""
         return None
+
+    def client_of_each(self, labels: np.ndarray) -> np.ndarray:
+        """Return the number of the natural client of each training input, [N]; numbers tell their order.
+
+        Override it in a data set that declares `clients`. Neighbours go to the same worker.
+
+        Args:
+            labels: of the training inputs, as in `Raw`.
+        """
+        return labels
 
     def fetch(self, place: Path | None, download: Path) -> Raw:
         """Find or download the files, verify them and decode them.

@@ -53,6 +53,18 @@ class Text(Dataset):
         """
         raise NotImplementedError
 
+    def lengths(self) -> list[int]:
+        """Return the characters of each work to train on, in their order.
+
+        They are the natural clients of a data set that declares `clients`.
+        """
+        raise NotImplementedError
+
+    def client_of_each(self, labels: np.ndarray) -> np.ndarray:
+        """Return the number of the work of each window to train on: [N]."""
+        windows = [windows_of(length, self.config.context) for length in self.lengths()]
+        return np.repeat(np.arange(len(windows)), windows)[: self.config.windows]
+
     def fetch(self, place: Path | None, download: Path) -> Raw:
         """Cut the works into windows.
 
@@ -90,15 +102,25 @@ def raw_of(works: Mapping[str, bytes], context: int) -> Raw:
             f"a context of {context:,} characters is longer than {shortest}, which has "
             f"{len(works[shortest]):,}: choose a context of at most {len(works[shortest]) - 1:,}"
         )
+    to_train, to_test = (
+        np.concatenate([_windows(works[name], context) for name in names]) for names in divided(works)
+    )
+    return Raw(to_train[:, :-1], to_train[:, 1:], to_test[:, :-1], to_test[:, 1:])
+
+
+def divided(works: Mapping[str, bytes]) -> tuple[list[str], list[str]]:
+    """Return the names of the works to train on, and of the last ones, which are for testing."""
     names, tested = list(works), 0
     test: list[str] = []
     while tested < _TEST_SHARE * sum(map(len, works.values())):
         test.insert(0, names.pop())
         tested += len(works[test[0]])
-    to_train, to_test = (
-        np.concatenate([_windows(works[name], context) for name in chosen]) for chosen in (names, test)
-    )
-    return Raw(to_train[:, :-1], to_train[:, 1:], to_test[:, :-1], to_test[:, 1:])
+    return names, test
+
+
+def windows_of(characters: int, context: int) -> int:
+    """Return the number of windows of a work with so many characters."""
+    return (characters - 1) // context
 
 
 def _windows(work: bytes, context: int) -> np.ndarray:

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
@@ -14,9 +13,9 @@ from pydantic import (
     model_validator,
 )
 
-from thinwire.base.errors import MethodError, quoted
-from thinwire.base.names import nearest
+from thinwire.base.errors import MethodError
 from thinwire.base.options import problems
+from thinwire.optim.inputs import PartitionKind, Reading
 
 # Far more than anybody trains: a typing error should give a message and not an endless run.
 MOST_EPOCHS = 1_000_000
@@ -27,21 +26,6 @@ class Strict(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
-
-READINGS = ("random", "strided", "contiguous")
-
-
-def _reading(value: object) -> object:
-    """Refuse an unknown way of reading with the nearest one."""
-    if isinstance(value, str) and value not in READINGS:
-        raise ValueError(
-            f"there is no reading {quoted(value)}: there are {', '.join(READINGS)}, and the nearest is "
-            f"{nearest(value, READINGS)}"
-        )
-    return value
-
-
-Reading = Annotated[Literal["random", "strided", "contiguous"], BeforeValidator(_reading)]
 
 # Options that only some of the optimizers have.
 BELONGS = {
@@ -62,7 +46,7 @@ BELONGS_TO_SCHEDULE = {
 # Options that came later. Recipes of other schedules keep the digest that they had before.
 _OF_PLATEAU_ONLY = ("patience", "threshold")
 # The same for recipes that leave these as they are.
-_CAME_LATER = {"prefetch": False, "clip_norm": None, "accumulate": 1}
+_CAME_LATER = {"prefetch": False, "clip_norm": None, "accumulate": 1, "partition": "iid"}
 
 
 class Optimizer(Strict):
@@ -202,6 +186,11 @@ class Recipe(Strict):
         "file, each of the W workers reads one; contiguous: each worker reads one range of the file in "
         "chunks, and the ranges rotate by epoch (HSGD's input)",
     )
+    partition: PartitionKind = Field(
+        default="iid",
+        description="iid: all workers draw from all inputs; {dirichlet: alpha}: each worker has labels in "
+        "shares from Dirichlet(alpha), and all have equally many inputs; natural: whole clients",
+    )
     prefetch: bool = Field(
         default=False,
         description="a thread of each process reads and prepares the next batch while this one is used",
@@ -231,6 +220,11 @@ class Recipe(Strict):
         if any(milestone >= self.epochs for milestone in self.schedule.milestones):
             raise ValueError(
                 f"milestones {list(self.schedule.milestones)} do not all lie within the {self.epochs} epochs"
+            )
+        if self.partition != "iid" and self.reading != "random":
+            raise ValueError(
+                f"partition: {self.partition} needs the reading random: with {self.reading}, workers take "
+                "turns in reading the same inputs"
             )
         return self
 

@@ -150,6 +150,8 @@ class Pairs:
             "numbers of evaluated characters": run.evaluated_characters,
             "numbers of parameters": run.parameters,
         }
+        if run.partition is not None:
+            facts[f"partitions among {cell.workers} workers"] = run.partition.model_dump()
         for fact, value in facts.items():
             if value is None:
                 continue
@@ -196,6 +198,9 @@ def _cell(run: Record, cell: Cell) -> str | None:
     made, told = run.provenance.get("rules"), run.cell.get("rules")
     if made not in (None, told):
         return f"it was made under version {made} of the rules, and its cell says version {told}"
+    if run.total_steps is not None and (run.partition is None) != (cell.recipe.partition == "iid"):
+        has = "no" if run.partition is None else "a"
+        return f"it has {has} partition, and its cell says {cell.recipe.partition}"
     for module, all_options in ((cell.method, run.method_options), (cell.model, run.model_options)):
         for name, given in module.options.items():
             if all_options and all_options.get(name) != given:

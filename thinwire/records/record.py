@@ -114,6 +114,15 @@ class Cost(Schema):
     traffic: Traffic
 
 
+class Partition(Schema):
+    """How the training inputs were divided among the workers; see `thinwire.data.partition`."""
+
+    sha256: str
+    divergence: float = Field(ge=0, le=1)
+    fewest_inputs: int = Field(ge=1)  # of a worker
+    most_inputs: int = Field(ge=1)
+
+
 class Seconds(Schema):
     """The three clocks, in seconds (see `thinwire.train.clock`)."""
 
@@ -166,6 +175,7 @@ class Record(Schema):
     parameters: int | None = Field(default=None, ge=1)
     total_steps: int | None = Field(default=None, ge=1)
     steps_per_epoch: int | None = Field(default=None, ge=1)
+    partition: Partition | None = None  # None with iid, or if the run failed before
     preparation: Cost | None = None  # None if the method has no preparation
     result: Result | None = None
     interruptions: int = Field(default=0, ge=0)
@@ -192,8 +202,10 @@ class Record(Schema):
         return self
 
     @model_serializer(mode="wrap")
-    def _without_what_only_texts_have(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        left_out = () if self.task != CLASSIFICATION.name else ("task", "evaluated_characters")
+    def _without_what_few_have(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
+        left_out = {"task", "evaluated_characters"} if self.task == CLASSIFICATION.name else set()
+        if self.partition is None:
+            left_out.add("partition")
         return {key: value for key, value in dump(self).items() if key not in left_out}
 
     @property

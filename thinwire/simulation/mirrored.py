@@ -127,7 +127,7 @@ class MirroredCell:
         there = len(task.data.train_inputs)
         enough = there >= images * FEWEST_STEPS_AN_EPOCH
         data = task.data if enough else repeated(task.data, images * FEWEST_STEPS_AN_EPOCH)
-        made = replace(task, data=data, recipe=_for_one_worker(recipe, workers), cluster=self.cluster)
+        made = replace(task, data=data, recipe=_for_one_worker(task.recipe, workers), cluster=self.cluster)
         return made, len(data.train_inputs) // there
 
     def run(self, worker: int, steps: int) -> MirroredRun:

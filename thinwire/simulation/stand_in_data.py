@@ -49,7 +49,12 @@ def task_of_shapes(cell: Cell, results: Path, device: torch.device) -> Task:
     inputs = torch.randint(values, (different, *known.shape), dtype=torch.uint8, generator=stream)
     labels = torch.randint(known.classes, (count, *known.shape) if of_text else (count,), generator=stream)
     made = data_of(cell, Rows(inputs, torch.arange(count) % different), labels, inputs[:1], _MEAN, _STD)
-    return task_with(cell, replace(made, augment=known.augment), device)
+    return task_with(undivided(cell), replace(made, augment=known.augment), device)
+
+
+def undivided(cell: Cell) -> Cell:
+    """The cell without a partition: its steps are as many and as large, and random data have no clients."""
+    return replace(cell, recipe=cell.recipe.model_copy(update={"partition": "iid"}))
 
 
 def data_of(cell: Cell, train: Rows, labels: Tensor, test: Tensor, mean: float, std: float) -> Data:
@@ -99,4 +104,5 @@ def repeated(data: Data, inputs: int) -> Data:
         train_inputs=Rows(data.train_inputs, rows),
         train_labels=data.train_labels[rows],
         train_file=None,
+        clients=None if data.clients is None else data.clients[rows],
     )

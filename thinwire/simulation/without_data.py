@@ -137,4 +137,4 @@ def _task(cell: Cell, results: Path, device: torch.device) -> Task:
     rows = torch.zeros(_STEPS_AN_EPOCH * _IMAGES * cell.workers, dtype=torch.int64)
     image = torch.zeros((1, channels, _PIXELS, _PIXELS), dtype=torch.uint8)
     data = stand_in_data.data_of(cell, Rows(image, rows), labels=rows, test=image, mean=0.0, std=1.0)
-    return task_with(cell, data, device)
+    return task_with(stand_in_data.undivided(cell), data, device)

@@ -18,6 +18,7 @@ from thinwire.data import arrays
 from thinwire.data.arrays import Data
 from thinwire.data.batches import held_out
 from thinwire.data.dataset import Augment
+from thinwire.data.partition import clients_of
 from thinwire.train.result_files import data_command, data_folder
 
 
@@ -39,12 +40,15 @@ def task_of(
 
     Raises:
         PluginError: the model's module cannot be used.
-        UserError: the data are missing or damaged.
+        UserError: the data are missing or damaged, or have no clients for a natural partition.
     """
     dataset = plugins.get("dataset", cell.data.use).load()
     made = dataset(resolve(dataset, cell.data.options))
     folder = data_folder(results, cell.dataset)
-    return task_with(cell, arrays.load(folder, made, data_command(cell, results), verify, progress), device)
+    data = arrays.load(folder, made, data_command(cell, results), verify, progress)
+    if cell.recipe.partition == "natural":
+        data = replace(data, clients=clients_of(data, made))
+    return task_with(cell, data, device)
 
 
 def task_with(cell: Cell, data: Data, device: torch.device) -> Task:

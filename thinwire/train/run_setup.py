@@ -18,6 +18,7 @@ from thinwire.config.sources import sources
 from thinwire.emulation.emulated_run import EmulatedRun
 from thinwire.records import checkpoint
 from thinwire.records.provenance import Span, provenance
+from thinwire.records.record import Partition
 from thinwire.records.time_validity import about_this_process, no_time_because
 from thinwire.train.cell_task import deterministic, device_of, task_of
 from thinwire.train.preparation_record import PREPARED, preparation_of
@@ -94,6 +95,14 @@ class RunSetup:
         self.record_fields["parameters"] = sum(param.tensor.numel() for param in params)
         self.record_fields["total_steps"] = trainer.total_steps
         self.record_fields["steps_per_epoch"] = trainer.steps_per_epoch
+        if (partition := trainer.partition) is not None:
+            sizes = [len(own) for own in partition.inputs]
+            self.record_fields["partition"] = Partition(
+                sha256=partition.sha256,
+                divergence=partition.divergence(task.data),
+                fewest_inputs=min(sizes),
+                most_inputs=max(sizes),
+            )
         prepared = self._prepared() if trainer.skip() is None else None
         if prepared is not None:
             self.provenance["prepared_sha256"] = digests.of_file(prepared / PREPARED)

@@ -20,7 +20,8 @@ from thinwire.api.method import Method
 from thinwire.api.parameters import parameters
 from thinwire.api.run import Task, initial_model
 from thinwire.base.errors import MethodError, UserError
-from thinwire.data.batches import Batches, Prefetched
+from thinwire.data.batches import Batches
+from thinwire.data.prefetch import Prefetched
 from thinwire.optim.recipe import learning_rate
 from thinwire.traffic.ledger import Ledger
 from thinwire.train import evaluation
@@ -61,6 +62,7 @@ class Trainer:
         recipe, cluster = task.recipe, task.cluster
         batches = self._batches_of(self.transport.ranks)
         self.steps_per_epoch = batches.steps_per_epoch
+        self.partition = batches.partition
         self.total_steps = self.steps_per_epoch * recipe.epochs
         self.batches = Prefetched(batches, self.total_steps) if recipe.prefetch else batches
         self.step = 0
@@ -110,6 +112,7 @@ class Trainer:
             task.recipe.mixup,
             task.recipe.reading,
             ranks,
+            task.recipe.partition,
         )
 
     def skip(self) -> str | None:
