@@ -29,8 +29,8 @@ from torch import Tensor
 from torch.nn import functional
 
 import thinwire
-from thinwire.codecs import blocks
-from thinwire.traffic.payload import Payload
+from thinwire.api.all_reduce import exchange
+from thinwire.codecs import blocks, lossy
 
 
 class Method(thinwire.Method):
@@ -62,60 +62,23 @@ class Method(thinwire.Method):
         gradients = self.run.gradients
         self.run.world.mean([g for g in gradients if g.dim() <= 1]).wait()
         matrices = [g for g in gradients if g.dim() > 1]
-        mean = self.all_reduce(torch.cat([g.flatten() for g in matrices]))
-        for gradient, part in zip(matrices, mean.split([g.numel() for g in matrices])):
-            gradient.copy_(part.view_as(gradient))
+        if matrices:
+            mean = self.all_reduce(torch.cat([g.flatten() for g in matrices]))
+            for gradient, part in zip(matrices, mean.split([g.numel() for g in matrices])):
+                gradient.copy_(part.view_as(gradient))
 
     def all_reduce(self, row: Tensor) -> Tensor:
         """Return the mean of the row over all workers, the same bits on all of them."""
         node, across = self.run.node, self.run.across
+        codec = blocks.Rounded(self.config.bits, self.config.block)
         padded = functional.pad(row, (0, -len(row) % self.run.world.size))
-        _, part = self.average(node, padded, answers=False)
+        _, (part,) = exchange(node, [*padded.chunk(node.size)], codec, answers=False)
+        pieces = [*part.chunk(across.size)]
         if across.size > 1:
-            pieces, _ = self.average(across, part, answers=True)
+            payloads, _ = exchange(across, pieces, codec)
         else:
-            pieces = [self.encode(part)]
-        payload = {kind: torch.cat([piece[kind] for piece in pieces]) for kind in ("values", "scales")}
-        parts = [self.decode(answer, len(part), len(pieces)) for answer in node.gather(payload).wait()]
-        return torch.cat(parts)[: len(row)]
-
-    def average(self, channel: thinwire.Channel, row: Tensor, answers: bool) -> tuple[list[Payload], Tensor]:
-        """Average the j-th part of a row on the j-th worker; return all answers, and this worker's part."""
-        parts = row.view(channel.size, -1)
-        servers = [Average(self, parts.shape[1], answers) for _ in parts]
-        pulls = [
-            channel.push_pull(j, self.encode(part), server)
-            for j, (part, server) in enumerate(zip(parts, servers))
-        ]
-        return [pull.wait() for pull in pulls], servers[channel.rank].mean
-
-    def encode(self, row: Tensor) -> Payload:
-        return blocks.quantise(row, self.config.bits, self.config.block)
-
-    def decode(self, payload: Payload, count: int, pieces: int = 1) -> Tensor:
-        """Return the row of `count` entries whose equal pieces were encoded one by one."""
-        rows = zip(payload["values"].chunk(pieces), payload["scales"].chunk(pieces))
-        return torch.cat(
-            [
-                blocks.dequantise(
-                    {"values": values, "scales": scales}, count // pieces, self.config.bits, self.config.block
-                )
-                for values, scales in rows
-            ]
-        )
-
-
-class Average(thinwire.Server):
-    """Averages what is pushed in full precision, and answers it quantised, or nothing."""
-
-    def __init__(self, method: Method, count: int, answers: bool) -> None:
-        super().__init__({})
-        self.method, self.count, self.answers = method, count, answers
-
-    def update(self, pushes: list[Payload]) -> Payload:
-        first, *others = (self.method.decode(push, self.count) for push in pushes)
-        self.mean = first
-        for other in others:
-            self.mean += other
-        self.mean /= len(pushes)
-        return self.method.encode(self.mean) if self.answers else {}
+            payloads = codec.encode(pieces)
+        sizes = [len(piece) for piece in pieces]
+        answers = node.gather(lossy.join(payloads)).wait()
+        mean = torch.cat([piece for answer in answers for piece in lossy.decode(codec, answer, sizes)])
+        return mean[: len(row)]

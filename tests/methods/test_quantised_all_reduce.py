@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch import nn
 
 from tests import small
 
@@ -74,3 +75,19 @@ def test_vectors_are_averaged_in_full_precision():
         each.train(until=1)
     for mine, theirs in zip(run.workers[0].run.weights, reference.workers[0].run.weights):
         assert torch.allclose(mine, theirs, rtol=0, atol=1e-14) == (mine.dim() == 1)
+
+
+def test_a_model_without_matrices_is_averaged_in_full_precision():
+    class Shift(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.shift = nn.Parameter(torch.zeros(10))
+
+        def forward(self, images):
+            return images.flatten(1)[:, :10] + self.shift
+
+    task = small.task(4, 2, build_model=Shift)
+    run, reference = (small.trainer(task, name) for name in ("quantised_all_reduce", "ssgd"))
+    for each in (run, reference):
+        each.train(until=2)
+    torch.testing.assert_close(run.shipped()[0], reference.shipped()[0], rtol=0, atol=1e-14)

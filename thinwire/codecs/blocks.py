@@ -5,6 +5,8 @@
 Halves are rounded to the even neighbour. An entry is changed by at most s / 2. In a block of zeros s is 0.
 """
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -42,3 +44,25 @@ def dequantise(payload: Payload, count: int, width: int, block: int) -> Tensor:
     levels = bits.unpack(payload["values"], count, width) - (2 ** (width - 1) - 1)
     blocks = functional.pad(levels, (0, -count % block)).view(len(scales), block)
     return (blocks * scales[:, None]).flatten()[:count]
+
+
+@dataclass(frozen=True)
+class Rounded:
+    """The codec of `quantise` and `dequantise`, for `thinwire.codecs.lossy`."""
+
+    width: int
+    """Bits of a level, at least 2."""
+    block: int
+    """Entries of a block."""
+
+    def encode(self, rows: list[Tensor]) -> list[Payload]:
+        """Return the levels and scales of each row."""
+        return [quantise(row, self.width, self.block) for row in rows]
+
+    def decode(self, payload: Payload, count: int) -> Tensor:
+        """Return the row of `count` entries that the payload stands for."""
+        return dequantise(payload, count, self.width, self.block)
+
+    def sizes(self, count: int) -> dict[str, int]:
+        """Return how many bytes of levels, and how many scales, stand for a row of `count` entries."""
+        return {"values": -(-count * self.width // 8), "scales": -(-count // self.block)}
