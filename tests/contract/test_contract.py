@@ -57,6 +57,16 @@ def test_runs_on_every_cluster_and_gives_finite_weights(subject):
         assert run.step == run.total_steps
 
 
+def test_gradients_of_zero_leave_finite_weights(subject):
+    """A layer may be dead, or masked: whoever divides by a norm meets zero then."""
+    run = subject.trainer(dtype=torch.float32)
+    for worker in run.workers:
+        worker.model.register_forward_hook(lambda model, inputs, scores: 0 * scores)
+    run.train(until=6)
+    weights, _ = run.shipped()
+    assert all(bool(weight.isfinite().all()) for weight in weights)
+
+
 def test_does_not_depend_on_the_order_of_the_workers(subject, monkeypatch):
     """In one process the last worker goes first. In several processes, calls are delayed at random."""
     forward, backward = (subject.trainer(subject.clusters()[-2 % len(subject.clusters())]) for _ in "ab")
