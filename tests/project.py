@@ -17,6 +17,7 @@ METHODS = (
     "daso",
     "demo_sgd",
     "dgc",
+    "diloco",
     "ef21",
     "hsgd",
     "hylo",
