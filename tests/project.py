@@ -16,6 +16,7 @@ from thinwire.config.suite_schema import Suite
 METHODS = (
     "daso",
     "demo_sgd",
+    "des_loc",
     "dgc",
     "diloco",
     "ef21",

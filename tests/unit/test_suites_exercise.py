@@ -49,6 +49,7 @@ SUITES = [name for name in project.SUITES if load(name).device == "cpu"]
 SMALL = {
     "daso": {"warmup_epochs": 1, "cooldown_epochs": 0, "patience": 0, "plateau_threshold": 0.9},
     "demo_sgd": {"k": 4},
+    "des_loc": {"period": 2, "first_period": 3, "second_period": 4},
     "dgc": {"density": 0.01, "warmup_densities": [0.5]},
     "diloco": {"period": 6},
     "ef21": {"density": 0.5},
@@ -84,7 +85,7 @@ ONE_BUCKET = {(suite, label) for suite in ("demo", "validation") for label in ("
 NO_TENSOR = 10**9  # is so large
 STEPS_PER_EPOCH = 9
 # Methods that do something else later in a run. Of the others, two epochs show everything.
-WHOLE_RUN = {"daso", "dgc", "diloco", "local_sgd", "multi_step_delay", "power_sgd", "wnn"}
+WHOLE_RUN = {"daso", "des_loc", "dgc", "diloco", "local_sgd", "multi_step_delay", "power_sgd", "wnn"}
 METHODS = Path(plugins.get("method", "ssgd").path).parent
 
 
