@@ -3,17 +3,20 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import yaml
 
 from tests import small
 from tests.bad_input import suites
+from tests.summary import ABOUT
 from tests.unit.test_next_character import texts
 from tests.unit.test_text import shakespeare
 from thinwire import plugins
 from thinwire.base import digests, seeds
 from thinwire.base.errors import UserError
+from thinwire.base.learning import CLASSIFICATION
 from thinwire.base.placement import Cluster
 from thinwire.config import expand, suite
 from thinwire.config.cell import cell_of as cell_of_identity
@@ -21,8 +24,15 @@ from thinwire.data import lay_out
 from thinwire.data.batches import Batches, held_out
 from thinwire.data.partition import Passes, clients_of, partition_of
 from thinwire.optim.inputs import Dirichlet
+from thinwire.publish.page.runs import cell_names
+from thinwire.publish.wandb import fields
 from thinwire.records import record
 from thinwire.records.invariants import Pairs, broken_in_run
+from thinwire.report.rows import collect
+from thinwire.report.tables.about import DIVERGENCE, partitions_note
+from thinwire.report.tables.blocks import with_comparisons, with_times
+from thinwire.report.tables.summarise import summarise
+from thinwire.report.tables.write import summary
 from thinwire.simulation.mirrored import MirroredCell
 from thinwire.simulation.stand_in_data import repeated
 from thinwire.train.result_files import data_folder, record_folder
@@ -270,6 +280,33 @@ def test_the_record_has_the_digest_and_the_divergence_and_all_methods_have_the_s
     other = made[0].partition.model_copy(update={"sha256": "0" * 64})
     (found,) = pairs.broken(folder, made[0].model_copy(update={"partition": other}), cell)
     assert found.what.startswith("its partitions among 4 workers differ")
+
+
+def test_tables_the_page_and_wandb_show_the_divergence_and_nothing_without_a_partition(laid_out):
+    divided = [cell_of(method, Dirichlet(0.1), repetition=2) for method in ("ssgd", "top_k")]
+    plain = [replace(cell_of("ssgd", "iid", repetition=2), suite="laptop")]
+    for cell in (*divided, *plain):
+        made = Attempt(cell, laid_out, 60.0).run(lambda trainer: None)
+        assert (str(fields.config(made)).count("partition") > 0) == (cell in divided)
+    collect.collect_cells([*divided, *plain], [*divided, *plain], laid_out)
+    runs = collect.read_summary(laid_out, "demo")
+    (divergence,) = set(runs.partition_divergence)
+    assert set(runs["partition"]) == {"dirichlet 0.1"}
+    table = with_times(with_comparisons(summarise(runs, ["ssgd"], CLASSIFICATION), NOTHING), NOTHING)
+    assert table.partition_divergence.tolist() == pytest.approx([divergence] * 2)
+    text = summary(table, ABOUT)["md"]
+    words = f"dirichlet 0.1, divergence {divergence:.2f}"
+    assert f"without measured times. Partition: {words}.\n" in text
+    assert text.count(DIVERGENCE) == 1
+    assert f"data. digits, cnn, 4 workers: {words}. Divergence" in partitions_note(runs, cell_names(runs))
+
+    runs = collect.read_summary(laid_out, "laptop")
+    table = with_times(with_comparisons(summarise(runs, ["ssgd"], CLASSIFICATION), NOTHING), NOTHING)
+    assert not {"partition", "partition_divergence"} & {*table}
+    assert "ivergence" not in summary(table, ABOUT)["md"] + partitions_note(runs, cell_names(runs))
+
+
+NOTHING = pd.DataFrame()
 
 
 def test_a_record_has_a_partition_if_and_only_if_its_cell_says_so(laid_out):

@@ -38,7 +38,7 @@ from thinwire.report.rows.collect import (
     with_engine_names,
 )
 from thinwire.report.tables import numbers
-from thinwire.report.tables.about import note, own_recipes
+from thinwire.report.tables.about import note, own_recipes, partitions_note
 from thinwire.simulation import simulated_file
 from thinwire.train.result_files import record_archive
 
@@ -95,7 +95,7 @@ def suite_data(suite: str, results: Path) -> dict[str, Any]:
         },
         "modules": {label: (entry.use if entry else None) or label for label, entry in entries.items()},
         "recipes": own_recipes(settings),
-        "recipes_note": note(settings),
+        "recipes_note": " ".join(filter(None, (note(settings), partitions_note(runs, cell_names(runs))))),
         "cells": cells,
         "tables": {name: columns(table) for name, table in tables.items()},
         "origins": origins,

@@ -97,6 +97,7 @@ def config(run: Record) -> dict[str, object]:
         "total_steps": run.total_steps,
         "steps_per_epoch": run.steps_per_epoch,
         "interruptions": run.interruptions,
+        **({} if run.partition is None else {"partition": run.partition.model_dump()}),
     }
     return flattened(resolved | {name: run.provenance[name] for name in _ORIGIN if name in run.provenance})
 

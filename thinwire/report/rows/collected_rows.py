@@ -147,6 +147,8 @@ def _row(cell: Cell, run: Record) -> dict[str, object]:
         "parameters": run.parameters,
         "total_steps": run.total_steps,
     }
+    if run.partition is not None:
+        row |= {"partition": str(cell.recipe.partition), "partition_divergence": run.partition.divergence}
     if run.preparation is not None:
         row["prepared_from"] = cell.preparation
         cost = run.preparation.traffic.model_dump() | {"seconds": run.preparation.seconds}

@@ -64,6 +64,45 @@ def _parts(recipe: Recipe) -> dict[str, str]:
     }
 
 
+def has_partition(rows: pd.DataFrame) -> bool:
+    """Has a worker of one of these rows training inputs of its own?"""
+    return "partition" in rows and bool(rows["partition"].notna().any())
+
+
+def partition_of(rows: pd.DataFrame) -> dict[str, object]:
+    """The columns with the partition of rows of one cell, and its mean; missing if all runs failed before."""
+    return {
+        "partition": next(iter(rows["partition"].dropna()), None),
+        "partition_divergence": rows["partition_divergence"].mean(),
+    }
+
+
+def partition_in_words(rows: pd.DataFrame) -> str:
+    """The same as a person reads it: `dirichlet 0.1, divergence 0.55`; empty if there is none."""
+    if not has_partition(rows):
+        return ""
+    partition, divergence = partition_of(rows).values()
+    return f"{partition}, divergence {divergence:.2f}"
+
+
+DIVERGENCE = (
+    "Divergence: the total variation between the labels of a worker and those of all, of texts between their "
+    "characters; mean over workers and runs, from 0 to 1."
+)
+
+
+def partitions_note(runs: pd.DataFrame, names: Sequence[str]) -> str:
+    """Says how the workers of each cell have divided the data; empty if they did not.
+
+    Args:
+        runs: one row for each run.
+        names: of their cells.
+    """
+    words = {name: partition_in_words(rows) for name, rows in runs.groupby(pd.Index(names), sort=False)}
+    shown = "; ".join(f"{name}: {text}" for name, text in words.items() if text)
+    return f"Partitions of the training data. {shown}. {DIVERGENCE}" if shown else ""
+
+
 class About(NamedTuple):
     """What the tables say beside their numbers."""
 

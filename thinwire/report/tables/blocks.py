@@ -9,7 +9,7 @@ import pandas as pd
 from thinwire.report.report_files import FEWEST_REPETITIONS
 from thinwire.report.rows.quantities import BLOCK, CELL
 from thinwire.report.tables import numbers
-from thinwire.report.tables.about import About
+from thinwire.report.tables.about import About, partition_in_words
 from thinwire.report.tables.numbers import Mark
 
 _RUNS = {
@@ -71,7 +71,7 @@ def _block(block: pd.DataFrame, about: About) -> Block:
         shown["speed-up"] = _marked(map(numbers.ratio, block.step_speed_up), numbers.of_speed_ups(block))
     return Block(
         heading=f"{first.dataset}, {first.model}, {_workers(first)}",
-        origin=_origin(first, about),
+        origin=_origin(first, about) + _partition(block),
         columns=list(shown),
         rows=[list(row) for row in zip(*shown.values())],
         remarks=[*_cannot_be_told(block, about.baseline), *_failures(block)],
@@ -114,6 +114,11 @@ def _origin(first: pd.Series, about: About) -> str:
         elsewhere = first.time_nodes != first.nodes
         text += f", where the workers fill {first.time_nodes:g} nodes." if elsewhere else "."
     return text
+
+
+def _partition(block: pd.DataFrame) -> str:
+    words = partition_in_words(block)
+    return f" Partition: {words}." if words else ""
 
 
 def _verdicts(block: pd.DataFrame, baseline: str) -> list[str]:

@@ -19,6 +19,7 @@ from thinwire.report.rows.quantities import (
     of_baseline,
     with_reductions,
 )
+from thinwire.report.tables.about import has_partition, partition_of
 
 STATUSES = ("done", "diverged", "timeout", "failed", "skipped")
 # The column of the collected runs with the bytes of each traffic.
@@ -61,6 +62,7 @@ def summarise(runs: pd.DataFrame, baselines: Sequence[str], task: LearningTask) 
     runs = runs.assign(preparation_runs=_runs_that_share(runs))
     with_prepared = runs.payload_total_bytes + runs.prepared_bytes.fillna(0)
     with_share = runs.payload_total_bytes + (runs.prepared_bytes / runs.preparation_runs).fillna(0)
+    divided = has_partition(runs)
     groups = runs.groupby([*CELL, "method", "kind"], sort=False)
     rows = []
     for names, group in groups:
@@ -71,6 +73,7 @@ def summarise(runs: pd.DataFrame, baselines: Sequence[str], task: LearningTask) 
                 **dict(zip([*CELL, "method", "kind"], names)),
                 "epochs": group.epochs.iloc[0],
                 "virtual_epochs": done[_VIRTUAL].mean() if _VIRTUAL in runs else math.nan,
+                **(partition_of(group) if divided else {}),
                 **{status: int(counts.get(status, 0)) for status in STATUSES},
                 "at_chance_level": done.at_chance_level.sum(skipna=False),
                 "score_mean": done.score.mean(),

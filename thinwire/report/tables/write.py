@@ -9,7 +9,7 @@ from thinwire.base.files import write_text
 from thinwire.base.learning import CLASSIFICATION, NEXT_CHARACTER, LearningTask
 from thinwire.report import report_files
 from thinwire.report.rows.quantities import TARGET_OF_BASELINE
-from thinwire.report.tables.about import About
+from thinwire.report.tables.about import DIVERGENCE, About, has_partition
 from thinwire.report.tables.blocks import Block, blocks
 from thinwire.report.tables.formats import latex, markdown, typst
 from thinwire.report.tables.numbers import Mark
@@ -69,6 +69,7 @@ def notes(table: pd.DataFrame, shown: Sequence[Block], about: About) -> list[str
         _MARKED: marked,
         _MARKED_SCORE if _score_is_marked(shown, about.task) else _UNMARKED_SCORE: marked and compared,
         _AT_CHANCE[about.task.name]: (table.at_chance_level > 0).any(),
+        DIVERGENCE: has_partition(table),
         _EPOCHS: table.virtual_epochs.notna().any(),
     }
     names = {
