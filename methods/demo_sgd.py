@@ -27,7 +27,7 @@ from pydantic import Field
 from torch import nn
 
 import thinwire
-from thinwire.codecs import dct
+from thinwire.codecs import chunks, dct
 
 
 class Method(thinwire.Method):
@@ -73,6 +73,7 @@ class Method(thinwire.Method):
         momentum, gradients = self.memory["momentum"], self.run.gradients
         torch._foreach_mul_(momentum, self.config.decay)
         torch._foreach_add_(momentum, gradients, alpha=self.run.lr)
-        payloads = self.run.world.gather(dct.take(momentum, self.chunks)).wait()
-        for gradient, mean in zip(gradients, dct.mean_of_senders(payloads, self.chunks)):
+        payloads = self.run.world.gather(chunks.take(momentum, self.chunks)).wait()
+        received = [chunks.read(payload, self.chunks) for payload in payloads]
+        for gradient, mean in zip(gradients, chunks.mean(received, self.chunks, of_senders=True)):
             gradient.copy_(mean.sign() if self.config.sign else mean / self.run.lr)

@@ -6,11 +6,15 @@ import pytest
 import torch
 
 from tests import small
-from thinwire.codecs import dct
+from thinwire.codecs import chunks, dct
 
 
 def chunks_of(run):
     return run.workers[0].method.chunks
+
+
+def mean_of_senders(payloads, all_chunks):
+    return chunks.mean([chunks.read(each, all_chunks) for each in payloads], all_chunks, of_senders=True)
 
 
 def side(n, limit):
@@ -27,7 +31,7 @@ def test_at_every_step_what_is_sent_and_what_is_kept_are_the_momentum_before(opt
         kept = [small.flat(memory["momentum"])]
 
         def weighed(payload, worker=worker, gather=gather, memory=memory, kept=kept):
-            sent = small.flat(dct.mean_of_senders([payload], chunks_of(run)))
+            sent = small.flat(mean_of_senders([payload], chunks_of(run)))
             expected = decay * kept[-1] + worker.run.lr * small.flat(worker.run.gradients)
             kept.append(small.flat(memory["momentum"]))
             torch.testing.assert_close(sent + kept[-1], expected, rtol=0, atol=1e-14)
@@ -43,8 +47,8 @@ def test_a_coefficient_is_the_mean_over_its_senders_and_not_over_all_workers():
     of = dct.Chunks(torch.zeros(6, dtype=torch.float64), 3, 1)
     waves = [of.decode(torch.tensor(rows, dtype=torch.float64)) for rows in ([[4, 1, 0], [0, 0, 8]],) * 2]
     waves.append(of.decode(torch.tensor([[0, 2, 0], [0, 0, 2]], dtype=torch.float64)))
-    payloads = [dct.take([wave], [of]) for wave in waves]
-    (mean,) = dct.mean_of_senders(payloads, [of])
+    payloads = [chunks.take([wave], [of]) for wave in waves]
+    (mean,) = mean_of_senders(payloads, [of])
     expected = torch.tensor([[4, 2, 0], [0, 0, 6]], dtype=torch.float64)
     torch.testing.assert_close(of.encode(mean), expected)
 
@@ -108,5 +112,5 @@ def test_bytes_are_the_formula(options):
 def test_a_chunk_of_64_by_64_has_positions_of_12_bits():
     of = dct.Chunks(torch.zeros(128, 64, 1, 1), 64, 32)
     assert (of.count, of.entries, of.bits) == (2, 4096, 12)
-    payload = dct.take([torch.randn(128, 64, 1, 1)], [of])
+    payload = chunks.take([torch.randn(128, 64, 1, 1)], [of])
     assert {kind: tensor.nbytes for kind, tensor in payload.items()} == {"values": 256, "indices": 96}

@@ -55,6 +55,13 @@ REFUSED = [
     ("power_sgd", {"alternate": True, "warm_start": False}, "alternate needs warm_start: true, for"),
     ("quantised_all_reduce", {"bits": 5}, "bits: input should be 4 or 8"),
     ("quantised_all_reduce", {"block": 0}, "block: input should be greater than or equal to 1"),
+    ("sparse_loco", {"period": 0}, "period: input should be greater than or equal to 1"),
+    ("sparse_loco", {"chunk": 0}, "chunk: input should be greater than or equal to 1"),
+    ("sparse_loco", {"k": 0}, "k: input should be greater than or equal to 1"),
+    ("sparse_loco", {"decay": 1.1}, "decay: input should be less than or equal to 1"),
+    ("sparse_loco", {"outer_lr": 0}, "outer_lr: input should be greater than 0"),
+    ("sparse_loco", {"bits": 8}, "bits: input should be 2, 4 or 32"),
+    ("sparse_loco", {"average": "all"}, "average: input should be 'workers' or 'senders'"),
 ]
 LARS, ADAMW, MUON = ({"optimizer": {"name": name, "lr": 0.1}} for name in ("lars", "adamw", "muon"))
 LONGER = {"epochs": 5, "schedule": {"name": "constant"}}

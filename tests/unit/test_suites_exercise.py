@@ -61,6 +61,7 @@ SMALL = {
     "power_sgd": {"dense_steps": 2, "min_gain": 0.5},
     "ps_sgd": {},
     "quantised_all_reduce": {},
+    "sparse_loco": {"period": 2, "k": 4},
     "ssgd": {"bucket_mb": 0.001},
     "top_k": {"density": 0.5},
     "wnn": {"interval_epochs": 0.2},
@@ -85,7 +86,17 @@ ONE_BUCKET = {(suite, label) for suite in ("demo", "validation") for label in ("
 NO_TENSOR = 10**9  # is so large
 STEPS_PER_EPOCH = 9
 # Methods that do something else later in a run. Of the others, two epochs show everything.
-WHOLE_RUN = {"daso", "des_loc", "dgc", "diloco", "local_sgd", "multi_step_delay", "power_sgd", "wnn"}
+WHOLE_RUN = {
+    "daso",
+    "des_loc",
+    "dgc",
+    "diloco",
+    "local_sgd",
+    "multi_step_delay",
+    "power_sgd",
+    "sparse_loco",
+    "wnn",
+}
 METHODS = Path(plugins.get("method", "ssgd").path).parent
 
 
