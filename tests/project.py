@@ -28,6 +28,7 @@ METHODS = (
     "power_sgd",
     "ps_sgd",
     "quantised_all_reduce",
+    "sign_sgd",
     "sparse_loco",
     "ssgd",
     "top_k",

@@ -27,6 +27,7 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("daso", {"warmup_epochs": 0, "match_progress": True}),
     ("mp2", {"predictor": "constant"}),
     ("mp2", {"preset": "published", "predictor_epochs": 30, "bsp_workers": 8}),
+    ("sign_sgd", {"rule": "two_sided"}),
 ]
 NOT_REPEATED = (
     "describes_itself",

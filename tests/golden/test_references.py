@@ -22,6 +22,7 @@ from tests.reference import (
     local_sgd,
     multi_step_delay,
     power_sgd,
+    sign_sgd,
     ssgd,
     top_k,
 )
@@ -91,6 +92,10 @@ CASES = [
     ("power_sgd", power_sgd, {"rank": 2, "min_gain": 2.0, "dense_steps": 5}),
     ("power_sgd", power_sgd, {**POWER, "alternate": True}),
     ("power_sgd", power_sgd, {"rank": 2, "min_gain": 0.0, "dense_steps": 3, "alternate": True}),
+    ("sign_sgd", sign_sgd, {}),
+    ("sign_sgd", sign_sgd, {"block": 7}),
+    ("sign_sgd", sign_sgd, {"rule": "two_sided"}),
+    ("sign_sgd", sign_sgd, {"rule": "two_sided", "block": 7}),
 ]
 # Options that change how things are sent, but not the result.
 SENDING = (
@@ -102,6 +107,7 @@ RENAMED = {
     (local_sgd, "momentum"): "momentum_policy",
     (hsgd, "gradients"): "precision",
     (power_sgd, "min_gain"): "least_rate",
+    (sign_sgd, "rule"): "form",
 }
 KINDS = ["conv", "other", "other", "other", "linear", "other"]
 
@@ -175,6 +181,13 @@ def test_hsgd_with_lars(inside, level_1):
     make = functools.partial(Lars, 0.9, 0.01, 0.1, inside)
     options = {"level_1": level_1}
     compare(task, "hsgd", options, hsgd, False, make, samples=lambda worker, step: 4, **options)
+
+
+@pytest.mark.parametrize("workers", [3, 4])
+def test_the_majority_of_signs(workers):
+    """The model has no batch norm: the bias before it has a gradient of rounding errors, which have signs."""
+    task = task_of(workers, 1, batch=24, build_model=functools.partial(small.Plain, dropout=0.0), lr=0.001)
+    compare(task, "sign_sgd", {"rule": "majority"}, sign_sgd, False, form="majority")
 
 
 ADAMW = {"name": "adamw", "beta1": 0.8, "momentum": None}

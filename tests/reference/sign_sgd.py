@@ -5,6 +5,7 @@ Sources read:
 * github.com/epfml/error-feedback-SGD at commit a365a13: utils/convex_opt.py (scaled_sign, SGD.step).
 * github.com/epfml/powersgd, paper-code/gradient_reducers.py at eb48559, as far as forks of it show it: the
   scale of SignAndNormReducer is a tensor's 1-norm over its entries, and signs are packed.
+  SignSGDwithMajorityVoteReducer takes the sign of the sum of gathered signs, which is 0 in a tie.
 * A description of the two-sided form: a server compresses the mean again, with an error of its own.
 
 Own: sign(0) = +1, also in what is remembered, because one bit has no third value. The public code packs +1
@@ -56,7 +57,7 @@ def train(
 
         feedback    p_k = g_k + e_k;  c_k = compress(p_k);  e_k = p_k - c_k;  G = (1/K) sum_k c_k
         two_sided   the same c_k and e_k;  p = (1/K) sum_k c_k + E;  G = compress(p);  E = p - G
-        majority    G = sign(sum_k sign(g_k)), with no error
+        majority    G = sign(sum_k sign(g_k)), with no error; 0 where the sum is 0, as in epfml/powersgd
 
     Args:
         run: what to train.
@@ -77,7 +78,7 @@ def train(
         aggregate = np.zeros(size)
         for part in segments:
             if form == "majority":
-                aggregate[part] = sign(sum(sign(row[part]) for row in rows))
+                aggregate[part] = np.sign(sum(sign(row[part]) for row in rows))
                 continue
             mean = np.zeros(part.stop - part.start)
             for row, error in zip(rows, error_of, strict=True):

@@ -52,3 +52,22 @@ def test_a_block_without_a_scale_is_zeros(value):
 def test_halves_go_to_the_even_neighbour():
     row = torch.tensor([7.0, 0.5, 1.5, -2.5])
     assert blocks.dequantise(blocks.quantise(row, 4, 4), 4, 4, 4).tolist() == [7, 0, 2, -2]
+
+
+@pytest.mark.parametrize("block", [None, 1, 3, 128])
+@pytest.mark.parametrize("count", [0, 1, 8, 1001])
+def test_signs_have_the_mean_magnitude_of_their_block_and_the_bytes_of_the_formula(count, block):
+    row = torch.randn(count, generator=torch.Generator().manual_seed(3))
+    codec = blocks.Signs(block)
+    (payload,) = codec.encode([row])
+    assert payload["values"].nbytes == math.ceil(count / 8)
+    assert payload["scales"].nbytes == 4 * math.ceil(count / (block or max(1, count)))
+    assert {kind: len(tensor) for kind, tensor in payload.items()} == codec.sizes(count)
+    back = codec.decode(payload, count)
+    assert torch.equal(back >= 0, row >= 0)
+    for before, after in zip(row.split(block or max(1, count)), back.split(block or max(1, count))):
+        torch.testing.assert_close(after.abs(), before.abs().mean().expand_as(after).nan_to_num())
+
+
+def test_zero_counts_as_positive():
+    assert blocks.from_signs(blocks.signs(torch.tensor([0.0, -0.0, -1.0, 1.0])), 4).tolist() == [1, 1, -1, 1]

@@ -61,6 +61,7 @@ SMALL = {
     "power_sgd": {"dense_steps": 2, "min_gain": 0.5},
     "ps_sgd": {},
     "quantised_all_reduce": {},
+    "sign_sgd": {},
     "sparse_loco": {"period": 2, "k": 4},
     "ssgd": {"bucket_mb": 0.001},
     "top_k": {"density": 0.5},

@@ -58,6 +58,11 @@ def decode(codec: Codec, joined: Payload, counts: list[int]) -> list[Tensor]:
     ]
 
 
+def means(codec: Codec, payloads: list[Payload], counts: list[int]) -> list[Tensor]:
+    """Return the mean of each row over the workers, from the payloads that they have joined."""
+    return [mean([*rows]) for rows in zip(*(decode(codec, payload, counts) for payload in payloads))]
+
+
 def mean(rows: list[Tensor]) -> Tensor:
     """Return the mean of rows of the same length, added in their order."""
     first, *others = rows
