@@ -8,6 +8,7 @@ import pytest
 import torch
 import yaml
 
+import thinwire
 from tests import small
 from tests.bad_input import suites
 from tests.summary import ABOUT
@@ -247,6 +248,15 @@ def test_a_run_resumes_to_the_same_bits_and_prefetching_changes_none(partition):
     assert small.everything(second) == small.everything(whole)
     iid = small.trainer(small.task(2), "ssgd")
     assert (iid.total_steps, iid.partition) == (whole.total_steps, None)
+
+
+@pytest.mark.parametrize("partition", [SKEWED, "natural"])
+def test_the_one_worker_of_a_preparation_has_all_data_but_those_held_out(partition, tmp_path):
+    task = small.task(4, data=NATURAL, partition=partition)
+    job = small.preparation_job(task, tmp_path)
+    trained = job.train(job.task, thinwire.Method, None, tmp_path / "checkpoints")
+    (own,) = trained.partition.inputs
+    assert torch.equal(own, torch.arange(len(held_out(NATURAL).train_labels)))
 
 
 @pytest.fixture(scope="module")
