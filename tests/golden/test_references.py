@@ -15,6 +15,7 @@ from tests.golden.compared import compare, slow, task_of
 from tests.reference import (
     adacomm,
     daso,
+    demo_sgd,
     dgc,
     ef21,
     hsgd,
@@ -53,6 +54,8 @@ CASES = [
     ("dgc", dgc, DGC),
     ("dgc", dgc, {**DGC, "masking": False, "clip_norm": 0.3, "indices": "bitmap"}),
     ("dgc", dgc, {**DGC, "warmup_densities": (1.0, 0.5, 0.1), "clip_norm": 0.5}),
+    ("demo_sgd", demo_sgd, {"chunk": 8, "k": 5, "decay": 0.9, "sign": False}),
+    ("demo_sgd", demo_sgd, {"chunk": 64, "k": 7, "sign": False}),
     ("ef21", ef21, {"density": 0.05, "eta": 0.1}),
     ("ef21", ef21, {"density": 0.03, "eta": 1.0, "indices": "bitmap"}),
     ("ef21", ef21, {"density": 0.3, "eta": 0.5, "indices": "run_length"}),
@@ -188,6 +191,16 @@ def test_the_majority_of_signs(workers):
     """The model has no batch norm: the bias before it has a gradient of rounding errors, which have signs."""
     task = task_of(workers, 1, batch=24, build_model=functools.partial(small.Plain, dropout=0.0), lr=0.001)
     compare(task, "sign_sgd", {"rule": "majority"}, sign_sgd, False, form="majority")
+
+
+@pytest.mark.parametrize(("workers", "nodes"), [slow(2, 1), (4, 2)])
+@pytest.mark.parametrize("options", [{"chunk": 8, "k": 3, "decay": 0.9}, {"chunk": 64, "k": 3}])
+def test_demo_with_signs(options, workers, nodes):
+    """The sign of a rounding error is arbitrary. So there is no batch norm, which leaves one to a bias before it,
+    and no chunk is sent as a whole, which leaves one where a gradient is zero.
+    """
+    task = task_of(workers, nodes, build_model=functools.partial(small.Plain, dropout=0.0))
+    compare(task, "demo_sgd", options, demo_sgd, False, **options)
 
 
 ADAMW = {"name": "adamw", "beta1": 0.8, "momentum": None}
