@@ -23,6 +23,7 @@ from tests.reference import (
     local_sgd,
     multi_step_delay,
     power_sgd,
+    quantised_all_reduce,
     sign_sgd,
     ssgd,
     top_k,
@@ -82,6 +83,8 @@ CASES = [
     ("hylo", hylo, {**HYLO, "compression": "uniform_kernels", "least_rate": 0.3, "exponent": 1.0}),
     ("hylo", hylo, {**HYLO, "compression": "uniform_two_bits"}),
     ("hylo", hylo, {**HYLO, "residual": False, "least_rate": 0.3, "exponent": 1.0}),
+    ("quantised_all_reduce", quantised_all_reduce, {"bits": 8}),
+    ("quantised_all_reduce", quantised_all_reduce, {"bits": 8, "block": 20}),
     ("multi_step_delay", multi_step_delay, DELAY),
     ("multi_step_delay", multi_step_delay, {**DELAY, "delay": 1, "slice": 20, "credit": 50}),
     ("multi_step_delay", multi_step_delay, {**DELAY, "at_sync": 0.7, "in_round": 0.4, "slice": 7}),
@@ -196,11 +199,25 @@ def test_the_majority_of_signs(workers):
 @pytest.mark.parametrize(("workers", "nodes"), [slow(2, 1), (4, 2)])
 @pytest.mark.parametrize("options", [{"chunk": 8, "k": 3, "decay": 0.9}, {"chunk": 64, "k": 3}])
 def test_demo_with_signs(options, workers, nodes):
-    """The sign of a rounding error is arbitrary. So there is no batch norm, which leaves one to a bias before it,
-    and no chunk is sent as a whole, which leaves one where a gradient is zero.
+    """The sign of a rounding error is arbitrary, and these options have none.
+
+    There is no batch norm, where the bias before it has a gradient of rounding errors. No chunk is sent as a
+    whole, which would leave them where a gradient is zero.
     """
     task = task_of(workers, nodes, build_model=functools.partial(small.Plain, dropout=0.0))
     compare(task, "demo_sgd", options, demo_sgd, False, **options)
+
+
+@pytest.mark.parametrize(("workers", "nodes"), [slow(1, 1), (8, 1)])
+@pytest.mark.parametrize("block", [16, 128])
+def test_a_quantised_all_reduce_with_four_bits(block, workers, nodes):
+    """On one node. What two nodes quantise again has few values, often half of the largest one.
+
+    That is level 3.5, so a last bit decides between 3 and 4. With eight bits it hardly happens.
+    """
+    options = {"block": block}
+    task = task_of(workers, nodes)
+    compare(task, "quantised_all_reduce", options, quantised_all_reduce, False, **options)
 
 
 ADAMW = {"name": "adamw", "beta1": 0.8, "momentum": None}
