@@ -10,10 +10,10 @@ arXiv 2505.23725). What is delivered is theta.
 `fragments`, `delay`, `mix` and `bits` are Streaming DiLoCo (Douillard et al., arXiv 2501.18512). The weights
 are P = `fragments` parts, and each has its round in turn, H / P steps after the one before. What is sent
 lands tau = `delay` steps later. Then theta makes its step and theta_i <- alpha theta_i + (1 - alpha) theta,
-with alpha = `mix`. With 8 or 4 bits, D is the mean of what each worker rounds in blocks.
+with alpha = `mix`. With 8 or 4 bits, theta - theta_i is rounded in blocks, and so is the mean: in a
+compressed all-reduce, each worker averages its share of a fragment in full precision.
 
-Bytes of a round for n entries, each way: 4 n. With b bits a worker pushes ceil(n b / 8) + 4 ceil(n / block)
-for each fragment, and pulls this from each other worker.
+Bytes of a round for n entries, each way: 4 n, or with b bits ceil(n b / 8) + 4 ceil(n / block) of each share.
 
 Decisions: layers are dealt out to the fragments in turn, which the publication calls strided. With 32 bits
 the weights themselves are averaged, which is the same. At the end, fragments in flight land, and those with
@@ -24,6 +24,7 @@ Decoupled DiLoCo (arXiv 2604.21428) is left out. Its quorum, K of W workers, sav
 Here a call is complete when all workers have made it, so only the loss of the quorum could be seen.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
@@ -32,9 +33,11 @@ from pydantic import Field
 from torch import Tensor
 
 import thinwire
+from thinwire.api import all_reduce
 from thinwire.api.channel import Channel, UnmeteredChannel
 from thinwire.codecs import blocks
 from thinwire.optim import outer
+from thinwire.traffic.payload import Payload
 
 SSGD = {"period": 1, "outer_lr": 1.0, "outer_momentum": 0.0, "linear": True}
 
@@ -60,7 +63,7 @@ class Method(thinwire.Method):
         thinwire.Part("each layer is dealt out, not each block", "ours", "models here need no blocks"),
         thinwire.Part("a change lands some steps later, and is mixed in", "certain", "Streaming DiLoCo"),
         thinwire.Part("changes in few bits", "certain", "Streaming DiLoCo; its 4 bits have an exponent"),
-        thinwire.Part("blocks with a scale, gathered", "ours", "a sum of levels would need more bits"),
+        thinwire.Part("the mean is rounded, too", "related work", "torchft's quantised all-reduce"),
         thinwire.Part("one more round at the end", "ours", "what is delivered must be on a worker"),
         thinwire.Part("no quorum", "ours", "no worker is late here"),
     )
@@ -100,6 +103,7 @@ class Method(thinwire.Method):
 
     def setup(self) -> None:
         weights, count = self.run.weights, self.config.fragments
+        self.codec = blocks.Rounded(self.config.bits, self.config.block)
         layers = list(self.layers().values())
         # The numbers of the parameters of each fragment.
         self.fragments = [[i for layer in layers[first::count] for i in layer] for first in range(count)]
@@ -116,56 +120,60 @@ class Method(thinwire.Method):
         self.land(now)
 
     def launch(self, fragment: int, lands: int) -> None:
-        self.flight.launch(self.send(fragment, self.run.world), lands, fragment=fragment)
+        for pending in self.send(fragment, self.run.world):
+            self.flight.launch(pending, lands, fragment=fragment)
 
-    def send(self, fragment: int, channel: Channel) -> thinwire.Pending[Any]:
+    def send(self, fragment: int, channel: Channel) -> Sequence[thinwire.Pending[Any]]:
         """Send a fragment of this worker's weights, or in few bits their change since the last round."""
         weights = self.part(self.run.weights, fragment)
         if self.config.bits == 32:
-            return channel.mean([weight.clone() for weight in weights], kind="weights")
+            return [channel.mean([weight.clone() for weight in weights], kind="weights")]
         change = torch._foreach_sub(self.part(self.memory["theta"], fragment), weights)
         row = torch.cat([tensor.flatten() for tensor in change])
-        return channel.gather(blocks.quantise(row, self.config.bits, self.config.block))
+        pulls, _ = all_reduce.start(channel, [*row.split(self.shares(len(row)))], self.codec)
+        return pulls
+
+    def shares(self, entries: int) -> list[int]:
+        """The numbers of entries of which each worker averages one."""
+        most = -(-entries // self.run.world.size)
+        return [min(most, entries - first) for first in range(0, entries, most)]
 
     def part(self, tensors: list[Tensor], fragment: int) -> list[Tensor]:
         return [tensors[index] for index in self.fragments[fragment]]
 
     def land(self, now: int) -> None:
         """Make the outer step of each fragment that has arrived, and move this worker's weights to it."""
-        for landing in self.flight.landed(now):
-            fragment = landing.note["fragment"]
-            self.outer_step(fragment, landing.answer, self.memory["theta"], self.memory["velocity"])
+        arrived = by_fragment([(landing.note, landing.answer) for landing in self.flight.landed(now)])
+        for fragment, answers in arrived.items():
+            self.outer_step(fragment, answers, self.memory["theta"], self.memory["velocity"])
             theta = self.part(self.memory["theta"], fragment)
             torch._foreach_lerp_(self.part(self.run.weights, fragment), theta, 1 - self.config.mix)
             self.memory["since"][fragment] = 0
 
-    def outer_step(self, fragment: int, answer: Any, theta: list[Tensor], velocity: list[Tensor]) -> None:
-        """Make the outer step of a fragment of `theta` with the answer to `send`."""
+    def outer_step(
+        self, fragment: int, answers: list[Any], theta: list[Tensor], velocity: list[Tensor]
+    ) -> None:
+        """Make the outer step of a fragment of `theta` with the answers to `send`."""
         config, theta = self.config, self.part(theta, fragment)
-        mean = answer if config.bits == 32 else self.decode(answer, theta)
+        mean = answers[0] if config.bits == 32 else self.decode(answers, theta)
         outer.step(theta, self.part(velocity, fragment), mean, config.outer_lr, config.outer_momentum)
 
-    def decode(self, payloads: list[Any], theta: list[Tensor]) -> list[Tensor]:
-        """The mean of the workers' weights, from their changes since `theta` in few bits."""
+    def decode(self, payloads: list[Payload], theta: list[Tensor]) -> list[Tensor]:
+        """The mean of the workers' weights, from the mean of their changes since `theta`, by shares."""
         sizes = [tensor.numel() for tensor in theta]
-        first, *others = (
-            blocks.dequantise(payload, sum(sizes), self.config.bits, self.config.block)
-            for payload in payloads
-        )
-        for other in others:
-            first += other
-        change = (first / len(payloads)).split(sizes)
-        return [tensor - part.view_as(tensor) for tensor, part in zip(theta, change)]
+        shares = self.shares(sum(sizes))
+        row = torch.cat([self.codec.decode(payload, count) for payload, count in zip(payloads, shares)])
+        return [tensor - change.view_as(tensor) for tensor, change in zip(theta, row.split(sizes))]
 
     def evaluated(self, unmetered: UnmeteredChannel) -> list[Tensor]:
         # What `finish` would leave, in new tensors.
         theta, velocity = ([t.clone() for t in self.memory[name]] for name in ("theta", "velocity"))
-        answers = {message["note"]["fragment"]: message["answer"] for message in self.flight.state()}
+        arriving = by_fragment([(message["note"], message["answer"]) for message in self.flight.state()])
         for fragment, since in enumerate(self.memory["since"]):
-            if since and fragment not in answers:
-                answers[fragment] = self.send(fragment, unmetered).wait()
-        for fragment, answer in answers.items():
-            self.outer_step(fragment, answer, theta, velocity)
+            if since and fragment not in arriving:
+                arriving[fragment] = [pending.wait() for pending in self.send(fragment, unmetered)]
+        for fragment, answers in arriving.items():
+            self.outer_step(fragment, answers, theta, velocity)
         return theta
 
     def finish(self) -> None:
@@ -175,3 +183,11 @@ class Method(thinwire.Method):
             if since:
                 self.launch(fragment, lands=end)
         self.land(end)
+
+
+def by_fragment(messages: list[tuple[dict[str, Any], Any]]) -> dict[int, list[Any]]:
+    """The answers of messages by the fragment in their notes, in the order of the messages."""
+    answers: dict[int, list[Any]] = {}
+    for note, answer in messages:
+        answers.setdefault(note["fragment"], []).append(answer)
+    return answers

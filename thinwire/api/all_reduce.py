@@ -19,7 +19,7 @@ from thinwire.api.channel import Channel, hosting_rank
 from thinwire.codecs import lossy
 from thinwire.codecs.lossy import Codec
 from thinwire.traffic.payload import Payload
-from thinwire.transport.call import Server
+from thinwire.transport.call import Pending, Server
 
 
 def all_reduce(
@@ -51,16 +51,27 @@ def exchange(
         The encoded means of all parts, empty payloads without answers; and in full precision the means of
         the parts whose server is on this worker.
     """
+    pulls, servers = start(channel, parts, codec, memory, answers)
+    encoded = [pull.wait() for pull in pulls]
+    here = [j for j in range(len(parts)) if hosting_rank(j, channel.size) == channel.rank]
+    return encoded, [servers[j].mean for j in here]
+
+
+def start(
+    channel: Channel,
+    parts: list[Tensor],
+    codec: Codec,
+    memory: dict[str, Any] | None = None,
+    answers: bool = True,
+) -> tuple[list[Pending[Payload]], list["Mean"]]:
+    """Start what `exchange` does; return for each part its pending encoded mean, and its server."""
     errors = None if memory is None else _kept(memory, "errors", parts)
     servers = [
         Mean(codec, len(part), None if memory is None else memory.setdefault(f"server {j}", {}), answers)
         for j, part in enumerate(parts)
     ]
     payloads = lossy.encode(codec, parts, errors)
-    pulls = [channel.push_pull(j, payload, servers[j]) for j, payload in enumerate(payloads)]
-    encoded = [pull.wait() for pull in pulls]
-    here = [j for j in range(len(parts)) if hosting_rank(j, channel.size) == channel.rank]
-    return encoded, [servers[j].mean for j in here]
+    return [channel.push_pull(j, payload, servers[j]) for j, payload in enumerate(payloads)], servers
 
 
 class Mean(Server):
