@@ -18,13 +18,14 @@ TOLERANCE = 1e-9
 # Sums of 16 bits are rounded in another order in a ring, which members of two would not show: one rounding.
 BFLOAT16, FLOAT16 = 2.0**-8, 2.0**-11
 # They exchange by gathers and servers alone, which add in the order of the ranks; a ring does not.
-ADD_IN_ORDER = ("demo_sgd", "hylo", "mp2", "ps_sgd", "top_k")
+ADD_IN_ORDER = ("demo_sgd", "hylo", "mp2", "ps_sgd", "sparse_loco", "top_k")
 # Options beside those for short runs, under which other verbs or types travel; and the tolerance.
 CASES = [
     *((method, {}, TOLERANCE) for method in project.METHODS),
     ("daso", {"blocking_dtype": "full"}, TOLERANCE),
     ("daso", {"warmup_epochs": 0, "fixed_skips": 4, "fixed_wait": 0}, TOLERANCE),
     ("daso", {"warmup_epochs": 0, "match_progress": True}, TOLERANCE),
+    ("diloco", {"bits": 4}, TOLERANCE),
     ("ssgd", {"gradients": "bfloat16"}, BFLOAT16),
     ("ssgd", {"gradients": "float16"}, FLOAT16),
     ("top_k", {"indices": "bitmap"}, TOLERANCE),
