@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from tests import processes
 from thinwire import plugins
 from thinwire.api.run import Task
+from thinwire.base.learning import NEXT_CHARACTER
 from thinwire.base.options import resolve
 from thinwire.base.placement import Cluster
 from thinwire.data.arrays import Data
@@ -79,6 +80,37 @@ def digits(train: int = 120, test: int = 50, pad: int = 0) -> Data:
         test_labels=torch.from_numpy(raw.test_labels[:test].astype("int64")),
         checksums={},
     )
+
+
+CHARACTERS, CONTEXT = 7, 5
+
+
+@cache
+def texts(train: int = 24, test: int = 13) -> Data:
+    """Windows of random characters."""
+    stream = torch.Generator().manual_seed(0)
+    rows = torch.randint(CHARACTERS, (train + test, CONTEXT + 1), generator=stream)
+    inputs, labels = rows[:, :-1].byte(), rows[:, 1:]
+    return Data(
+        name="text",
+        classes=CHARACTERS,
+        shape=(CONTEXT,),
+        augment=Augment(),
+        mean=(),
+        std=(),
+        train_inputs=inputs[:train],
+        train_labels=labels[:train],
+        test_inputs=inputs[train:],
+        test_labels=labels[train:],
+        checksums={},
+        task=NEXT_CHARACTER,
+    )
+
+
+def gpt() -> nn.Module:
+    """The decoder at its smallest, for these windows."""
+    model = plugins.get("model", "gpt").load()
+    return model(model.Config(width=8, depth=1, heads=2), (CONTEXT,), CHARACTERS)
 
 
 def recipe(**changes: Any) -> Recipe:

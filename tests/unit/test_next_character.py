@@ -13,13 +13,10 @@ from torch import nn
 
 from tests import small, sound, summary
 from tests.bad_input.suites import changed, message
-from thinwire import plugins
 from thinwire.base import digests
 from thinwire.base.learning import CLASSIFICATION, NEXT_CHARACTER
 from thinwire.config import expand, suite
-from thinwire.data.arrays import Data
 from thinwire.data.batches import held_out
-from thinwire.data.dataset import Augment
 from thinwire.records import record
 from thinwire.report import report_files, tuning_choice
 from thinwire.report.figures.score_points import pareto
@@ -33,39 +30,11 @@ from thinwire.report.tables.blocks import with_comparisons, with_times
 from thinwire.report.tables.summarise import summarise
 from thinwire.train.evaluation import evaluate
 
-CHARACTERS, CONTEXT = 7, 5
-
-
-def texts(train: int = 24, test: int = 13) -> Data:
-    """Windows of random characters."""
-    stream = torch.Generator().manual_seed(0)
-    rows = torch.randint(CHARACTERS, (train + test, CONTEXT + 1), generator=stream)
-    inputs, labels = rows[:, :-1].byte(), rows[:, 1:]
-    return Data(
-        name="text",
-        classes=CHARACTERS,
-        shape=(CONTEXT,),
-        augment=Augment(),
-        mean=(),
-        std=(),
-        train_inputs=inputs[:train],
-        train_labels=labels[:train],
-        test_inputs=inputs[train:],
-        test_labels=labels[train:],
-        checksums={},
-        task=NEXT_CHARACTER,
-    )
-
-
-def gpt():
-    model = plugins.get("model", "gpt").load()
-    return model(model.Config(width=8, depth=1, heads=2), (CONTEXT,), CHARACTERS)
-
 
 def trained(workers: int, method: str = "ssgd", **options):
-    task = small.task(workers, data=texts(), epochs=2, batch=12)
+    task = small.task(workers, data=small.texts(), epochs=2, batch=12)
     torch.manual_seed(3)
-    start = gpt().double()
+    start = small.gpt().double()
     task = replace(task, build_model=lambda: _copy(start))
     run = small.trainer(task, method, **options)
     run.train()
@@ -73,7 +42,7 @@ def trained(workers: int, method: str = "ssgd", **options):
 
 
 def _copy(model: nn.Module) -> nn.Module:
-    copied = gpt().double()
+    copied = small.gpt().double()
     copied.load_state_dict(model.state_dict())
     return copied
 
@@ -89,7 +58,7 @@ def test_ssgd_on_four_workers_trains_a_text_as_one_worker_does():
 
 
 def test_bits_are_the_mean_surprise_of_all_characters():
-    model, data = gpt().double(), texts()
+    model, data = small.gpt().double(), small.texts()
     weights = [parameter.detach() for parameter in model.parameters()]
     found = evaluate(model, weights, [], data, torch.float64)
     shares = model(data.test_inputs.long()).softmax(-1).detach()
@@ -103,7 +72,7 @@ def test_bits_are_the_mean_surprise_of_all_characters():
 
 
 def test_a_tuning_on_text_holds_out_its_end():
-    data = texts(train=20)
+    data = small.texts(train=20)
     held = held_out(data, 0.25)
     assert torch.equal(held.test_inputs[:], data.train_inputs[15:])
     assert torch.equal(held.train_inputs[:], data.train_inputs[:15])
