@@ -1,8 +1,8 @@
 """Faults of public code, each as a few lines of a method, and the check that catches it.
 
 Each method is here twice, as it should be and with its fault, and the check must tell the two apart.
-docs/public_bugs.md names the projects, and the lines in which the fault was read. Checks that no other file has
-are here.
+docs/public_bugs.md names the projects, and the files in which the fault was read. Checks that no other file
+has are here.
 """
 
 from collections.abc import Callable
