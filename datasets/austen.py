@@ -35,10 +35,6 @@ class Dataset(text.Text):
     licence = "public domain; collection MIT, Julia Silge"
     source = "https://cran.r-project.org/package=janeaustenr, from Project Gutenberg"
 
-    def training_inputs(self) -> int:
-        known = sum(text.windows_of(length, self.config.context) for length in _LENGTHS)
-        return min(known, self.config.windows or known)
-
     def lengths(self) -> list[int]:
         return [*_LENGTHS]
 

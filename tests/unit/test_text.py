@@ -13,7 +13,7 @@ import pytest
 from thinwire import plugins
 from thinwire.base.errors import UserError
 from thinwire.base.options import resolve
-from thinwire.data import text
+from thinwire.data import partition, text
 
 
 def shakespeare(**options):
@@ -127,6 +127,28 @@ def test_the_number_of_windows_of_novels_is_known_before_they_are_there(austen):
     assert austen().training_inputs() == 52_363
     assert austen(austen.Config(context=1)).training_inputs() == 3_351_330
     assert austen(austen.Config(windows=100)).training_inputs() == 100
+
+
+def test_two_authors_are_equally_long_and_an_even_number_of_workers_divides_them(austen, monkeypatch):
+    made = plugins.get("dataset", "two_authors").load()()
+    lengths = sys.modules[type(made).__module__]._LENGTHS
+    novels = {f"novel {number}": b"a" * length for number, length in enumerate(lengths)}
+    monkeypatch.setattr(austen, "works", lambda self, place: novels | {"short": b"a" * 433_410})
+    works = made.works(None)
+    to_train, to_test = text.divided(works)
+    assert to_train[-5:] == [*novels]
+    assert to_test[0] == "short"
+    assert [title.split()[-1] for title in to_test[1:]] == ["WILL", "VERONA", "TALE"]
+    assert made.lengths() == [len(works[title]) for title in to_train]
+    raw = made.fetch(None, None)
+    clients = made.client_of_each(raw.train_labels)
+    assert len(clients) == len(raw.train_labels) == made.training_inputs()
+    is_novel = clients >= len(to_train) - 5
+    assert is_novel.mean() == pytest.approx(0.5, abs=0.01)
+    for workers in (2, 4, 6, 8, 10):
+        owners = partition._natural(clients, workers, "two_authors")
+        assert is_novel[owners < workers // 2].sum() == 0
+        assert is_novel[owners >= workers // 2].all()
 
 
 @pytest.mark.parametrize(

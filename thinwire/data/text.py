@@ -54,15 +54,20 @@ class Text(Dataset):
         raise NotImplementedError
 
     def lengths(self) -> list[int]:
-        """Return the characters of each work to train on, in their order.
+        """Return the characters of each work to train on, in their order, without the user's folder.
 
-        They are the natural clients of a data set that declares `clients`.
+        A data set that declares `clients` overrides it: these works are its natural clients.
         """
-        raise NotImplementedError
+        return []
+
+    def training_inputs(self) -> int | None:
+        """Return the number of windows to train on, if the lengths of the works are known."""
+        return len(self.client_of_each(np.empty(0))) or None
 
     def client_of_each(self, labels: np.ndarray) -> np.ndarray:
         """Return the number of the work of each window to train on: [N]."""
-        windows = [windows_of(length, self.config.context) for length in self.lengths()]
+        # What is left at the end of a work is dropped, and its last character is only predicted.
+        windows = [(length - 1) // self.config.context for length in self.lengths()]
         return np.repeat(np.arange(len(windows)), windows)[: self.config.windows]
 
     def fetch(self, place: Path | None, download: Path) -> Raw:
@@ -116,11 +121,6 @@ def divided(works: Mapping[str, bytes]) -> tuple[list[str], list[str]]:
         test.insert(0, names.pop())
         tested += len(works[test[0]])
     return names, test
-
-
-def windows_of(characters: int, context: int) -> int:
-    """Return the number of windows of a work with so many characters."""
-    return (characters - 1) // context
 
 
 def _windows(work: bytes, context: int) -> np.ndarray:
