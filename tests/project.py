@@ -27,6 +27,7 @@ METHODS = (
     "multi_step_delay",
     "power_sgd",
     "ps_sgd",
+    "qsgd",
     "quantised_all_reduce",
     "sign_sgd",
     "sparse_loco",

@@ -60,6 +60,7 @@ SMALL = {
     "multi_step_delay": {"warmup_steps": 2, "interval": 2, "slice": 512, "credit": 1024},
     "power_sgd": {"dense_steps": 2, "min_gain": 0.5},
     "ps_sgd": {},
+    "qsgd": {},
     "quantised_all_reduce": {},
     "sign_sgd": {},
     "sparse_loco": {"period": 2, "k": 4},

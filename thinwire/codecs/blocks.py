@@ -7,9 +7,12 @@
 Halves are rounded to the even neighbour. An entry is changed by at most s / 2. In a block of zeros s is 0.
 
 `Signs` sends a bit: x becomes s or -s, where s is the mean of |x| in the block. Zero counts as positive.
+
+`RandomLevels` rounds |x| / s to one of the two nearest levels at random, so that x is right on average.
 """
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -51,6 +54,11 @@ def dequantise(payload: Payload, count: int, width: int, block: int) -> Tensor:
 def _blocks(row: Tensor, block: int) -> Tensor:
     """Return [blocks, block], with zeros behind the row."""
     return functional.pad(row, (0, -len(row) % block)).view(-(-len(row) // block), block)
+
+
+def _length(block: int | None, count: int) -> int:
+    """Return how many entries of a row with `count` entries form a block."""
+    return block or max(1, count)
 
 
 def _scaled(row: Tensor, scales: Tensor, block: int) -> Tensor:
@@ -96,7 +104,7 @@ class Signs:
 
     @recorded(ENCODE)
     def _scales(self, row: Tensor) -> Tensor:
-        block = self._block(len(row))
+        block = _length(self.block, len(row))
         sums = _blocks(row.abs(), block).sum(1)
         entries = torch.full_like(sums, block)
         entries[-1:] = len(row) - block * (len(sums) - 1)  # the last block may be shorter
@@ -105,14 +113,11 @@ class Signs:
     @recorded(DECODE)
     def decode(self, payload: Payload, count: int) -> Tensor:
         """Return the row of `count` entries that the payload stands for, in the type of its scales."""
-        return _scaled(from_signs(payload["values"], count), payload["scales"], self._block(count))
+        return _scaled(from_signs(payload["values"], count), payload["scales"], _length(self.block, count))
 
     def sizes(self, count: int) -> dict[str, int]:
         """Return how many bytes of signs, and how many scales, stand for a row of `count` entries."""
-        return {"values": -(-count // 8), "scales": -(-count // self._block(count))}
-
-    def _block(self, count: int) -> int:
-        return self.block or max(1, count)
+        return {"values": -(-count // 8), "scales": -(-count // _length(self.block, count))}
 
 
 @recorded(ENCODE)
@@ -125,3 +130,66 @@ def signs(row: Tensor) -> Tensor:
 def from_signs(packed: Tensor, count: int) -> Tensor:
     """Return the `count` signs, 1 or -1, int64 and flat, that `signs` has put into these bytes."""
     return bits.unpack(packed, count, 1) * 2 - 1
+
+
+@dataclass(frozen=True)
+class RandomLevels:
+    """The codec of random rounding, for `thinwire.codecs.lossy`.
+
+        x becomes s sign(x) l, where l is one of the two levels around |x| / s;  the mean of s sign(x) l is x
+
+    There are m + 1 levels from 0 to 1, with m = 2^(width - 1) - 1. Bytes for n entries in float32: ceil(n
+    width / 8) for levels and signs, 4 ceil(n / block) for the scales.
+    """
+
+    width: int
+    """Bits of a level and its sign, at least 2."""
+    block: int | None
+    """Entries of a block; None: each row is one block."""
+    norm: Literal["l2", "max"]
+    """The scale s of a block: its Euclidean norm, or its largest |x|. In a block of zeros it is 0."""
+    levels: Literal["uniform", "exponential"]
+    """Multiples of 1 / m; or 0, 2^(1 - m), ..., 1/4, 1/2, 1."""
+    generator: torch.Generator
+    """Random numbers, on the CPU."""
+
+    @recorded(ENCODE)
+    def encode(self, rows: list[Tensor]) -> list[Payload]:
+        """Return levels, signs and scales of each row."""
+        return [self._encode(row) for row in rows]
+
+    def _encode(self, row: Tensor) -> Payload:
+        blocks = _blocks(row, _length(self.block, len(row)))
+        scales = blocks.norm(dim=1) if self.norm == "l2" else blocks.abs().amax(1)
+        shares = (blocks.abs() / torch.where(scales == 0, 1, scales)[:, None]).flatten()[: len(row)]
+        levels = self._levels(row)
+        below = (torch.searchsorted(levels, shares, right=True) - 1).clamp_max(len(levels) - 2)
+        rest = (shares - levels[below]) / (levels[below + 1] - levels[below])
+        numbers = (below + (self._draw(row) < rest)) * torch.where(row < 0, -1, 1)
+        # Packed as numbers from 0.
+        return {"values": bits.pack(numbers + len(levels) - 1, self.width), "scales": scales}
+
+    def _levels(self, like: Tensor) -> Tensor:
+        largest = 2 ** (self.width - 1) - 1
+        numbers = torch.arange(largest + 1, dtype=like.dtype, device=like.device)
+        if self.levels == "uniform":
+            return numbers / largest
+        return torch.where(numbers == 0, 0, 2 ** (numbers - largest))
+
+    def _draw(self, row: Tensor) -> Tensor:
+        """Return a number from 0 to 1 for each entry."""
+        drawn = torch.rand(len(row), generator=self.generator, dtype=row.dtype)
+        if row.device.type == "cuda":
+            drawn = drawn.pin_memory()  # so that the host need not wait for the copy
+        return drawn.to(row.device, non_blocking=True)
+
+    @recorded(DECODE)
+    def decode(self, payload: Payload, count: int) -> Tensor:
+        """Return the row of `count` entries that the payload stands for, in the type of its scales."""
+        levels = self._levels(payload["scales"])
+        numbers = bits.unpack(payload["values"], count, self.width) - (len(levels) - 1)
+        return _scaled(levels[numbers.abs()] * numbers.sign(), payload["scales"], _length(self.block, count))
+
+    def sizes(self, count: int) -> dict[str, int]:
+        """Return how many bytes of levels, and how many scales, stand for a row of `count` entries."""
+        return {"values": -(-count * self.width // 8), "scales": -(-count // _length(self.block, count))}
