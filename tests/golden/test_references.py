@@ -9,9 +9,10 @@ the author of these options.
 import functools
 
 import pytest
+import torch
 
 from tests import small
-from tests.golden.compared import compare, slow, task_of
+from tests.golden.compared import build, compare, slow, task_of
 from tests.reference import (
     adacomm,
     daso,
@@ -23,6 +24,7 @@ from tests.reference import (
     local_sgd,
     multi_step_delay,
     power_sgd,
+    qsgd,
     quantised_all_reduce,
     sign_sgd,
     ssgd,
@@ -31,6 +33,7 @@ from tests.reference import (
 from tests.reference.adamw import AdamW
 from tests.reference.lars import Lars
 from tests.reference.muon import Muon
+from thinwire.base import seeds
 from thinwire.data.batches import Batches
 
 DGC = {"density": 0.02, "warmup_densities": (), "selection": "exact"}
@@ -218,6 +221,26 @@ def test_a_quantised_all_reduce_with_four_bits(block, workers, nodes):
     options = {"block": block}
     task = task_of(workers, nodes)
     compare(task, "quantised_all_reduce", options, quantised_all_reduce, False, **options)
+
+
+@pytest.mark.parametrize(("workers", "nodes"), [slow(1, 1), slow(4, 2), (3, 1)])
+@pytest.mark.parametrize(
+    ("options", "known"),
+    [
+        ({"bits": 3, "block": 7}, {"s": 3, "block": 7}),
+        ({"levels": "exponential", "block": None}, {"kind": "exponential", "s": 7}),
+        ({"bits": 2, "norm": "max", "block": None, "clip": 2.5}, {"kind": "ternary", "sigmas": 2.5}),
+    ],
+)
+def test_qsgd_with_the_numbers_that_its_workers_draw(workers, nodes, options, known):
+    task = task_of(workers, nodes, batch=24)
+    sizes = [weight.numel() for weight in build().parameters()]
+
+    def draws(worker, step):
+        generator = torch.Generator().manual_seed(seeds.of_method(task.seed, worker).at(step))
+        return [torch.rand(n, generator=generator, dtype=torch.float64).numpy() for n in sizes]
+
+    compare(task, "qsgd", options, qsgd, False, draws=draws, **known)
 
 
 ADAMW = {"name": "adamw", "beta1": 0.8, "momentum": None}
