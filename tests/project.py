@@ -20,6 +20,7 @@ METHODS = (
     "dgc",
     "diloco",
     "ef21",
+    "gossip",
     "hsgd",
     "hylo",
     "local_sgd",

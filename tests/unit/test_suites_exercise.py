@@ -53,6 +53,7 @@ SMALL = {
     "dgc": {"density": 0.01, "warmup_densities": [0.5]},
     "diloco": {"period": 6},
     "ef21": {"density": 0.5},
+    "gossip": {},
     "hsgd": {},
     "hylo": {"conv_threshold": 32, "linear_threshold": 32},
     "local_sgd": {"period": 2},
