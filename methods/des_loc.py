@@ -4,7 +4,7 @@
     w_i <- 1/W sum_j w_j after every K = `period` steps;  u_i <- 1/W sum_j u_j after every K_u =
     `first_period`;  v_i <- 1/W sum_j v_j after every K_v = `second_period`
 
-Source: Iacob et al., "DES-LOC" (arXiv 2505.22549), which has K_u = 3 K and K_v = 6 K, because v changes more
+Source: Iacob et al., "DES-LOC" (arXiv 2505.22549). It has K_u = 3 K and K_v = 6 K, because v changes more
 slowly than u, and u than w. The publication averages before a step what is averaged here after the step
 before, as the first author's code does (its fork of torchft, `DESLoc`).
 

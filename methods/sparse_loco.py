@@ -4,10 +4,10 @@
     e_i <- b e_i + theta - theta_i;  c_i = the k largest of |e_i| in each chunk, in few bits
     e_i <- e_i - c_i;  theta <- theta - a/W sum_i c_i;  theta_i <- theta
 
-Sources: Sarfi et al., "Communication Efficient LLM Pre-training with SparseLoCo" (arXiv 2508.15706), and the
-authors' code (tplr-ai/templar at c2397ac, `src/tplr/compress.py` and `neurons.py`) where the text was not
-read. What is delivered is theta. e_i takes the place of an outer momentum, so the recipe's local optimizer
-is the only one; its state stays on its worker.
+Source: Sarfi et al., "Communication Efficient LLM Pre-training with SparseLoCo" (arXiv 2508.15706). What the
+formulas leave open is as in the authors' code (tplr-ai/templar at c2397ac, `src/tplr/compress.py` and
+`neurons.py`). What is delivered is theta. e_i takes the place of an outer momentum, so the recipe's local
+optimizer is the only one; its state stays on its worker.
 
 A chunk has at most 64 x 64 entries, and a tensor's values are numbers of 4 bins with a table of their means.
 Bytes of a full chunk in a round: k (12 + 2) / 8; and a table of 16 bytes for each tensor. The payloads are
