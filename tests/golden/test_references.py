@@ -18,6 +18,7 @@ from tests.reference import (
     daso,
     demo_sgd,
     dgc,
+    diloco,
     ef21,
     hsgd,
     hylo,
@@ -58,6 +59,12 @@ CASES = [
     ("dgc", dgc, DGC),
     ("dgc", dgc, {**DGC, "masking": False, "clip_norm": 0.3, "indices": "bitmap"}),
     ("dgc", dgc, {**DGC, "warmup_densities": (1.0, 0.5, 0.1), "clip_norm": 0.5}),
+    ("diloco", diloco, {"period": 1}),
+    ("diloco", diloco, {"period": 5, "outer_lr": 0.9, "outer_momentum": 0.5}),
+    ("diloco", diloco, {"period": 8, "fragments": 2, "delay": 3}),
+    ("diloco", diloco, {"period": 9, "fragments": 3, "delay": 1, "mix": 0.25}),
+    ("diloco", diloco, {"period": 7, "bits": 8, "block": 20}),
+    ("diloco", diloco, {"period": 4, "fragments": 2, "delay": 1, "mix": 0.5, "bits": 8}),
     ("demo_sgd", demo_sgd, {"chunk": 8, "k": 5, "decay": 0.9, "sign": False}),
     ("demo_sgd", demo_sgd, {"chunk": 64, "k": 7, "sign": False}),
     ("ef21", ef21, {"density": 0.05, "eta": 0.1}),
@@ -119,6 +126,7 @@ RENAMED = {
     (sign_sgd, "rule"): "form",
 }
 KINDS = ["conv", "other", "other", "other", "linear", "other"]
+LAYERS = [0, 0, 1, 1, 2, 2]
 
 
 def label(case):
@@ -136,6 +144,9 @@ def test_a_method_equals_its_reference(case, workers, nodes, nesterov):
         known["samples"] = lambda worker, step: 16 // workers
     if reference is hylo:
         known["kinds"] = KINDS
+    if reference is diloco:
+        fragments = known.pop("fragments", 1)
+        known["fragment_of"] = [layer % fragments for layer in LAYERS]
     task = task_of(workers, nodes, nesterov=nesterov)
     if reference is power_sgd:
         known["first"] = first_factors(task, options)
@@ -223,6 +234,13 @@ def test_a_quantised_all_reduce_with_four_bits(block, workers, nodes):
     compare(task, "quantised_all_reduce", options, quantised_all_reduce, False, **options)
 
 
+@pytest.mark.parametrize("workers", [slow(1), 8])
+def test_diloco_with_four_bits(workers):
+    """As with `quantised_all_reduce`, a last bit decides for a mean of few workers, often half of the largest one."""
+    options = {"period": 5, "outer_momentum": 0.5, "bits": 4, "block": 16}
+    compare(task_of(workers, 1), "diloco", options, diloco, False, **options)
+
+
 @pytest.mark.parametrize(("workers", "nodes"), [slow(1, 1), slow(4, 2), (3, 1)])
 @pytest.mark.parametrize(
     ("options", "known"),
@@ -259,6 +277,7 @@ OPTIMIZERS = {
         ("ssgd", {}, ssgd),
         ("ps_sgd", {}, ssgd),
         ("local_sgd", {"period": 5}, local_sgd),
+        ("diloco", {"period": 5}, diloco),
         ("top_k", {"density": 0.1}, top_k),
     ],
 )

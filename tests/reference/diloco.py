@@ -15,24 +15,13 @@ lands it at the end. So its first round is shorter; all later ones have the same
 """
 
 import copy
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .quantised_all_reduce import quantise
+from .quantised_all_reduce import mean_of, quantise
 from .sgd import Run, Tensors, copy_tensors, zeros_like
-
-
-def rounded(tensors: Tensors, bits: int, block: int) -> Tensors:
-    """Return what a receiver decodes when these tensors are sent as one row, in blocks of few bits.
-
-    32 bits change nothing. Source: the benchmark's own; Streaming DiLoCo's 4 bits have an exponent.
-    """
-    if bits == 32:
-        return tensors
-    row = quantise(np.concatenate([tensor.reshape(-1) for tensor in tensors]), bits, block)
-    ends = np.cumsum([tensor.size for tensor in tensors])
-    return [part.reshape(t.shape) for part, t in zip(np.split(row, ends[:-1]), tensors, strict=True)]
 
 
 class Outer:
@@ -59,15 +48,32 @@ class Outer:
 def mean_change(
     theta: Tensors, weights_of: Sequence[Tensors], members: Sequence[int], bits: int, block: int
 ) -> Tensors:
-    """Return D = (1/K) * sum_k Q(theta - theta_k), over the tensors with these numbers.
+    """Return D = (1/K) * sum_k (theta - theta_k), over the tensors with these numbers, as it is received.
 
-    Source: OpenDiLoCo, lines 344 and 345; torchft, _save_grads.
+    In 32 bits nothing changes. In fewer, the tensors are one row, of which worker j averages share j:
+
+        D_j = Q((1/K) * sum_k Q((theta - theta_k)_j))
+
+    Source: OpenDiLoCo, lines 344 and 345; torchft, _save_grads. In few bits torchft, torchft/collectives.py,
+    allreduce_quantized: the shares go to their workers, are added in full precision, and go back in few bits.
+    This was added by the author of the module; blocks of integers are the benchmark's own.
     """
-    total = [np.zeros(theta[index].shape) for index in members]
-    for weights in weights_of:
-        changes = rounded([theta[index] - weights[index] for index in members], bits, block)
-        total = [t + change for t, change in zip(total, changes, strict=True)]
-    return [t / len(weights_of) for t in total]
+    rows = [
+        np.concatenate([(theta[index] - weights[index]).reshape(-1) for index in members])
+        for weights in weights_of
+    ]
+    if bits == 32:
+        row = mean_of(rows)
+    else:
+        share = math.ceil(len(rows[0]) / len(rows))
+        means = []
+        for start in range(0, len(rows[0]), share):
+            sent = [quantise(row[start : start + share], bits, block) for row in rows]
+            means.append(quantise(mean_of(sent), bits, block))
+        row = np.concatenate(means)
+    ends = np.cumsum([theta[index].size for index in members])
+    parts = np.split(row, ends[:-1])
+    return [part.reshape(theta[index].shape) for part, index in zip(parts, members, strict=True)]
 
 
 def train(
@@ -90,7 +96,7 @@ def train(
     With P fragments, S = period / P, and steps counted from 1, fragment p (from 0) is sent after the steps
     (p + 1) * S, (p + 1) * S + period, ... and lands `delay` steps later:
 
-        sent    D = (1/K) * sum_k Q(theta - theta_k), of this fragment's tensors
+        sent    D = mean_change of this fragment's tensors
         landed  m = mu * m + D;  theta = theta - eta * (D + mu * m)
                 theta_k = mix * theta_k + (1 - mix) * theta
 
@@ -111,7 +117,8 @@ def train(
         delay: tau, less than S.
         mix: alpha.
         bits: of each entry that is sent, 32, 8 or 4.
-        block: entries that share a scale, with 8 or 4 bits; blocks go through a fragment's tensors.
+        block: entries that share a scale, with 8 or 4 bits; blocks go through a fragment's tensors, and begin
+            anew in each share.
     """
     fragment_of = [0] * len(run.weights) if fragment_of is None else fragment_of
     fragments = max(fragment_of) + 1
