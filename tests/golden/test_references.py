@@ -236,7 +236,7 @@ def test_a_quantised_all_reduce_with_four_bits(block, workers, nodes):
 
 @pytest.mark.parametrize("workers", [slow(1), 8])
 def test_diloco_with_four_bits(workers):
-    """As with `quantised_all_reduce`, a last bit decides for a mean of few workers, often half of the largest one."""
+    """A last bit decides for a mean of few workers, which is often half of the largest one, too."""
     options = {"period": 5, "outer_momentum": 0.5, "bits": 4, "block": 16}
     compare(task_of(workers, 1), "diloco", options, diloco, False, **options)
 
