@@ -1,8 +1,13 @@
 """AdamW: Adam with weight decay beside the gradient, for tensors with several dimensions.
 
-Source: Loshchilov & Hutter, "Decoupled Weight Decay Regularization", arXiv:1711.05101, algorithm 2, from
-memory; with the multiplier of the schedule inside the learning rate, as torch has it. The paper decays all
-tensors; that those with at most one dimension keep theirs is the benchmark's choice.
+Source read: torch 2.13, torch/optim/adamw.py (lines 36 to 49: Adam with decoupled_weight_decay) and
+torch/optim/adam.py (_single_tensor_adam, lines 414 to 419 for the decay, 456 and 475 for the moments, 530 to
+546 for the step). The multiplier of a schedule is inside lr, as there. Of Loshchilov and Hutter, "Decoupled
+Weight Decay Regularization", arXiv:1711.05101, nothing was read. Its algorithm 2, from memory, multiplies the
+decay by the multiplier of the schedule, and not by the learning rate.
+
+torch decays all tensors of a group; that those with at most one dimension keep theirs is the benchmark's
+choice.
 """
 
 from collections.abc import Sequence
