@@ -20,6 +20,7 @@ from tests.reference import (
     dgc,
     diloco,
     ef21,
+    gossip,
     hsgd,
     hylo,
     local_sgd,
@@ -70,6 +71,10 @@ CASES = [
     ("ef21", ef21, {"density": 0.05, "eta": 0.1}),
     ("ef21", ef21, {"density": 0.03, "eta": 1.0, "indices": "bitmap"}),
     ("ef21", ef21, {"density": 0.3, "eta": 0.5, "indices": "run_length"}),
+    ("gossip", gossip, {}),
+    ("gossip", gossip, {"graph": "ring", "period": 4}),
+    ("gossip", gossip, {"graph": "complete", "period": 5}),
+    ("gossip", gossip, {"graph": "random_pairs", "period": 2}),
     ("hsgd", hsgd, {}),
     ("hsgd", hsgd, {"level_1": "weights"}),
     ("hsgd", hsgd, {"gradients": "bfloat16"}),
@@ -150,7 +155,17 @@ def test_a_method_equals_its_reference(case, workers, nodes, nesterov):
     task = task_of(workers, nodes, nesterov=nesterov)
     if reference is power_sgd:
         known["first"] = first_factors(task, options)
+    if options.get("graph") == "random_pairs":
+        known["pairs"] = functools.partial(pairs, task, options["period"])
     compare(task, name, options, reference, nesterov, **known)
+
+
+def pairs(task, period, exchange):
+    """Who averages with whom: each place in a random order with its neighbour."""
+    step = (exchange + 1) * period - 1
+    generator = torch.Generator().manual_seed(seeds.of_shared_choices(task.seed).at(step))
+    drawn = torch.randperm(task.cluster.workers, generator=generator).tolist()
+    return list(zip(drawn[::2], drawn[1::2]))
 
 
 def first_factors(task, options):
