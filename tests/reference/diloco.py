@@ -55,7 +55,8 @@ def mean_change(
         D_j = Q((1/K) * sum_k Q((theta - theta_k)_j))
 
     Source: OpenDiLoCo, lines 344 and 345; torchft, _save_grads. In few bits torchft, torchft/collectives.py,
-    allreduce_quantized: the shares go to their workers, are added in full precision, and go back in few bits.
+    allreduce_quantized (lines 361 to 415): the shares go to their workers, are added in full precision, and
+    go back in few bits.
     This was added by the author of the module; blocks of integers are the benchmark's own.
     """
     rows = [

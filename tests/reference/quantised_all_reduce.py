@@ -10,8 +10,8 @@ Sources read: github.com/deepspeedai/DeepSpeed at commit edaa722.
 Of Wang et al., "ZeRO++", arXiv:2306.10209, nothing was read.
 
 dequant_reduce adds up what the workers of a node sent, and line 75 then divides by the number of nodes only.
-So at this commit the result is the mean times the number of workers of a node; a later one, 17b3b55, divides
-by all workers, and so does this reference.
+So at this commit the result is the mean times the number of workers of a node. At 17b3b55 the code divides by
+all workers, and so does this reference.
 
 What follows the benchmark instead of the code: levels are symmetric, blocks have a fixed size, all tensors
 are one padded row, and the mean is quantised once more. The code quantises by 8 / max, clips +8 to 7, and
