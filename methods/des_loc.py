@@ -17,6 +17,9 @@ With equal periods it is Local Adam, also if all are 1. Then it is no dense Adam
 gradient, but v has the mean of the squares, which is larger by the variance over the workers. And w is the
 mean of the workers' steps. With one worker, or for SGD's linear steps, it is the dense optimizer.
 
+A pitfall, which the code has, too: where u is averaged and v is not, a worker whose own gradients of an entry
+were all 0 divides the mean u by Adam's epsilon, and the weight jumps. That is avoided if K_v divides K_u.
+
 Decisions: the recipe clips gradients, if it does; in the publication it is part of the method. Steps left
 over at the end are averaged in w alone, because moments are not delivered. Batch-norm statistics stay local.
 """

@@ -17,9 +17,9 @@ Options for what the code does otherwise: `average: senders` divides each entry 
 sent it. `clip` shortens what a worker sent of a tensor to the median norm over the workers.
 
 Deviations: the code sends a byte for each number of a bin, and 12 bits for positions in any chunk; here both
-have the bits that they need. It keeps k even. A weight with more than two dimensions is the matrix [C_out,
-all others]; the code fails with it. At the end, steps left over have a shorter round. Batch-norm statistics
-stay local.
+have the bits that they need. It keeps k even, and applies the outer rate to the change and to the step. A
+weight with more than two dimensions is the matrix [C_out, all others]; the code fails with it. At the end,
+steps left over have a shorter round. Batch-norm statistics stay local.
 """
 
 from dataclasses import dataclass

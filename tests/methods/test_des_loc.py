@@ -70,6 +70,16 @@ def test_with_all_periods_one_the_second_moment_has_the_variance_of_the_gradient
     assert not torch.allclose(*weights, rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize(("second_period", "jumps"), [(6, True), (2, False), (4, False)])
+def test_a_weight_jumps_where_the_first_moment_is_averaged_without_the_second(second_period, jumps):
+    """Small batches leave entries behind dead units with gradients of 0 on one worker and not on another."""
+    run = small.trainer(task(4), "des_loc", period=3, first_period=4, second_period=second_period)
+    run.train()
+    largest = float(small.flat(run.shipped()[0]).abs().max())
+    assert (largest > 1000) == jumps
+    assert (largest < 1) != jumps
+
+
 @pytest.mark.parametrize("name", ["adam", "adamw", "muon"])
 def test_one_worker_has_the_dense_optimizer(name):
     alone = task(1, name=name)
