@@ -19,6 +19,7 @@ METHODS = (
     "des_loc",
     "dgc",
     "diloco",
+    "dion",
     "ef21",
     "gossip",
     "hsgd",

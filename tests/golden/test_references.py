@@ -20,6 +20,7 @@ from tests.reference import (
     des_loc,
     dgc,
     diloco,
+    dion,
     ef21,
     gossip,
     hsgd,
@@ -257,3 +258,28 @@ def test_a_method_with_adamw_or_muon(name, options, reference, optimizer):
     recipe, make = OPTIMIZERS[optimizer]
     task = task_of(4, 2, build_model=functools.partial(small.Plain, dropout=0.0), **recipe)
     compare(task, name, options, reference, False, make, **options)
+
+
+@pytest.mark.parametrize(("workers", "nodes"), [slow(1, 1), (4, 2)])
+@pytest.mark.parametrize("optimizer", ["sgd", slow("adamw"), "muon"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rank_fraction": 0.25, "min_gain": 0.0},
+        {"rank_fraction": 0.5, "momentum": 0.8},
+        {"rank_fraction": 0.5, "momentum": 0.0, "min_gain": 1000.0},
+    ],
+)
+def test_dion(options, optimizer, workers, nodes):
+    """Where gradients are sent instead of factors, the reference has factors: weights are the same."""
+    recipe, make = OPTIMIZERS.get(optimizer, ({}, None))
+    task = task_of(workers, nodes, build_model=functools.partial(small.Plain, dropout=0.0), **recipe)
+    run = small.trainer(task, "dion", **options).workers[0]
+
+    def first(index, rows, columns):
+        drawn = run.method.memory["q"][run.run.params[index].name]
+        assert drawn.shape == (rows, columns)
+        return drawn.numpy()
+
+    known = {"rank": options["rank_fraction"], "mu": options.get("momentum", 0.95)}
+    compare(task, "dion", options, dion, False, make, hidden=HIDDEN, first=first, **known)

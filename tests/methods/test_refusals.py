@@ -1,6 +1,7 @@
 """Options that a method refuses, and runs that it skips: each in one sentence, before anything is trained."""
 
 import pytest
+from torch import nn
 
 from tests import small
 from thinwire import plugins
@@ -37,6 +38,10 @@ REFUSED = [
     ("diloco", {"mix": 1}, "mix: input should be less than 1"),
     ("diloco", {"bits": 16}, "bits: input should be 32, 8 or 4"),
     ("diloco", {"block": 0}, "block: input should be greater than or equal to 1"),
+    ("dion", {"rank_fraction": 0}, "rank_fraction: input should be greater than 0"),
+    ("dion", {"rank_fraction": 2}, "rank_fraction: input should be less than or equal to 1"),
+    ("dion", {"momentum": 1}, "momentum: input should be less than 1"),
+    ("dion", {"min_gain": -1}, "min_gain: input should be greater than or equal to 0"),
     ("ef21", {"density": 0}, "density: input should be greater than 0"),
     ("ef21", {"eta": 0}, "eta: input should be greater than 0"),
     ("ef21", {"eta": 1.1}, "eta: input should be less than or equal to 1"),
@@ -74,6 +79,13 @@ REFUSED = [
     ("sparse_loco", {"bits": 8}, "bits: input should be 2, 4 or 32"),
     ("sparse_loco", {"average": "all"}, "average: input should be 'workers' or 'senders'"),
 ]
+
+
+def head_alone():
+    """A model without a hidden matrix."""
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+
+
 LARS, ADAMW, MUON = ({"optimizer": {"name": name, "lr": 0.1}} for name in ("lars", "adamw", "muon"))
 LONGER = {"epochs": 5, "schedule": {"name": "constant"}}
 AROUND = {"warmup_epochs": 1, "cooldown_epochs": 1}
@@ -89,6 +101,9 @@ SKIPPED = [
     ("dgc", {}, (2, 1), MUON, "for sgd and adam and adamw, and the recipe's optimizer is muon"),
     ("diloco", {"fragments": 4}, (2, 1), {}, "it has 4 fragments for a model of 3 layers"),
     ("diloco", {"fragments": 2}, (2, 1), {}, None),
+    ("dion", {}, (2, 1), {"build_model": head_alone}, "the model has no hidden matrix"),
+    ("dion", {}, (2, 1), LARS, "the recipe's optimizer is lars"),
+    ("dion", {}, (2, 1), MUON, None),
     ("gossip", {"period": 16}, (2, 1), {}, "its period of 16 steps is longer than the run of 15"),
     ("gossip", {"period": 15}, (2, 1), {}, None),
     ("local_sgd", {"switch_epoch": 3}, (2, 1), {}, "epoch 3 of a run of 3"),

@@ -52,6 +52,7 @@ SMALL = {
     "des_loc": {"period": 2, "first_period": 3, "second_period": 4},
     "dgc": {"density": 0.01, "warmup_densities": [0.5]},
     "diloco": {"period": 6},
+    "dion": {},
     "ef21": {"density": 0.5},
     "gossip": {},
     "hsgd": {},
