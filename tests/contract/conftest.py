@@ -48,7 +48,8 @@ class Subject(NamedTuple):
         return small.skip(self.task(cluster), self.method, **self.method.short)
 
     def task(self, cluster: Cluster, **changes: Any) -> Any:
-        """A small task, with a model that the method does not skip."""
+        """A small task, with a model and an optimizer that the method does not skip."""
+        changes = small.recipe_for(self.method) | changes
         return small.task(cluster.workers, cluster.nodes, build_model=_model(self), **changes)
 
     def trainer(self, cluster: Cluster | None = None, options: Any = None, **changes: Any) -> Any:

@@ -289,8 +289,8 @@ def test_learns(subject, note):
         epochs=15,
         evaluate_every_epochs=15,
         batch=48,
-        optimizer={"lr": 0.05, "momentum": 0.9},
         schedule={"name": "cosine", "warmup_epochs": 1},
+        **({"optimizer": {"lr": 0.05, "momentum": 0.9}} | small.recipe_for(subject.method)),
     )
     how = (
         f"on digits in {run.total_steps} steps on {cluster.workers} workers, with "

@@ -27,6 +27,7 @@ from tests.reference import (
     hylo,
     local_sgd,
     multi_step_delay,
+    one_bit_adam,
     power_sgd,
     quantised_all_reduce,
     sign_sgd,
@@ -234,6 +235,22 @@ OPTIMIZERS = {
     "adamw": (ADAMW, functools.partial(AdamW, 0.8, 0.999, 0.01)),
     "muon": (ADAMW | {"name": "muon"}, functools.partial(Muon, HIDDEN, 0.95, 0.8, 0.999, 0.01)),
 }
+
+
+@pytest.mark.parametrize(("workers", "nodes"), [slow(1, 1), slow(2, 1), (4, 2)])
+@pytest.mark.parametrize(("name", "warmup"), [("adamw", 12), ("adam", 18)])
+def test_one_bit_adam(workers, nodes, name, warmup):
+    """Each tensor has one server; in the code all workers serve a part of it, with scales of their own."""
+    recipe = ADAMW | {"name": name, "lr": 0.001}
+    task = task_of(workers, nodes, build_model=functools.partial(small.Plain, dropout=0.0), **recipe)
+    weights = [weight.detach().numpy() for weight in small.Plain().parameters()]
+    known = {
+        "beta1": 0.8,
+        "decoupled": name == "adamw",
+        "server_parts": one_bit_adam.tensors_as_parts(weights),
+    }
+    options = {"warmup_steps": warmup}
+    compare(task, "one_bit_adam", options, one_bit_adam, False, **options, **known)
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)

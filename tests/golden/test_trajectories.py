@@ -30,7 +30,8 @@ def losses(name: str) -> list[float]:
         run = small.trainer(task, "ssgd")
     else:
         class_ = plugins.get("method", name).load()
-        task = small.task(workers=4, nodes=2, build_model=small.model_for(class_, **class_.short))
+        model, recipe = small.model_for(class_, **class_.short), small.recipe_for(class_)
+        task = small.task(workers=4, nodes=2, build_model=model, **recipe)
         run = small.trainer(task, class_, **class_.short)
     found = []
     run.train(after_step=lambda run: found.append(sum(w.run.loss.item() for w in run.workers) / 4))

@@ -6,7 +6,8 @@
 
 Halves are rounded to the even neighbour. An entry is changed by at most s / 2. In a block of zeros s is 0.
 
-`Signs` sends a bit: x becomes s or -s, where s is the mean of |x| in the block. Zero counts as positive.
+`Signs` sends a bit: x becomes s or -s, where s is the mean of |x| in the block, or its root mean square. Zero
+counts as positive.
 
 `RandomLevels` rounds |x| / s to one of the two nearest levels at random, so that x is right on average.
 """
@@ -97,6 +98,8 @@ class Signs:
 
     block: int | None = None
     """Entries of a block; None: each row is one block."""
+    norm: Literal["l1", "l2"] = "l1"
+    """What a block keeps: the sum of |x|, with their mean as its scale, or that of x^2."""
 
     def encode(self, rows: list[Tensor]) -> list[Payload]:
         """Return the signs and scales of each row."""
@@ -105,10 +108,11 @@ class Signs:
     @recorded(ENCODE)
     def _scales(self, row: Tensor) -> Tensor:
         block = _length(self.block, len(row))
-        sums = _blocks(row.abs(), block).sum(1)
+        sums = _blocks(row.abs() if self.norm == "l1" else row.square(), block).sum(1)
         entries = torch.full_like(sums, block)
         entries[-1:] = len(row) - block * (len(sums) - 1)  # the last block may be shorter
-        return sums / entries
+        means = sums / entries
+        return means if self.norm == "l1" else means.sqrt()
 
     @recorded(DECODE)
     def decode(self, payload: Payload, count: int) -> Tensor:
