@@ -67,6 +67,7 @@ SUITES = (
     "sensitivity/hsgd_lars_digits",
     "sensitivity/hylo",
     "sensitivity/laptop_surprises",
+    "text",
     "text_demo",
     "validation",
 )
