@@ -11,9 +11,11 @@
 bin := .venv/bin
 
 demo: setup
-	@$(bin)/snakemake --config suites=demo,claims/mp2_digits repetitions=3
+	@$(bin)/snakemake --config suites=demo,text_demo,claims/mp2_digits repetitions=3
 	@echo
 	@cat results/tables/demo/summary.md
+	@echo
+	@cat results/tables/text_demo/summary.md
 	@echo
 	@cat results/tables/claims/mp2_digits/summary.md
 	@echo
