@@ -99,7 +99,7 @@ class Signs:
     block: int | None = None
     """Entries of a block; None: each row is one block."""
     norm: Literal["l1", "l2"] = "l1"
-    """What a block keeps: the sum of |x|, with their mean as its scale, or that of x^2."""
+    """The scale of a block: the mean of |x|, or the root of the mean of x^2. It keeps the sum of these."""
 
     def encode(self, rows: list[Tensor]) -> list[Payload]:
         """Return the signs and scales of each row."""
