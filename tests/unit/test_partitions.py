@@ -12,7 +12,6 @@ import thinwire
 from tests import small
 from tests.bad_input import suites
 from tests.summary import ABOUT
-from tests.unit.test_next_character import texts
 from tests.unit.test_text import shakespeare
 from thinwire import plugins
 from thinwire.base import digests, seeds
@@ -181,7 +180,7 @@ def test_plays_and_novels_are_clients():
 
 
 def test_bad_input_is_one_sentence():
-    text = texts()
+    text = small.texts()
     with pytest.raises(UserError, match=r"^the partition dirichlet shares labels, and .* has windows: take"):
         divided(Dirichlet(1.0), data=text)
     with pytest.raises(UserError, match=r"^the partition natural needs clients, and .* declares none: take"):

@@ -70,13 +70,21 @@ class Text(Dataset):
         windows = [(length - 1) // self.config.context for length in self.lengths()]
         return np.repeat(np.arange(len(windows)), windows)[: self.config.windows]
 
+    def raw(self, place: Path | None) -> Raw:
+        """Return all windows; a data set overrides it whose windows lie within parts of works.
+
+        Args:
+            place: as that of `works`.
+        """
+        return raw_of(self.works(place), self.config.context)
+
     def fetch(self, place: Path | None, download: Path) -> Raw:
         """Cut the works into windows.
 
         Raises:
             UserError: a work is missing, damaged, or too short for one window.
         """
-        raw = raw_of(self.works(place), self.config.context)
+        raw = self.raw(place)
         used = slice(self.config.windows)
         return raw._replace(train_inputs=raw.train_inputs[used], train_labels=raw.train_labels[used])
 
@@ -107,9 +115,13 @@ def raw_of(works: Mapping[str, bytes], context: int) -> Raw:
             f"a context of {context:,} characters is longer than {shortest}, which has "
             f"{len(works[shortest]):,}: choose a context of at most {len(works[shortest]) - 1:,}"
         )
-    to_train, to_test = (
-        np.concatenate([_windows(works[name], context) for name in names]) for names in divided(works)
-    )
+    to_train, to_test = ([works[name] for name in names] for names in divided(works))
+    return windows_of(to_train, to_test, context)
+
+
+def windows_of(train: Iterable[bytes], test: Iterable[bytes], context: int) -> Raw:
+    """Return the windows of texts to train on and for testing, each of which has more than `context`."""
+    to_train, to_test = (np.concatenate([_windows(one, context) for one in part]) for part in (train, test))
     return Raw(to_train[:, :-1], to_train[:, 1:], to_test[:, :-1], to_test[:, 1:])
 
 
