@@ -56,6 +56,18 @@ _KNOWN = {
     "top_k": Look("#c2558c", "D", _DASHES[2]),
     "top_k_10": Look("#c2558c", "^", _DASHES[4]),
     "ps_sgd": Look("#2b8a9a", "h", _DASHES[5]),
+    "power_sgd": Look("#0173b2", "o", _DASHES[2]),
+    "sign_sgd": Look("#c46a00", "s", _DASHES[3]),
+    "qsgd": Look("#00805c", "^", _DASHES[4]),
+    "quantised_all_reduce": Look("#a3479b", "D", _DASHES[5]),
+    "one_bit_adam": Look("#c03a2b", "v", _DASHES[0]),
+    "ef21": Look("#7a5a2f", "P", _DASHES[1]),
+    "demo_sgd": Look("#6f7400", "X", _DASHES[2]),
+    "dion": Look("#2b8a9a", "<", _DASHES[3]),
+    "diloco": Look("#4b5bb5", "o", _DASHES[4]),
+    "des_loc": Look("#c2558c", ">", _DASHES[5]),
+    "sparse_loco": Look("#00805c", "*", _DASHES[0]),
+    "gossip": Look("#7a5a2f", "h", _DASHES[2]),
 }
 
 

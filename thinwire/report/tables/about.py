@@ -40,8 +40,8 @@ def note(suite: Suite) -> str:
     origin = "The suite sets these values."
     if suite.tuned is not None:
         origin = (
-            f"These values were chosen on held-out images (config/tuned/{suite.tuned}.yaml), with as many "
-            "trials for each method."
+            f"These values were chosen on held-out {task_of(suite).inputs} "
+            f"(config/tuned/{suite.tuned}.yaml), with as many trials for each method."
         )
         # A suite names every method that was tuned. The others are those that only its `'*'` has found.
         if untuned := [label for label in entries_of(suite) if label not in suite.methods]:
