@@ -147,6 +147,44 @@ FAULTS = {
                 weight.copy_(old.sub_(FAULTY))
         """,
     ),
+    "EF21: the sum of the workers overwrites the memory of the first": Fault(
+        contract.test_equals_ssgd_with_the_options_it_declares,
+        right="known[0].clone()",
+        wrong="known[0]",
+        body="""
+        equals_ssgd = [{}]
+
+        def setup(self):
+            sizes = [torch.zeros_like(weight) for weight in self.run.weights]
+            self.memory["known"] = [[size.clone() for size in sizes] for _ in range(self.run.world.size)]
+
+        def sync_gradients(self):
+            rank = self.run.world.rank
+            for place, gradient in enumerate(self.run.gradients):
+                known = [worker[place] for worker in self.memory["known"]]
+                changes = self.run.world.gather({"values": (gradient - known[rank]).flatten()}).wait()
+                for own, change in zip(known, changes):
+                    own.add_(change["values"].view_as(own))
+                total = FAULTY
+                for other in known[1:]:
+                    total.add_(other)
+                gradient.copy_(total / len(known))
+        """,
+    ),
+    "DeepSpeed's ZeRO++: a sum over nodes and workers, divided by the nodes": Fault(
+        contract.test_equals_ssgd_with_the_options_it_declares,
+        right="self.run.world.size",
+        wrong="self.run.across.size",
+        body="""
+        equals_ssgd = [{}, {"nodes": 2}]
+
+        def sync_gradients(self):
+            for channel in (self.run.node, self.run.across):
+                channel.mean(self.run.gradients).wait()
+                torch._foreach_mul_(self.run.gradients, channel.size)
+            torch._foreach_div_(self.run.gradients, FAULTY)
+        """,
+    ),
     "DeepSpeed: a correction of bias that is accepted and not applied": Fault(
         contract.test_equals_ssgd_with_other_optimizers,
         right="1 - beta1**step, 1 - beta2**step",
