@@ -155,16 +155,18 @@ FAULTS = {
         equals_ssgd = [{}]
 
         def setup(self):
-            sizes = [torch.zeros_like(weight) for weight in self.run.weights]
-            self.memory["known"] = [[size.clone() for size in sizes] for _ in range(self.run.world.size)]
+            zeros = [torch.zeros_like(weight) for weight in self.run.weights]
+            self.memory["own"] = [zero.clone() for zero in zeros]
+            self.memory["known"] = [[zero.clone() for zero in zeros] for _ in range(self.run.world.size)]
 
         def sync_gradients(self):
-            rank = self.run.world.rank
-            for place, gradient in enumerate(self.run.gradients):
+            for place, (gradient, own) in enumerate(zip(self.run.gradients, self.memory["own"])):
+                change = gradient - own
+                own.add_(change)
                 known = [worker[place] for worker in self.memory["known"]]
-                changes = self.run.world.gather({"values": (gradient - known[rank]).flatten()}).wait()
-                for own, change in zip(known, changes):
-                    own.add_(change["values"].view_as(own))
+                answers = self.run.world.gather({"values": change.flatten()}).wait()
+                for tensor, answer in zip(known, answers):
+                    tensor.add_(answer["values"].view_as(tensor))
                 total = FAULTY
                 for other in known[1:]:
                     total.add_(other)
