@@ -55,16 +55,16 @@ def _of_method(place: Place, name: str, broken: list[str]) -> dict[str, float]:
 
 
 def _trained(device: torch.device, name: str, options: dict[str, Any] | None = None) -> Trainer:
-    run = small_run.trainer(small_run.task(device), name, options)
+    run = small_run.trainer(small_run.task(device, method=name), name, options)
     run.train()
     return run
 
 
 def _interrupted(device: torch.device, name: str) -> Trainer:
     """A run that another one resumes in the middle of an epoch."""
-    begun = small_run.trainer(small_run.task(device), name)
+    begun = small_run.trainer(small_run.task(device, method=name), name)
     begun.train(until=begun.total_steps // 2 + 1)
-    resumed = small_run.trainer(small_run.task(device), name)
+    resumed = small_run.trainer(small_run.task(device, method=name), name)
     resumed.load(begun.state())
     resumed.train()
     return resumed
@@ -77,7 +77,7 @@ def _largest_to_ssgd(device: torch.device, name: str) -> float | None:
         if isinstance(options, InTheLimit):
             continue  # it is not SSGD, but near
         chosen = {key: value for key, value in options.items() if key not in ("nodes", "linear")}
-        task = small_run.task(device, Cluster(4, options.get("nodes", 1)))
+        task = small_run.task(device, Cluster(4, options.get("nodes", 1)), method=name)
         run, ssgd = small_run.trainer(task, name, chosen), small_run.trainer(task, "ssgd", {})
         run.train()
         ssgd.train()

@@ -10,7 +10,7 @@ def part(place: Place) -> Found:
     """Train each method for a short run, in the type that runs have."""
 
     def steps(name: str) -> int:
-        run = small_run.trainer(small_run.task(place.device, dtype=torch.float32), name)
+        run = small_run.trainer(small_run.task(place.device, dtype=torch.float32, method=name), name)
         run.train()
         place.wait()
         return run.step

@@ -58,8 +58,9 @@ def task(
     model: str = "cnn",
     data: Data | None = None,
     batch: int = IMAGES // STEPS_PER_EPOCH,
+    method: str = "ssgd",
 ) -> Task:
-    """A task with momentum and weight decay.
+    """A task with momentum and weight decay, or with the first optimizer that a method without SGD names.
 
     In 64 bits two entries are hardly ever so close that rounding decides which is larger. So a selection that
     differs between two devices is a fault, and no tie.
@@ -71,7 +72,12 @@ def task(
         model: name of a module in models/.
         data: images; the default is `random_images()`.
         batch: of the whole run.
+        method: that is to be trained.
     """
+    optimizers = plugins.get("method", method).load().needs.optimizers
+    optimizer: dict[str, Any] = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01}
+    if optimizers and "sgd" not in optimizers:
+        optimizer = {"name": optimizers[0], "lr": 0.001, "weight_decay": 0.01}
     data = data or random_images()
     module = plugins.get("model", model).load()
     config = resolve(module, {})
@@ -80,7 +86,7 @@ def task(
             "epochs": EPOCHS,
             "batch": batch,
             "batch_per": "run",
-            "optimizer": {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01},
+            "optimizer": optimizer,
             "schedule": {"name": "constant"},
             "evaluate_every_epochs": EPOCHS,
         }

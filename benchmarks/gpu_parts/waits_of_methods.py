@@ -17,7 +17,7 @@ def part(place: Place) -> Found:
     """Count them in the middle of an epoch, where nothing is evaluated."""
 
     def count(name: str) -> dict[str, float]:
-        run = small_run.trainer(small_run.task(place.device, dtype=torch.float32), name)
+        run = small_run.trainer(small_run.task(place.device, dtype=torch.float32, method=name), name)
         run.train(until=FIRST)
         return (_profiled if place.is_gpu else _dispatched)(run)
 

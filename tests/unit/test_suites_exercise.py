@@ -84,6 +84,8 @@ KNOWN = {
         f'{RESTART} -> return config.max_skips, max(1, wait) if config.control == "corrected" else wait',
     ],
     ("demo", "multi_step_delay"): [f"{WAIT} -> {TO_WAIT}", f"{TO_WAIT} -> {WAIT}"],
+    # Its 192 steps are whole periods, and the 18 steps here are not.
+    ("text_demo", "diloco"): ['if since: -> for fragment, since in enumerate(self.memory["since"]):'],
     ("validation", "multi_step_delay"): [f"{WAIT} -> {TO_WAIT}", f"{TO_WAIT} -> {WAIT}"],
 }
 # Its warm-up is longer than the runs here; `rivals_adamw` has the same branches.
