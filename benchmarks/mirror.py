@@ -3,7 +3,7 @@
     python benchmarks/mirror.py [--record]
 
 Mirrors worker 0 of 1,024 and of 4,096 workers, 8 on each node, on digits with the CNN of the demo, on one
-core. All methods take part that need no preparation. Prints the median time of a step, the slowest last.
+core. All methods take part that work with SGD and need no preparation. Prints the median time of a step, the slowest last.
 Exits with 0 only if the slowest meets its target.
 """
 
@@ -80,7 +80,11 @@ def main(arguments: argparse.Namespace) -> int:
     deterministic(torch.device("cpu"))
     data = digits()
     methods = {name: plugin.load() for name, plugin in plugins.find("method").items()}
-    methods = {name: method for name, method in methods.items() if "prepare" not in vars(method)}
+    methods = {
+        name: method
+        for name, method in methods.items()
+        if "prepare" not in vars(method) and "sgd" in (method.needs.optimizers or ("sgd",))
+    }
     slowest = ("", 0.0)
     for name, method in methods.items():
         seconds = [step_seconds(a_task(data, workers), method) for workers in SIZES]
