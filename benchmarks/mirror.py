@@ -3,8 +3,8 @@
     python benchmarks/mirror.py [--record]
 
 Mirrors worker 0 of 1,024 and of 4,096 workers, 8 on each node, on digits with the CNN of the demo, on one
-core. All methods take part that work with SGD and need no preparation. Prints the median time of a step, the slowest last.
-Exits with 0 only if the slowest meets its target.
+core. All methods take part that work with SGD and need no preparation. Prints the median time of a step, the
+slowest last. Exits with 0 only if the slowest meets its target.
 """
 
 import argparse
