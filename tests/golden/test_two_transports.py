@@ -50,7 +50,7 @@ def trajectory(method: str, options: dict[str, Any], recipe: dict[str, Any] | No
     """A small run on two nodes, as far as it is known in this process."""
     class_ = plugins.get("method", method).load()
     model = small.model_for(class_, **class_.short)
-    task = small.task(workers=4, nodes=2, build_model=model, **recipe or {})
+    task = small.task(workers=4, nodes=2, build_model=model, **small.recipe_for(class_) | (recipe or {}))
     run = small.trainer(task, class_, **{**class_.short, **options})
     shipped, digests, losses, ledgers = [], [], [], []
 
