@@ -91,7 +91,7 @@ def test_calls_of_all_channels_are_issued_in_one_order_and_a_slow_one_delays_no_
 
 def test_the_allocator_learns_which_answers_the_worker_uses(gpu, issuing):
     used_by = []
-    tensor = SimpleNamespace(is_cuda=True, record_stream=used_by.append)
+    tensor = SimpleNamespace(device=CUDA, record_stream=used_by.append)
     SideStream(CUDA, issuing).hand_over([tensor, torch.ones(1)])
     assert used_by == [gpu.current]
 

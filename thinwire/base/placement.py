@@ -1,8 +1,20 @@
-"""Which worker is on which node, and which process stands for which worker."""
+"""Which worker is on which node, which process stands for which worker, and whether it computes on a GPU."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from thinwire.base.errors import UserError
+
+if TYPE_CHECKING:
+    import torch
+
+
+def on_gpu(device: "torch.device") -> bool:
+    """Do tensors of this device have values that the host cannot read without waiting?
+
+    Everything that is done for GPUs alone asks this. So tests can do it on an accelerator without hardware.
+    """
+    return device.type not in ("cpu", "meta")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from thinwire.base.placement import on_gpu
+
 GROUP = 16
 # How many groups are processed together, so that intermediate results stay in the processor's cache.
 WIDTH = 2**14
@@ -172,7 +174,7 @@ def random(rows: list[Tensor], ks: list[int], generator: torch.Generator) -> lis
 
 def _random(row: Tensor, k: int, generator: torch.Generator) -> Tensor:
     chosen = torch.randperm(row.numel(), generator=generator)[:k].sort().values
-    if row.device.type == "cuda":
+    if on_gpu(row.device):
         chosen = chosen.pin_memory()  # so that the host need not wait for the copy
     return chosen.to(row.device, non_blocking=True)
 

@@ -13,6 +13,7 @@ from torch.nn import functional
 from thinwire.base import seeds
 from thinwire.base.errors import UserError
 from thinwire.base.learning import CLASSIFICATION
+from thinwire.base.placement import on_gpu
 from thinwire.data import readers
 from thinwire.data.arrays import Data, Rows
 from thinwire.data.dataset import Augment
@@ -67,10 +68,10 @@ def _resized_crop(images: Tensor, drawn: Tensor, least_area: float) -> Tensor:
     top = ((height - down + 1) * drawn[3]).floor()
     places = torch.stack([top, top + down, left, left + across]).int().T.tolist()
     windows = [image[None, :, y0:y1, x0:x1] for image, (y0, y1, x0, x1) in zip(images, places)]
-    if images.is_cuda:  # the kernel for GPUs does not take bytes
+    if on_gpu(images.device):  # the kernel for GPUs does not take bytes
         windows = [window.float() for window in windows]
     whole = [functional.interpolate(window, (height, width), mode="bilinear") for window in windows]
-    return torch.cat(whole).round().to(torch.uint8) if images.is_cuda else torch.cat(whole)
+    return torch.cat(whole).round().to(torch.uint8) if on_gpu(images.device) else torch.cat(whole)
 
 
 def _crop(padded: Tensor, offsets: Tensor, size: Sequence[int]) -> Tensor:
@@ -111,7 +112,7 @@ _HELD_OUT = 0.1  # of the training set
 
 def fit_on(device: torch.device, data: Data) -> bool:
     """Do all training inputs take at most a quarter of the free memory? On a CPU they always do."""
-    if device.type != "cuda":
+    if not on_gpu(device):
         return True
     free, _ = torch.cuda.mem_get_info(device)
     return len(data.train_inputs) * math.prod(data.shape) <= free / 4

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thinwire import RULES_VERSION, __version__
+from thinwire.base.placement import on_gpu
 from thinwire.plugins import ROOT
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def provenance(device: "torch.device") -> dict[str, object]:
     """Return everything about the code and the machine on which a result may depend."""
     import torch
 
-    on_gpu = device.type == "cuda"
+    gpu = on_gpu(device)
     return {
         "thinwire": __version__,
         "rules": RULES_VERSION,
@@ -50,10 +51,10 @@ def provenance(device: "torch.device") -> dict[str, object]:
             "processor": processor(),
             "cores": os.cpu_count(),
             "threads": torch.get_num_threads(),
-            "device": torch.cuda.get_device_name(device) if on_gpu else "cpu",
-            "nccl": list(torch.cuda.nccl.version()) if on_gpu else None,
-            "tf32_in_convolutions": torch.backends.cudnn.allow_tf32 if on_gpu else None,
-            "tf32_in_matrix_products": torch.backends.cuda.matmul.allow_tf32 if on_gpu else None,
+            "device": torch.cuda.get_device_name(device) if gpu else "cpu",
+            "nccl": list(torch.cuda.nccl.version()) if gpu else None,
+            "tf32_in_convolutions": torch.backends.cudnn.allow_tf32 if gpu else None,
+            "tf32_in_matrix_products": torch.backends.cuda.matmul.allow_tf32 if gpu else None,
         },
         "environment": {
             name: value

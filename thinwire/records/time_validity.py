@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from thinwire.base.nvidia_smi import processes_on
-from thinwire.base.placement import Cluster
+from thinwire.base.placement import Cluster, on_gpu
 
 if TYPE_CHECKING:
     import torch
@@ -23,7 +23,7 @@ def about_this_process(device: "torch.device") -> dict[str, object]:
         "cores": sorted(os.sched_getaffinity(0)),
         "device": "cpu",
     }
-    if device.type == "cuda":
+    if on_gpu(device):
         import torch
 
         uuid = str(torch.cuda.get_device_properties(device).uuid).removeprefix("GPU-")

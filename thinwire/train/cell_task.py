@@ -12,7 +12,7 @@ from thinwire import plugins
 from thinwire.api.run import Task
 from thinwire.base.errors import UserError
 from thinwire.base.options import resolve
-from thinwire.base.placement import Cluster
+from thinwire.base.placement import Cluster, on_gpu
 from thinwire.config.cell import Cell
 from thinwire.data import arrays
 from thinwire.data.arrays import Data
@@ -109,7 +109,7 @@ def deterministic(device: torch.device) -> None:
     With deterministic kernels, torch by default also fills each new tensor with NaN. Runs do without, because
     it costs a memory pass. The tests switch it on again, to find reads of memory that nobody has written.
     """
-    if device.type == "cuda":
+    if on_gpu(device):
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.backends.cudnn.benchmark = False
         torch.backends.cudnn.allow_tf32 = False

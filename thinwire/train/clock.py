@@ -8,13 +8,15 @@ from collections import deque
 
 import torch
 
+from thinwire.base.placement import on_gpu
+
 CLOCKS = ("train", "eval", "harness")
 _MS = 1e-3
 
 
 def clock_on(device: torch.device) -> "Clock":
     """Return a clock for a run whose workers compute on this device."""
-    return StreamClock(device) if device.type == "cuda" else Clock()
+    return StreamClock(device) if on_gpu(device) else Clock()
 
 
 class Clock:

@@ -12,7 +12,7 @@ from thinwire import plugins
 from thinwire.base import digests
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.base.options import as_dict, resolve
-from thinwire.base.placement import Cluster
+from thinwire.base.placement import Cluster, on_gpu
 from thinwire.config.cell import Cell
 from thinwire.config.sources import sources
 from thinwire.emulation.emulated_run import EmulatedRun
@@ -113,7 +113,7 @@ class RunSetup:
         assert self.trainer is not None
         device = self.trainer.task.device
         if self._transport.kind == "inprocess":
-            if device.type == "cuda":
+            if on_gpu(device):
                 self._note([about_this_process(device)])
             return
         about = about_this_process(device)
@@ -133,7 +133,7 @@ class RunSetup:
     def note_ranks_again(self) -> None:
         """Record what only training shows: other processes on the GPUs, and messages; after training."""
         assert self.trainer is not None
-        if self.trainer.task.device.type == "cuda":
+        if on_gpu(self.trainer.task.device):
             self.note_ranks()
 
     def _is_first_on_node(self) -> bool:

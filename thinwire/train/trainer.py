@@ -20,6 +20,7 @@ from thinwire.api.method import Method
 from thinwire.api.parameters import parameters
 from thinwire.api.run import Task, initial_model
 from thinwire.base.errors import MethodError, UserError
+from thinwire.base.placement import on_gpu
 from thinwire.data.batches import Batches
 from thinwire.data.prefetch import Prefetched
 from thinwire.optim.recipe import learning_rate
@@ -77,7 +78,7 @@ class Trainer:
                 "the recipe's optimizer is muon, but the model has no hidden matrices: no weights of "
                 "convolutions or linear layers before the last layer: take adamw"
             )
-        if task.device.type == "cuda":
+        if on_gpu(task.device):
             inputs, labels = self.batches.at(0)[0]
             size = len(inputs) // recipe.accumulate
             warm_up(first, inputs[:size], labels[:size])

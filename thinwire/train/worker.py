@@ -13,7 +13,7 @@ from thinwire.api.method import Method
 from thinwire.api.parameters import Param
 from thinwire.api.run import Run
 from thinwire.base import seeds
-from thinwire.base.placement import Cluster
+from thinwire.base.placement import Cluster, on_gpu
 from thinwire.optim.optimizers import Plateau
 from thinwire.optim.recipe import Recipe
 from thinwire.records.checkpoint import require_separate, restore, to_device
@@ -34,7 +34,7 @@ def seed_global_generators(device: torch.device, seed: int) -> None:
         seed: the same for both.
     """
     torch.default_generator.manual_seed(seed)
-    if device.type == "cuda":
+    if on_gpu(device):
         # Named by its index: `torch.cuda.manual_seed` seeds the current GPU of this thread instead.
         torch.cuda.default_generators[device.index].manual_seed(seed)
 

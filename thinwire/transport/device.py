@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from thinwire.base.errors import UserError
-from thinwire.base.placement import Address, SharedFile
+from thinwire.base.placement import Address, SharedFile, on_gpu
 from thinwire.transport.rendezvous import translated_errors
 
 GLOO = "gloo"
@@ -38,7 +38,7 @@ def uses_device_group(device: torch.device, backend: str) -> bool:
     Otherwise some of them go through the memory of the host. With NCCL that would be another network than the
     one of the means.
     """
-    return device.type == "cuda" and backend != GLOO
+    return on_gpu(device) and backend != GLOO
 
 
 def make_current(device: torch.device) -> None:
@@ -46,7 +46,7 @@ def make_current(device: torch.device) -> None:
 
     Streams, events, NCCL and the state of random numbers belong to the current device.
     """
-    if device.type == "cuda":
+    if on_gpu(device):
         torch.cuda.set_device(device)
 
 

@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.nn import functional
 
+from thinwire.base.placement import on_gpu
 from thinwire.traffic.payload import Payload, bytes_by_kind, nbytes
 from thinwire.transport import metering, wire_format
 from thinwire.transport.call import Call, Finish, Group
@@ -72,7 +73,7 @@ class SideStream:
         `torch.Tensor.record_stream`.
         """
         for tensor in tensors:
-            if tensor.is_cuda:
+            if on_gpu(tensor.device):
                 tensor.record_stream(self._current())
 
     def _current(self) -> torch.Stream:
