@@ -95,7 +95,7 @@ class Method(thinwire.Method):
             shape = (columns, rank)
             drawn = torch.randn(shape, generator=self.run.shared_generator, dtype=momentum.dtype)
             self.memory["momentum"][param.name] = momentum
-            self.memory["q"][param.name] = drawn.to(momentum.device)
+            self.memory["q"][param.name] = thinwire.moved_to(momentum.device, drawn)
             if rows * columns > self.config.min_gain * rank * (rows + columns):
                 self.factored.append(param)
 

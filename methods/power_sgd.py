@@ -102,9 +102,7 @@ class Method(thinwire.Method):
             rows, columns = error.shape
             shape = (rows if self.config.alternate else columns, min(self.config.rank, rows, columns))
             drawn = torch.randn(shape, generator=self.run.shared_generator, dtype=error.dtype)
-            if error.device.type == "cuda":
-                drawn = drawn.pin_memory()  # so that the host need not wait for the copy
-            factors.append(drawn.to(error.device, non_blocking=True))
+            factors.append(thinwire.moved_to(error.device, drawn))
         return factors
 
     def sync_gradients(self) -> None:

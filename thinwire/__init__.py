@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from thinwire.api.parameters import Param as Param
     from thinwire.api.run import Run as Run
     from thinwire.base.errors import UserError as UserError
+    from thinwire.base.placement import moved_to as moved_to
     from thinwire.cli.run import run_cell as run_cell
     from thinwire.data.dataset import Augment as Augment
     from thinwire.data.dataset import Dataset as Dataset
@@ -50,6 +51,7 @@ _HOME = {
     "Run": "api.run",
     "Server": "transport.call",
     "UserError": "base.errors",
+    "moved_to": "base.placement",
     "run_cell": "cli.run",
 }
 

@@ -27,7 +27,7 @@ from thinwire.transport.endpoint import Endpoint
 from thinwire.transport.inprocess import InProcess
 
 CELL = cells("demo")[0]
-THIRD = torch.device("cuda", 2)
+CPU, THIRD = torch.device("cpu"), torch.device("cuda", 2)
 
 
 class Stop(Exception):
@@ -96,6 +96,25 @@ def test_a_run_makes_its_gpu_current_before_it_computes(made_current, monkeypatc
     monkeypatch.setattr(run_setup, "deterministic", computes)
     with pytest.raises(Stop):
         run_setup.RunSetup(CELL, Path("results"), InProcess(CELL.workers)).load()
+
+
+def test_a_tensor_of_the_host_moves_to_a_gpu_from_pinned_memory_and_the_host_does_not_wait():
+    copies = []
+
+    class OfHost:
+        device, pinned = CPU, False
+
+        def pin_memory(self):
+            self.pinned = True
+            return self
+
+        def to(self, device, non_blocking):
+            copies.append((device, self.pinned, non_blocking))
+
+    thinwire.moved_to(THIRD, OfHost())
+    assert copies == [(THIRD, True, True)]
+    there = torch.ones(1)
+    assert thinwire.moved_to(CPU, there) is there
 
 
 def test_the_device_of_a_worker_names_its_gpu(four_gpus):

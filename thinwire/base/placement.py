@@ -1,4 +1,4 @@
-"""Which worker is on which node, which process stands for which worker, and whether it computes on a GPU."""
+"""Which worker is on which node, which process stands for which worker, and how it uses a GPU."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,6 +15,17 @@ def on_gpu(device: "torch.device") -> bool:
     Everything that is done for GPUs alone asks this. So tests can do it on an accelerator without hardware.
     """
     return device.type not in ("cpu", "meta")
+
+
+def moved_to(device: "torch.device", tensor: "torch.Tensor") -> "torch.Tensor":
+    """Return a tensor of the host on a device, and itself if it is there.
+
+    The host does not wait for the copy. From memory that is not pinned, it would wait until the GPU has done
+    all work that it has.
+    """
+    if on_gpu(device) and not on_gpu(tensor.device):
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
 
 
 @dataclass(frozen=True)

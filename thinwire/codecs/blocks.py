@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from thinwire.base.placement import on_gpu
+from thinwire.base.placement import moved_to
 from thinwire.codecs import bits
 from thinwire.trace.recorder import DECODE, ENCODE, recorded
 from thinwire.traffic.payload import Payload
@@ -183,10 +183,7 @@ class RandomLevels:
 
     def _draw(self, row: Tensor) -> Tensor:
         """Return a number from 0 to 1 for each entry."""
-        drawn = torch.rand(len(row), generator=self.generator, dtype=row.dtype)
-        if on_gpu(row.device):
-            drawn = drawn.pin_memory()  # so that the host need not wait for the copy
-        return drawn.to(row.device, non_blocking=True)
+        return moved_to(row.device, torch.rand(len(row), generator=self.generator, dtype=row.dtype))
 
     @recorded(DECODE)
     def decode(self, payload: Payload, count: int) -> Tensor:

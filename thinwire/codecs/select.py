@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from thinwire.base.placement import on_gpu
+from thinwire.base.placement import moved_to
 
 GROUP = 16
 # How many groups are processed together, so that intermediate results stay in the processor's cache.
@@ -173,10 +173,7 @@ def random(rows: list[Tensor], ks: list[int], generator: torch.Generator) -> lis
 
 
 def _random(row: Tensor, k: int, generator: torch.Generator) -> Tensor:
-    chosen = torch.randperm(row.numel(), generator=generator)[:k].sort().values
-    if on_gpu(row.device):
-        chosen = chosen.pin_memory()  # so that the host need not wait for the copy
-    return chosen.to(row.device, non_blocking=True)
+    return moved_to(row.device, torch.randperm(row.numel(), generator=generator)[:k].sort().values)
 
 
 def _is_searched_on_host(row: Tensor) -> bool:
