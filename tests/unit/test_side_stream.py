@@ -129,9 +129,9 @@ def test_gathered_payloads_are_there_when_the_worker_reads_them(gpu, issuing, ve
     _, others = wire_format.pack(OTHERS, ragged=False)
 
     def all_gather(rows, row, group):
-        gpu.put(4, effect=lambda: torch._foreach_copy_(rows, [row, others]))
+        gpu.put(4, effect=lambda: rows.copy_(torch.cat([row, others])))
 
-    monkeypatch.setattr(dist, "all_gather", all_gather)
+    monkeypatch.setattr(dist, "all_gather_single", all_gather)
     wait = verbs.gather(world, Call("gather", payload=OWN), 0)
     issuing.issue_all()
     in_order, at_once = seen(gpu, wait())

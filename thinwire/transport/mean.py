@@ -46,9 +46,11 @@ def flat_share(tensors: list[Tensor], pool: wire_format.Pool, size: int) -> Tens
 
 
 def write_mean(total: Tensor, tensors: list[Tensor], pool: wire_format.Pool, size: int) -> None:
-    """Write the mean into the tensors, from the all-reduced `flat_share`, and return that to the pool."""
-    divisor = 1 if _divided_first(tensors) else size
-    for tensor, part in zip(tensors, wire_format.parts(total, tensors)):
-        torch.div(part, divisor, out=tensor)
+    """Write the mean into the tensors, from the all-reduced `flat_share`, and return that to the pool.
+
+    The sum is divided while it is one tensor: on a GPU this is one kernel, however many tensors there are.
+    """
+    divide_after_sum([total], size)
     if not wire_format.is_flat(tensors):
+        torch._foreach_copy_(tensors, wire_format.parts(total, tensors))
         pool.give_back(total)

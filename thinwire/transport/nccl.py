@@ -222,11 +222,11 @@ class OnDeviceGroup:
 
     def _all_gather(self, row: Tensor) -> Tensor:
         """Return the rows of all members, [members, elements]; they must have equal lengths."""
-        rows = row.new_empty(self._size, len(row))
+        rows = row.new_empty(self._size * len(row))
         if len(row):
             with translated_errors():
-                dist.all_gather(list(rows), row, group=self._process_group)
-        return rows
+                dist.all_gather_single(rows, row, group=self._process_group)
+        return rows.view(self._size, len(row))
 
     def _transfer(self, parts: list[tuple[Callable[..., dist.Work | None], Tensor, int]]) -> None:
         """Send and receive rows at once: each part is `isend` or `irecv`, a row, and another member.
