@@ -24,10 +24,10 @@ with snakefile.exit_on_error():
     GRID = grid.read(CHOSEN.suites, CALL.plans, CHOSEN.subset)
     if CALL.dry:
         print_overview([*GRID.cells.values()], CALL.defaults.get("runtime"))
+    # Each job with GPUs claims its own when it begins. Slurm counts GPUs by itself.
+    if CALL.plans and (gpus := GRID.gpus_here()):
+        snakefile.limit(workflow, "local_gpus", gpus)
 SIMULATED = outputs.simulations(GRID)
-# Each job with GPUs claims its own when it begins. Slurm counts GPUs by itself.
-if CALL.plans and (gpus := GRID.gpus_here()):
-    snakefile.limit(workflow, "local_gpus", gpus)
 
 
 # GPUs are counted for each machine.

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from thinwire.base import nvidia_smi
-from thinwire.base.errors import UserError
+from thinwire.base.errors import ResourceError, UserError
 from thinwire.config.expand import cells
 from thinwire.launch import gpu_claims
 from thinwire.launch.gpu_claims import claim, gpus_claimed, gpus_of, gpus_of_preparation
@@ -21,9 +21,19 @@ CELL = cells("demo")[0]
 NVIDIA_SMI = """#!/bin/sh
 case "$1" in
   --query-gpu=index,uuid) printf '0, GPU-aa\\n1, GPU-bb\\n2, GPU-cc\\n' ;;
-  --query-compute-apps=gpu_uuid,pid) printf 'GPU-bb, 17\\nGPU-bb, 18\\nGPU-bb, 19\\nGPU-cc, 20\\n' ;;
+  --query-compute-apps=gpu_uuid,pid,process_name) printf "$COMPUTING" ;;
   *) exit 1 ;;
 esac
+"""
+
+
+# The services of NVIDIA are no other runs.
+COMPUTING = """GPU-bb, 17, python
+GPU-bb, 18, /a folder, with a comma/python
+GPU-bb, 19, [Not Found]
+GPU-cc, 20, python
+GPU-cc, 21, nvidia-cuda-mps-server
+GPU-cc, 22, /usr/bin/nv-hostengine
 """
 
 
@@ -38,6 +48,7 @@ def machine(tmp_path, monkeypatch):
     """A machine with three GPUs, and no lock on any of them."""
     install(tmp_path)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("COMPUTING", COMPUTING)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for name in ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID"):
         monkeypatch.delenv(name, raising=False)
@@ -63,13 +74,20 @@ def test_the_gpus_are_those_that_the_user_lets_commands_see(monkeypatch, visible
 def test_without_nvidia_smi_or_its_driver_no_gpu_is_known(machine, monkeypatch):
     install(machine, "#!/bin/sh\necho 'NVIDIA-SMI has failed'; exit 9\n")
     assert nvidia_smi.visible_gpus() == []
-    install(machine, "#!/bin/sh\necho '0, GPU-aa'; exec sleep 600\n")
-    monkeypatch.setattr(nvidia_smi, "_MOST_SECONDS", 0.05)
-    assert nvidia_smi.visible_gpus() == []
     monkeypatch.setenv("PATH", "/nonexistent")
     assert nvidia_smi.visible_gpus() == []
     with gpus_claimed(1):
         assert "CUDA_VISIBLE_DEVICES" not in os.environ
+
+
+def test_a_driver_that_hangs_is_one_sentence_and_no_gpu_is_taken_for_free(machine, monkeypatch):
+    install(machine, "#!/bin/sh\necho '0, GPU-aa'; exec sleep 600\n")
+    monkeypatch.setattr(nvidia_smi, "_MOST_SECONDS", 0.05)
+    for ask in (nvidia_smi.visible_gpus, lambda: nvidia_smi.processes_on("GPU-aa")):
+        with pytest.raises(
+            ResourceError, match=r"nvidia-smi does not answer within 0 s, so a GPU of .* hangs"
+        ):
+            ask()
 
 
 def test_a_cell_needs_a_gpu_for_each_process_of_a_node():

@@ -67,7 +67,13 @@ HANGS = {
         How.HUNG,
         "rank 0 on n0 saves a checkpoint; rank 1 on n1 computes",
     ),
-    # A disk that hangs is no failure of the method.
+    # A disk or a driver that hangs is no failure of the method.
+    "the driver of a GPU": (
+        ["asks nvidia-smi", WAITS],
+        How.TROUBLE,
+        "rank 0 on n0 asks nvidia-smi, and the others wait: see whether nvidia-smi answers, or raise "
+        "hang_seconds of the suite, and start again; a run goes on from its last checkpoint",
+    ),
     **{
         doing: (
             [doing, "waits for the status of all workers"],

@@ -20,12 +20,12 @@ HUNG = end(0, How.HUNG, "nothing has moved")
 ABSENT = end(1, How.ABSENT, doing="", phase="")
 
 
-def failed(sentence, again=False):
-    """A diagnosis: this is in the record, unless another attempt may succeed."""
-    return "failed", sentence, again
+def failed(sentence, *hosts, aborted=False):
+    """A diagnosis: this is in the record, unless hosts have lost processes; another attempt may succeed."""
+    return "failed", sentence, bool(hosts), frozenset(hosts), aborted
 
 
-BY_SIGKILL = failed("rank 1 on n1 was killed by SIGKILL while it computes", again=True)
+BY_SIGKILL = failed("rank 1 on n1 was killed by SIGKILL while it computes", "n1")
 NOT_BY_US = "ended with exit code {}, and thinwire did not end it"
 SILENT = "rank 1 on n1 has not been heard of for 15 s"
 # What the processes left, and what is made of it.
@@ -36,7 +36,7 @@ SENTENCES = {
     ),
     "a divergence": (
         [LOST, end(1, How.DIVERGED, "not finite")],
-        ("diverged", "rank 1 on n1: not finite", False),
+        ("diverged", "rank 1 on n1: not finite", False, frozenset(), False),
     ),
     "an exit by somebody else": (
         [LOST, end(1, How.EXITED, "0"), KILLED],
@@ -47,19 +47,19 @@ SENTENCES = {
     "a signal, after which another rank read half a message": ([ABORTED, KILLED], BY_SIGKILL),
     "an abort alone": (
         [ABORTED, LOST],
-        failed("rank 0 on n0 was killed by SIGABRT (a hint) while it computes", again=True),
+        failed("rank 0 on n0 was killed by SIGABRT (a hint) while it computes", "n0", aborted=True),
     ),
     "a signal, for which the others waited": ([HUNG, KILLED], BY_SIGKILL),
     "a hang": ([HUNG, FOLLOWED], failed("nothing has moved")),
-    "a silent rank": ([end(0, How.SILENT, SILENT), end(1, How.GONE)], failed(SILENT, again=True)),
+    "a silent rank": ([end(0, How.SILENT, SILENT), end(1, How.GONE)], failed(SILENT, "n1")),
     "a rank that nobody saw end": (
         [LOST, end(1, How.GONE, doing="waits for a")],
-        failed("rank 1 on n1 is gone; it last waits for a", again=True),
+        failed("rank 1 on n1 is gone; it last waits for a", "n1"),
     ),
-    "a rank that never came": ([LOST, ABSENT], failed("rank 1 has not come", again=True)),
+    "a rank that never came": ([LOST, ABSENT], failed("rank 1 has not come", "n1")),
     "a lost connection": (
         [LOST, FOLLOWED],
-        failed("rank 0 on n0 lost contact: Connection closed by peer", again=True),
+        failed("rank 0 on n0 lost contact: Connection closed by peer", "n0"),
     ),
     "nobody came": ([ABSENT, ABSENT], None),
     "no process": ([], None),

@@ -1,11 +1,12 @@
 """What a run comes to, from what its processes leave; and nothing from the exit codes of plug-ins."""
 
 import signal
+from dataclasses import replace
 
 import pytest
 
 from tests import sound
-from thinwire.base.errors import UserError
+from thinwire.base.errors import ResourceError, UserError
 from thinwire.config.expand import cells
 from thinwire.config.sources import sources
 from thinwire.launch import retry, train_block
@@ -41,7 +42,7 @@ def publishes(results, status="diverged", in_place=True):
         record.put_in_place(partial, record_folder(results, CELL))
 
 
-def run(results, *ends, hold=False, **how):
+def run(results, *ends, hold=False, cell=CELL, **how):
     """The exit code of a run whose attempts end like this, and the lines of its log."""
     left, lines = list(ends), []
 
@@ -53,7 +54,7 @@ def run(results, *ends, hold=False, **how):
             return AttemptEnd([])
         return end if isinstance(end, AttemptEnd) else AttemptEnd(end)
 
-    code = until_it_ends(CELL, results, start, hold, lines.append)
+    code = until_it_ends(cell, results, start, hold, lines.append)
     assert not left
     return code, lines
 
@@ -105,6 +106,45 @@ def test_what_attempts_come_to(tmp_path, ends, code, reason):
 def test_what_lies_around_a_run_is_never_a_result(tmp_path, ends, sentence):
     with pytest.raises(UserError, match=sentence):
         run(tmp_path, *ends)
+    assert published(tmp_path) is None
+
+
+ON_GPUS = replace(CELL, device="cuda", transport="processes", workers=2, nodes=1)
+ON_TWO_NODES = replace(CELL, transport="processes", workers=4, nodes=2)
+LOST = rank(0, How.LOST, "x")
+ABORT = rank(1, How.DIED, "SIGABRT (gloo aborts if calls differ in size)")
+KILLED_ELSEWHERE = rank(0, How.DIED, "SIGKILL")
+SILENT = [rank(0, How.SILENT, "rank 1 on n1 has not been heard of"), rank(1, How.GONE)]
+
+
+@pytest.mark.parametrize(
+    ("cell", "ends", "sentence"),
+    [
+        (ON_GPUS, [[KILLED]] * 3, "lost processes in 3 attempts, all on n1: see whether it works, or start"),
+        (
+            ON_GPUS,
+            [[LOST, KILLED_ELSEWHERE], [ABORT], [ABORT, LOST]],
+            "by an abort, as after a fault of a GPU",
+        ),
+        (
+            ON_TWO_NODES,
+            [[LOST, KILLED], SILENT, [KILLED, LOST]],
+            "3 attempts, all on n1: .* killed by SIGKILL",
+        ),
+        (ON_TWO_NODES, [[LOST, KILLED], [KILLED_ELSEWHERE, LOST], SILENT], None),
+        (ON_TWO_NODES, [[LOST, ABORT], [rank(0, How.DIED, "SIGABRT"), LOST], [LOST, ABORT]], None),
+        (replace(ON_TWO_NODES, transport="emulated"), [[LOST, KILLED]] * 3, None),
+        (CELL, [[KILLED]] * 3, None),
+    ],
+)
+def test_a_host_on_which_all_attempts_lose_processes_is_to_blame_and_not_the_method(
+    tmp_path, cell, ends, sentence
+):
+    if sentence is None:
+        assert run(tmp_path, *ends, cell=cell)[0] == 1
+        return
+    with pytest.raises(ResourceError, match=sentence):
+        run(tmp_path, *ends, cell=cell)
     assert published(tmp_path) is None
 
 

@@ -24,7 +24,12 @@ IN_RANK_1 = (
 )
 BROKEN = {
     "raises": HEAD + IN_RANK_1 + "raise RuntimeError('out of luck')\n",
-    "dies": HEAD + IN_RANK_1 + "os.kill(os.getpid(), signal.SIGKILL)\n",
+    # On one host and then on the other: if all losses were on one, that host would be to blame.
+    "dies": HEAD.replace(
+        "class", "DEATHS = sum(name.startswith('died') for name in os.listdir())\n\n\nclass", 1
+    )
+    + IN_RANK_1.replace("rank == 1", "rank == (DEATHS + 1) % 2")
+    + "open(f'died{DEATHS}', 'w')\n            os.kill(os.getpid(), signal.SIGKILL)\n",
     # Only the first time.
     "stops": HEAD
     + IN_RANK_1

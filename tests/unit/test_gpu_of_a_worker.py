@@ -182,6 +182,8 @@ def test_what_the_user_has_set_is_kept(monkeypatch):
         "NCCL_NVLS_ENABLE": "0",
         "NCCL_LAUNCH_ORDER_IMPLICIT": "1",
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
+        "TORCH_NCCL_ENABLE_MONITORING": "0",
+        "TORCH_NCCL_RETHROW_CUDA_ERRORS": "0",
         "PATH": "/bin",
     }
     # On one machine NCCL listens on the loopback alone.

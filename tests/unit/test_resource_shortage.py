@@ -188,6 +188,13 @@ FAULTS = [
     RuntimeError("Unable to find a valid cuDNN algorithm to run convolution"),
     RuntimeError("CUDA driver error: out of memory"),
     RuntimeError("No CUDA GPUs are available"),
+    RuntimeError("CUDA error: an illegal memory access was encountered"),
+    RuntimeError("CUDA unknown error - this may be due to an incorrectly set up environment, e.g. ..."),
+    RuntimeError("CUDA driver initialization failed, you might not have a CUDA gpu."),
+    RuntimeError("Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU ..."),
+    RuntimeError("Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before ..."),
+    RuntimeError('NVML_SUCCESS == r INTERNAL ASSERT FAILED at "../c10/cuda/CUDACachingAllocator.cpp":1131'),
+    RuntimeError("cusolver error: CUSOLVER_STATUS_INTERNAL_ERROR, when calling `cusolverDnCreate(handle)`"),
     dist.DistBackendError("NCCL error in: NCCLUtils.cpp:77\nncclUnhandledCudaError: Call to CUDA failed."),
 ]
 
@@ -207,8 +214,16 @@ def test_a_fault_of_a_gpu_is_trouble_and_neither_the_methods_result_nor_a_lost_c
         raise fault
 
 
-def test_an_index_out_of_range_on_a_gpu_is_the_methods_fault():
-    fault = torch.AcceleratorError(f"CUDA error: device-side assert triggered{HINT}")
+@pytest.mark.parametrize(
+    "fault",
+    [
+        torch.AcceleratorError(f"CUDA error: device-side assert triggered{HINT}"),
+        RuntimeError("CUDA error: CUBLAS_STATUS_INVALID_VALUE when calling `cublasSgemm(handle, ...)`"),
+        RuntimeError("cuDNN error: CUDNN_STATUS_BAD_PARAM"),
+    ],
+    ids=str,
+)
+def test_an_index_out_of_range_or_a_wrong_argument_on_a_gpu_is_the_methods_fault(fault):
     assert blame(raised_in("methods", "raise fault", fault=fault)) is not None
     assert shortage(fault) is None
 

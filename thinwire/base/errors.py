@@ -68,20 +68,33 @@ def message_of(error: BaseException) -> str:
     return f"{type(error).__name__}: {printable(text)}"
 
 
-# The program's own fault, for example an index that is out of range. CUDA reports it like faults of the GPU.
-_OF_THE_PROGRAM = "device-side assert triggered"
+# The program's own fault: an index that is out of range, or a wrong argument of a library. They are reported
+# like faults of the GPU.
+_OF_THE_PROGRAM = (
+    "device-side assert triggered",
+    "_STATUS_BAD_PARAM",
+    "_STATUS_INVALID_VALUE",
+    "_STATUS_NOT_SUPPORTED",
+)
 # Libraries of CUDA report that memory is short, or that the GPU does not work, as plain RuntimeErrors.
 _GPU_PHRASES = (
-    "CUBLAS_STATUS_ALLOC_FAILED",
-    "CUBLAS_STATUS_EXECUTION_FAILED",
-    "CUBLAS_STATUS_INTERNAL_ERROR",
-    "CUBLAS_STATUS_NOT_INITIALIZED",
+    # Of cuBLAS, cuDNN, cuSOLVER and cuSPARSE, such as CUBLAS_STATUS_ALLOC_FAILED.
+    "_STATUS_ALLOC_FAILED",
+    "_STATUS_ARCH_MISMATCH",
+    "_STATUS_EXECUTION_FAILED",
+    "_STATUS_INTERNAL_ERROR",
+    "_STATUS_MAPPING_ERROR",
+    "_STATUS_NOT_INITIALIZED",
     "CUDA driver error",
-    "CUDNN_STATUS_ALLOC_FAILED",
-    "CUDNN_STATUS_EXECUTION_FAILED",
-    "CUDNN_STATUS_INTERNAL_ERROR",
-    "CUDNN_STATUS_NOT_INITIALIZED",
+    "CUDA driver initialization failed",
+    "CUDA error: ",
+    "CUDA unknown error",
+    "Found no NVIDIA driver on your system",
+    "NVML_SUCCESS ==",
     "No CUDA GPUs are available",
+    "The NVIDIA driver on your system is too old",
+    "Unexpected error from cudaGetDeviceCount",
+    "cuDNN version incompatibility",
     "ncclUnhandledCudaError",
     # A convolution for which there is too little memory.
     "Unable to find a valid cuDNN algorithm",
@@ -95,10 +108,9 @@ def gpu_fault(error: BaseException) -> str | None:
     if torch is None or not isinstance(error, RuntimeError):
         return None
     text = str(error)
-    if isinstance(error, torch.AcceleratorError):
-        found = _OF_THE_PROGRAM not in text
-    else:
-        found = isinstance(error, torch.OutOfMemoryError) or any(phrase in text for phrase in _GPU_PHRASES)
+    of_torch = isinstance(error, torch.AcceleratorError | torch.OutOfMemoryError)
+    found = of_torch or any(phrase in text for phrase in _GPU_PHRASES)
+    found = found and not any(phrase in text for phrase in _OF_THE_PROGRAM)
     return next(iter(text.splitlines()), type(error).__name__) if found else None
 
 

@@ -1,15 +1,24 @@
 """What nvidia-smi says about the GPUs of this machine.
 
 The driver of NVIDIA's GPUs comes with this program. torch knows the GPUs too, but importing it takes seconds.
-Where there is no nvidia-smi, no GPU is known here.
+Where there is no nvidia-smi, no GPU is known here. If it does not answer, all functions raise a
+`ResourceError`.
 """
 
 import os
+import socket
 import subprocess
 from contextlib import suppress
+from pathlib import PurePath
 
+from thinwire.base.errors import ResourceError
+
+# What a rank does while it waits for an answer.
+ASKING = "asks nvidia-smi"
 # A driver that is loaded for this question takes half a minute. One that is stuck never answers.
 _MOST_SECONDS = 60.0
+# Services of NVIDIA that may have a context on each GPU of a machine: MPS, and DCGM, which measures.
+_SERVICES = ("nvidia-cuda-mps-", "nv-hostengine", "dcgm")
 
 
 def visible_gpus() -> list[str]:
@@ -26,8 +35,9 @@ def visible_gpus() -> list[str]:
 
 
 def processes_on(gpu: str) -> int:
-    """How many processes compute on the GPU with this UUID."""
-    return sum(uuid == gpu for uuid, _ in _ask("--query-compute-apps=gpu_uuid,pid"))
+    """How many processes compute on the GPU with this UUID, without services of NVIDIA."""
+    names = [row[2] for row in _ask("--query-compute-apps=gpu_uuid,pid,process_name") if row[0] == gpu]
+    return sum(not PurePath(name).name.startswith(_SERVICES) for name in names)
 
 
 def _named(name: str, there: dict[str, str]) -> list[str]:
@@ -36,7 +46,11 @@ def _named(name: str, there: dict[str, str]) -> list[str]:
 
 
 def _ask(query: str) -> list[list[str]]:
-    """The rows of its answer; none if there is no nvidia-smi, or if it does not reach the driver in time."""
+    """The rows of its answer; none if there is no nvidia-smi, or if it does not reach the driver.
+
+    Raises:
+        ResourceError: it does not answer in time.
+    """
     command = ["nvidia-smi", query, "--format=csv,noheader"]
     try:
         asking = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -49,5 +63,9 @@ def _ask(query: str) -> list[list[str]]:
         # Stuck in the driver, it does not end even then. `subprocess.run` would wait for that.
         with suppress(subprocess.TimeoutExpired):
             asking.communicate(timeout=1)
-        return []
-    return [line.split(", ") for line in answer.splitlines() if line] if asking.returncode == 0 else []
+        raise ResourceError(
+            f"nvidia-smi does not answer within {_MOST_SECONDS:.0f} s, so a GPU of {socket.gethostname()} or "
+            "its driver hangs: take another machine, or restart this one, and start again; a run goes on "
+            "from its last checkpoint"
+        ) from None
+    return [line.split(", ", 2) for line in answer.splitlines() if line] if asking.returncode == 0 else []

@@ -18,6 +18,7 @@ from threading import Event, Lock, Thread
 from typing import Never
 
 from thinwire.base.files import writing
+from thinwire.base.nvidia_smi import ASKING
 from thinwire.base.placement import Address, Placement
 from thinwire.launch.beats import Beat, SharedBeats, StoredBeats
 from thinwire.launch.postmortem import How, RankStatus
@@ -36,8 +37,12 @@ _SILENT_SECONDS = 15.0
 _PAUSED_SECONDS = 5.0
 # The exit code of a rank that cannot go on.
 CANNOT_GO_ON = 3
-# What a rank does that waits for the disk, and not for a method, begins with one of these words.
-_DISK = ("reads", "saves")
+# What a rank does that waits for the machine, and not for a method, begins so; and what to see about it.
+_OF_THE_MACHINE = {
+    "reads": "whether the file system answers",
+    "saves": "whether the file system answers",
+    ASKING: "whether nvidia-smi answers",
+}
 
 End = tuple[How, str]
 
@@ -87,16 +92,19 @@ class HangDetector:
 def _hang(beats: Sequence[Beat], seconds: float) -> End:
     """Describe which ranks block a run: those that do not wait, if any; otherwise all.
 
-    A disk that blocks the run is a trouble outside it, and comes with what to do.
+    A disk or a driver that blocks the run is a trouble outside it, and comes with what to do.
     """
     busy = [beat for beat in beats if not beat.doing.startswith("waits")]
     blocking = busy or beats
     described = "; ".join(f"rank {beat.rank} on {beat.node} {beat.doing}" for beat in blocking)
     others = ", and the others wait" if 0 < len(busy) < len(beats) else ""
     text = f"nothing has moved for {seconds:.0f} s: {described}{others}"
-    if not all(beat.doing.startswith(_DISK) for beat in blocking):
+    seen = [
+        see for beat in blocking for begin, see in _OF_THE_MACHINE.items() if beat.doing.startswith(begin)
+    ]
+    if len(seen) < len(blocking):
         return How.HUNG, text
-    advice = "see whether the file system answers, or raise hang_seconds of the suite, and start again"
+    advice = f"see {seen[0]}, or raise hang_seconds of the suite, and start again"
     return How.TROUBLE, f"{text}: {advice}; a run goes on from its last checkpoint"
 
 

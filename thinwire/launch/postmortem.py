@@ -207,6 +207,8 @@ class Diagnosis(NamedTuple):
     status: str
     reason: str
     lost: bool  # a process was lost: another attempt may succeed
+    hosts: frozenset[str] = frozenset()  # on which processes were lost
+    aborted: bool = False  # was it by SIGABRT? Libraries end a process so, too
 
 
 def diagnose(ends: Sequence[ExitReport]) -> Diagnosis | None:
@@ -219,13 +221,23 @@ def diagnose(ends: Sequence[ExitReport]) -> Diagnosis | None:
         return None
     order = list(How)
     causes = [end for end in ends if end.how in _CAUSES]
-    cause = min(causes, key=lambda end: (order.index(end.how), end.what.startswith(_ABORTS)), default=None)
+    cause = min(causes, key=lambda end: (order.index(end.how), _aborted(end)), default=None)
     if cause is None:
         return None
     sentence, lost = _CAUSES[cause.how]
     meanwhile = f" while it {cause.doing}" if cause.doing else ""
     reason = sentence.format(**cause._asdict(), who=cause.who, meanwhile=meanwhile)
-    return Diagnosis("diverged" if cause.how is How.DIVERGED else "failed", reason, lost)
+    status = "diverged" if cause.how is How.DIVERGED else "failed"
+    if not lost:
+        return Diagnosis(status, reason, lost)
+    # A rank that is silent does not say so itself, and leaves no report.
+    how = How.GONE if cause.how is How.SILENT else cause.how
+    alike = [end for end in ends if (end.how, _aborted(end)) == (how, _aborted(cause))]
+    return Diagnosis(status, reason, lost, frozenset(end.node for end in alike), _aborted(cause))
+
+
+def _aborted(end: ExitReport) -> bool:
+    return end.how is How.DIED and end.what.startswith(_ABORTS)
 
 
 def publish_failure(cell: Cell, results: Path, status: str, reason: str, hold: bool) -> Record:

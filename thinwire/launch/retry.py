@@ -15,7 +15,7 @@ from thinwire.base.errors import ResourceError, UserError
 from thinwire.base.files import stamp, writing
 from thinwire.config.cell import Cell
 from thinwire.data.dataset import MANIFEST
-from thinwire.launch.postmortem import RUNNING, ExitReport, How, diagnose, publish_failure
+from thinwire.launch.postmortem import RUNNING, Diagnosis, ExitReport, How, diagnose, publish_failure
 from thinwire.records import record
 from thinwire.records.invariants import require_invariants
 from thinwire.records.record import Record
@@ -61,6 +61,7 @@ def until_it_ends(cell: Cell, results: Path, start: Start, hold: bool, log: Call
         if not hold:
             record.put_in_place(partial, target)
         return int(record.read(made).status == "failed")
+    losses: list[Diagnosis] = []
     for attempt in range(1, ATTEMPTS + 1):
         with writing(partial):
             partial.mkdir(parents=True, exist_ok=True)
@@ -79,15 +80,43 @@ def until_it_ends(cell: Cell, results: Path, start: Start, hold: bool, log: Call
                 return 128 + asked
         if diagnosis is None:
             raise ResourceError(f"no process of {cell.path} came up{command}: see the output above")
+        losses += [diagnosis] if diagnosis.lost else []
         if diagnosis.lost and attempt < ATTEMPTS:
             log(f"{cell.path}: {diagnosis.reason}: attempt {attempt + 1} of {ATTEMPTS}")
             continue
         if all(report.phase != RUNNING for report in reports):
             raise ResourceError(f"{cell.path} could not begin: {diagnosis.reason}")
+        if diagnosis.lost and (why := _why_of_the_machine(cell, losses, reports)):
+            raise ResourceError(
+                f"{cell.path} lost processes in {ATTEMPTS} attempts, {why}: {diagnosis.reason}"
+            )
         publish_failure(cell, results, diagnosis.status, diagnosis.reason, hold)
         log(f"{diagnosis.status}: {diagnosis.reason}\n{target}")
         return 1
     raise AssertionError("the last attempt returns or raises")
+
+
+def _why_of_the_machine(cell: Cell, losses: Sequence[Diagnosis], reports: Sequence[ExitReport]) -> str | None:
+    """Why a machine may have lost the processes of all attempts, in a clause; None if the run itself has.
+
+    A method that ends its own process on the same host every time looks the same. A missing result is better
+    than a wrong one. On CPUs of a single machine, a run is asked to answer for itself.
+
+    Args:
+        cell: of the run.
+        losses: one for each attempt.
+        reports: of the processes of the last attempt.
+    """
+    gpus = cell.device == "cuda"
+    if gpus and losses[-1].aborted:
+        return "by an abort, as after a fault of a GPU: see dmesg and nvidia-smi, and start again elsewhere"
+    hosts = frozenset[str]().union(*(loss.hosts for loss in losses))
+    several = cell.transport == "processes" and len({report.node for report in reports}) > 1
+    hosts = hosts - {""} or hosts  # of a rank that has not come, none is known
+    if len(hosts) != 1 or not (gpus or several):
+        return None
+    (host,) = hosts
+    return f"all on {host or 'this machine'}: see whether it works, or start again without it"
 
 
 def finished(cell: Cell, results: Path) -> bool:

@@ -11,6 +11,7 @@ from torch import nn
 from thinwire import plugins
 from thinwire.base import digests
 from thinwire.base.learning import CLASSIFICATION
+from thinwire.base.nvidia_smi import ASKING
 from thinwire.base.options import as_dict, resolve
 from thinwire.base.placement import Cluster, on_gpu
 from thinwire.config.cell import Cell
@@ -114,9 +115,9 @@ class RunSetup:
         device = self.trainer.task.device
         if self._transport.kind == "inprocess":
             if on_gpu(device):
-                self._note([about_this_process(device)])
+                self._note([self._about(device)])
             return
-        about = about_this_process(device)
+        about = self._about(device)
         if uses_device_group(device, backend_of(device, self._cell.backend)):
             rows = self.trainer.workers[0].ledger.rows
             about["messages_through_host"] = any(verb == "send" for _, verb, _ in rows)
@@ -124,6 +125,14 @@ class RunSetup:
         if self._transport.kind == "measured":
             cluster = Cluster(self._cell.workers, self._cell.nodes)
             self.no_time_because = no_time_because(ranks, cluster)
+
+    def _about(self, device: torch.device) -> dict[str, object]:
+        if not on_gpu(device):
+            return about_this_process(device)
+        self._doing(ASKING)
+        about = about_this_process(device)
+        self._doing("computes")
+        return about
 
     def note_emulation(self, emulated: EmulatedRun) -> None:
         """Record what was measured of the emulated cluster, and whether the times of the run are valid."""

@@ -57,8 +57,13 @@ _SAME_BITS = {"NCCL_ALGO": "Ring", "NCCL_PROTO": "Simple", "NCCL_NVLS_ENABLE": "
 # the next GPU does, and each would wait for the other. With this, every GPU begins them in the order in which
 # its worker made them. They still overlap since CUDA 12.3. NCCL's user guide describes it; NCCL 2.26 has it.
 _ONE_ORDER = {"NCCL_LAUNCH_ORDER_IMPLICIT": "1"}
-# torch would end a process at the first error or after ten minutes, before its heartbeat has written why.
-_NO_WATCHDOG = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "0"}
+# torch would end a process at the first error, at a fault of its GPU or after ten minutes, before its
+# heartbeat has written why.
+_NO_WATCHDOG = {
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
+    "TORCH_NCCL_ENABLE_MONITORING": "0",
+    "TORCH_NCCL_RETHROW_CUDA_ERRORS": "0",
+}
 
 
 def choose_nccl_settings(meeting: SharedFile | Address) -> None:
