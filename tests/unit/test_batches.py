@@ -1,16 +1,21 @@
-"""Batches: which images each worker sees at each step, augmented and mixed."""
+"""Batches: which images each worker sees at each step, augmented and mixed, and what a GPU does for them."""
 
 from dataclasses import replace
 
 import pytest
 import torch
+from torch.nn import functional
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from tests import small
 from thinwire import plugins
 from thinwire.base.errors import UserError
 from thinwire.config import expand
-from thinwire.data import lay_out
-from thinwire.data.batches import Batches, _beta, augmented, mixup
+from thinwire.data import augmentation, lay_out
+from thinwire.data import batches as batches_module
+from thinwire.data.augmentation import _beta, augmented, mixup
+from thinwire.data.batches import Batches
 from thinwire.data.dataset import Augment
 from thinwire.train.cell_task import task_of
 from thinwire.train.result_files import data_folder
@@ -97,6 +102,78 @@ def test_a_crop_that_is_resized_is_a_window_stretched_to_the_whole():
     begins = out[:, 0, 0, 0]
     assert float(begins.min()) == 0
     assert float(begins.max()) > 80
+
+
+@pytest.mark.parametrize(("height", "width"), [(97, 60), (1, 31)])
+def test_windows_stretched_in_one_call_are_those_that_torch_stretches_one_by_one(height, width):
+    """From whole images to single pixels."""
+    images = torch.randint(256, (40, 3, height, width), generator=torch.Generator().manual_seed(1))
+    drawn = torch.rand(4, 40, generator=torch.Generator().manual_seed(2))
+    drawn[:, :3] = torch.tensor([[0, 0, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]]).T
+    top, left = (drawn[0] * (height - 1)).round(), (drawn[1] * (width - 1)).round()
+    bottom, right = top + 1 + drawn[2] * (height - 1 - top), left + 1 + drawn[3] * (width - 1 - left)
+    windows = torch.stack([top, bottom, left, right]).int()
+    expected = [
+        functional.interpolate(image[None, :, y0:y1, x0:x1].float(), (height, width), mode="bilinear")
+        for image, (y0, y1, x0, x1) in zip(images, windows.T.tolist())
+    ]
+    found = augmentation.stretched(images.to(torch.uint8), windows)
+    torch.testing.assert_close(found, torch.cat(expected), rtol=0, atol=0.004)
+
+
+def test_a_gpu_crops_the_windows_that_a_cpu_crops(monkeypatch):
+    images = torch.randint(256, (64, 3, 60, 80), generator=torch.Generator().manual_seed(1)).to(torch.uint8)
+
+    def cropped():
+        return augmented(images, Augment(least_area=0.1), [torch.Generator().manual_seed(5)])
+
+    expected = cropped()
+    monkeypatch.setattr(augmentation, "on_gpu", lambda device: True)
+    assert cropped().dtype == torch.uint8
+    # torch's kernel for bytes rounds its weights, too.
+    assert int((cropped().int() - expected.int()).abs().max()) <= 1
+
+
+class OnDevice(TorchDispatchMode):
+    """Counts operations on a device without memory, `meta`, and finds those for which the host would wait."""
+
+    def __init__(self):
+        super().__init__()
+        self.operations, self.sent, self.waits = 0, 0, []
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        places = {leaf.device.type for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)}
+        if any(leaf.is_meta for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)):
+            self.operations += 1
+            if "cpu" in places:
+                self.sent += 1
+                copied = function is torch.ops.aten._to_copy.default and kwargs["non_blocking"]
+                self.waits += [] if copied else [function]
+        return result
+
+
+@pytest.mark.parametrize("share", [3, 30])
+@pytest.mark.parametrize(
+    ("augment", "alpha", "drawn"), [(Augment(least_area=0.3, flip=True), 0, 3), (Augment(pad=2), 0.5, 3)]
+)
+@pytest.mark.parametrize("fits", [True, False])
+def test_a_batch_is_few_operations_of_a_gpu_and_no_wait(monkeypatch, fits, augment, alpha, drawn, share):
+    """In a step, what was drawn is copied, and inputs that stay on the host; once an epoch, their order.
+
+    Drawn are both sides of the windows and the flips; or offsets, and each worker's partners of mixup.
+    """
+    monkeypatch.setattr(augmentation, "on_gpu", lambda device: device.type == "meta")
+    monkeypatch.setattr(batches_module, "fit_on", lambda device, data: fits)
+    data = replace(small.digits(240), augment=augment)
+    run = Batches(data, 2, share, 3, torch.device("meta"), torch.float32, mixup_alpha=alpha)
+    run.at(0)
+    for step, order in ((1, 0), (run.steps_per_epoch, 1)):
+        with OnDevice() as device:
+            made = run.at(step)
+        assert (device.sent, device.waits) == (drawn + order + (not fits), [])
+        assert device.operations < 40
+        assert [images.shape for images, _ in made] == 2 * [(share, 1, 8, 8)]
 
 
 def test_two_ways_to_crop_at_once_are_refused():

@@ -1,4 +1,4 @@
-"""Batches of a worker, and how images are augmented: crops, flips and mixup, all seeded."""
+"""Batches of a worker, each augmented anew; what is drawn for them is seeded."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -8,101 +8,17 @@ from functools import partial
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from thinwire.base import seeds
 from thinwire.base.errors import UserError
 from thinwire.base.learning import CLASSIFICATION
-from thinwire.base.placement import on_gpu
+from thinwire.base.placement import moved_to, on_gpu
 from thinwire.data import readers
 from thinwire.data.arrays import Data, Rows
-from thinwire.data.dataset import Augment
+from thinwire.data.augmentation import augmented, mixup
 from thinwire.data.partition import Passes, partition_of
 from thinwire.data.readers import Load, Reader
 from thinwire.optim.inputs import PartitionKind
-
-# Least and largest ratio of width to height of a crop that is resized (Szegedy et al., arXiv 1409.4842).
-_RATIOS = (3 / 4, 4 / 3)
-
-
-def augmented(images: Tensor, augment: Augment, streams: Sequence[torch.Generator]) -> Tensor:
-    """Augment a batch.
-
-    Args:
-        images: bytes [N, C, H, W].
-        augment: how.
-        streams: random streams on the CPU; each serves an equal share of the images.
-    """
-    share = len(images) // len(streams)
-    if augment.least_area:
-        drawn = torch.cat([torch.rand(4, share, generator=g) for g in streams], dim=1)
-        images = _resized_crop(images, drawn, augment.least_area)
-    if augment.pad:
-        offsets = torch.cat(
-            [torch.randint(2 * augment.pad + 1, (2, share), generator=g) for g in streams], dim=1
-        ).to(images.device)
-        images = _crop(functional.pad(images, [augment.pad] * 4), offsets, images.shape[-2:])
-    if augment.flip:
-        flipped = torch.cat([torch.rand(share, generator=g) < 0.5 for g in streams]).to(images.device)
-        images = torch.where(flipped[:, None, None, None], images.flip(-1), images)
-    return images
-
-
-def _resized_crop(images: Tensor, drawn: Tensor, least_area: float) -> Tensor:
-    """Cut a window out of each image and stretch it to the image's size, bilinearly.
-
-    Each image has its own call: torch's kernel for bytes is three times as fast as one `grid_sample` for all.
-
-    Args:
-        images: bytes [N, C, H, W].
-        drawn: four random numbers in 0..1 for each image [4, N]: area, ratio of the sides, and two for place.
-        least_area: least share of the image's area. A window longer than the image is shortened to it.
-    """
-    low, high = (math.log(ratio) for ratio in _RATIOS)
-    area = least_area + (1 - least_area) * drawn[0]
-    ratio = (low + (high - low) * drawn[1]).exp()
-    height, width = images.shape[-2:]
-    across = (area * ratio * height * width).sqrt().round().clamp(1, width)
-    down = (area / ratio * height * width).sqrt().round().clamp(1, height)
-    left = ((width - across + 1) * drawn[2]).floor()
-    top = ((height - down + 1) * drawn[3]).floor()
-    places = torch.stack([top, top + down, left, left + across]).int().T.tolist()
-    windows = [image[None, :, y0:y1, x0:x1] for image, (y0, y1, x0, x1) in zip(images, places)]
-    if on_gpu(images.device):  # the kernel for GPUs does not take bytes
-        windows = [window.float() for window in windows]
-    whole = [functional.interpolate(window, (height, width), mode="bilinear") for window in windows]
-    return torch.cat(whole).round().to(torch.uint8) if on_gpu(images.device) else torch.cat(whole)
-
-
-def _crop(padded: Tensor, offsets: Tensor, size: Sequence[int]) -> Tensor:
-    """Cut a window of `size` (H, W) out of each image, at `offsets` [2, N] from the top and the left."""
-    windows = padded.unfold(2, size[0], 1).unfold(3, size[1], 1)
-    image = torch.arange(len(padded), device=padded.device)
-    return windows[image, :, offsets[0], offsets[1]]
-
-
-def mixup(
-    images: Tensor, labels: Tensor, classes: int, alpha: float, generator: torch.Generator
-) -> tuple[Tensor, Tensor]:
-    """Mix images [b, C, H, W] and labels [b]; the labels become shares of the classes [b, classes].
-
-        x <- s x_a + (1 - s) x_b, y <- s y_a + (1 - s) y_b, with the share s from Beta(alpha, alpha)
-
-    This is equation 1 of Zhang et al., arXiv 1710.09412. As in the authors' code, a batch has one share, and
-    each image's partner comes from the same batch. The cross-entropy of shares is the same mixture of the two
-    labels' cross-entropies.
-    """
-    share = _beta(alpha, generator)
-    partner = torch.randperm(len(images), generator=generator).to(images.device)
-    shares = functional.one_hot(labels, classes).to(images.dtype)
-    return torch.lerp(images[partner], images, share), torch.lerp(shares[partner], shares, share)
-
-
-def _beta(alpha: float, generator: torch.Generator) -> float:
-    """A draw from Beta(alpha, alpha); torch cannot draw it from a generator that it is given."""
-    seed = int(torch.randint(2**62, (1,), generator=generator))
-    return float(np.random.default_rng(seed).beta(alpha, alpha))
-
 
 # For each worker: normalised images [b, C, H, W], and labels [b] or shares of the classes [b, classes]; or
 # windows of text, int64 [b, L], and the characters that follow, int64 [b, L].
@@ -143,10 +59,10 @@ class Batches:
         partition: PartitionKind = "iid",
     ) -> None:
         """Batches for the workers `ranks`, or for all workers."""
-        self._device = device
+        self.device = device
         file = None if reading == "random" else data.train_file
-        stays = file is not None or not fit_on(device, data)
-        self._inputs = data.train_inputs if stays else data.train_inputs.to(device)
+        self._on_host = file is not None or not fit_on(device, data)
+        self._inputs = data.train_inputs if self._on_host else data.train_inputs.to(device)
         self._labels = data.train_labels.to(device)
         self._prepare = preparation(data, device, dtype)
         self._augment = data.augment
@@ -162,8 +78,9 @@ class Batches:
         self._readers = (
             [] if file is None else [Reader(file, partial(self._loads, rank)) for rank in self._ranks]
         )
+        # Of this epoch, the numbers of the inputs for each step: on the host, and on the device.
         self._epoch = -1
-        self._order = torch.empty(0)
+        self._order = self._order_there = torch.empty(0)
         self.partition = partition_of(data, workers, partition, seed)
         inputs = [] if self.partition is None else self.partition.inputs
         self._passes = [Passes(inputs[rank], seeds.of_passes(seed, rank)) for rank in self._ranks if inputs]
@@ -177,9 +94,16 @@ class Batches:
     def at(self, step: int) -> Made:
         """For each of the workers at this step what it trains on, see `Made`."""
         epoch, place = divmod(step, self.steps_per_epoch)
-        chosen = self._chosen(step)
-        inputs = self._read(epoch, place) if self._readers else self._inputs[chosen]
-        inputs = inputs.to(self._device)
+        if epoch != self._epoch:
+            self._order = self._order_of(epoch)
+            self._order_there = moved_to(self.device, self._order)
+            self._epoch = epoch
+        chosen = self._order_there[place]
+        if self._readers:
+            inputs = self._read(epoch, place)
+        else:
+            inputs = self._inputs[self._order[place] if self._on_host else chosen]
+        inputs = moved_to(self.device, inputs)
         if self._augment:
             for generator, stream in zip(self._generators, self._augmentation):
                 generator.manual_seed(stream.at(step))
@@ -196,28 +120,27 @@ class Batches:
             generator.manual_seed(stream.at(step))
         return [mixup(*own, self._classes, self._mixup, g) for own, g in zip(batches, self._generators)]
 
-    def _chosen(self, step: int) -> Tensor:
-        """The numbers of the inputs of the workers `ranks` at this step, one worker after the other."""
-        if self._passes:
-            share = self._batch // self._workers
-            return torch.cat([each.between(step * share, (step + 1) * share) for each in self._passes])
-        epoch, place = divmod(step, self.steps_per_epoch)
-        if epoch != self._epoch:
-            if self._reading == "random":
-                self._order = readers.shuffled(len(self._inputs), self._order_stream.at(epoch))
-            else:
-                self._order = self._of_readers(epoch)
-            self._epoch = epoch
-        chosen = self._order[place * self._batch : (place + 1) * self._batch]
-        return chosen.view(self._workers, -1)[self._ranks].flatten()
+    def _order_of(self, epoch: int) -> Tensor:
+        """The numbers of the inputs of the workers `ranks` in an epoch, one worker after the other.
 
-    def _of_readers(self, epoch: int) -> Tensor:
-        """The order of an epoch in which each worker has a reader of its own."""
-        share, own = self._batch // self._workers, []
-        for worker in range(self._workers):
-            order = torch.from_numpy(np.concatenate([load.order for load in self._loads(worker, epoch)]))
-            own.append(order[: self.steps_per_epoch * share].view(self.steps_per_epoch, share))
-        return torch.stack(own, dim=1).flatten()
+        Returns:
+            int64 [steps, inputs of a step].
+        """
+        steps, share = self.steps_per_epoch, self._batch // self._workers
+        if self._passes:
+            first, end = epoch * steps * share, (epoch + 1) * steps * share
+            own = [each.between(first, end) for each in self._passes]
+        elif self._reading == "random":
+            order = readers.shuffled(len(self._inputs), self._order_stream.at(epoch))
+            of_all = order[: steps * self._batch].view(steps, self._workers, share)
+            return of_all[:, self._ranks].flatten(1)
+        else:
+            own = [self._order_of_reader(rank, epoch)[: steps * share] for rank in self._ranks]
+        return torch.stack([order.view(steps, share) for order in own], dim=1).flatten(1)
+
+    def _order_of_reader(self, worker: int, epoch: int) -> Tensor:
+        """The numbers of the inputs in an epoch in which each worker has a reader of its own."""
+        return torch.from_numpy(np.concatenate([load.order for load in self._loads(worker, epoch)]))
 
     def _loads(self, worker: int, epoch: int) -> Iterator[Load]:
         """What the reader of a worker reads in an epoch."""
