@@ -2,12 +2,14 @@
 
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from tests import small
+from tests.fake_gpu import CUDA, FakeGpu
 from thinwire.data import readers
 from thinwire.data.batches import Batches, held_out
 from thinwire.data.prefetch import Prefetched
@@ -164,6 +166,30 @@ def test_the_next_batch_is_made_by_a_thread_before_anybody_asks_for_it(monkeypat
     assert made_second.wait(timeout=60)
     ahead.at(1)
     assert made == [(0, False), (1, False)], "there is no third step"
+
+
+def test_a_gpu_makes_the_next_batch_beside_the_step_that_the_worker_computes(monkeypatch):
+    """The training set arrives after 10 seconds; a batch takes 3 of them, and a step 5."""
+    gpu, current = FakeGpu(), []
+    gpu.install(monkeypatch)
+    monkeypatch.setattr(torch.cuda, "set_device", current.append)
+    of_worker, readers = gpu.current, []
+    tensor = SimpleNamespace(device=CUDA, record_stream=readers.append)
+
+    def at(step):
+        gpu.put(3)
+        return [(tensor, tensor)]
+
+    gpu.put(10)
+    ahead = Prefetched(SimpleNamespace(device=CUDA, steps_per_epoch=4, at=at), steps=4)
+    for step in range(4):
+        ahead.at(step)
+        gpu.put(5)
+        ahead._next[1].result()
+    assert (gpu.host, gpu.synchronised) == (0, 0), "the host waits for nothing"
+    assert of_worker.until == 10 + 3 + 4 * 5
+    assert readers == 8 * [of_worker], "the allocator knows who reads the batches"
+    assert current == [CUDA], "the thread uses the worker's GPU"
 
 
 def test_an_error_of_the_thread_is_raised_where_the_batch_is_used(monkeypatch):
