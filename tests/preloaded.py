@@ -4,6 +4,7 @@ import gc
 from contextlib import suppress
 
 import torch
+import torch._dynamo  # optimizers import it at their first step; each fork would
 
 from tests import small
 from tests.contract import test_on_processes  # noqa: F401
