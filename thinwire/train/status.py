@@ -1,6 +1,8 @@
 """All workers exchange their status about once a second: their losses, and whether one was asked to stop.
 
-Losses stay on the device until then, so that the steps between do not wait for a GPU.
+Losses stay on the device until then, so that the steps between do not wait for a GPU. Each exchange settles
+after how many steps the next one comes, from what a step has taken on the slowest worker. So all workers
+agree on it, and no step has to ask.
 """
 
 import time
@@ -14,7 +16,9 @@ from thinwire.train.evaluation import require_finite_losses
 from thinwire.train.worker import Worker
 from thinwire.transport.interface import Transport
 
-MOST_STEPS_BETWEEN, SECONDS_BETWEEN = 20, 1.0
+SECONDS_BETWEEN = 1.0
+# So that not too many losses wait.
+MOST_STEPS_BETWEEN = 1000
 
 
 class StatusExchange:
@@ -25,7 +29,8 @@ class StatusExchange:
         # For each step since the last exchange: its number, from 1, and the losses of the workers here.
         self._losses: list[tuple[int, list[Tensor]]] = []
         self._steps_between = 1
-        self._exchanged_at = self._began = time.perf_counter()
+        self._train_seconds = 0.0  # of this process, until the last exchange
+        self._began = time.perf_counter()
         # The signal that asked this process to stop, or 0.
         self.asked_to_stop = 0
         # The signal that had asked any process to stop at the last exchange, or 0.
@@ -51,23 +56,25 @@ class StatusExchange:
         """
         require_finite_losses(*self._take_losses())
 
-    def exchange(self) -> None:
+    def exchange(self, train_seconds: float) -> None:
         """Exchange the status with all workers.
+
+        Args:
+            train_seconds: that this process has trained so far.
 
         Raises:
             Diverged: a loss is not finite.
             MethodError: the workers have not made the same calls.
         """
         steps, own = self._take_losses()
-        now = time.perf_counter()
-        taken, self._exchanged_at = now - self._exchanged_at, now
+        taken, self._train_seconds = train_seconds - self._train_seconds, train_seconds
         statuses: list[dict[str, Any]] = self._transport.share(
             [
                 {
                     "losses": [losses[i] for losses in own],
                     "stop": self.asked_to_stop,
                     "step_seconds": taken / max(1, len(steps)),
-                    "elapsed_seconds": now - self._began,
+                    "elapsed_seconds": time.perf_counter() - self._began,
                 }
                 for i in range(len(self._workers))
             ]
@@ -77,8 +84,9 @@ class StatusExchange:
         self.elapsed_seconds = max(status["elapsed_seconds"] for status in statuses)
         if steps:  # none if a checkpoint, which begins with an exchange, follows another one
             slowest = max(status["step_seconds"] for status in statuses)
-            wanted = int(SECONDS_BETWEEN / slowest) if slowest else MOST_STEPS_BETWEEN
-            self._steps_between = max(1, min(MOST_STEPS_BETWEEN, wanted))
+            wanted = SECONDS_BETWEEN / slowest if slowest else MOST_STEPS_BETWEEN
+            # At most twice as many as before, because a few steps tell little of those that follow.
+            self._steps_between = max(1, min(MOST_STEPS_BETWEEN, 2 * self._steps_between, int(wanted)))
         rows = [list(losses) for losses in zip(*(status["losses"] for status in statuses))]
         require_finite_losses(steps, rows)
         for losses in rows:

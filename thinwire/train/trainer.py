@@ -179,9 +179,15 @@ class Trainer:
         epoch, into_epoch = divmod(self.step, self.steps_per_epoch)
         self.status_is_new = into_epoch == 0 or self.status.is_time()
         if self.status_is_new:
-            self.status.exchange()
+            self._exchange_status()
         if into_epoch == 0:
+            self.clock.switch("train")
             self._end_epoch(epoch)
+
+    def _exchange_status(self) -> None:
+        """Exchange the status of all workers, which is no training."""
+        self.clock.switch("harness")
+        self.status.exchange(self.clock.read()["train"])
 
     def _end_epoch(self, epochs: int) -> None:
         self._together(Worker.epoch_end)
@@ -272,7 +278,7 @@ class Trainer:
 
     def state(self) -> dict[str, Any]:
         """Everything that the run needs to resume after the last step, as a tree for `checkpoint.save`."""
-        self.status.exchange()
+        self._exchange_status()
         return {
             "step": self.step,
             "workers": self._together(Worker.state),

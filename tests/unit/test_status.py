@@ -1,0 +1,92 @@
+"""Exchanges of status come about once a second, agreed by all workers, and are no training."""
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import thinwire
+from tests import small
+from thinwire.train import clock as clock_module
+from thinwire.train.status import MOST_STEPS_BETWEEN, StatusExchange
+
+
+class OneOfTwo:
+    """The transport of the first of two processes; the other one is slower by a factor."""
+
+    ranks = (0,)
+
+    def __init__(self, slower=1.0):
+        self.slower = slower
+
+    def share(self, own):
+        return [*own, {**own[0], "step_seconds": own[0]["step_seconds"] * self.slower}]
+
+    def check_agreement(self):
+        pass
+
+
+def steps_of_exchanges(transport, seconds, steps):
+    """The steps after which the status is exchanged, where a step takes so many seconds."""
+    status = StatusExchange(
+        [SimpleNamespace(run=SimpleNamespace(loss=torch.ones(())), epoch_loss=0)], transport
+    )
+    found = []
+    for step in range(1, steps + 1):
+        status.add(step)
+        if status.is_time():
+            status.exchange(step * seconds)
+            found.append(step)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("seconds", "slower", "apart"),
+    [(0.005, 1, 200), (0.005, 4, 50), (0.3, 1, 3), (7.0, 1, 1), (1e-5, 1, MOST_STEPS_BETWEEN)],
+)
+def test_a_status_is_exchanged_about_once_a_second_whatever_a_step_takes(seconds, slower, apart):
+    """The slowest worker decides. At the start the steps between two exchanges at most double."""
+    exchanges = steps_of_exchanges(OneOfTwo(slower), seconds, 12 * apart)
+    assert len(exchanges) > 3
+    assert all(after <= 2 * before + 1 for before, after in pairwise(exchanges))
+    assert exchanges[-1] - exchanges[-2] == pytest.approx(apart, abs=1)
+
+
+class FakeTime:
+    """Passes only when a test lets it pass."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def perf_counter(self):
+        return self.now
+
+
+class TenMilliseconds(thinwire.Method):
+    """One worker, whose step takes 10 ms."""
+
+    time: FakeTime
+
+    def sync_gradients(self):
+        self.time.now += 0.010
+
+
+def test_the_time_of_an_exchange_is_not_booked_as_training(monkeypatch):
+    time, exchanges = FakeTime(), []
+    monkeypatch.setattr(clock_module, "time", time)
+    monkeypatch.setattr(TenMilliseconds, "time", time, raising=False)
+    run = small.trainer(small.task(1, epochs=2), TenMilliseconds)
+    exchange = run.status.exchange
+
+    def slow_exchange(train_seconds):
+        exchanges.append(run.step)
+        time.now += 5.0
+        exchange(train_seconds)
+
+    monkeypatch.setattr(run.status, "exchange", slow_exchange)
+    run.train()
+    assert len(exchanges) > 3
+    assert run.clock.read() == pytest.approx(
+        {"train": 0.010 * run.total_steps, "eval": 0, "harness": 5 * len(exchanges)}
+    )
