@@ -86,7 +86,7 @@ def perform(
     """Perform a check of the contract, and give what it notes.
 
     Args:
-        check: a test of `test_contract` or `test_channels`.
+        check: a test of `test_contract`, `test_channels` or `test_gpus`.
         subject: the method.
         monkeypatch: what the check patches is restored afterwards.
         tmp_path: an empty folder.
@@ -108,7 +108,11 @@ def note(record_property: Callable[[str, object], None]) -> Callable[[str], None
 
 # What a check shows with a few methods, `make test` does not repeat with the others: all have trajectories
 # that were written down.
-QUICK_METHODS = {"test_learns": ("ssgd", "dgc", "mp2")}
+QUICK_METHODS = {
+    "test_learns": ("ssgd", "dgc", "mp2"),
+    # Those with several channels.
+    "test_calls_of_all_channels_have_one_order": ("daso", "hsgd", "quantised_all_reduce", "sparse_loco"),
+}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -12,17 +12,14 @@ from typing import NamedTuple
 import pytest
 
 from tests import small
-from tests.contract.host_syncs import HostSyncs
 from thinwire import plugins
 from thinwire.api.channel import UnmeteredChannel
-from thinwire.api.declarations import InTheLimit
 from thinwire.base import options
 from thinwire.simulation.mirrored import MirroredTrainer
 from thinwire.simulation.operations import roles
 from thinwire.trace.recorder import RecordedCall
 from thinwire.traffic.payload import describe
 from thinwire.train.tracing import record_spans
-from thinwire.train.trainer import Trainer
 from thinwire.transport.call import Pending, nbytes
 from thinwire.transport.mirror import CannotMirror, Mirror
 
@@ -246,51 +243,3 @@ def test_workers_share_only_the_channels(subject):
     for name in [name for name in sys.modules if name.partition(".")[0] in own]:
         del sys.modules[name]
     assert small.everything(together) == small.everything(apart)
-
-
-def test_hosts_wait_for_their_gpus_only_where_sizes_depend_on_values(subject, monkeypatch):
-    """A step waits at most once for each worker if the worker makes a ragged call in it; otherwise never.
-
-    Not counted is the end of an epoch, with `epoch_end`, `evaluated` and `finish`: there the engine itself
-    looks at losses and weights. The options are those of short runs, and those under which it is SSGD.
-    """
-    syncs = HostSyncs(subject.files)
-    end_epoch = Trainer._end_epoch
-
-    def end_epoch_uncounted(trainer, epochs):
-        with syncs.paused():
-            end_epoch(trainer, epochs)
-
-    monkeypatch.setattr(Trainer, "_end_epoch", end_epoch_uncounted)
-    entries = subject.method.equals_ssgd
-    ssgd = [entry.options if isinstance(entry, InTheLimit) else entry for entry in entries]
-    for chosen in map(dict, [subject.method.short, *ssgd]):
-        nodes, _ = chosen.pop("nodes", None), chosen.pop("linear", False)
-        clusters = [c for c in subject.clusters() if nodes in (None, c.nodes)]
-        if clusters:  # in several processes there may be none
-            require_few_waits(subject.trainer(clusters[0], chosen), syncs, chosen, monkeypatch)
-
-
-def require_few_waits(run, syncs, chosen, monkeypatch):
-    """Train with these options, and compare each step's waits with its workers that make ragged calls."""
-    ragged = set()
-    worker_of = {id(c): rank for rank, worker in enumerate(run.workers) for c in worker.channels.values()}
-
-    def note(channel, call):
-        if call.ragged and id(channel) in worker_of:
-            ragged.add(worker_of[id(channel)])
-
-    for way in ("post", "send"):
-        go = getattr(run.transport, way)
-        monkeypatch.setattr(run.transport, way, lambda *a, go=go: (note(*a), go(*a))[1])
-    with syncs.counting():
-        for step in range(1, run.total_steps + 1):
-            ragged.clear()
-            syncs.found.clear()
-            run.train(until=step)
-            times = "; ".join(f"{sync} ({n} times)" for sync, n in Counter(syncs.found).items())
-            assert len(syncs.found) <= len(ragged), (
-                f"with {chosen or 'its defaults'}, in step {step}, the hosts of {len(run.workers)} workers "
-                f"would wait {len(syncs.found)} times for their GPUs; allowed are {len(ragged)}, one for "
-                f"each worker that makes a ragged call. {times}"
-            )

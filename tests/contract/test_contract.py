@@ -1,6 +1,7 @@
 """The contract that every method must keep. The checks run on every module in methods/.
 
-Here are those of what a run comes to; those of what it sends are in test_channels.py.
+Here are those of what a run comes to. Those of what it sends are in test_channels.py, and those for GPUs in
+test_gpus.py.
 
 Each check works both in one process with all workers and in several processes with one worker each. A run's
 `workers` are those of this process; what concerns all workers goes through `run.transport.share`.

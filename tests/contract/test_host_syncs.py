@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.contract import test_channels as channels
+from tests.contract import test_gpus as gpus
 from tests.contract.planted import subject
 
 WAITS = {
@@ -46,7 +46,7 @@ def check(tmp_path, statement):
     """Hold a method with this statement to the check. The statement is in the last line of its file."""
     body = f"row = self.run.gradients[0].flatten()\n{statement}\n"
     with pytest.MonkeyPatch.context() as monkeypatch:
-        channels.test_hosts_wait_for_their_gpus_only_where_sizes_depend_on_values(
+        gpus.test_hosts_wait_for_their_gpus_only_where_sizes_depend_on_values(
             subject(tmp_path, body), monkeypatch
         )
 
@@ -64,3 +64,18 @@ def test_an_operation_that_waits_is_named_with_its_line(statement, tmp_path):
 @pytest.mark.parametrize("statement", WAITS_FOR_NOTHING)
 def test_an_operation_that_waits_for_nothing_passes(statement, tmp_path):
     check(tmp_path, statement)
+
+
+def test_two_channels_in_two_orders_are_refused_and_named(tmp_path, monkeypatch):
+    planted = subject(
+        tmp_path,
+        """
+        channels = [self.run.world, self.run.node]
+        if self.run.world.rank == 2:
+            channels.reverse()
+        for pending in [channel.mean(self.run.gradients[:1]) for channel in channels]:
+            pending.wait()
+        """,
+    )
+    with pytest.raises(AssertionError, match=r"worker 1 calls run.world.mean, worker 2 calls run.node.mean"):
+        gpus.test_calls_of_all_channels_have_one_order(planted, monkeypatch)

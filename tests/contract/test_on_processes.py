@@ -20,13 +20,13 @@ import torch
 import torch.distributed as dist
 
 from tests import processes
-from tests.contract import test_channels, test_contract
+from tests.contract import test_channels, test_contract, test_gpus
 from tests.contract.conftest import Subject, perform
 from thinwire.base.placement import Cluster
 
 EVERY_CHECK = {
     name: check
-    for module in (test_channels, test_contract)
+    for module in (test_channels, test_contract, test_gpus)
     for name, check in vars(module).items()
     if name.startswith("test_")
 }

@@ -8,6 +8,7 @@ import pytest
 from tests.contract import conftest
 from tests.contract import test_channels as channels
 from tests.contract import test_contract as contract
+from tests.contract import test_gpus as gpus
 from tests.contract.planted import subject
 from thinwire.base.errors import MethodError
 from thinwire.train.evaluation import Diverged
@@ -22,7 +23,7 @@ BUGS = {
             """,
         "an answer that nobody waits for": "self.run.world.mean(self.run.gradients)",
     },
-    channels.test_hosts_wait_for_their_gpus_only_where_sizes_depend_on_values: {
+    gpus.test_hosts_wait_for_their_gpus_only_where_sizes_depend_on_values: {
         "waits for the GPU in every step": "self.norm = self.run.gradients[0].norm().item()",
         "waits twice where it may wait once": """
             row = self.run.gradients[0].flatten()

@@ -101,7 +101,7 @@ def _print_cost(chosen: list[Cell], profile: str, results: Path) -> None:
 
 
 _CONTRACT = ROOT / "tests" / "contract"
-_IN_ONE_PROCESS = [_CONTRACT / "test_channels.py", _CONTRACT / "test_contract.py"]
+_IN_ONE_PROCESS = [_CONTRACT / f"test_{part}.py" for part in ("channels", "contract", "gpus")]
 _ON_PROCESSES = _CONTRACT / "test_on_processes.py"
 
 
