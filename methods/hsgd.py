@@ -31,7 +31,6 @@ from torch import Tensor
 
 import thinwire
 from thinwire.codecs import precision
-from thinwire.traffic.payload import Payload
 
 
 class Method(thinwire.Method):
@@ -97,10 +96,7 @@ class Method(thinwire.Method):
 
     def in_two_levels(self, row: Tensor, kind: str) -> None:
         node, parts = self.run.node, row.tensor_split(self.run.node.size)
-        gathered = [Mean({}) for _ in parts]
-        for push in [node.push_pull(j, {kind: part}, gathered[j]) for j, part in enumerate(parts)]:
-            push.wait()
-        own = parts[node.rank].copy_(gathered[node.rank].mean)
+        own = parts[node.rank].copy_(node.reduce_scatter(list(parts), kind).wait())
         if self.config.gradients == "full":
             self.run.across.mean([own], kind).wait()
         else:
@@ -108,15 +104,3 @@ class Method(thinwire.Method):
             own.copy_(self.run.across.mean(cast, kind).wait()[0])
         for broadcast in [node.broadcast([part], j, kind) for j, part in enumerate(parts)]:
             broadcast.wait()
-
-
-class Mean(thinwire.Server):
-    """Averages what the node's workers push. The mean stays on the worker of this server; pulls are empty."""
-
-    def update(self, pushes: list[Payload]) -> Payload:
-        ((first, *others),) = zip(*(push.values() for push in pushes))
-        self.mean = first.clone()
-        for other in others:
-            self.mean += other
-        self.mean /= len(pushes)
-        return {}

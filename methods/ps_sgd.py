@@ -59,23 +59,23 @@ class Method(thinwire.Method):
         params = self.run.params
         pulls: Iterable[thinwire.Pending[Payload]]
         if self.config.pipelined:
-            pulls = [self.push(param) for param in params]
+            pulls = self.run.world.push_pulls(map(self.to_push, params))
         else:
             for param in params:
-                self.push(param).wait()
+                self.run.world.push_pull(*self.to_push(param)).wait()
             pulls = map(self.pull, params)  # the next one when the last one has been waited for
         for weight, pull in zip(self.run.weights, pulls):
             weight.copy_(pull.wait()["weights"].view_as(weight))
 
-    def push(self, param: thinwire.Param) -> thinwire.Pending[Payload]:
-        payload = {"values": param.grad.flatten()}
-        return self.run.world.push_pull(self.key(param), payload, self.steps[param.index])
+    def to_push(self, param: thinwire.Param) -> tuple[int, Payload, thinwire.Server]:
+        return self.key(param), {"values": param.grad.flatten()}, self.steps[param.index]
 
     def pull(self, param: thinwire.Param) -> thinwire.Pending[Payload]:
         return self.run.world.push_pull(self.key(param), {}, self.answers[param.index])
 
     def key(self, param: thinwire.Param) -> int:
-        return param.index if self.config.servers == "spread" else 0
+        # Multiples of the number of workers are all on the first one.
+        return param.index if self.config.servers == "spread" else param.index * self.run.world.size
 
 
 class SilentServer(OptimizerServer):

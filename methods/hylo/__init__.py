@@ -83,10 +83,9 @@ class Method(thinwire.Method):
         return max(1, math.ceil(round(share * param.tensor.shape[0], 9)))
 
     def step(self) -> None:
-        pulls = [
-            self.run.world.push_pull(param.index, self.encode(param), server)
-            for param, server in zip(self.run.params, self.servers)
-        ]
+        pulls = self.run.world.push_pulls(
+            (param.index, self.encode(param), server) for param, server in zip(self.run.params, self.servers)
+        )
         for weight, pull in zip(self.run.weights, pulls):
             weight.copy_(pull.wait()["weights"].view_as(weight))
 

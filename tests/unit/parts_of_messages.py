@@ -99,7 +99,7 @@ def a_server_may_go_on_with_its_answers_and_keep_what_was_pushed(me):
     server, pending = Counting({}), []
     for step in range(3):
         push = floats(10 * step + me.rank)
-        pending.append(me.world.push_pull(0, {"values": push}, server))
+        pending.append(me.world.push_pull(0, {"values": push}, server, ragged=True))
         if step == 2:
             pending[-1].wait()
             push.fill_(-1.0)
@@ -108,7 +108,38 @@ def a_server_may_go_on_with_its_answers_and_keep_what_was_pushed(me):
     pushed = [10 * step + rank for step in range(3) for rank in me.mates]
     assert [answer["values"].tolist() for answer in found] == [pushed[:4], pushed[:8], pushed]
     push = floats(-1.0)
-    assert same(me.world.push_pull(0, {"values": push}, server).wait()["values"], *pushed, *[-1.0] * 4)
+    last = me.world.push_pull(0, {"values": push}, server, ragged=True).wait()["values"]
+    assert same(last, *pushed, *[-1.0] * 4)
+
+
+@everywhere
+def pushes_of_a_series_are_answered_each_by_its_server(me):
+    """Of all sizes, several for one worker, none for another one; also a second time."""
+    for ragged in (False, False, True):
+        servers = [Sum({}) for _ in range(6)]
+        payloads = ({"values": torch.full((key,), float(me.rank + key))} for key in range(6))
+        pending = me.world.push_pulls(zip((0, 1, 2, 4, 8, "a"), payloads, servers), ragged)
+        for key, one in reversed(list(enumerate(pending))):
+            assert same(one.wait()["weights"], *[6.0 + 4 * key] * key)
+    assert me.world.push_pulls([]) == []
+    assert me.rows()["world", "push", "values"] == (3 * 4 * 15, 0)
+
+
+@everywhere
+def a_reduce_scatter_gives_each_worker_the_mean_of_its_part(me):
+    """In 16 bits it does not overflow; it is counted as pushes to the owner of each part."""
+    for dtype, large in ((torch.float32, 0.0), (torch.float64, 0.0), (torch.float16, 40_000.0)):
+        parts = [torch.full((2 + part,), large + me.rank + part, dtype=dtype) for part in me.mates]
+        mean = me.world.reduce_scatter(parts, "weights").wait()
+        assert mean.dtype == dtype
+        wanted = [large + 1.5 + me.rank] * (2 + me.rank)
+        assert same(mean, *torch.tensor(wanted, dtype=dtype).tolist())
+        assert same(parts[0], *[torch.tensor(large + me.rank, dtype=dtype).item()] * 2)
+    assert me.rows() == {("world", "push", "weights"): ((4 + 8 + 2) * 14, 0)}
+    received = (4 + 8 + 2) * 3 * (2 + me.rank)
+    assert me.ledger.total().wire_received == received
+    assert me.ledger.total().messages == 12
+    assert me.world.reduce_scatter([torch.zeros(0)] * 4).wait().tolist() == []
 
 
 @everywhere

@@ -152,6 +152,36 @@ def test_an_answer_that_is_not_flat_is_refused():
         World(2).together(lambda rank, c: c.push_pull(0, {}, Square({})).wait())
 
 
+def test_an_answer_whose_sizes_the_receivers_cannot_know_is_refused():
+    """Between GPUs, sizes travel with the first answer only, unless it is ragged."""
+
+    class Growing(Server):
+        def update(self, pushes):
+            self.memory["length"] = self.memory.get("length", 0) + 1
+            return {"weights": torch.ones(self.memory["length"])}
+
+    def twice(rank, c, key, pushed, ragged=False):
+        server = Growing({})
+        for number in range(2):
+            payload = {"values": torch.ones(pushed[number])}
+            answer = c.push_pull(key[number], payload, server, ragged).wait()
+        return len(answer["weights"])
+
+    words = r"Growing.update has answered .*\[2\] to key '0', and .*\[1\] to equal pushes before: say ragged"
+    with pytest.raises(MethodError, match=words):
+        World(2).together(partial(twice, key=(0, 0), pushed=(3, 3)))
+    assert World(2).together(partial(twice, key=(0, 2), pushed=(3, 3))) == [2, 2]
+    assert World(2).together(partial(twice, key=(0, 0), pushed=(3, 4))) == [2, 2]
+    assert World(2).together(partial(twice, key=(0, 0), pushed=(3, 3), ragged=True)) == [2, 2]
+
+
+def test_parts_that_do_not_fit_the_members_are_refused(me):
+    for parts in ([floats(1)], [floats(1)] * 5, [*[floats(1)] * 3, floats(1).double()]):
+        with pytest.raises(MethodError, match=f"with {len(parts)} parts: pass one for each of the 4 members"):
+            me.world.reduce_scatter(parts)
+    assert me.ledger.rows == {}
+
+
 def test_catching_a_failed_call_does_not_help_a_worker():
     """A refusal tells something about the other workers, which would be unmetered communication."""
     world = World(2)

@@ -10,11 +10,13 @@ import torch
 import torch.distributed as dist
 
 from tests.fake_gpu import CUDA, FakeGpu, Stream
+from tests.unit.channels import Echo
 from thinwire.base.placement import Cluster
 from thinwire.traffic.ledger import Ledger
-from thinwire.transport import wire_format
+from thinwire.transport import links, nccl, wire_format
 from thinwire.transport.call import Call, Group
 from thinwire.transport.nccl import OnDeviceGroup, SideStream
+from thinwire.transport.together import PartMean, Together
 
 
 class Issuing(Executor):
@@ -131,7 +133,7 @@ def test_gathered_payloads_are_there_when_the_worker_reads_them(gpu, issuing, ve
     def all_gather(rows, row, group):
         gpu.put(4, effect=lambda: rows.copy_(torch.cat([row, others])))
 
-    monkeypatch.setattr(dist, "all_gather_single", all_gather)
+    monkeypatch.setattr(links, "_all_gather_single", all_gather)
     wait = verbs.gather(world, Call("gather", payload=OWN), 0)
     issuing.issue_all()
     in_order, at_once = seen(gpu, wait())
@@ -158,10 +160,65 @@ def test_the_answer_of_a_server_is_there_when_the_worker_reads_it(gpu, issuing, 
 
     monkeypatch.setattr(dist, "P2POp", operation)
     monkeypatch.setattr(dist, "batch_isend_irecv", transfer)
-    monkeypatch.setattr(dist, "broadcast", lambda tensor, group_src, group: tensor.copy_(header))
+    everybody = torch.cat([header, header])
+    monkeypatch.setattr(links, "_all_gather_single", lambda rows, row, group: rows.copy_(everybody))
     wait = verbs.push_pull(world, Call("push_pull", payload=OWN, partner=1), 0)
     issuing.issue_all()
     in_order, at_once = seen(gpu, [wait()])
     assert in_order == [[2.0] * 4]
     assert at_once != in_order
     assert len(received) == 1
+
+
+@pytest.fixture
+def exchanges(monkeypatch):
+    """What goes over the network, by the first of two workers; the other one answers what it pushes."""
+    made = []
+    header, _ = wire_format.pack(OTHERS, ragged=False)
+
+    def all_gather(rows, row, group):
+        made.append("headers")
+        rows.copy_(torch.cat([row, *[header] * (len(row) // len(header))]))
+
+    monkeypatch.setattr(dist, "P2POp", lambda op, tensor, group_peer, group: op.__name__)
+    monkeypatch.setattr(dist, "batch_isend_irecv", lambda ops: made.append(ops) or [])
+    monkeypatch.setattr(links, "_all_gather_single", all_gather)
+    monkeypatch.setattr(nccl, "_reduce_scatter_single", lambda *_, group: made.append("reduce-scatter"))
+    return made
+
+
+def post(verbs, world, issuing, together, servers):
+    """Post calls with these keys, wait for all, and return the answers."""
+    waits = []
+    for place, (key, server) in enumerate(servers.items()):
+        call = Call("push_pull", payload=OWN, partner=key % 2, key=str(key), server=server)
+        call.together, call.place = together, place
+        together.calls.append(call)
+        waits.append(verbs.push_pull(world, call, place))
+    together.close()
+    issuing.issue_all()
+    return [wait() for wait in waits]
+
+
+def test_pushes_of_a_series_take_one_exchange_and_sizes_of_answers_travel_once(
+    exchanges, verbs, world, issuing
+):
+    servers = {key: Echo({}) for key in range(3)}
+    both_ways = [["irecv", "isend", "irecv"], ["isend", "irecv", "isend"]]
+    post(verbs, world, issuing, Together(), servers)
+    assert exchanges == [both_ways[0], "headers", both_ways[1]]
+    for _ in range(2):
+        exchanges.clear()
+        post(verbs, world, issuing, Together(), servers)
+        assert exchanges == both_ways
+
+
+def test_a_reduce_scatter_is_one_exchange_and_the_allocator_learns_of_the_mean(
+    exchanges, verbs, world, issuing, monkeypatch
+):
+    handed = []
+    monkeypatch.setattr(SideStream, "hand_over", lambda stream, tensors: handed.extend(tensors))
+    servers = {0: PartMean(), 1: PartMean()}
+    assert post(verbs, world, issuing, Together(reduces=True), servers) == [{}, {}]
+    assert exchanges == ["reduce-scatter"]
+    assert [tensor is servers[0].mean for tensor in handed] == [True]

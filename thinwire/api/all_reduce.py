@@ -71,7 +71,8 @@ def start(
         for j, part in enumerate(parts)
     ]
     payloads = lossy.encode(codec, parts, errors)
-    return [channel.push_pull(j, payload, servers[j]) for j, payload in enumerate(payloads)], servers
+    pushes = ((j, payload, servers[j]) for j, payload in enumerate(payloads))
+    return channel.push_pulls(pushes), servers
 
 
 class Mean(Server):

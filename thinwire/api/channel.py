@@ -7,6 +7,8 @@ communicate:
 - `gather(payload)`: everybody's payload, in the order of the ranks
 - `broadcast(tensors, source)`: the tensors of one worker, written into everybody's
 - `push_pull(key, payload, server)`: the answer of a parameter server to everybody's payload
+- `push_pulls(pushes)`: several of these, before the worker waits for any answer
+- `reduce_scatter(parts)`: the mean of part j over the workers, for the worker with rank j
 - `send(payload, to)` and `receive(source)`: one message from worker to worker
 
 Each verb takes tensors and returns a `Pending` at once. Its `wait()` returns the answer. Until `wait()`
@@ -19,7 +21,7 @@ A method may make calls from the first step on, in the hooks that belong to trai
 `thinwire.api.method.Method`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from time import perf_counter_ns
 from typing import Any, TypeVar
 
@@ -33,6 +35,7 @@ from thinwire.traffic.payload import Payload
 from thinwire.traffic.wire_bytes import Wire
 from thinwire.transport.call import Call, Group, Pending, Server, serving
 from thinwire.transport.interface import Transport
+from thinwire.transport.together import PartMean, Reduced, Together
 
 
 def hosting_rank(key: int | str, size: int) -> int:
@@ -106,15 +109,80 @@ class Channel(Group):
             key: decides which worker hosts the server; numbers and strings are spread over the workers.
             payload: flat tensors by kind.
             server: this worker's copy of the server; only the copy on the chosen worker is used.
-            ragged: must be true if the receiver cannot know the sizes of payloads or of answers.
+            ragged: must be true if the receiver cannot know the sizes of payloads or of answers. It knows
+                those of an answer if earlier ones to this key, and to pushes of these sizes, had them too.
         """
+        return self._push(key, payload, server, ragged)
+
+    def push_pulls(
+        self, pushes: Iterable[tuple[int | str, Payload, Server]], ragged: bool = False
+    ) -> list[Pending[Payload]]:
+        """Make several `push_pull` calls; GPUs exchange all their pushes at once, and then all answers.
+
+        All members must make the same calls in one series.
+
+        Args:
+            pushes: the key, the payload and the server of each call. An iterator may compute a payload while
+                earlier ones are on their way, except between GPUs.
+            ragged: as for `push_pull`, of all of them.
+        """
+        together = Together()
+        pending = [self._push(*push, ragged, together) for push in pushes]
+        together.close()
+        return pending
+
+    def reduce_scatter(self, parts: list[Tensor], kind: str = "values") -> Reduced:
+        """Give each worker the mean of one part over the workers: that of part j to rank j.
+
+        It is made of pushes, part j to a server on rank j, and is recorded and counted as such. GPUs carry it
+        as one reduce-scatter. The parts stay as they are.
+
+        Args:
+            parts: as many flat tensors of one type as the channel has members. All workers pass the same
+                sizes.
+            kind: the kind under which the ledgers count the bytes; see `thinwire.traffic.ledger`.
+
+        Returns:
+            What to wait for in the same step; the answer is a new tensor.
+        """
+        if len(parts) != self.size or len({part.dtype for part in parts}) > 1:
+            raise MethodError(
+                f"run.{self.name}.reduce_scatter was called with {len(parts)} parts: pass one for each of "
+                f"the {self.size} members, all of one type"
+            )
+        together, means = Together(reduces=True), [PartMean() for _ in parts]
+        pushes = [
+            self._push(rank, {kind: part}, server, False, together)
+            for rank, (part, server) in enumerate(zip(parts, means))
+        ]
+        together.close()
+        return Reduced(pushes, means[self.rank])
+
+    def _push(
+        self,
+        key: int | str,
+        payload: Payload,
+        server: Server,
+        ragged: bool,
+        together: Together | None = None,
+    ) -> Pending[Payload]:
         payload = payloads.flat(payload, f"run.{self.name}.push_pull")
         if not isinstance(key, int | str):
             raise MethodError(f"run.{self.name}.push_pull was called with key={key!r}: pass an int or a str")
-        host = hosting_rank(key, self.size)
-        return self._post(
-            Call("push_pull", payload=payload, partner=host, key=str(key), server=server, ragged=ragged)
+        call = Call(
+            "push_pull",
+            payload=payload,
+            partner=hosting_rank(key, self.size),
+            key=str(key),
+            server=server,
+            answers=self.answers,
+            ragged=ragged,
+            together=together,
         )
+        if together is not None:
+            call.place = len(together.calls)
+            together.calls.append(call)
+        return self._post(call)
 
     def send(self, payload: Payload, to: int, ragged: bool = False) -> Pending[None]:
         """Send one message to another worker.

@@ -122,4 +122,5 @@ def require_same_call(group: Group, number: int, calls: list[Call]) -> None:
 def _must_agree(call: Call) -> tuple[object, ...]:
     """Everything in which the calls of all members must agree."""
     layout = [(tensor.shape, tensor.dtype) for tensor in call.tensors]
-    return call.verb, call.kind, call.partner, call.key, call.ragged, layout
+    series = None if call.together is None else (call.together.reduces, call.place)
+    return call.verb, call.kind, call.partner, call.key, call.ragged, series, layout

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
+from thinwire.base.errors import MethodError
 from thinwire.trace.recorder import (
     NO_CALL,
     SERVER,
@@ -27,6 +28,9 @@ from thinwire.traffic import payload as payloads
 from thinwire.traffic.ledger import Ledger
 from thinwire.traffic.payload import Payload, bytes_by_kind, nbytes
 from thinwire.traffic.wire_bytes import Wire
+
+if TYPE_CHECKING:
+    from thinwire.transport.together import Together
 
 
 class Group:
@@ -53,6 +57,8 @@ class Group:
         self.calls = 0  # how many collective calls this member has made
         self.unclaimed: set[Any] = set()  # pending answers that nobody has waited for yet
         self.recorder: Recorder | None = None  # of that member, if it is traced
+        # What servers on this member have answered, in words; see `Call.asked`.
+        self.answers: dict[tuple[str, ...], list[str]] = {}
         self._ledger = ledger
 
     def meter(self, verb: str, kind: str, push: int, pull: int, passed: Wire) -> None:
@@ -107,6 +113,9 @@ class Call:
     partner: int = 0  # rank of a broadcast's source, of a server's worker, or of a message's other end
     key: str = ""
     server: Server | None = None
+    answers: dict[tuple[str, ...], list[str]] | None = None  # of the channel: see `Group.answers`
+    together: Together | None = None  # the series of pushes to which it belongs, if any
+    place: int = 0  # in that series, from 0
     # May the payloads of the workers differ in size? The message tells the receiver.
     ragged: bool = False
     fresh: bool = False  # is the mean written into new tensors instead of the given ones?
@@ -127,6 +136,8 @@ class Call:
             about += payloads.describe(self.payload, self.ragged)
         if self.ragged:
             about.append("ragged")
+        if self.together is not None:
+            about.append(f"number {self.place + 1} of {'parts' if self.together.reduces else 'pushes'}")
         if self.verb in ("broadcast", "push_pull", "send", "receive"):
             about.append(f"rank {self.partner}")
         return f"{self.verb}({', '.join(filter(None, about))})"
@@ -135,11 +146,15 @@ class Call:
         """The bytes that the worker hands over, by kind."""
         return {self.kind: nbytes(self.tensors)} if self.tensors else bytes_by_kind(self.payload, self.ragged)
 
+    def asked(self) -> tuple[str, ...]:
+        """What decides the sizes of an answer that is not ragged: the key, and what each worker pushes."""
+        return self.key, *payloads.describe(self.payload, self.ragged)
+
     def serve(self, pushes: list[Payload]) -> Payload:
         """Return the server's answer to all pushes; it may share memory with the server's state.
 
         Raises:
-            MethodError: the answer is no valid payload.
+            MethodError: the answer is no valid payload, or its sizes are not those of an earlier answer.
         """
         assert self.server is not None
         token = _serving.set(True)
@@ -150,7 +165,20 @@ class Call:
                 answer = _update(self.server, pushes)
         finally:
             _serving.reset(token)
-        return payloads.flat(answer, f"the workers by {type(self.server).__name__}.update")
+        answer = payloads.flat(answer, f"the workers by {type(self.server).__name__}.update")
+        if self.answers is not None and not self.ragged:
+            self._require_known(payloads.describe(answer, ragged=False), self.answers)
+        return answer
+
+    def _require_known(self, answer: list[str], earlier: dict[tuple[str, ...], list[str]]) -> None:
+        """Check that the receivers know the sizes of an answer, from the first one."""
+        first = earlier.setdefault(self.asked(), answer)
+        if answer != first:
+            raise MethodError(
+                f"{type(self.server).__name__}.update has answered {', '.join(answer) or 'nothing'} to key "
+                f"{self.key!r}, and {', '.join(first) or 'nothing'} to equal pushes before: say "
+                "ragged=True, or give each server a key of its own"
+            )
 
 
 @recorded(SERVER)

@@ -5,7 +5,7 @@ separate thread issues the calls of all channels, one after the other. The reaso
 order on all ranks if there are several groups with NCCL: see `torch.distributed.new_group`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from typing import TypeVar
 
@@ -18,11 +18,15 @@ from thinwire.base.placement import on_gpu
 from thinwire.traffic.payload import Payload, bytes_by_kind, nbytes
 from thinwire.transport import metering, wire_format
 from thinwire.transport.call import Call, Finish, Group
-from thinwire.transport.mean import flat_share, write_mean
+from thinwire.transport.links import Links, of_every_member
+from thinwire.transport.mean import divide_after_sum, divide_before_sum, flat_share, write_mean
 from thinwire.transport.metering import bytes_of_each
 from thinwire.transport.rendezvous import translated_errors
+from thinwire.transport.together import Outcomes, PartMean, Together
 
 T = TypeVar("T")
+# Before torch 2.13 it had another name.
+_reduce_scatter_single = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
 
 
 class SideStream:
@@ -42,7 +46,7 @@ class SideStream:
         self._module = torch.get_device_module(device)
         self._stream = self._module.Stream()
 
-    def submit(self, call: Call, exchange: Callable[[], T]) -> Callable[[], T]:
+    def submit(self, call: Call, exchange: Callable[[], T], further: Sequence[Call] = ()) -> Callable[[], T]:
         """Let the issuing thread run `exchange`; return a function that waits for its result.
 
         The work that `exchange` puts into its stream begins when the worker's stream has come to this place.
@@ -56,7 +60,9 @@ class SideStream:
                 return exchange(), self._stream.record_event()
 
         # On a GPU the thread does not see when the work begins and ends.
-        timed = metering.timed(call, carry_out) if self._device.type == "cpu" else carry_out
+        timed = carry_out
+        for one in (call, *further) if self._device.type == "cpu" else ():
+            timed = metering.timed(one, timed)
         issued = self._issuing.submit(timed)
 
         def finish() -> T:
@@ -86,6 +92,7 @@ class OnDeviceGroup:
     def __init__(self, group: dist.ProcessGroup, device: torch.device, stream: SideStream) -> None:
         self._process_group, self._device, self._stream = group, device, stream
         self._rank, self._size = group.rank(), group.size()
+        self._links = Links(group, device)
         self._pool = wire_format.Pool()  # used in the side stream only
 
     def close(self) -> None:
@@ -141,10 +148,10 @@ class OnDeviceGroup:
         """
 
         def exchange() -> list[Payload]:
-            header, body = self._packed(call.payload, call.ragged)
-            headers = self._headers(header, call.ragged)
+            own, (body,) = self._links.packed([call.payload], call.ragged)
+            headers = self._links.headers(own, call.ragged)[:, 0]
             largest = max(map(wire_format.body_bytes, headers))
-            bodies = self._all_gather(functional.pad(body, (0, largest - len(body))))
+            bodies = self._links.all_gather(functional.pad(body, (0, largest - len(body))))
             return [wire_format.unpack(header, body) for header, body in zip(headers, bodies)]
 
         wait = self._stream.submit(call, exchange)
@@ -158,93 +165,51 @@ class OnDeviceGroup:
         return finish
 
     def push_pull(self, group: Group, call: Call, number: int) -> Finish:
-        """Push to the server's worker, and pull its answer, over a direct link to each of the others."""
+        """Push to the server's worker, and pull its answer, over a direct link to each of the others.
 
-        def exchange() -> tuple[dict[str, list[int]], Payload]:
-            own = bytes_by_kind(call.payload, call.ragged)
-            pushed = {kind: [size] * self._size for kind, size in own.items()}
-            answer: Payload = {}
-            pushes = self._push(call)
-            if group.rank == call.partner:
-                pushed = bytes_of_each(pushes, call.ragged)
-                answer = call.serve(pushes)
-            return pushed, self._pull(answer, call)
-
-        wait = self._stream.submit(call, exchange)
+        Pushes that belong together take one exchange, and so do their answers.
+        """
+        together = call.together
+        if together is None:
+            together = Together()
+            together.calls.append(call)
+            together.wait = self._carry(together)
+        else:
+            together.carry = self._carry
 
         def finish() -> Payload:
-            pushed, answer = wait()
-            self._stream.hand_over(answer.values())
+            pushed, answer = together.wait()[call.place]
+            mine = together.reduces and group.rank == call.partner
+            self._stream.hand_over([_part_mean(call).mean] if mine else answer.values())
             metering.push(group, pushed, call.partner)
             metering.pull(group, bytes_by_kind(answer, call.ragged), call.partner)
             return answer
 
         return finish
 
-    def _push(self, call: Call) -> list[Payload]:
-        """Return the payloads of all members on the server's worker, and nothing on the others."""
-        header, body = self._packed(call.payload, call.ragged)
-        headers = self._headers(header, call.ragged)
-        if self._rank != call.partner:
-            self._transfer([(dist.isend, body, call.partner)])
-            return []
-        bodies = [self._empty(wire_format.body_bytes(header)) for header in headers]
-        bodies[self._rank] = body
-        self._transfer([(dist.irecv, bodies[other], other) for other in self._others()])
-        return [wire_format.unpack(header, body) for header, body in zip(headers, bodies)]
+    def _carry(self, together: Together) -> Callable[[], Outcomes]:
+        first, *further = calls = together.calls
+        exchange = self._reduce_scatter if together.reduces else self._links.through_servers
+        return self._stream.submit(first, lambda: exchange(calls), further)
 
-    def _pull(self, answer: Payload, call: Call) -> Payload:
-        """Return the answer of the server's worker on all members; its tensors are new."""
-        at_server = self._rank == call.partner
-        # This copies, because the server may continue to change the tensors of its answer.
-        header, body = self._packed(answer, call.ragged)
-        header = header.to(self._device)
-        with translated_errors():
-            dist.broadcast(header, group_src=call.partner, group=self._process_group)
-        header = header.cpu()
-        if at_server:
-            self._transfer([(dist.isend, body, other) for other in self._others()])
-        else:
-            body = self._empty(wire_format.body_bytes(header))
-            self._transfer([(dist.irecv, body, call.partner)])
-        return wire_format.unpack(header, body)
-
-    def _packed(self, payload: Payload, ragged: bool) -> tuple[Tensor, Tensor]:
-        """Return the header of a payload, on the CPU, and its body on the device."""
-        header, body = wire_format.pack(payload, ragged)
-        return header, body.to(self._device)
-
-    def _headers(self, own: Tensor, ragged: bool) -> list[Tensor]:
-        """Return the headers of all members, on the CPU; they are equal unless the payloads are ragged."""
-        if not ragged:
-            return [own] * self._size
-        return list(self._all_gather(own.to(self._device)).cpu())
-
-    def _all_gather(self, row: Tensor) -> Tensor:
-        """Return the rows of all members, [members, elements]; they must have equal lengths."""
-        rows = row.new_empty(self._size * len(row))
-        if len(row):
+    def _reduce_scatter(self, calls: list[Call]) -> Outcomes:
+        """Ring reduce-scatter; all parts are as long as the longest, and what is behind them is not used."""
+        parts = [part for call in calls for part in call.payload.values()]
+        longest = max(parts, key=len)
+        mean = torch.empty_like(longest)
+        if len(longest):
+            row = self._pool.take([longest] * self._size)
+            room = [whole[: len(part)] for whole, part in zip(row.view(self._size, -1), parts)]
+            torch._foreach_copy_(room, parts)
+            divide_before_sum([row], self._size)
             with translated_errors():
-                dist.all_gather_single(rows, row, group=self._process_group)
-        return rows.view(self._size, len(row))
+                _reduce_scatter_single(mean, row, group=self._process_group)
+            self._pool.give_back(row)
+            divide_after_sum([mean], self._size)
+        _part_mean(calls[self._rank]).mean = mean[: len(parts[self._rank])]
+        return [(of_every_member(call, self._size), {}) for call in calls]
 
-    def _transfer(self, parts: list[tuple[Callable[..., dist.Work | None], Tensor, int]]) -> None:
-        """Send and receive rows at once: each part is `isend` or `irecv`, a row, and another member.
 
-        In a batch, NCCL uses the communicator of the group, and opens none for a pair of members
-        (pytorch/pytorch#160342). `torch.distributed.gather` would need rows of equal sizes.
-        """
-        ops = [
-            dist.P2POp(op, row, group_peer=other, group=self._process_group)
-            for op, row, other in parts
-            if len(row)
-        ]
-        with translated_errors():
-            for work in dist.batch_isend_irecv(ops) if ops else ():
-                work.wait()
-
-    def _others(self) -> list[int]:
-        return [member for member in range(self._size) if member != self._rank]
-
-    def _empty(self, size: int) -> Tensor:
-        return torch.empty(size, dtype=torch.uint8, device=self._device)
+def _part_mean(call: Call) -> PartMean:
+    assert isinstance(call.server, PartMean)
+    return call.server
