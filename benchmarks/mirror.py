@@ -83,7 +83,7 @@ def main(arguments: argparse.Namespace) -> int:
     methods = {
         name: method
         for name, method in methods.items()
-        if "prepare" not in vars(method) and "sgd" in (method.needs.optimizers or ("sgd",))
+        if "prepare" not in vars(method) and method.needs.works_with("sgd")
     }
     slowest = ("", 0.0)
     for name, method in methods.items():

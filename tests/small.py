@@ -137,10 +137,8 @@ def task(workers: int = 4, nodes: int = 1, dtype: torch.dtype = torch.float64, *
 
 def recipe_for(method: Any) -> dict[str, Any]:
     """Changes of the recipe for a method that does not work with SGD: the first optimizer that it names."""
-    names = method.needs.optimizers
-    if not names or "sgd" in names:
-        return {}
-    return {"optimizer": {"name": names[0], "lr": 0.001, "weight_decay": 0.01}}
+    name = method.needs.optimizer_without_sgd()
+    return {} if name is None else {"optimizer": {"name": name, "lr": 0.001, "weight_decay": 0.01}}
 
 
 def trainer(task: Task, method: Any, **options: Any) -> Trainer:

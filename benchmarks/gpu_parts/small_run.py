@@ -74,10 +74,9 @@ def task(
         batch: of the whole run.
         method: that is to be trained.
     """
-    optimizers = plugins.get("method", method).load().needs.optimizers
     optimizer: dict[str, Any] = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01}
-    if optimizers and "sgd" not in optimizers:
-        optimizer = {"name": optimizers[0], "lr": 0.001, "weight_decay": 0.01}
+    if (other := plugins.get("method", method).load().needs.optimizer_without_sgd()) is not None:
+        optimizer = {"name": other, "lr": 0.001, "weight_decay": 0.01}
     data = data or random_images()
     module = plugins.get("model", model).load()
     config = resolve(module, {})

@@ -37,6 +37,14 @@ class Needs:
     optimizers: tuple[str, ...] = ()
     """The names of the recipe's optimizers with which the method works; empty: all of them."""
 
+    def works_with(self, optimizer: str) -> bool:
+        """Does the method work with the recipe's optimizer of this name?"""
+        return not self.optimizers or optimizer in self.optimizers
+
+    def optimizer_without_sgd(self) -> str | None:
+        """Return the first optimizer that a method without SGD names; None if it works with SGD."""
+        return None if self.works_with("sgd") else self.optimizers[0]
+
 
 class Worker(Protocol):
     """One worker of a run that a preparation trains."""

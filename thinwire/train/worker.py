@@ -253,6 +253,6 @@ def why_skipped(method: Method, cluster: Cluster, recipe: Recipe) -> str | None:
         return f"it needs at least {needs.workers} workers"
     if cluster.nodes < needs.nodes:
         return f"it needs at least {needs.nodes} nodes"
-    if needs.optimizers and optimizer not in needs.optimizers:
+    if not needs.works_with(optimizer):
         return f"it is made for {' and '.join(needs.optimizers)}, and the recipe's optimizer is {optimizer}"
     return method.skip()
