@@ -161,8 +161,9 @@ def test_a_folder_of_locks_that_is_not_the_users_own_is_refused(machine):
 
 @pytest.mark.parametrize(("uuid", "others"), [("aa", 0), ("bb", 2), ("cc", 0)])
 def test_a_rank_counts_the_other_processes_on_its_gpu(monkeypatch, uuid, others):
-    properties = SimpleNamespace(uuid=uuid)
+    properties = SimpleNamespace(uuid=uuid, name="NVIDIA A100-SXM4-40GB")
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
     about = about_this_process(torch.device("cuda", 0))
     assert (about["device"], about["other_processes"]) == (uuid, others)
+    assert about["gpu"] == "NVIDIA A100-SXM4-40GB"
     assert "other_processes" not in about_this_process(torch.device("cpu"))

@@ -21,6 +21,8 @@ from thinwire.records import record
 SETTINGS = {
     'slurm_account: ""': f"slurm_account: {Slurm.account}",
     'slurm_partition: ""': "slurm_partition: gpu",
+    # Several grids are there at once.
+    "exclusive: true": "exclusive: false",
     "mem_mb: 0": "mem_mb: 1000",
     "runtime: 360 * attempt": "runtime: 50",
     "status-checks: 10": "status-checks: 1",

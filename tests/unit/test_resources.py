@@ -55,7 +55,11 @@ def test_what_a_cell_asks_of_slurm():
     assert resources.launcher(cell) == "srun"
     assert resources.launcher(replace(cell, workers=1, nodes=1)) == ""
     signal = f"--signal=USR1@{signals.SAVING_SECONDS}"
-    assert resources.more_options(cell) == f"--ntasks-per-node=4 {signal}"
+    options = resources.more_options(Call())
+    assert options(cell) == f"--exclusive --ntasks-per-node=4 {signal}"
+    assert options(alone) == f"--ntasks-per-node=1 {signal}"
+    shared = resources.more_options(Call(defaults={"exclusive": "False"}))
+    assert shared(cell) == f"--ntasks-per-node=4 {signal}"
     # A run asks for a GPU for each process, and a preparation for one.
     of_run = resources.gres(Call(), gpus_of)
     of_preparation = resources.gres(Call(), gpus_of_preparation)

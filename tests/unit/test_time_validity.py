@@ -1,5 +1,6 @@
 """When the times of a run count, and what else follows from a record without a run."""
 
+import io
 import json
 from dataclasses import replace
 from datetime import datetime
@@ -7,6 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 import torch.distributed as dist
@@ -21,6 +24,8 @@ from thinwire.optim.recipe import Schedule, learning_rate
 from thinwire.records import invariants_of_tables, provenance
 from thinwire.records.invariants import broken_in_run
 from thinwire.records.time_validity import no_time_because
+from thinwire.report.rows.collected_rows import Rows
+from thinwire.report.rows.sound_records import SoundRecord
 from thinwire.traffic.ledger import Ledger
 from thinwire.traffic.wire_bytes import Wire, payload_rate
 from thinwire.train import run_setup
@@ -30,6 +35,7 @@ def about_rank(host, cores, device="cpu", **more):
     return {"host": host, "cores": cores, "device": device, **more}
 
 
+RESUMED = "it was interrupted, and its clocks add the seconds of several attempts"
 NOT_OVER_NCCL = "its messages went through the memory of the hosts, and its other calls over NCCL"
 
 
@@ -57,6 +63,12 @@ NOT_OVER_NCCL = "its messages went through the memory of the hosts, and its othe
             2,
             "2 other processes used a GPU of b",
         ),
+        (
+            [about_rank("a", [0], "gpu-1", gpu="A100"), about_rank("b", [0], "gpu-2", gpu="V100")],
+            2,
+            "its GPUs were of 2 kinds: A100, V100",
+        ),
+        ([about_rank(host, [0], host, gpu="A100") for host in "ab"], 2, None),
         ([about_rank("a", [0], "gpu-1", messages_through_host=False)], 1, None),
         ([about_rank("a", [0], f"gpu-{i}", messages_through_host=i > 1) for i in (1, 2)], 1, NOT_OVER_NCCL),
     ],
@@ -88,6 +100,17 @@ def setup_of(monkeypatch):
         return made
 
     return make
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_run_that_was_resumed_has_no_time(setup_of, device):
+    """Its clocks add those of all attempts, which may have had other machines."""
+    setup = setup_of(ledger_of("mean"), device)
+    setup.note_ranks()
+    assert setup.no_time_because is None
+    setup.note_resume(1)
+    setup.note_ranks_again()
+    assert setup.no_time_because == RESUMED
 
 
 def ledger_of(*verbs):
@@ -159,6 +182,44 @@ def test_whether_measured_times_count_follows_from_the_ranks(cores, reason, hold
     ranks = [{"host": "h", "node": "h", "cores": [rank % cores], "device": "cpu"} for rank in range(4)]
     found = broken_of("processes", "measured", reason, {"ranks": ranks})
     assert found == ([] if holds else ["times"])
+
+
+@pytest.mark.parametrize(("reason", "broken"), [(RESUMED, []), (None, ["times"])])
+def test_a_resumed_run_that_says_it_has_a_time_is_found(reason, broken):
+    ranks = [{"host": "h", "node": "h", "cores": [rank], "device": "cpu"} for rank in range(4)]
+    run = sound.made(
+        replace(CELL, transport="processes"),
+        sound.curve(CELL),
+        **{"kind": "measured", "no_time_because": reason, "provenance": {"ranks": ranks}},
+        **{"method_options": {}, "interruptions": 1},
+    )
+    assert [each.invariant for each in broken_in_run(run, replace(CELL, transport="processes"))] == broken
+
+
+def test_a_method_that_ran_on_other_machines_than_its_baseline_is_not_compared_in_time():
+    """A job that ends early may get other machines for the rest of its block."""
+    measured = [replace(cell, transport="processes") for cell in sound.cells("demo")]
+    found = Rows()
+    for cell in measured:
+        if (cell.repetition, cell.workers) != (0, 4) or cell.method.label not in ("ssgd", "dgc", "top_k"):
+            continue
+        hosts = "ab" if cell.method.label == "dgc" else "ac"
+        run = sound.made(
+            cell,
+            sound.curve(cell),
+            kind="measured",
+            provenance={"ranks": [about_rank(host, [rank]) for rank, host in enumerate(hosts)]},
+        )
+        curve = pa.Table.from_pylist(sound.curve(cell))
+        found.add(SoundRecord(cell, run, curve, pa.Table.from_pylist(sound.traffic(sound.curve(cell)))))
+    summary = pd.read_csv(io.StringIO(found.summary())).set_index("method")
+    assert summary.no_time_because.dropna().to_dict() == {"dgc": "its machines were not those of ssgd"}
+    assert summary.train_seconds.isna().to_dict() == {"ssgd": False, "dgc": True, "top_k": False}
+    assert found.curves().groupby("method").train_seconds.count().to_dict() == {
+        "dgc": 0,
+        "ssgd": 3,
+        "top_k": 3,
+    }
 
 
 @pytest.mark.parametrize(

@@ -113,9 +113,22 @@ def step(call: Call) -> Callable[[Cell], str]:
     return lambda cell: "" if launcher(cell) else step_of_one_task(call)
 
 
-def more_options(cell: Cell) -> str:
-    """As many ranks on each node, and a signal before the time limit, on which they save their state."""
-    return f"--ntasks-per-node={ranks(cell) // nodes(cell)} {SIGNAL}"
+def more_options(call: Call) -> Callable[[Cell], str]:
+    """Give a function for further options of a job.
+
+    They are as many ranks on each node, and a signal before the time limit, on which ranks save their state.
+    Nodes on which time is measured are for this job alone, unless the profile has `exclusive: false`.
+
+    Args:
+        call: of Snakemake; `exclusive` is among its default resources.
+    """
+    shared = call.defaults.get("exclusive", "true").lower() == "false"
+
+    def options(cell: Cell) -> str:
+        alone = "--exclusive " if cell.kind == "measured" and not shared else ""
+        return f"{alone}--ntasks-per-node={ranks(cell) // nodes(cell)} {SIGNAL}"
+
+    return options
 
 
 def memory(

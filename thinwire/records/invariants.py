@@ -239,10 +239,10 @@ def _whether_times_count(run: Record, cell: Cell) -> str | None:
     if not about:
         return None  # it ended before anything was noted
     if run.kind == "emulated":
-        valid = _emulation_is_valid(about, cell)
+        valid = not run.interruptions and _emulation_is_valid(about, cell)
         follows = "reasons" if valid else "no reason"
         return None if valid == (given is None) else f"what was measured of its links gives {follows}"
-    expected = no_time_because(about, Cluster(cell.workers, cell.nodes))
+    expected = no_time_because(about, Cluster(cell.workers, cell.nodes), run.interruptions)
     if given == expected:
         return None
     return f"from its ranks follows that its times {_count(expected)}, and it says that they {_count(given)}"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def about_this_process(device: "torch.device") -> dict[str, object]:
     """Where this rank runs: its host, its Slurm node, the cores that it may use, and its device.
 
-    On a GPU, also the number of other processes that compute on it.
+    On a GPU, also its name, and the number of other processes that compute on it.
     """
     about: dict[str, object] = {
         "host": socket.gethostname(),
@@ -26,21 +26,32 @@ def about_this_process(device: "torch.device") -> dict[str, object]:
     if on_gpu(device):
         import torch
 
-        uuid = str(torch.cuda.get_device_properties(device).uuid).removeprefix("GPU-")
+        properties = torch.cuda.get_device_properties(device)
+        uuid = str(properties.uuid).removeprefix("GPU-")
         # One of the processes is this one. Its own id does not tell which: containers have other ids.
         others = max(0, processes_on(f"GPU-{uuid}") - 1)
-        about |= {"device": uuid, "other_processes": others}
+        about |= {"device": uuid, "gpu": properties.name, "other_processes": others}
     return about
 
 
-def no_time_because(ranks: Sequence[dict[str, Any]], cluster: Cluster) -> str | None:
+RESUMED = "it was interrupted, and its clocks add the seconds of several attempts"
+
+
+def no_time_because(ranks: Sequence[dict[str, Any]], cluster: Cluster, interruptions: int = 0) -> str | None:
     """Why the times of a run say nothing about its method, in one clause; None if they are valid.
 
     Args:
         ranks: what `about_this_process` gave on each rank. With NCCL, also whether it has sent messages,
             which go through the memory of the host.
         cluster: that the cell describes.
+        interruptions: how often the run has resumed from a checkpoint. Only the last attempt's ranks are
+            known, and each attempt has loaded its kernels anew.
     """
+    if interruptions:
+        return RESUMED
+    names = sorted({rank["gpu"] for rank in ranks if "gpu" in rank})  # earlier records have none
+    if len(names) > 1:
+        return f"its GPUs were of {len(names)} kinds: {', '.join(names)}"
     hosts = list(dict.fromkeys(rank["host"] for rank in ranks))
     if len(hosts) < cluster.nodes:
         return f"its {cluster.nodes} nodes were {len(hosts)} machine{'' if len(hosts) == 1 else 's'}"

@@ -187,8 +187,10 @@ class Attempt:
             self._checkpoint_folder, self._checkpoint_every, self._setup.identity(), self.log, self._doing
         )
         trainer.doing = self._doing
-        if checkpoints.resume(trainer) and self.leads:
-            self.log(f"goes on after step {trainer.step}")
+        if checkpoints.resume(trainer):
+            self._setup.note_resume(checkpoints.interruptions)
+            if self.leads:
+                self.log(f"goes on after step {trainer.step}")
 
         def after_step(trainer: Trainer) -> None:
             self._show_progress(report, trainer)
@@ -248,7 +250,7 @@ class Attempt:
             cell=self.cell.identity(),
             fingerprint=self.cell.fingerprint,
             result=record.result(curve, trainer.task.data.task) if trainer else None,
-            interruptions=self._checkpoints.interruptions if self._checkpoints else 0,
+            interruptions=setup.interruptions,
             provenance={**setup.provenance, "ended": setup.span.ended()},
             **setup.record_fields,
         )

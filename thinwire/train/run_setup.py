@@ -20,7 +20,7 @@ from thinwire.emulation.emulated_run import EmulatedRun
 from thinwire.records import checkpoint
 from thinwire.records.provenance import Span, provenance
 from thinwire.records.record import Partition
-from thinwire.records.time_validity import about_this_process, no_time_because
+from thinwire.records.time_validity import RESUMED, about_this_process, no_time_because
 from thinwire.train.cell_task import deterministic, device_of, task_of
 from thinwire.train.preparation_record import PREPARED, preparation_of
 from thinwire.train.trainer import Trainer
@@ -53,6 +53,7 @@ class RunSetup:
         # For the record. The fields are named as in `thinwire.records.record.Record`.
         self.record_fields: dict[str, Any] = {"method_options": {}, "model_options": {}}
         self.no_time_because: str | None = None
+        self.interruptions = 0  # how often the run has resumed from a checkpoint
         self.span = Span()
         self.provenance: dict[str, Any] = {
             "started": self.span.started,
@@ -124,7 +125,7 @@ class RunSetup:
         ranks = self._note(self._transport.share([about]))
         if self._transport.kind == "measured":
             cluster = Cluster(self._cell.workers, self._cell.nodes)
-            self.no_time_because = no_time_because(ranks, cluster)
+            self.no_time_because = no_time_because(ranks, cluster, self.interruptions)
 
     def _about(self, device: torch.device) -> dict[str, object]:
         if not on_gpu(device):
@@ -137,13 +138,23 @@ class RunSetup:
     def note_emulation(self, emulated: EmulatedRun) -> None:
         """Record what was measured of the emulated cluster, and whether the times of the run are valid."""
         self.provenance["emulation"] = emulated.provenance
-        self.no_time_because = emulated.no_time_because
+        self.no_time_because = RESUMED if self.interruptions else emulated.no_time_because
 
     def note_ranks_again(self) -> None:
         """Record what only training shows: other processes on the GPUs, and messages; after training."""
         assert self.trainer is not None
         if on_gpu(self.trainer.task.device):
             self.note_ranks()
+
+    def note_resume(self, interruptions: int) -> None:
+        """Record that this attempt goes on from a checkpoint; then the times of the run are not valid.
+
+        Args:
+            interruptions: so far, this one included.
+        """
+        self.interruptions = interruptions
+        if self._transport.kind in ("measured", "emulated"):
+            self.no_time_because = RESUMED
 
     def _is_first_on_node(self) -> bool:
         if self._transport.kind in ("inprocess", "mirrored"):

@@ -115,7 +115,7 @@ for suite in GRID.suites:
                     block, len(GRID.blocks), workflow.cores
                 ),
             ),
-            slurm_extra=GRID.of_first(suite, asked.more_options),
+            slurm_extra=GRID.of_first(suite, asked.more_options(CALL)),
         params:
             suite=suite,
             only=GRID.option_of(suite, CHOSEN.subset.of_methods()),

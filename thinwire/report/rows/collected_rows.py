@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -10,18 +11,25 @@ import pyarrow.compute as pc
 
 from thinwire.base.learning import CLASSIFICATION, TASKS
 from thinwire.config.cell import Cell
+from thinwire.config.suite import load
 from thinwire.optim.tunable import SECTIONS, values_of
 from thinwire.records import record
 from thinwire.records.record import Record
 from thinwire.report.rows.sound_records import SoundRecord
 
 _AT_ONCE = 256
+_CLOCKS = [f"{name}_seconds" for name in record.Seconds.model_fields]
 
 
 class Rows:
-    """The rows of the collected files, of records that are added one after the other."""
+    """The rows of the collected files, of records that are added one after the other.
+
+    A run that was measured on other machines than its baseline has no time there, see `_without_time`.
+    """
 
     def __init__(self) -> None:
+        # Of runs with a measured time: their numbers here, and their machines, by block and method.
+        self._machines: dict[tuple[str, str], dict[str, tuple[int, frozenset[str]]]] = {}
         self._runs: list[dict[str, object]] = []
         # What all rows of a run have in common.
         self._of_run: list[dict[str, object]] = []
@@ -31,6 +39,10 @@ class Rows:
         """Add the rows of a record."""
         cell, run, curve, traffic = made
         names = _names(cell)
+        if run.kind == "measured" and _seconds(run):
+            block = (cell.suite, cell.block)
+            machines = frozenset(rank["host"] for rank in run.provenance.get("ranks") or [])
+            self._machines.setdefault(block, {})[cell.method.label] = (len(self._runs), machines)
         self._runs.append(names | _row(cell, run))
         self._of_run.append(names | _about(run))
         if not _seconds(run):
@@ -43,11 +55,33 @@ class Rows:
 
     def summary(self) -> str:
         """The content of `summary.csv`."""
-        return str(pd.DataFrame(self._runs, columns=_columns(self._runs)).to_csv(index=False))
+        runs = list(self._runs)
+        for number, why in self._without_time().items():
+            kept = {key: value for key, value in runs[number].items() if key not in _CLOCKS}
+            runs[number] = kept | {"no_time_because": why}
+        return str(pd.DataFrame(runs, columns=_columns(runs)).to_csv(index=False))
 
     def curves(self) -> pd.DataFrame:
         """The rows of `curves.parquet`."""
-        return self._with_names(self._curves.whole(), self._curves.lengths)
+        rows = self._with_names(self._curves.whole(), self._curves.lengths)
+        if without := self._without_time():
+            run_of_row = np.repeat(np.arange(len(self._curves.lengths)), self._curves.lengths)
+            rows.loc[np.isin(run_of_row, list(without)), _CLOCKS] = math.nan
+        return rows
+
+    def _without_time(self) -> dict[int, str]:
+        """The numbers of the runs that were measured on other machines than their baseline, and why.
+
+        The runs of a block are one job. If it ends early, Slurm may give its next attempt other machines.
+        """
+        found = {}
+        for (suite, _), of_block in self._machines.items():
+            baseline = _baseline(suite)
+            _, wanted = of_block.get(baseline, (0, None))
+            for number, machines in of_block.values():
+                if wanted is not None and machines != wanted:
+                    found[number] = f"its machines were not those of {baseline}"
+        return found
 
     def traffic(self) -> pd.DataFrame:
         """The rows of the collected `traffic.parquet`: the traffic of whole runs."""
@@ -60,6 +94,12 @@ class Rows:
         run_of_row = np.repeat(np.arange(len(lengths)), lengths)
         of_rows = pd.DataFrame(self._of_run).iloc[run_of_row].reset_index(drop=True)
         return pd.concat([table.to_pandas(), of_rows], axis=1)
+
+
+@cache
+def _baseline(suite: str) -> str:
+    """The label of the baseline of a suite."""
+    return load(suite).baseline
 
 
 class _Parts:
@@ -105,9 +145,8 @@ def _columns(runs: Sequence[dict[str, object]]) -> list[str]:
     nested = ("metrics", "traffic", "seconds")
     result = [name for name in record.Result.model_fields if name not in (*nested, *others)]
     preparation = ["prepared_from", *(f"preparation_{name}" for name in (*record.BYTES, "seconds"))]
-    clocks = [f"{name}_seconds" for name in record.Seconds.model_fields]
-    timed = any(clock in row for row in runs for clock in clocks)
-    ours = [*result, *record.BYTES, *(clocks if timed else []), *preparation]
+    timed = any(clock in row for row in runs for clock in _CLOCKS)
+    ours = [*result, *record.BYTES, *(_CLOCKS if timed else []), *preparation]
     return [*dict.fromkeys(key for row in runs for key in row if key not in ours), *ours]
 
 
