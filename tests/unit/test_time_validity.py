@@ -187,13 +187,10 @@ def test_whether_measured_times_count_follows_from_the_ranks(cores, reason, hold
 @pytest.mark.parametrize(("reason", "broken"), [(RESUMED, []), (None, ["times"])])
 def test_a_resumed_run_that_says_it_has_a_time_is_found(reason, broken):
     ranks = [{"host": "h", "node": "h", "cores": [rank], "device": "cpu"} for rank in range(4)]
-    run = sound.made(
-        replace(CELL, transport="processes"),
-        sound.curve(CELL),
-        **{"kind": "measured", "no_time_because": reason, "provenance": {"ranks": ranks}},
-        **{"method_options": {}, "interruptions": 1},
-    )
-    assert [each.invariant for each in broken_in_run(run, replace(CELL, transport="processes"))] == broken
+    cell = replace(CELL, transport="processes")
+    about = {"kind": "measured", "no_time_because": reason, "provenance": {"ranks": ranks}}
+    run = sound.made(cell, sound.curve(cell), **about, method_options={}, interruptions=1)
+    assert [each.invariant for each in broken_in_run(run, cell)] == broken
 
 
 def test_a_method_that_ran_on_other_machines_than_its_baseline_is_not_compared_in_time():

@@ -5,9 +5,9 @@ starts the ranks, they are forks of the tasks of one step, and this process need
 process nor a task imports a plug-in: each run imports its own, and no method changes anything for another.
 
 A run that was made before, from the same options, code, data and preparation, is taken from the store. Timed
-runs follow one another in one allocation, so that a method and its baseline are timed on the same machines. If
-the rest of a block gets others, it has no times in tables (`thinwire.report.rows.collected_rows`).
-Their order changes with the repetition. Runs that are not timed may run side by side.
+runs follow one another in one allocation, so that a method and its baseline are timed on the same machines.
+If the rest of a block gets others, it has no times in tables (`thinwire.report.rows.collected_rows`). Their
+order changes with the repetition. Runs that are not timed may run side by side.
 """
 
 import os
