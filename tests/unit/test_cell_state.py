@@ -65,6 +65,9 @@ def test_the_options_that_differ_are_named_once(results):
     assert not state.holds
     publish(results, replace(CELL, method=replace(CELL.method, options={"gradients": "bfloat16"})))
     assert "(method.options.gradients)" in str(cell_state(CELL, results))
+    # So no table has times of two modes of NCCL.
+    publish(results, replace(CELL, nccl="timing"))
+    assert "(nccl)" in str(cell_state(CELL, results))
     sound.publish(results, CELL, fingerprint="0123")
     assert "(fingerprint)" in str(cell_state(CELL, results))
 

@@ -175,7 +175,7 @@ def test_each_communicator_is_open_before_the_next_one_starts(gpu, monkeypatch):
 def test_what_the_user_has_set_is_kept(monkeypatch):
     """A change to a new dictionary, because the settings stay in the environment."""
     monkeypatch.setattr(os, "environ", {"NCCL_ALGO": "Tree", "PATH": "/bin"})
-    nccl_settings.choose_nccl_settings(Address("first", 1, "srun 7.0.1"))
+    nccl_settings.choose_nccl_settings(Address("first", 1, "srun 7.0.1"), "bits")
     assert os.environ == {
         "NCCL_ALGO": "Tree",
         "NCCL_PROTO": "Simple",
@@ -188,8 +188,19 @@ def test_what_the_user_has_set_is_kept(monkeypatch):
     }
     # On one machine NCCL listens on the loopback alone.
     monkeypatch.setattr(os, "environ", {"NCCL_SOCKET_IFNAME": "eth0"})
-    nccl_settings.choose_nccl_settings(SharedFile("meeting", "lo"))
+    nccl_settings.choose_nccl_settings(SharedFile("meeting", "lo"), "bits")
     assert os.environ["NCCL_SOCKET_IFNAME"] == "lo"
+
+
+def test_timing_leaves_to_nccl_what_is_only_about_speed(monkeypatch):
+    found = {}
+    for mode in ("bits", "timing"):
+        monkeypatch.setattr(os, "environ", {})
+        nccl_settings.choose_nccl_settings(Address("first", 1, "srun 7.0.1"), mode)
+        found[mode] = dict(os.environ)
+    assert set(found["bits"]) - set(found["timing"]) == {"NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE"}
+    assert found["timing"].items() <= found["bits"].items()
+    assert found["timing"]["NCCL_LAUNCH_ORDER_IMPLICIT"] == "1"
 
 
 def test_work_in_the_queue_belongs_to_the_clock_that_ran_when_it_was_put_there(gpu):

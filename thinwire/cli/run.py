@@ -151,7 +151,9 @@ def chosen_cell(arguments: Namespace) -> Cell:
         cluster = load_cluster(arguments.cluster)
     if (transport, cluster) == (planned.transport, planned.cluster):
         return planned
-    made = replace(planned, transport=transport, cluster=cluster, deviates=True)
+    # Only processes on GPUs use NCCL.
+    nccl = planned.nccl if transport == planned.transport else "bits"
+    made = replace(planned, transport=transport, cluster=cluster, nccl=nccl, deviates=True)
     if cluster is not None:
         require_emulable(made)
     return made

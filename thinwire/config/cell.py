@@ -14,6 +14,7 @@ from thinwire.config.yaml_file import Module, Size
 from thinwire.optim.recipe import Recipe
 
 Kind = Literal["inprocess", "measured", "emulated"]
+NcclMode = Literal["bits", "timing"]
 _KINDS: dict[str, Kind] = {"processes": "measured", "emulated": "emulated"}
 
 
@@ -50,6 +51,8 @@ class Cell:
     deviates: bool = False
     # What is emulated; None for the other transports.
     cluster: ClusterDescription | None = None
+    # What NCCL's settings are for; runs of different modes are different cells, so no table has both.
+    nccl: NcclMode = "bits"
     # Whose preparation the method uses; None: its own.
     prepare_from: PreparingCell | None = None
 
@@ -107,10 +110,13 @@ class Cell:
             "rules": RULES_VERSION,
         }
         del identity["deviates"]  # only of the place of its record
-        # Cells without a cluster, or with their own preparation, keep the identity of earlier versions.
+        # Cells without a cluster, with their own preparation, or that want equal bits of NCCL, keep the
+        # identity of earlier versions.
         del identity["cluster"], identity["prepare_from"]
         if self.cluster is not None:
             identity["cluster"] = self.cluster.model_dump(mode="json")
+        if self.nccl == "bits":
+            del identity["nccl"]
         if self.prepare_from is not None:
             identity["prepare_from"] = asdict(self.prepare_from)
         return {name: _as_json(value) for name, value in identity.items()}

@@ -66,6 +66,7 @@ def cells(name: str) -> list[Cell]:
             device=suite.device,
             transport=suite.transport,
             backend=suite.backend,
+            nccl=suite.nccl,
             cluster=cluster,
             prepare_from=preparing_cell(entries[method.label].prepare_from, dataset, repetition, datasets),
         )

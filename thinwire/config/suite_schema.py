@@ -201,6 +201,10 @@ class Suite(Strict):
     backend: Literal["gloo", "nccl"] | None = Field(
         default=None, description="of processes: carries the collectives; default: nccl on GPUs, gloo on CPUs"
     )
+    nccl: Literal["bits", "timing"] = Field(
+        default="bits",
+        description="of processes on GPUs: settings of NCCL that repeat bits, or its own fast choices",
+    )
     simulate: Simulate | None = Field(
         default=None, description="simulate the time of every method on described clusters"
     )
@@ -253,6 +257,12 @@ class Suite(Strict):
             )
         if self.backend == "nccl" and self.device == "cpu":
             raise ValueError("backend: nccl carries nothing between CPUs; take gloo, or device: cuda")
+        over_nccl = (self.device, self.transport) == ("cuda", "processes") and self.backend != "gloo"
+        if self.nccl != "bits" and not over_nccl:
+            raise ValueError(
+                "nccl: timing is about NCCL, which joins processes on GPUs only: it goes with device: cuda "
+                "and transport: processes, without backend: gloo"
+            )
         return self
 
     def recipe_of(self, method: str, dataset: str | None = None) -> Recipe:

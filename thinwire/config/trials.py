@@ -82,7 +82,7 @@ def suite_of_trials(name: str, suite: Suite, tuning: Tuning) -> Suite:
     if EVERY in suite.methods:
         methods[EVERY] = Entry()  # so that `leave_out` is checked as ever; no module is left for it
     kept = suite.model_dump(
-        exclude_unset=True, exclude={"tuned", "transport", "backend", "cluster", "simulate", "claim"}
+        exclude_unset=True, exclude={"tuned", "transport", "backend", "nccl", "cluster", "simulate", "claim"}
     )
     content = kept | {
         "title": tuning.title,

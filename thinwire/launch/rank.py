@@ -73,7 +73,7 @@ def run(
             heartbeat.phase("opens its channels")
             backend = backend_of(device, cell.backend)
             if backend != GLOO:
-                choose_nccl_settings(placement.meeting)
+                choose_nccl_settings(placement.meeting, cell.nccl)
             transport = Processes(cluster, device, backend, heartbeat.doing, cell.kind)
             transport.nodes = transport.share([placement.node])
             common = True

@@ -8,6 +8,7 @@ that hangs.
 
 import os
 from collections.abc import Iterable
+from typing import Literal
 
 import torch
 import torch.distributed as dist
@@ -66,12 +67,18 @@ _NO_WATCHDOG = {
 }
 
 
-def choose_nccl_settings(meeting: SharedFile | Address) -> None:
+def choose_nccl_settings(meeting: SharedFile | Address, mode: Literal["bits", "timing"]) -> None:
     """Set what the user has not set; call this before torch opens its first group with NCCL.
 
     Ranks of one machine use its loopback in any case, so that no other host can reach them.
+
+    Args:
+        meeting: of the ranks.
+        mode: `bits` for the same bits every time. It costs most where messages are small, so it slows down
+            those methods that send little. `timing` leaves to NCCL what is only about speed.
     """
-    for name, value in (_SAME_BITS | _ONE_ORDER | _NO_WATCHDOG).items():
+    needed = _ONE_ORDER | _NO_WATCHDOG
+    for name, value in (needed if mode == "timing" else _SAME_BITS | needed).items():
         os.environ.setdefault(name, value)
     if isinstance(meeting, SharedFile):
         os.environ["NCCL_SOCKET_IFNAME"] = meeting.interface
