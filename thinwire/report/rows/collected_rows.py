@@ -18,18 +18,21 @@ from thinwire.records.record import Record
 from thinwire.report.rows.sound_records import SoundRecord
 
 _AT_ONCE = 256
+# Settings of NCCL that decide how fast it is, and whether bits repeat.
+_NCCL = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE")
 _CLOCKS = [f"{name}_seconds" for name in record.Seconds.model_fields]
 
 
 class Rows:
     """The rows of the collected files, of records that are added one after the other.
 
-    A run that was measured on other machines than its baseline has no time there, see `_without_time`.
+    A run that was measured on other machines than its baseline, or with other settings of NCCL, has no time
+    there, see `_without_time`.
     """
 
     def __init__(self) -> None:
-        # Of runs with a measured time: their numbers here, and their machines, by block and method.
-        self._machines: dict[tuple[str, str], dict[str, tuple[int, frozenset[str]]]] = {}
+        # Of runs with a measured time: their numbers here, and their conditions, by block and method.
+        self._measured: dict[tuple[str, str], dict[str, tuple[int, dict[str, object]]]] = {}
         self._runs: list[dict[str, object]] = []
         # What all rows of a run have in common.
         self._of_run: list[dict[str, object]] = []
@@ -41,8 +44,7 @@ class Rows:
         names = _names(cell)
         if run.kind == "measured" and _seconds(run):
             block = (cell.suite, cell.block)
-            machines = frozenset(rank["host"] for rank in run.provenance.get("ranks") or [])
-            self._machines.setdefault(block, {})[cell.method.label] = (len(self._runs), machines)
+            self._measured.setdefault(block, {})[cell.method.label] = (len(self._runs), _conditions(run))
         self._runs.append(names | _row(cell, run))
         self._of_run.append(names | _about(run))
         if not _seconds(run):
@@ -70,17 +72,19 @@ class Rows:
         return rows
 
     def _without_time(self) -> dict[int, str]:
-        """The numbers of the runs that were measured on other machines than their baseline, and why.
+        """The numbers of the runs that were measured under other conditions than their baseline, and why.
 
-        The runs of a block are one job. If it ends early, Slurm may give its next attempt other machines.
+        The runs of a block are one job. If it ends early, Slurm may give its next attempt other machines, and
+        its environment may have other settings of NCCL.
         """
-        found = {}
-        for (suite, _), of_block in self._machines.items():
+        found: dict[int, str] = {}
+        for (suite, _), of_block in self._measured.items():
             baseline = _baseline(suite)
-            _, wanted = of_block.get(baseline, (0, None))
-            for number, machines in of_block.values():
-                if wanted is not None and machines != wanted:
-                    found[number] = f"its machines were not those of {baseline}"
+            if baseline in of_block:
+                _, wanted = of_block[baseline]
+                for number, conditions in of_block.values():
+                    for what in [what for what in wanted if conditions[what] != wanted[what]][:1]:
+                        found[number] = f"its {what} were not those of {baseline}"
         return found
 
     def traffic(self) -> pd.DataFrame:
@@ -100,6 +104,15 @@ class Rows:
 def _baseline(suite: str) -> str:
     """The label of the baseline of a suite."""
     return load(suite).baseline
+
+
+def _conditions(run: Record) -> dict[str, object]:
+    """What a run and its baseline must have in common for their times to be compared."""
+    environment = run.provenance.get("environment") or {}
+    return {
+        "machines": {rank["host"] for rank in run.provenance.get("ranks") or []},
+        "settings of NCCL": [environment.get(name) for name in _NCCL],
+    }
 
 
 class _Parts:
