@@ -1,103 +1,127 @@
 """What must hold on a GPU, and how fast thinwire is there, in about ten minutes.
 
-    python benchmarks/gpu.py [--device cpu] [--profile FILE] [--record]
+    python benchmarks/gpu.py [--device cpu] [--parts NAME...] [--profile FILE] [--record [--out FOLDER]]
 
 Each part prints one line of JSON when it ends: its name, its seconds, whether everything held, its figures,
-and what did not hold. A part that fails does not stop the others. With `--device cpu` the same parts run
-without a GPU, on less data; a part that cannot says why. `--profile` writes the figures of the last part as a
-compute profile for `thinwire simulate`. The parts need no files and no network. Exits with 0 only if
-everything held.
+and what did not hold. A part that fails, hangs or takes too long does not stop the others. With `--device
+cpu` the same parts run without a GPU, on little data; a part that cannot says why. `--profile` writes a
+compute profile for `thinwire simulate`, one for each precision. Exits with 0 only if everything held.
+
+It needs Python, torch, the packages in `NEEDED`, and neither an installed thinwire nor a network.
+`benchmarks/gpu_wheels.sh` fetches packages that are missing on a machine, for a folder that is carried there.
 """
 
 import argparse
+import importlib.util
 import json
+import os
 import sys
 import time
-from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import record
-import torch
-import yaml
-from gpu_parts import (
-    codec_passes,
-    compute_profile,
-    engine_ratio,
-    equal_bits,
-    memory_of_workers,
-    operations,
-    ranks_on_one_device,
-    replicas,
-    waits_of_methods,
+ROOT = Path(__file__).resolve().parent.parent
+# What the parts import beside the standard library and torch, by the names of the modules.
+NEEDED = (
+    *("numpy", "torchvision", "yaml", "pyarrow", "rich", "safetensors"),
+    *("pydantic", "pydantic_core", "annotated_types", "typing_inspection", "typing_extensions", "greenlet"),
 )
-from gpu_parts.part import Found, NotHere, Place
+NAMES = (
+    "device_group",
+    "operations",
+    "compute_rates",
+    "engine_ratio",
+    "augmentation",
+    "waits_of_methods",
+    "codec_passes",
+    "resumed_run",
+    "full_memory",
+    "ranks_on_one_device",
+    "equal_bits",
+    "memory_of_workers",
+    "replicas",
+)
 
-from thinwire.config.clusters import Device
-from thinwire.train.cell_task import deterministic
 
-PARTS: dict[str, Callable[[Place], Found]] = {
-    "operations": operations.part,
-    "equal_bits": equal_bits.part,
-    "engine_ratio": engine_ratio.part,
-    "waits_of_methods": waits_of_methods.part,
-    "codec_passes": codec_passes.part,
-    "memory_of_workers": memory_of_workers.part,
-    "ranks_on_one_device": ranks_on_one_device.part,
-    "replicas": replicas.part,
-    "compute_profile": compute_profile.part,
-}
+def _require_packages() -> None:
+    """End with one sentence if a package is missing."""
+    missing = [name for name in ("torch", *NEEDED) if importlib.util.find_spec(name) is None]
+    if missing:
+        print(
+            f"benchmarks/gpu.py: there is no {' and no '.join(missing)} here: fetch it with "
+            "benchmarks/gpu_wheels.sh, and name its folder in PYTHONPATH",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+
+
+# Without an installed thinwire, this process and those that it starts find it here.
+sys.path.insert(1, str(ROOT))
+os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+# The search for GPUs does not start CUDA then, with which this process could not fork.
+os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+_require_packages()
+
+import record  # noqa: E402
+import torch  # noqa: E402
+import yaml  # noqa: E402
+from gpu_parts.part import Found, Part, Place, run  # noqa: E402
+
+from thinwire.config.clusters import Device  # noqa: E402
+
+
+def _imported(name: str, place: Place, found: Found) -> None:
+    """Run a part, whose module only its own process imports."""
+    import_module(f"gpu_parts.{name}").part(place, found)
+
+
+PARTS: dict[str, Part] = {name: partial(_imported, name) for name in NAMES}
 
 
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="where the workers compute")
-    parser.add_argument("--profile", type=Path, help="write the compute profile of the device to this file")
+    parser.add_argument("--parts", nargs="+", choices=NAMES, metavar="NAME", help=f"of {', '.join(NAMES)}")
+    parser.add_argument(
+        "--size", choices=("small", "full"), help="small: all parts end within seconds; default on a CPU"
+    )
+    parser.add_argument("--limit", type=float, default=120.0, help="seconds of one part; default: 120")
+    parser.add_argument("--within", type=float, default=560.0, help="seconds of all parts; default: 560")
+    parser.add_argument("--profile", type=Path, help="write compute profiles beside this file")
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Run all parts, and report whether everything held."""
+    """Run the parts, and report whether everything held."""
     if arguments.device == "cuda" and not torch.cuda.is_available():
         print("benchmarks/gpu.py: torch finds no GPU here: use --device cpu", file=sys.stderr)
         return 2
     device = torch.device("cuda", 0) if arguments.device == "cuda" else torch.device("cpu")
-    deterministic(device)
-    lines = [run(name, part, Place(device)) for name, part in PARTS.items()]
-    figures = lines[-1]["figures"]
-    if arguments.profile and figures:
-        Device.model_validate(figures)
-        arguments.profile.write_text(yaml.safe_dump(figures, sort_keys=False))
+    place = Place(device, small=(arguments.size or ("small" if device.type == "cpu" else "full")) == "small")
+    end = time.monotonic() + arguments.within
+    lines = []
+    for name in arguments.parts or PARTS:
+        left = end - time.monotonic()
+        if left <= 0:
+            print(f"no time was left for {name} and what follows it: --parts runs them alone")
+            break
+        lines.append(run(name, PARTS[name], place, min(arguments.limit, left)))
+        print(json.dumps(lines[-1]), flush=True)
+        if name == "compute_rates" and arguments.profile:
+            write_profiles(lines[-1]["figures"].get("profiles", {}), arguments.profile)
     held = sum(line["held"] for line in lines)
-    print(f"{held} of {len(lines)} parts held")
-    return int(held < len(lines))
+    wanted = len(arguments.parts or PARTS)
+    print(f"{held} of {wanted} parts held")
+    return int(held < wanted)
 
 
-def run(name: str, part: Callable[[Place], Found], place: Place) -> dict[str, Any]:
-    """Run a part and print its line; whatever it raises is its result."""
-    began = time.perf_counter()
-    found, not_here = Found(), None
-    try:
-        found = part(place)
-    except NotHere as why:
-        not_here = str(why)
-    except Exception as error:
-        found.broken.append(f"{type(error).__name__}: {str(error).partition(chr(10))[0]}")
-    line: dict[str, Any] = {
-        "part": name,
-        "seconds": round(time.perf_counter() - began, 1),
-        "held": not found.broken,
-        "figures": _rounded(found.figures),
-    }
-    line |= {"broken": found.broken} if found.broken else {}
-    line |= {"not_here": not_here} if not_here else {}
-    print(json.dumps(line), flush=True)
-    return line
-
-
-def _rounded(figures: Any) -> Any:
-    """Four digits of every number are enough."""
-    if isinstance(figures, dict):
-        return {name: _rounded(value) for name, value in figures.items()}
-    return float(f"{figures:.4g}") if isinstance(figures, float) else figures
+def write_profiles(profiles: dict[str, dict[str, Any]], path: Path) -> None:
+    """Write the profile of each precision to a file whose name ends with it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for precision, profile in profiles.items():
+        Device.model_validate(profile)
+        own = path.with_stem(f"{path.stem}_{precision}")
+        own.write_text(yaml.safe_dump(profile, sort_keys=False))
 
 
 if __name__ == "__main__":

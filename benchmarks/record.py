@@ -1,8 +1,8 @@
 """Run a benchmark, and with `--record` keep what it printed.
 
-A record is `benchmarks/records/DATE/NAME.txt`. Lines that begin with `#` give date, machine, system, commit
-and load. Then come the command, what it printed, and its exit code. `benchmarks/update_docs.py` puts
-records into the documentation.
+A record is `benchmarks/records/DATE/NAME.txt`, or in the folder that `--out` names. Lines that begin with `#`
+give date, machine, system, commit and load. Then come the command, what it printed, and its exit code.
+`benchmarks/update_docs.py` puts records into the documentation.
 """
 
 import argparse
@@ -13,12 +13,13 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
 
+from thinwire.base import nvidia_smi
 from thinwire.records.provenance import git_state, processor
 
 FOLDER = Path(__file__).parent / "records"
@@ -37,6 +38,7 @@ def run(
     module = inspect.getmodule(main)
     parser = argparse.ArgumentParser(description=((module and module.__doc__) or "").partition("\n")[0])
     parser.add_argument("--record", action="store_true", help=f"write what is printed to {_show(FOLDER)}/")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="write the record to this folder instead")
     options(parser)
     arguments = parser.parse_args()
     if not arguments.record:
@@ -45,8 +47,8 @@ def run(
     about, printed = describe(), _Both(sys.stdout)
     with contextlib.redirect_stdout(printed):
         code = main(arguments)
-    command = shlex.join(["python", *(word for word in sys.argv if word != "--record")])
-    path = FOLDER / f"{datetime.now(UTC):%Y-%m-%d}" / f"{Path(sys.argv[0]).stem}.txt"
+    command = shlex.join(["python", *_measuring(sys.argv)])
+    path = (arguments.out or FOLDER) / f"{datetime.now(UTC):%Y-%m-%d}" / f"{Path(sys.argv[0]).stem}.txt"
     path.parent.mkdir(parents=True, exist_ok=True)
     header = "".join(f"# {line}\n" for line in about)
     path.write_text(f"{header}$ {command}\n{printed.getvalue()}exit code {code}\n")
@@ -54,10 +56,20 @@ def run(
     return code
 
 
+def _measuring(words: list[str]) -> Iterator[str]:
+    """The words of a command that have to do with what it measures, and not with where it is recorded."""
+    of_out = False
+    for word in words:
+        if not (of_out or word in ("--record", "--out") or word.startswith("--out=")):
+            yield word
+        of_out = word == "--out"
+
+
 def describe() -> list[str]:
     """Where and of what a record is: date, machine, system, commit. It names no host."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    gpus = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    # torch would start CUDA to say so, and then no fork of this process could use it.
+    gpus = nvidia_smi.names()
     return [
         f"date: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         f"machine: {processor() or platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GiB of memory, "
@@ -96,4 +108,5 @@ def _commit() -> str:
 
 
 def _show(path: Path) -> str:
-    return path.relative_to(FOLDER.parent.parent).as_posix()
+    root = FOLDER.parent.parent
+    return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()

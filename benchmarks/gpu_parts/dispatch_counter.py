@@ -1,4 +1,4 @@
-"""Counts the operations that would make the host wait for a GPU, on any device."""
+"""Counts operations, and those that would make the host wait for a GPU, on any device."""
 
 from collections import Counter
 from typing import Any
@@ -11,18 +11,24 @@ _WAITING = ("_local_scalar_dense", "nonzero", "masked_select", "unique", "_uniqu
 
 
 class DispatchCounter(TorchDispatchMode):
-    """`counts` has the number of each operation that waits; an index with a mask counts as `mask`."""
+    """Counts what torch's dispatcher sees of one thread.
+
+    `operations` is the number of all operations, each of which starts a kernel or more, or is a view. `waits`
+    has the number of each operation that waits; an index with a mask counts as `mask`.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.counts: Counter[str] = Counter()
+        self.operations = 0
+        self.waits: Counter[str] = Counter()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.operations += 1
         name = func.overloadpacket.__name__
         if name in _WAITING:
-            self.counts[name] += 1
+            self.waits[name] += 1
         elif name in ("index", "index_put_", "index_put"):
             indices = [index for index in args[1] if index is not None]
             if any(index.dtype == torch.bool for index in indices):
-                self.counts["mask"] += 1
+                self.waits["mask"] += 1
         return func(*args, **(kwargs or {}))

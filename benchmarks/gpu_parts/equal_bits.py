@@ -22,10 +22,9 @@ MOST_BETWEEN_DEVICES, MOST_TO_SSGD = 1e-9, 1e-11
 CPU = torch.device("cpu")
 
 
-def part(place: Place) -> Found:
+def part(place: Place, found: Found) -> None:
     """Compare the runs of each method."""
-    found = Found()
-    return small_run.of_each_method(found, lambda name: _of_method(place, name, found.broken))
+    small_run.of_each_method(place, found, lambda name: _of_method(place, name, found.broken))
 
 
 def _of_method(place: Place, name: str, broken: list[str]) -> dict[str, float]:

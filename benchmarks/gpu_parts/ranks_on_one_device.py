@@ -1,9 +1,4 @@
-"""Four ranks on one device: gloo carries their tensors, and NCCL is refused with one sentence."""
-
-import json
-import subprocess
-import sys
-from pathlib import Path
+"""Four ranks on one device: gloo carries their tensors through the host, and NCCL is refused."""
 
 import ranks
 import torch
@@ -17,23 +12,17 @@ from thinwire.train.trainer import Trainer
 from thinwire.transport.device import GLOO
 from thinwire.transport.processes import Processes
 
-RANKS, SECONDS = 4, 120
+RANKS = 4
 # Of a weight: gloo adds in another order.
 MOST_DIFFERENCE = 1e-12
 
 
-def part(place: Place) -> Found:
+def part(place: Place, found: Found) -> None:
     """Compare the weights of ranks with those of workers in one process.
 
-    The ranks are forks, and a process that has used CUDA cannot fork. So another process starts them.
+    The ranks are forks of this process, so it uses the device only after them.
     """
-    command = [sys.executable, "-m", "gpu_parts.ranks_on_one_device", place.device.type]
-    folder = Path(__file__).parent.parent
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, cwd=folder)
-    if answer.returncode:
-        return Found(broken=[(answer.stderr.strip().splitlines() or ["the ranks failed"])[-1]])
-    found = Found()
-    of_ranks = json.loads(answer.stdout.splitlines()[-1])
+    of_ranks = ranks.run(_rank, RANKS, place.device)[0]
     run = small_run.trainer(small_run.task(place.device), "ssgd", {})
     run.train()
     differs = max(abs(a - b) for a, b in zip(of_ranks, _numbers(run), strict=True))
@@ -45,15 +34,13 @@ def part(place: Place) -> Found:
         found.broken.append("ranks that share a GPU were not refused")
     except UserError as error:
         found.figures["nccl"] = f"refused: {error}"
-    return found
 
 
 def _rank(device: torch.device) -> list[float]:
     deterministic(device)
     task = small_run.task(device)
     transport = Processes(task.cluster, device, GLOO)
-    method = small_run.method("ssgd")
-    run = Trainer(task, *method, transport)
+    run = Trainer(task, *small_run.method("ssgd"), transport)
     run.setup(None)
     run.train()
     made = _numbers(run)
@@ -64,7 +51,3 @@ def _rank(device: torch.device) -> list[float]:
 def _numbers(run: Trainer) -> list[float]:
     """The weights of the first worker."""
     return [number for weight in run.shipped()[0] for number in weight.flatten().tolist()]
-
-
-if __name__ == "__main__":
-    print(json.dumps(ranks.run(_rank, RANKS, torch.device(sys.argv[1]))[0]))

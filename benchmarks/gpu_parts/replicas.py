@@ -1,6 +1,5 @@
 """The passes of eight replicas on one device: in series, in streams, in a CUDA graph, and as one vmap."""
 
-import time
 from collections.abc import Callable
 from statistics import median
 
@@ -10,34 +9,35 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.nn import functional
 
 from gpu_parts import small_run
-from gpu_parts.part import Found, Place
+from gpu_parts.part import Found, Place, first_line
 from thinwire.api.run import initial_model
 
 REPLICAS, BATCH, REPETITIONS = 8, 32, 7
+SMALL_REPLICAS, SMALL_BATCH, SMALL_REPETITIONS = 2, 4, 1
 
 
-def part(place: Place) -> Found:
+def part(place: Place, found: Found) -> None:
     """Time forward and backward passes of all replicas, over those in series."""
     data = small_run.random_images(32, 3)
     task = small_run.task(place.device, dtype=torch.float32, data=data)
-    models = [initial_model(task) for _ in range(REPLICAS)]
-    images = torch.randn(REPLICAS, BATCH, *data.shape, device=place.device)
-    labels = torch.randint(0, data.classes, (REPLICAS, BATCH), device=place.device)
+    replicas, batch = (SMALL_REPLICAS, SMALL_BATCH) if place.small else (REPLICAS, BATCH)
+    models = [initial_model(task) for _ in range(replicas)]
+    images = torch.randn(replicas, batch, *data.shape, device=place.device)
+    labels = torch.randint(0, data.classes, (replicas, batch), device=place.device)
     ways: dict[str, Callable[[], Callable[[], None]]] = {"series": lambda: _series(models, images, labels)}
     if place.is_gpu:
         ways["streams"] = lambda: _streams(models, images, labels)
         ways["graph"] = lambda: _graph(models, images, labels)
     ways["vmap"] = lambda: _vmap(models, images, labels)
-    found, series = Found(), 0.0
+    series = 0.0
     for name, prepare in ways.items():
         try:
             seconds = _seconds(place, prepare())
         except Exception as error:
-            found.figures[name] = f"does not run: {str(error).partition(chr(10))[0]}"
+            found.figures[name] = f"does not run: {first_line(error)}"
             continue
         series = series or seconds
         found.figures[name] = {"ms": 1e3 * seconds, "of_series": seconds / series}
-    return found
 
 
 def _series(models: list[nn.Module], images: Tensor, labels: Tensor) -> Callable[[], None]:
@@ -99,11 +99,5 @@ def _vmap(models: list[nn.Module], images: Tensor, labels: Tensor) -> Callable[[
 
 
 def _seconds(place: Place, passes: Callable[[], None]) -> float:
-    times = []
-    for _ in range(REPETITIONS + 2):
-        place.wait()
-        began = time.perf_counter()
-        passes()
-        place.wait()
-        times.append(time.perf_counter() - began)
-    return median(times[2:])
+    repetitions = SMALL_REPETITIONS if place.small else REPETITIONS
+    return median([place.seconds(passes) for _ in range(repetitions + 2)][2:])

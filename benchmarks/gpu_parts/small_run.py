@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from gpu_parts.part import Found
+from gpu_parts.part import Found, Place, first_line
 from thinwire import plugins
 from thinwire.api.method import Method
 from thinwire.api.run import Task
@@ -27,10 +27,14 @@ IMAGES, CLASSES = 120, 10
 EPOCHS, STEPS_PER_EPOCH = 3, 5
 # On as many nodes every method of ours runs.
 CLUSTER = Cluster(4, 2)
+# Together they use every kind of collective call, an optimizer of their own, and random selections.
+SOME_METHODS = ("daso", "des_loc", "dgc", "ps_sgd")
 
 
 @cache
-def random_images(side: int = 8, channels: int = 1, images: int = IMAGES) -> Data:
+def random_images(
+    side: int = 8, channels: int = 1, images: int = IMAGES, augment: Augment | None = None
+) -> Data:
     """Images of noise, the same on every machine."""
     draw = np.random.default_rng(0)
     shape = (images, channels, side, side)
@@ -40,7 +44,7 @@ def random_images(side: int = 8, channels: int = 1, images: int = IMAGES) -> Dat
         name="noise",
         classes=CLASSES,
         shape=(channels, side, side),
-        augment=Augment(pad=1, flip=True),
+        augment=augment or Augment(pad=1, flip=True),
         mean=(127.5,) * channels,
         std=(74.0,) * channels,
         train_inputs=pixels,
@@ -59,6 +63,7 @@ def task(
     data: Data | None = None,
     batch: int = IMAGES // STEPS_PER_EPOCH,
     method: str = "ssgd",
+    epochs: int = EPOCHS,
 ) -> Task:
     """A task with momentum and weight decay, or with the first optimizer that a method without SGD names.
 
@@ -73,6 +78,7 @@ def task(
         data: images; the default is `random_images()`.
         batch: of the whole run.
         method: that is to be trained.
+        epochs: of the run.
     """
     optimizer: dict[str, Any] = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01}
     if (other := plugins.get("method", method).load().needs.optimizer_without_sgd()) is not None:
@@ -82,12 +88,12 @@ def task(
     config = resolve(module, {})
     recipe = Recipe.model_validate(
         {
-            "epochs": EPOCHS,
+            "epochs": epochs,
             "batch": batch,
             "batch_per": "run",
             "optimizer": optimizer,
             "schedule": {"name": "constant"},
-            "evaluate_every_epochs": EPOCHS,
+            "evaluate_every_epochs": epochs,
         }
     )
     return Task(
@@ -101,19 +107,18 @@ def task(
     )
 
 
-def methods() -> list[str]:
-    """The names of all methods in methods/."""
-    return sorted(plugins.find("method"))
+def methods(place: Place) -> list[str]:
+    """The names of all methods in methods/, or of some."""
+    return list(SOME_METHODS) if place.small else sorted(plugins.find("method"))
 
 
-def of_each_method(found: Found, run: Callable[[str], Any]) -> Found:
+def of_each_method(place: Place, found: Found, run: Callable[[str], Any]) -> None:
     """Put what `run` returns for each method into the figures, and what it raises into what is broken."""
-    for name in methods():
+    for name in methods(place):
         try:
             found.figures[name] = run(name)
         except Exception as error:
-            found.broken.append(f"{name}: {str(error).partition(chr(10))[0]}")
-    return found
+            found.broken.append(f"{name}: {first_line(error)}")
 
 
 def trainer(task: Task, name: str, options: dict[str, Any] | None = None) -> Trainer:

@@ -34,6 +34,11 @@ def visible_gpus() -> list[str]:
     return [uuid for name in wanted if name for uuid in _named(name, there)]
 
 
+def names() -> list[str]:
+    """The product names of all GPUs of this machine, such as `NVIDIA H100 80GB HBM3`."""
+    return [name for (name,) in _ask("--query-gpu=name")]
+
+
 def processes_on(gpu: str) -> int:
     """How many processes compute on the GPU with this UUID, without services of NVIDIA."""
     names = [row[2] for row in _ask("--query-compute-apps=gpu_uuid,pid,process_name") if row[0] == gpu]

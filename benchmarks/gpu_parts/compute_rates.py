@@ -1,0 +1,213 @@
+"""Images or characters a second of whole training steps, and the compute profiles that follow from them.
+
+A step is a forward pass, a backward pass and SGD with momentum, in deterministic mode, as in a run. `fp32`
+rounds nothing, `tf32` lets products of matrices and convolutions round their inputs to TF32, and `bf16` is
+autocast. Weights and gradients stay in 32 bits. With channels_last, images have their channels innermost.
+"""
+
+import platform
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from statistics import median
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+from gpu_parts.part import Found, Place
+from thinwire import plugins
+from thinwire.base.options import resolve
+from thinwire.optim.optimizers import make_optimizer
+from thinwire.optim.recipe import Optimizer
+from thinwire.records.provenance import processor
+from thinwire.simulation.compute import BACKWARD_OVER_FORWARD
+from thinwire.train.evaluation import loss_of
+
+CLASSES = 100
+_OPTIMIZER = Optimizer(lr=0.01, momentum=0.9)
+PRECISIONS = ("bf16", "tf32", "fp32")
+SETTINGS = [(precision, last) for precision in PRECISIONS for last in (True, False)]
+# The one whose rates are published for most devices, at the size at which they are.
+OF_PROFILES = "resnet50"
+
+
+class Network(NamedTuple):
+    """A model of models/, its options, and the shape of an input: [channels, height, width], or [length]."""
+
+    model: str
+    options: dict[str, Any]
+    shape: tuple[int, ...]
+
+    @property
+    def is_of_text(self) -> bool:
+        """Are inputs windows of characters, and not images?"""
+        return len(self.shape) == 1
+
+    @property
+    def unit(self) -> str:
+        """How long an input is."""
+        return f"{self.shape[-1]} {'characters' if self.is_of_text else 'px'}"
+
+    def build(self) -> nn.Module:
+        """The network, on the current device."""
+        module = plugins.get("model", self.model).load()
+        made: nn.Module = module(resolve(module, self.options), self.shape, CLASSES)
+        return made
+
+    def flops(self) -> int:
+        """The floating-point operations of a training step of one input; convolutions and products only."""
+        # Tensors on this device have shapes and no numbers.
+        with torch.device("meta"), torch.no_grad(), FlopCounterMode(display=False) as counter:
+            self.build().eval()(self.inputs(1, torch.device("meta")))
+        return int((1 + BACKWARD_OVER_FORWARD) * counter.get_total_flops())
+
+    def inputs(self, batch: int, device: torch.device) -> Tensor:
+        """A batch of noise."""
+        if self.is_of_text:
+            return torch.randint(CLASSES, (batch, *self.shape), device=device)
+        return torch.randn(batch, *self.shape, device=device)
+
+    def labels(self, batch: int, device: torch.device) -> Tensor:
+        """A class for each image, or for each character."""
+        length = self.shape if self.is_of_text else ()
+        return torch.randint(CLASSES, (batch, *length), device=device)
+
+
+class Sizes(NamedTuple):
+    """Which networks, on how much."""
+
+    networks: dict[str, Network]
+    batches: tuple[int, ...]  # the first ones are measured even if the time is short
+    steps: int  # in a row
+    repetitions: int
+    copied_bytes: int
+    launches: int
+
+
+def _networks(side: int, largest: int, gpt: dict[str, int], context: int) -> dict[str, Network]:
+    return {
+        "resnet50": Network("resnet", {"depth": 50}, (3, largest, largest)),
+        "resnet18": Network("resnet", {"depth": 18}, (3, side, side)),
+        "gpt": Network("gpt", gpt, (context,)),
+        "vgg16": Network("vgg", {"depth": 16}, (3, side, side)),
+    }
+
+
+# A GPT of 85 million weights, as GPT-2 without its vocabulary.
+FULL = Sizes(
+    _networks(128, 224, {"width": 768, "depth": 12, "heads": 12}, 256), (128, 256, 32), 5, 2, 2**30, 2000
+)
+SMALL = Sizes(_networks(32, 32, {"width": 16, "depth": 1, "heads": 2}, 8), (2,), 1, 1, 2**24, 100)
+
+
+class Measured(NamedTuple):
+    """A rate that a device has reached."""
+
+    precision: str
+    setting: str
+    network: str
+    size: str  # of a batch
+    flops_per_second: float
+
+
+def part(place: Place, found: Found) -> None:
+    """Time each network at each batch in each setting; what does not fit into memory is said."""
+    sizes = SMALL if place.small else FULL
+    device = _memory_and_launch(place, sizes)
+    models = {name: network.build().to(place.device) for name, network in sizes.networks.items()}
+    flops = {name: network.flops() for name, network in sizes.networks.items()}
+    measured: list[Measured] = []
+    for batch in sizes.batches:
+        for name, network in sizes.networks.items():
+            rates = found.figures[f"{name}, {network.unit}, batch {batch}"] = {}
+            for precision, last in SETTINGS:
+                if last and network.is_of_text:
+                    continue  # a text has no channels
+                setting = f"{precision} channels_last" if last else precision
+                try:
+                    step = _step(network, models[name], batch, place.device, precision, last)
+                    seconds = _seconds(place, sizes, step)
+                except torch.OutOfMemoryError:
+                    rates[setting] = "does not fit into memory"
+                    continue
+                rates[setting] = batch / seconds * (network.shape[0] if network.is_of_text else 1)
+                size = f"batches of {batch} at {network.unit}"
+                measured.append(Measured(precision, setting, name, size, batch * flops[name] / seconds))
+            found.figures["profiles"] = _profiles(place, device, measured)
+
+
+def _step(
+    network: Network, model: nn.Module, batch: int, device: torch.device, precision: str, channels_last: bool
+) -> Callable[[], None]:
+    """A training step of a model on one batch."""
+    inputs, labels = network.inputs(batch, device), network.labels(batch, device)
+    if channels_last:
+        inputs = inputs.contiguous(memory_format=torch.channels_last)
+    optimizer = make_optimizer(_OPTIMIZER, list(model.parameters()))
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+
+    def cast() -> AbstractContextManager[Any]:
+        return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()
+
+    def step() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        with cast():
+            loss = loss_of(model(inputs), labels)
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def _seconds(place: Place, sizes: Sizes, step: Callable[[], None]) -> float:
+    """Of a step, when the host may run ahead, as it does in a run."""
+
+    def steps() -> None:
+        for _ in range(sizes.steps):
+            step()
+
+    place.seconds(steps)  # the first ones choose and load kernels
+    return median(place.seconds(steps) for _ in range(sizes.repetitions)) / sizes.steps
+
+
+def _memory_and_launch(place: Place, sizes: Sizes) -> dict[str, float]:
+    """How fast the device copies a large tensor, and starts small kernels."""
+    source = torch.ones(sizes.copied_bytes // 4, device=place.device)
+    target, one = torch.empty_like(source), torch.ones(1, device=place.device)
+
+    def copy() -> None:
+        target.copy_(source)
+
+    def launch() -> None:
+        for _ in range(sizes.launches):
+            one.add_(1)
+
+    copying, launching = (median([place.seconds(a) for _ in range(8)][1:]) for a in (copy, launch))
+    return {
+        "memory_gigabytes_per_second": 2e-9 * source.nbytes / copying,
+        "launch_seconds": launching / sizes.launches,
+    }
+
+
+def _profiles(
+    place: Place, device: dict[str, float], measured: list[Measured]
+) -> dict[str, dict[str, str | float]]:
+    """A compute profile for each precision: the best rate of one network, and the others over it."""
+    runs_on = torch.cuda.get_device_name(place.device) if place.is_gpu else processor() or platform.machine()
+    profiles: dict[str, dict[str, str | float]] = {}
+    for precision in PRECISIONS:
+        alike = [each for each in measured if each.precision == precision]
+        of_one = [each for each in alike if each.network == OF_PROFILES]
+        if not of_one:
+            continue
+        best = max(of_one, key=lambda each: each.flops_per_second)
+        shares = [each.flops_per_second / best.flops_per_second for each in alike]
+        profiles[precision] = {
+            "title": f"{runs_on}, {best.setting.replace(' ', ' and ')}, measured by benchmarks/gpu.py",
+            "flops_per_second": best.flops_per_second,
+            **device,
+            "error": f"measured with {OF_PROFILES} on {best.size}; the other networks and batches of the "
+            f"benchmark reach {min(shares):.2f} to {max(shares):.2f} times as many operations a second",
+        }
+    return profiles
