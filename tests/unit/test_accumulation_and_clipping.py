@@ -89,9 +89,10 @@ def test_short_gradients_and_zeros_stay_as_they_are():
 
 
 def test_recipes_without_them_keep_their_digest():
-    later = {"prefetch", "clip_norm", "accumulate"}
+    later = {"prefetch", "clip_norm", "accumulate", "precision", "channels_last"}
     assert not later & small.recipe().model_dump().keys()
-    assert not later & small.recipe(prefetch=False, clip_norm=None, accumulate=1).model_dump().keys()
+    defaults = {"prefetch": False, "clip_norm": None, "accumulate": 1, "precision": "fp32"}
+    assert not later & small.recipe(**defaults, channels_last=False).model_dump().keys()
     made = small.recipe(clip_norm=1.0, accumulate=2)
     assert made.model_dump().keys() & later == {"clip_norm", "accumulate"}
     assert Recipe.of_dump(made.model_dump(mode="json")) == made

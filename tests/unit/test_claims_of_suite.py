@@ -13,8 +13,8 @@ from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.cli import results as command
 from thinwire.config import claims
+from thinwire.config.entry_schema import Entry
 from thinwire.config.suite import load, suite_names
-from thinwire.config.suite_schema import Entry
 from thinwire.pipeline import inputs
 from thinwire.plugins import ROOT
 from thinwire.report.claims import table

@@ -13,12 +13,14 @@ import torch.distributed as dist
 import thinwire
 from tests import commands, small
 from tests.fake_gpu import CUDA, FakeGpu
+from thinwire.base.errors import UserError
 from thinwire.base.placement import Address, Cluster, SharedFile
 from thinwire.config.expand import cells
 from thinwire.train import run_setup, worker
 from thinwire.train import trainer as trainer_module
-from thinwire.train.cell_task import device_of
+from thinwire.train.cell_task import device_of, require_precision
 from thinwire.train.clock import Clock, StreamClock, clock_on
+from thinwire.train.passes import Passes
 from thinwire.train.trainer import warm_up
 from thinwire.train.worker import seed_global_generators
 from thinwire.transport import device as nccl_settings
@@ -69,10 +71,10 @@ def test_a_worker_seeds_the_generators_of_the_device_on_which_its_images_are(mon
     class Images(list):
         device = THIRD
 
-    run = SimpleNamespace(params=[], recipe=SimpleNamespace(accumulate=1, clip_norm=None))
-    stub = SimpleNamespace(_forward_seed=13, run=run, _ready_hooks=None, model=model)
+    run, passes = SimpleNamespace(params=[], recipe=small.recipe()), Passes(small.recipe(), THIRD)
+    stub = SimpleNamespace(_forward_seed=13, run=run, _ready_hooks=None, model=model, _passes=passes)
     with pytest.raises(Stop):
-        worker.Worker.compute_gradients(stub, Images([0]), None)
+        worker.Worker.compute_gradients(stub, Images([0]), [0])
     assert seeded == [(THIRD, 13)]
 
 
@@ -88,7 +90,7 @@ def test_every_thread_that_handles_tensors_uses_the_workers_gpu(made_current):
 
 
 def test_a_run_makes_its_gpu_current_before_it_computes(made_current, monkeypatch):
-    def computes(device):
+    def computes(device, precision):
         assert made_current == [THIRD]
         raise Stop
 
@@ -137,7 +139,7 @@ def test_the_first_pass_is_waited_for_and_changes_nothing_of_the_model(gpu, monk
     passes = []
     model.linear.register_forward_hook(lambda *_: passes.append("forward"))
     with torch.no_grad():
-        warm_up(model, torch.rand(4, 1, 8, 8), torch.arange(4))
+        warm_up(model, torch.rand(4, 1, 8, 8), torch.arange(4), Passes(small.recipe(), CPU))
     assert passes == ["forward"]
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -280,25 +282,37 @@ from thinwire.train.cell_task import deterministic
 
 torch.cuda.get_device_name = lambda device: "a GPU"
 torch.cuda.nccl.version = lambda: (2, 28, 9)
-device = torch.device({device!r})
-deterministic(device)
 cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
-found = [cudnn.allow_tf32, matmul.allow_tf32, cudnn.benchmark]
-fills = torch.utils.deterministic.fill_uninitialized_memory
-print(json.dumps([found, provenance(device)["hardware"], fills]))
+for name, precision in (("cuda:0", "tf32"), ("cuda:0", "bf16"), ("cuda:0", "fp32"), ("cpu", "fp32")):
+    device = torch.device(name)
+    deterministic(device, precision)
+    found = [cudnn.allow_tf32, matmul.allow_tf32, cudnn.benchmark]
+    hardware = provenance(device, {})["hardware"]
+    recorded = [hardware["tf32_in_convolutions"], hardware["tf32_in_matrix_products"]]
+    print(json.dumps([found, recorded, torch.utils.deterministic.fill_uninitialized_memory]))
 """
 
 
-@pytest.mark.parametrize(("device", "recorded"), [("cuda:0", False), ("cpu", None)])
-def test_no_operation_on_a_gpu_rounds_to_tf32_and_the_record_says_so(device, recorded):
+def test_only_a_recipe_with_tf32_rounds_to_it_on_a_gpu_and_the_record_says_so():
     """The settings are made in a process of their own, because they last."""
-    answer = commands.python("-W", "error", "-c", SETTINGS.format(device=device))
+    answer = commands.python("-W", "error", "-c", SETTINGS)
     assert answer.returncode == 0, answer.stderr
-    found, hardware, fills = json.loads(answer.stdout)
-    assert device == "cpu" or found == [False, False, False]
-    assert hardware["tf32_in_convolutions"] is recorded
-    assert hardware["tf32_in_matrix_products"] is recorded
-    assert fills is False, "runs do not fill the memory of new tensors"
+    found, recorded, fills = zip(*map(json.loads, answer.stdout.splitlines()))
+    assert found[:3] == ([True, True, False], [False, False, False], [False, False, False])
+    assert recorded == ([True, True], [False, False], [False, False], [None, None])
+    assert not any(fills), "runs do not fill the memory of new tensors"
+
+
+@pytest.mark.parametrize(("precision", "capability"), [("tf32", (7, 5)), ("bf16", (7, 0))])
+def test_a_gpu_without_the_precision_of_a_recipe_is_refused(monkeypatch, precision, capability):
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "an old GPU")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    with pytest.raises(UserError, match=f"an old GPU has no {precision}, .* take fp32, or another GPU$"):
+        require_precision(CUDA, precision)
+    require_precision(CUDA, "fp32")
+    require_precision(CPU, precision)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 0))
+    require_precision(CUDA, precision)
 
 
 def test_tests_fill_the_memory_of_new_tensors_with_nan():

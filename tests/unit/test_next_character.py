@@ -250,6 +250,10 @@ CLAIM = {
             "recipe.mixup: it mixes images, and shakespeare has windows: leave it out",
         ),
         (
+            {"datasets": ["shakespeare"], "models": {"gpt": None}, "recipe.channels_last": True},
+            "recipe.channels_last: shakespeare has windows, which have no channels: leave it out",
+        ),
+        (
             {
                 "datasets": ["shakespeare"],
                 "models": {"gpt": None},

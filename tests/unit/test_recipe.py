@@ -11,8 +11,9 @@ from tests import small
 from tests.reference.lars import Lars as Reference
 from thinwire.api.run import initial_model
 from thinwire.base import seeds
+from thinwire.optim.learning_rate import learning_rate
 from thinwire.optim.optimizers import Lars, Plateau
-from thinwire.optim.recipe import Recipe, Schedule, learning_rate
+from thinwire.optim.recipe import Recipe, Schedule
 
 
 def rates(workers=4, steps_per_epoch=10, **changes):

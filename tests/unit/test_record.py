@@ -151,7 +151,7 @@ def test_provenance_holds_what_decides_a_result_and_no_secret(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setenv("NCCL_ALGO", "Tree")
     monkeypatch.setenv("TORCH_NCCL_BLOCKING_WAIT", "1")
-    text = json.dumps(provenance.provenance(torch.device("cpu")))
+    text = json.dumps(provenance.provenance(torch.device("cpu"), {}))
     assert "canary" not in text
     content = json.loads(text)
     assert content["environment"]["OMP_NUM_THREADS"] == "3"

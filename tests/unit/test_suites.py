@@ -16,10 +16,10 @@ from thinwire.api.parameters import in_buckets, parameters
 from thinwire.base.options import resolve
 from thinwire.codecs import select
 from thinwire.config import expand, suite
+from thinwire.config.entry_schema import EVERY, Entry
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
 from thinwire.config.suite_problems import simulate_problems
-from thinwire.config.suite_schema import EVERY, Entry
 from thinwire.optim.recipe import Optimizer, Recipe
 from thinwire.report.tables.about import note, own_recipes
 

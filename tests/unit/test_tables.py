@@ -11,8 +11,8 @@ from thinwire import plugins
 from thinwire.base import digests
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.entries import baselines
+from thinwire.config.entry_schema import Entry
 from thinwire.config.suite import load
-from thinwire.config.suite_schema import Entry
 from thinwire.optim.tunable import tunable
 from thinwire.report.rows import collect
 from thinwire.report.rows.quantities import runs_to_break_even

@@ -3,7 +3,8 @@
 from collections.abc import Collection
 
 from thinwire import plugins
-from thinwire.config.suite_schema import EVERY, Entry, Suite
+from thinwire.config.entry_schema import EVERY, Entry
+from thinwire.config.suite_schema import Suite
 
 
 def entries_of(suite: Suite) -> dict[str, Entry]:

@@ -15,6 +15,7 @@ from thinwire.base.options import resolve
 from thinwire.config.cell import Cell
 from thinwire.config.clusters import load_cluster
 from thinwire.config.entries import ablation, added_later, entries_of
+from thinwire.config.entry_schema import EVERY, Entry
 from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.config.sources import prepares
 from thinwire.config.suite import load, path_of
@@ -25,7 +26,7 @@ from thinwire.config.suite_problems import (
     preparing_cell,
     simulate_problems,
 )
-from thinwire.config.suite_schema import EVERY, Entry, Suite
+from thinwire.config.suite_schema import Suite
 from thinwire.config.suite_task import task_problems
 from thinwire.config.yaml_file import Module
 from thinwire.optim.recipe import Recipe

@@ -9,7 +9,8 @@ from thinwire.config import clusters
 from thinwire.config.cell import PreparingCell
 from thinwire.config.claims import SECONDS, Claim
 from thinwire.config.entries import entries_of
-from thinwire.config.suite_schema import PrepareFrom, Simulate, Suite
+from thinwire.config.entry_schema import PrepareFrom
+from thinwire.config.suite_schema import Simulate, Suite
 from thinwire.config.yaml_file import Module
 
 

@@ -1,31 +1,21 @@
-"""The keys of a suite and of its entries, and what must hold among them."""
+"""The keys of a suite, and what must hold among them and those of its entries."""
 
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from thinwire.base.errors import UserError
-from thinwire.base.names import require_label, require_suite_name
+from thinwire.base.names import require_suite_name
 from thinwire.base.options import problems
 from thinwire.config.claims import Claim
+from thinwire.config.entry_schema import OF_METHODS, REPLACES, Entries, Label, Labels, named, once
 from thinwire.config.yaml_file import NumberOfWorkers, OneLine
-from thinwire.optim.inputs import PartitionKind, Reading
-from thinwire.optim.recipe import MOST_EPOCHS, Optimizer, Recipe, Strict
-from thinwire.optim.tunable import SECTIONS, Tunable, changed
+from thinwire.optim.recipe import Recipe, Strict
+from thinwire.optim.tunable import changed
 
-EVERY = "*"
 # Far more than anybody runs. With these limits a typo gives an error message and does not fill the memory.
-MOST_LABELS = 1_000  # of data sets, models or methods
 MOST_SECONDS = 366 * 24 * 3600.0
 MOST_GBIT_PER_SECOND = 1e5  # of a link
-
-
-def _label(text: str) -> str:
-    """Validate a label for pydantic, which expects a ValueError."""
-    try:
-        return require_label(text)
-    except UserError as error:
-        raise ValueError(str(error)) from None
 
 
 def _suite_name(text: str) -> str:
@@ -36,112 +26,7 @@ def _suite_name(text: str) -> str:
         raise ValueError(str(error)) from None
 
 
-Label = Annotated[str, AfterValidator(_label)]
-# The keys of an entry that replace those of the recipe, and those that only a method has otherwise.
-REPLACES = ("epochs", "batch", "reading", "prefetch", "optimizer")
-_OF_METHODS = {
-    "epochs": "epochs belong to a method, or to the recipe",
-    "batch": "a batch belongs to a method, or to the recipe",
-    "reading": "a reading belongs to a method, or to the recipe",
-    "prefetch": "prefetch belongs to a method, or to the recipe",
-    "optimizer": "an optimizer belongs to a method, or to the recipe",
-    "recipe": "a recipe belongs to a method, or to the suite",
-    "prepare_from": "prepare_from belongs to a method",
-}
-
-
-class PrepareFrom(Strict):
-    """The cell whose preparation a method uses. What is not given is that of each cell itself."""
-
-    seed: int | None = Field(default=None, ge=0, description="its repetition: 0 is that of seed0")
-    dataset: Label | None = Field(default=None, description="the label of its data set")
-
-    @model_validator(mode="after")
-    def _names_something(self) -> "PrepareFrom":
-        if self.seed is None and self.dataset is None:
-            raise ValueError("it names no cell: give seed, dataset or both")
-        return self
-
-
-class Entry(Strict):
-    """A plug-in with options, under a label."""
-
-    use: Label | None = Field(default=None, description="name of the module; default: the label of the entry")
-    options: dict[str, object] = Field(default={}, description="its options; the others keep their defaults")
-    epochs: int | None = Field(
-        default=None,
-        ge=1,
-        le=MOST_EPOCHS,
-        description="of a method: the number of its epochs, instead of the recipe's",
-    )
-    batch: int | None = Field(
-        default=None, ge=1, description="of a method: the images of its steps, instead of the recipe's"
-    )
-    reading: Reading | None = Field(
-        default=None, description="of a method: how its workers read images, instead of the recipe's"
-    )
-    prefetch: bool | None = Field(
-        default=None,
-        description="of a method: whether a thread prepares the next batch, instead of the recipe's",
-    )
-    optimizer: Optimizer | None = Field(
-        default=None, description="of a method: its optimizer, instead of all of the recipe's"
-    )
-    recipe: Tunable | None = Field(
-        default=None, description="of a method: what tuning may choose, instead of the recipe's"
-    )
-    partition: PartitionKind | None = Field(
-        default=None, description="of a data set: how workers share it, instead of the recipe's"
-    )
-    prepare_from: PrepareFrom | None = Field(
-        default=None, description="of a method: the cell whose preparation it uses; default: each its own"
-    )
-
-    def sets(self, key: str) -> bool:
-        """Does it have its own value of this key of `tunable.SECTIONS`?"""
-        if self.optimizer is not None and SECTIONS[key] == "optimizer":
-            return True
-        return self.recipe is not None and key in self.recipe.values
-
-
-def _entry(value: object) -> object:
-    """An entry without a value, such as `ssgd:`, takes all defaults."""
-    return {} if value is None else value
-
-
-def _named(value: object) -> object:
-    """In a list of names each name is its own label, and takes all defaults."""
-    if not isinstance(value, list):
-        return value
-    if not all(isinstance(name, str) for name in value):
-        raise ValueError("a list here holds names; give an entry with options a label")
-    return dict.fromkeys(_once(value))
-
-
-def _once(values: list[object]) -> list[object]:
-    seen = set()
-    for value in values:
-        name = str(getattr(value, "label", value))
-        if name in seen:
-            raise ValueError(f"{name} is listed twice")
-        seen.add(name)
-    return values
-
-
-def _labels(entries: dict[str, Entry]) -> dict[str, Entry]:
-    for label in entries:
-        if label != EVERY:
-            _label(label)
-    return entries
-
-
-Labels = Annotated[list[Label], AfterValidator(_once)]
-Sizes = Annotated[list[NumberOfWorkers], Field(min_length=1), AfterValidator(_once)]
-Entries = Annotated[
-    dict[str, Annotated[Entry, BeforeValidator(_entry)]],
-    Field(min_length=1, max_length=MOST_LABELS),
-    AfterValidator(_labels),
-]
+Sizes = Annotated[list[NumberOfWorkers], Field(min_length=1), AfterValidator(once)]
 
 
 class Simulate(Strict):
@@ -153,11 +38,11 @@ class Simulate(Strict):
         min_length=1,
         description="how fast workers compute: files in config/profiles/, or `here` for this machine",
     )
-    workers: Annotated[list[Annotated[int, Field(ge=1, le=4096)]], AfterValidator(_once)] = Field(
+    workers: Annotated[list[Annotated[int, Field(ge=1, le=4096)]], AfterValidator(once)] = Field(
         default=[], description="numbers of workers; default: those of the suite"
     )
     rates_gbit_per_second: Annotated[
-        list[Annotated[float, Field(gt=0, le=MOST_GBIT_PER_SECOND)]], AfterValidator(_once)
+        list[Annotated[float, Field(gt=0, le=MOST_GBIT_PER_SECOND)]], AfterValidator(once)
     ] = Field(default=[], description="rates that the link of each cluster has in addition to its own")
     steps: int = Field(default=200, ge=1, description="of a run, the first so many")
 
@@ -168,7 +53,7 @@ class Suite(Strict):
     title: OneLine = Field(description="one line: what this suite is for")
     seed: int = Field(ge=0, lt=2**63, description="all seeds of the suite are derived from it")
     repetitions: int = Field(ge=1, description="runs of each cell, with different seeds")
-    datasets: Annotated[Entries, BeforeValidator(_named)] = Field(
+    datasets: Annotated[Entries, BeforeValidator(named)] = Field(
         description="modules in datasets/: a list of names, or by label"
     )
     models: Entries = Field(description="modules in models/, by label")
@@ -236,7 +121,7 @@ class Suite(Strict):
                 raise ValueError(f"simulate.workers: {error}") from None
         for kind, entries in (("models", self.models), ("datasets", self.datasets)):
             for label, entry in entries.items():
-                for key, belongs in _OF_METHODS.items():
+                for key, belongs in OF_METHODS.items():
                     if getattr(entry, key) is not None:
                         raise ValueError(f"{kind}.{label}: {belongs}")
         for kind, entries in (("models", self.models), ("methods", self.methods)):
@@ -263,6 +148,8 @@ class Suite(Strict):
                 "nccl: timing is about NCCL, which joins processes on GPUs only: it goes with device: cuda "
                 "and transport: processes, without backend: gloo"
             )
+        if self.recipe.precision == "tf32" and self.device == "cpu":
+            raise ValueError("recipe.precision: CPUs have no tf32: take fp32 or bf16, or device: cuda")
         return self
 
     def recipe_of(self, method: str, dataset: str | None = None) -> Recipe:

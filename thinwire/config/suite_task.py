@@ -33,6 +33,8 @@ def task_problems(suite: Suite) -> Iterator[str]:
             yield f"models.{label}: it is for {own.name}, and the data set {first} for {task.name}"
     if suite.recipe.mixup and task is not CLASSIFICATION:
         yield f"recipe.mixup: it mixes images, and {first} has {task.inputs}: leave it out"
+    if suite.recipe.channels_last and task is not CLASSIFICATION:
+        yield f"recipe.channels_last: {first} has {task.inputs}, which have no channels: leave it out"
     yield from _partition_problems(suite)
     for number, claim in enumerate(suite.claim):
         if claim.metric in SCORES and claim.metric != task.metric:

@@ -9,7 +9,8 @@ from thinwire.base.errors import Problems
 from thinwire.base.names import nearest
 from thinwire.base.options import problems
 from thinwire.config.entries import entries_of
-from thinwire.config.suite_schema import EVERY, Entry, Suite
+from thinwire.config.entry_schema import EVERY, Entry
+from thinwire.config.suite_schema import Suite
 from thinwire.config.tuning_space import MOST_OPTIONS, Tuning, path_of, ranges, tunes
 from thinwire.optim.tunable import tunable, values_of
 from thinwire.plugins import show

@@ -12,7 +12,8 @@ from thinwire.base.learning import TASKS, LearningTask
 from thinwire.base.options import problems
 from thinwire.config import tuning_space, yaml_file
 from thinwire.config.entries import entries_of
-from thinwire.config.suite_schema import Entry, PrepareFrom, Suite
+from thinwire.config.entry_schema import Entry, PrepareFrom
+from thinwire.config.suite_schema import Suite
 from thinwire.config.tuning_space import tunes
 from thinwire.optim.inputs import Reading
 from thinwire.optim.recipe import Strict

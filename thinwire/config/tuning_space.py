@@ -12,7 +12,8 @@ from thinwire import plugins
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.config import yaml_file
-from thinwire.config.suite_schema import Entry, Labels, Sizes
+from thinwire.config.entry_schema import Entry, Labels
+from thinwire.config.suite_schema import Sizes
 from thinwire.config.yaml_file import OneLine
 from thinwire.optim.recipe import Strict
 from thinwire.plugins import ROOT, show

@@ -1,6 +1,5 @@
 """The recipe of a suite: optimizer, learning rate and its schedule."""
 
-import math
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -46,7 +45,16 @@ BELONGS_TO_SCHEDULE = {
 # Options that came later. Recipes of other schedules keep the digest that they had before.
 _OF_PLATEAU_ONLY = ("patience", "threshold")
 # The same for recipes that leave these as they are.
-_CAME_LATER = {"prefetch": False, "clip_norm": None, "accumulate": 1, "partition": "iid"}
+_CAME_LATER = {
+    "prefetch": False,
+    "clip_norm": None,
+    "accumulate": 1,
+    "partition": "iid",
+    "precision": "fp32",
+    "channels_last": False,
+}
+# In which models compute their passes.
+Precision = Literal["fp32", "tf32", "bf16"]
 
 
 class Optimizer(Strict):
@@ -207,6 +215,15 @@ class Recipe(Strict):
         description="parts in which each worker computes its batch, one after the other, to save memory; the "
         "method sees the mean of their gradients",
     )
+    precision: Precision = Field(
+        default="fp32",
+        description="fp32: 32 bits; tf32: a GPU rounds what it multiplies to 10 bits of mantissa, also for "
+        "methods; bf16: torch's autocast to bfloat16 in the passes. Weights and gradients have 32 bits",
+    )
+    channels_last: bool = Field(
+        default=False,
+        description="the channels of an image's pixel lie side by side in memory, as tensor cores want them",
+    )
     optimizer: Optimizer = Field(description="the optimizer that every method starts from")
     schedule: Schedule = Field(default=Schedule(), description="the learning rate over the run")
     evaluate_every_epochs: int = Field(
@@ -265,28 +282,3 @@ class Recipe(Strict):
                 "(accumulate)"
             )
         return batch
-
-
-def learning_rate(recipe: Recipe, workers: int, step: int, steps_per_epoch: int) -> float:
-    """Return the learning rate of step `step` (counted from 0); it is above 0 at every step of the run.
-
-    The schedule `plateau` depends on the losses, too: `Plateau.scale` is to be multiplied with its rate.
-    """
-    optimizer, schedule = recipe.optimizer, recipe.schedule
-    peak = optimizer.lr
-    if optimizer.lr_reference_batch:
-        peak *= recipe.batch_per_worker(workers) * workers / optimizer.lr_reference_batch
-    warmup = round(schedule.warmup_epochs * steps_per_epoch)
-    if step < warmup:
-        return peak * (step + 1) / warmup
-    done = (step - warmup) / max(1, recipe.epochs * steps_per_epoch - warmup)
-    if schedule.name == "cosine":
-        return peak * (1 + math.cos(math.pi * done)) / 2
-    if schedule.name == "polynomial":
-        return peak * (1 - done) ** schedule.power
-    if schedule.name == "exponential":
-        return peak * schedule.factor ** (step // steps_per_epoch)
-    if schedule.name == "step":
-        drops = sum(step >= milestone * steps_per_epoch for milestone in schedule.milestones)
-        return peak * schedule.factor**drops
-    return peak

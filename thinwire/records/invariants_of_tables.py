@@ -13,7 +13,7 @@ import pyarrow as pa
 from thinwire.base.learning import NEXT_CHARACTER, TASKS
 from thinwire.base.placement import Cluster
 from thinwire.config.cell import Cell
-from thinwire.optim.recipe import learning_rate
+from thinwire.optim.learning_rate import learning_rate
 from thinwire.records import record
 from thinwire.records.record import BYTES, CURVE, RUN, TRAFFIC_COLUMNS, Record, curve_columns
 from thinwire.traffic.ledger import KINDS

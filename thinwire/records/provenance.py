@@ -5,6 +5,7 @@ import os
 import platform
 import subprocess
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.metadata import distributions
@@ -33,8 +34,13 @@ _VARIABLES = (
 )
 
 
-def provenance(device: "torch.device") -> dict[str, object]:
-    """Return everything about the code and the machine on which a result may depend."""
+def provenance(device: "torch.device", of_passes: Mapping[str, object]) -> dict[str, object]:
+    """Return everything about the code and the machine on which a result may depend.
+
+    Args:
+        device: of the workers.
+        of_passes: torch's settings in the passes of the model.
+    """
     import torch
 
     gpu = on_gpu(device)
@@ -55,6 +61,7 @@ def provenance(device: "torch.device") -> dict[str, object]:
             "nccl": list(torch.cuda.nccl.version()) if gpu else None,
             "tf32_in_convolutions": torch.backends.cudnn.allow_tf32 if gpu else None,
             "tf32_in_matrix_products": torch.backends.cuda.matmul.allow_tf32 if gpu else None,
+            **of_passes,
         },
         "environment": {
             name: value

@@ -16,8 +16,8 @@ from thinwire.config import suite as suites
 from thinwire.config import tuned, tuning_space, yaml_file
 from thinwire.config.cell import Cell
 from thinwire.config.entries import entries_of
+from thinwire.config.entry_schema import Entry
 from thinwire.config.expand import cells
-from thinwire.config.suite_schema import Entry
 from thinwire.config.suite_task import task_of
 from thinwire.config.trials import PREFIX, of_trial_label
 from thinwire.config.tuned import Choice, Cost, Tuned

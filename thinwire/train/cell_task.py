@@ -19,6 +19,7 @@ from thinwire.data.arrays import Data
 from thinwire.data.batches import held_out
 from thinwire.data.dataset import Augment
 from thinwire.data.partition import clients_of
+from thinwire.optim.recipe import Precision
 from thinwire.train.result_files import data_command, data_folder
 
 
@@ -100,11 +101,32 @@ def device_of(cell: Cell, local_rank: int = 0) -> torch.device:
     return torch.device("cuda", local_rank if gpus > 1 else 0)
 
 
-def deterministic(device: torch.device) -> None:
-    """Use one thread, deterministic kernels and whole 32-bit numbers for the rest of this process.
+# NVIDIA's GPUs from Ampere on have tensor cores for TF32 and for bfloat16.
+_AMPERE = (8, 0)
+
+
+def require_precision(device: torch.device, precision: Precision) -> None:
+    """Require that a GPU computes in the precision of a recipe, and does not only imitate it.
+
+    Raises:
+        UserError: it is older.
+    """
+    if precision == "fp32" or device.type != "cuda":
+        return
+    if torch.cuda.get_device_capability(device) < _AMPERE:
+        raise UserError(
+            f"recipe.precision: {torch.cuda.get_device_name(device)} has no {precision}, which NVIDIA's GPUs "
+            "have from Ampere on: take fp32, or another GPU"
+        )
+
+
+def deterministic(device: torch.device, precision: Precision = "fp32") -> None:
+    """Use one thread, deterministic kernels and one precision for the rest of this process.
 
     By default, convolutions on a GPU round their inputs to TF32, which has 10 bits of mantissa. Products of
-    matrices do not.
+    matrices do not. Here both do so if the precision is `tf32`, and otherwise neither does. A setting for the
+    passes alone would be a race, because servers compute in other threads at the same time. For `bf16` see
+    `thinwire.train.passes`.
 
     With deterministic kernels, torch by default also fills each new tensor with NaN. Runs do without, because
     it costs a memory pass. The tests switch it on again, to find reads of memory that nobody has written.
@@ -112,8 +134,8 @@ def deterministic(device: torch.device) -> None:
     if on_gpu(device):
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.backends.cudnn.benchmark = False
-        torch.backends.cudnn.allow_tf32 = False
-        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = precision == "tf32"
+        torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
     torch.set_num_threads(1)
     # Does what use_deterministic_algorithms(True) does, without spending seconds on importing inductor.
     torch.set_deterministic_debug_mode("error")

@@ -11,7 +11,7 @@ would become 0.0. So a gradient is copied as soon as it is complete, while it is
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
@@ -23,9 +23,24 @@ from thinwire.api.parameters import Param
 class ReadyHooks:
     """Hooks on the model of one worker."""
 
-    def __init__(self, model: nn.Module, params: list[Param], method: Method) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        params: list[Param],
+        method: Method,
+        interrupted: Callable[[], AbstractContextManager[object]] = nullcontext,
+    ) -> None:
+        """Hook a model.
+
+        Args:
+            model: of the worker.
+            params: from the input side to the output side.
+            method: of the worker.
+            interrupted: wraps each `forward_ready` that comes in the middle of a forward pass.
+        """
         self._params = params
         self._method = method
+        self._interrupted = interrupted
         self.unwanted: set[int] = set()  # indices of the gradients that are not computed; set after `setup`
         self._active = False
         self.holds_gradients = False  # until the end of the passes, because they are not final before
@@ -59,7 +74,8 @@ class ReadyHooks:
     def _forward_hook(self, last: int) -> Callable[..., None]:
         def hook(module: nn.Module, inputs: object) -> None:
             if self._active:
-                self._announce_parameters(last + 1)
+                with self._interrupted():
+                    self._announce_parameters(last + 1)
 
         return hook
 

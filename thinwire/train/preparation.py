@@ -28,7 +28,8 @@ from thinwire.data.batches import held_out
 from thinwire.records import checkpoint, record, store
 from thinwire.records.provenance import Span, now, provenance
 from thinwire.train.blame import blame
-from thinwire.train.cell_task import deterministic, device_of, task_of
+from thinwire.train.cell_task import deterministic, device_of, require_precision, task_of
+from thinwire.train.passes import Passes
 from thinwire.train.preparation_record import (
     PROGRESS,
     SCRATCH,
@@ -142,9 +143,11 @@ def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepa
             return made
         device = device_of(cell)
         make_current(device)
-        deterministic(device)
+        recipe = cell.preparer_recipe
+        require_precision(device, recipe.precision)
+        deterministic(device, recipe.precision)
         job = PreparationJob(
-            replace(task_of(cell, results, device), recipe=cell.preparer_recipe),
+            replace(task_of(cell, results, device), recipe=recipe),
             cell.model.use,
             folder,
             _resume(folder, identity),
@@ -152,7 +155,11 @@ def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepa
             checkpoint_every_seconds,
         )
         span = Span()
-        at_start = {"started": span.started, **provenance(device), "sources_sha256": sources(cell)}
+        at_start = {
+            "started": span.started,
+            **provenance(device, Passes(recipe, device).settings()),
+            "sources_sha256": sources(cell),
+        }
         reason = _attempt(cell, job, folder)
         made = Prepared(
             status="done" if reason is None else "failed",

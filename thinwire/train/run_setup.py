@@ -21,7 +21,8 @@ from thinwire.records import checkpoint
 from thinwire.records.provenance import Span, provenance
 from thinwire.records.record import Partition
 from thinwire.records.time_validity import RESUMED, about_this_process, no_time_because
-from thinwire.train.cell_task import deterministic, device_of, task_of
+from thinwire.train.cell_task import deterministic, device_of, require_precision, task_of
+from thinwire.train.passes import Passes
 from thinwire.train.preparation_record import PREPARED, preparation_of
 from thinwire.train.trainer import Trainer
 from thinwire.transport.device import backend_of, make_current, uses_device_group
@@ -75,8 +76,9 @@ class RunSetup:
         cell = self._cell
         device = device_of(cell, self._transport.ranks[0] % (cell.workers // cell.nodes))
         make_current(device)
-        deterministic(device)
-        self.provenance |= provenance(device)
+        require_precision(device, cell.recipe.precision)
+        deterministic(device, cell.recipe.precision)
+        self.provenance |= provenance(device, Passes(cell.recipe, device).settings())
         method = plugins.get("method", cell.method.use).load()
         config = resolve(method, cell.method.options)
         self.record_fields["method_options"] = as_dict(config)

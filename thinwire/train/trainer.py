@@ -23,18 +23,19 @@ from thinwire.base.errors import MethodError, UserError
 from thinwire.base.placement import on_gpu
 from thinwire.data.batches import Batches
 from thinwire.data.prefetch import Prefetched
-from thinwire.optim.recipe import learning_rate
+from thinwire.optim.learning_rate import learning_rate
 from thinwire.traffic.ledger import Ledger
 from thinwire.train import evaluation
 from thinwire.train.clock import CLOCKS, clock_on
 from thinwire.train.evaluation import evaluate, require_finite_weights
+from thinwire.train.passes import Passes
 from thinwire.train.status import StatusExchange
 from thinwire.train.worker import Worker, why_skipped
 from thinwire.transport.inprocess import InProcess
 from thinwire.transport.interface import Transport
 
 
-def warm_up(model: nn.Module, inputs: Tensor, labels: Tensor) -> None:
+def warm_up(model: nn.Module, inputs: Tensor, labels: Tensor, passes: Passes) -> None:
     """Run a forward and a backward pass on a GPU, and wait for their end; nothing of the model changes.
 
     The first pass loads the kernels of cuDNN and cuBLAS, which takes seconds.
@@ -43,9 +44,10 @@ def warm_up(model: nn.Module, inputs: Tensor, labels: Tensor) -> None:
         model: that will be trained; a copy of it computes.
         inputs: as in a step.
         labels: as in a step.
+        passes: as in a step.
     """
     with torch.enable_grad():
-        evaluation.loss_of(copy.deepcopy(model)(inputs), labels).backward()
+        passes.loss(copy.deepcopy(model), inputs, labels).backward()
     torch.cuda.synchronize(inputs.device)
 
 
@@ -81,7 +83,7 @@ class Trainer:
         if on_gpu(task.device):
             inputs, labels = self.batches.at(0)[0]
             size = len(inputs) // recipe.accumulate
-            warm_up(first, inputs[:size], labels[:size])
+            warm_up(first, inputs[:size], labels[:size], Passes(recipe, task.device))
         self.workers = [
             Worker(
                 rank,

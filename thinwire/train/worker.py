@@ -20,6 +20,7 @@ from thinwire.records.checkpoint import require_separate, restore, to_device
 from thinwire.traffic.ledger import Ledger
 from thinwire.train import evaluation
 from thinwire.train.gradient_hooks import ReadyHooks, place_gradients
+from thinwire.train.passes import Passes
 from thinwire.transport.interface import Transport
 
 if TYPE_CHECKING:
@@ -102,7 +103,12 @@ class Worker:
         self._uses_forward_ready = method.forward_ready is not Method.forward_ready
         self._uses_grad_ready = method.grad_ready is not Method.grad_ready
         place_gradients(self.run.params, transport.shared_like)
-        self._ready_hooks = ReadyHooks(model, self.run.params, self.method) if transport.overlaps else None
+        self._passes = passes = Passes(recipe, self.run.params[0].tensor.device)
+        self._ready_hooks = (
+            ReadyHooks(model, self.run.params, self.method, passes.interrupted)
+            if transport.overlaps
+            else None
+        )
 
     def setup(self) -> None:
         """Make the optimizer and set the method up."""
@@ -156,7 +162,7 @@ class Worker:
                     is_last = first + size == len(inputs)
                     hooks.holds_gradients = not is_last or recipe.clip_norm is not None
                 part = slice(first, first + size)
-                loss = evaluation.loss_of(self.model(inputs[part]), labels[part])
+                loss = self._passes.loss(self.model, inputs[part], labels[part])
                 if recipe.accumulate > 1:
                     loss = loss / recipe.accumulate
                 self.run.loss = loss.detach() if first == 0 else self.run.loss + loss.detach()

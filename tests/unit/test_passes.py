@@ -1,0 +1,169 @@
+"""In which precision a model computes its passes, and how its images lie in memory."""
+
+from contextlib import contextmanager
+
+import pytest
+import torch
+
+import thinwire
+from tests import project, small
+from thinwire import plugins
+from thinwire.base.options import resolve
+from thinwire.train.passes import Passes
+from thinwire.train.trainer import Trainer
+
+CPU = torch.device("cpu")
+BF16 = {"precision": "bf16"}
+# bfloat16 rounds by at most 2^-8. Each entry of a gradient is a sum of many products of rounded numbers.
+OF_BF16 = 2.0**-8
+# What the order of adding leaves of a run in float64.
+TOLERANCE = 1e-9
+# A number may lie so near a boundary of their codes that rounding decides, and the runs part.
+OF_FEW_BITS = ("demo_sgd", "quantised_all_reduce")
+
+
+def plain():
+    """Without batch norm and dropout, so that one worker with all images computes the same."""
+    return small.Plain(dropout=0.0)
+
+
+def run_of(method, workers=2, build_model=plain, **changes):
+    task = small.task(workers, dtype=torch.float32, build_model=build_model, **changes)
+    return small.trainer(task, method)
+
+
+def shipped(run):
+    return small.flat(run.shipped()[0])
+
+
+class Watches(thinwire.Method):
+    """Notes the types of gradients, losses and products that it sees, in every hook."""
+
+    def setup(self):
+        self.types, self.hooks = set(), set()
+
+    def note(self, hook, *tensors):
+        self.hooks.add(hook)
+        self.types |= {tensor.dtype for tensor in tensors}
+        self.types.add(torch.mm(torch.ones(2, 2), torch.ones(2, 2)).dtype)
+
+    def forward_ready(self, param):
+        self.note("forward_ready", param.tensor)
+
+    def grad_ready(self, param):
+        self.note("grad_ready", param.grad, self.run.loss)
+
+    def sync_gradients(self):
+        self.note("sync_gradients", *self.run.gradients, *self.run.weights, self.run.loss)
+        self.run.world.mean(self.run.gradients).wait()
+
+
+@contextmanager
+def outputs_of_layers(model):
+    """The outputs of its layers, each with the mode of the model."""
+    found = []
+    hooks = [
+        layer.register_forward_hook(lambda layer, _, output: found.append((layer.training, output.detach())))
+        for layer in model.children()
+    ]
+    yield found
+    for hook in hooks:
+        hook.remove()
+
+
+@pytest.mark.parametrize("overlaps", [False, True])
+@pytest.mark.parametrize("changes", [{}, {"accumulate": 2, "clip_norm": 0.1}, {"mixup": 1.0}])
+def test_methods_see_32_bits_under_bf16_also_in_the_middle_of_a_pass(monkeypatch, overlaps, changes):
+    monkeypatch.setattr("thinwire.transport.inprocess.InProcess.overlaps", overlaps)
+    run = run_of(Watches, workers=1, **BF16, **changes)
+    run.train(until=2)
+    method = run.workers[0].method
+    assert method.hooks == {"forward_ready", "grad_ready", "sync_gradients"}
+    assert method.types == {torch.float32}
+    assert all(
+        state["momentum_buffer"].dtype == torch.float32
+        for state in run.workers[0].run.optimizer.state.values()
+    )
+
+
+def test_ssgd_on_four_workers_is_one_worker_with_their_images_up_to_the_rounding_of_bf16():
+    alone, shared = (run_of("ssgd", workers, data=small.digits(), **BF16) for workers in (1, 4))
+    whole = run_of("ssgd", 1, data=small.digits())
+    start = shipped(whole)
+    for run in (alone, shared, whole):
+        run.train()
+    moved = (shipped(whole) - start).abs().max()
+    assert (shipped(alone) - shipped(shared)).abs().max() < OF_BF16 * moved
+    assert 0 < (shipped(alone) - shipped(whole)).abs().max() < 8 * OF_BF16 * moved
+
+
+def test_bf16_rounds_training_and_no_evaluation():
+    run = run_of("ssgd", 1, epochs=1, **BF16)
+    with outputs_of_layers(run.workers[0].model) as outputs:
+        run.train()
+    types = {
+        training: {output.dtype for mode, output in outputs if mode is training} for training in (True, False)
+    }
+    assert torch.bfloat16 in types[True]
+    assert types[False] == {torch.float32}
+
+
+@pytest.mark.parametrize("method", ["ssgd", "top_k"])
+def test_a_text_model_trains_under_bf16(method):
+    changes = {"data": small.texts(), "build_model": small.gpt, "batch": 8, "epochs": 3}
+    runs = [run_of(method, **changes, **precision) for precision in ({}, BF16)]
+    for run in runs:
+        run.train()
+    exact, rounded = (run.curve[-1]["train_loss"] for run in runs)
+    assert rounded != exact
+    assert rounded == pytest.approx(exact, rel=OF_BF16)
+    assert runs[1].workers[0].ledger.total() == runs[0].workers[0].ledger.total()
+
+
+def test_prefetched_batches_meet_the_same_precision():
+    runs = [run_of("ssgd", prefetch=prefetch, channels_last=True, **BF16) for prefetch in (False, True)]
+    for run in runs:
+        run.train()
+    assert torch.equal(*map(shipped, runs))
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name == "wnn" else ()) for name in project.METHODS]
+)
+def test_with_channels_last_every_method_sends_the_same_and_learns_the_same(name):
+    """Its gradients are contiguous, although the outputs of convolutions are not.
+
+    The model has no batch norm: the bias before it has a gradient of rounding errors, whose sign may differ.
+    """
+    method = plugins.get("method", name).load()
+    changes = small.recipe_for(method) | {"build_model": small.Plain}
+    tasks = [small.task(4, 2, **changes, channels_last=last) for last in (False, True)]
+    config = resolve(method, method.short)
+    prepared = small.prepared(tasks[0], method, config)
+    usual, last = (Trainer(task, method, config) for task in tasks)
+    for run in (usual, last):
+        run.setup(prepared)
+    for run in (usual, last):
+        run.train(until=1)
+    torch.testing.assert_close(shipped(last), shipped(usual), rtol=0, atol=TOLERANCE)
+    usual.train()
+    with outputs_of_layers(last.workers[0].model) as outputs:
+        last.train(until=last.total_steps - 1)
+        gradients = last.workers[0].run.gradients
+        last.train()
+    images = [output for training, output in outputs if training and output.dim() == 4]
+    assert all(image.is_contiguous(memory_format=torch.channels_last) for image in images)
+    assert not any(image.is_contiguous() for image in images)
+    assert all(tensor.is_contiguous() for tensor in (*gradients, *last.workers[0].run.weights))
+    for mine, other in zip(last.workers, usual.workers):
+        assert mine.ledger.rows == other.ledger.rows
+    if name not in OF_FEW_BITS:
+        torch.testing.assert_close(shipped(last), shipped(usual), rtol=0, atol=TOLERANCE)
+
+
+def test_the_record_has_what_torchs_settings_are_in_a_pass():
+    found = [
+        Passes(small.recipe(**changes), CPU).settings() for changes in ({}, BF16, {"channels_last": True})
+    ]
+    assert [settings["autocast"] for settings in found] == [None, "bfloat16", None]
+    assert [settings["channels_last"] for settings in found] == [False, False, True]
