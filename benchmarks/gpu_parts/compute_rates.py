@@ -205,6 +205,7 @@ def _profiles(
         shares = [each.flops_per_second / best.flops_per_second for each in alike]
         profiles[precision] = {
             "title": f"{runs_on}, {best.setting.replace(' ', ' and ')}, measured by benchmarks/gpu.py",
+            "precision": precision,
             "flops_per_second": best.flops_per_second,
             **device,
             "error": f"measured with {OF_PROFILES} on {best.size}; the other networks and batches of the "

@@ -128,6 +128,7 @@ def test_floating_point_operations_of_layers_by_hand():
 def device(flops, launch, memory=1.0):
     return Device(
         title="made up",
+        precision="fp32",
         flops_per_second=flops,
         memory_gigabytes_per_second=memory,
         launch_seconds=launch,
@@ -216,3 +217,17 @@ def test_the_command_names_the_device_and_what_is_left_out(results, capsys):
     assert printed.startswith("3 cells: ")
     assert "days of one NVIDIA A100 80 GB, TF32" in printed
     assert "no communication" in printed
+    assert "\nThe compute profile a100_tf32 is of tf32, and the recipe of fp32: these are times of" in printed
+
+
+def test_a_profile_of_another_precision_than_the_recipes_is_said_in_one_sentence():
+    for profile, precision in (
+        ("v100_fp32", "fp32"),
+        ("a100_tf32", "tf32"),
+        ("here", "fp32"),
+        ("here", "bf16"),
+    ):
+        assert clusters.unlike_recipe(profile, precision) is None
+    assert clusters.unlike_recipe("here", "tf32").endswith(
+        "these are times of runs with recipe.precision: fp32"
+    )

@@ -124,6 +124,7 @@ def test_without_data_it_says_so_and_what_the_first_steps_do_not_show(said):
     text, methods = said("demo", f"--cluster ethernet_25g_4gpus --steps 8 {asked}")
     first = "its first 8 of 228 steps are not like the whole run, because"
     assert "digits is not prepared: random inputs take its place" in text
+    assert text.count("these are times of runs with recipe.precision: tf32.\n") == 1
     assert f"local_sgd: {first} it sends nothing in them.\n" in text
     assert f"multi_step_delay: {first} its warm-up of 38 steps is as long as the run of 8.\n" in text
     assert "ssgd_bf16" not in text

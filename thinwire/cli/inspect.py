@@ -98,6 +98,8 @@ def _print_cost(chosen: list[Cell], profile: str, results: Path) -> None:
     print(f"{len(chosen)} cells: {days:.3g} days of one {device.title}, by its compute profile.")
     print("Forward and backward passes only: no communication, input, evaluation or preparation.")
     print(f"How far off that may be: {device.error}.")
+    if unlike := clusters.unlike_recipe(profile, chosen[0].recipe.precision):
+        print(f"{unlike[0].upper()}{unlike[1:]}.")
 
 
 _CONTRACT = ROOT / "tests" / "contract"

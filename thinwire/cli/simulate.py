@@ -26,8 +26,12 @@ from thinwire.report.report_files import fixed, with_table_digits
 from thinwire.report.simulated_tables import sentences, write_hsgd_ratio, write_required_rate
 from thinwire.report.tuning_choice import runs_of_trials, write_tuned
 from thinwire.simulation.questions import (
+    LADDER,
     RATE_CLUSTER,
+    RATE_PROFILE,
     RATIO_CLUSTER,
+    RATIO_PROFILE,
+    SUITE,
     ends_of_the_ladder,
     ratios,
     required_rates,
@@ -87,6 +91,7 @@ def required_rate_main(arguments: Namespace) -> int:
     rows = with_table_digits(pd.DataFrame(required_rates(simulated(), clusters.load_cluster(RATE_CLUSTER))))
     paths = write_required_rate(rows, arguments.results)
     print("\n".join([*sentences(rows), *map(str, paths)]))
+    _say_if_unlike(RATE_PROFILE, SUITE)
     return 0
 
 
@@ -99,7 +104,13 @@ def hsgd_ratio_main(arguments: Namespace) -> int:
         least, most = fixed(own.ratio.min(), 2), fixed(own.ratio.max(), 2)
         print(f"{nodes} nodes: a ratio of {least} to {most} (simulated)")
     print("\n".join(map(str, paths)))
+    _say_if_unlike(RATIO_PROFILE, LADDER)
     return 0
+
+
+def _say_if_unlike(profile: str, suite: str) -> None:
+    if unlike := clusters.unlike_recipe(profile, load(suite).recipe.precision):
+        print(f"{unlike}.", file=sys.stderr)
 
 
 def tuned_main(arguments: Namespace) -> int:

@@ -16,7 +16,7 @@ from thinwire.base.placement import Cluster
 from thinwire.config import yaml_file
 from thinwire.config.suite_schema import MOST_GBIT_PER_SECOND
 from thinwire.config.yaml_file import MOST_WORKERS, OneLine
-from thinwire.optim.recipe import Strict
+from thinwire.optim.recipe import Precision, Strict
 from thinwire.plugins import ROOT, show
 
 CLUSTERS = ROOT / "config" / "clusters"
@@ -175,6 +175,7 @@ class Device(Strict):
     """A device of which nobody needs to have one here. docs/simulation.md explains every key."""
 
     title: OneLine = Field(description="one line: what this device is")
+    precision: Precision = Field(description="of a recipe with which it reaches these rates")
     flops_per_second: float = Field(gt=0, description="that it reaches when it trains, not its peak")
     memory_gigabytes_per_second: float = Field(gt=0, description="of its own memory")
     launch_seconds: float = Field(ge=0, le=1, description="the least that a layer or a function takes")
@@ -189,3 +190,27 @@ def load_profile(name: str) -> Device:
     """
     path = yaml_file.named(PROFILES, name, "compute profile")
     return yaml_file.read(path, Device, "a compute profile", "docs/simulation.md")
+
+
+def unlike_recipe(profile: str, precision: Precision) -> str | None:
+    """Say that a profile computes in another precision than a recipe, as its runs never would.
+
+    Args:
+        profile: the name of its file, or `here`.
+        precision: of the recipe.
+
+    Returns:
+        A sentence without its full stop; None if both are the same.
+
+    Raises:
+        UserError: there is no such profile, or its file has errors.
+    """
+    # A schedule is recorded on a CPU, which has no tf32.
+    of_here: Precision = "bf16" if precision == "bf16" else "fp32"
+    own = of_here if profile == HERE else load_profile(profile).precision
+    if own == precision:
+        return None
+    return (
+        f"the compute profile {profile} is of {own}, and the recipe of {precision}: these are times of runs "
+        f"with recipe.precision: {own}"
+    )

@@ -11,7 +11,7 @@ import pandas as pd
 
 from thinwire.base.errors import ResourceError, UserError
 from thinwire.config.cell import Cell
-from thinwire.config.clusters import ClusterDescription, load_cluster
+from thinwire.config.clusters import ClusterDescription, load_cluster, unlike_recipe
 from thinwire.config.entries import baselines
 from thinwire.config.expand import cells
 from thinwire.config.grid_subset import Subset
@@ -54,6 +54,9 @@ def simulate_suite(
                 f"{cell.dataset} is not prepared in {results}: random inputs take its place, so what a "
                 "method decides by the loss may differ"
             )
+    for profile in settings.profiles:
+        if unlike := unlike_recipe(profile, planned[0].recipe.precision):
+            warn(unlike)
     workers = settings.workers or sorted({cell.workers for cell in planned})
     rows: list[Row] = []
     reasons: list[str] = []
