@@ -2,6 +2,8 @@
 
 import math
 import shutil
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from types import SimpleNamespace
 
 import pytest
@@ -119,15 +121,103 @@ def test_a_checkpoint_that_was_not_used_does_not_displace_new_ones(tmp_path, why
     assert checkpoint.sound(tmp_path, pytest.fail) == [30, 20]
 
 
+@pytest.fixture
+def ranks(tmp_path):
+    """Saves the states of several ranks together, each in its folder; gives the folders."""
+
+    def save(step, states, progress=lambda: None):
+        barrier, digests_of = Barrier(len(states)), {}
+
+        def save_one(rank):
+            def exchange(own):
+                digests_of[rank] = own
+                barrier.wait()
+                return [digests_of[each] for each in range(len(states))]
+
+            folder = checkpoint.folder_of_rank(tmp_path, rank)
+            checkpoint.save(folder, step, states[rank], progress, checkpoint.Sharing(rank, exchange))
+            return folder
+
+        with ThreadPoolExecutor(len(states)) as pool:
+            return list(pool.map(save_one, range(len(states))))
+
+    return save
+
+
+def states_of(ranks, step=1):
+    """Two thirds of the numbers are equal in all ranks."""
+    shared = torch.arange(30_000.0) + step
+    return [
+        {"weights": shared.clone(), "momentum": shared.clone(), "own": torch.full((15_000,), rank + 0.5)}
+        for rank in range(ranks)
+    ]
+
+
+def test_what_ranks_have_in_common_is_saved_once_and_each_gets_the_same_bits(ranks):
+    states = states_of(3)
+    folders = ranks(1, states)
+    for folder, state in zip(folders, states):
+        back = checkpoint.latest(folder, pytest.fail)
+        assert same(back, state)
+        # Equal tensors are still tensors of their own.
+        back["weights"].zero_()
+        assert float(back["momentum"][-1]) == 30_000
+    written = sum(path.stat().st_size for path in folders[0].parent.rglob(TENSORS))
+    assert written == pytest.approx(4 * (30_000 + 3 * 15_000), rel=0.01)
+
+
+def test_a_shared_tensor_that_is_damaged_costs_all_of_its_ranks_that_checkpoint(ranks):
+    ranks(1, states_of(2, step=1))
+    folders = ranks(2, states_of(2, step=2))
+    largest = max(
+        (folder / "000000002" / TENSORS for folder in folders), key=lambda path: path.stat().st_size
+    )
+    overwrite(largest, lambda content: content[:50_000] + bytes([content[50_000] ^ 1]) + content[50_001:])
+    warnings = []
+    assert [checkpoint.sound(folder, warnings.append) for folder in folders] == [[1], [1]]
+    assert all("000000002 is damaged and left out" in warning for warning in warnings)
+
+
+def test_a_checkpoint_of_an_earlier_version_is_read(tmp_path):
+    """Each rank saved all of its tensors, which had numbers for names, and one digest of their file."""
+    folder = tmp_path / "000000005"
+    folder.mkdir()
+    checkpoint.write_tensors(folder / TENSORS, {"0": torch.ones(3), "1": torch.zeros(2, dtype=torch.int8)})
+    tree = {"dict": [["a", {"tensor": "0"}], [7, {"list": [{"tensor": "1"}, 3]}]]}
+    content = {"step": 5, "tree": tree, "files": digests.of_files(folder, [TENSORS])}
+    digests.write_json(folder / TREE, content)
+    expected = {"a": torch.ones(3), 7: [torch.zeros(2, dtype=torch.int8), 3]}
+    assert same(checkpoint.latest(tmp_path, pytest.fail), expected)
+
+
+def test_a_slow_disk_shows_progress_and_one_that_hangs_does_not(tmp_path, monkeypatch):
+    """Every piece that is hashed, written or verified is a sign of life."""
+    signs = []
+    state = {"large": torch.zeros(100_000, dtype=torch.uint8)}
+    monkeypatch.setattr(checkpoint.tensor_file, "_PIECE_BYTES", 10_000)
+    checkpoint.save(tmp_path, 1, state, lambda: signs.append("saves"))
+    assert checkpoint.sound(tmp_path, pytest.fail, lambda: signs.append("reads")) == [1]
+    assert (signs.count("saves"), signs.count("reads")) == (20, 10)
+
+    def hangs(file):
+        raise TimeoutError
+
+    monkeypatch.setattr(checkpoint.tensor_file.os, "fdatasync", hangs)
+    signs.clear()
+    with pytest.raises(UserError):
+        checkpoint.save(tmp_path, 2, state, lambda: signs.append("saves"))
+    assert len(signs) == 10, "it was hashed, and no piece has reached the disk"
+
+
 def test_a_full_disk_leaves_the_checkpoint_before_it(tmp_path, monkeypatch):
     checkpoint.save(tmp_path, 1, {"step": 1})
 
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint, "save_file", full)
+    monkeypatch.setattr(checkpoint.tensor_file, "write", full)
     with pytest.raises(UserError, match="No space left on device"):
-        checkpoint.save(tmp_path, 2, {"step": 2})
+        checkpoint.save(tmp_path, 2, {"step": 2, "tensor": torch.ones(1)})
     assert checkpoint.latest(tmp_path, pytest.fail) == {"step": 1}
 
 

@@ -39,7 +39,7 @@ def of_file(path: Path, progress: Callable[[str], None] = lambda what: None) -> 
         Damaged: there is no such file.
         UserError: it cannot be read.
     """
-    with _reading(path), path.open("rb", buffering=0) as file:
+    with reading(path), path.open("rb", buffering=0) as file:
         size, done = os.fstat(file.fileno()).st_size, 0
         digest, chunk = hashlib.sha256(), memoryview(bytearray(min(_CHUNK_BYTES, size)))
         while read := file.readinto(chunk):
@@ -59,15 +59,17 @@ def of_files(folder: Path, names: Iterable[str]) -> dict[str, str]:
     return {name: of_file(folder / name) for name in names}
 
 
-def require_files(folder: Path, expected: Mapping[str, str]) -> None:
-    """Check that the files in a folder have these digests.
+def require_files(
+    folder: Path, expected: Mapping[str, str], progress: Callable[[str], None] = lambda what: None
+) -> None:
+    """Check that the files in a folder have these digests; `progress` is that of `of_file`.
 
     Raises:
         Damaged: one of them has another digest, or does not exist.
         UserError: one of them cannot be read.
     """
     for name, digest in expected.items():
-        if of_file(folder / name) != digest:
+        if of_file(folder / name, progress) != digest:
             raise Damaged(f"{folder / name} is not the file that was written (its SHA-256 differs)")
 
 
@@ -88,7 +90,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_json_and_digest(path: Path) -> tuple[dict[str, object], str]:
     """Return what `write_json` has written, and its digest; errors are those of `read_json`."""
-    with _reading(path):
+    with reading(path):
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             if not isinstance(content, dict):
@@ -129,7 +131,7 @@ def of_identity(identity: object) -> str:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[None]:
+def reading(path: Path) -> Iterator[None]:
     """Turn the system's error about a file that cannot be read into one sentence."""
     try:
         # A device or a pipe may never end.

@@ -1,40 +1,86 @@
 """A run's whole state on disk, without pickle: tensors as safetensors, everything else as JSON.
 
 A checkpoint is a folder named after its step. It is written completely or not at all, and it contains the
-digests of its files. The last two checkpoints are kept. A damaged one is ignored: the run then loses time,
+digests of its tensors. The last two checkpoints are kept. A damaged one is ignored: the run then loses time,
 but it is not lost. The state is a tree of dictionaries, lists, tensors, numbers, strings and None. Loading
 restores it bit for bit.
+
+Workers have most tensors in common. Equal ones are written once: all ranks exchange the digests of theirs,
+and one of those that have a tensor saves it for all. Checkpoints of earlier versions are still read: there,
+each rank has saved all of its own.
 """
 
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from thinwire.base import digests
 from thinwire.base.errors import MethodError
 from thinwire.base.files import aside, publish, writing
+from thinwire.records import tensor_file
+from thinwire.records.tensor_file import Progress
 
 KEPT = 2
 _TENSORS, _TREE = "tensors.safetensors", "tree.json"
 
 
-def save(folder: Path, step: int, state: object) -> None:
-    """Write the checkpoint of `step` under another name, rename it, and delete all but the last two."""
+class Sharing(NamedTuple):
+    """Lets the ranks of a run save what they have in common once; each has its `folder_of_rank`."""
+
+    rank: int
+    # Gives the digests of the tensors of all ranks from those of this one; all ranks call it together.
+    exchange: Callable[[list[str]], list[list[str]]]
+
+    def savers(self, digests_here: list[str]) -> dict[str, int]:
+        """The rank that saves each of these tensors; the work is spread over all that have them."""
+        ranks: dict[str, list[int]] = {}
+        for rank, own in enumerate(self.exchange(digests_here)):
+            for digest in own:
+                ranks.setdefault(digest, []).append(rank)
+        return {digest: ranks[digest][int(digest, 16) % len(ranks[digest])] for digest in digests_here}
+
+
+def folder_of_rank(folder: Path, rank: int) -> Path:
+    """The folder of a rank's checkpoints, in that of the run's."""
+    return folder / f"rank{rank}"
+
+
+def save(
+    folder: Path,
+    step: int,
+    state: object,
+    progress: Progress = lambda: None,
+    sharing: Sharing | None = None,
+) -> None:
+    """Write the checkpoint of `step` under another name, rename it, and delete all but the last two.
+
+    Args:
+        folder: of the checkpoints of this process.
+        step: after which they are saved.
+        state: the tree.
+        progress: called again and again meanwhile.
+        sharing: with other ranks, which save at the same time; None: this process has all workers.
+    """
     tensors: dict[str, Tensor] = {}
-    tree = _pack(state, "", tensors)
+    tree = _pack(state, "", tensors, progress)
+    elsewhere: dict[str, int] = {}
+    if sharing is not None:
+        savers = sharing.savers(list(tensors))
+        elsewhere = {digest: rank for digest, rank in savers.items() if rank != sharing.rank}
+        progress()
     scratch = folder / f".{_name(step)}.{os.getpid()}"
     with writing(folder):
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(parents=True)
-        save_file(tensors, scratch / _TENSORS)
-    content = {"step": step, "tree": tree, "files": digests.of_files(scratch, [_TENSORS])}
+        own = {digest: tensor for digest, tensor in tensors.items() if digest not in elsewhere}
+        tensor_file.write(scratch / _TENSORS, own, progress)
+    content = {"step": step, "tree": tree, "saved_by_rank": elsewhere}
     digests.write_json(scratch / _TREE, content)
     publish(scratch, folder / _name(step))
     # The run did not continue from checkpoints of later steps: they are damaged, or of other options.
@@ -56,7 +102,7 @@ def latest(folder: Path, warn: Callable[[str], None]) -> Any:
     return load(folder, max(steps)) if steps else None
 
 
-def sound(folder: Path, warn: Callable[[str], None]) -> list[int]:
+def sound(folder: Path, warn: Callable[[str], None], progress: Progress = lambda: None) -> list[int]:
     """Return the steps of all sound checkpoints; `warn` is called for every damaged one.
 
     Raises:
@@ -66,15 +112,15 @@ def sound(folder: Path, warn: Callable[[str], None]) -> list[int]:
     for checkpoint in _checkpoints(folder):
         step = int(checkpoint.name)
         try:
-            load(folder, step)
+            load(folder, step, progress)
             steps.append(step)
         except digests.Damaged as error:
             warn(f"the checkpoint {checkpoint} is damaged and left out: {error}")
     return steps
 
 
-def load(folder: Path, step: int) -> Any:
-    """Return the state of a checkpoint, on the CPU.
+def load(folder: Path, step: int, progress: Progress = lambda: None) -> Any:
+    """Return the state of a checkpoint, on the CPU; `progress` is called again and again meanwhile.
 
     Raises:
         Damaged: its files are not as they were saved.
@@ -83,14 +129,20 @@ def load(folder: Path, step: int) -> Any:
     checkpoint = folder / _name(step)
     content = digests.read_json(checkpoint / _TREE)
     try:
-        digests.require_files(checkpoint, content["files"])
         if content["step"] != step:
             raise digests.Damaged(f"it was saved after step {content['step']}")
-        return _unpack(content["tree"], load_file(checkpoint / _TENSORS))
+        if "files" in content:  # of an earlier version, which saved no digest of each tensor
+            digests.require_files(checkpoint, content["files"], lambda what: progress())
+            return _unpack(content["tree"], lambda name: tensor_file.read(checkpoint / _TENSORS, name))
+        saver, read = content["saved_by_rank"], tensor_file.Reader(progress)
+
+        def tensor(digest: str) -> Tensor:
+            where = folder_of_rank(folder.parent, saver[digest]) if digest in saver else folder
+            return read(where / _name(step) / _TENSORS, digest)
+
+        return _unpack(content["tree"], tensor)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise digests.Damaged(f"{checkpoint} holds no state ({type(error).__name__}: {error})") from None
-    except SafetensorError as error:
-        raise digests.Damaged(f"{checkpoint / _TENSORS} holds no tensors ({error})") from None
 
 
 def _name(step: int) -> str:
@@ -165,20 +217,20 @@ def to_device(tree: Any, device: torch.device) -> Any:
     return tree
 
 
-def _pack(value: object, path: str, tensors: dict[str, Tensor]) -> object:
-    """Move the tensors of a tree into `tensors`; return the rest, which JSON can represent."""
+def _pack(value: object, path: str, tensors: dict[str, Tensor], progress: Progress) -> object:
+    """Move the tensors of a tree into `tensors`, by digest; return the rest, which JSON can represent."""
     if isinstance(value, Tensor):
-        # A copy, because safetensors accepts no tensors that share memory.
-        name = str(len(tensors))
-        tensors[name] = value.detach().cpu().contiguous().clone()
-        return {"tensor": name}
+        here = value.detach().cpu().contiguous()
+        digest = tensor_file.digest_of(here, progress)
+        tensors.setdefault(digest, here)
+        return {"tensor": digest}
     if isinstance(value, dict):
         if wrong := [key for key in value if not isinstance(key, str | int)]:
             raise MethodError(f"{path} has the key {wrong[0]!r}, which cannot be saved: use text or numbers")
         # As pairs, because the keys of an optimizer's state are integers and those of JSON are strings.
-        return {"dict": [[k, _pack(v, f"{path}/{k}", tensors)] for k, v in value.items()]}
+        return {"dict": [[k, _pack(v, f"{path}/{k}", tensors, progress)] for k, v in value.items()]}
     if isinstance(value, list | tuple):
-        return {"list": [_pack(v, f"{path}/{i}", tensors) for i, v in enumerate(value)]}
+        return {"list": [_pack(v, f"{path}/{i}", tensors, progress) for i, v in enumerate(value)]}
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
@@ -189,14 +241,14 @@ def _pack(value: object, path: str, tensors: dict[str, Tensor]) -> object:
     )
 
 
-def _unpack(tree: object, tensors: dict[str, Tensor]) -> object:
+def _unpack(tree: object, tensor: Callable[[str], Tensor]) -> object:
     if not isinstance(tree, dict):
         return tree
     ((kind, value),) = tree.items()
     if kind == "tensor":
-        return tensors[value]
+        return tensor(value)
     if kind == "dict":
-        return {key: _unpack(entry, tensors) for key, entry in value}
+        return {key: _unpack(entry, tensor) for key, entry in value}
     if kind == "list":
-        return [_unpack(entry, tensors) for entry in value]
+        return [_unpack(entry, tensor) for entry in value]
     return float.fromhex(value)

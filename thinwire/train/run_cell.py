@@ -24,7 +24,7 @@ from thinwire.base.signals import heeding_stops
 from thinwire.config.cell import Cell
 from thinwire.config.sources import sources
 from thinwire.emulation.emulated_run import EmulatedRun
-from thinwire.records import record
+from thinwire.records import checkpoint, record
 from thinwire.records.invariants import require_invariants
 from thinwire.records.provenance import now
 from thinwire.records.record import Record, Status
@@ -109,7 +109,7 @@ class Attempt:
         self.partial, self.target = partial_folder(results, cell), record_folder(results, cell)
         self._checkpoint_folder = self.partial / record.CHECKPOINTS
         if len(self.transport.ranks) < cell.workers:
-            self._checkpoint_folder /= f"rank{self.rank}"
+            self._checkpoint_folder = checkpoint.folder_of_rank(self._checkpoint_folder, self.rank)
         self._checkpoint_every = checkpoint_every_seconds
         self._checkpoints: RunCheckpoints | None = None  # until the run begins or goes on
         self._doing = doing

@@ -217,14 +217,14 @@ class RunCheckpoints:
     def resume(self, trainer: Trainer) -> bool:
         """Resume from the newest checkpoint that is sound on all ranks; False if none has this identity."""
         transport = trainer.transport
-        self._doing("reads its checkpoints")
-        own = checkpoint.sound(self._folder, warn=self._log)
+        self._reads()
+        own = checkpoint.sound(self._folder, self._log, self._reads)
         of_all_ranks = transport.share([own for _ in transport.ranks])
         common = set.intersection(*map(set, of_all_ranks))
         if not common:
             return False
-        self._doing("reads its checkpoints")
-        saved = checkpoint.load(self._folder, max(common))
+        self._reads()
+        saved = checkpoint.load(self._folder, max(common), self._reads)
         same = isinstance(saved, dict) and saved.get("identity") == self._identity
         if not all(transport.share([same for _ in transport.ranks])):
             self._log("the checkpoint was made with other options, data or code: training from the beginning")
@@ -249,7 +249,20 @@ class RunCheckpoints:
             "interruptions": self.interruptions,
             "trainer": trainer.state(),
         }
-        self._doing("saves a checkpoint")
-        checkpoint.save(self._folder, trainer.step, state)
+        self._saves()
+        checkpoint.save(self._folder, trainer.step, state, self._saves, _sharing(trainer.transport))
         self._doing("computes")
         self._saved_at = trainer.status.elapsed_seconds
+
+    def _reads(self) -> None:
+        self._doing("reads its checkpoints")
+
+    def _saves(self) -> None:
+        self._doing("saves a checkpoint")
+
+
+def _sharing(transport: Transport) -> checkpoint.Sharing | None:
+    """How ranks share a checkpoint; None in one process, and on emulated links, whose bytes are counted."""
+    if transport.kind != "measured":
+        return None
+    return checkpoint.Sharing(transport.ranks[0], lambda own: transport.share([own]))
