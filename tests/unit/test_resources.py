@@ -60,6 +60,10 @@ def test_what_a_cell_asks_of_slurm():
     assert options(alone) == f"--ntasks-per-node=1 {signal}"
     shared = resources.more_options(Call(defaults={"exclusive": "False"}))
     assert shared(cell) == f"--ntasks-per-node=4 {signal}"
+    # Decoding needs little memory, and asks for it only if no user has set it.
+    planned = Call(defaults={"mem_mb": "0"})
+    assert resources.memory_to_decode(planned)["mem_mb"](None, attempt=2) == 2 * resources.PROCESS_MEGABYTES
+    assert resources.memory_to_decode(Call(defaults={"mem_mb": "500"})) == {}
     # A run asks for a GPU for each process, and a preparation for one.
     of_run = resources.gres(Call(), gpus_of)
     of_preparation = resources.gres(Call(), gpus_of_preparation)

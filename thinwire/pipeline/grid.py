@@ -150,6 +150,10 @@ class Grid:
         """`what` of one cell of a job's block: they are alike but for their method."""
         return self.of_block(suite, lambda block: what(block[0]))
 
+    def datasets_of_files(self, chosen: Chosen, there: bool) -> list[str]:
+        """The labels of the data sets whose files the user has, or of all others."""
+        return [label for label, each in self.datasets.items() if bool(chosen.place_of(each)) == there]
+
     def of_dataset(self, what: Callable[[Module], T]) -> OfWildcards[T]:
         """`what` of the data set of a job, by its wildcard `dataset`."""
         return lambda wildcards: what(self.datasets[wildcards.dataset])

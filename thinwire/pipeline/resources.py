@@ -26,6 +26,8 @@ from thinwire.pipeline.snakefile import Call
 SIGNAL = f"--signal={BEFORE_TIME_LIMIT.name.removeprefix('SIG')}@{SAVING_SECONDS}"
 # Of a process: torch, CUDA, batches and activations.
 PROCESS_MEGABYTES = 4_000
+# Of a job that decodes the images of a data set.
+CORES_TO_DECODE = 16
 # Of a replica, as multiples of its weights: weights, gradients, momentum, three more for what a method
 # remembers, and six for a checkpoint, which is a copy.
 COPIES_OF_WEIGHTS = 12
@@ -141,7 +143,7 @@ def memory(
         cells_of: gives the cells of a job from its wildcards.
         one_process: whether the job has a single process, however its cells are trained.
     """
-    if not call.plans or call.defaults.get("mem_mb") != "0":
+    if not _plans_memory(call):
         return {}
 
     # snakemake recognises the names of the arguments.
@@ -151,6 +153,15 @@ def memory(
         return attempt * max(megabytes_of_node(cell, data, one_process) for cell in cells_of(wildcards))
 
     return {"mem_mb": mem_mb}
+
+
+def memory_to_decode(call: Call) -> dict[str, Callable[..., int]]:
+    """The resource `mem_mb` of a job that decodes images, few at a time; empty as that of `memory`."""
+    return {"mem_mb": lambda wildcards, attempt: attempt * PROCESS_MEGABYTES} if _plans_memory(call) else {}
+
+
+def _plans_memory(call: Call) -> bool:
+    return call.plans and call.defaults.get("mem_mb") == "0"
 
 
 def megabytes_of_node(cell: Cell, data: int, one_process: bool = False) -> int:

@@ -1,31 +1,42 @@
 # From raw data to the records of runs.
 
 
-# Data sets: fetched, verified and laid out once, shared by all cells.
-rule data:
-    input:
-        GRID.of_dataset(inputs.dataset_files),
-    output:
-        "results/data/{dataset}/manifest.json",
-    log:
-        "results/logs/data/{dataset}.txt",
-    # It needs the internet, so it runs where snakemake itself runs.
-    localrule: True
-    conda:
-        "../../envs/thinwire.yaml"
-    threads: workflow.cores
-    resources:
-        # No param: that the files lie in another folder now is no reason to lay them out again.
-        place=GRID.of_dataset(CHOSEN.place_of),
-    params:
-        module=GRID.of_dataset(lambda dataset: dataset.use),
-        options=GRID.of_dataset(inputs.dataset_options),
-        # A plug-in's file may change and keep its time.
-        source=GRID.of_dataset(inputs.dataset_digest),
-    shell:
-        CALL.logged(
-            "data {params.module:q} --label {wildcards.dataset:q} --options {params.options:q} {resources.place}"
-        )
+# Data sets: fetched, verified and laid out once, shared by all cells. Those that are downloaded need the
+# internet, so they are made where snakemake itself runs. Where the files are there already, a job decodes them,
+# which may take all cores of a node for an hour.
+for fetches in (True, False):
+
+    rule:
+        name:
+            "data" if fetches else "data_from_files"
+        input:
+            GRID.of_dataset(inputs.dataset_files),
+        output:
+            "results/data/{dataset}/manifest.json",
+        log:
+            "results/logs/data/{dataset}.txt",
+        wildcard_constraints:
+            dataset=snakefile.one_of(GRID.datasets_of_files(CHOSEN, not fetches)),
+        localrule: fetches
+        conda:
+            "../../envs/thinwire.yaml"
+        threads: workflow.cores
+        resources:
+            **asked.memory_to_decode(CALL),
+            # No param: that the files lie in another folder now is no reason to lay them out again.
+            place=GRID.of_dataset(CHOSEN.place_of),
+            # Without it the plug-in for Slurm would start a step itself, and that loses SLURM_CONF.
+            mpi="",
+            cpus_per_task=asked.CORES_TO_DECODE,
+        params:
+            module=GRID.of_dataset(lambda dataset: dataset.use),
+            options=GRID.of_dataset(inputs.dataset_options),
+            # A plug-in's file may change and keep its time.
+            source=GRID.of_dataset(inputs.dataset_digest),
+        shell:
+            CALL.logged(
+                "data {params.module:q} --label {wildcards.dataset:q} --options {params.options:q} {resources.place}"
+            )
 
 
 # What a method prepares before its runs, once for each model, data set and seed. One that fails is
