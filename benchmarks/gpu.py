@@ -86,7 +86,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--size", choices=("small", "full"), help="small: all parts end within seconds; default on a CPU"
     )
-    parser.add_argument("--limit", type=float, default=120.0, help="seconds of one part; default: 120")
+    parser.add_argument("--limit", type=float, default=150.0, help="seconds of one part; default: 150")
     parser.add_argument("--within", type=float, default=560.0, help="seconds of all parts; default: 560")
     parser.add_argument("--profile", type=Path, help="write compute profiles beside this file")
 

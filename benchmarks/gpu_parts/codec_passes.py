@@ -21,6 +21,8 @@ from thinwire.codecs import blocks, chunks, dct, kernels, lossy, precision, sele
 DENSITY, SAMPLED_DENSITY = 0.01, 0.001
 CHUNK, OF_A_CHUNK = 64, 32
 BLOCK = 512
+# What draws as many random numbers on the CPU as a tensor has entries takes so long; once is enough.
+SLOW_SECONDS = 0.2
 
 
 class Sizes(NamedTuple):
@@ -87,10 +89,7 @@ def part(place: Place, found: Found) -> None:
     all_codecs = codecs(generator)
     network = _tensors(sizes, generator, place.device)
     for name, codec in all_codecs.items():
-        try:
-            found.figures[name] = {"operations_a_tensor": _operations(codec, network) / len(network)}
-        except Exception as error:
-            found.broken.append(f"{name}: {first_line(error)}")
+        _add(found, name, lambda: {"operations_a_tensor": _operations(codec, network) / len(network)})  # noqa: B023
     for rows, columns in sizes.matrices:
         tensor = torch.randn(rows, columns, generator=generator).to(place.device)
         other, numel = torch.empty_like(tensor), tensor.numel()
@@ -99,11 +98,22 @@ def part(place: Place, found: Found) -> None:
         topk = _seconds(place, sizes, lambda: tensor.view(-1).abs().topk(select.count(DENSITY, numel)))  # noqa: B023
         found.figures[f"copy and topk, {size}"] = {"copy_ms": 1e3 * copying, "topk_passes": topk / copying}
         for name, codec in all_codecs.items():
-            if name in found.figures:
-                found.figures[name] |= {
-                    f"{what}_passes, {size}": seconds / copying
-                    for what, seconds in _times(place, sizes, codec, tensor).items()
-                }
+            _add(found, name, partial(_passes, place, sizes, codec, tensor, copying))
+
+
+def _add(found: Found, name: str, measure: Callable[[], dict[str, float]]) -> None:
+    """Add to the figures of a codec; what it raises is broken."""
+    try:
+        found.figures.setdefault(name, {}).update(measure())
+    except Exception as error:
+        found.broken.append(f"{name}: {first_line(error)}")
+
+
+def _passes(place: Place, sizes: Sizes, codec: Codec, tensor: Tensor, copying: float) -> dict[str, float]:
+    """Of encoding and decoding a tensor, whose copying takes so many seconds."""
+    size = f"{tensor.numel() / 1e6:.2g} M"
+    times = _times(place, sizes, codec, tensor)
+    return {f"{what}_passes, {size}": seconds / copying for what, seconds in times.items()}
 
 
 def _times(place: Place, sizes: Sizes, codec: Codec, tensor: Tensor) -> dict[str, float]:
@@ -117,7 +127,9 @@ def _times(place: Place, sizes: Sizes, codec: Codec, tensor: Tensor) -> dict[str
 
 
 def _seconds(place: Place, sizes: Sizes, action: Callable[[], object]) -> float:
-    return median([place.seconds(action) for _ in range(sizes.repetitions + 1)][1:])
+    warm_up = place.seconds(action)
+    repetitions = sizes.repetitions if warm_up < SLOW_SECONDS else 1
+    return median(place.seconds(action) for _ in range(repetitions))
 
 
 def _operations(codec: Codec, tensors: list[Tensor]) -> int:

@@ -1,13 +1,11 @@
 """Images or characters a second of whole training steps, and the compute profiles that follow from them.
 
-A step is a forward pass, a backward pass and SGD with momentum, in deterministic mode, as in a run. `fp32`
-rounds nothing, `tf32` lets products of matrices and convolutions round their inputs to TF32, and `bf16` is
-autocast. Weights and gradients stay in 32 bits. With channels_last, images have their channels innermost.
+A step is a forward pass, a backward pass and SGD with momentum, in deterministic mode, by the functions of
+the engine. So a setting is what a recipe with this `precision` and `channels_last` means in a run.
 """
 
 import platform
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -15,17 +13,18 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from gpu_parts.part import Found, Place
+from gpu_parts.part import Found, Place, first_line
 from thinwire import plugins
+from thinwire.base.errors import shortage
 from thinwire.base.options import resolve
 from thinwire.optim.optimizers import make_optimizer
-from thinwire.optim.recipe import Optimizer
+from thinwire.optim.recipe import Recipe
 from thinwire.records.provenance import processor
 from thinwire.simulation.compute import BACKWARD_OVER_FORWARD
-from thinwire.train.evaluation import loss_of
+from thinwire.train.cell_task import deterministic
+from thinwire.train.passes import Passes
 
 CLASSES = 100
-_OPTIMIZER = Optimizer(lr=0.01, momentum=0.9)
 PRECISIONS = ("bf16", "tf32", "fp32")
 SETTINGS = [(precision, last) for precision in PRECISIONS for last in (True, False)]
 # The one whose rates are published for most devices, at the size at which they are.
@@ -126,10 +125,12 @@ def part(place: Place, found: Found) -> None:
                     continue  # a text has no channels
                 setting = f"{precision} channels_last" if last else precision
                 try:
-                    step = _step(network, models[name], batch, place.device, precision, last)
+                    step = _step(network, models[name], batch, place.device, _recipe(precision, last))
                     seconds = _seconds(place, sizes, step)
-                except torch.OutOfMemoryError:
-                    rates[setting] = "does not fit into memory"
+                except Exception as error:
+                    rates[setting] = "does not fit into memory" if shortage(error) else "does not run"
+                    if not shortage(error):
+                        found.broken.append(f"{name}, batch {batch}, {setting}: {first_line(error)}")
                     continue
                 rates[setting] = batch / seconds * (network.shape[0] if network.is_of_text else 1)
                 size = f"batches of {batch} at {network.unit}"
@@ -137,24 +138,32 @@ def part(place: Place, found: Found) -> None:
             found.figures["profiles"] = _profiles(place, device, measured)
 
 
+def _recipe(precision: str, channels_last: bool) -> Recipe:
+    return Recipe.model_validate(
+        {
+            "epochs": 1,
+            "batch": 1,
+            "batch_per": "worker",
+            "optimizer": {"lr": 0.01, "momentum": 0.9},
+            "schedule": {"name": "constant"},
+            "precision": precision,
+            "channels_last": channels_last,
+        }
+    )
+
+
 def _step(
-    network: Network, model: nn.Module, batch: int, device: torch.device, precision: str, channels_last: bool
+    network: Network, model: nn.Module, batch: int, device: torch.device, recipe: Recipe
 ) -> Callable[[], None]:
     """A training step of a model on one batch."""
+    deterministic(device, recipe.precision)
+    passes = Passes(recipe, device)
     inputs, labels = network.inputs(batch, device), network.labels(batch, device)
-    if channels_last:
-        inputs = inputs.contiguous(memory_format=torch.channels_last)
-    optimizer = make_optimizer(_OPTIMIZER, list(model.parameters()))
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-
-    def cast() -> AbstractContextManager[Any]:
-        return torch.autocast(device.type, torch.bfloat16) if precision == "bf16" else nullcontext()
+    optimizer = make_optimizer(recipe.optimizer, list(model.parameters()))
 
     def step() -> None:
-        optimizer.zero_grad(set_to_none=True)
-        with cast():
-            loss = loss_of(model(inputs), labels)
-        loss.backward()
+        optimizer.zero_grad()
+        passes.loss(model, inputs, labels).backward()
         optimizer.step()
 
     return step

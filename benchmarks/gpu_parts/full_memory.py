@@ -55,7 +55,9 @@ def part(place: Place, found: Found) -> None:
         sentences = [line for line in answer.stderr.splitlines() if line.startswith("thinwire: ")]
         found.figures["sentence"] = "".join(sentences).removeprefix("thinwire: ")
         if len(sentences) != 1 or answer.stderr.strip() != sentences[0]:
-            found.broken.append(f"full memory is told in {len(answer.stderr.splitlines())} lines, not in one")
+            found.broken.append(
+                f"full memory is told in more than a sentence: {answer.stderr.strip()[-500:]}"
+            )
         if published := records(project.folder / "results"):
             found.broken.append(f"full memory is published: {published[0]}")
 

@@ -104,8 +104,9 @@ def rounded(figures: Any) -> Any:
 
 
 def first_line(error: BaseException) -> str:
-    """An error in one line."""
-    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    """An error in one line: its first one, or the last one of a stack that another process has sent."""
+    lines = str(error).splitlines() or [""]
+    return f"{type(error).__name__}: {lines[-1] if 'Traceback (most' in lines[0] else lines[0]}"
 
 
 def _inside(part: Part, place: Place, seconds: float, path: Path) -> int:

@@ -21,6 +21,7 @@ CELL = cells("demo")[0]
 NVIDIA_SMI = """#!/bin/sh
 case "$1" in
   --query-gpu=index,uuid) printf '0, GPU-aa\\n1, GPU-bb\\n2, GPU-cc\\n' ;;
+  --query-gpu=name) printf 'NVIDIA A100-SXM4-80GB\\nNVIDIA A100, of MIG\\n' ;;
   --query-compute-apps=gpu_uuid,pid,process_name) printf "$COMPUTING" ;;
   *) exit 1 ;;
 esac
@@ -69,6 +70,11 @@ def test_the_gpus_are_those_that_the_user_lets_commands_see(monkeypatch, visible
     if visible is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert nvidia_smi.visible_gpus() == found
+
+
+def test_gpus_have_names_whatever_commands_may_see(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    assert nvidia_smi.names() == ["NVIDIA A100-SXM4-80GB", "NVIDIA A100, of MIG"]
 
 
 def test_without_nvidia_smi_or_its_driver_no_gpu_is_known(machine, monkeypatch):

@@ -36,7 +36,7 @@ def visible_gpus() -> list[str]:
 
 def names() -> list[str]:
     """The product names of all GPUs of this machine, such as `NVIDIA H100 80GB HBM3`."""
-    return [name for (name,) in _ask("--query-gpu=name")]
+    return [", ".join(row) for row in _ask("--query-gpu=name")]
 
 
 def processes_on(gpu: str) -> int:
