@@ -15,7 +15,9 @@ Decisions: L2 is in the local gradients, so rounds of one step are SSGD. The fir
 such rounds. The last round takes what is left. The global step has the learning rate of the round's last
 step. The weights shipped are z, as far as it has landed. The interval starts from `interval`, not from
 timings, which runs in one process lack. Slices of the input side are sent first, and at most `credit` entries
-are on their way. With `delay: 0` each layer waits for its own slices only, before its next use.
+are on their way. As in ByteScheduler, `release: background` lets the transport wait for credit while the
+worker goes on; by default the worker waits. Both give the same bits and bytes. With `delay: 0` each layer
+waits for its own slices only, before its next use.
 
 Controls. A fixed interval has `interval`, `min_interval` and `max_interval` equal. No correction in rounds is
 `in_round: 0`. `order: fifo` sends the slices of the output side first, because their gradients are complete

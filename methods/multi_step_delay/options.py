@@ -21,6 +21,7 @@ class Options:
     delay: Literal[0, 1] = 0  # rounds between sending and landing
     slice: Annotated[int, Field(ge=1)] = 1_000_000  # most entries of a sub-tensor
     credit: Annotated[int, Field(ge=1)] = 4_000_000  # most entries on their way at once
+    release: Literal["worker", "background"] = "worker"  # who waits for credit: the worker, or the transport
     order: Literal["priority", "fifo"] = "priority"  # of sub-tensors: input side first, or output side first
 
     def __post_init__(self) -> None:

@@ -30,13 +30,21 @@ def send(
 ) -> Iterator[tuple[dict[str, int], Pending[list[Tensor]]]]:
     """Start the mean of the tensors slice by slice, with no more than `credit` entries on their way.
 
-    Yields each slice, for `part_of`, with its pending mean.
+    Yields each slice, for `part_of`, with its pending mean. A slice beyond the credit begins when earlier
+    ones have ended. The worker waits for that, or the transport does while the worker goes on.
     """
     on_their_way: list[tuple[Pending[list[Tensor]], int]] = []
     for param, start, end in slices(run.params, config):
+        first = []
         while on_their_way and sum(size for _, size in on_their_way) + end - start > config.credit:
-            on_their_way.pop(0)[0].wait()
+            first.append(on_their_way.pop(0)[0])
         part = {"param": param.index, "start": start, "end": end}
-        pending = run.world.mean([part_of(tensors, part).clone()])
+        own = part_of(tensors, part).clone()
+        if config.release == "background":
+            pending = run.world.mean([own], after=first)
+        else:
+            for earlier in first:
+                earlier.wait()
+            pending = run.world.mean([own])
         on_their_way.append((pending, end - start))
         yield part, pending

@@ -33,6 +33,7 @@ CASES = [
     ("hsgd", {"gradients": "bfloat16"}, BFLOAT16),
     ("ps_sgd", {"servers": "one"}, TOLERANCE),
     ("multi_step_delay", {"delay": 0, "order": "fifo", "slice": 7, "credit": 10}, TOLERANCE),
+    ("multi_step_delay", {"slice": 7, "credit": 10, "release": "background"}, TOLERANCE),
     ("multi_step_delay", {"local_momentum": True}, TOLERANCE),
     ("mp2", {"predictor": "constant"}, TOLERANCE),
     ("ps_sgd", {"pipelined": False}, TOLERANCE),

@@ -1,11 +1,20 @@
 """Multi-step delay: its bytes, its slices and its interval; its steps are those of its reference."""
 
+import queue
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import SimpleNamespace
+
 import pytest
 import torch
 
+from methods.multi_step_delay.options import Options
+from methods.multi_step_delay.sub_tensors import send
 from tests import small
 from thinwire.records import checkpoint
-from thinwire.transport.call import Pending
+from thinwire.transport.call import Call, Pending
+from thinwire.transport.in_turn import InTurn
 
 NAME = "multi_step_delay"
 FIXED = {"warmup_steps": 0, "interval": 3, "min_interval": 3, "max_interval": 3}
@@ -32,7 +41,12 @@ def test_an_interval_that_follows_the_loss_costs_four_bytes_for_each_look():
     assert control.payload_push == 4 * (1 + 3)  # at the end of the warm-up, and after each epoch
 
 
-SLICED = [{"slice": 5, "credit": 5}, {"slice": 7, "credit": 30}, {"slice": 1000, "credit": 1}]
+SLICED = [
+    {"slice": 5, "credit": 5},
+    {"slice": 7, "credit": 30},
+    {"slice": 1000, "credit": 1},
+    {"slice": 7, "credit": 30, "release": "background"},
+]
 
 
 @pytest.mark.parametrize("delay", [0, 1])
@@ -87,6 +101,52 @@ def test_slices_leave_in_their_order_within_the_credit(order, monkeypatch):
     ]
     assert places == sorted(places)
     assert 25 < max(most) <= 35
+
+
+class SlowWork:
+    """Of torch.distributed: it ends when the test says so."""
+
+    def __init__(self):
+        self._ended = threading.Event()
+        self.end, self.is_completed, self.wait = self._ended.set, self._ended.is_set, self._ended.wait
+
+
+class SlowChannel:
+    """Begins each mean in its turn, as between hosts."""
+
+    def __init__(self, holding):
+        self.begun, self._turns = queue.Queue(), InTurn(holding)
+
+    def mean(self, tensors, after=()):
+        pending = Pending(self, Call("mean", tensors, after=after), lambda pending: pytest.fail("it waits"))
+        self._turns.begin(pending.call, partial(self._begin, tensors[0]))
+        return pending
+
+    def _begin(self, tensor):
+        work = SlowWork()
+        self.begun.put((tensor.tolist(), work))
+        return [work]
+
+
+def test_credit_is_released_while_the_worker_goes_on():
+    """The end of a round waits for no slow channel, on which slices beyond the credit are still to come."""
+    options = Options(slice=2, credit=4, release="background")
+    tensor = torch.arange(9.0)
+    with ThreadPoolExecutor(1) as holding:
+        channel = SlowChannel(holding)
+        param = SimpleNamespace(tensor=tensor, index=0)
+        run = SimpleNamespace(params=[param], world=channel)
+        assert len(list(send(run, [tensor], options))) == 5
+        (first, one), (second, two) = channel.begun.get(), channel.begun.get()
+        assert channel.begun.empty()
+        two.end()
+        assert channel.begun.empty(), "the third slice follows the first one"
+        one.end()
+        (third, three), (fourth, four) = channel.begun.get(timeout=9), channel.begun.get(timeout=9)
+        three.end()
+        last, _ = channel.begun.get(timeout=9)
+        assert [*first, *second, *third, *fourth, *last] == tensor.tolist()
+        four.end()
 
 
 def test_a_layer_waits_for_its_own_slices_only():

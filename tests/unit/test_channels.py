@@ -144,6 +144,22 @@ def several_calls_may_be_in_flight_at_once(me):
 
 
 @everywhere
+def means_may_be_held_back_until_others_have_ended(me):
+    """What is called after them has its turn behind them."""
+    tensors = [floats(me.rank + number) for number in range(4)]
+    pending = [me.world.mean([tensors[0]])]
+    for tensor in tensors[1:]:
+        pending.append(me.world.mean([tensor], after=pending[-2:]))
+    (gathered,) = {len(me.world.gather({"values": floats(me.rank)}).wait())}
+    source = floats(me.rank)
+    me.world.broadcast([source], source=2).wait()
+    for one in reversed(pending):
+        one.wait()
+    assert [float(tensor) for tensor in tensors] == [1.5, 2.5, 3.5, 4.5]
+    assert (gathered, float(source)) == (4, 2)
+
+
+@everywhere
 def two_channels_may_be_called_in_another_order_by_each_worker(me):
     channels = [me.world, me.node, me.across]
     order = [channels[(i + me.rank) % 3] for i in range(3)]

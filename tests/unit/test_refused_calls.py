@@ -175,6 +175,12 @@ def test_an_answer_whose_sizes_the_receivers_cannot_know_is_refused():
     assert World(2).together(partial(twice, key=(0, 0), pushed=(3, 3), ragged=True)) == [2, 2]
 
 
+def test_a_mean_after_a_call_of_another_channel_is_refused(me):
+    pending = me.world.mean([floats(1)])
+    with pytest.raises(MethodError, match=r"run\.node\.mean was called after a call of another channel"):
+        me.node.mean([floats(1)], after=[pending])
+
+
 def test_parts_that_do_not_fit_the_members_are_refused(me):
     for parts in ([floats(1)], [floats(1)] * 5, [*[floats(1)] * 3, floats(1).double()]):
         with pytest.raises(MethodError, match=f"with {len(parts)} parts: pass one for each of the 4 members"):

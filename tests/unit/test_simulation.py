@@ -11,7 +11,7 @@ from thinwire.config.clusters import ClusterDescription
 from thinwire.simulation import event_loop, recurrence
 from thinwire.simulation.call_seconds import Loads, shape_of
 from thinwire.simulation.operations import Compute, Post, Wait
-from thinwire.simulation.program import Await, HandOver, Work, program_of
+from thinwire.simulation.program import Await, HandOver, Hold, Work, program_of
 from thinwire.traffic import wire_bytes
 from thinwire.traffic.wire_bytes import payload_rate
 
@@ -158,6 +158,26 @@ def test_a_calibrated_latency_is_that_of_its_kind_of_calls_between_nodes():
         ("ragged gather", "across"): 7e-3,
         **{(verb, "node"): 1e-3 for verb in ("mean", "gather", "ragged gather")},
     }
+
+
+def test_a_call_that_is_held_back_begins_when_the_others_have_ended_and_nobody_waits_for_that():
+    """By hand: each call takes its bytes and a latency, which the next one hides unless it is held back."""
+    cluster, latency = Cluster(2, 2), 1e-3
+    on, size = described(latency=0, call=latency), BYTES / (125e6 * 1448 / 1514)
+    posts = [Post(n, "world", (0, 1), "mean", 0, False, BYTES, BYTES, 0.0) for n in (1, 2, 3)]
+    held = [posts[0], replace(posts[1], after=(1,)), replace(posts[2], after=(1, 2))]
+    ends = {}
+    for name, calls in (("free", posts), ("held", held)):
+        steps = [[*calls, Compute("hook", "step", 1e-4)], [Wait(1), Wait(2), Wait(3)]]
+        made = program_of(steps, lambda compute: compute.seconds, length=4)
+        assert not recurrence.applies([made] * 2, cluster, Loads(on, cluster)) or name == "free"
+        ends[name] = simulated(made, cluster, on).end_seconds[:, 0]
+        assert ends[name][0] == pytest.approx(1e-4)
+        assert ends[name][2] - ends[name][1] == pytest.approx(1e-4)
+    assert made[2][:3] == [made[0][0], Hold(3), made[0][2]]
+    # Of the three, two are under way at once where nothing is held back.
+    assert ends["free"][1] == pytest.approx(3 * size + latency)
+    assert ends["held"][1] == pytest.approx(3 * (size + latency))
 
 
 def test_on_an_emulated_network_other_calls_go_between_the_halves_of_a_mean():

@@ -21,7 +21,7 @@ A method may make calls from the first step on, in the hooks that belong to trai
 `thinwire.api.method.Method`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter_ns
 from typing import Any, TypeVar
 
@@ -63,16 +63,22 @@ class Channel(Group):
         self.shut = ""
         self._transport = transport
 
-    def mean(self, tensors: list[Tensor], kind: str = "values") -> Pending[list[Tensor]]:
+    def mean(
+        self, tensors: list[Tensor], kind: str = "values", after: Sequence[Pending[Any]] = ()
+    ) -> Pending[list[Tensor]]:
         """Write the mean over the workers into `tensors`.
 
         Args:
             tensors: tensors of any shapes; all workers pass the same shapes.
             kind: the kind under which the ledgers count the bytes; see `thinwire.traffic.ledger`.
+            after: calls of this channel. The transport holds this one, and all later ones, back until these
+                have ended. The worker does not wait for that.
         """
         where = f"run.{self.name}.mean"
         tensors = payloads.plain(tensors, where)
-        return self._post(Call("mean", tensors=tensors, kind=payloads.known(kind, where)))
+        if any(pending.group is not self for pending in after):
+            raise MethodError(f"{where} was called after a call of another channel: name calls of this one")
+        return self._post(Call("mean", tensors=tensors, kind=payloads.known(kind, where), after=after))
 
     def gather(self, payload: Payload, ragged: bool = False) -> Pending[list[Payload]]:
         """Return everybody's payload, in the order of the ranks.
@@ -239,6 +245,7 @@ class Channel(Group):
             ragged=call.ragged,
             sent_bytes=call.sent_bytes(),
             issued_ns=perf_counter_ns(),
+            after=tuple(pending.number for pending in call.after),
         )
         call.recorded = made
         number = recorder.call(made)
@@ -267,10 +274,12 @@ class Channel(Group):
 class UnmeteredChannel(Channel):
     """The channel of an evaluation: it is not metered, and a mean leaves the given tensors unchanged."""
 
-    def mean(self, tensors: list[Tensor], kind: str = "values") -> Pending[list[Tensor]]:
+    def mean(
+        self, tensors: list[Tensor], kind: str = "values", after: Sequence[Pending[Any]] = ()
+    ) -> Pending[list[Tensor]]:
         """Return the mean over the workers as new tensors; workers may share them, so do not change them."""
         tensors = payloads.plain(tensors, "unmetered.mean")
-        return self._post(Call("mean", tensors=tensors, kind=kind, fresh=True))
+        return self._post(Call("mean", tensors=tensors, kind=kind, fresh=True, after=after))
 
     def meter(self, verb: str, kind: str, push: int, pull: int, passed: Wire) -> None:
         pass

@@ -2,7 +2,8 @@
 
 Calls that take as long as links, buses and servers need: those that begin first are carried first.
 
-The first phase of a call begins when its last member has made it. If `CALLS_AT_ONCE` are under way on its
+The first phase of a call begins when its last member has made it, and those have ended for which it is held
+back. If `CALLS_AT_ONCE` are under way on its
 channel, it begins when one of these has ended. The second phase of a `push_pull` begins when the server has
 answered, that of a mean when the first one has ended. Until then, other calls have gone ahead of it.
 
@@ -25,7 +26,17 @@ import numpy as np
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
 from thinwire.simulation.call_seconds import CALLS_AT_ONCE, Load, Loads, shape_of
-from thinwire.simulation.program import Await, Carried, Carrier, Floats, HandOver, Program, Timeline, Work
+from thinwire.simulation.program import (
+    Await,
+    Carried,
+    Carrier,
+    Floats,
+    HandOver,
+    Hold,
+    Program,
+    Timeline,
+    Work,
+)
 
 
 @dataclass(slots=True)
@@ -41,6 +52,8 @@ class _Call:
     carried: int = 0  # phases
     served: float = 0.0
     blocked: list[int] = field(default_factory=list)
+    after: list["_Call"] = field(default_factory=list)  # for whose end it is held back
+    held: list["_Phase"] = field(default_factory=list)  # the calls that are held back for its end
 
 
 # The next phase of a call: when it begins, the call's number on its channel, the channel's first member, the
@@ -76,7 +89,7 @@ class CallsOnLinks:
         self._known: dict[tuple[HandOver, int], Load] = {}  # by call and the first member
         self.sent_bytes = self.between_nodes_bytes = 0
 
-    def hand_over(self, worker: int, what: HandOver, now: float) -> _Call:
+    def hand_over(self, worker: int, what: HandOver, now: float, after: Sequence[Any] = ()) -> _Call:
         """Make or join the next call on a channel."""
         members, counts = self._groups[worker][what.channel], self._counts[worker]
         number = counts[what.channel] = counts.get(what.channel, 0) + 1
@@ -87,6 +100,7 @@ class CallsOnLinks:
             if load is None:
                 load = self._known[(what, members[0])] = self._loads.of(shape_of(what, members))
             call = _Call(load, members[what.partner], what.server_seconds, len(members))
+            call.after += after
             self._incomplete[key] = call
         call.begin = max(call.begin, now)
         call.missing -= 1
@@ -94,8 +108,18 @@ class CallsOnLinks:
             del self._incomplete[key]
             self.sent_bytes += call.load.sent_bytes
             self.between_nodes_bytes += call.load.between_nodes_bytes
-            heapq.heappush(self._phases, (call.begin, number, members[0], what.channel, call))
+            self._let_begin((call.begin, number, members[0], what.channel, call))
         return call
+
+    def _let_begin(self, phase: _Phase) -> None:
+        """Let the first phase of a call begin when all calls have ended for which it is held back."""
+        begin, number, first, channel, call = phase
+        for earlier in call.after:
+            if earlier.end < 0:
+                earlier.held.append(phase)
+                return
+            begin = max(begin, earlier.end)
+        heapq.heappush(self._phases, (begin, number, first, channel, call))
 
     def carry(self) -> list[int] | None:
         """Carry the phase that begins first; whatever a waiting worker does later comes later."""
@@ -124,6 +148,8 @@ class CallsOnLinks:
             if waiting := self._waiting.get(group):
                 heapq.heappush(self._phases, waiting.popleft())
         call.end = end
+        for held in call.held:
+            self._let_begin(held)
         ready, call.blocked = call.blocked, []
         return ready
 
@@ -148,7 +174,7 @@ class CallsOnLinks:
         return done
 
 
-_WORK, _HAND_OVER, _AWAIT, _END_STEP = range(4)
+_WORK, _HAND_OVER, _HOLD, _AWAIT, _END_STEP = range(5)
 
 
 def simulate(programs: Sequence[Program], cluster: Cluster, loads: Loads, pace: Floats) -> Timeline:
@@ -210,6 +236,7 @@ class _EventLoop:
         pace, rows, hand_over = self._pace[worker], self._rows[worker], self._carrier.hand_over
         step, last = len(rows), len(operations)
         waits = self._waits[worker]
+        held: list[Carried] = []  # calls for whose end the next one is held back
         while place < last:
             code, what = operations[place]
             if code == _WORK:
@@ -217,7 +244,10 @@ class _EventLoop:
                 now += seconds
                 waits[0] += seconds
             elif code == _HAND_OVER:
-                made.append(hand_over(worker, what, now))
+                made.append(hand_over(worker, what, now, held))
+                held = []
+            elif code == _HOLD:
+                held.append(made[what])
             elif code == _AWAIT:
                 call = made[what]
                 if call.end < 0:
@@ -249,6 +279,8 @@ def _flat(program: Program) -> list[tuple[int, Any]]:
                     flat.append((_WORK, seconds))
                 case HandOver():
                     flat.append((_HAND_OVER, operation))
+                case Hold(call):
+                    flat.append((_HOLD, call))
                 case Await(call):
                     flat.append((_AWAIT, call))
         flat.append((_END_STEP, None))

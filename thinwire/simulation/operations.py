@@ -43,6 +43,7 @@ class Post:
     sent_bytes: int  # that this worker hands over
     received_bytes: int  # of the answer; of a gather, without this worker's own part
     server_seconds: float  # that a server computes before it answers
+    after: tuple[int, ...] = ()  # the numbers of the calls for whose end it is held back
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ def _post(recorder: Recorder, number: int, server_seconds: float) -> Post:
         sum(call.sent_bytes.values()),
         sum(call.received_bytes.values()),
         server_seconds + sum(end - begin for _, _, begin, end in call.server_spans) * NS,
+        call.after,
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,13 +36,20 @@ class HandOver:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """The call that is handed over next does not begin before this one has ended, counted as in `Await`."""
+
+    call: int
+
+
+@dataclass(frozen=True, slots=True)
 class Await:
     """The worker waits for one of its calls, which are counted from 0 through the whole program."""
 
     call: int
 
 
-Operation = Work | HandOver | Await
+Operation = Work | HandOver | Hold | Await
 Program = list[list[Operation]]
 
 
@@ -100,6 +107,7 @@ def _step(
             _add_work(made, seconds(operation))
         elif isinstance(operation, Post):
             _add_work(made, hand_over_seconds(operation))
+            made += [Hold(place[call] + earlier) for call in operation.after if call in place]
             made.append(
                 HandOver(
                     operation.channel,
@@ -182,8 +190,8 @@ class Carrier(Protocol):
     sent_bytes: int
     between_nodes_bytes: int
 
-    def hand_over(self, worker: int, what: HandOver, now: float) -> Carried:
-        """Take over the next call of a worker on a channel."""
+    def hand_over(self, worker: int, what: HandOver, now: float, after: Sequence[Any] = ()) -> Carried:
+        """Take over the next call of a worker on a channel, which begins when those in `after` have ended."""
 
     def carry(self) -> list[int] | None:
         """Carry what begins first; no worker can run on before that.

@@ -155,8 +155,11 @@ class MeasuredCalls:
         self._made: dict[int, list[_Call]] = {}  # by the joint number, while members are missing
         self._ready: list[int] = []
 
-    def hand_over(self, worker: int, what: HandOver, now: float) -> _Call:
-        """Make the worker's next call; the last member lets it end for all."""
+    def hand_over(self, worker: int, what: HandOver, now: float, after: Sequence[Any] = ()) -> _Call:
+        """Make the worker's next call; the last member lets it end for all.
+
+        How long it was held back is part of what was measured.
+        """
         measured = next(self._next[worker])
         call = _Call(measured, now, served=measured.server_seconds)
         if measured.alone:

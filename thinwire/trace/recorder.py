@@ -62,6 +62,7 @@ class RecordedCall:
     begun_ns: int = 0  # when its first byte could leave; 0: the transport does not know
     ended_ns: int = 0  # when the answer was there, or the message had left; 0: the transport does not know
     number: int = NO_CALL  # among the calls of this worker
+    after: tuple[int, ...] = ()  # the numbers of the calls for whose end it is held back
     # What the server did for this call, if it runs in a thread of its own; the fields of a `Span` each.
     server_spans: list[tuple[int, Activity, int, int]] = field(default_factory=list)
 

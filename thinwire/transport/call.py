@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -30,6 +30,8 @@ from thinwire.traffic.payload import Payload, bytes_by_kind, nbytes
 from thinwire.traffic.wire_bytes import Wire
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from thinwire.transport.together import Together
 
 
@@ -119,6 +121,8 @@ class Call:
     # May the payloads of the workers differ in size? The message tells the receiver.
     ragged: bool = False
     fresh: bool = False  # is the mean written into new tensors instead of the given ones?
+    after: Sequence[Pending[Any]] = ()  # it begins when these calls of its channel have ended
+    begun: Future[Any] | None = None  # set by a transport that begins calls in turn; see `InTurn`
     recorded: RecordedCall | None = None  # where the transport notes its times, if the worker is traced
 
     def describe(self, in_full: bool = True) -> str:

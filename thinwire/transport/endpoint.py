@@ -110,6 +110,7 @@ def choose_verbs(
     issuing: Executor | None,
     waiting: ThreadPoolExecutor,
     in_order: ThreadPoolExecutor,
+    holding: ThreadPoolExecutor,
 ) -> Verbs:
     """Return the verbs of a channel whose members run in several processes.
 
@@ -120,12 +121,13 @@ def choose_verbs(
         issuing: one thread for the calls of all channels, if they use the process group of the GPUs.
         waiting: threads that wait for messages.
         in_order: one thread, which carries out calls one after the other.
+        holding: one thread, which holds back calls until others have ended.
     """
     if issuing is not None:
         return OnDeviceGroup(group, device, SideStream(device, issuing))
     if open_memory is not None:
         return InSharedMemory(open_memory(), in_order)
-    return Distributed(group, device, wire_format.Pool(), waiting, in_order)
+    return Distributed(group, device, wire_format.Pool(), waiting, in_order, holding)
 
 
 # The largest number of threads of a channel that wait for messages at the same time.
@@ -171,11 +173,14 @@ class Endpoint:
         begin = partial(begin_thread, device)
         self._waiting = ThreadPoolExecutor(_WAITING_THREADS, initializer=begin)
         self._in_order = ThreadPoolExecutor(1, initializer=begin)
+        self._holding = ThreadPoolExecutor(1, initializer=begin)
         on_one_host = len({cluster.node_of(member) for member in members}) == 1
         open_memory = None
         if shared is not None and on_one_host:
             open_memory = partial(SharedMemory, self._place, self._size, self._exchange, shared)
-        self._verbs = choose_verbs(group, device, open_memory, issuing, self._waiting, self._in_order)
+        self._verbs = choose_verbs(
+            group, device, open_memory, issuing, self._waiting, self._in_order, self._holding
+        )
 
     def _exchange(self, numbers: list[int]) -> list[list[int]]:
         """Gather equally many numbers from every member; return them by rank."""
@@ -248,6 +253,7 @@ class Endpoint:
         if self._size == 1:
             return
         self._messages.close()
+        self._holding.shutdown()
         self._verbs.close()
         self._in_order.shutdown()
         self._waiting.shutdown()

@@ -23,6 +23,7 @@ from torch import Tensor
 from thinwire.traffic.payload import Payload, bytes_by_kind, copy, nbytes
 from thinwire.transport import metering, wire_format
 from thinwire.transport.call import Call, Finish, Group
+from thinwire.transport.in_turn import InTurn
 from thinwire.transport.mean import flat_share, write_mean
 from thinwire.transport.metering import bytes_of_each
 from thinwire.transport.rendezvous import translated_errors
@@ -141,8 +142,10 @@ class Distributed:
         pool: wire_format.Pool,
         waiting: ThreadPoolExecutor,
         serving: ThreadPoolExecutor,
+        holding: ThreadPoolExecutor,
     ) -> None:
         self._process_group, self._pool = group, pool
+        self._turns = InTurn(holding)
         self._messages = PointToPoint(group, device, FIRST_TAG_OF_CALLS)
         self._waiting = waiting  # threads that wait for messages
         self._serving = serving  # one thread, so that servers process the calls in order
@@ -152,20 +155,20 @@ class Distributed:
         self._messages.close()
 
     def mean(self, group: Group, call: Call, number: int) -> Finish:
-        """Ring all-reduce."""
+        """Ring all-reduce, perhaps after others have ended."""
         tensors = [t.clone() for t in call.tensors] if call.fresh else call.tensors
         if not call.fresh:
             metering.mean(group, call.kind, nbytes(tensors))
-        under_way = []
-        for same_type in wire_format.by_dtype(tensors):
-            row = flat_share(same_type, self._pool, group.size)
-            with translated_errors():
-                work = dist.all_reduce(row, group=self._process_group, async_op=True)
-            metering.follow(call, work, row.is_cpu)
-            under_way.append((same_type, row, work))
+        by_type = wire_format.by_dtype(tensors)
+        rows = [flat_share(same_type, self._pool, group.size) for same_type in by_type]
+
+        def start(row: Tensor) -> dist.Work | None:
+            return dist.all_reduce(row, group=self._process_group, async_op=True)
+
+        begun = self._begin(call, rows, start)
 
         def finish() -> list[Tensor]:
-            for same_type, row, work in under_way:
+            for same_type, row, work in zip(by_type, rows, begun(), strict=True):
                 with translated_errors():
                     work.wait()
                 write_mean(row, same_type, self._pool, group.size)
@@ -175,18 +178,19 @@ class Distributed:
 
     def broadcast(self, group: Group, call: Call, number: int) -> Finish:
         metering.broadcast(group, call.kind, nbytes(call.tensors), call.partner)
-        under_way = []
-        for same_type in wire_format.by_dtype(call.tensors):
-            row = self._pool.take(same_type)
+        by_type = wire_format.by_dtype(call.tensors)
+        rows = [self._pool.take(same_type) for same_type in by_type]
+        for same_type, row in zip(by_type, rows):
             if group.rank == call.partner:
                 wire_format.fill(row, same_type)
-            with translated_errors():
-                work = dist.broadcast(row, group_src=call.partner, group=self._process_group, async_op=True)
-            metering.follow(call, work, row.is_cpu)
-            under_way.append((same_type, row, work))
+
+        def start(row: Tensor) -> dist.Work | None:
+            return dist.broadcast(row, group_src=call.partner, group=self._process_group, async_op=True)
+
+        begun = self._begin(call, rows, start)
 
         def finish() -> list[Tensor]:
-            for same_type, row, work in under_way:
+            for same_type, row, work in zip(by_type, rows, begun(), strict=True):
                 with translated_errors():
                     work.wait()
                 if group.rank != call.partner:
@@ -203,22 +207,38 @@ class Distributed:
     def _gather_equal(self, group: Group, call: Call, number: int) -> Finish:
         header, body = wire_format.pack(call.payload, ragged=False)
         bodies = [torch.empty_like(body) for _ in range(group.size)]
-        with translated_errors():
-            work = (
-                dist.all_gather(bodies, body, group=self._process_group, async_op=True) if len(body) else None
-            )
-        if work is not None:
-            metering.follow(call, work, body.is_cpu)
+
+        def start(row: Tensor) -> dist.Work | None:
+            return dist.all_gather(bodies, row, group=self._process_group, async_op=True)
+
+        begun = self._begin(call, [body] if len(body) else [], start)
         size = bytes_by_kind(call.payload, ragged=False)
         metering.gather(group, {kind: [own] * group.size for kind, own in size.items()})
 
         def finish() -> list[Payload]:
-            if work is not None:
+            for work in begun():
                 with translated_errors():
                     work.wait()
             return [wire_format.unpack(header, body) for body in bodies]
 
         return finish
+
+    def _begin(
+        self, call: Call, rows: list[Tensor], start: Callable[[Tensor], dist.Work | None]
+    ) -> Callable[[], list[dist.Work]]:
+        """Begin a collective call on each row in its turn; return what waits until they have begun."""
+
+        def begin() -> list[dist.Work]:
+            works = []
+            for row in rows:
+                with translated_errors():
+                    work = start(row)
+                assert work is not None
+                metering.follow(call, work, row.is_cpu)
+                works.append(work)
+            return works
+
+        return self._turns.begin(call, begin)
 
     def _gather_ragged(self, group: Group, call: Call, number: int) -> Finish:
         others = [member for member in range(group.size) if member != group.rank]
