@@ -23,6 +23,7 @@ case "$1" in
   --query-gpu=index,uuid) printf '0, GPU-aa\\n1, GPU-bb\\n2, GPU-cc\\n' ;;
   --query-gpu=name) printf 'NVIDIA A100-SXM4-80GB\\nNVIDIA A100, of MIG\\n' ;;
   --query-compute-apps=gpu_uuid,pid,process_name) printf "$COMPUTING" ;;
+  --query-gpu=uuid,pci.bus_id) printf 'GPU-aa, 00000000:3B:00.0\\nGPU-bb, 00000000:86:00.0\\n' ;;
   *) exit 1 ;;
 esac
 """
@@ -165,11 +166,18 @@ def test_a_folder_of_locks_that_is_not_the_users_own_is_refused(machine):
         pass
 
 
+def test_the_cores_near_a_gpu_are_known_where_linux_knows_them(machine, monkeypatch):
+    monkeypatch.setattr(nvidia_smi, "_PCI", machine)
+    (machine / "0000:3b:00.0").mkdir()
+    (machine / "0000:3b:00.0/local_cpulist").write_text("0-2,8\n")
+    assert [nvidia_smi.cores_near(f"GPU-{name}") for name in ("aa", "bb", "dd")] == [[0, 1, 2, 8], [], []]
+
+
 @pytest.mark.parametrize(("uuid", "others"), [("aa", 0), ("bb", 2), ("cc", 0)])
 def test_a_rank_counts_the_other_processes_on_its_gpu(monkeypatch, uuid, others):
     properties = SimpleNamespace(uuid=uuid, name="NVIDIA A100-SXM4-40GB")
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: properties)
     about = about_this_process(torch.device("cuda", 0))
     assert (about["device"], about["other_processes"]) == (uuid, others)
-    assert about["gpu"] == "NVIDIA A100-SXM4-40GB"
+    assert (about["gpu"], about["cores_near_gpu"]) == ("NVIDIA A100-SXM4-40GB", [])
     assert "other_processes" not in about_this_process(torch.device("cpu"))

@@ -140,6 +140,7 @@ def events(monkeypatch):
     found = []
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA A100-SXM4-40GB")
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: found.append(f"starts {device}"))
     monkeypatch.setattr(rank, "join", lambda *_: found.append("joins"))
     monkeypatch.setattr(rank, "Heartbeat", lambda *_: found.append("beats"))

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from thinwire.config.expand import cell
-from thinwire.launch import postmortem, slurm_step
+from thinwire.launch import placement, postmortem, slurm_step
 from thinwire.launch.postmortem import How
 from thinwire.launch.slurm_step import Order, RankEnd, SlurmStep, of_line, to_line
 
@@ -47,7 +47,7 @@ def step(tmp_path, monkeypatch):
 
     def make(how):
         command = [sys.executable, str(program), how, str(notes)]
-        monkeypatch.setattr(slurm_step, "srun", lambda workers, nodes: command)
+        monkeypatch.setattr(slurm_step, "srun", lambda workers, nodes, on_gpus: command)
         made.append(SlurmStep(tmp_path / "results"))
         return made[-1]
 
@@ -109,6 +109,11 @@ def test_after_slurm_has_asked_for_a_stop_nothing_begins(step, tmp_path, how):
     assert second.asked_to_stop == 10
     assert notes(tmp_path)[:2] == ["begins", f"runs 1 {CELL.path}"]
     assert "begins" not in notes(tmp_path)[1:]
+
+
+def test_ranks_on_gpus_keep_to_their_cores_and_see_all_gpus_of_their_node():
+    on_cpus, on_gpus = placement.srun(8, 2), placement.srun(8, 2, on_gpus=True)
+    assert set(on_gpus) - set(on_cpus) == {"--cpu-bind=cores", "--gpu-bind=none"}
 
 
 def test_only_messages_are_read():

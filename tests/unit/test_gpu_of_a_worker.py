@@ -48,6 +48,7 @@ def made_current(monkeypatch):
 def four_gpus(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA A100-SXM4-40GB")
 
 
 def test_dropout_is_seeded_on_the_gpu_of_the_worker(monkeypatch):
@@ -123,6 +124,14 @@ def test_the_device_of_a_worker_names_its_gpu(four_gpus):
     cell = replace(CELL, device="cuda", workers=4, nodes=1)
     assert device_of(replace(cell, transport="inprocess")) == torch.device("cuda", 0)
     assert device_of(replace(cell, transport="processes"), 2) == THIRD
+
+
+@pytest.mark.parametrize("transport", ["inprocess", "processes"])
+def test_a_part_of_a_gpu_is_refused(four_gpus, monkeypatch, transport):
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "NVIDIA A100-SXM4-40GB MIG 1g.5gb")
+    cell = replace(CELL, device="cuda", workers=4, nodes=1, transport=transport)
+    with pytest.raises(UserError, match=r"MIG 1g\.5gb of .* is a part of a GPU \(MIG\): take a whole one"):
+        device_of(cell)
 
 
 @pytest.fixture

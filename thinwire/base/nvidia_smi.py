@@ -9,7 +9,7 @@ import os
 import socket
 import subprocess
 from contextlib import suppress
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from thinwire.base.errors import ResourceError
 
@@ -17,6 +17,7 @@ from thinwire.base.errors import ResourceError
 ASKING = "asks nvidia-smi"
 # A driver that is loaded for this question takes half a minute. One that is stuck never answers.
 _MOST_SECONDS = 60.0
+_PCI = Path("/sys/bus/pci/devices")
 # Services of NVIDIA that may have a context on each GPU of a machine: MPS, and DCGM, which measures.
 _SERVICES = ("nvidia-cuda-mps-", "nv-hostengine", "dcgm")
 
@@ -43,6 +44,22 @@ def processes_on(gpu: str) -> int:
     """How many processes compute on the GPU with this UUID, without services of NVIDIA."""
     names = [row[2] for row in _ask("--query-compute-apps=gpu_uuid,pid,process_name") if row[0] == gpu]
     return sum(not PurePath(name).name.startswith(_SERVICES) for name in names)
+
+
+def cores_near(gpu: str) -> list[int]:
+    """The cores that reach the GPU with this UUID without crossing to another socket; none if unknown."""
+    for uuid, bus in _ask("--query-gpu=uuid,pci.bus_id"):
+        if uuid == gpu:
+            # nvidia-smi writes eight digits of the domain, and Linux four.
+            with suppress(OSError, ValueError):
+                return _cores((_PCI / bus[-12:].lower() / "local_cpulist").read_text())
+    return []
+
+
+def _cores(listed: str) -> list[int]:
+    """The numbers in a list of Linux: `0-2,8` gives 0, 1, 2 and 8."""
+    ranges = [part.split("-") for part in listed.strip().split(",") if part]
+    return [core for ends in ranges for core in range(int(ends[0]), int(ends[-1]) + 1)]
 
 
 def _named(name: str, there: dict[str, str]) -> list[str]:

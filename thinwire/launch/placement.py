@@ -56,7 +56,12 @@ def require_match(cluster: Cluster, ranks: int, launcher: str) -> None:
         )
 
 
-def srun(workers: int, nodes: int) -> list[str]:
+# Each rank keeps to its cores. It sees all GPUs of its node, because otherwise those of two ranks could not
+# reach each other directly.
+_BOUND = ("--cpu-bind=cores", "--gpu-bind=none")
+
+
+def srun(workers: int, nodes: int, on_gpus: bool = False) -> list[str]:
     """The command that starts a rank for each worker, with consecutive ranks on each node."""
     return [
         "srun",
@@ -66,6 +71,7 @@ def srun(workers: int, nodes: int) -> list[str]:
         "--distribution=block",
         "--kill-on-bad-exit=0",
         f"--wait={WAIT_SECONDS}",
+        *(_BOUND if on_gpus else ()),
     ]
 
 

@@ -231,8 +231,8 @@ def _device(cell: Cell, placement: Placement) -> torch.device:
     Raises:
         UserError: there is no GPU for this rank, or it does not work.
     """
-    device = device_of(cell, placement.place)
     try:
+        device = device_of(cell, placement.place)
         make_current(device)
     except RuntimeError as error:
         raise shortage(error) or error from None

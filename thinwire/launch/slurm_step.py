@@ -137,7 +137,7 @@ class SlurmStep:
         self._launches, self._unread = 0, b""
         # Slurm itself sends signals to the tasks, so that no Ctrl-C needs to reach srun.
         self._process = subprocess.Popen(
-            [*srun(cell.workers, cell.nodes), *task],
+            [*srun(cell.workers, cell.nodes, cell.device == "cuda"), *task],
             bufsize=0,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

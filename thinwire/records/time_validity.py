@@ -5,7 +5,7 @@ import socket
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from thinwire.base.nvidia_smi import processes_on
+from thinwire.base.nvidia_smi import cores_near, processes_on
 from thinwire.base.placement import Cluster, on_gpu
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def about_this_process(device: "torch.device") -> dict[str, object]:
     """Where this rank runs: its host, its Slurm node, the cores that it may use, and its device.
 
-    On a GPU, also its name, and the number of other processes that compute on it.
+    On a GPU, also its name, the cores near it, and the number of other processes that compute on it.
     """
     about: dict[str, object] = {
         "host": socket.gethostname(),
@@ -30,7 +30,8 @@ def about_this_process(device: "torch.device") -> dict[str, object]:
         uuid = str(properties.uuid).removeprefix("GPU-")
         # One of the processes is this one. Its own id does not tell which: containers have other ids.
         others = max(0, processes_on(f"GPU-{uuid}") - 1)
-        about |= {"device": uuid, "gpu": properties.name, "other_processes": others}
+        near = cores_near(f"GPU-{uuid}")
+        about |= {"device": uuid, "gpu": properties.name, "cores_near_gpu": near, "other_processes": others}
     return about
 
 

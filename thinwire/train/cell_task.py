@@ -80,7 +80,7 @@ def device_of(cell: Cell, local_rank: int = 0) -> torch.device:
         local_rank: the number of the worker on its node, if it has a process of its own.
 
     Raises:
-        UserError: the cell asks for a GPU that this machine does not have.
+        UserError: the cell asks for a GPU that this machine does not have, or for a part of one.
     """
     if cell.device == "cuda" and not torch.cuda.is_available():
         raise UserError(
@@ -90,7 +90,7 @@ def device_of(cell: Cell, local_rank: int = 0) -> torch.device:
     if cell.device == "cpu":
         return torch.device("cpu")
     if cell.transport == "inprocess":
-        return torch.device("cuda", 0)
+        return _whole(torch.device("cuda", 0))
     gpus = torch.cuda.device_count()
     # Slurm may show each rank only its own GPU.
     if gpus > 1 and local_rank >= gpus:
@@ -98,7 +98,24 @@ def device_of(cell: Cell, local_rank: int = 0) -> torch.device:
             f"worker {local_rank} of {socket.gethostname()} needs a GPU of its own, but there are "
             f"{gpus}: start {gpus} workers on each node"
         )
-    return torch.device("cuda", local_rank if gpus > 1 else 0)
+    return _whole(torch.device("cuda", local_rank if gpus > 1 else 0))
+
+
+def _whole(device: torch.device) -> torch.device:
+    """Return the device, if it is a whole GPU.
+
+    Parts of one GPU share its memory and its bus, and NCCL does not connect them.
+
+    Raises:
+        UserError: it is one of its parts (MIG).
+    """
+    name = torch.cuda.get_device_name(device)
+    if " MIG " in name:
+        raise UserError(
+            f"{name} of {socket.gethostname()} is a part of a GPU (MIG): take a whole one, for example with "
+            "gpu_type in slurm/config.yaml, or have MIG switched off"
+        )
+    return device
 
 
 # NVIDIA's GPUs from Ampere on have tensor cores for TF32 and for bfloat16.
