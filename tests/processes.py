@@ -8,7 +8,9 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from functools import cache
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
@@ -119,6 +121,16 @@ def _launch(
     return outcomes
 
 
+def apart(function: Callable[..., T], *args: Any) -> T:
+    """Run a function in another process, which all calls of this process share; arguments are pickled."""
+    return _other().submit(function, *args).result()
+
+
+@cache
+def _other() -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(1, CONTEXT, _set_torch)
+
+
 def transport(cluster: Cluster) -> Processes:
     """Open the transport of this process. It is closed when the function has ended."""
     opened = Processes(cluster, torch.device("cpu"), doing=_note, log_calls=True)
@@ -212,6 +224,11 @@ def _note(what: str) -> None:
         moved()
 
 
+def _set_torch() -> None:
+    deterministic(torch.device("cpu"))
+    torch.utils.deterministic.fill_uninitialized_memory = True
+
+
 def _rank(
     rank: int,
     workers: int,
@@ -221,8 +238,7 @@ def _rank(
     functions: Sequence[Callable[..., Any]],
     args: Any,
 ) -> None:
-    deterministic(torch.device("cpu"))
-    torch.utils.deterministic.fill_uninitialized_memory = True
+    _set_torch()
     turn = threading.Lock()
 
     def moved() -> None:

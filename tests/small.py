@@ -130,7 +130,9 @@ def recipe(**changes: Any) -> Recipe:
 
 def task(workers: int = 4, nodes: int = 1, dtype: torch.dtype = torch.float64, **changes: Any) -> Task:
     """A small task; `changes` go to `Task`, or to the recipe."""
-    fields = {name: changes.pop(name) for name in ("data", "build_model", "seed") if name in changes}
+    fields = {
+        name: changes.pop(name) for name in ("data", "build_model", "seed", "device") if name in changes
+    }
     defaults: dict[str, Any] = {"data": digits(pad=1), "build_model": Net, "seed": 5}
     return Task(recipe=recipe(**changes), cluster=Cluster(workers, nodes), dtype=dtype, **(defaults | fields))
 

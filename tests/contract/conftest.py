@@ -108,7 +108,10 @@ def note(record_property: Callable[[str, object], None]) -> Callable[[str], None
 
 # What a check shows with a few methods, `make test` does not repeat with the others: all have trajectories
 # that were written down.
+ON_ACCELERATOR = ("ssgd", "ps_sgd", "daso", "dgc", "hylo", "mp2")
 QUICK_METHODS = {
+    "test_hosts_wait_for_their_gpus_only_where_sizes_depend_on_values": ON_ACCELERATOR,
+    "test_trains_on_an_accelerator_as_on_a_cpu": ON_ACCELERATOR,
     "test_learns": ("ssgd", "dgc", "mp2"),
     # Those with several channels.
     "test_calls_of_all_channels_have_one_order": ("daso", "hsgd", "quantised_all_reduce", "sparse_loco"),

@@ -1,12 +1,12 @@
 """Codecs: which entries are chosen, how positions are encoded, and that nothing is lost."""
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
 
-from tests.contract.host_syncs import HostSyncs
+from tests import processes
+from tests.host_waits import counting
 from thinwire.codecs import precision as half
 from thinwire.codecs import select, sparse
 from thinwire.codecs.select import Maxima
@@ -171,17 +171,26 @@ def test_several_rows_are_selected_as_each_of_them_alone(how):
         assert torch.equal(found, select.SELECT[how]([one], [k], alone)[0])
 
 
+def waits_apart(how, encoding):
+    """How often the host waits for a selection, in a process that has the accelerator."""
+    from tests import accelerator
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        accelerator.install(monkeypatch)
+        there = [row(numel, numel).to(accelerator.DEVICE) for numel in (60_000, 7, 1000, 200_000)]
+        with counting() as counts:
+            payload = sparse.take(
+                there, sparse.choose(there, 0.01, select.SELECT[how], generator()), encoding
+            )
+            sparse.mean([payload, payload], there, encoding)
+        return counts.engine_waits.total()
+
+
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize(("how", "waits"), [("exact", 0), ("sampled", 1), ("random", 0)])
-def test_the_host_waits_at_most_once_for_the_selection_of_all_rows(how, waits, encoding, monkeypatch):
-    """As on a GPU, for rows of all lengths. A second time it waits only for the number of fillers."""
-    monkeypatch.setattr(select, "_is_searched_on_host", lambda row: False)
-    here = [row(numel, numel) for numel in (60_000, 7, 1000, 200_000)]
-    syncs = HostSyncs([Path(__file__)])
-    with syncs.counting():
-        payload = sparse.take(here, sparse.choose(here, 0.01, select.SELECT[how], generator()), encoding)
-        sparse.mean([payload, payload], here, encoding)
-    assert len(syncs.found) == waits + (encoding == "run_length")
+def test_the_host_waits_at_most_once_for_the_selection_of_all_rows(how, waits, encoding):
+    """On a GPU, for rows of all lengths. A second time it waits only for the number of fillers."""
+    assert processes.apart(waits_apart, how, encoding) == waits + (encoding == "run_length")
 
 
 def test_random_entries_are_drawn_anew_and_evenly():
