@@ -131,6 +131,7 @@ def test_rates_of_all_networks_in_all_settings_become_profiles_that_name_their_p
     for name, path in profiles.items():
         device = read(path, Device, "a compute profile", "docs/simulation.md")
         assert f", {name.removeprefix('here_')}" in device.title
+        assert device.precision == name.removeprefix("here_")
         assert device.flops_per_second > 1e6
 
 
