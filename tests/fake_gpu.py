@@ -30,6 +30,10 @@ class Stream:
         """Let all further work wait for the event."""
         self.until = max(self.until, event)
 
+    def wait_stream(self, stream: "Stream") -> None:
+        """Let all further work wait for what another stream has now."""
+        self.wait_event(stream.until)
+
 
 @dataclass
 class FakeGpu:
@@ -100,5 +104,5 @@ class FakeGpu:
         monkeypatch.setattr(torch.cuda, "Event", Event)
         monkeypatch.setattr(torch.cuda, "Stream", Stream)
         monkeypatch.setattr(torch.cuda, "stream", within)
-        monkeypatch.setattr(torch.cuda, "current_stream", lambda device: gpu.current)
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda device=None: gpu.current)
         monkeypatch.setattr(torch.cuda, "synchronize", gpu.synchronise)
