@@ -70,6 +70,7 @@ import yaml  # noqa: E402
 from gpu_parts.part import Found, Part, Place, run  # noqa: E402
 
 from thinwire.config.clusters import Device  # noqa: E402
+from thinwire.launch.forks import import_for_runs  # noqa: E402
 
 
 def _imported(name: str, place: Place, found: Found) -> None:
@@ -98,6 +99,7 @@ def main(arguments: argparse.Namespace) -> int:
         return 2
     device = torch.device("cuda", 0) if arguments.device == "cuda" else torch.device("cpu")
     place = Place(device, small=(arguments.size or ("small" if device.type == "cpu" else "full")) == "small")
+    import_for_runs()  # once, and not in each fork; it does not use CUDA
     end = time.monotonic() + arguments.within
     lines = []
     for name in arguments.parts or PARTS:
