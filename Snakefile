@@ -14,7 +14,8 @@ from thinwire.config.expand import block_fingerprint
 from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
 from thinwire.pipeline import grid, inputs, outputs, snakefile
 from thinwire.pipeline import resources as asked
-from thinwire.pipeline.console import DISPLAY, print_overview
+from thinwire.pipeline.console import DISPLAY
+from thinwire.pipeline.overview import print_overview
 from thinwire.records import record
 
 asked.hand_on_conf()
@@ -23,7 +24,7 @@ with snakefile.exit_on_error():
     CHOSEN = grid.chosen(config)
     GRID = grid.read(CHOSEN.suites, CALL.plans, CHOSEN.subset)
     if CALL.dry:
-        print_overview([*GRID.cells.values()], CALL.defaults.get("runtime"))
+        print_overview([*GRID.cells.values()], CALL.defaults)
     # Each job with GPUs claims its own when it begins. Slurm counts GPUs by itself.
     if CALL.plans and (gpus := GRID.gpus_here()):
         snakefile.limit(workflow, "local_gpus", gpus)

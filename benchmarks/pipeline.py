@@ -89,15 +89,19 @@ def beyond_training(project: Path, blocks: list[str], *only: str) -> tuple[float
 def of_planning(project: Path) -> list[bool]:
     """`snakemake -n` of a large suite."""
     (project / "results").mkdir(exist_ok=True)
-    once = repetitions(project, "paper")
+    once = repetitions(project, "paper/time")
     met = []
     for times in (1, 3):
-        repeat(project, "paper", once * times)
-        command = [*PYTHON, "snakemake", "-n", "--quiet", "all", "--config", "suites=paper"]
+        repeat(project, "paper/time", once * times)
+        command = [*PYTHON, "snakemake", "-n", "--quiet", "all", "--config", "suites=paper/time"]
         first, megabytes = cost(project, command)
         seconds, _ = cost(project, command)
         listed = subprocess.run(
-            [*PYTHON, "thinwire", "cells", "paper"], cwd=project, capture_output=True, text=True, check=True
+            [*PYTHON, "thinwire", "cells", "paper/time"],
+            cwd=project,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         cells = sum("/seed" in line for line in listed.stdout.splitlines())
         print(f"planning {cells} cells for the first time: {first:.1f} s, which checks their options")

@@ -7,7 +7,9 @@ As in Radford et al., "Language Models are Unsupervised Multitask Learners" (201
 learned positions, GELU, an MLP four times as wide, and one matrix for the tokens and the logits. As in
 nanoGPT, neither linear layers nor norms have biases. There is no dropout.
 
-The defaults are `gpt_tiny` of the suites, with 0.1 million weights. Its context is the data set's.
+The defaults are `gpt_tiny` of the suites, with 0.1 million weights. Its context is the data set's. With width
+768, depth 12, heads 12 and vocabulary 50,257 it has the size of GPT-2 small, 124 million weights at a context
+of 1,024.
 """
 
 import math
@@ -74,6 +76,8 @@ class Model(thinwire.Model):
         width: Annotated[int, Field(ge=1)] = 64  # numbers in which a character is embedded
         depth: Annotated[int, Field(ge=1)] = 2  # blocks
         heads: Annotated[int, Field(ge=1)] = 4  # of each attention; they share the width
+        # Rows of the matrix of tokens, of which a text may use a part; default: as many as its characters.
+        vocabulary: Annotated[int, Field(ge=1)] | None = None
 
         def __post_init__(self) -> None:
             if self.width % self.heads:
@@ -84,7 +88,13 @@ class Model(thinwire.Model):
     def __init__(self, config: Config, shape: tuple[int, ...], classes: int) -> None:
         super().__init__(config, shape, classes)
         (context,) = shape
-        self.tokens = nn.Embedding(classes, config.width)
+        vocabulary = classes if config.vocabulary is None else config.vocabulary
+        if vocabulary < classes:
+            raise thinwire.UserError(
+                f"gpt: a vocabulary of {vocabulary} has no room for the {classes} characters of the data "
+                "set: leave it out, or raise it"
+            )
+        self.tokens = nn.Embedding(vocabulary, config.width)
         self.positions = nn.Embedding(context, config.width)
         self.blocks = nn.ModuleList(Block(config.width, config.heads, context) for _ in range(config.depth))
         self.norm = nn.LayerNorm(config.width, bias=False)
@@ -95,7 +105,7 @@ class Model(thinwire.Model):
                 nn.init.normal_(weight, std=_DEVIATION / math.sqrt(2 * config.depth) if adds else _DEVIATION)
 
     def forward(self, characters: Tensor) -> Tensor:
-        """Map numbers of characters, int64 [N, L], to the logits of those that follow [N, L, classes]."""
+        """Map numbers of characters, int64 [N, L], to the logits of those that follow [N, L, vocabulary]."""
         x = self.tokens(characters) + self.positions.weight[: characters.shape[1]]
         for block in self.blocks:
             x = block(x)

@@ -1,7 +1,9 @@
 """ResNet (He et al., arXiv 1512.03385): the CIFAR form of depth 6n+2, or torchvision's for ImageNet sizes.
 
 The CIFAR form has three stages of n blocks. Its shortcuts have no parameters: they subsample and pad with
-zeros (the paper's option A). Depths 18 and 50 are torchvision's, which have one width only.
+zeros (the paper's option A). Depths 18 and 50 are torchvision's, which have one width only. For small images
+their stem can be one convolution of 3 x 3 without pooling, as is usual on CIFAR: the published stem leaves
+8 x 8 of 32 x 32 pixels.
 """
 
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ import thinwire
 from thinwire.api.model import initialise_he
 
 _TORCHVISION_WIDTH = 64
+_SMALL_PIXELS = 64  # images below this height and width are small
 
 
 class Block(nn.Module):
@@ -41,6 +44,8 @@ class Model(thinwire.Model):
     class Config:
         depth: Literal[8, 18, 20, 32, 50, 56, 110] = 20  # layers; 18 and 50: the ImageNet form
         width: int | None = None  # channels of the first stage; default 16, in the ImageNet form 64
+        # Of the ImageNet form; by_size: small for images of fewer than 64 x 64 pixels.
+        stem: Literal["imagenet", "small", "by_size"] = "imagenet"
 
     def __init__(self, config: Config, shape: tuple[int, int, int], classes: int) -> None:
         super().__init__(config, shape, classes)
@@ -70,9 +75,13 @@ class Model(thinwire.Model):
         from torchvision import models  # takes a second, which the CIFAR form does not need
 
         net = getattr(models, f"resnet{config.depth}")(num_classes=classes)
-        if shape[0] != 3:
+        small = config.stem == "small" or (config.stem == "by_size" and max(shape[1:]) < _SMALL_PIXELS)
+        if small:
+            net.conv1 = nn.Conv2d(shape[0], 64, 3, padding=1, bias=False)
+        elif shape[0] != 3:
             net.conv1 = nn.Conv2d(shape[0], 64, 7, stride=2, padding=3, bias=False)
-        self.stem = nn.Sequential(net.conv1, net.bn1, net.relu, net.maxpool)
+        pool = [] if small else [net.maxpool]
+        self.stem = nn.Sequential(net.conv1, net.bn1, net.relu, *pool)
         self.stage1, self.stage2 = net.layer1, net.layer2
         self.stage3, self.stage4 = net.layer3, net.layer4
         self.classifier = net.fc

@@ -14,7 +14,7 @@ from thinwire.cli.run import settled
 from thinwire.config.sources import engine_files, sources
 from thinwire.data.dataset import MANIFEST
 from thinwire.launch.retry import finished
-from thinwire.pipeline.console import jobs, overview
+from thinwire.pipeline.overview import jobs, overview
 from thinwire.records import record, store
 from thinwire.train import preparation_record, reuse
 from thinwire.train.preparation_record import PREPARED
@@ -217,6 +217,6 @@ def test_the_overview_says_what_the_jobs_of_each_kind_ask_of_slurm():
 
 def test_what_need_not_train_needs_no_torch():
     """Some list cells, others refuse bad input, and `train` waits for the ranks of Slurm."""
-    modules = "thinwire.cli.inspect, thinwire.pipeline.console, thinwire.cli.run, thinwire.cli.run"
+    modules = "thinwire.cli.inspect, thinwire.pipeline.console, thinwire.pipeline.overview, thinwire.cli.run"
     answer = commands.python("-c", f"import sys, {modules}; print('torch' in sys.modules)")
     assert answer.stdout == "False\n", answer.stderr

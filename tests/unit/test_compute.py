@@ -7,16 +7,11 @@ import yaml
 from torch import nn
 
 from tests.bad_input.suites import cases, message, require
-from thinwire import plugins
 from thinwire.base.errors import UserError
-from thinwire.cli import inspect as list_cells
-from thinwire.cli.main import _parser
 from thinwire.config import clusters
 from thinwire.config.clusters import Device
-from thinwire.config.expand import cell, cells
-from thinwire.simulation.compute import Described, MeasuredHere, forward_flops, typical, worker_days
+from thinwire.simulation.compute import Described, MeasuredHere, forward_flops, typical
 from thinwire.simulation.operations import Compute, Post, Wait
-from thinwire.train.result_files import data_folder
 
 SOUND = {
     "title": "two nodes",
@@ -177,47 +172,6 @@ def test_profiles_that_ship_are_valid_and_say_how_wrong_they_are():
         assert clusters.load_profile(name).error
     with pytest.raises(UserError, match=r"no compute profile 'a100'.*the nearest is a100_tf32"):
         clusters.load_profile("a100")
-
-
-CELL = cell("demo", "digits/cnn/ssgd/w4/seed0")
-IMAGES, STEPS = 1258, 12 * (1258 // 64)
-# Two operations for each product: 3x3 filters on 8x8 and 4x4 pixels, and a linear layer after 2x2 pixels.
-FORWARD_FLOPS = 2 * (64 * 9 * 32 + 16 * 9 * 32 * 64 + 2 * 2 * 64 * 10)
-
-
-@pytest.fixture
-def results(tmp_path):
-    folder = data_folder(tmp_path, "digits")
-    folder.mkdir(parents=True)
-    np.save(folder / "train_labels.npy", np.zeros(IMAGES, np.int64))
-    return tmp_path
-
-
-def test_a_backward_pass_costs_two_forward_passes_and_a_layer_a_launch_on_each_worker(results):
-    days = worker_days([CELL], device(1e9, 0.0), results)
-    assert days * 86_400 == pytest.approx(STEPS * 64 * 3 * FORWARD_FLOPS / 1e9)
-    days = worker_days([CELL], device(1e18, 0.5), results)
-    assert days * 86_400 == pytest.approx(STEPS * 4 * 3 * 2 * 0.5)
-
-
-def test_without_the_data_the_number_of_images_must_be_stated(tmp_path, monkeypatch):
-    assert worker_days([CELL], device(1e9, 0.0), tmp_path) > 0
-    monkeypatch.setattr(plugins.get("dataset", "digits").load(), "training_inputs", lambda self: None)
-    with pytest.raises(UserError, match=r"digits does not state how many .* prepare it with"):
-        worker_days([CELL], device(1e9, 0.0), tmp_path)
-    imagenet = cells("claims/daso")[:1]
-    assert worker_days(imagenet, device(23e12, 0.0), tmp_path) > 0
-
-
-def test_the_command_names_the_device_and_what_is_left_out(results, capsys):
-    words = ["cells", "demo", "--cost", "a100_tf32", "--results", str(results)]
-    arguments = _parser().parse_args([*words, "--only", "methods=ssgd", "workers=w4"])
-    assert list_cells.cells_main(arguments) == 0
-    printed = capsys.readouterr().out
-    assert printed.startswith("3 cells: ")
-    assert "days of one NVIDIA A100 80 GB, TF32" in printed
-    assert "no communication" in printed
-    assert "\nThe compute profile a100_tf32 is of tf32, and the recipe of fp32: these are times of" in printed
 
 
 def test_a_profile_of_another_precision_than_the_recipes_is_said_in_one_sentence():

@@ -10,7 +10,7 @@ from thinwire.config.expand import cells
 from thinwire.config.grid_subset import WHOLE, of, of_words
 from thinwire.report.tables.about import subset_note
 
-DEMO, PAPER, MP2 = cells("demo"), cells("paper"), cells("claims/mp2_digits")
+DEMO, PAPER, MP2 = cells("demo"), cells("paper/time"), cells("claims/mp2_digits")
 
 
 def kept(every, *words):
@@ -71,7 +71,7 @@ def test_of_several_suites_one_need_not_have_all_names_but_must_have_a_cell():
 
 
 def test_a_measured_block_keeps_all_its_methods_where_it_is_timed():
-    assert "methods=ssgd leaves out methods of paper" in message(kept, PAPER, "methods=ssgd")
+    assert "methods=ssgd leaves out methods of paper/time" in message(kept, PAPER, "methods=ssgd")
     assert {cell.repetition for cell in kept(PAPER, "repetitions=1")} == {0}
     every = ",".join(dict.fromkeys(cell.method.label for cell in PAPER))
     assert kept(PAPER, f"methods={every}") == PAPER

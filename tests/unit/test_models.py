@@ -127,6 +127,16 @@ def test_every_model_has_a_width(name):
     assert size(slim) < size(wide)
 
 
+def test_the_stem_for_small_images_keeps_their_size():
+    # 11,173,962 is the size of the ResNet-18 that is usual on CIFAR-10.
+    small = build("resnet", depth=18, stem="small")
+    assert size(small) == 11_173_962
+    assert small.stem(torch.zeros(1, 3, 32, 32)).shape == (1, 64, 32, 32)
+    for side, stem in ((32, "small"), (63, "small"), (64, "imagenet")):
+        chosen = build("resnet", (3, side, side), depth=18, stem="by_size")
+        assert str(chosen.stem) == str(build("resnet", depth=18, stem=stem).stem)
+
+
 def test_models_refuse_images_that_are_too_small_and_widths_that_they_do_not_have():
     build("lenet", (1, 16, 16))
     with pytest.raises(UserError, match="needs larger images than 15x16"):
@@ -150,6 +160,15 @@ def test_sizes_of_gpt(options, parameters):
     # 84 tokens, 64 positions; in each block the attention's 4 matrices, the MLP's 8, and two norms.
     assert (84 + 64) * width + depth * (12 * width**2 + 2 * width) + width == parameters
     assert size(build("gpt", (64,), 84, **options)) == parameters
+
+
+def test_a_vocabulary_gives_gpt_the_size_of_gpt_2_and_has_room_for_the_text():
+    options = {"width": 768, "depth": 12, "heads": 12, "vocabulary": 50_257}
+    with torch.device("meta"):
+        # GPT-2 small has 124,439,808 weights, and 102,144 of them are biases.
+        assert size(build("gpt", (1024,), 84, **options)) == 124_439_808 - 102_144
+    with pytest.raises(UserError, match="vocabulary of 83 has no room for the 84 characters"):
+        build("gpt", (7,), 84, vocabulary=83)
 
 
 def small_gpt(**options):

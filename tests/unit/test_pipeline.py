@@ -21,7 +21,7 @@ from thinwire.pipeline.grid import Chosen, Grid, chosen, read, require_valid_opt
 from thinwire.pipeline.outputs import simulations
 
 DEMO = cells("demo")
-PAPER = cells("paper")
+PAPER = cells("paper/time")
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_a_data_set_has_the_folder_of_its_label_or_else_of_its_module(tmp_path):
 
 
 def test_a_grid_has_every_cell_of_its_suites_in_their_order():
-    grid = read(["demo", "paper"], with_options=False)
+    grid = read(["demo", "paper/time"], with_options=False)
     assert list(grid.cells.values()) == DEMO + PAPER
     assert grid.records("run.json")[0] == f"results/runs/demo/{DEMO[0].path}/run.json"
-    assert grid.records("a", "b", suite="paper")[:2] == [
-        f"results/runs/paper/{PAPER[0].path}/{name}" for name in "ab"
+    assert grid.records("a", "b", suite="paper/time")[:2] == [
+        f"results/runs/paper/time/{PAPER[0].path}/{name}" for name in "ab"
     ]
     assert len(grid.records("a")) == len(DEMO) + len(PAPER)
 
@@ -72,16 +72,16 @@ def test_the_order_of_a_block_rotates_with_the_repetition():
     first, second = (blocks(c for c in PAPER if c.repetition == number) for number in (0, 1))
     before, after = ([cell.method.label for cell in next(iter(b.values()))] for b in (first, second))
     assert after == before[1:] + before[:1]
-    assert Grid(PAPER).methods_of("paper") == before
+    assert Grid(PAPER).methods_of("paper/time") == before
 
 
 def test_a_rule_finds_its_cell_its_block_and_its_data_set_by_wildcards():
     grid, cell = Grid(PAPER), PAPER[-1]
     place = dict(zip(("dataset", "model", "size", "seed"), cell.block.split("/")))
-    wildcards = SimpleNamespace(suite="paper", cell=cell.path, preparation=cell.preparation, **place)
+    wildcards = SimpleNamespace(suite="paper/time", cell=cell.path, preparation=cell.preparation, **place)
     assert grid.of_preparation(lambda found: found.preparation)(wildcards) == cell.preparation
-    assert cell in grid.of_block("paper", list)(wildcards)
-    assert grid.of_first("paper", lambda found: found.block)(wildcards) == cell.block
+    assert cell in grid.of_block("paper/time", list)(wildcards)
+    assert grid.of_first("paper/time", lambda found: found.block)(wildcards) == cell.block
     assert grid.of_dataset(lambda found: found)(wildcards) == cell.data
 
 

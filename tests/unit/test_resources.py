@@ -27,7 +27,7 @@ from thinwire.pipeline.snakefile import Call, called
 from thinwire.plugins import get
 
 DEMO = cells("demo")
-PAPER = cells("paper")
+PAPER = cells("paper/time")
 CELL = replace(DEMO[0], workers=8, nodes=2, transport="processes")
 ON_CLUSTER = Call(defaults={"mem_mb": "0"})
 

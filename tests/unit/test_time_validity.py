@@ -263,7 +263,7 @@ def broken_of(transport, kind, reason, provenance, **cell_changes):
     return [each.invariant for each in broken_in_run(run, cell)]
 
 
-@pytest.mark.parametrize("suite", [name for name in project.SUITES if name != "paper"])
+@pytest.mark.parametrize("suite", project.SUITES)
 def test_every_cell_is_known_again_from_its_record(suite):
     for cell in cells(suite)[:40]:
         content = json.loads(json.dumps(cell.identity()))

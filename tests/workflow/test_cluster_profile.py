@@ -5,8 +5,12 @@ import re
 import shutil
 
 import pytest
+import yaml
 
 from tests.commands import python, succeeded
+from tests.project import SUITES
+from thinwire.config.suite import load
+from thinwire.pipeline import grid
 from thinwire.plugins import ROOT
 
 
@@ -31,11 +35,12 @@ def snakemake(project, tmp_path_factory):
 
 @pytest.mark.slow
 def test_the_plan_of_the_paper_needs_no_slurm(snakemake):
-    answer = succeeded(snakemake("-n", "--config", "suites=paper"))
-    # Three data sets, three models, three sizes, five repetitions.
-    assert re.search(r"train_paper +135\n", answer.stdout + answer.stderr)
+    answer = succeeded(snakemake("-n", "--config", "suites=paper/time"))
+    assert "cost: about" in answer.stderr
+    # One data set, four models, four sizes, three repetitions.
+    assert re.search(r"train_paper-time +48\n", answer.stdout + answer.stderr)
     assert re.search(
-        r"train, 45 jobs: \d+ nodes? with \d+ ranks and \d+ GPUs.* 360 \* attempt minutes", answer.stderr
+        r"train, 12 jobs: \d+ nodes? with \d+ ranks and \d+ GPUs.* 360 \* attempt minutes", answer.stderr
     )
 
 
@@ -52,3 +57,12 @@ def test_a_profile_without_an_account_is_reported_before_any_job(snakemake, proj
     assert "thinwire: slurm/config.yaml names no slurm_account: write yours there" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert not (project.folder / "results").exists()
+
+
+def test_the_profile_runs_every_suite_for_gpus():
+    """`snakemake --profile slurm` alone reproduces all results, and what it runs is valid together."""
+    profile = yaml.safe_load((ROOT / "slurm/config.yaml").read_text())
+    (chosen,) = [setting for setting in profile["config"] if setting.startswith("suites=")]
+    names = chosen.removeprefix("suites=").split(",")
+    assert {name for name in SUITES if load(name).device == "cuda"} <= set(names)
+    assert grid.read(names, with_options=False).whole == set(names)

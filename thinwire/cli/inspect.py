@@ -12,7 +12,7 @@ from thinwire import plugins
 from thinwire.about_method import about_method
 from thinwire.base.errors import UserError
 from thinwire.base.names import nearest
-from thinwire.config import clusters, grid_subset
+from thinwire.config import clusters, grid_subset, yaml_file
 from thinwire.config.cell import Cell
 from thinwire.config.expand import cells
 from thinwire.plugins import ROOT
@@ -89,16 +89,19 @@ def cells_main(arguments: Namespace) -> int:
     return 0
 
 
-def _print_cost(chosen: list[Cell], profile: str, results: Path) -> None:
-    """Print how long the workers of these cells compute on a described device."""
-    from thinwire.simulation.compute import worker_days  # torch, which listing cells does not need
+def _print_cost(chosen: list[Cell], name: str, results: Path) -> None:
+    """Print what it costs to train these cells on described GPUs."""
+    from thinwire.simulation.cost import cost_of, devices_by_name  # torch, which listing cells does not need
 
-    device = clusters.load_profile(profile)
-    days = worker_days(chosen, device, results)
-    print(f"{len(chosen)} cells: {days:.3g} days of one {device.title}, by its compute profile.")
-    print("Forward and backward passes only: no communication, input, evaluation or preparation.")
-    print(f"How far off that may be: {device.error}.")
-    if unlike := clusters.unlike_recipe(profile, chosen[0].recipe.precision):
+    device_of = devices_by_name(name)
+    cost = cost_of(chosen, device_of, results)
+    devices = list(dict.fromkeys((d := device_of(cell)).title + ": " + d.error for cell in chosen))
+    print(f"{len(chosen)} cells in {cost.jobs} jobs: {cost.gpu_hours:.3g} GPU hours, by compute profiles.")
+    print(f"The longest job is {cost.longest}: {cost.longest_hours:.2g} hours.")
+    print("All methods count as SSGD. Left out are evaluation, preparations and waiting in the queue.")
+    print("How far off that may be:", *devices, sep="\n  ")
+    exact = name in yaml_file.names(clusters.PROFILES)
+    if exact and (unlike := clusters.unlike_recipe(name, chosen[0].recipe.precision)):
         print(f"{unlike[0].upper()}{unlike[1:]}.")
 
 

@@ -78,8 +78,9 @@ def _parser() -> argparse.ArgumentParser:
     cells = add("cells", suite, only, help="list the cells of a suite, with the state of their records")
     cells.add_argument(
         "--cost",
-        metavar="PROFILE",
-        help="print instead how long their workers compute: a file in config/profiles/, without .yaml",
+        metavar="GPU",
+        help="print instead what they cost on GPUs: a file in config/profiles/ without .yaml, or a100 for "
+        "those of an A100, of which each cell takes the one of its precision",
     )
 
     data = add("data", help="fetch, verify and store a data set as arrays")

@@ -1,11 +1,10 @@
-"""What a person sees: runs instead of Snakemake's lines about its jobs, and what a dry run says."""
+"""What a person sees: runs instead of Snakemake's lines about its jobs."""
 
 import signal
 import sys
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -17,19 +16,12 @@ from rich.text import Text
 from thinwire.base.errors import UserError
 from thinwire.base.files import stamp
 from thinwire.config.cell import Cell
-from thinwire.config.expand import blocks
-from thinwire.config.sources import prepares
-from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
 from thinwire.pipeline import snakefile
-from thinwire.pipeline.resources import nodes, ranks
 from thinwire.records import record
 from thinwire.train import run_progress
 from thinwire.train.result_files import log_file, partial_folder, record_folder
-from thinwire.train.reuse import DAMAGED, CellState, cell_states, counts
 
 _EVERY_SECONDS = 1.0
-# So many cells are named for each state and reason; `thinwire cells` lists all of them.
-_NAMED = 3
 
 
 class Progress:
@@ -165,66 +157,3 @@ class RunDisplay:
 
 
 DISPLAY = RunDisplay()
-
-
-def print_overview(cells: Sequence[Cell], minutes: str | None) -> None:
-    """Print how many cells have a record, and the first of those that have none that holds, by reason.
-
-    Args:
-        cells: that were chosen.
-        minutes: the time that a job on a cluster asks for, as it is set. If there is one, what the jobs ask
-            for is printed, too.
-    """
-    by_suite: dict[str, list[Cell]] = {}
-    for cell in cells:
-        by_suite.setdefault(cell.suite, []).append(cell)
-    for suite, members in by_suite.items():
-        states = cell_states(members, Path("results"))
-        lines = overview(members, states)
-        if minutes:
-            lines += jobs([cell for cell, state in zip(members, states) if not state.holds], minutes)
-        print(f"{suite}: {lines[0]}", *lines[1:], sep="\n  ", file=sys.stderr)
-
-
-def overview(cells: Iterable[Cell], states: Sequence[CellState]) -> list[str]:
-    """The counts, and then a line for each reason why records do not hold."""
-    paths: dict[str, list[str]] = {}
-    for cell, state in zip(cells, states):
-        if not state.holds:
-            # Each damaged record has a reason of its own.
-            paths.setdefault(state.word if state.word == DAMAGED else str(state), []).append(cell.path)
-    return [counts(states), *(f"{about}: {_listed(named)}" for about, named in paths.items())]
-
-
-def jobs(cells: Sequence[Cell], minutes: str) -> list[str]:
-    """What the jobs that make the records of these cells ask of Slurm: a line for each kind and size.
-
-    Args:
-        cells: of a suite.
-        minutes: the time that a job asks for, as it is set.
-    """
-    first = [members[0] for members in blocks(cells).values()]
-    sizes = Counter((nodes(cell), ranks(cell) // nodes(cell), gpus_of(cell)) for cell in first)
-    lines = [f"train, {_number(n, 'job')}: {_asked(*size)}, {minutes} minutes" for size, n in sizes.items()]
-    prepared = {cell.preparation: cell.preparing for cell in cells if prepares(cell)}
-    gpus = Counter(gpus_of_preparation(cell) for cell in prepared.values())
-    return lines + [
-        f"prepare, {_number(n, 'job')} at most: {_asked(1, 1, each)}, {minutes} minutes"
-        for each, n in gpus.items()
-    ]
-
-
-def _asked(on_nodes: int, ranks_of_node: int, gpus: int) -> str:
-    each = " each" if on_nodes > 1 else ""
-    return (
-        f"{_number(on_nodes, 'node')} with {_number(ranks_of_node, 'rank')} and {_number(gpus, 'GPU')}{each}"
-    )
-
-
-def _number(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
-def _listed(paths: Sequence[str]) -> str:
-    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
-    return ", ".join(paths[:_NAMED]) + more

@@ -1,15 +1,9 @@
-"""How long computing takes on a described device.
-
-What cells cost on a device that a compute profile describes: the days in which their workers compute.
-
-Only forward and backward passes count. Communication, input, evaluation and preparations come on top.
-"""
+"""How long computing takes on a described device, and on this machine."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Protocol
@@ -28,7 +22,6 @@ from thinwire.config.clusters import HERE, Device
 from thinwire.simulation.operations import Compute, Step, Wait
 from thinwire.simulation.program import Floats
 from thinwire.trace.recorder import BACKWARD, FORWARD, HARNESS, INPUTS
-from thinwire.train.result_files import data_command, data_folder
 
 _COPIED_BYTES, _COPIES = 2**26, 5
 # The first steps of a run are slower than all others.
@@ -170,63 +163,20 @@ def _structure(step: Step) -> tuple[object, ...]:
     )
 
 
-_SECONDS_A_DAY = 86_400
-
-
-def worker_days(cells: Iterable[Cell], device: Device, results: Path) -> float:
-    """Days in which workers compute, one device for each, summed over the workers of all cells.
-
-    Args:
-        cells: that are trained.
-        device: on which each worker computes.
-        results: the folder with the data, for data sets that do not state the number of their images.
-
-    Raises:
-        UserError: the number of training images is not known.
-    """
-    layers: dict[tuple[str, str], list[int]] = {}
-    seconds = 0.0
-    for cell in cells:
-        key = cell.dataset, cell.model.label
-        if key not in layers:
-            layers[key] = [flops for flops in layer_flops(cell).values() if flops]
-        batch = cell.recipe.batch_per_worker(cell.workers)
-        steps = cell.recipe.epochs * (_training_inputs(cell, results) // (batch * cell.workers))
-        seconds += steps * cell.workers * _step_seconds([batch * flops for flops in layers[key]], device)
-    return seconds / _SECONDS_A_DAY
-
-
-def _step_seconds(layers: Iterable[int], device: Device) -> float:
-    """One worker's step, from each layer's operations forward; a pass of a layer takes at least a launch."""
-    passes = (part * flops for flops in layers for part in (1, BACKWARD_OVER_FORWARD))
-    return sum(max(flops / device.flops_per_second, device.launch_seconds) for flops in passes)
-
-
 def layer_flops(cell: Cell) -> dict[str, int]:
     """The floating-point operations of a forward pass of one input, by layer; 0 for a layer without any."""
-    dataset = plugins.get("dataset", cell.data.use).load()
-    model = plugins.get("model", cell.model.use).load()
-    data = dataset(resolve(dataset, cell.data.options))
-    # Tensors on this device have shapes and no numbers.
-    with torch.device("meta"):
-        network = model(resolve(model, cell.model.options), data.shape, data.classes).eval()
-        of_text = data.learning() is NEXT_CHARACTER
-        one = torch.empty(1, *data.shape, dtype=torch.int64 if of_text else torch.float32)
-        counts = forward_flops(network, one)
+    network, one = without_numbers(cell)
+    counts = forward_flops(network, one)
     leaves = [name for name, module in network.named_modules() if name and not list(module.children())]
     return {name: counts[name] for name in leaves}
 
 
-def _training_inputs(cell: Cell, results: Path) -> int:
-    """As the data set states it, or else as it is laid out."""
+def without_numbers(cell: Cell) -> tuple[nn.Module, Tensor]:
+    """The model of a cell and one input, on the device whose tensors have shapes and no numbers."""
     dataset = plugins.get("dataset", cell.data.use).load()
-    stated: int | None = dataset(resolve(dataset, cell.data.options)).training_inputs()
-    if stated is not None:
-        return stated
-    labels = data_folder(results, cell.dataset) / "train_labels.npy"
-    if not labels.exists():
-        raise UserError(
-            f"{cell.dataset} does not state how many inputs it has to train on: prepare it with "
-            f"{data_command(cell, results)}"
-        )
-    return len(np.load(labels, mmap_mode="r", allow_pickle=False))
+    model = plugins.get("model", cell.model.use).load()
+    data = dataset(resolve(dataset, cell.data.options))
+    with torch.device("meta"):
+        network = model(resolve(model, cell.model.options), data.shape, data.classes).eval()
+        of_text = data.learning() is NEXT_CHARACTER
+        return network, torch.empty(1, *data.shape, dtype=torch.int64 if of_text else torch.float32)

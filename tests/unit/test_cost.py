@@ -1,0 +1,145 @@
+"""What training costs on GPUs: the formula, an estimate by hand, and the sentences about it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from thinwire import plugins
+from thinwire.base.errors import UserError
+from thinwire.cli.inspect import cells_main
+from thinwire.cli.main import _parser
+from thinwire.config.clusters import Device, load_profile
+from thinwire.config.expand import cell, cells
+from thinwire.pipeline import overview
+from thinwire.simulation.cost import HOST_SECONDS, START_SECONDS, Cost, cost_of, devices_by_name
+from thinwire.train.result_files import data_folder
+
+CELL = cell("demo", "digits/cnn/ssgd/w4/seed0")
+IMAGES, STEPS = 1258, 12 * (1258 // 64)
+# Two operations for each product: 3x3 filters on 8x8 and 4x4 pixels, and a linear layer after 2x2 pixels.
+FORWARD_FLOPS = 2 * (64 * 9 * 32 + 16 * 9 * 32 * 64 + 2 * 2 * 64 * 10)
+
+
+@pytest.fixture
+def results(tmp_path):
+    folder = data_folder(tmp_path, "digits")
+    folder.mkdir(parents=True)
+    np.save(folder / "train_labels.npy", np.zeros(IMAGES, np.int64))
+    return tmp_path
+
+
+def a_gpu(flops):
+    device = Device(
+        title="a GPU", flops_per_second=flops, memory_gigabytes_per_second=1, launch_seconds=0, error="any"
+    )
+    return lambda cell: device
+
+
+def seconds_a_step(cell, flops, results):
+    return (cost_of([cell], a_gpu(flops), results).hours * 3600 - START_SECONDS) / STEPS
+
+
+def test_a_step_is_the_longer_of_the_gpus_and_the_hosts_and_workers_in_one_process_take_turns(results):
+    # 64 images for all four workers.
+    assert seconds_a_step(CELL, 1e6, results) == pytest.approx(64 * 3 * FORWARD_FLOPS / 1e6)
+    # Two convolutions, each with ReLU and pooling, and a linear layer: 7 operations forward.
+    assert seconds_a_step(CELL, 1e18, results) == pytest.approx(4 * 3 * 7 * HOST_SECONDS)
+
+
+def test_processes_have_a_gpu_each_and_half_of_an_exchange_between_nodes(results):
+    on_one = replace(CELL, transport="processes")
+    on_two = replace(on_one, nodes=2)
+    assert seconds_a_step(on_one, 1e6, results) == pytest.approx(16 * 3 * FORWARD_FLOPS / 1e6)
+    parameters = 9 * 32 + 32 + 9 * 32 * 64 + 64 + 256 * 10 + 10
+    exchange = 0.5 * 2 * 3 / 4 * 4 * parameters / 12.5e9
+    added = seconds_a_step(on_two, 1e6, results) - seconds_a_step(on_one, 1e6, results)
+    assert added == pytest.approx(exchange, rel=1e-3)
+    cost = cost_of([on_two], a_gpu(1e6), results)
+    assert cost.gpu_hours == pytest.approx(4 * cost.hours)
+    assert cost_of([CELL], a_gpu(1e6), results).gpu_hours == cost_of([CELL], a_gpu(1e6), results).hours
+
+
+def test_the_methods_of_a_block_are_one_job_and_the_longest_is_named(results):
+    block = [one for one in cells("demo") if one.block == CELL.block]
+    of_block, of_cell = (cost_of(each, a_gpu(1e9), results) for each in (block, [CELL]))
+    assert (of_block.jobs, of_block.longest) == (1, f"demo/{CELL.block}")
+    assert of_block.longest_hours == pytest.approx(len(block) * of_cell.hours)
+
+
+# GPU hours of 12 methods and 5 seeds with 4, 8 and 16 workers, estimated by hand for an A100 in fp32: 3 to 5
+# ms of the host a step, and 20 s for each start. For ImageNet, 44 hours are subtracted, in which images were
+# augmented one by one.
+BY_HAND = {
+    ("cifar10", "resnet18"): 120 / 2,
+    ("cifar10", "vgg16"): 137 / 2,
+    ("cifar10", "alexnet"): 126 / 2,
+    ("imagenet_mini", "resnet18"): 114 - 44,
+    ("imagenet_mini", "vgg16"): 485 - 44,
+    ("imagenet_mini", "alexnet"): 203 - 44,
+}
+
+
+@pytest.mark.parametrize(("dataset", "model"), BY_HAND)
+def test_an_estimate_by_hand_is_met_within_a_factor_of_one_and_a_half(dataset, model, tmp_path):
+    first = cell("paper/accuracy", f"{dataset}/{model}/ssgd/w8n2/seed0")
+    recipe = first.recipe.model_copy(update={"batch": 32})
+    network = replace(
+        first.model, options=first.model.options | ({"stem": "imagenet"} if model == "resnet18" else {})
+    )
+    sizes = [
+        replace(first, model=network, recipe=recipe, transport="processes", workers=4 * nodes, nodes=nodes)
+        for nodes in (1, 2, 4)
+    ]
+    fp32 = load_profile("a100_fp32")
+    estimate = 12 * 5 * cost_of(sizes, lambda cell: fp32, tmp_path).gpu_hours
+    assert 1 / 1.5 < estimate / BY_HAND[dataset, model] < 1.5
+
+
+def test_without_the_data_the_number_of_images_must_be_stated(tmp_path, monkeypatch):
+    assert cost_of([CELL], a_gpu(1e9), tmp_path).gpu_hours > 0
+    monkeypatch.setattr(plugins.get("dataset", "digits").load(), "training_inputs", lambda self: None)
+    with pytest.raises(UserError, match=r"digits does not state how many .* prepare it with"):
+        cost_of([CELL], a_gpu(1e9), tmp_path)
+
+
+def test_a_gpu_has_a_profile_for_each_precision():
+    chosen = devices_by_name("a100")
+    for precision in ("fp32", "tf32", "bf16"):
+        recipe = CELL.recipe.model_copy(update={"precision": precision})
+        assert chosen(replace(CELL, recipe=recipe)) == load_profile(f"a100_{precision}")
+    assert devices_by_name("v100_fp32")(CELL) == load_profile("v100_fp32")
+    with pytest.raises(UserError, match="there is no compute profile 'a10_fp32'"):
+        devices_by_name("a10")(CELL)
+
+
+def test_the_command_names_the_device_the_longest_job_and_what_is_left_out(results, capsys):
+    words = ["cells", "demo", "--cost", "a100_tf32", "--results", str(results)]
+    assert cells_main(_parser().parse_args([*words, "--only", "methods=ssgd", "workers=w4"])) == 0
+    first, longest, left_out, *errors = capsys.readouterr().out.splitlines()
+    assert first.startswith("3 cells in 3 jobs: ")
+    assert longest.startswith("The longest job is demo/digits/cnn/w4/seed")
+    assert "evaluation" in left_out
+    assert errors[1].startswith("  NVIDIA A100 80 GB, TF32: ")
+    assert errors[-1].startswith(
+        "The compute profile a100_tf32 is of tf32, and the recipe of fp32: these are"
+    )
+
+
+def test_a_dry_run_on_a_cluster_says_what_each_suite_on_gpus_costs(capsys):
+    overview.print_overview(
+        [CELL, *cells("paper/time")[:1], *cells("claims/hsgd")[:1]], {"runtime": "1 * attempt"}
+    )
+    printed = capsys.readouterr().err
+    assert printed.count("cost: about") == 2  # of the demo, on CPUs, there is none
+    assert "GPU hours of a100" in printed
+    assert printed.splitlines()[-1].startswith("all suites on GPUs: 2 jobs, ")
+
+
+@pytest.mark.parametrize(("minutes", "sentences"), [("360 * attempt", 2), ("600", 1), ("8 * 60", 1)])
+def test_a_job_that_is_longer_than_its_first_attempt_is_told(minutes, sentences):
+    lines = overview.about_cost(Cost(16.0, 2, 8.0, 7.7, "suite/a/b/w8/seed0"), "a100", minutes)
+    assert len(lines) == sentences
+    assert "16 GPU hours of a100" in lines[0]
+    assert "a/b/w8/seed0, 7.7 hours" in lines[0]
+    assert all("ends after 6 hours" in line for line in lines[1:])
