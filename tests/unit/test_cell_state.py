@@ -109,7 +109,7 @@ def test_another_file_of_the_engine_is_noticed(results, monkeypatch):
 
     of_file = digests.of_file
     changed = "precision.py"
-    monkeypatch.setattr(digests, "of_file", lambda path: "0" if path.name == changed else of_file(path))
+    monkeypatch.setattr(digests, "of_file", lambda path, *_: "0" if path.name == changed else of_file(path))
     assert cell_state(CELL, results).reason == "made with another file of the engine than there is now"
     # Its record does not say what it was made with.
     assert cell_state(DEMO[1], results).holds

@@ -31,7 +31,12 @@ def results(tmp_path):
 
 def a_gpu(flops):
     device = Device(
-        title="a GPU", flops_per_second=flops, memory_gigabytes_per_second=1, launch_seconds=0, error="any"
+        title="a GPU",
+        precision="fp32",
+        flops_per_second=flops,
+        memory_gigabytes_per_second=1,
+        launch_seconds=0,
+        error="any",
     )
     return lambda cell: device
 

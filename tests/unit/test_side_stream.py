@@ -14,9 +14,9 @@ from tests.unit.channels import Echo
 from thinwire.base.placement import Cluster
 from thinwire.traffic.ledger import Ledger
 from thinwire.transport import links, nccl, wire_format
-from thinwire.transport.call import Call, Group
+from thinwire.transport.call import Call, Group, Together
 from thinwire.transport.nccl import OnDeviceGroup, SideStream
-from thinwire.transport.together import PartMean, Together
+from thinwire.transport.reduce_scatter import PartMean
 
 
 class Issuing(Executor):

@@ -33,9 +33,9 @@ from thinwire.traffic import payload as payloads
 from thinwire.traffic.ledger import Ledger
 from thinwire.traffic.payload import Payload
 from thinwire.traffic.wire_bytes import Wire
-from thinwire.transport.call import Call, Group, Pending, Server, serving
+from thinwire.transport.call import Call, Group, Pending, Server, Together, serving
 from thinwire.transport.interface import Transport
-from thinwire.transport.together import PartMean, Reduced, Together
+from thinwire.transport.reduce_scatter import PartMean, Reduced
 
 
 def hosting_rank(key: int | str, size: int) -> int:

@@ -32,8 +32,6 @@ from thinwire.traffic.wire_bytes import Wire
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from thinwire.transport.together import Together
-
 
 class Group:
     """One worker as a member of a group. A *rank* is a member's place in the group."""
@@ -252,3 +250,32 @@ class Pending(Generic[T_co]):
             case "push_pull" | "receive":
                 return bytes_by_kind(answer, self.call.ragged)
         return {}
+
+
+# By call: the bytes that the members have pushed, by kind, and the answer.
+Outcomes = list[tuple[dict[str, list[int]], Payload]]
+
+
+class Together:
+    """Pushes that a worker posts one after the other, before it waits for any of them.
+
+    On a GPU each exchange costs the host several launches, so the transport between GPUs carries such pushes
+    in one. All other transports carry each as soon as it is posted.
+    """
+
+    def __init__(self, reduces: bool = False) -> None:
+        """Begin with no call.
+
+        Args:
+            reduces: is it a reduce-scatter? Then call j goes to rank j, whose server is a `PartMean`.
+        """
+        self.calls: list[Call] = []
+        self.reduces = reduces
+        # Set by a transport that carries them as one; returns the function that waits for all of them.
+        self.carry: Callable[[Together], Callable[[], Outcomes]] | None = None
+        self.wait: Callable[[], Outcomes]
+
+    def close(self) -> None:
+        """End the series: all of its calls are posted."""
+        if self.carry is not None:
+            self.wait = self.carry(self)

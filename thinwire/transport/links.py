@@ -8,10 +8,9 @@ from torch import Tensor
 
 from thinwire.traffic.payload import Payload, bytes_by_kind
 from thinwire.transport import wire_format
-from thinwire.transport.call import Call
+from thinwire.transport.call import Call, Outcomes
 from thinwire.transport.metering import bytes_of_each
 from thinwire.transport.rendezvous import translated_errors
-from thinwire.transport.together import Outcomes
 
 Transfer = tuple[Callable[..., dist.Work | None], Tensor, int]  # `isend` or `irecv`, a row, another member
 # Before torch 2.13 it had another name.

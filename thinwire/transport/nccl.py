@@ -17,12 +17,12 @@ from torch.nn import functional
 from thinwire.base.placement import on_gpu
 from thinwire.traffic.payload import Payload, bytes_by_kind, nbytes
 from thinwire.transport import metering, wire_format
-from thinwire.transport.call import Call, Finish, Group
+from thinwire.transport.call import Call, Finish, Group, Outcomes, Together
 from thinwire.transport.links import Links, of_every_member
 from thinwire.transport.mean import divide_after_sum, divide_before_sum, flat_share, write_mean
 from thinwire.transport.metering import bytes_of_each
+from thinwire.transport.reduce_scatter import PartMean
 from thinwire.transport.rendezvous import translated_errors
-from thinwire.transport.together import Outcomes, PartMean, Together
 
 T = TypeVar("T")
 # Before torch 2.13 it had another name.

@@ -1,12 +1,7 @@
-"""Pushes that a worker posts one after the other, before it waits for any of them.
-
-On a GPU each exchange costs the host several launches, so the transport between GPUs carries such pushes in
-one. All other transports carry each as soon as it is posted.
-"""
+"""A reduce-scatter as a series of pushes: the server of each worker averages the part that it keeps."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,31 +9,7 @@ from torch import Tensor
 
 from thinwire.traffic.payload import Payload
 from thinwire.transport import mean
-from thinwire.transport.call import Call, Pending, Server
-
-# By call: the bytes that the members have pushed, by kind, and the answer.
-Outcomes = list[tuple[dict[str, list[int]], Payload]]
-
-
-class Together:
-    """Calls of one channel that a transport may carry as one."""
-
-    def __init__(self, reduces: bool = False) -> None:
-        """Begin with no call.
-
-        Args:
-            reduces: is it a reduce-scatter? Then call j goes to rank j, whose server is a `PartMean`.
-        """
-        self.calls: list[Call] = []
-        self.reduces = reduces
-        # Set by a transport that carries them as one; returns the function that waits for all of them.
-        self.carry: Callable[[Together], Callable[[], Outcomes]] | None = None
-        self.wait: Callable[[], Outcomes]
-
-    def close(self) -> None:
-        """End the series: all of its calls are posted."""
-        if self.carry is not None:
-            self.wait = self.carry(self)
+from thinwire.transport.call import Pending, Server
 
 
 class PartMean(Server):
