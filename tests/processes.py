@@ -10,7 +10,6 @@ import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
-from functools import cache
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
@@ -122,13 +121,9 @@ def _launch(
 
 
 def apart(function: Callable[..., T], *args: Any) -> T:
-    """Run a function in another process, which all calls of this process share; arguments are pickled."""
-    return _other().submit(function, *args).result()
-
-
-@cache
-def _other() -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(1, CONTEXT, _set_torch)
+    """Run a function in another process, which ends with it; arguments are pickled."""
+    with ProcessPoolExecutor(1, CONTEXT, _set_torch) as pool:
+        return pool.submit(function, *args).result()
 
 
 def transport(cluster: Cluster) -> Processes:
