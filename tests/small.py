@@ -22,7 +22,7 @@ from thinwire.base.placement import Cluster
 from thinwire.data.arrays import Data
 from thinwire.data.dataset import Augment
 from thinwire.optim.recipe import Recipe
-from thinwire.records import record
+from thinwire.records.result import Cost, Traffic
 from thinwire.train.preparation import PreparationJob
 from thinwire.train.trainer import Trainer
 from thinwire.transport.inprocess import InProcess
@@ -200,7 +200,7 @@ def _prepare(task: Task, method: Any, config: Any) -> Path:
 def preparation_job(task: Task, folder: Path, model: str = "none", every: float = 60.0) -> PreparationJob:
     """The job of a preparation that begins in `folder`, and saves after `every` seconds."""
     folder.mkdir(exist_ok=True)
-    nothing = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
+    nothing = Cost(seconds=0.0, traffic=Traffic.sum([]))
     return PreparationJob(task, model, folder, nothing, lambda cost: None, every)
 
 

@@ -11,6 +11,7 @@ from thinwire.config.cell import Cell
 from thinwire.config.sources import sources as sources
 from thinwire.optim.learning_rate import learning_rate
 from thinwire.records import record
+from thinwire.records.result import BYTES, result_of
 from thinwire.train.result_files import partial_folder, record_folder
 
 STEPS_PER_EPOCH = 19
@@ -43,7 +44,7 @@ def curve(cell: Cell, epochs: int = EPOCHS) -> list[dict[str, Any]]:
                 "train_loss": 2.0 / epoch,
                 "test_loss": 2.5 / epoch,
                 "test_accuracy_percent": 100 * (IMAGES - own % 97 // epoch) / IMAGES,
-                **{name: push if name.startswith("payload") else wire for name in record.BYTES},
+                **{name: push if name.startswith("payload") else wire for name in BYTES},
                 "between_nodes_bytes": 0.0 if cell.nodes == 1 else wire / 2,
                 **{f"{clock}_seconds": 77.125 * epoch for clock in ("train", "eval", "harness")},
                 "method/period": float(epoch),
@@ -70,7 +71,7 @@ def made(cell: Cell, rows: list[dict[str, Any]], **changes: Any) -> record.Recor
         "parameters": 1000,
         "total_steps": STEPS_PER_EPOCH * max(len(rows), 1),
         "steps_per_epoch": STEPS_PER_EPOCH,
-        "result": changes.get("result") or record.result(rows, CLASSIFICATION),
+        "result": changes.get("result") or result_of(rows, CLASSIFICATION),
         "provenance": {
             "thinwire": "0.1.0",
             "git": {"revision": "0" * 40, "changes_sha256": None},

@@ -18,7 +18,7 @@ from thinwire.base.placement import Cluster
 from thinwire.data.arrays import Data
 from thinwire.data.dataset import Augment
 from thinwire.optim.recipe import Recipe
-from thinwire.records import record
+from thinwire.records.result import Cost, Traffic
 from thinwire.train.preparation import PreparationJob
 from thinwire.train.trainer import Trainer
 
@@ -139,6 +139,6 @@ def _prepared(task: Task, method: type[Method], config: Any) -> Path | None:
     if "prepare" not in vars(method):
         return None
     folder = Path(tempfile.mkdtemp(prefix="thinwire-prepared-"))
-    nothing = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
+    nothing = Cost(seconds=0.0, traffic=Traffic.sum([]))
     method.prepare(config, PreparationJob(task, "none", folder, nothing, lambda cost: None, 60.0), folder)
     return folder

@@ -15,7 +15,7 @@ from tests.unit.test_without_data import ratios_of as ratios_of_stand_ins
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.sources import sources
 from thinwire.plugins import ROOT
-from thinwire.records import record
+from thinwire.records.result import Cost, Traffic
 from thinwire.report.claims import table as claims_table
 from thinwire.report.report_files import write_table
 from thinwire.report.rows import collect, comparisons, times, to_target
@@ -53,7 +53,7 @@ def made(tmp_path_factory):
     timed, skipped, died = sound.cells("demo")[:3]
     timed, skipped = replace(timed, transport="processes"), replace(skipped, repetition=1)
     grid = [timed, skipped, died]
-    cost = record.Cost(seconds=1.0, traffic=record.Traffic.sum(sound.curve(timed)))
+    cost = Cost(seconds=1.0, traffic=Traffic.sum(sound.curve(timed)))
     about = {"sources_sha256": sources(timed), "prepared_sha256": "0" * 64}
     sound.publish(results, timed, kind="measured", preparation=cost, provenance=about)
     nothing = {"epochs": 0, "result": None}

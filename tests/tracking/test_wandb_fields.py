@@ -8,7 +8,7 @@ import pytest
 from tests.sound import curve, made
 from thinwire.config.expand import cells
 from thinwire.publish.wandb import fields
-from thinwire.records.record import Cost, Traffic
+from thinwire.records.result import Cost, Traffic
 
 CELL = next(cell for cell in cells("demo") if cell.path == "digits/cnn/top_k/w8n2/seed1")
 

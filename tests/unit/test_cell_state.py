@@ -16,6 +16,7 @@ from thinwire.data.dataset import MANIFEST
 from thinwire.launch.retry import finished
 from thinwire.pipeline.overview import jobs, overview
 from thinwire.records import record, store
+from thinwire.records.result import Cost, Traffic
 from thinwire.train import preparation_record, reuse
 from thinwire.train.preparation_record import PREPARED
 from thinwire.train.result_files import data_folder, partial_folder, prepared_folder, record_folder
@@ -129,7 +130,7 @@ def test_another_preparation_is_noticed(results, monkeypatch):
     prepared.parent.mkdir(parents=True)
     identity = preparation_record.identity_of(PREPARING, results)
     digests.write_json(prepared, {"identity": identity})
-    cost = record.Cost(seconds=1.0, traffic=record.Traffic.sum([]))
+    cost = Cost(seconds=1.0, traffic=Traffic.sum([]))
     publish(results, PREPARING, {"prepared_sha256": digests.of_file(prepared)}, preparation=cost)
     assert cell_state(PREPARING, results).holds
 

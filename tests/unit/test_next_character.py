@@ -18,6 +18,7 @@ from thinwire.base.learning import CLASSIFICATION, NEXT_CHARACTER
 from thinwire.config import expand, suite
 from thinwire.data.batches import held_out
 from thinwire.records import record
+from thinwire.records.result import result_of
 from thinwire.report import report_files, tuning_choice
 from thinwire.report.figures.score_points import pareto
 from thinwire.report.rows import quantities
@@ -178,7 +179,7 @@ def curve(*bits: float) -> list[dict]:
 
 def test_a_record_of_a_text_has_bits_and_no_accuracy(tmp_path):
     cell, rows = sound.cells("demo")[0], curve(3.0, 2.4, 2.5)
-    result = record.result(rows, NEXT_CHARACTER)
+    result = result_of(rows, NEXT_CHARACTER)
     assert (result.test_bits_per_character, result.best_test_bits_per_character) == (2.5, 2.4)
     made = sound.made(cell, rows, result=result, task="next_character", evaluated_characters=100)
     record.write_aside(tmp_path, made, rows, [])
@@ -195,7 +196,7 @@ def test_a_record_of_a_text_has_bits_and_no_accuracy(tmp_path):
 
 def test_a_loss_that_is_not_finite_leaves_no_bits():
     rows = curve(3.0, math.inf)
-    result = record.result(rows, NEXT_CHARACTER)
+    result = result_of(rows, NEXT_CHARACTER)
     assert (result.test_bits_per_character, result.best_test_bits_per_character, result.test_loss) == (
         None,
         3,

@@ -28,6 +28,7 @@ from thinwire.publish.page.runs import cell_names
 from thinwire.publish.wandb import fields
 from thinwire.records import record
 from thinwire.records.invariants import Pairs, broken_in_run
+from thinwire.records.result import Partition
 from thinwire.report.rows import collect
 from thinwire.report.tables.about import DIVERGENCE, partitions_note
 from thinwire.report.tables.blocks import with_comparisons, with_times
@@ -325,7 +326,7 @@ def test_a_record_has_a_partition_if_and_only_if_its_cell_says_so(laid_out):
     assert "partition" not in digests.read_json(path)
     made = record.read(path)
     assert not list(broken_in_run(made, cell))
-    some = record.Partition(sha256="0" * 64, divergence=0.5, fewest_inputs=1, most_inputs=2)
+    some = Partition(sha256="0" * 64, divergence=0.5, fewest_inputs=1, most_inputs=2)
     (found,) = broken_in_run(made.model_copy(update={"partition": some}), cell)
     assert found.what == "it has a partition, and its cell says iid"
     skewed = replace(cell, recipe=cell.recipe.model_copy(update={"partition": Dirichlet(0.1)}))

@@ -16,15 +16,15 @@ from thinwire.config.grid_subset import Subset
 from thinwire.config.tuned import under
 from thinwire.pipeline import inputs
 from thinwire.pipeline.grid import read
-from thinwire.records import record
+from thinwire.records.result import BYTES, Cost, Traffic
 from thinwire.report.tables.about import About
 from thinwire.train import preparation, preparation_record
 from thinwire.train.preparation_record import identity_of
 from thinwire.train.result_files import data_folder, prepared_folder, preparing_folder
 
 CELL = expand.cells("claims/mp2_digits")[0]
-NOTHING = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
-SPENT = record.Cost(seconds=12.5, traffic=record.Traffic.sum([dict.fromkeys(record.BYTES, 7.0)]))
+NOTHING = Cost(seconds=0.0, traffic=Traffic.sum([]))
+SPENT = Cost(seconds=12.5, traffic=Traffic.sum([dict.fromkeys(BYTES, 7.0)]))
 
 
 @pytest.fixture

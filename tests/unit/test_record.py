@@ -16,6 +16,7 @@ from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.expand import cells
 from thinwire.launch import train_block
 from thinwire.records import provenance, record, store
+from thinwire.records.result import BYTES, result_of
 from thinwire.train.result_files import lock_file
 from thinwire.train.reuse import keys as record_keys
 
@@ -28,7 +29,7 @@ CURVE = [
         "train_loss": 1.0,
         "test_loss": 1.0,
         "test_accuracy_percent": accuracy,
-        **dict.fromkeys(record.BYTES, 8.0 * step),
+        **dict.fromkeys(BYTES, 8.0 * step),
         **{f"{clock}_seconds": 0.5 for clock in ("train", "eval", "harness")},
         "method/period": 4.0,
     }
@@ -42,7 +43,7 @@ def made(**changes):
     content = {
         **about,
         **options,
-        "result": record.result(CURVE, CLASSIFICATION),
+        "result": result_of(CURVE, CLASSIFICATION),
         "provenance": {"git": None},
     }
     return record.Record(**(content | changes))
@@ -74,7 +75,7 @@ def test_what_was_written_is_read_back(folder):
 
 
 def test_the_result_is_that_of_the_end_and_not_the_best():
-    result = record.result(CURVE, CLASSIFICATION)
+    result = result_of(CURVE, CLASSIFICATION)
     assert result.test_accuracy_percent == 85
     assert result.best_test_accuracy_percent == 90
     assert result.steps == 30

@@ -18,6 +18,7 @@ from thinwire.config import expand, suite, tuned, tuning_space
 from thinwire.optim.tunable import values_of
 from thinwire.plugins import ROOT
 from thinwire.records import record
+from thinwire.records.result import Result, Seconds, Traffic
 from thinwire.report import tuning_choice
 
 
@@ -37,13 +38,13 @@ def choices(files, tmp_path, monkeypatch):
 
     def made_of(folder, cell):
         method, trial = tuning_choice.of_trial_label(cell.method.label)
-        result = record.Result(
+        result = Result(
             steps=20,
             test_accuracy_percent=90.0 - abs(trial - best),
             test_loss=1.0,
             best_test_accuracy_percent=99.0,
-            traffic=record.Traffic.sum([]),
-            seconds=record.Seconds(train=1.0, eval=0.5, harness=9.0),
+            traffic=Traffic.sum([]),
+            seconds=Seconds(train=1.0, eval=0.5, harness=9.0),
         )
         lost = {"status": "diverged", "reason": "not finite"} if method == "top_k" else {}
         return sound.made(cell, [], result=result, steps_per_epoch=5, **lost)

@@ -14,8 +14,8 @@ from thinwire.base.learning import NEXT_CHARACTER, TASKS
 from thinwire.base.placement import Cluster
 from thinwire.config.cell import Cell
 from thinwire.optim.learning_rate import learning_rate
-from thinwire.records import record
-from thinwire.records.record import BYTES, CURVE, RUN, TRAFFIC_COLUMNS, Record, curve_columns
+from thinwire.records.record import CURVE, RUN, Record
+from thinwire.records.result import BYTES, TRAFFIC_COLUMNS, curve_columns, result_of
 from thinwire.traffic.ledger import KINDS
 
 # The columns of a table by name, without unknown ones and those with an empty value.
@@ -185,7 +185,7 @@ def result(run: Record, curve: pa.Table) -> str | None:
     last = {_NEW: 0.0} | {name: value for name, value in row.items() if value is not None}
     column = run.learns.test_column
     others = curve[column].to_pylist()[:-1]
-    made = record.result([*({column: value} for value in others), last], run.learns)
+    made = result_of([*({column: value} for value in others), last], run.learns)
     assert made is not None
     follows = made.model_dump()
     if row.get(_NEW) is None:

@@ -21,8 +21,6 @@ from typing import Annotated, Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import (
-    BaseModel,
-    ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
     ValidationError,
@@ -36,6 +34,15 @@ from thinwire.base.errors import UserError
 from thinwire.base.files import aside, publish, writing
 from thinwire.base.learning import CLASSIFICATION, TASKS, LearningTask
 from thinwire.base.options import problems
+from thinwire.records.result import (
+    SCORES,
+    TRAFFIC_COLUMNS,
+    Cost,
+    Partition,
+    Result,
+    Schema,
+    curve_columns,
+)
 
 SCHEMA_VERSION = 3
 # Of records that are read. Version 2 had images only, whose records are as they were.
@@ -45,32 +52,6 @@ RUN, CURVE, TRAFFIC, LOG = FILES = ("run.json", "curve.parquet", "traffic.parque
 CHECKPOINTS, EXIT_REPORTS, PROGRESS = "checkpoints", "ranks", "progress.json"
 
 Status = Literal["done", "diverged", "timeout", "failed", "skipped"]
-BYTES = (
-    "payload_push_bytes",
-    "payload_pull_bytes",
-    "wire_sent_bytes",
-    "wire_received_bytes",
-    "between_nodes_bytes",
-    "wire_sent_max_bytes",
-    "wire_received_max_bytes",
-)
-
-
-def curve_columns(task: LearningTask) -> pa.Schema:
-    """The columns of a curve, without those of the method."""
-    return pa.schema(
-        [("step", pa.int64()), ("epoch", pa.int64()), ("samples", pa.int64())]
-        + [(name, pa.float64()) for name in ("lr", "train_loss", "test_loss", task.test_column, *BYTES)]
-        + [(f"{clock}_seconds", pa.float64()) for clock in ("train", "eval", "harness")]
-    )
-
-
-TRAFFIC_COLUMNS = pa.schema(
-    [("step", pa.int64()), ("epoch", pa.int64())]
-    + [(name, pa.string()) for name in ("channel", "verb", "kind")]
-    + [(name, pa.float64()) for name in ("messages", *BYTES)]
-)
-
 # Parts of the provenance; a record of an earlier version may lack some.
 _PARTS = {
     **dict.fromkeys(("sources_sha256", "data_sha256", "git", "hardware", "packages", "environment"), dict),
@@ -80,79 +61,8 @@ _PARTS = {
 }
 
 
-class Schema(BaseModel):
-    """Unknown keys are refused, and values are not converted."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-
 # A file of another version is refused, because this code does not know its meaning.
 Version = Annotated[int, Field(ge=_OLDEST_VERSION, le=SCHEMA_VERSION)]
-
-
-class Traffic(Schema):
-    """Bytes: means over the workers; those whose name has `max` are of the worker with the most."""
-
-    payload_push_bytes: float = Field(ge=0)
-    payload_pull_bytes: float = Field(ge=0)
-    wire_sent_bytes: float = Field(ge=0)
-    wire_received_bytes: float = Field(ge=0)
-    between_nodes_bytes: float = Field(ge=0)
-    wire_sent_max_bytes: float = Field(ge=0)
-    wire_received_max_bytes: float | None = Field(default=None, ge=0)  # None in records of earlier versions
-
-    @classmethod
-    def sum(cls, parts: Sequence[Mapping[str, float]]) -> "Traffic":
-        """Return the sum of the traffic of several runs."""
-        return cls(**{name: sum((float(part[name]) for part in parts), start=0.0) for name in BYTES})
-
-
-class Cost(Schema):
-    """The cost of a preparation, on the machine on which it ran."""
-
-    seconds: float = Field(ge=0)
-    traffic: Traffic
-
-
-class Partition(Schema):
-    """How the training inputs were divided among the workers; see `thinwire.data.partition`."""
-
-    sha256: str
-    divergence: float = Field(ge=0, le=1)
-    fewest_inputs: int = Field(ge=1)  # of a worker
-    most_inputs: int = Field(ge=1)
-
-
-class Seconds(Schema):
-    """The three clocks, in seconds (see `thinwire.train.clock`)."""
-
-    train: float = Field(ge=0)
-    eval: float = Field(ge=0)
-    harness: float = Field(ge=0)
-
-
-class Result(Schema):
-    """The result at the end of the run; if the run did not reach its end, at its last evaluation."""
-
-    steps: int = Field(ge=0)
-    # Of classification only. The best is chosen on the test set, so it is never a headline.
-    test_accuracy_percent: float | None = Field(default=None, ge=0, le=100)
-    test_loss: float | None  # None: not finite
-    best_test_accuracy_percent: float | None = Field(default=None, ge=0, le=100)
-    # Of next characters only.
-    test_bits_per_character: float | None = Field(default=None, ge=0)  # None there: not finite
-    best_test_bits_per_character: float | None = Field(default=None, ge=0)
-    metrics: dict[str, float | None] = {}  # of the method, last values by name; None: not finite
-    traffic: Traffic
-    seconds: Seconds
-
-    @model_serializer(mode="wrap")
-    def _without_scores_of_other_tasks(self, dump: SerializerFunctionWrapHandler) -> dict[str, object]:
-        return {key: value for key, value in dump(self).items() if key not in _SCORES or value is not None}
-
-
-# The columns of all tasks, of which a result has those of its own.
-_SCORES = [column for task in TASKS.values() for column in (task.test_column, task.best_column)]
 
 
 class Record(Schema):
@@ -181,7 +91,7 @@ class Record(Schema):
     interruptions: int = Field(default=0, ge=0)
     provenance: dict[str, Any]
     # SHA-256 of the files beside it, by name; set when it is written.
-    files: dict[str, str] = {}
+    files: dict[str, str] = Field(default={})
     # Of its own content; set when it is read, so it is no part of it.
     sha256: str | None = Field(default=None, exclude=True)
 
@@ -196,7 +106,7 @@ class Record(Schema):
                 raise ValueError("a result of classification must have an accuracy")
             own = (self.learns.test_column, self.learns.best_column)
             if others := [
-                name for name in _SCORES if name not in own and getattr(self.result, name) is not None
+                name for name in SCORES if name not in own and getattr(self.result, name) is not None
             ]:
                 raise ValueError(f"a result of {self.task} has no {others[0]}")
         return self
@@ -234,36 +144,6 @@ class Record(Schema):
             if not isinstance(provenance.get(name), (kind, NoneType)):
                 raise ValueError(f"its {name} must be a {kind.__name__}")
         return provenance
-
-
-def result(curve: Sequence[Mapping[str, Any]], task: LearningTask) -> Result | None:
-    """Return the result that the last row of the curve contains; None if there was no evaluation."""
-    if not curve:
-        return None
-    last = curve[-1]
-    scores = [row[task.test_column] for row in curve]
-    return Result(
-        steps=last["step"],
-        test_loss=_finite(last["test_loss"]),
-        metrics={
-            name.removeprefix("method/"): _finite(value)
-            for name, value in last.items()
-            if name.startswith("method/")
-        },
-        traffic=Traffic(**{name: float(last[name]) for name in BYTES}),
-        seconds=Seconds(**{clock: last[f"{clock}_seconds"] for clock in ("train", "eval", "harness")}),
-        **{task.test_column: _finite(scores[-1]), task.best_column: _best(scores, task)},
-    )
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _best(scores: Sequence[float], task: LearningTask) -> float | None:
-    """The best of the finite ones."""
-    finite = [score for score in scores if math.isfinite(score)]
-    return (max if task.higher_is_better else min)(finite, default=None)
 
 
 def write_aside(

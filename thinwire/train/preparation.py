@@ -27,6 +27,7 @@ from thinwire.config.sources import sources
 from thinwire.data.batches import held_out
 from thinwire.records import checkpoint, record, store
 from thinwire.records.provenance import Span, now, provenance
+from thinwire.records.result import Cost, Schema, Traffic
 from thinwire.train.blame import blame
 from thinwire.train.cell_task import deterministic, device_of, require_precision, task_of
 from thinwire.train.passes import Passes
@@ -52,8 +53,8 @@ class PreparationJob(Job):
         task: Task,
         model: str,
         folder: Path,
-        spent: record.Cost,
-        note: Callable[[record.Cost], None],
+        spent: Cost,
+        note: Callable[[Cost], None],
         checkpoint_every_seconds: float,
     ) -> None:
         self.task = replace(task, cluster=Cluster(1), data=held_out(task.data))
@@ -103,7 +104,7 @@ class PreparationJob(Job):
     def note(self) -> None:
         self._note(self.cost())
 
-    def cost(self) -> record.Cost:
+    def cost(self) -> Cost:
         """What earlier attempts and this one have cost.
 
         Seconds are summed over the attempts, and traffic over the runs: of each run, the mean over its
@@ -111,14 +112,14 @@ class PreparationJob(Job):
         """
         seconds = self._spent.seconds + time.monotonic() - self._began
         sent = [trainer.sent() for trainer in self._trainers]
-        return record.Cost(seconds=seconds, traffic=record.Traffic.sum(sent))
+        return Cost(seconds=seconds, traffic=Traffic.sum(sent))
 
 
-class _Progress(record.Schema):
+class _Progress(Schema):
     """The content of `progress.json`, without its own digest."""
 
     identity: dict[str, str]
-    cost: record.Cost
+    cost: Cost
 
 
 def prepare(cell: Cell, results: Path, checkpoint_every_seconds: float) -> Prepared:
@@ -222,7 +223,7 @@ def publish_failure(cell: Cell, results: Path, reason: str) -> Prepared:
     return made
 
 
-def _resume(folder: Path, identity: dict[str, str]) -> record.Cost:
+def _resume(folder: Path, identity: dict[str, str]) -> Cost:
     """The cost of earlier attempts, whose files are kept if they were made for the same identity.
 
     Otherwise, or if `progress.json` is not sound, the folder is emptied, and nothing has been spent.
@@ -240,11 +241,11 @@ def _resume(folder: Path, identity: dict[str, str]) -> record.Cost:
     record.discard(folder)
     with writing(folder):
         folder.mkdir(parents=True)
-    nothing = record.Cost(seconds=0.0, traffic=record.Traffic.sum([]))
+    nothing = Cost(seconds=0.0, traffic=Traffic.sum([]))
     _write_progress(folder, identity, nothing)
     return nothing
 
 
-def _write_progress(folder: Path, identity: dict[str, str], cost: record.Cost) -> None:
+def _write_progress(folder: Path, identity: dict[str, str], cost: Cost) -> None:
     progress = _Progress(identity=identity, cost=cost)
     digests.write_json(folder / PROGRESS, progress.model_dump(mode="json"))

@@ -14,6 +14,7 @@ from thinwire.config.cell import Cell
 from thinwire.config.sources import plugin_digests, prepared_from, prepares, sources
 from thinwire.data.dataset import MANIFEST
 from thinwire.records import record
+from thinwire.records.result import Cost, Schema
 from thinwire.train.result_files import data_folder, prepare_command, prepared_folder
 
 PREPARED = "prepared.json"
@@ -23,7 +24,7 @@ PROGRESS = "progress.json"
 SCRATCH = "scratch"
 
 
-class Prepared(record.Schema):
+class Prepared(Schema):
     """The content of `prepared.json`, without its own digest."""
 
     schema_version: record.Version = record.SCHEMA_VERSION
@@ -31,7 +32,7 @@ class Prepared(record.Schema):
     reason: str | None = None
     identity: dict[str, str]
     files: dict[str, str]  # SHA-256 of the files that the method left, by path
-    cost: record.Cost
+    cost: Cost
     provenance: dict[str, object]
 
 

@@ -28,6 +28,7 @@ from thinwire.records import checkpoint, record
 from thinwire.records.invariants import require_invariants
 from thinwire.records.provenance import now
 from thinwire.records.record import Record, Status
+from thinwire.records.result import result_of
 from thinwire.train.blame import all_or_none, blame
 from thinwire.train.evaluation import Diverged
 from thinwire.train.result_files import partial_folder, record_folder
@@ -249,7 +250,7 @@ class Attempt:
             reason=reason,
             cell=self.cell.identity(),
             fingerprint=self.cell.fingerprint,
-            result=record.result(curve, trainer.task.data.task) if trainer else None,
+            result=result_of(curve, trainer.task.data.task) if trainer else None,
             interruptions=setup.interruptions,
             provenance={**setup.provenance, "ended": setup.span.ended()},
             **setup.record_fields,

@@ -24,7 +24,7 @@ from thinwire.base.names import suggested_command
 from thinwire.config.entries import as_it_ran, baselines
 from thinwire.config.suite import load
 from thinwire.publish.page.runs import cell_names, columns, joined, read_runs, read_table
-from thinwire.records import record
+from thinwire.records.result import BYTES
 from thinwire.report.claims.of_suite import is_reconstructed
 from thinwire.report.figures.rates import faster_between
 from thinwire.report.figures.style import look
@@ -76,7 +76,7 @@ def suite_data(suite: str, results: Path) -> dict[str, Any]:
     curves = curves.assign(megabytes=sent / 1e6, seconds=curves.get("train_seconds", math.nan))
     tables["curves"] = curves[["run", "epoch", "megabytes", "seconds", "score"]]
     ledgers = read_traffic(results, suite).merge(numbered)
-    tables["ledgers"] = ledgers[["run", "channel", "verb", "payload_kind", "messages", *record.BYTES]]
+    tables["ledgers"] = ledgers[["run", "channel", "verb", "payload_kind", "messages", *BYTES]]
     archive = record_archive(results, suite)
     return {
         "name": suite,

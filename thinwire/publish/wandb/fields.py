@@ -11,7 +11,8 @@ from thinwire.base import digests
 from thinwire.base.learning import TASKS
 from thinwire.base.names import flat
 from thinwire.config.cell import Cell
-from thinwire.records.record import BYTES, Record
+from thinwire.records.record import Record
+from thinwire.records.result import BYTES
 
 # W&B takes ids, names, groups and projects up to 128 characters, and tags and job types up to 64.
 LONGEST, LONGEST_TAG = 128, 64

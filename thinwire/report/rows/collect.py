@@ -15,6 +15,7 @@ from thinwire.config.cell import Cell
 from thinwire.config.expand import cells
 from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.records import record
+from thinwire.records.result import BYTES
 from thinwire.report.report_files import COLLECTED, CURVES, SUMMARY, TRAFFIC
 from thinwire.report.rows.collected_rows import Rows
 from thinwire.report.rows.sound_records import Reader
@@ -116,7 +117,7 @@ def read_summary(results: Path, suite: str) -> pd.DataFrame:
         runs = runs[runs["suite"] == suite]
     if runs.empty:
         raise UserError(f"{path} has no run of suite {suite}: run {_collect(suite, results)} first")
-    if missing := [name for name in (*record.BYTES, "classes", "task") if name not in runs]:
+    if missing := [name for name in (*BYTES, "classes", "task") if name not in runs]:
         raise UserError(
             f"{path} has no column {missing[0]}, because an earlier version of thinwire wrote it: run "
             f"{_collect(suite, results)} first"

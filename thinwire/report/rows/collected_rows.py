@@ -13,14 +13,14 @@ from thinwire.base.learning import CLASSIFICATION, TASKS
 from thinwire.config.cell import Cell
 from thinwire.config.suite import load
 from thinwire.optim.tunable import SECTIONS, values_of
-from thinwire.records import record
 from thinwire.records.record import Record
+from thinwire.records.result import BYTES, Result, Seconds
 from thinwire.report.rows.sound_records import SoundRecord
 
 _AT_ONCE = 256
 # Settings of NCCL that decide how fast it is, and whether bits repeat.
 _NCCL = ("NCCL_ALGO", "NCCL_PROTO", "NCCL_NVLS_ENABLE")
-_CLOCKS = [f"{name}_seconds" for name in record.Seconds.model_fields]
+_CLOCKS = [f"{name}_seconds" for name in Seconds.model_fields]
 
 
 class Rows:
@@ -156,10 +156,10 @@ def _columns(runs: Sequence[dict[str, object]]) -> list[str]:
         c for task in TASKS.values() if task.name not in tasks for c in (task.test_column, task.best_column)
     ]
     nested = ("metrics", "traffic", "seconds")
-    result = [name for name in record.Result.model_fields if name not in (*nested, *others)]
-    preparation = ["prepared_from", *(f"preparation_{name}" for name in (*record.BYTES, "seconds"))]
+    result = [name for name in Result.model_fields if name not in (*nested, *others)]
+    preparation = ["prepared_from", *(f"preparation_{name}" for name in (*BYTES, "seconds"))]
     timed = any(clock in row for row in runs for clock in _CLOCKS)
-    ours = [*result, *record.BYTES, *(_CLOCKS if timed else []), *preparation]
+    ours = [*result, *BYTES, *(_CLOCKS if timed else []), *preparation]
     return [*dict.fromkeys(key for row in runs for key in row if key not in ours), *ours]
 
 
