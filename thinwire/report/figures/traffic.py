@@ -43,7 +43,8 @@ def write(traffic: pd.DataFrame, folder: Path, baselines: Sequence[str] = ()) ->
         return
     methods = list(done.method.unique())
     of_panels = [panel for _, panel in done.groupby(BLOCK, sort=False)]
-    inches = (style.COLUMN_INCHES, 0.62 + 0.14 * len(methods))
+    # The title, the legend and the axis take an inch.
+    inches = (style.COLUMN_INCHES, 1.0 + 0.14 * len(methods))
     figure, all_axes = grid(len(of_panels), min(2, len(of_panels)), inches, sharey=True)
     for axes, panel in zip(all_axes, of_panels):
         _bars(axes, _megabytes(panel), methods)
