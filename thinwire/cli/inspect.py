@@ -12,7 +12,7 @@ from thinwire import plugins
 from thinwire.about_method import about_method
 from thinwire.base.errors import UserError
 from thinwire.base.names import nearest
-from thinwire.config import clusters, grid_subset, yaml_file
+from thinwire.config import clusters, grid_subset
 from thinwire.config.cell import Cell
 from thinwire.config.expand import cells
 from thinwire.plugins import ROOT
@@ -100,8 +100,8 @@ def _print_cost(chosen: list[Cell], name: str, results: Path) -> None:
     print(f"The longest job is {cost.longest}: {cost.longest_hours:.2g} hours.")
     print("All methods count as SSGD. Left out are evaluation, preparations and waiting in the queue.")
     print("How far off that may be:", *devices, sep="\n  ")
-    exact = name in yaml_file.names(clusters.PROFILES)
-    if exact and (unlike := clusters.unlike_recipe(name, chosen[0].recipe.precision)):
+    precision = chosen[0].recipe.precision
+    if unlike := clusters.unlike_recipe(clusters.profile_of(name, precision), precision):
         print(f"{unlike[0].upper()}{unlike[1:]}.")
 
 

@@ -192,6 +192,16 @@ def load_profile(name: str) -> Device:
     return yaml_file.read(path, Device, "a compute profile", "docs/simulation.md")
 
 
+def profile_of(name: str, precision: Precision) -> str:
+    """The name of a profile: this one, or of those of a device the one with a precision.
+
+    Args:
+        name: of a profile, or what the names of a device's profiles begin with: of `a100_bf16` it is `a100`.
+        precision: of a recipe.
+    """
+    return name if name in yaml_file.names(PROFILES) else f"{name}_{precision}"
+
+
 def unlike_recipe(profile: str, precision: Precision) -> str | None:
     """Say that a profile computes in another precision than a recipe, as its runs never would.
 

@@ -21,7 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from thinwire import plugins
 from thinwire.base.errors import UserError
 from thinwire.base.options import resolve
-from thinwire.config import clusters, yaml_file
+from thinwire.config import clusters
 from thinwire.config.cell import Cell
 from thinwire.config.clusters import Device
 from thinwire.simulation.compute import BACKWARD_OVER_FORWARD, without_numbers
@@ -50,11 +50,10 @@ def devices_by_name(name: str) -> Callable[[Cell], Device]:
     """The device on which a cell is trained: that of a profile, or of those with a name and a precision.
 
     Args:
-        name: of a file in config/profiles/, without .yaml. `a100` is `a100_bf16` for a cell in bfloat16.
+        name: see `thinwire.config.clusters.profile_of`; the precision is that of each cell.
     """
-    exact = name in yaml_file.names(clusters.PROFILES)
-    load = cache(clusters.load_profile)
-    return lambda cell: load(name if exact else f"{name}_{cell.recipe.precision}")
+    of_precision = cache(lambda precision: clusters.load_profile(clusters.profile_of(name, precision)))
+    return lambda cell: of_precision(cell.recipe.precision)
 
 
 def cost_of(cells: Iterable[Cell], device_of: Callable[[Cell], Device], results: Path) -> Cost:
