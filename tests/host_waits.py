@@ -1,7 +1,7 @@
 """Counts the operations for which a host waits for the device of `tests.accelerator`, by line.
 
-A host queues operations on its device and goes on. It must wait if it reads a value, if the size of a result
-depends on values, or if it copies data from memory that is not pinned.
+A host queues operations on its device and goes on. It must wait if it reads a value, or if the size of a
+result depends on values. It also waits for a copy of data from memory that is not pinned.
 """
 
 import sys
