@@ -14,7 +14,8 @@ class DispatchCounter(TorchDispatchMode):
     """Counts what torch's dispatcher sees of one thread.
 
     `operations` is the number of all operations, each of which starts a kernel or more, or is a view. `waits`
-    has the number of each operation that waits; an index with a mask counts as `mask`.
+    has the number of each operation that waits; an index with a mask counts as `mask`, and a number that is
+    assigned to positions as `number`, because torch copies it to the GPU.
     """
 
     def __init__(self) -> None:
@@ -31,4 +32,6 @@ class DispatchCounter(TorchDispatchMode):
             indices = [index for index in args[1] if index is not None]
             if any(index.dtype == torch.bool for index in indices):
                 self.waits["mask"] += 1
+            elif name != "index" and not args[2].dim():
+                self.waits["number"] += 1
         return func(*args, **(kwargs or {}))

@@ -27,6 +27,8 @@ WIDTH = 2**16  # output maps of 8 x 8: one worker's take 8 GiB
 LEFT_FOR_THE_RUN = 5 * 2**30
 # Megabytes that a process leaves to itself before it computes.
 LEFT = (1, 8, 32, 128, 512)
+# Memory is occupied in pieces, because the driver gives less than all that is free. torch asks it for 2 MiB.
+LARGEST_PIECE, SMALLEST_PIECE = 2**30, 2**21
 
 
 def part(place: Place, found: Found) -> None:
@@ -63,11 +65,19 @@ def part(place: Place, found: Found) -> None:
 
 
 def _fill(place: Place, left: int) -> list[Tensor]:
-    """Occupy all memory of a GPU but this much, in bytes."""
-    if not place.is_gpu:
-        return []
-    free, _ = torch.cuda.mem_get_info(place.device)
-    return [torch.empty(max(0, free - left), dtype=torch.uint8, device=place.device)]
+    """Occupy all memory of a GPU but about this much, in bytes."""
+    occupied: list[Tensor] = []
+    piece = LARGEST_PIECE
+    while place.is_gpu and piece >= SMALLEST_PIECE:
+        free, _ = torch.cuda.mem_get_info(place.device)
+        try:
+            if free - left >= piece:
+                occupied.append(torch.empty(piece, dtype=torch.uint8, device=place.device))
+                continue
+        except torch.OutOfMemoryError:
+            pass  # the driver keeps some of what is free
+        piece //= 2
+    return occupied
 
 
 def _compute_in(left: int, place: Place) -> dict[str, bool]:

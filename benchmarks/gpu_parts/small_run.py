@@ -80,7 +80,9 @@ def task(
         method: that is to be trained.
         epochs: of the run.
     """
-    optimizer: dict[str, Any] = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.01}
+    # DeMo moves each weight by the whole rate. A larger one would soon turn off channels for good. Their means
+    # are zero but for rounding, whose sign would decide.
+    optimizer: dict[str, Any] = {"lr": 0.002, "momentum": 0.9, "weight_decay": 0.01}
     if (other := plugins.get("method", method).load().needs.optimizer_without_sgd()) is not None:
         optimizer = {"name": other, "lr": 0.001, "weight_decay": 0.01}
     data = data or random_images()
@@ -121,11 +123,20 @@ def of_each_method(place: Place, found: Found, run: Callable[[str], Any]) -> Non
             found.broken.append(f"{name}: {first_line(error)}")
 
 
-def trainer(task: Task, name: str, options: dict[str, Any] | None = None) -> Trainer:
-    """A run of a method that is set up; the default options are the method's for short runs."""
+def trainer(
+    task: Task, name: str, options: dict[str, Any] | None = None, prepared: Path | None = None
+) -> Trainer:
+    """A run of a method that is set up.
+
+    Args:
+        task: that it trains.
+        name: of the method.
+        options: of the method; the default ones are those for short runs.
+        prepared: the folder of another run's preparation; by default the method prepares itself.
+    """
     own, config = method(name, options)
     made = Trainer(task, own, config)
-    made.setup(_prepared(task, own, config))
+    made.setup(prepared or _prepared(task, own, config))
     return made
 
 

@@ -2,7 +2,7 @@
 
 import torch
 from torch.autograd import DeviceType
-from torch.profiler import ProfilerActivity, profile
+from torch.profiler import ProfilerActivity, profile, record_function
 
 from gpu_parts import small_run
 from gpu_parts.dispatch_counter import DispatchCounter
@@ -10,6 +10,7 @@ from gpu_parts.part import Found, Place
 from thinwire.train.trainer import Trainer
 
 FIRST, STEPS = 6, 3
+_RANGE = "these steps"
 _WAITS = ("cudaStreamSynchronize", "cudaDeviceSynchronize", "cudaEventSynchronize")
 
 
@@ -35,13 +36,15 @@ def _dispatched(run: Trainer) -> dict[str, float]:
 def _profiled(run: Trainer) -> dict[str, float]:
     before = torch.cuda.memory_stats()["allocation.all.allocated"]
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as trace:
-        run.train(until=FIRST + STEPS)
+        with record_function(_RANGE):
+            run.train(until=FIRST + STEPS)
         torch.cuda.synchronize()
     each = STEPS * len(run.workers)
-    events = trace.events()
+    events = [event for event in trace.events() if event.name != _RANGE]
+    # Later waits are those of this function and of the profiler.
+    end = next(event.time_range.end for event in trace.events() if event.name == _RANGE)
     return {
-        # The last wait is that of this function.
-        "waits": (sum(event.name in _WAITS for event in events) - 1) / each,
+        "waits": sum(event.name in _WAITS and event.time_range.start < end for event in events) / each,
         "kernels": sum(event.device_type == DeviceType.CUDA for event in events) / each,
         "allocations": (torch.cuda.memory_stats()["allocation.all.allocated"] - before) / each,
     }

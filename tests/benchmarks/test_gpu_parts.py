@@ -41,3 +41,22 @@ def test_a_part_takes_its_branches_for_gpus(name):
     if name == "replicas":
         # Only a GPU has graphs.
         assert [way for way, made in figures.items() if isinstance(made, str)] == ["graph"]
+
+
+@pytest.mark.parametrize("left", [2**20, 2**30])
+def test_memory_is_filled_although_the_driver_gives_less_than_is_free(monkeypatch, left):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    full_memory = importlib.import_module("gpu_parts.full_memory")
+    part = importlib.import_module("gpu_parts.part")
+    kept, free = 64 * 2**20, [5 * 2**30 + 12345]
+
+    def take(size: int, **_: Any) -> int:
+        if size > free[0] - kept:
+            raise torch.OutOfMemoryError
+        free[0] -= size
+        return size
+
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free[0], 0))
+    monkeypatch.setattr(torch, "empty", take)
+    full_memory._fill(part.Place(torch.device("cuda", 0), small=False), left)
+    assert 0 <= free[0] - max(left, kept) < 2**21

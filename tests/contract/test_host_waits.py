@@ -23,6 +23,7 @@ WAITS = {
     "row[row > 0]": "indexes with a mask",
     "row.__setitem__(row > 0, 0)": "indexes with a mask",
     "row[torch.arange(3)]": "copies an index from the host",
+    "row.__setitem__(torch.arange(3, device=row.device), 0)": "copies a number from the host",
     "torch.tensor([1, 2], device=row.device)": "copies data from the host",
     "row.new_tensor([1, 2])": "copies data from the host",
     "torch.randperm(5, generator=generator).to(row.device)": "copies data from the host",

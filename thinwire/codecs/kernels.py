@@ -35,7 +35,7 @@ def take(
     if count < len(rows):
         payload["sizes"] = torch.full((1,), count, dtype=torch.int32, device=tensor.device)
         payload["indices"] = sparse.encode_indices(positions, len(rows), _encoding(count, len(rows)))
-    rows[positions] = 0
+    rows.index_fill_(0, positions, 0)
     return payload
 
 

@@ -33,7 +33,7 @@ def encode_indices(positions: Tensor, numel: int, encoding: Encoding) -> Tensor:
         return positions.to(torch.int32)
     if encoding == "bitmap":
         bits = torch.zeros(-(-numel // 8) * 8, dtype=torch.uint8, device=positions.device)
-        bits[positions] = 1
+        bits.index_fill_(0, positions, 1)
         return (bits.view(-1, 8) << _places(positions.device)).sum(1, dtype=torch.uint8)
     gaps = positions.diff(prepend=positions.new_full((1,), -1)) - 1
     if numel <= FILLER:  # no gap is long enough for a filler
@@ -100,7 +100,8 @@ def varies(selection: str, encoding: Encoding) -> bool:
 def erase(tensors: list[Tensor], chosen: list[Tensor]) -> None:
     """Set the chosen entries to zero."""
     for tensor, positions in zip(tensors, chosen):
-        tensor.view(-1)[positions] = 0
+        # An assignment to `tensor[positions]` would copy the zero to a GPU, and the host would wait for it.
+        tensor.view(-1).index_fill_(0, positions, 0)
 
 
 @recorded(DECODE)
