@@ -80,8 +80,8 @@ def task(
         method: that is to be trained.
         epochs: of the run.
     """
-    # DeMo moves each weight by the whole rate. A larger one would soon turn off channels for good. Their means
-    # are zero but for rounding, whose sign would decide.
+    # DeMo moves each weight by the whole rate. A larger one would soon turn off channels for good. Their
+    # means are zero but for rounding, whose sign would decide.
     optimizer: dict[str, Any] = {"lr": 0.002, "momentum": 0.9, "weight_decay": 0.01}
     if (other := plugins.get("method", method).load().needs.optimizer_without_sgd()) is not None:
         optimizer = {"name": other, "lr": 0.001, "weight_decay": 0.01}
