@@ -6,9 +6,8 @@ do not have: see `_mean`. The headers of frames take their share of a link's rat
 second phase of a mean is the one in which the members pass on what they have added.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from math import ceil, log2
 
 import numpy as np
@@ -16,40 +15,12 @@ from numpy.typing import NDArray
 
 from thinwire.base.placement import Cluster
 from thinwire.config.clusters import ClusterDescription
+from thinwire.simulation.links import Busy, Floats, Integers, Links, Load, Phase
 from thinwire.simulation.program import HandOver, kind_of_call
 from thinwire.traffic.wire_bytes import payload_rate
 
-Floats = NDArray[np.float64]
-
 # Collective calls between nodes that a group has under way at once: the threads of gloo. Later ones wait.
 CALLS_AT_ONCE = 2
-
-
-@dataclass(frozen=True, eq=False)
-class Phase:
-    """Transfers that go on at the same time."""
-
-    out_seconds: Floats  # [links]: how long each link is busy with sending
-    in_seconds: Floats  # [links]: and with receiving
-    bus_seconds: Floats  # [nodes]: how long each memory bus is busy
-    latency_seconds: float  # until the last byte has arrived, beyond the above
-    least_seconds: float  # from the begin to the end, however few the bytes: all hops follow one another
-
-    @cached_property
-    def busy(self) -> tuple[list[tuple[int, float]], ...]:
-        """The links and buses that are busy, with their seconds: sending links, receiving links, buses."""
-        arrays = (self.out_seconds, self.in_seconds, self.bus_seconds)
-        return tuple([(int(i), float(array[i])) for i in np.flatnonzero(array)] for array in arrays)
-
-
-@dataclass(frozen=True, eq=False)
-class Load:
-    """What one call puts on the cluster."""
-
-    phases: tuple[Phase, ...]
-    sent_bytes: int  # by all members together, on links and buses
-    between_nodes_bytes: int  # of these, on links
-    queued: bool = False  # does it wait until fewer than `CALLS_AT_ONCE` calls of its group are under way?
 
 
 @dataclass(frozen=True)
@@ -57,14 +28,21 @@ class Shape:
     """What the load of a call depends on, for all members alike."""
 
     verb: str
-    members: tuple[int, ...]  # the workers of the channel, in the order of their ranks
+    members: range | tuple[int, ...]  # the workers of the channel, in the order of their ranks
     partner: int  # the rank of a broadcast's source or of a server's worker
     ragged: bool
     push_bytes: int  # that each member hands over
     pull_bytes: int  # of a server's answer
 
+    @property
+    def ranks(self) -> Integers:
+        """[members]: the workers."""
+        if isinstance(self.members, range):
+            return np.arange(self.members.start, self.members.stop, self.members.step)
+        return np.asarray(self.members)
 
-def shape_of(call: HandOver, members: tuple[int, ...]) -> Shape:
+
+def shape_of(call: HandOver, members: range | tuple[int, ...]) -> Shape:
     """What the load of a call in a program depends on."""
     return Shape(call.verb, members, call.partner, call.ragged, call.push_bytes, call.pull_bytes)
 
@@ -96,15 +74,30 @@ class Loads:
         per_node = cluster.workers_per_node
         shared = described.link.shared_by_workers
         burst_seconds = burst_bytes / described.link.rate_bytes_per_second
-        # By how many seconds a sending link, a receiving link and a bus are done earlier if they were free. A
-        # link that has paused has a full token bucket; a bus has none.
-        self.ahead_seconds = (burst_seconds, burst_seconds, 0.0)
+        # A link that has paused has a full token bucket; a bus has none.
+        self._ahead_seconds = (burst_seconds, burst_seconds, 0.0)
         self.links = cluster.nodes if shared else cluster.workers
         self._link_of = np.arange(cluster.workers) // (per_node if shared else 1)
         self._node_of = np.arange(cluster.workers) // per_node
+        self._known: dict[Shape, Load] = {}
+
+    def free_links(self) -> Links:
+        """All links and buses of the cluster."""
+        return Links(self.links, self._cluster.nodes, self._ahead_seconds)
 
     def of(self, shape: Shape) -> Load:
-        """The load of a call."""
+        """The load of a call; calls of one shape share it."""
+        load = self._known.get(shape)
+        if load is None:
+            load = self._known[shape] = self._made(shape)
+        return load
+
+    def on(self, nodes: NDArray[np.bool_], load: Load) -> Load:
+        """The part of a load on some nodes, which are True: [nodes]."""
+        links = np.repeat(nodes, self.links // len(nodes))
+        return replace(load, phases=tuple(phase.among(links, nodes) for phase in load.phases))
+
+    def _made(self, shape: Shape) -> Load:
         if len(shape.members) == 1:
             return Load((), 0, 0)
         transfers = _TRANSFERS[shape.verb](self, shape)
@@ -146,7 +139,7 @@ class Loads:
             if kind == "gather" and hops == 1:  # between two members
                 latency += self._late_seconds(between.max() / 2)
             latency, least = (seconds + hops * link.latency_seconds for seconds in (latency, least))
-        return Phase(out, into, bus, latency, least)
+        return Phase((Busy.of(out), Busy.of(into), Busy.of(bus)), latency, least)
 
     def _late_seconds(self, half_bytes: float) -> float:
         """How much longer a gather between two members takes on an emulated network, if one of them is late.
@@ -161,9 +154,8 @@ class Loads:
     def _zeros(self) -> Floats:
         return np.zeros(self._cluster.workers)
 
-    def _ring(self, members: Sequence[int], each_sends: Floats) -> tuple[tuple[Floats, Floats], Floats]:
+    def _ring(self, own: Integers, each_sends: Floats) -> tuple[tuple[Floats, Floats], Floats]:
         """Every member sends so many bytes to the next one."""
-        own = np.asarray(members)
         following = np.roll(own, -1)
         away = self._node_of[own] != self._node_of[following]
         between, inside, received = self._zeros(), self._zeros(), self._zeros()
@@ -174,7 +166,7 @@ class Loads:
 
     def _star(self, shape: Shape, each: int) -> tuple[tuple[Floats, Floats], Floats]:
         """Every member but one sends so many bytes to that one."""
-        own = np.asarray(shape.members)
+        own = shape.ranks
         server = own[shape.partner]
         others = own[own != server]
         away = self._node_of[others] != self._node_of[server]
@@ -200,15 +192,15 @@ def _mean(loads: Loads, shape: Shape) -> Transfers:
       its own, with its part of the bytes.
     """
     size, count = shape.push_bytes, len(shape.members)
-    nodes = len(set(loads._node_of[np.asarray(shape.members)].tolist()))
+    nodes = len(np.unique(loads._node_of[shape.ranks]))
     algorithm = loads._described.algorithms.all_reduce
     if algorithm == "hierarchical" and 1 < nodes < count:
-        own, per_node = np.asarray(shape.members), count // nodes
+        own, per_node = shape.ranks, count // nodes
         between, inside, received = loads._zeros(), loads._zeros(), loads._zeros()
         between[own] = received[own] = 2 * (nodes - 1) / nodes * size / per_node
         inside[own] = 2 * (per_node - 1) / per_node * size
         return [((between, inside), received, 2.0 * (nodes - 1))]
-    sent, received = loads._ring(shape.members, np.full(count, 2 * (count - 1) / count * size))
+    sent, received = loads._ring(shape.ranks, np.full(count, 2 * (count - 1) / count * size))
     hops = 2 * ceil(log2(count)) if algorithm == "tree" else 2 * (count - 1)
     return [(sent, received, float(hops))]
 
@@ -223,9 +215,9 @@ def _gather(loads: Loads, shape: Shape) -> Transfers:
     """Equal payloads pass round a ring; ragged ones go from every member to every other."""
     count, each = len(shape.members), shape.push_bytes
     if not shape.ragged:
-        sent, received = loads._ring(shape.members, np.full(count, float((count - 1) * each)))
+        sent, received = loads._ring(shape.ranks, np.full(count, float((count - 1) * each)))
         return [(sent, received, float(count - 1))]
-    own = np.asarray(shape.members)
+    own = shape.ranks
     on_node = np.bincount(loads._node_of[own], minlength=loads._cluster.nodes)[loads._node_of[own]]
     between, inside, received = loads._zeros(), loads._zeros(), loads._zeros()
     between[own] = received[own] = (count - on_node) * float(each)
@@ -235,7 +227,7 @@ def _gather(loads: Loads, shape: Shape) -> Transfers:
 
 def _broadcast(loads: Loads, shape: Shape) -> Transfers:
     """A chain from the source, which enters each other node once; all its parts are under way at once."""
-    own = np.roll(np.asarray(shape.members), -shape.partner)
+    own = np.roll(shape.ranks, -shape.partner)
     nodes = loads._node_of[own]
     order = np.argsort((nodes - nodes[0]) % (nodes.max() + 1), kind="stable")
     chain, each = own[order], float(shape.push_bytes)
@@ -253,7 +245,7 @@ def _push_pull(loads: Loads, shape: Shape) -> Transfers:
     pushes, pushed = loads._star(shape, shape.push_bytes)
     (away, near), _ = loads._star(shape, shape.pull_bytes)
     # The answer takes the same ways back.
-    server = np.asarray(shape.members)[shape.partner]
+    server = shape.ranks[shape.partner]
     between, inside = loads._zeros(), loads._zeros()
     between[server], inside[server] = away.sum(), near.sum()
     return [(pushes, pushed, 1.0), ((between, inside), away, 1.0)]

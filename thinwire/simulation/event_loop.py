@@ -15,7 +15,7 @@ links and buses serve phases in the order in which these begin.
 """
 
 import heapq
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
@@ -25,7 +25,9 @@ import numpy as np
 
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
-from thinwire.simulation.call_seconds import CALLS_AT_ONCE, Load, Loads, shape_of
+from thinwire.simulation.call_seconds import CALLS_AT_ONCE, Loads, shape_of
+from thinwire.simulation.groups import Groups, standing_for
+from thinwire.simulation.links import Integers, Load
 from thinwire.simulation.program import (
     Await,
     Carried,
@@ -61,27 +63,41 @@ class _Call:
 _Phase = tuple[float, int, int, str, _Call]
 
 
+@dataclass(slots=True)
+class _Group:
+    """Workers that make calls together on a channel."""
+
+    members: range
+    simulated: int  # members that are simulated
+    alike: int  # groups for which it stands, itself included
+
+
 class CallsOnLinks:
     """A `Carrier` for a described cluster."""
 
-    def __init__(self, cluster: Cluster, loads: Loads) -> None:
+    def __init__(self, cluster: Cluster, loads: Loads, stands_for: Integers) -> None:
         """Begin with free links.
 
         Args:
             cluster: which workers share a node.
             loads: what calls put on the links.
+            stands_for: [nodes]: the node that is simulated for each, see `standing_for`. The workers of these
+                nodes are numbered from 0 on.
         """
-        self._loads = loads
-        self._groups = [cluster.groups(worker) for worker in range(cluster.workers)]
-        self._counts: list[dict[str, int]] = [{} for _ in range(cluster.workers)]
+        self._loads, self._links, self._groups = loads, loads.free_links(), Groups(cluster)
+        nodes, alike = np.unique(stands_for, return_counts=True)
+        self._alike = dict(zip(nodes.tolist(), alike.tolist()))  # by node: for how many it stands
+        self._is_simulated = np.isin(np.arange(cluster.nodes), nodes)
+        self._per_node = cluster.workers_per_node
+        self._workers = np.flatnonzero(np.repeat(self._is_simulated, self._per_node)).tolist()
+        # Of each simulated worker, by channel: its group, and how many calls it has made there.
+        self._groups_of: list[dict[str, _Group]] = [{} for _ in self._workers]
+        self._counts: list[dict[str, int]] = [{} for _ in self._workers]
         # By channel, its first member and the number of the call on it.
         self._incomplete: dict[tuple[str, int, int], _Call] = {}
         # A heap of phases: those that begin first come first, and of these the first of each channel.
         self._phases: list[_Phase] = []
-        sizes = (loads.links, loads.links, cluster.nodes)
-        # When each sending link, receiving link and bus becomes free.
-        self._free = tuple([-ahead] * size for ahead, size in zip(loads.ahead_seconds, sizes))
-        self._server_free = [0.0] * cluster.workers
+        self._server_free: defaultdict[int, float] = defaultdict(float)  # by worker
         # By the channel and its first member: a heap of the ends of calls under way, which are infinite until
         # they are known, and the calls that wait for one of these ends.
         self._under_way: dict[tuple[str, int], list[float]] = {}
@@ -91,25 +107,43 @@ class CallsOnLinks:
 
     def hand_over(self, worker: int, what: HandOver, now: float, after: Sequence[Any] = ()) -> _Call:
         """Make or join the next call on a channel."""
-        members, counts = self._groups[worker][what.channel], self._counts[worker]
-        number = counts[what.channel] = counts.get(what.channel, 0) + 1
-        key = (what.channel, members[0], number)
+        channel, counts = what.channel, self._counts[worker]
+        group = self._groups_of[worker].get(channel) or self._join(worker, channel)
+        number = counts[channel] = counts.get(channel, 0) + 1
+        first = group.members.start
+        key = (channel, first, number)
         call = self._incomplete.get(key)
         if call is None:
-            load = self._known.get((what, members[0]))
-            if load is None:
-                load = self._known[(what, members[0])] = self._loads.of(shape_of(what, members))
-            call = _Call(load, members[what.partner], what.server_seconds, len(members))
+            server = group.members[what.partner]
+            call = _Call(self._load(what, group), server, what.server_seconds, group.simulated)
             call.after += after
             self._incomplete[key] = call
         call.begin = max(call.begin, now)
         call.missing -= 1
         if not call.missing:
             del self._incomplete[key]
-            self.sent_bytes += call.load.sent_bytes
-            self.between_nodes_bytes += call.load.between_nodes_bytes
-            self._let_begin((call.begin, number, members[0], what.channel, call))
+            self.sent_bytes += group.alike * call.load.sent_bytes
+            self.between_nodes_bytes += group.alike * call.load.between_nodes_bytes
+            self._let_begin((call.begin, number, first, channel, call))
         return call
+
+    def _join(self, worker: int, channel: str) -> _Group:
+        """The group of a simulated worker on a channel."""
+        members = self._groups.of(self._workers[worker], channel)
+        if channel == "node":
+            group = _Group(members, len(members), self._alike[members.start // self._per_node])
+        else:
+            group = _Group(members, sum(1 for own in self._workers if own in members), 1)
+        self._groups_of[worker][channel] = group
+        return group
+
+    def _load(self, what: HandOver, group: _Group) -> Load:
+        """Of a call, on the links and buses of the simulated nodes."""
+        key = (what, group.members.start)
+        if key not in self._known:
+            load = self._loads.of(shape_of(what, group.members))
+            self._known[key] = load if self._is_simulated.all() else self._loads.on(self._is_simulated, load)
+        return self._known[key]
 
     def _let_begin(self, phase: _Phase) -> None:
         """Let the first phase of a call begin when all calls have ended for which it is held back."""
@@ -157,14 +191,8 @@ class CallsOnLinks:
         """Carry the next phase of a call, which keeps links and buses busy; returns its end."""
         if not call.load.phases:
             return begin
-        phase = call.load.phases[call.carried]
         call.carried += 1
-        last = begin
-        for free, busy, ahead in zip(self._free, phase.busy, self._loads.ahead_seconds):
-            for place, seconds in busy:
-                end = free[place] = max(free[place], begin - ahead) + seconds
-                last = max(last, end)
-        return max(last + phase.latency_seconds, begin + phase.least_seconds)
+        return self._links.carry(call.load.phases[call.carried - 1], begin)
 
     def _serve(self, call: _Call, arrived: float) -> float:
         """The moment when the server has answered; it serves one call after the other."""
@@ -189,16 +217,31 @@ def simulate(programs: Sequence[Program], cluster: Cluster, loads: Loads, pace: 
     Raises:
         UserError: the workers wait for each other for ever.
     """
-    return run(programs, CallsOnLinks(cluster, loads), pace)
+    stands_for = standing_for(programs, cluster, loads, pace)
+    places = np.arange(cluster.workers_per_node)
+    workers = (stands_for[:, None] * cluster.workers_per_node + places).flatten()
+    return run(programs, CallsOnLinks(cluster, loads, stands_for), pace, workers)
 
 
-def run(programs: Sequence[Program], carrier: Carrier, pace: Floats) -> Timeline:
-    """Simulate workers whose calls a `Carrier` carries; the other arguments are those of `simulate`.
+def run(
+    programs: Sequence[Program], carrier: Carrier, pace: Floats, stands_for: Integers | None = None
+) -> Timeline:
+    """Simulate workers whose calls a `Carrier` carries.
+
+    Args:
+        programs: of all workers.
+        carrier: knows those that are simulated by their numbers among these.
+        pace: as in `simulate`.
+        stands_for: [workers]: the worker that is simulated for each, if these are not all.
 
     Raises:
         UserError: the workers wait for each other for ever.
     """
-    return _EventLoop(programs, carrier, pace).run()
+    if stands_for is None:
+        stands_for = np.arange(len(programs))
+    simulated, number_of = np.unique(stands_for, return_inverse=True)
+    own = [programs[worker] for worker in simulated]
+    return _EventLoop(own, carrier, pace[:, simulated]).run(number_of)
 
 
 class _EventLoop:
@@ -214,7 +257,8 @@ class _EventLoop:
         self._waits = [[0.0] * 4 for _ in programs]
         self._rows: list[list[tuple[float, ...]]] = [[] for _ in programs]
 
-    def run(self) -> Timeline:
+    def run(self, number_of: Integers) -> Timeline:
+        """Simulate; `number_of` gives for each worker the number of the one that stands for it: [workers]."""
         ready: list[int] | None = list(range(self._workers))
         while ready is not None:
             while ready:
@@ -224,10 +268,11 @@ class _EventLoop:
             raise UserError(
                 "the simulated workers wait for each other for ever: the schedules of their roles differ"
             )
-        rows = np.array(self._rows)  # [workers, steps, 5]
+        rows = np.array(self._rows)[number_of]  # [workers, steps, 5]
         ends, computed, others, served, communicated = rows.transpose(2, 1, 0)
         sent, between = self._carrier.sent_bytes, self._carrier.between_nodes_bytes
-        return Timeline(ends, computed, others, served, communicated, sum(self._place), sent, between)
+        operations = int(np.array(self._place)[number_of].sum())
+        return Timeline(ends, computed, others, served, communicated, operations, sent, between)
 
     def _advance(self, worker: int) -> None:
         """Run a worker until it waits for a call whose end is not known, or until its end."""

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from thinwire.base.placement import Cluster
-from thinwire.simulation.call_seconds import CALLS_AT_ONCE, Load, Loads, shape_of
+from thinwire.simulation.call_seconds import CALLS_AT_ONCE, Loads, shape_of
+from thinwire.simulation.groups import Groups
+from thinwire.simulation.links import Load
 from thinwire.simulation.program import Await, Floats, HandOver, Hold, Program, Timeline, Work
-
-# So few links are faster one by one than as an array.
-_FEW = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +41,8 @@ def applies(programs: Sequence[Program], cluster: Cluster, loads: Loads) -> bool
         return False
     if any(call.verb == "push_pull" for call in calls):
         return False
-    channels = {call.channel for call in calls if len(cluster.groups(0)[call.channel]) > 1}
+    sizes = {channel: len(members) for channel, members in cluster.groups(0).items()}
+    channels = {call.channel for call in calls if sizes[call.channel] > 1}
     if cluster.nodes > 1 and len(channels) > 1:
         return False
     share_links = cluster.workers_per_node > 1 and cluster.nodes > 1
@@ -57,13 +57,8 @@ def simulate(program: Program, cluster: Cluster, loads: Loads, pace: Floats) -> 
 class _Recurrence:
     def __init__(self, cluster: Cluster, loads: Loads) -> None:
         self._cluster, self._loads = cluster, loads
-        # When each sending link, receiving link and bus becomes free.
-        sizes = (loads.links, loads.links, cluster.nodes)
-        self._free = tuple(np.full(size, -ahead) for ahead, size in zip(loads.ahead_seconds, sizes))
-        # The groups of each channel: of a node, the workers with one place on their nodes, all workers.
-        workers = np.arange(cluster.workers).reshape(cluster.nodes, -1)
-        self._groups = {"node": [*workers], "across": [*workers.T], "world": [workers.flatten()]}
-        self._known: dict[tuple[HandOver, int], Load] = {}
+        self._links = loads.free_links()
+        self._groups = Groups(cluster)
         # A heap of the ends of calls under way, by the channel and the index of the group.
         self._under_way: dict[tuple[str, int], list[float]] = {}
         self._sent = self._between = 0
@@ -98,24 +93,16 @@ class _Recurrence:
     def _carry(self, what: HandOver, now: Floats) -> _Call:
         """Carry the calls of all groups on a channel; the group that begins first is the first."""
         begin, end = now.copy(), now.copy()
-        groups = self._groups[what.channel]
-        begins = np.array([now[members].max() for members in groups])
-        for index in np.argsort(begins, kind="stable"):
-            members = groups[index]
-            load = self._load(what, int(index))
+        groups = self._groups.on(what.channel)
+        begins = np.array([now[_slice(members)].max() for members in groups])
+        for index in np.argsort(begins, kind="stable").tolist():
+            load = self._loads.of(shape_of(what, groups[index]))
+            members = _slice(groups[index])
             begin[members] = begins[index]
-            end[members] = self._carry_queued(what.channel, int(index), load, float(begins[index]))
+            end[members] = self._carry_queued(what.channel, index, load, float(begins[index]))
             self._sent += load.sent_bytes
             self._between += load.between_nodes_bytes
         return _Call(begin, end)
-
-    def _load(self, what: HandOver, index: int) -> Load:
-        """Of a call of the group with this index; calls of one kind share it."""
-        load = self._known.get((what, index))
-        if load is None:
-            members = tuple(self._groups[what.channel][index].tolist())
-            load = self._known[(what, index)] = self._loads.of(shape_of(what, members))
-        return load
 
     def _carry_queued(self, channel: str, index: int, load: Load, begin: float) -> float:
         """The end of the call of one group; it may have to wait for earlier calls."""
@@ -131,15 +118,8 @@ class _Recurrence:
         if not load.phases:
             return begin
         (phase,) = load.phases
-        last = begin
-        arrays = (phase.out_seconds, phase.in_seconds, phase.bus_seconds)
-        for free, seconds, busy, ahead in zip(self._free, arrays, phase.busy, self._loads.ahead_seconds):
-            if len(busy) < _FEW:
-                for place, more in busy:
-                    free[place] = max(free[place], begin - ahead) + more
-                    last = max(last, free[place])
-            else:
-                ends = np.maximum(free, begin - ahead) + seconds
-                np.copyto(free, ends, where=seconds > 0)
-                last = max(last, ends[seconds > 0].max())
-        return max(last + phase.latency_seconds, begin + phase.least_seconds)
+        return self._links.carry(phase, begin)
+
+
+def _slice(members: range) -> slice:
+    return slice(members.start, members.stop, members.step)
