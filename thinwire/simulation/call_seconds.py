@@ -92,6 +92,22 @@ class Loads:
             load = self._known[shape] = self._made(shape)
         return load
 
+    def of_message(self, sender: int, receiver: int, size: int) -> Load:
+        """The load of so many bytes from one worker to another."""
+        if sender == receiver:
+            return Load((), 0, 0)
+        link, described = self._described.link, self._described
+        latency, none = described.call_latency_seconds, Busy.only()
+        source, target = int(self._node_of[sender]), int(self._node_of[receiver])
+        if source == target:
+            bus = Busy.only((source, size / described.memory_bus_bytes_per_second))
+            return Load((Phase((none, none, bus), latency, latency),), size, 0)
+        latency += link.latency_seconds
+        seconds = size / payload_rate(link.rate_bytes_per_second)
+        out, into = ((int(self._link_of[worker]), seconds) for worker in (sender, receiver))
+        ways = (Busy.only(out), Busy.only(into)) if link.full_duplex else (Busy.only(out, into),) * 2
+        return Load((Phase((*ways, none), latency, latency),), size, size)
+
     def on(self, nodes: NDArray[np.bool_], load: Load) -> Load:
         """The part of a load on some nodes, which are True: [nodes]."""
         links = np.repeat(nodes, self.links // len(nodes))

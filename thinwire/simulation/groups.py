@@ -11,6 +11,7 @@ import numpy as np
 from thinwire.base.placement import Cluster
 from thinwire.simulation.call_seconds import Loads, shape_of
 from thinwire.simulation.links import Floats, Integers
+from thinwire.simulation.operations import MESSAGES
 from thinwire.simulation.program import HandOver, Hold, Program
 
 
@@ -77,7 +78,7 @@ def standing_for(programs: Sequence[Program], cluster: Cluster, loads: Loads, pa
 
 
 def _can_stand(programs: Sequence[Program]) -> bool:
-    """Does it not matter which member makes a call first?
+    """Are there no messages, and does it not matter which member makes a call first?
 
     The first one says how large the call is, and for which others it is held back.
     """
@@ -85,6 +86,8 @@ def _can_stand(programs: Sequence[Program]) -> bool:
     holds = False
     for program in programs:
         operations = [operation for step in program for operation in step]
+        if any(isinstance(operation, HandOver) and operation.verb in MESSAGES for operation in operations):
+            return False
         holds = holds or any(isinstance(operation, Hold) for operation in operations)
         own: dict[str, list[HandOver]] = {}
         for operation in operations:

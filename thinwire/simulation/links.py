@@ -26,6 +26,11 @@ class Busy:
         places = np.flatnonzero(seconds)
         return cls(places, seconds[places])
 
+    @classmethod
+    def only(cls, *busy: tuple[int, float]) -> "Busy":
+        """From the numbers and seconds of the few that are busy."""
+        return cls(np.array([place for place, _ in busy], np.intp), np.array([s for _, s in busy], float))
+
     def among(self, kept: NDArray[np.bool_]) -> "Busy":
         """Without the links or buses that are not kept."""
         own = kept[self.places]

@@ -44,6 +44,7 @@ class Post:
     received_bytes: int  # of the answer; of a gather, without this worker's own part
     server_seconds: float  # that a server computes before it answers
     after: tuple[int, ...] = ()  # the numbers of the calls for whose end it is held back
+    rank: int = 0  # of this worker among the members
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Wait:
     call: int
 
 
+MESSAGES = ("send", "receive")  # the verbs of calls with one other worker
 Operation = Compute | Post | Wait
 Step = list[Operation]
 
@@ -93,6 +95,7 @@ def _post(recorder: Recorder, number: int, server_seconds: float) -> Post:
         sum(call.received_bytes.values()),
         server_seconds + sum(end - begin for _, _, begin, end in call.server_spans) * NS,
         call.after,
+        call.members.index(recorder.worker),
     )
 
 
@@ -111,8 +114,7 @@ def _server_seconds(spans: list[Span]) -> dict[int, float]:
 MOST_MIRRORED = 64
 # Sizes of workers of one role may differ by so much, for instance where a tensor cannot be divided evenly.
 SIZE_TOLERANCE = 0.02
-_MESSAGES = ("send", "receive")
-_WITH_PARTNERS = ("broadcast", "push_pull", *_MESSAGES)
+_WITH_PARTNERS = ("broadcast", "push_pull", *MESSAGES)
 
 Calls = list[RecordedCall]
 
@@ -221,6 +223,6 @@ def _same(call: RecordedCall, other: RecordedCall) -> bool:
 
 def _from(worker: int, call: RecordedCall) -> int:
     """The partner of a call; for a message, its distance from the worker in ranks, around the ring."""
-    if call.verb not in _MESSAGES:
+    if call.verb not in MESSAGES:
         return call.partner
     return (call.partner - call.members.index(worker)) % len(call.members)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from thinwire.base.errors import UserError
-from thinwire.simulation.operations import Compute, Post, Step, Wait
+from thinwire.simulation.operations import MESSAGES, Compute, Post, Step, Wait
 from thinwire.trace.recorder import HARNESS
 
 Seconds = Callable[[Compute], float]
@@ -28,7 +28,7 @@ class HandOver:
 
     channel: str
     verb: str
-    partner: int
+    partner: int  # a rank; for a message, how many ranks further the other end is, around the channel
     ragged: bool
     push_bytes: int
     pull_bytes: int
@@ -112,7 +112,7 @@ def _step(
                 HandOver(
                     operation.channel,
                     operation.verb,
-                    operation.partner,
+                    _partner(operation),
                     operation.ragged,
                     operation.sent_bytes,
                     operation.received_bytes if operation.verb == "push_pull" else 0,
@@ -125,6 +125,12 @@ def _step(
             if call is not None and call + earlier >= 0:
                 made.append(Await(call + earlier))
     return made
+
+
+def _partner(post: Post) -> int:
+    if post.verb not in MESSAGES:
+        return post.partner
+    return (post.partner - post.rank) % len(post.members)
 
 
 def _add_work(made: list[Operation], seconds: float) -> None:

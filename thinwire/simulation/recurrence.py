@@ -16,6 +16,7 @@ from thinwire.base.placement import Cluster
 from thinwire.simulation.call_seconds import CALLS_AT_ONCE, Loads, shape_of
 from thinwire.simulation.groups import Groups
 from thinwire.simulation.links import Load
+from thinwire.simulation.operations import MESSAGES
 from thinwire.simulation.program import Await, Floats, HandOver, Hold, Program, Timeline, Work
 
 
@@ -30,16 +31,16 @@ class _Call:
 def applies(programs: Sequence[Program], cluster: Cluster, loads: Loads) -> bool:
     """Can these programs be simulated here?
 
-    All need to be one. There may be no servers, whose answers could come after later calls, no calls that are
-    held back, and no groups that share the links of nodes. Between nodes only one channel may be used, and no
-    call may have phases that others can go between.
+    All need to be one. There may be no servers, whose answers could come after later calls, no messages, no
+    calls that are held back, and no groups that share the links of nodes. Between nodes only one channel may
+    be used, and no call may have phases that others can go between.
     """
     if loads.means_in_two_phases or any(program is not programs[0] for program in programs):
         return False
     calls = [operation for step in programs[0] for operation in step if isinstance(operation, HandOver)]
     if any(isinstance(operation, Hold) for step in programs[0] for operation in step):
         return False
-    if any(call.verb == "push_pull" for call in calls):
+    if any(call.verb in ("push_pull", *MESSAGES) for call in calls):
         return False
     sizes = {channel: len(members) for channel, members in cluster.groups(0).items()}
     channels = {call.channel for call in calls if sizes[call.channel] > 1}
