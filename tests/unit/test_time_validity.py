@@ -232,22 +232,25 @@ def test_a_method_that_ran_under_other_conditions_than_its_baseline_is_not_compa
 
 
 @pytest.mark.parametrize(
-    ("rate", "shorter", "reason", "holds"),
+    ("name", "rate", "trip", "shorter", "reason", "holds"),
     [
-        (0.96, 0.01, None, True),
-        (0.90, 0.01, "the link of node 0 was slow", True),
-        (0.90, 0.01, None, False),
-        (0.96, 0.20, None, False),
-        (0.96, None, "it was slow", False),
+        ("emulated_100m", 0.96, 0.1, 0.01, None, True),
+        ("emulated_100m", 0.90, 0.1, 0.01, "the link of node 0 was slow", True),
+        ("emulated_100m", 0.90, 0.1, 0.01, None, False),
+        ("emulated_100m", 0.96, 0.1, 0.20, None, False),
+        ("emulated_100m", 0.96, 0.1, None, "it was slow", False),
+        ("wan_200m_50ms", 0.96, 0.051, 0.01, None, True),
+        ("wan_200m_50ms", 0.96, 0.049, 0.01, None, False),
+        ("wan_200m_50ms", 0.96, 0.056, 0.01, None, False),
     ],
 )
-def test_whether_emulated_times_count_follows_from_the_links(rate, shorter, reason, holds):
-    cluster = load_cluster("emulated_100m")
+def test_whether_emulated_times_count_follows_from_the_links(name, rate, trip, shorter, reason, holds):
+    cluster = load_cluster(name)
     carried = payload_rate(cluster.link.rate_bytes_per_second) * rate
     calibration = {
         "message_bytes": 4,
         "payload_bytes_per_second": [carried, carried],
-        "round_trip_seconds": [0.1, 0.1],
+        "round_trip_seconds": [trip, trip],
         "all_reduce": [],
     }
     emulation = {"calibration": calibration, "crowding": {"shorter_by_at_most": shorter}}

@@ -13,12 +13,15 @@ from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
 from thinwire.base.placement import Cluster
+from thinwire.config.clusters import Link
 from thinwire.traffic.wire_bytes import payload_rate
 from thinwire.transport.interface import Transport
 from thinwire.transport.rendezvous import open_group, translated_errors
 
-# A link that deviates further from its configured rate gives no times.
+# A link that deviates further from its configured rate or latency gives no times.
 TOLERANCE = 0.05
+# What software may add to a round trip over a link with a latency.
+_SOFTWARE_SECONDS = 1e-3
 # A large message takes about this long on its link: much longer than the latency, too short to delay a run.
 _MESSAGE_SECONDS, _MESSAGE_BYTES = 0.1, (2**18, 2**26)
 _SMALL_BYTES = 2**16
@@ -40,23 +43,29 @@ class Calibration(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     message_bytes: int
-    payload_bytes_per_second: list[float]  # one way, of messages of so many bytes, until their answer is back
+    # One way, of messages of so many bytes, until their answer is back; without the latency of both ways.
+    payload_bytes_per_second: list[float]
     round_trip_seconds: list[float]  # of messages of four bytes
     all_reduce: list[AllReduce]
 
-    def off_rate(self, rate_bytes_per_second: float) -> str | None:
-        """Which links deviate from the configured rate by more than `TOLERANCE`, in a clause; None: none."""
-        configured = payload_rate(rate_bytes_per_second)
-        for node, measured in enumerate(self.payload_bytes_per_second):
-            if abs(measured / configured - 1) > TOLERANCE:
+    def off(self, link: Link) -> str | None:
+        """Which links deviate from this description by more than `TOLERANCE`, in a clause; None: none."""
+        configured, least = payload_rate(link.rate_bytes_per_second), 2 * link.latency_seconds
+        for node, (rate, trip) in enumerate(zip(self.payload_bytes_per_second, self.round_trip_seconds)):
+            if abs(rate / configured - 1) > TOLERANCE:
                 return (
-                    f"the emulated link of node {node} carried {measured / 1e6:.2f} MB of payload in a "
+                    f"the emulated link of node {node} carried {rate / 1e6:.2f} MB of payload in a "
                     f"second, instead of {configured / 1e6:.2f}"
+                )
+            if least and not least <= trip <= (1 + TOLERANCE) * least + _SOFTWARE_SECONDS:
+                return (
+                    f"a round trip on the emulated link of node {node} took {trip * 1e3:.1f} ms, "
+                    f"instead of {least * 1e3:.1f}"
                 )
         return None
 
 
-def calibrate(cluster: Cluster, transport: Transport, rate_bytes_per_second: float) -> Calibration:
+def calibrate(cluster: Cluster, transport: Transport, link: Link) -> Calibration:
     """Measure the links. All workers must call this at the same time.
 
     Raises:
@@ -64,7 +73,7 @@ def calibrate(cluster: Cluster, transport: Transport, rate_bytes_per_second: flo
     """
     rank, first = transport.ranks[0], cluster.workers_per_node
     fewest, most = _MESSAGE_BYTES
-    size = int(min(max(rate_bytes_per_second * _MESSAGE_SECONDS, fewest), most)) // 4 * 4
+    size = int(min(max(link.rate_bytes_per_second * _MESSAGE_SECONDS, fewest), most)) // 4 * 4
     small, large = torch.zeros(1), torch.zeros(size // 4)
     group = open_group(None, "gloo")
     ways: list[tuple[float, float]] = []
@@ -74,7 +83,7 @@ def calibrate(cluster: Cluster, transport: Transport, rate_bytes_per_second: flo
             if rank == here:
                 trip = _seconds(_SMALL_TIMES, lambda to=there: _send(small, to, group))  # type: ignore[misc]
                 whole = _seconds(_LARGE_TIMES, lambda to=there: _send(large, to, group))  # type: ignore[misc]
-                ways.append((size / whole, trip))
+                ways.append((size / (whole - 2 * link.latency_seconds), trip))
             elif rank == there:
                 for buffer, times in ((small, _SMALL_TIMES), (large, _LARGE_TIMES)):
                     _seconds(times, lambda b=buffer, source=here: _answer(b, source, group))  # type: ignore[misc]

@@ -98,8 +98,8 @@ class EmulatedRun:
         """Measure the links, before anything else is sent over them."""
         assert cell.cluster is not None
         self._cluster, self._transport = Cluster(cell.workers, cell.nodes), transport
-        self._rate = cell.cluster.link.rate_bytes_per_second
-        self._calibration = calibrate(self._cluster, transport, self._rate)
+        self._link = cell.cluster.link
+        self._calibration = calibrate(self._cluster, transport, self._link)
         self._cores = len(os.sched_getaffinity(0))
         self._training: Training | None = None  # until it has ended
 
@@ -119,7 +119,7 @@ class EmulatedRun:
     @property
     def no_time_because(self) -> str | None:
         """Why the times of the run say nothing about its method, in one clause; None if they are valid."""
-        if reason := self._calibration.off_rate(self._rate):
+        if reason := self._calibration.off(self._link):
             return reason
         shorter, ranks = self._shorter_by_at_most(), self._cluster.workers
         if shorter is not None and shorter > MOST_CROWDING:
@@ -149,4 +149,7 @@ class EmulatedRun:
         if self._training is None:
             return None
         busy = self._training.processor_seconds / (self._cores * self._training.seconds)
-        return busy * max(0.0, 1 - self._cores / self._cluster.workers)
+        workers = self._cluster.workers
+        # The process that delays what links carry counts as one more worker.
+        processes = workers + bool(self._link.latency_seconds)
+        return busy * (processes / workers) * max(0.0, 1 - self._cores / processes)

@@ -5,7 +5,8 @@
 
 Each cable has the rate of the link in each direction: `eth0` limits what its node sends, and the port what
 it receives. So several nodes that send to the same node share its link, as at a switch. Only descriptors hold
-the nodes, so nodes and links vanish with the last process that has them open, however it ends.
+the nodes, so nodes and links vanish with the last process that has them open, however it ends. Where links
+have a latency, a process passes on what they carry: see `delayed_cables`.
 """
 
 import errno
@@ -14,18 +15,25 @@ import os
 import signal
 import socket
 import subprocess
+from contextlib import suppress
+from pathlib import Path
 
 from thinwire.base.errors import UserError
 from thinwire.config.cell import Cell
-from thinwire.emulation import namespaces
+from thinwire.emulation import delayed_cables, namespaces
+from thinwire.emulation.delayed_cables import Cable
 
 INTERFACE = "eth0"
 # Frames that are passed on as one must fit into the burst; otherwise they slow down the computation.
-_FRAMES, _QUEUE = 32_768, "400kb"
+_FRAMES, _QUEUE_BYTES = 32_768, 400 * 1024
 # What a link passes on at once after a pause: the burst of its token bucket.
 BURST_BYTES = 36 * 1024
-# Packets that a delayed link holds: more than the fastest link sends in a second.
-_DELAYED = 1_000_000
+# TCP's buffers hold what is under way and what waits; they count more than the bytes in them.
+_BUFFERS_OVER_WINDOW = 6
+
+# A process that passes on frames takes about 0.1 ms, so it cannot emulate much less than 1 ms. With more than
+# a second, nobody waits for what is measured before a run.
+LEAST_LATENCY_SECONDS, MOST_LATENCY_SECONDS = 1e-3, 1.0
 
 
 def address(node: int) -> str:
@@ -33,8 +41,12 @@ def address(node: int) -> str:
     return f"10.77.{(node + 1) // 256}.{(node + 1) % 256}"
 
 
-def build(nodes: int, rate_bits_per_second: float, latency_seconds: float) -> list[int]:
-    """Make the namespaces of the bridge and of all nodes; returns the descriptors that hold them.
+def build(nodes: int, rate_bits_per_second: float, latency_seconds: float) -> tuple[list[int], list[Cable]]:
+    """Make the namespaces of the bridge and of all nodes.
+
+    Returns:
+        The descriptors that hold the namespaces, and the cables whose frames a process has to pass on: one
+        for each node if there is a latency, otherwise none.
 
     Raises:
         NodeFailed: a node could not be made.
@@ -43,15 +55,23 @@ def build(nodes: int, rate_bits_per_second: float, latency_seconds: float) -> li
     """
     bridge = namespaces.new_network()
     _batch("ip", ["link add bridge type bridge", "link set bridge up"], bridge)
-    made = [bridge]
+    made, cables = [bridge], []
+    under_way = round(rate_bits_per_second / 8 * 2 * latency_seconds)  # bytes in a round trip
     for node in range(nodes):
         try:
-            made.append(_node(node, bridge, rate_bits_per_second, latency_seconds))
+            namespace = namespaces.new_network()
+            made.append(namespace)
+            if latency_seconds:
+                cables.append(_delayed_cable(node, bridge, namespace))
+                _tune_for_latency(namespace, under_way)
+            else:
+                _cable(node, bridge, namespace)
+            _connect(node, bridge, namespace, rate_bits_per_second, _QUEUE_BYTES + under_way)
         except (OSError, subprocess.CalledProcessError) as error:
             if node < 2:
                 raise  # it is not the number of nodes
             raise NodeFailed(node, error) from None
-    return made
+    return made, cables
 
 
 class NodeFailed(Exception):
@@ -62,35 +82,50 @@ class NodeFailed(Exception):
         self.node, self.cause = node, cause
 
 
-class NoLatency(Exception):
-    """The kernel cannot delay packets."""
-
-
-def _node(node: int, bridge: int, rate_bits_per_second: float, latency_seconds: float) -> int:
-    namespace, port = namespaces.new_network(), f"port{node}"
+def _cable(node: int, bridge: int, namespace: int) -> None:
     with namespaces.entered(namespace) as number:
         # `ip` finds the namespace of the other end by a process in it, which is this process.
-        ends = [
-            f"link add {port} type veth peer name {INTERFACE} netns {number}",
-            f"link set {port} addrgenmode none gso_max_size {_FRAMES} master bridge up",
-        ]
-        _batch("ip", ends, bridge)
+        pair = f"link add {_port(node)} type veth peer name {INTERFACE} netns {number}"
+        _batch("ip", [pair], bridge)
+
+
+def _delayed_cable(node: int, bridge: int, namespace: int) -> Cable:
+    return Cable(delayed_cables.tap(INTERFACE, namespace), delayed_cables.tap(_port(node), bridge))
+
+
+def _tune_for_latency(namespace: int, under_way: int) -> None:
+    """Let the connections of a node fill a link with so many bytes under way, as one tunes hosts for it.
+
+    Where other congestion controls are the machine's default, they differ in how they use such a link. Reno
+    is on every Linux. A window outlasts a pause: otherwise, it would grow anew after each local step.
+    """
+    with namespaces.entered(namespace):
+        settings = Path("/proc/sys/net/ipv4")
+        (settings / "tcp_congestion_control").write_text("reno")
+        (settings / "tcp_slow_start_after_idle").write_text("0")
+        for name in ("tcp_rmem", "tcp_wmem"):
+            least, first, most = map(int, (settings / name).read_text().split())
+            most = max(most, _BUFFERS_OVER_WINDOW * under_way)
+            (settings / name).write_text(f"{least} {first} {most}")
+
+
+def _connect(node: int, bridge: int, namespace: int, rate_bits_per_second: float, queue_bytes: int) -> None:
+    """Join both ends of a node's cable to what is there, and limit them."""
+    port = _port(node)
+    _batch("ip", [f"link set {port} addrgenmode none gso_max_size {_FRAMES} master bridge up"], bridge)
     up = [
         "link set lo up",
         f"address add {address(node)}/16 dev {INTERFACE}",
         f"link set {INTERFACE} addrgenmode none gso_max_size {_FRAMES} up",
     ]
     _batch("ip", up, namespace)
-    limit = f"root handle 1: tbf rate {rate_bits_per_second:.0f}bit burst {BURST_BYTES} limit {_QUEUE}"
+    limit = f"root handle 1: tbf rate {rate_bits_per_second:.0f}bit burst {BURST_BYTES} limit {queue_bytes}"
     _batch("tc", [f"qdisc add dev {INTERFACE} {limit}"], namespace)
     _batch("tc", [f"qdisc add dev {port} {limit}"], bridge)
-    if latency_seconds:
-        delay = f"netem delay {latency_seconds * 1e6:.0f}us limit {_DELAYED}"
-        try:
-            _batch("tc", [f"qdisc add dev {INTERFACE} parent 1:1 handle 10: {delay}"], namespace)
-        except subprocess.CalledProcessError:
-            raise NoLatency from None
-    return namespace
+
+
+def _port(node: int) -> str:
+    return f"port{node}"
 
 
 def _batch(program: str, commands: list[str], namespace: int) -> None:
@@ -132,45 +167,59 @@ class Network:
             raise UserError(f"{nodes} nodes cannot be emulated: one machine joins at most {MOST_NODES}")
         here, there = socket.socketpair()
         # In a fork: only a process with a single thread may begin a user namespace.
-        builder = os.fork()
-        if builder == 0:
+        self._builder, self._line = os.fork(), here
+        if self._builder == 0:
+            here.close()
             _build_in_fork(there, nodes, rate_bits_per_second, latency_seconds)
         there.close()
-        descriptors, message = _received(here)
-        os.waitpid(builder, 0)
-        here.close()
-        if message != _DONE or len(descriptors) != nodes + 2:
-            for descriptor in descriptors:
-                os.close(descriptor)
+        self._descriptors, message = _received(here)
+        if message != _DONE or len(self._descriptors) != nodes + 2:
+            self.close()
             reason = message.strip(_DONE).decode() or "this process may not open so many files (ulimit -n)"
             raise UserError(f"this machine cannot emulate a network of {nodes} nodes: {reason}")
-        self._user, self._bridge, *self._nodes = descriptors
 
     def enter(self, node: int) -> None:
         """Move this process to a node. It must have one thread; open sockets stay on their old network."""
-        namespaces.enter(self._user, namespaces.USER)
-        namespaces.enter(self._nodes[node])
+        user, _bridge, *nodes = self._descriptors
+        namespaces.enter(user, namespaces.USER)
+        namespaces.enter(nodes[node])
 
     def close(self) -> None:
         """Let go of the nodes; they vanish once no process is on them."""
-        for descriptor in (self._user, self._bridge, *self._nodes):
+        for descriptor in self._descriptors:
             os.close(descriptor)
+        # Forks of this process may have the line open, too.
+        with suppress(OSError):
+            self._line.shutdown(socket.SHUT_RDWR)
+        self._line.close()
+        os.waitpid(self._builder, 0)
 
 
 def _build_in_fork(there: socket.socket, nodes: int, rate: float, latency: float) -> None:
-    """Build the network, and send the user namespace and those of the nodes; ends the process."""
+    """Build the network, and send the user namespace and those of the nodes; ends the process.
+
+    Where links have a latency, the process first passes on what they carry, until nobody has the other end
+    of the socket open.
+    """
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
     try:
         message = _DONE
-        descriptors = []
+        descriptors: list[int] = []
+        cables: list[Cable] = []
         try:
             user = namespaces.current(namespaces.USER) if os.geteuid() == 0 else namespaces.begin_user()
-            descriptors = [user, *build(nodes, rate, latency)]
+            made, cables = build(nodes, rate, latency)
+            descriptors = [user, *made]
         except Exception as error:
             message = _reason(error).encode()
         for first in range(0, len(descriptors), _IN_A_MESSAGE):
             socket.send_fds(there, [b" "], descriptors[first : first + _IN_A_MESSAGE])
         there.sendall(message)
+        there.shutdown(socket.SHUT_WR)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        if cables:
+            delayed_cables.pass_on(cables, latency, there)
     finally:
         os._exit(0)
 
@@ -194,8 +243,11 @@ def _reason(error: Exception) -> str:
     """Why the network could not be made, and what to do, in a clause."""
     if isinstance(error, NodeFailed):
         return f"{_reason(error.cause)}; {error.node} nodes were made, so choose fewer"
-    if isinstance(error, NoLatency):
-        return "its kernel has no netem, which delays packets; choose a cluster with latency_seconds: 0"
+    if isinstance(error, OSError) and error.filename == delayed_cables.DEVICE:
+        return (
+            f"it delays what links carry with TAP devices, and {delayed_cables.DEVICE} cannot be opened "
+            f"({error.strerror}); choose a cluster with latency_seconds: 0"
+        )
     if isinstance(error, FileNotFoundError) and error.filename in ("ip", "tc"):
         return f"there is no `{error.filename}`, which is part of iproute2"
     if isinstance(error, OSError) and error.errno in (errno.EPERM, errno.EACCES, errno.ENOSYS):
@@ -229,6 +281,11 @@ def require_emulable(cell: Cell) -> None:
         raise UserError(f"{where}: emulated links join CPUs only; set device: cpu")
     if not link.full_duplex:
         raise UserError(f"{where}: emulated links have both directions at once; set full_duplex: true")
+    if link.latency_seconds and not LEAST_LATENCY_SECONDS <= link.latency_seconds <= MOST_LATENCY_SECONDS:
+        raise UserError(
+            f"{where}: emulated links delay by {LEAST_LATENCY_SECONDS:g} to {MOST_LATENCY_SECONDS:g} seconds "
+            f"or not at all; set link.latency_seconds, which is {link.latency_seconds:g}, to one of these"
+        )
     if not link.shared_by_workers and cell.workers > cell.nodes:
         raise UserError(f"{where}: an emulated node has one link; set shared_by_workers: true")
 

@@ -253,15 +253,15 @@ def _count(reason: str | None) -> str:
 
 
 def _emulation_is_valid(about: dict[str, Any], cell: Cell) -> bool:
-    """Did the links keep their rate, and did sharing cores lengthen training only a little?"""
+    """Did the links keep their rate and latency, and did sharing cores lengthen training only a little?"""
     # Only here, because they need torch, whose import takes seconds.
     from thinwire.emulation.calibration import Calibration
     from thinwire.emulation.emulated_run import MOST_CROWDING
 
     assert cell.cluster is not None
     measured = Calibration.model_validate(about["calibration"])
-    on_rate = measured.off_rate(cell.cluster.link.rate_bytes_per_second) is None
-    return on_rate and (about["crowding"]["shorter_by_at_most"] or 0.0) <= MOST_CROWDING
+    as_configured = measured.off(cell.cluster.link) is None
+    return as_configured and (about["crowding"]["shorter_by_at_most"] or 0.0) <= MOST_CROWDING
 
 
 def _start_and_end(run: Record) -> str | None:
