@@ -40,24 +40,34 @@ def calls_of(steps):
 
 
 @pytest.mark.parametrize(
-    ("method", "options"), [("ssgd", {}), ("hsgd", {}), ("ps_sgd", {"servers": "one", "pipelined": False})]
+    ("method", "options"),
+    [
+        ("ssgd", {}),
+        ("hsgd", {}),
+        ("ps_sgd", {"servers": "one", "pipelined": False}),
+        ("ps_sgd", {}),
+        ("gossip", {"graph": "ring"}),
+    ],
 )
-def test_workers_of_more_nodes_call_what_those_of_two_nodes_call(method, options):
-    made = CellWithoutData(cell_of(method, **options), 4, PROFILE)
+def test_workers_of_any_number_of_nodes_call_what_those_that_are_mirrored_there_call(method, options):
+    made = CellWithoutData(cell_of(method, **options), 2, PROFILE)
     cell = cell_of(method, **options)
     small = replace(cell, recipe=cell.recipe.model_copy(update={"batch": 2}))
-    more = MirroredCell(small, Path(), Cluster(16, 4), without_data._task)
-    for role, run in more.roles(2):
+    derived = made._schedules.on(5)
+    mirrored = MirroredCell(small, Path(), Cluster(10, 5), without_data._task)
+    for role, run in mirrored.roles(2):
         for worker in role.workers:
-            steps = made._steps[made._role_at[made._place(worker)]]
-            assert calls_of(steps) == calls_of(run.steps[1:])
+            assert calls_of(derived.steps[derived.role_of[worker]]) == calls_of(run.steps[1:])
+    # On one node, channels between nodes have one member.
+    assert made.on(CLUSTER, 1).seconds >= made.on(CLUSTER, 1).compute_seconds > 0
 
 
 def test_layers_take_the_images_of_the_cell_and_not_those_that_were_mirrored(ssgd):
     forward = without_data.layer_flops(cell_of("ssgd"))
     least = 3 * 256 * sum(forward.values()) / 23.0e12
     seconds = ssgd.on(CLUSTER, 4).compute_seconds
-    assert least < seconds < least + 1e-5 * sum(isinstance(o, Compute) for o in ssgd._steps[0][0]) + 1e-9
+    launched = sum(isinstance(operation, Compute) for operation in ssgd._schedules.on(4).steps[0][0])
+    assert least < seconds < least + 1e-5 * launched + 1e-9
 
 
 def test_slower_links_and_more_nodes_never_make_a_step_shorter(ssgd):

@@ -45,6 +45,7 @@ class Post:
     server_seconds: float  # that a server computes before it answers
     after: tuple[int, ...] = ()  # the numbers of the calls for whose end it is held back
     rank: int = 0  # of this worker among the members
+    key: str = ""  # of a `push_pull`
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,7 @@ def _post(recorder: Recorder, number: int, server_seconds: float) -> Post:
         server_seconds + sum(end - begin for _, _, begin, end in call.server_spans) * NS,
         call.after,
         call.members.index(recorder.worker),
+        call.key,
     )
 
 

@@ -1,11 +1,10 @@
 """The time of a cell on a described cluster and device, without its data: for networks that no laptop trains.
 
 What a worker calls depends on the shapes of its model, and not on its images. So a worker of each role is
-mirrored with two small images, on two nodes. On more nodes, a worker at the same place of a node calls the
-same. The seconds of layers follow from the images of the cell and from the device. A server reads a push and
-its sum, and writes the sum, at the rate of the device's memory. Optimizers and codecs take no more than a
-launch. Nothing that was measured here is in the result, so it is the same on every machine. Input,
-evaluations and stragglers are left out.
+mirrored with two small images, on few nodes; see `thinwire.simulation.scaled`. The seconds of layers follow
+from the images of the cell and from the device. A server reads a push and its sum, and writes the sum, at the
+rate of the device's memory. Optimizers and codecs take no more than a launch. Nothing that was measured here
+is in the result, so it is the same on every machine. Input, evaluations and stragglers are left out.
 """
 
 from dataclasses import dataclass, replace
@@ -28,10 +27,10 @@ from thinwire.simulation.compute import Described, layer_flops
 from thinwire.simulation.mirrored import MirroredCell
 from thinwire.simulation.operations import Operation, Post, Step
 from thinwire.simulation.program import Floats, Program, Timeline, program_of
+from thinwire.simulation.scaled import Schedules
 from thinwire.train.cell_task import task_with
 
 _PIXELS, _IMAGES = 32, 2
-_NODES = 2
 _STEPS_AN_EPOCH = 1000  # more than are mirrored: no epoch ends
 _PASSES_OVER_A_PUSH = 3  # read it, read the sum, write the sum
 
@@ -70,15 +69,9 @@ class CellWithoutData:
         flops = {layer: batch * count for layer, count in layer_flops(cell).items()}
         self._profile = Described(profile, device, flops, bytes_per_second_here=0.0, variation=0.0)
         self._period, self._per_node = period, workers_per_node
-        small = cell.recipe.model_copy(update={"batch": _IMAGES, "batch_per": "worker"})
-        cluster = Cluster(_NODES * workers_per_node, _NODES)
-        mirrored = MirroredCell(replace(cell, recipe=small), Path(), cluster, _task)
+        small = replace(cell, recipe=cell.recipe.model_copy(update={"batch": _IMAGES, "batch_per": "worker"}))
         first = max(2, period) - period  # the first step of a run may differ
-        self._steps: list[list[Step]] = []  # of each role
-        self._role_at: dict[tuple[bool, int], int] = {}  # by the place of a worker
-        for number, (role, run) in enumerate(mirrored.roles(first + period)):
-            self._steps.append(run.steps[first:])
-            self._role_at |= {self._place(worker): number for worker in role.workers}
+        self._schedules = Schedules(lambda nodes: _mirrored(small, workers_per_node, nodes), first, period)
 
     def on(self, described: ClusterDescription, nodes: int) -> MeanStep:
         """The mean step of the second period, on so many nodes of a cluster."""
@@ -103,8 +96,9 @@ class CellWithoutData:
 
     def _simulate(self, described: ClusterDescription, nodes: int, paces: Floats) -> Timeline:
         cluster = Cluster(nodes * self._per_node, nodes)
-        of_role = [self._program(steps, cluster, len(paces)) for steps in self._steps]
-        programs = [of_role[self._role_at[self._place(worker)]] for worker in range(cluster.workers)]
+        schedule = self._schedules.on(nodes)
+        of_role = [self._program(steps, cluster, len(paces)) for steps in schedule.steps]
+        programs = [of_role[role] for role in schedule.role_of]
         loads, pace = Loads(described, cluster), np.repeat(paces[:, None], cluster.workers, axis=1)
         if recurrence.applies(programs, cluster, loads):
             return recurrence.simulate(programs[0], cluster, loads, pace)
@@ -124,10 +118,11 @@ class CellWithoutData:
         seconds = served * _PASSES_OVER_A_PUSH * pushed / self._memory_bytes_per_second
         return replace(operation, server_seconds=seconds)
 
-    def _place(self, worker: int) -> tuple[bool, int]:
-        """Is the worker on the first node, and which one of its node is it?"""
-        node, place = divmod(worker, self._per_node)
-        return node == 0, place
+
+def _mirrored(cell: Cell, workers_per_node: int, nodes: int) -> MirroredCell:
+    """The cell with its small images, on so many nodes; each has as many steps in an epoch."""
+    cluster = Cluster(nodes * workers_per_node, nodes)
+    return MirroredCell(replace(cell, workers=cluster.workers, nodes=nodes), Path(), cluster, _task)
 
 
 def _task(cell: Cell, results: Path, device: torch.device) -> Task:

@@ -1,0 +1,108 @@
+"""The schedule of a cell on any number of nodes, from workers that were mirrored on two nodes.
+
+On more nodes, a worker at the same place of a node calls the same. Two things may differ. The server of a key
+is on another worker, which follows from the key. And how much a worker sends, or to whom, may depend on how
+many workers there are. A worker that is mirrored on three nodes tells. Then workers are mirrored anew on each
+number of nodes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from thinwire.api.channel import hosting_rank
+from thinwire.base.placement import Cluster
+from thinwire.simulation.groups import Groups
+from thinwire.simulation.mirrored import MirroredCell
+from thinwire.simulation.operations import MESSAGES, Operation, Post, Step
+
+_FEW, _MORE = 2, 3  # nodes
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What all workers of a cluster do."""
+
+    steps: list[list[Step]]  # of each role
+    role_of: list[int]  # of each worker: the index of its role
+
+
+class Schedules:
+    """The schedules of a cell on nodes of one size."""
+
+    def __init__(self, mirrored: Callable[[int], MirroredCell], first: int, steps: int) -> None:
+        """Mirror a worker of each role on two nodes, and one worker on three.
+
+        Args:
+            mirrored: gives the cell on so many nodes.
+            first: step of the schedule; earlier ones are left out.
+            steps: of the schedule.
+
+        Raises:
+            UserError: the method cannot run on two nodes, or as `MirroredCell`.
+        """
+        self._mirrored, self._first, self._steps = mirrored, first, steps
+        self._known = {_FEW: self._mirrored_on(_FEW)}
+        more = mirrored(_MORE)
+        self._per_node = more.cluster.workers_per_node
+        own = self._known[_FEW].steps[self._known[_FEW].role_of[0]]
+        other = more.run(0, first + steps).steps[first:]
+        pairs = [pair for one, two in zip(own, other) for pair in zip(_posts(one), _posts(two))]
+        # Otherwise the keys are multiples of the number of workers, so that one of them has all servers.
+        self._by_key = all(one.key == two.key for one, two in pairs)
+        many = [[len(_posts(step)) for step in made] for made in (own, other)]
+        self._scales = many[0] == many[1] and all(self._same(one, two) for one, two in pairs)
+
+    def on(self, nodes: int) -> Schedule:
+        """The schedule on so many nodes.
+
+        Raises:
+            UserError: as `MirroredCell`, where it has to be mirrored on these nodes.
+        """
+        if nodes not in self._known:
+            scaled = self._scaled if self._scales else self._mirrored_on
+            self._known[nodes] = scaled(nodes)
+        return self._known[nodes]
+
+    def _mirrored_on(self, nodes: int) -> Schedule:
+        cell = self._mirrored(nodes)
+        steps, role_of = [], [0] * cell.cluster.workers
+        for number, (role, run) in enumerate(cell.roles(self._first + self._steps)):
+            steps.append(run.steps[self._first :])
+            for worker in role.workers:
+                role_of[worker] = number
+        return Schedule(steps, role_of)
+
+    def _scaled(self, nodes: int) -> Schedule:
+        few, per_node = self._known[_FEW], self._per_node
+        groups = Groups(Cluster(nodes * per_node, nodes))
+        sizes = {channel: len(groups.of(0, channel)) for channel in ("world", "node", "across", "unmetered")}
+        steps = [[[self._moved(op, sizes) for op in step] for step in own] for own in few.steps]
+        # The first node may differ from all others.
+        first, second = few.role_of[:per_node], few.role_of[per_node:]
+        return Schedule(steps, first + second * (nodes - 1))
+
+    def _moved(self, operation: Operation, sizes: dict[str, int]) -> Operation:
+        """The operation, with the server of its key in channels of other sizes."""
+        if not self._by_key or not isinstance(operation, Post) or operation.verb != "push_pull":
+            return operation
+        return replace(operation, partner=hosting_rank(_key(operation), sizes[operation.channel]))
+
+    def _same(self, post: Post, other: Post) -> bool:
+        """Does a call on two nodes tell what it is on any number of them?"""
+        moves = self._by_key and post.verb == "push_pull"
+        one, two = (
+            (made.channel, made.verb, made.ragged, made.ragged or made.sent_bytes, moves or made.partner)
+            for made in (post, other)
+        )
+        # To whom a message goes may follow from the number of workers.
+        return one == two and post.verb not in MESSAGES
+
+
+def _posts(step: Step) -> list[Post]:
+    return [operation for operation in step if isinstance(operation, Post)]
+
+
+def _key(post: Post) -> int | str:
+    """The key of a call to a server, which a record has as text."""
+    number = int(post.key) if post.key.removeprefix("-").isdecimal() else post.key
+    return number if hosting_rank(number, len(post.members)) == post.partner else post.key
