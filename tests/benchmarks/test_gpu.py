@@ -96,7 +96,7 @@ def test_what_each_part_reports(run):
     assert set(figures["equal_bits"]) == set(figures["waits_of_methods"]) == trained
     # Drawn numbers and counts are computed without waiting; only run lengths may need a number.
     assert set(figures["waits_of_methods"]["ps_sgd"]) == {"operations"}
-    assert figures["engine_ratio"]["blocks"] == 2
+    assert figures["engine_ratio"]["cnn"]["blocks"] == 2
     for batch, of_a_batch in figures["augmentation"].items():
         assert of_a_batch["operations"] > 10, batch
         assert of_a_batch["ms"] > 0, batch
@@ -176,7 +176,7 @@ def steps_of_a_gpu(place, found):
     engine_ratio.part(part.Place(place.device, small=False), found)
 
 part._GRACE_SECONDS = 0.2
-engine_ratio.FULL = engine_ratio.FULL._replace(images=64, batch=8)
+engine_ratio.FULL = {"cnn": engine_ratio.FULL["cnn"]._replace(images=64, batch=8)}
 limits = {"takes_long": 0.2, "hangs": 0.2}
 run = gpu.run
 gpu.run = lambda name, part, place, seconds: run(name, part, place, limits.get(name, seconds))
@@ -204,7 +204,7 @@ def test_a_part_that_fails_dies_or_hangs_does_not_stop_the_others():
     assert parts["takes_long"]["figures"] == {"before": 1}
     assert parts["hangs"]["broken"] == ["it hung, and was ended"]
     assert parts["steps_of_a_gpu"]["held"], parts["steps_of_a_gpu"]
-    assert parts["steps_of_a_gpu"]["figures"]["blocks"] == 9
+    assert parts["steps_of_a_gpu"]["figures"]["cnn"]["blocks"] == 30
     assert last == "2 of 7 parts held"
     assert answer.returncode == 1
 

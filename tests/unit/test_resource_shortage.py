@@ -214,6 +214,18 @@ def test_a_fault_of_a_gpu_is_trouble_and_neither_the_methods_result_nor_a_lost_c
         raise fault
 
 
+def test_full_memory_of_a_gpu_is_told_with_what_was_asked_for_and_without_advice():
+    said = (
+        "CUDA out of memory. Tried to allocate 8.00 GiB. GPU 0 has a total capacity of 79.18 GiB of which "
+        "4.37 GiB is free"
+    )
+    more = "Process 593 has 74.18 GiB memory in use. If reserved but unallocated memory is large try X."
+    assert trouble(torch.OutOfMemoryError(f"{said}. {more}")) == (
+        f"a GPU cannot be used any more ({said}): see nvidia-smi, free its memory or take another, and start "
+        "again; a run goes on from its last checkpoint"
+    )
+
+
 @pytest.mark.parametrize(
     "fault",
     [

@@ -101,9 +101,12 @@ _GPU_PHRASES = (
     "was unable to find an engine to execute this computation",
 )
 
+# Of full memory torch says in as many what was asked for and what is free. Advice follows.
+_SENTENCES_OF_A_FAULT = 3
+
 
 def gpu_fault(error: BaseException) -> str | None:
-    """Return the first line of an error that is a fault of a GPU; None for all other errors."""
+    """Return the first sentences of an error that is a fault of a GPU; None for all other errors."""
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(error, RuntimeError):
         return None
@@ -111,7 +114,8 @@ def gpu_fault(error: BaseException) -> str | None:
     of_torch = isinstance(error, torch.AcceleratorError | torch.OutOfMemoryError)
     found = of_torch or any(phrase in text for phrase in _GPU_PHRASES)
     found = found and not any(phrase in text for phrase in _OF_THE_PROGRAM)
-    return next(iter(text.splitlines()), type(error).__name__) if found else None
+    line = next(iter(text.splitlines()), type(error).__name__)
+    return ". ".join(line.split(". ")[:_SENTENCES_OF_A_FAULT]) if found else None
 
 
 # The disk is full, over quota, read-only or broken; too many files or processes; too little memory.
