@@ -1,5 +1,6 @@
 """Which worker is on which node, which process stands for which worker, and how it uses a GPU."""
 
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -7,6 +8,11 @@ from thinwire.base.errors import UserError
 
 if TYPE_CHECKING:
     import torch
+
+
+# True while the operations of this process are counted as those of an accelerator. Where code has one way for
+# CPUs and another one for accelerators, it takes the latter then.
+counted_as_accelerator: ContextVar[bool] = ContextVar("counted_as_accelerator", default=False)
 
 
 def on_gpu(device: "torch.device") -> bool:

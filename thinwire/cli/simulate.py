@@ -13,6 +13,7 @@ from thinwire.base.options import problems
 from thinwire.cli.output import print_line
 from thinwire.config import clusters, grid_subset, tuned
 from thinwire.config import suite as suites
+from thinwire.config.accelerators import load_accelerator
 from thinwire.config.entries import baselines
 from thinwire.config.expand import require_valid
 from thinwire.config.suite import load
@@ -28,9 +29,9 @@ from thinwire.report.tuning_choice import runs_of_trials, write_tuned
 from thinwire.simulation.questions import (
     LADDER,
     RATE_CLUSTER,
-    RATE_PROFILE,
+    RATE_DEVICE,
     RATIO_CLUSTER,
-    RATIO_PROFILE,
+    RATIO_DEVICE,
     SUITE,
     ends_of_the_ladder,
     ratios,
@@ -91,7 +92,7 @@ def required_rate_main(arguments: Namespace) -> int:
     rows = with_table_digits(pd.DataFrame(required_rates(simulated(), clusters.load_cluster(RATE_CLUSTER))))
     paths = write_required_rate(rows, arguments.results)
     print("\n".join([*sentences(rows), *map(str, paths)]))
-    _say_if_unlike(RATE_PROFILE, SUITE)
+    _say_if_unlike(RATE_DEVICE, SUITE)
     return 0
 
 
@@ -104,13 +105,18 @@ def hsgd_ratio_main(arguments: Namespace) -> int:
         least, most = fixed(own.ratio.min(), 2), fixed(own.ratio.max(), 2)
         print(f"{nodes} nodes: a ratio of {least} to {most} (simulated)")
     print("\n".join(map(str, paths)))
-    _say_if_unlike(RATIO_PROFILE, LADDER)
+    _say_if_unlike(RATIO_DEVICE, LADDER)
     return 0
 
 
-def _say_if_unlike(profile: str, suite: str) -> None:
-    if unlike := clusters.unlike_recipe(profile, load(suite).recipe.precision):
-        print(f"{unlike}.", file=sys.stderr)
+def _say_if_unlike(accelerator: str, suite: str) -> None:
+    own, precision = load_accelerator(accelerator).precision, load(suite).recipe.precision
+    if own != precision:
+        print(
+            f"{accelerator} is of {own}, and the recipe of {precision}: these are times of runs with "
+            f"recipe.precision: {own}.",
+            file=sys.stderr,
+        )
 
 
 def tuned_main(arguments: Namespace) -> int:

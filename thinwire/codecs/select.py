@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from thinwire.base.placement import moved_to
+from thinwire.base.placement import counted_as_accelerator, moved_to
 
 GROUP = 16
 # How many groups are processed together, so that intermediate results stay in the processor's cache.
@@ -177,7 +177,7 @@ def _random(row: Tensor, k: int, generator: torch.Generator) -> Tensor:
 
 
 def _is_searched_on_host(row: Tensor) -> bool:
-    return row.numel() >= SHORTEST and row.device.type == "cpu"
+    return row.numel() >= SHORTEST and row.device.type == "cpu" and not counted_as_accelerator.get()
 
 
 def _sample_size(numel: int, k: int) -> float:

@@ -12,7 +12,7 @@ from thinwire.config.tuned import with_tuned
 from thinwire.plugins import ROOT
 
 # Folders in config/ with files of other kinds.
-_NO_SUITES = {"clusters", "profiles", "tuning", "tuned"}
+_NO_SUITES = {"accelerators", "clusters", "profiles", "tuning", "tuned"}
 
 
 def path_of(name: str) -> Path:

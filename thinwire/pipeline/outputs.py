@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from thinwire.base import digests
-from thinwire.config import clusters
+from thinwire.config import accelerators, clusters
 from thinwire.config.cell import Cell
 from thinwire.config.suite import load
 from thinwire.config.suite import path_of as suite_path
@@ -149,7 +149,7 @@ def required_rate() -> list[str]:
 
 def required_rate_sources() -> list[str]:
     """The files that these rates follow from, beside the engine."""
-    return _described([questions.SUITE], questions.RATE_CLUSTER, questions.RATE_PROFILE)
+    return _described([questions.SUITE], questions.RATE_CLUSTER, questions.RATE_DEVICE)
 
 
 def hsgd_ratio() -> list[str]:
@@ -159,16 +159,16 @@ def hsgd_ratio() -> list[str]:
 
 def hsgd_ratio_sources() -> list[str]:
     """The files that this ratio follows from, beside the engine."""
-    return _described([questions.LADDER, questions.NETWORK], questions.RATIO_CLUSTER, questions.RATIO_PROFILE)
+    return _described([questions.LADDER, questions.NETWORK], questions.RATIO_CLUSTER, questions.RATIO_DEVICE)
 
 
 def _table_and_figure(name: str) -> list[str]:
     return [f"results/tables/{name}.csv", *(f"results/figures/{name}.{end}" for end in FORMATS)]
 
 
-def _described(suites: Sequence[str], cluster: str, profile: str) -> list[str]:
-    """The paths of suites, a cluster and a compute profile."""
-    folders = (clusters.CLUSTERS / f"{cluster}.yaml", clusters.PROFILES / f"{profile}.yaml")
+def _described(suites: Sequence[str], cluster: str, accelerator: str) -> list[str]:
+    """The paths of suites, a cluster and an accelerator."""
+    folders = (clusters.CLUSTERS / f"{cluster}.yaml", accelerators.ACCELERATORS / f"{accelerator}.yaml")
     return [str(path.relative_to(ROOT)) for path in (*map(suite_path, suites), *folders)]
 
 

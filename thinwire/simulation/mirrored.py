@@ -6,7 +6,7 @@ that follow from the loss, are those of a worker that trains alone on its part o
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import thread_time_ns
@@ -23,6 +23,7 @@ from thinwire.base.placement import Cluster
 from thinwire.config.cell import Cell
 from thinwire.data.batches import Batches
 from thinwire.optim.recipe import Recipe
+from thinwire.simulation.device_clock import DeviceClock
 from thinwire.simulation.operations import Role, Step, roles, steps_of
 from thinwire.simulation.stand_in_data import repeated, task_of_shapes
 from thinwire.trace.recorder import RecordedCall, Recorder
@@ -82,6 +83,7 @@ class MirroredCell:
         results: Path,
         cluster: Cluster,
         load: Callable[[Cell, Path, torch.device], Task] = task_of_shapes,
+        clock: DeviceClock | None = None,
     ) -> None:
         """Load the cell.
 
@@ -90,6 +92,7 @@ class MirroredCell:
             results: the folder with its data, if they are there, and its method's preparation.
             cluster: on which it is mirrored.
             load: gives the task of the cell, from the folder, on a device.
+            clock: of a described device; None: seconds are those of a core of this machine.
 
         Raises:
             UserError: the preparation is missing, or the number of training images is not known without the
@@ -99,7 +102,7 @@ class MirroredCell:
             raise UserError(
                 f"{cluster.workers:,} workers are too many: at most {MOST_WORKERS:,} are mirrored"
             )
-        self.cell, self.cluster = cell, cluster
+        self.cell, self.cluster, self._clock = cell, cluster, clock
         self._method = plugins.get("method", cell.method.use).load()
         self._config = resolve(self._method, cell.method.options)
         self.task, self.repeated = self._load(results, load)
@@ -140,9 +143,9 @@ class MirroredCell:
         trainer = MirroredTrainer(self.task, self._method, self._config, mirror)
         trainer.setup(self._prepared)
         # The time of this thread on its core: other processes may have taken the core in between.
-        (recorder,) = record_spans(trainer, thread_time_ns)
+        (recorder,) = record_spans(trainer, self._clock or thread_time_ns)
         try:
-            with _no_garbage_collection():
+            with _no_garbage_collection(), self._clock or nullcontext():
                 trainer.train(until=steps)
         except Diverged as error:
             raise UserError(f"{self.cell.path}: worker {worker}, which trains alone here: {error}") from None

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # the pipeline reads the names of suites here, and PyTorch ta
     from thinwire.simulation.without_data import CellWithoutData, MeanStep
 
 
-SUITE, RATE_CLUSTER, RATE_PROFILE = "claims/daso_time", "infiniband_800g_4gpus", "a100_tf32"
+SUITE, RATE_CLUSTER, RATE_DEVICE = "claims/daso_time", "infiniband_800g_4gpus", "a100_tf32"
 RATE_NODES = (4, 8, 16, 32, 64)
 # The publication saves up to this share of the time; 8 of its 90 epochs are blocking.
 SAVED = 0.34
@@ -84,7 +84,7 @@ def simulated() -> Simulated:
     first = {cell.method.label: cell for cell in cells(SUITE) if cell.repetition == 0}
     mirrored = {
         method: CellWithoutData(
-            first[method], first[method].workers // first[method].nodes, RATE_PROFILE, _PERIODS.get(method, 1)
+            first[method], first[method].workers // first[method].nodes, RATE_DEVICE, _PERIODS.get(method, 1)
         )
         for method in methods
     }
@@ -113,7 +113,7 @@ def required_rates(
                 "baseline": baseline,
                 "kind": "simulated",
                 "cluster": cluster.name,
-                "profile": RATE_PROFILE,
+                "profile": RATE_DEVICE,
                 "saved_percent": 100 * share,
                 "required_gigabytes_per_second": math.nan if rate is None else rate,
                 "exposed_at_required_percent": math.nan if rate is None else saved.exposed_percent(rate),
@@ -159,7 +159,7 @@ class _Saved:
 
 
 LADDER, NETWORK = "claims/hsgd_ladder", "claims/daso_time"
-RATIO_CLUSTER, RATIO_PROFILE = "ethernet_25g_4gpus", "a100_tf32"
+RATIO_CLUSTER, RATIO_DEVICE = "ethernet_25g_4gpus", "a100_tf32"
 RATIO_NODES = (2, 8, 32)
 # Two for each decade.
 RATES_GBIT_PER_SECOND = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -182,8 +182,8 @@ def ends_of_the_ladder(workers_per_node: int) -> "tuple[CellWithoutData, CellWit
     of_rung = {cell.method.label: cell for cell in cells(LADDER) if cell.repetition == 0}
     lowest, highest = (_with_network(of_rung[rung], network) for rung in (rungs[0], rungs[-1]))
     return (
-        CellWithoutData(lowest, workers_per_node, RATIO_PROFILE),
-        CellWithoutData(highest, workers_per_node, RATIO_PROFILE),
+        CellWithoutData(lowest, workers_per_node, RATIO_DEVICE),
+        CellWithoutData(highest, workers_per_node, RATIO_DEVICE),
     )
 
 
@@ -215,7 +215,7 @@ def ratios(
                     "workers": number * cluster.workers_per_node,
                     "kind": "simulated",
                     "cluster": cluster.name,
-                    "profile": RATIO_PROFILE,
+                    "profile": RATIO_DEVICE,
                     "rate_gbit_per_second": rate,
                     "compute_seconds": computing,
                     "lowest_rung_seconds": naive,

@@ -1,10 +1,16 @@
 """The time of a cell on a described cluster and device, without its data: for networks that no laptop trains.
 
-What a worker calls depends on the shapes of its model, and not on its images. So a worker of each role is
-mirrored with two small images, on few nodes; see `thinwire.simulation.scaled`. The seconds of layers follow
-from the images of the cell and from the device. A server reads a push and its sum, and writes the sum, at the
-rate of the device's memory. Optimizers and codecs take no more than a launch. Nothing that was measured here
-is in the result, so it is the same on every machine. Input, evaluations and stragglers are left out.
+What a worker calls depends on the shapes of its model, and not on its inputs. So a worker of each role is
+mirrored with two small inputs, on few nodes; see `thinwire.simulation.scaled`. Its seconds are those of a
+described device:
+
+- passes, with the batch of the cell, from the shapes of the network (`passes_on_device`);
+- codecs, methods and optimizers from the operations that the mirrored worker runs (`device_clock`);
+- decoding what all workers of a channel gathered takes longer with their number;
+- a server reads a push and its sum, and writes the sum, at the rate of the device's memory.
+
+Nothing that was measured here is in the result, so it is the same on every machine. Input, evaluations and
+stragglers are left out. Ragged sizes are those of gradients that nothing has learnt from.
 """
 
 from dataclasses import dataclass, replace
@@ -14,23 +20,30 @@ import numpy as np
 import torch
 
 from thinwire import plugins
+from thinwire.api.model import Model
 from thinwire.api.run import Task
+from thinwire.base.errors import UserError
+from thinwire.base.learning import NEXT_CHARACTER
 from thinwire.base.options import resolve
 from thinwire.base.placement import Cluster
-from thinwire.config import clusters
+from thinwire.config.accelerators import Accelerator, load_accelerator
 from thinwire.config.cell import Cell
 from thinwire.config.clusters import ClusterDescription
 from thinwire.data.arrays import Rows
 from thinwire.simulation import event_loop, recurrence, stand_in_data
 from thinwire.simulation.call_seconds import Loads
-from thinwire.simulation.compute import Described, layer_flops
+from thinwire.simulation.device_clock import DeviceClock
 from thinwire.simulation.mirrored import MirroredCell
-from thinwire.simulation.operations import Operation, Post, Step
+from thinwire.simulation.operations import Compute, Operation, Post, Step, Wait
+from thinwire.simulation.passes_on_device import Span, blank, pass_seconds
 from thinwire.simulation.program import Floats, Program, Timeline, program_of
 from thinwire.simulation.scaled import Schedules
+from thinwire.trace.recorder import BACKWARD, DECODE, FORWARD, HARNESS, INPUTS
 from thinwire.train.cell_task import task_with
+from thinwire.train.passes import Passes
 
-_PIXELS, _IMAGES = 32, 2
+# Of the inputs with which workers are mirrored: their number, and the side of an image or a text's length.
+_INPUTS, _PIXELS, _CHARACTERS = 2, 32, 2
 _STEPS_AN_EPOCH = 1000  # more than are mirrored: no epoch ends
 _PASSES_OVER_A_PUSH = 3  # read it, read the sum, write the sum
 
@@ -51,27 +64,27 @@ class MeanStep:
 class CellWithoutData:
     """A cell whose schedule repeats every few steps, for any number of nodes."""
 
-    def __init__(self, cell: Cell, workers_per_node: int, profile: str, period: int = 1) -> None:
+    def __init__(self, cell: Cell, workers_per_node: int, accelerator: str, period: int = 1) -> None:
         """Mirror a worker of each role.
 
         Args:
             cell: its own numbers of workers and nodes are not used.
             workers_per_node: on every cluster on which it will be simulated.
-            profile: a file in config/profiles/.
+            accelerator: a file in config/accelerators/.
             period: the number of steps after which the schedule begins again.
 
         Raises:
-            UserError: there is no such profile, or the method cannot run on two nodes.
+            UserError: there is no such accelerator, or the method cannot run on two nodes.
         """
-        device = clusters.load_profile(profile)
+        device = load_accelerator(accelerator)
         self._memory_bytes_per_second = device.memory_gigabytes_per_second * 1e9
-        batch = cell.recipe.batch_per_worker(workers_per_node)
-        flops = {layer: batch * count for layer, count in layer_flops(cell).items()}
-        self._profile = Described(profile, device, flops, bytes_per_second_here=0.0, variation=0.0)
+        self._passes = _passes(cell, cell.recipe.batch_per_worker(workers_per_node), device)
         self._period, self._per_node = period, workers_per_node
-        small = replace(cell, recipe=cell.recipe.model_copy(update={"batch": _IMAGES, "batch_per": "worker"}))
+        small = replace(cell, recipe=cell.recipe.model_copy(update={"batch": _INPUTS, "batch_per": "worker"}))
         first = max(2, period) - period  # the first step of a run may differ
-        self._schedules = Schedules(lambda nodes: _mirrored(small, workers_per_node, nodes), first, period)
+        self._schedules = Schedules(
+            lambda nodes: _mirrored(small, workers_per_node, nodes, device), first, period
+        )
 
     def on(self, described: ClusterDescription, nodes: int) -> MeanStep:
         """The mean step of the second period, on so many nodes of a cluster."""
@@ -106,30 +119,93 @@ class CellWithoutData:
 
     def _program(self, steps: list[Step], cluster: Cluster, length: int) -> Program:
         members = {channel: len(group) for channel, group in cluster.groups(0).items()}
-        served = [[self._served(operation, members) for operation in step] for step in steps]
-        return program_of(served, self._profile.seconds, length=length)
+        made = [self._on_device(step, members) for step in steps]
+        return program_of(made, lambda computed: computed.seconds, length=length)
 
-    def _served(self, operation: Operation, members: dict[str, int]) -> Operation:
-        """The operation, with the seconds of a server on this device and for so many pushes."""
-        if not isinstance(operation, Post):
-            return operation
-        pushed = members[operation.channel] * operation.sent_bytes
-        served = operation.verb == "push_pull"
-        seconds = served * _PASSES_OVER_A_PUSH * pushed / self._memory_bytes_per_second
-        return replace(operation, server_seconds=seconds)
+    def _on_device(self, step: Step, members: dict[str, int]) -> Step:
+        """The step, with the seconds of the device, where channels have so many members."""
+        made: list[Operation] = []
+        gathers = {post.call: post for post in step if isinstance(post, Post) and post.verb == "gather"}
+        payloads = 1.0  # of the last answer, over those of the mirrored one
+        for operation in step:
+            match operation:
+                case Compute():
+                    operation = replace(operation, seconds=self._seconds(operation, payloads))
+                case Post(verb="push_pull"):
+                    pushed = members[operation.channel] * operation.sent_bytes
+                    served = _PASSES_OVER_A_PUSH * pushed / self._memory_bytes_per_second
+                    operation = replace(operation, server_seconds=served)
+                case Wait(call):
+                    answered = gathers.get(call)
+                    payloads = members[answered.channel] / len(answered.members) if answered else 1.0
+            made.append(operation)
+        return made
+
+    def _seconds(self, computed: Compute, payloads: float) -> float:
+        kind, name = computed.kind, computed.name
+        if kind == HARNESS:
+            return 0.0
+        if kind == DECODE:
+            return computed.seconds * payloads
+        if kind not in (FORWARD, BACKWARD):
+            return computed.seconds
+        if kind == BACKWARD and name.endswith(f".{INPUTS}"):
+            # Of the two gradients of a layer, which cost the same, one is computed.
+            return self._passes.get((BACKWARD, f"{name.removesuffix(INPUTS)}weight"), 0.0) / 2
+        return self._passes.get((kind, name), 0.0)
 
 
-def _mirrored(cell: Cell, workers_per_node: int, nodes: int) -> MirroredCell:
-    """The cell with its small images, on so many nodes; each has as many steps in an epoch."""
+def _mirrored(cell: Cell, workers_per_node: int, nodes: int, device: Accelerator) -> MirroredCell:
+    """The cell with its small inputs, on so many nodes; each has as many steps in an epoch."""
     cluster = Cluster(nodes * workers_per_node, nodes)
-    return MirroredCell(replace(cell, workers=cluster.workers, nodes=nodes), Path(), cluster, _task)
+    placed = replace(cell, workers=cluster.workers, nodes=nodes)
+    return MirroredCell(placed, Path(), cluster, _task, DeviceClock(device))
+
+
+def _passes(cell: Cell, batch: int, device: Accelerator) -> dict[Span, float]:
+    network = _Network(cell)
+    build, inputs = network.build, lambda: blank(batch, network.shape, network.of_text)
+    return pass_seconds(build, inputs, Passes(cell.recipe, torch.device("cpu")), device)
+
+
+class _Network:
+    """The network of a cell, and the shape of its inputs."""
+
+    def __init__(self, cell: Cell) -> None:
+        dataset = plugins.get("dataset", cell.data.use).load()
+        known = dataset(resolve(dataset, cell.data.options))
+        self.shape, self._classes = known.shape, known.classes
+        self.of_text = known.learning() is NEXT_CHARACTER
+        self._module = plugins.get("model", cell.model.use).load()
+        self._config = resolve(self._module, cell.model.options)
+
+    def build(self, shape: tuple[int, ...] | None = None) -> Model:
+        """Make it, for inputs of another shape if one is given."""
+        made: Model = self._module(self._config, shape or self.shape, self._classes)
+        return made
+
+    def small_shape(self) -> tuple[int, ...]:
+        """Of small inputs; of the true ones, if the weights depend on the size of the images."""
+        if self.of_text:
+            return (_CHARACTERS,)
+        small = (self.shape[0], *(min(side, _PIXELS) for side in self.shape[1:]))
+        with torch.device("meta"):
+            try:
+                one, other = (
+                    [w.shape for w in self.build(each).parameters()] for each in (small, self.shape)
+                )
+            except UserError:  # the network wants images of one size
+                return self.shape
+        return small if one == other else self.shape
 
 
 def _task(cell: Cell, results: Path, device: torch.device) -> Task:
-    """The task of a cell, with the same small black image again and again."""
-    plugin = plugins.get("dataset", cell.data.use).load()
-    channels = plugin(resolve(plugin, cell.data.options)).shape[0]
-    rows = torch.zeros(_STEPS_AN_EPOCH * _IMAGES * cell.workers, dtype=torch.int64)
-    image = torch.zeros((1, channels, _PIXELS, _PIXELS), dtype=torch.uint8)
-    data = stand_in_data.data_of(cell, Rows(image, rows), labels=rows, test=image, mean=0.0, std=1.0)
-    return task_with(stand_in_data.undivided(cell), data, device)
+    """The task of a cell, with one small input again and again; its network is that of the true inputs."""
+    network = _Network(cell)
+    shape = network.small_shape()
+    rows = torch.zeros(_STEPS_AN_EPOCH * _INPUTS * cell.workers, dtype=torch.int64)
+    one = torch.zeros((1, *shape), dtype=torch.uint8)
+    labels = rows[:, None].expand(-1, *shape) if network.of_text else rows
+    data = stand_in_data.data_of(cell, Rows(one, rows), labels, test=one, mean=0.0, std=1.0)
+    task = task_with(stand_in_data.undivided(cell), data, device)
+    return replace(task, build_model=network.build)

@@ -6,7 +6,7 @@ Everything is attached from outside: hooks on the model and on its parameters, a
 one worker. So a run that is not traced has none of this.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from thinwire.api.method import Method
+from thinwire.api.parameters import Param
 from thinwire.base.errors import UserError
 from thinwire.config.cell import Cell
 from thinwire.trace import trace_file
@@ -70,11 +71,9 @@ def record_spans(trainer: Trainer, now: Callable[[], int] = perf_counter_ns) -> 
 def _record(worker: Worker, recorder: Recorder) -> Recorder:
     for channel in worker.channels.values():
         channel.recorder = recorder
-    _of_model(worker.model, recorder)
+    # These hooks come before those that announce a gradient to the method.
+    cut_into_layers(worker.model, worker.run.params, recorder)
     _of_unwanted_layers(worker, recorder)
-    for param in worker.run.params:
-        # This hook comes before those that announce the gradient to the method.
-        param.tensor.register_hook(_cut(recorder, BACKWARD, param.name))
     for name in _HOOKS:
         # One that the method leaves as it is does nothing, except `step`, which calls other hooks.
         if name == "step" or getattr(type(worker.method), name) is not getattr(Method, name):
@@ -100,8 +99,8 @@ def _wrap(owner: object, name: str, recorder: Recorder, activity: Activity) -> N
     setattr(owner, name, call)
 
 
-def _of_model(model: nn.Module, recorder: Recorder) -> None:
-    """Cut the forward pass into layers; at its end the backward pass begins."""
+def cut_into_layers(model: nn.Module, params: Sequence[Param], recorder: Recorder) -> None:
+    """Cut the forward pass into layers, and the backward pass, which begins at its end, into parameters."""
     for name, module in model.named_modules():
         if module is not model and any(True for _ in module.parameters(recurse=False)):
             module.register_forward_hook(_cut(recorder, FORWARD, name))
@@ -117,6 +116,8 @@ def _of_model(model: nn.Module, recorder: Recorder) -> None:
 
     model.register_forward_pre_hook(begin)
     model.register_forward_hook(end)
+    for param in params:
+        param.tensor.register_hook(_cut(recorder, BACKWARD, param.name))
 
 
 def _of_unwanted_layers(worker: Worker, recorder: Recorder) -> None:

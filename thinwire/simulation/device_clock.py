@@ -1,0 +1,116 @@
+"""A clock that shows how long a described device would take for what this process computes.
+
+PyTorch's dispatcher tells the clock of each operation. An operation takes the longest of three times:
+
+    floating-point operations / rate of its kind,   bytes / rate of the memory,   the host's time to start it
+
+The bytes are those of the tensors that it reads and writes. Operations that read a tensor several times, such
+as a sort, count that often; see `PASSES`. Nothing depends on the speed of this machine.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+from thinwire.base.placement import counted_as_accelerator
+from thinwire.config.accelerators import Accelerator
+from thinwire.trace.recorder import OPTIMIZER, recording
+
+# What only describes or names memory.
+_FREE = (
+    "empty",
+    "empty_like",
+    "empty_strided",
+    "new_empty",
+    "new_empty_strided",
+    "device",
+    "detach",
+    "alias",
+)
+# How many times as long as reading and writing its input once, on large tensors; measured on an H100.
+PASSES = {"topk": 8.2, "sort": 18.0, "cumsum": 1.4, "nonzero": 2.0, "nonzero_static": 2.0}
+# How many small operations they take as long as on a small tensor; measured there, too.
+_STARTS = {"topk": 8, "sort": 6, "nonzero": 2, "nonzero_static": 2}
+# These touch only the entries at some positions, each in a sector of the memory of its own.
+_PICKING = ("index_select", "index", "gather", "embedding", "take")
+_PLACING = ("index_put_", "_index_put_impl_", "index_add_", "index_copy_", "scatter_", "scatter_add_")
+_SECTOR_BYTES = 32
+# On a GPU, one kernel of PyTorch's optimizers updates at most 110 to 30 tensors (MultiTensorApply.cuh).
+_TENSORS_OF_AN_OPTIMIZER_KERNEL = 30
+
+
+class DeviceClock(TorchDispatchMode):
+    """Shows nanoseconds of a device; they pass while operations run inside this context."""
+
+    def __init__(self, device: Accelerator) -> None:
+        super().__init__()
+        self._device = device
+        self._seconds = 0.0
+
+    def __enter__(self) -> Self:
+        self._token = counted_as_accelerator.set(True)
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        counted_as_accelerator.reset(self._token)
+
+    def __call__(self) -> int:
+        """The time of the device, in nanoseconds from 0 on."""
+        return round(self._seconds * 1e9)
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        name = func.overloadpacket.__name__
+        if func.is_view or name in _FREE:
+            return result
+        self._seconds += self._device.seconds(
+            *flops_of(func, args, kwargs or {}, result),
+            bytes_of(name, args, kwargs or {}, result),
+            started=1 / _TENSORS_OF_AN_OPTIMIZER_KERNEL if _optimizes() else _STARTS.get(name, 1),
+        )
+        return result
+
+
+def flops_of(func: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> tuple[int, bool]:
+    """The floating-point operations of an operation, and whether it is a convolution.
+
+    PyTorch's own count of the backward pass of a convolution forgets its groups.
+    """
+    name = func.overloadpacket.__name__
+    if name == "convolution":
+        return 2 * result.numel() * args[1][0].numel(), True
+    if name == "convolution_backward":
+        wanted = sum(args[10][:2])  # the gradients of the input and of the weight
+        return 2 * args[0].numel() * args[2][0].numel() * wanted, True
+    count = flop_registry.get(func.overloadpacket)
+    return (int(count(*args, **kwargs, out_val=result)) if count else 0), False
+
+
+def bytes_of(name: str, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> float:
+    """The bytes that an operation reads and writes."""
+    read = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+    written = [each for each in tree_leaves(result) if isinstance(each, Tensor)]
+    if name == "copy_":
+        read = read[1:]  # the target is only written
+    elif name in _PICKING:
+        return _bytes(read[1:]) + _bytes(written) + _SECTOR_BYTES * sum(each.numel() for each in written)
+    elif name in _PLACING:
+        return _bytes(read[1:]) + 2 * _SECTOR_BYTES * read[-1].numel()
+    elif name in PASSES:
+        return PASSES[name] * 2 * _bytes(read[:1])
+    return _bytes(read) + _bytes(written)
+
+
+def _bytes(tensors: Sequence[Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def _optimizes() -> bool:
+    recorder = recording.get()
+    return recorder is not None and recorder.current.kind == OPTIMIZER

@@ -1,0 +1,59 @@
+"""How long the passes of a network take on a described device, for any batch, without computing anything.
+
+The network runs on tensors that have shapes and no numbers (PyTorch's `FakeTensorMode`), as the engine runs
+it: with the recipe's precision, and with hooks that divide the passes into layers. `DeviceClock` adds up what
+each operation would take.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from thinwire.api.parameters import parameters
+from thinwire.config.accelerators import Accelerator
+from thinwire.simulation.device_clock import DeviceClock
+from thinwire.trace.recorder import BACKWARD, FORWARD, NS, Activity, Recorder
+from thinwire.train.passes import Passes
+from thinwire.train.tracing import cut_into_layers
+
+Span = tuple[str, str]  # the kind and the name that a recorder gives it; see `thinwire.train.tracing`
+
+
+def pass_seconds(
+    build: Callable[[], nn.Module],
+    batch: Callable[[], tuple[Tensor, Tensor]],
+    passes: Passes,
+    device: Accelerator,
+) -> dict[Span, float]:
+    """The seconds of each span of a forward and a backward pass.
+
+    Args:
+        build: makes the network.
+        batch: makes the inputs and the labels of a worker.
+        passes: as a recipe wants them, on a CPU.
+        device: that computes.
+    """
+    with FakeTensorMode():
+        model, (inputs, labels) = build().train(), batch()
+        clock = DeviceClock(device.in_passes)
+        recorder = Recorder(0, clock)
+        cut_into_layers(model, parameters(model), recorder)
+        with clock:
+            recorder.switch(Activity(FORWARD))
+            passes.loss(model, inputs, labels).backward()
+            recorder.cut("")
+    seconds: dict[Span, float] = defaultdict(float)
+    for _, (kind, name, _), begin, end in recorder.spans:
+        if kind in (FORWARD, BACKWARD):
+            seconds[kind, name] += (end - begin) * NS
+    return dict(seconds)
+
+
+def blank(batch: int, shape: tuple[int, ...], of_text: bool) -> tuple[Tensor, Tensor]:
+    """A batch of zeros: images and their classes, or windows of text and what follows each character."""
+    if of_text:
+        return (torch.zeros(batch, *shape, dtype=torch.int64),) * 2
+    return torch.zeros(batch, *shape), torch.zeros(batch, dtype=torch.int64)
