@@ -204,6 +204,15 @@ def test_many_bytes_hide_the_latencies_of_hops_and_few_do_not():
     assert many == pytest.approx(1.5 * BYTES / (125e6 * 1448 / 1514) + 5e-3)
 
 
+def test_a_mean_of_two_over_links_with_a_latency_waits_for_four_of_them_on_an_emulated_network():
+    """Half of them until a member knows that the other one is ready, which only gloo waits for."""
+    cluster, latency, size = Cluster(2, 2), 25e-3, BYTES / (125e6 * 1448 / 1514)
+    for more, latencies in (({}, 2), ({"latency_seconds": {"mean": 0.0}}, 4)):
+        on = described(latency=latency, call=0)
+        made = simulated([[call(size=BYTES), Await(0)]], cluster, on, **more)
+        assert made.seconds == pytest.approx(size + latencies * latency)
+
+
 @pytest.mark.parametrize(("size", "late"), [(BYTES, 0.5), (60_000, 0.0)])
 def test_a_gather_of_two_on_an_emulated_network_waits_for_half_of_the_late_payload(size, late):
     cluster, on = Cluster(2, 2), described()

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from thinwire.base.placement import Cluster
 from thinwire.config.clusters import ClusterDescription
+from thinwire.simulation import gloo_ring
 from thinwire.simulation.links import Busy, Floats, Integers, Links, Load, Phase
 from thinwire.simulation.program import HandOver, kind_of_call
 from thinwire.traffic.wire_bytes import payload_rate
@@ -154,8 +155,19 @@ class Loads:
             latency *= share
             if kind == "gather" and hops == 1:  # between two members
                 latency += self._late_seconds(between.max() / 2)
-            latency, least = (seconds + hops * link.latency_seconds for seconds in (latency, least))
+            if kind == "mean" and self.means_in_two_phases and link.latency_seconds:
+                latency += self._ring_latency_seconds(float(between.max()), hops)
+                least += self._ring_latency_seconds(0.0, hops)
+            else:
+                latency, least = (seconds + hops * link.latency_seconds for seconds in (latency, least))
         return Phase((Busy.of(out), Busy.of(into), Busy.of(bus)), latency, least)
+
+    def _ring_latency_seconds(self, half_bytes: float, hops: float) -> float:
+        """How long a phase of gloo's ring waits for the latency of links; see `gloo_ring`."""
+        link = self._described.link
+        rate = payload_rate(link.rate_bytes_per_second)
+        members, burst_seconds = round(hops) + 1, self._ahead_seconds[0]
+        return gloo_ring.latency_seconds(half_bytes, members, link.latency_seconds, rate, burst_seconds)
 
     def _late_seconds(self, half_bytes: float) -> float:
         """How much longer a gather between two members takes on an emulated network, if one of them is late.
