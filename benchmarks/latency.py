@@ -165,8 +165,8 @@ def draw(points: pd.DataFrame) -> None:
         axes.set_xticks(sorted(points.period.unique()))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axes.xaxis.set_minor_locator(NullLocator())
-    figure.supxlabel("steps between two exchanges")
-    figure.supylabel("predicted over measured step")
+    figure.supxlabel("steps between two exchanges", fontsize="medium")
+    figure.supylabel("predicted over measured step", fontsize="medium")
     handles = [
         Line2D([], [], linestyle="", marker=marker, color="black", label=method)
         for method, marker in markers.items()

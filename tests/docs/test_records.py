@@ -32,7 +32,9 @@ def test_quoted_blocks_and_tables_are_the_newest(path):
 
 
 def test_every_benchmark_is_quoted():
-    quoted = [(ROOT / f"docs/{page}.md").read_text() for page in ("performance", "questions", "gpu", "simulation")]
+    quoted = [
+        (ROOT / f"docs/{page}.md").read_text() for page in ("performance", "questions", "gpu", "simulation")
+    ]
     assert sorted({name for text in quoted for name in update_docs.names(text)}) == BENCHMARKS
 
 

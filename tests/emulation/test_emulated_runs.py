@@ -64,6 +64,10 @@ def test_the_curve_and_the_traffic_are_those_of_a_run_on_processes(project, fold
 
 
 def test_the_links_carry_the_bytes_of_the_ledgers_and_headers(folder):
+    require_bytes_of_ledgers_and_headers(folder)
+
+
+def require_bytes_of_ledgers_and_headers(folder):
     made = record.read(folder / record.RUN)
     counted = made.provenance["emulation"]["training"]
     assert sum(counted["ledger_bytes"]) == made.result.traffic.between_nodes_bytes * 2
@@ -71,6 +75,14 @@ def test_the_links_carry_the_bytes_of_the_ledgers_and_headers(folder):
     headers = payload / PAYLOAD * HEADERS  # the receiver acknowledges at most every second frame
     # The status that the workers exchange is not in the ledgers.
     assert payload + headers <= sum(counted["interface_bytes"]) <= (payload + 1.5 * headers) * 1.002
+
+
+def test_so_do_links_with_a_latency_which_the_run_has_measured(project):
+    succeeded(project.python("thinwire", "emulate", "large", CELL, "--cluster", "wan_200m_50ms"))
+    made = project.folder / "results/emulated/wan_200m_50ms/runs/large" / CELL
+    require_bytes_of_ledgers_and_headers(made)
+    calibration = record.read(made / record.RUN).provenance["emulation"]["calibration"]
+    assert min(calibration["round_trip_seconds"]) >= 50e-3
 
 
 def test_the_record_says_that_it_is_emulated_and_on_which_links(folder):
