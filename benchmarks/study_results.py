@@ -15,18 +15,14 @@ from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.entries import baselines
 from thinwire.config.suite import load
 from thinwire.report import report_files
-from thinwire.report.figures import rates, scores, style
+from thinwire.report.figures import scores, style
 from thinwire.report.report_files import fixed
 from thinwire.report.rows.collect import read_curves
 from thinwire.report.tables import numbers
 
-# Accuracy and bytes are in one suite, simulated times in the other.
-SUITE, TIMES = "laptop", "laptop_times"
+SUITE = "laptop"
 MODELS = ("lenet", "cnn_bn")
-# Of the simulated places: links between machines, and workers that compute like GPUs.
-CLUSTER, PROFILE = "ethernet_10g", "a100_tf32"
 AGAINST_BYTES = f"{SUITE}_{report_files.against_bytes(CLASSIFICATION)}.png"
-BANDWIDTH = f"{TIMES}_{rates.BANDWIDTH}.png"
 PAIRED_DIFFERENCES = f"{SUITE}_{report_files.PAIRED_DIFFERENCES}.png"
 SAVED = {
     "payload saved, %": "total_reduction_percent",
@@ -48,17 +44,13 @@ def table() -> str:
 
 
 def draw(folder: Path) -> None:
-    """Write the three figures into a folder."""
-    times = committed_tables.table(TIMES, "times")
-    simulated = times[(times.kind == "simulated") & (times.cluster == CLUSTER) & (times.profile == PROFILE)]
+    """Write the two figures into a folder."""
     curves = _largest(read_curves(committed_tables.FOLDER, SUITE, CLASSIFICATION))
     style.use()
     with tempfile.TemporaryDirectory() as scratch:
         drawn = Path(scratch)
         scores.write_against_bytes(CLASSIFICATION, curves, drawn, baselines(load(SUITE)))
-        rates.write_bandwidth(simulated, drawn, baselines(load(TIMES)))
         shutil.copyfile(drawn / f"{report_files.against_bytes(CLASSIFICATION)}.png", folder / AGAINST_BYTES)
-        shutil.copyfile(drawn / f"{rates.BANDWIDTH}.png", folder / BANDWIDTH)
     whole = committed_tables.FOLDER / "figures" / SUITE
     shutil.copyfile(whole / f"{report_files.PAIRED_DIFFERENCES}.png", folder / PAIRED_DIFFERENCES)
 
