@@ -71,6 +71,9 @@ SUITES = (
     "sensitivity/laptop_surprises",
     "text",
     "text_demo",
+    "times/cifar10",
+    "times/imagenet_mini",
+    "times/text",
     "validation",
 )
 

@@ -30,7 +30,7 @@ _COMMANDS = {
     "run": "run emulate train",
     "prepare": "data prepare",
     "slurm_task": "slurm_task",
-    "simulate": "simulate required_rate hsgd_ratio tuned",
+    "simulate": "simulate times required_rate hsgd_ratio tuned",
     "results": "collect report paper claims page verify archive rebuild compare track",
     "trace": "schedule trace",
 }
@@ -155,6 +155,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     simulate.add_argument(
         "--steps", type=int, metavar="K", help="of a run, the first K steps; default: as the suite says"
+    )
+
+    times = add(
+        "times",
+        suite,
+        only,
+        help="simulate the time of a suite's methods on clusters of GPUs, without its data",
+    )
+    times.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="methods that are simulated at once; default: 1"
     )
 
     add(

@@ -1,4 +1,4 @@
-"""`thinwire simulate`, `required_rate`, `hsgd_ratio` and `tuned`."""
+"""`thinwire simulate`, `times`, `required_rate`, `hsgd_ratio` and `tuned`."""
 
 import sys
 from argparse import Namespace
@@ -7,6 +7,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from thinwire.base.errors import UserError
+from thinwire.base.files import aside
 from thinwire.base.learning import LearningTask
 from thinwire.base.names import suggested_command
 from thinwire.base.options import problems
@@ -40,6 +41,7 @@ from thinwire.simulation.questions import (
 )
 from thinwire.simulation.simulated_file import write
 from thinwire.simulation.suite_times import described, simulate_suite
+from thinwire.simulation.times_without_data import fastest, simulate_without_data
 
 
 def simulate_main(arguments: Namespace) -> int:
@@ -62,6 +64,21 @@ def simulate_main(arguments: Namespace) -> int:
             f"These are other times than config/{arguments.suite}.yaml asks for: {again} makes those.",
             file=sys.stderr,
         )
+    return 0
+
+
+def times_main(arguments: Namespace) -> int:
+    """Simulate the methods of a suite without its data, write their times, and print the fastest."""
+    require_valid(arguments.suite)
+    if arguments.jobs < 1:
+        raise UserError(f"--jobs {arguments.jobs}: give at least 1")
+    subset = grid_subset.of_words(arguments.only)
+    rows = simulate_without_data(arguments.suite, subset, arguments.jobs, print_line)
+    path = arguments.results / "times" / f"{arguments.suite}.csv"
+    with aside(path) as scratch:
+        with_table_digits(rows).to_csv(scratch, index=False)
+    print("\n".join(fastest(rows)))
+    print(path)
     return 0
 
 

@@ -25,6 +25,7 @@ from thinwire.config.suite_problems import (
     prepare_from_problems,
     preparing_cell,
     simulate_problems,
+    without_data_problems,
 )
 from thinwire.config.suite_schema import Suite
 from thinwire.config.suite_task import task_problems
@@ -207,6 +208,7 @@ def _problems_of(
         found.append("leave_out: there is no '*' among the methods to leave anything out of")
     found += task_problems(suite)
     found += simulate_problems(suite)
+    found += without_data_problems(suite)
     found += claim_problems(suite)
     found += ladder_problems(suite)
     found += prepare_from_problems(suite)

@@ -6,6 +6,7 @@ from thinwire import plugins
 from thinwire.base.errors import UserError
 from thinwire.base.names import nearest
 from thinwire.config import clusters
+from thinwire.config.accelerators import load_accelerator
 from thinwire.config.cell import PreparingCell
 from thinwire.config.claims import SECONDS, Claim
 from thinwire.config.entries import entries_of
@@ -87,6 +88,34 @@ def simulate_problems(suite: Suite) -> Iterator[str]:
     for label, entry in suite.methods.items():
         if entry.batch is not None:
             yield f"simulate: {label} has a batch of its own; move it to a suite without simulated times"
+
+
+def without_data_problems(suite: Suite) -> Iterator[str]:
+    """One sentence for each cluster or accelerator that is not valid, and for what fits no node or method."""
+    settings = suite.without_data
+    if settings is None:
+        return
+    try:
+        clusters.load_cluster(settings.cluster)
+    except UserError as error:
+        yield f"without_data.cluster: {error}"
+    for name in settings.accelerators:
+        try:
+            own = load_accelerator(name).precision
+        except UserError as error:
+            yield f"without_data.accelerators: {error}"
+            continue
+        if own != suite.recipe.precision:
+            yield f"without_data.accelerators: {name} is of {own}, and the recipe of {suite.recipe.precision}"
+    for workers in settings.workers:
+        if not any(_divides(each, workers) for each in settings.workers_per_node):
+            yield f"without_data.workers: {workers} workers fit no two nodes of workers_per_node"
+    for label in settings.periods.keys() - suite.methods.keys():
+        yield f"without_data.periods: there is no method {label}"
+
+
+def _divides(per_node: int, workers: int) -> bool:
+    return workers % per_node == 0 and workers > per_node
 
 
 def numbers_of_workers(settings: Simulate, suite: Suite) -> list[int]:

@@ -47,6 +47,30 @@ class Simulate(Strict):
     steps: int = Field(default=200, ge=1, description="of a run, the first so many")
 
 
+class Uplink(Strict):
+    """The link of a node to the others."""
+
+    rate_gbit_per_second: float = Field(gt=0, le=MOST_GBIT_PER_SECOND, description="in each direction")
+    latency_seconds: float = Field(ge=0, le=60, description="one way, from a node to another one")
+
+
+class WithoutData(Strict):
+    """Clusters of GPUs on which the time of a suite's methods is simulated without its data."""
+
+    accelerators: Labels = Field(min_length=1, description="files in config/accelerators/")
+    cluster: Label = Field(description="a file in config/clusters/: its memory bus, software and algorithms")
+    workers: Annotated[list[Annotated[int, Field(ge=1)]], Field(min_length=1), AfterValidator(once)] = Field(
+        description="numbers of workers"
+    )
+    workers_per_node: Annotated[
+        list[Annotated[int, Field(ge=1)]], Field(min_length=1), AfterValidator(once)
+    ] = Field(description="on nodes of so many workers each")
+    links: list[Uplink] = Field(min_length=1, description="of each node")
+    periods: dict[Label, Annotated[int, Field(ge=1)]] = Field(
+        default={}, description="after how many steps the calls of a method begin again; default: 1"
+    )
+
+
 class Suite(Strict):
     """A comparison of methods. config/README.md explains every key."""
 
@@ -92,6 +116,9 @@ class Suite(Strict):
     )
     simulate: Simulate | None = Field(
         default=None, description="simulate the time of every method on described clusters"
+    )
+    without_data: WithoutData | None = Field(
+        default=None, description="simulate the time of every method on clusters of GPUs, without the data"
     )
     ladder: Labels = Field(
         default=[],

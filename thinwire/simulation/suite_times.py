@@ -65,7 +65,7 @@ def simulate_suite(
             rows += _rows(experiment, number, described_clusters, settings, results, log, warn, reasons)
     if not rows:
         raise UserError(f"no method of {suite} could be simulated; the first: {reasons[0]}")
-    return _with_speed_up(pd.DataFrame(rows), baselines(load(suite)))
+    return with_speed_up(pd.DataFrame(rows), baselines(load(suite)), _PLACE)
 
 
 def described(rows: pd.DataFrame) -> Iterator[str]:
@@ -169,11 +169,17 @@ def _row(made: Simulated, own_rate: bool) -> Row:
     }
 
 
-def _with_speed_up(rows: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
-    """Add `speed_up` over the fastest of the baselines in the same place, whose label is in `baseline`."""
+def with_speed_up(rows: pd.DataFrame, baselines: Sequence[str], place: Sequence[str]) -> pd.DataFrame:
+    """Add `speed_up` over the fastest of the baselines in the same place, whose label is in `baseline`.
+
+    Args:
+        rows: with a method and the seconds of its step each.
+        baselines: their labels.
+        place: the columns that rows have in common which are compared with each other.
+    """
     of_baselines = rows[rows.method.isin(baselines)].sort_values("step_seconds")
-    fastest = of_baselines.drop_duplicates(_PLACE)[[*_PLACE, "method", "step_seconds"]]
+    fastest = of_baselines.drop_duplicates(place)[[*place, "method", "step_seconds"]]
     fastest = fastest.rename(columns={"method": "baseline", "step_seconds": "baseline_seconds"})
-    both = rows.merge(fastest, on=_PLACE, how="left")
+    both = rows.merge(fastest, on=[*place], how="left")
     both["speed_up"] = both.baseline_seconds / both.step_seconds
     return both.drop(columns="baseline_seconds")

@@ -50,10 +50,12 @@ _PASSES_OVER_A_PUSH = 3  # read it, read the sum, write the sum
 
 @dataclass(frozen=True)
 class MeanStep:
-    """Means over the steps of a period and the workers, in seconds."""
+    """Means over the steps of a period and the workers."""
 
     seconds: float
     compute_seconds: float
+    between_nodes_bytes: float = 0.0
+    """That a worker sends to other nodes in a step."""
 
     @property
     def exposed_share(self) -> float:
@@ -93,6 +95,7 @@ class CellWithoutData:
         return MeanStep(
             float(ends[-1] - ends[self._period - 1]) / self._period,
             float(timeline.compute_seconds[self._period :].mean()),
+            timeline.between_nodes_bytes / timeline.compute_seconds.size,
         )
 
     def at_paces(self, described: ClusterDescription, nodes: int, paces: Floats) -> Floats:

@@ -1,0 +1,74 @@
+"""Times of the methods of a suite on clusters of GPUs, and what its key `without_data` may say."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from thinwire.config.expand import cells
+from thinwire.config.suite import load
+from thinwire.config.suite_problems import without_data_problems
+from thinwire.config.suite_schema import Uplink, WithoutData
+from thinwire.config.yaml_file import Module
+from thinwire.simulation.times_without_data import PLACE, Mirrored, fastest, rows_of
+
+SUITE = "times/cifar10"
+SETTINGS = WithoutData(
+    accelerators=["a100_bf16"],
+    cluster="infiniband_100g_8gpus",
+    workers=[2, 4, 8],
+    workers_per_node=[2],
+    links=[Uplink(rate_gbit_per_second=rate, latency_seconds=1e-5) for rate in (1, 100)],
+    periods={"local_sgd": 4},
+)
+
+
+def rows(method, **options):
+    first = next(cells(SUITE))
+    small = replace(first, model=Module("cnn", "cnn", {"width": 8}), method=Module(method, method, options))
+    return pd.DataFrame(rows_of(Mirrored(small, "a100_bf16", 2, SETTINGS)))
+
+
+def test_there_is_a_row_for_every_cluster_of_several_nodes_and_every_link():
+    made = rows("ssgd")
+    assert [*zip(made.workers, made.nodes)] == [(4, 2), (4, 2), (8, 4), (8, 4)]
+    assert not made.duplicated(PLACE).any()
+    slow, fast = (made[made.rate_gbit_per_second == rate] for rate in (1, 100))
+    assert (slow.step_seconds.values > fast.step_seconds.values).all()
+    assert (made.compute_seconds <= made.step_seconds).all()
+
+
+def test_a_method_that_sends_every_few_steps_sends_so_many_times_less_in_the_mean():
+    every, fourth = rows("ssgd", bucket_mb=100), rows("local_sgd", period=4)
+    ratio = every.between_nodes_bytes / fourth.between_nodes_bytes
+    assert ratio.values == pytest.approx(4, rel=0.02)
+
+
+def test_the_fastest_method_at_each_rate_is_named():
+    made = pd.DataFrame(
+        [
+            ("net", "gpu", 8, 2, rate, method, seconds, 4.0 / seconds)
+            for rate, method, seconds in ((1, "ssgd", 4.0), (1, "top_k", 2.0), (10, "ssgd", 1.0))
+        ],
+        columns=[*PLACE, "method", "step_seconds", "speed_up"],
+    )
+    assert [*fastest(made)] == [
+        "net on gpu, 8 workers on 2 nodes (simulated): 1 Gbit/s: top_k 2; 10 Gbit/s: ssgd 4"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"cluster": "infiniband"}, "without_data.cluster: there is no cluster infiniband"),
+        ({"accelerators": ["h100"]}, "without_data.accelerators: there is no accelerator h100"),
+        ({"accelerators": ["v100_fp32"]}, "v100_fp32 is of fp32, and the recipe of bf16"),
+        ({"workers": [8, 12, 6]}, "6 workers fit no two nodes"),
+        ({"periods": {"locl_sgd": 4}}, "there is no method locl_sgd"),
+    ],
+)
+def test_what_the_key_cannot_say_is_one_sentence(change, sentence):
+    suite = load(SUITE)
+    wrong = suite.model_copy(update={"without_data": suite.without_data.model_copy(update=change)})
+    (problem,) = without_data_problems(wrong)
+    assert sentence in problem.replace("'", "")

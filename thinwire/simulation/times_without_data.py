@@ -1,0 +1,145 @@
+"""The times of all methods of a suite on clusters of GPUs, without its data; see its key `without_data`.
+
+Each method is mirrored once on nodes of each size, for each accelerator. Its steps are then simulated with
+all numbers of workers and all links.
+"""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+import pandas as pd
+import torch
+
+from thinwire.base.errors import UserError
+from thinwire.config.cell import Cell
+from thinwire.config.clusters import ClusterDescription, Link, load_cluster
+from thinwire.config.entries import baselines
+from thinwire.config.expand import cells
+from thinwire.config.grid_subset import Subset
+from thinwire.config.suite import load
+from thinwire.config.suite_schema import Uplink, WithoutData
+from thinwire.simulation.suite_times import with_speed_up
+from thinwire.simulation.without_data import CellWithoutData
+
+Row = dict[str, object]
+# What the rows that are compared with each other have in common.
+PLACE = ["model", "accelerator", "workers", "nodes", "rate_gbit_per_second"]
+
+
+@dataclass(frozen=True)
+class Mirrored:
+    """What is mirrored together: a method on nodes of one size, on one accelerator."""
+
+    cell: Cell
+    accelerator: str
+    workers_per_node: int
+    settings: WithoutData
+
+
+def simulate_without_data(
+    suite: str, subset: Subset, processes: int, log: Callable[[str], None]
+) -> pd.DataFrame:
+    """Simulate; gives one row for each method, model, accelerator, number of workers and of nodes, and link.
+
+    Args:
+        suite: that has the key `without_data`.
+        subset: of the suite.
+        processes: that simulate at once.
+        log: takes a line about each method that is done or left out.
+
+    Raises:
+        UserError: the suite has no such key, or no method could be simulated.
+    """
+    settings = load(suite).without_data
+    if settings is None:
+        raise UserError(f"config/{suite}.yaml has no `without_data:`: add that key (config/README.md)")
+    planned: dict[tuple[str, str], Cell] = {}
+    for cell in subset.keep(cells(suite), timed=False):
+        planned.setdefault((cell.model.label, cell.method.label), cell)
+    tasks = [
+        Mirrored(cell, accelerator, each, settings)
+        for cell in planned.values()
+        for accelerator in settings.accelerators
+        for each in settings.workers_per_node
+    ]
+    rows: list[Row] = []
+    reason = None
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_alone) as pool:
+        futures = {pool.submit(rows_of, task): task for task in tasks}
+        for number, future in enumerate(as_completed(futures), 1):
+            task = futures[future]
+            name = f"{task.cell.model.label}/{task.cell.method.label} on {task.accelerator}"
+            try:
+                rows += future.result()
+                log(f"{name}, nodes of {task.workers_per_node} ({number} of {len(tasks)})")
+            except UserError as error:
+                reason = f"{name}, nodes of {task.workers_per_node}: left out, because {error}"
+                log(reason)
+    if not rows:
+        raise UserError(f"no method of {suite} could be simulated; the last: {reason}")
+    order = [*PLACE, "method"]
+    made = pd.DataFrame(rows).sort_values(order, ignore_index=True)
+    return with_speed_up(made, baselines(load(suite)), PLACE)
+
+
+def fastest(rows: pd.DataFrame) -> Iterator[str]:
+    """For each network on each cluster, a line with the fastest method at each rate."""
+    columns = [column for column in PLACE if column != "rate_gbit_per_second"]
+    for (model, accelerator, workers, nodes), group in rows.groupby(columns, sort=False):
+        best = group.sort_values("step_seconds").drop_duplicates("rate_gbit_per_second")
+        at = "; ".join(
+            f"{row.rate_gbit_per_second:g} Gbit/s: {row.method} {row.speed_up:.3g}"
+            for row in best.sort_values("rate_gbit_per_second").itertuples()
+        )
+        yield f"{model} on {accelerator}, {workers:,} workers on {nodes} nodes (simulated): {at}"
+
+
+def rows_of(task: Mirrored) -> list[Row]:
+    """The rows of a method on nodes of one size.
+
+    Raises:
+        UserError: the method cannot run on two such nodes.
+    """
+    cell, settings, each = task.cell, task.settings, task.workers_per_node
+    made = CellWithoutData(cell, each, task.accelerator, settings.periods.get(cell.method.label, 1))
+    described = load_cluster(settings.cluster)
+    return [
+        _row(task, made, on_link(described, link), workers)
+        for workers in settings.workers
+        if workers % each == 0 and workers > each
+        for link in settings.links
+    ]
+
+
+def on_link(described: ClusterDescription, link: Uplink) -> ClusterDescription:
+    """The cluster with this link of each node, which all of its workers share."""
+    made = Link(rate_gbit_per_second=link.rate_gbit_per_second, latency_seconds=link.latency_seconds)
+    return described.model_copy(update={"link": made})
+
+
+def _row(task: Mirrored, made: CellWithoutData, described: ClusterDescription, workers: int) -> Row:
+    cell, nodes = task.cell, workers // task.workers_per_node
+    step = made.on(described, nodes)
+    return {
+        "suite": cell.suite,
+        "dataset": cell.dataset,
+        "model": cell.model.label,
+        "method": cell.method.label,
+        "workers": workers,
+        "nodes": nodes,
+        "kind": "simulated",
+        "cluster": described.name,
+        "rate_gbit_per_second": described.link.rate_bits_per_second / 1e9,
+        "latency_seconds": described.link.latency_seconds,
+        "accelerator": task.accelerator,
+        "step_seconds": step.seconds,
+        "compute_seconds": step.compute_seconds,
+        "between_nodes_bytes": step.between_nodes_bytes,
+    }
+
+
+def _alone() -> None:
+    """Each process has one core."""
+    torch.set_num_threads(1)
