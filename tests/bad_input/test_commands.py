@@ -55,6 +55,15 @@ def test_every_command_that_is_understood_is_a_function():
     [
         ("nothing", ("nothing", "--help")),
         ("cells nothing", ("no suite 'nothing'", "demo")),
+        ("plan --model resnet18 --workers 16 --rate 0", ("--rate 0", "Gbit/s above 0")),
+        ("plan --model resnet18 --workers 16 --rate 1 --latency -1", ("--latency -1", "milliseconds")),
+        ("plan --model resnet18 --workers 0 --rate 1", ("--workers 0", "above 0")),
+        ("plan --model resnet18 --workers 6 --per-node 4 --rate 1", ("6 workers", "nodes of 4")),
+        ("plan --model resnet18 --workers 16 --probe nobody", ("'nobody' is no server", "TOKEN@HOST:PORT")),
+        ("plan --parameters 0 --workers 16 --rate 1", ("--parameters 0", "above 0")),
+        ("plan --parameters 9 --workers 16 --rate 1", ("--parameters", "needs --step-seconds")),
+        ("plan --model resnet --workers 2 --rate 1 --accelerator no", ("no accelerator 'no'", "a100_bf16")),
+        ("plan --model resnet19 --workers 16 --rate 1", ("no network 'resnet19'", "resnet18")),
         ("run demo no/such/cell", ("demo", "no cell 'no/such/cell'", "digits")),
         ("run demo digits/cnn/ssgd/w4/seed0 --fingerprint 0123", ("config/demo.yaml", "was changed since")),
         (

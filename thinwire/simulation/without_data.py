@@ -66,7 +66,14 @@ class MeanStep:
 class CellWithoutData:
     """A cell whose schedule repeats every few steps, for any number of nodes."""
 
-    def __init__(self, cell: Cell, workers_per_node: int, accelerator: str, period: int = 1) -> None:
+    def __init__(
+        self,
+        cell: Cell,
+        workers_per_node: int,
+        accelerator: str,
+        period: int = 1,
+        step_seconds: float | None = None,
+    ) -> None:
         """Mirror a worker of each role.
 
         Args:
@@ -74,6 +81,7 @@ class CellWithoutData:
             workers_per_node: on every cluster on which it will be simulated.
             accelerator: a file in config/accelerators/.
             period: the number of steps after which the schedule begins again.
+            step_seconds: of both passes, where they are known; layers share them as on the accelerator.
 
         Raises:
             UserError: there is no such accelerator, or the method cannot run on two nodes.
@@ -81,6 +89,9 @@ class CellWithoutData:
         device = load_accelerator(accelerator)
         self._memory_bytes_per_second = device.memory_gigabytes_per_second * 1e9
         self._passes = _passes(cell, cell.recipe.batch_per_worker(workers_per_node), device)
+        if step_seconds is not None:
+            known = step_seconds / sum(self._passes.values())
+            self._passes = {span: known * seconds for span, seconds in self._passes.items()}
         self._period, self._per_node = period, workers_per_node
         small = replace(cell, recipe=cell.recipe.model_copy(update={"batch": _INPUTS, "batch_per": "worker"}))
         first = max(2, period) - period  # the first step of a run may differ
@@ -156,6 +167,16 @@ class CellWithoutData:
             # Of the two gradients of a layer, which cost the same, one is computed.
             return self._passes.get((BACKWARD, f"{name.removesuffix(INPUTS)}weight"), 0.0) / 2
         return self._passes.get((kind, name), 0.0)
+
+
+def weights(cell: Cell) -> int:
+    """The number of weights of the cell's network, which is built without memory for them.
+
+    Raises:
+        UserError: it cannot be built for the data of the cell.
+    """
+    with torch.device("meta"):
+        return sum(weight.numel() for weight in _Network(cell).build().parameters())
 
 
 def _mirrored(cell: Cell, workers_per_node: int, nodes: int, device: Accelerator) -> MirroredCell:

@@ -1,0 +1,115 @@
+"""What `thinwire plan` says of methods on a network and a link."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from thinwire.base.errors import UserError
+from thinwire.cli import main as command_line
+from thinwire.cli import plan as command
+from thinwire.config.yaml_file import Module
+from thinwire.report.plan_table import Validated, rows, sentences
+from thinwire.simulation import plan
+from thinwire.simulation.plan import METHODS, Answer, LeftOut, Planned, Question
+from thinwire.simulation.probe import Link
+
+METHOD = {method.label: method for method in METHODS}
+
+
+@pytest.fixture(scope="module")
+def question():
+    cell = plan.networks()["resnet18"]
+    small = replace(cell, model=Module("cnn", "cnn", {"width": 8}))
+    return Question(plan.computing_as(small, "a100_bf16"), 8, 4, 1.0, 5e-6, "a100_bf16")
+
+
+def test_two_steps_of_a_round_stand_for_all_of_it(question):
+    whole = Planned("whole", "local_sgd", "local", {"period": 5}, period=5)
+    part = replace(whole, options={"period": 2}, period=2, round=5)
+    expected, found = (plan.answer(question, each) for each in (whole, part))
+    assert found.seconds == pytest.approx(expected.seconds, rel=0.01)
+    assert found.compute_seconds == pytest.approx(expected.compute_seconds, rel=0.01)
+    assert found.between_nodes_bytes == pytest.approx(expected.between_nodes_bytes)
+
+
+def test_the_fastest_comes_first_and_a_method_that_cannot_run_is_left_out(question):
+    impossible = Planned("impossible", "daso", "delayed", {"fixed_skips": 1})
+    found, left = plan.answers(question, [METHOD["ssgd"], METHOD["ssgd_bf16"], impossible])
+    assert [one.seconds for one in found] == sorted(one.seconds for one in found)
+    assert [one.label for one in left] == ["impossible"]
+    assert "fixed_skips and fixed_wait belong together" in left[0].reason
+    bytes_of = {one.method.label: one.between_nodes_bytes for one in found}
+    assert bytes_of["ssgd"] == 2 * bytes_of["ssgd_bf16"]
+    # A ring over 8 workers enters each of the 2 nodes once.
+    weights = plan.weights(question.cell)
+    assert bytes_of["ssgd"] == pytest.approx(2 * 7 / 8 * 4 * weights * 2 / 8, rel=0.01)
+    with pytest.raises(UserError, match="fixed_skips"):
+        plan.answers(question, [impossible])
+
+
+def test_at_the_rate_that_it_needs_a_worker_computes_in_nine_tenths_of_the_time(question):
+    known = replace(question, step_seconds=0.1)
+    required = plan.answer(known, METHOD["ssgd"]).required_gbit_per_second
+    for factor, enough in ((1.02, True), (0.98, False)):
+        at = replace(known, rate_gbit_per_second=factor * required)
+        answer = plan.answer(at, METHOD["ssgd"])
+        assert (answer.compute_seconds / answer.seconds >= 0.9) == enough
+    # Where all are on one node, no link matters; where calls take longer than computing, no link is enough.
+    near = replace(known, workers=4)
+    assert plan.answer(near, METHOD["ssgd"]).required_gbit_per_second == 0
+    far = replace(known, latency_seconds=1.0)
+    assert plan.answer(far, METHOD["ssgd"]).required_gbit_per_second == math.inf
+
+
+@pytest.mark.parametrize("parameters", [50_000, 2_000_000])
+def test_a_stand_in_has_about_so_many_weights(parameters):
+    _, weights = plan.stand_in(parameters)
+    assert weights == pytest.approx(parameters, rel=0.03)
+
+
+def test_the_passes_of_a_stand_in_take_the_seconds_that_are_given():
+    cell, _ = plan.stand_in(50_000)
+    question = Question(plan.computing_as(cell, "a100_bf16"), 2, 1, 1.0, 5e-6, "a100_bf16", step_seconds=3.0)
+    assert plan.answer(question, METHOD["ssgd"]).compute_seconds == pytest.approx(3.0, rel=0.01)
+
+
+@pytest.mark.parametrize("error", [UserError("it wants other images"), ValueError("of no use")])
+def test_a_network_that_cannot_be_built_is_refused(monkeypatch, error):
+    def refuse(cell):
+        raise error
+
+    monkeypatch.setattr(plan, "weights", refuse)
+    with pytest.raises(UserError, match=r"^lenet cannot be built without data: (it|ValueError: of)"):
+        plan.network_of("lenet")
+
+
+def answered(label, seconds, required=1.0):
+    return Answer(METHOD[label], seconds, 0.1, 1e6, required)
+
+
+def test_the_table_says_what_is_known_and_what_is_not(question):
+    found = [answered("power_sgd", 0.2, math.inf), answered("ssgd_bf16", 0.3), answered("ssgd", 0.4, 0.0)]
+    power_sgd, bf16, ssgd = rows(found)
+    assert power_sgd["speed_up"] == pytest.approx(1.5)
+    assert (power_sgd["accuracy"], power_sgd["required_gbit_per_second"]) == ("unknown", None)
+    assert bf16["accuracy"].startswith("4 different, 2 cannot be told (")
+    assert ssgd["accuracy"] == "baseline"
+    assert 0 < ssgd["error_percent"] < 5
+    text = sentences(question, "a network", found, [LeftOut("daso", "it has its reasons")])
+    assert "this is outside of it" in text
+    assert text.endswith("Left out: daso: it has its reasons")
+    inside = replace(question, workers=4, rate_gbit_per_second=0.1)
+    assert Validated.read().holds(inside)
+
+
+def test_the_command_prints_json(monkeypatch, capsys):
+    monkeypatch.setattr(command, "answers", lambda question: ([answered("ssgd", 0.4, math.inf)], []))
+    monkeypatch.setattr(command, "measure", lambda server: Link(2e9, 1e9, 0.05))
+    line = "plan --model resnet18 --workers 16 --per-node 4 --probe 0123456789abcdef@other --json"
+    assert command.plan_main(command_line._parser().parse_args(line.split())) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert (content["nodes"], content["weights"], content["validated"]) == (4, 11_173_962, False)
+    assert (content["rate_gbit_per_second"], content["latency_seconds"]) == (1.0, 0.025)
+    assert content["methods"][0]["required_gbit_per_second"] is None

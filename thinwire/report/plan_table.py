@@ -1,0 +1,136 @@
+"""The answers of `thinwire plan` as a table, beside what is known of the simulator and of each method.
+
+The errors are those of the newest validation of the simulator. What is known of accuracy are the comparisons
+of the suite `laptop` in the committed results.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from thinwire.base.names import REFERENCE
+from thinwire.plugins import ROOT
+from thinwire.report.report_files import fixed
+from thinwire.report.statistics.paired import Verdict
+from thinwire.simulation.plan import BASELINES, UTILISATION, Answer, LeftOut, Question
+
+Row = dict[str, object]
+_POINTS = ROOT / "benchmarks" / "records" / "validation.csv"
+_STUDY = "laptop"
+_COMPARISONS = ROOT / REFERENCE / "tables" / _STUDY / "comparisons.csv"
+_UNKNOWN = "unknown"
+_HEADS = {
+    "method": "method",
+    "step_seconds": "step, s",
+    "between_nodes_bytes": "MB sent",
+    "speed_up": "speed-up",
+    "required_gbit_per_second": "Gbit/s needed",
+    "error_percent": "error, %",
+    "accuracy": "accuracy",
+}
+
+
+@dataclass(frozen=True)
+class Validated:
+    """What the simulator was compared with."""
+
+    median_percent: dict[str, float]  # of the error of a step, by the class of the method
+    most_workers: int
+    rates_mbit_per_second: tuple[float, float]
+
+    @classmethod
+    def read(cls) -> "Validated | None":
+        """The newest validation; None where only the engine is installed."""
+        if not _POINTS.exists():
+            return None
+        points = pd.read_csv(_POINTS)
+        rates = points.rate_mbit_per_second
+        medians = (100 * points.error.abs()).groupby(points.kind).median()
+        return cls(dict(medians), int(points.workers.max()), (float(rates.min()), float(rates.max())))
+
+    def holds(self, question: Question) -> bool:
+        """Is the question one of those that the simulator was compared on?"""
+        low, high = self.rates_mbit_per_second
+        rate = 1e3 * question.rate_gbit_per_second
+        return question.workers <= self.most_workers and low <= rate <= high
+
+
+def rows(found: Sequence[Answer]) -> list[Row]:
+    """A row for each method; unknown numbers are None.
+
+    `required_gbit_per_second` is 0 where any rate that is tried will do, and None where none will.
+    """
+    validated, accuracy = Validated.read(), _accuracy()
+    errors = {} if validated is None else validated.median_percent
+    baseline = min((one.seconds for one in found if one.method.label in BASELINES), default=None)
+    made: list[Row] = []
+    for one in found:
+        method, required = one.method, one.required_gbit_per_second
+        made.append(
+            {
+                "method": method.label,
+                "step_seconds": one.seconds,
+                "compute_seconds": one.compute_seconds,
+                "between_nodes_bytes": one.between_nodes_bytes,
+                "speed_up": None if baseline is None else baseline / one.seconds,
+                "required_gbit_per_second": required if math.isfinite(required) else None,
+                "error_percent": errors.get(method.kind),
+                "accuracy": accuracy.get(method.label, _UNKNOWN),
+            }
+        )
+    return made
+
+
+def _accuracy() -> dict[str, str]:
+    """How the accuracy of each method differed from that of SSGD in the study, by the method's label."""
+    found = {label: "baseline" for label in BASELINES if label != "ssgd_bf16"}
+    if not _COMPARISONS.exists():
+        return found
+    for label, own in pd.read_csv(_COMPARISONS).groupby("method"):
+        least, most = own.difference_mean_points.min(), own.difference_mean_points.max()
+        counts = own.verdict.value_counts()
+        verdicts = (f"{counts[v]} {v.value.replace('_', ' ')}" for v in Verdict if v in counts)
+        found[str(label)] = f"{', '.join(verdicts)} ({least:+.1f} to {most:+.1f} points)"
+    return found
+
+
+def sentences(question: Question, network: str, found: Sequence[Answer], left: Sequence[LeftOut]) -> str:
+    """The table with what it holds for, and how far it can be relied upon."""
+    table = pd.DataFrame(rows(found))[list(_HEADS)].rename(columns=_HEADS)
+    shown = {
+        "step, s": lambda seconds: f"{seconds:.4g}",
+        "MB sent": lambda sent: fixed(sent / 1e6, 2),
+        "speed-up": lambda factor: _UNKNOWN if pd.isna(factor) else fixed(factor, 2),
+        "Gbit/s needed": lambda rate: "none does" if pd.isna(rate) else f"{rate:.3g}" if rate else "any",
+        "error, %": lambda error: _UNKNOWN if pd.isna(error) else fixed(error, 1),
+    }
+    cluster = question.cluster()
+    lines = [
+        f"{network}; {question.workers} workers on {question.nodes} nodes, "
+        f"{question.rate_gbit_per_second:g} Gbit/s a node, {1e3 * question.latency_seconds:g} ms one way; "
+        f"{question.accelerator}. All times are simulated, without data.",
+        table.to_string(index=False, formatters=shown, justify="right"),
+        "MB sent: between nodes, a step and worker. Speed-up: over the fastest of "
+        f"{', '.join(BASELINES)}. Gbit/s needed: of a node's link, so that a worker computes in "
+        f"{100 * UTILISATION:g} % of the time.",
+        f"Inside a node: {cluster.memory_bus_gigabytes_per_second:g} GB/s; a call takes "
+        f"{1e6 * cluster.call_latency_seconds:g} microseconds of software ({cluster.name}).",
+        _reliance(question),
+        f"Accuracy: beside ssgd in the suite {_STUDY}, two small networks on 4 to 16 workers, with the "
+        "settings of that suite. Nobody knows it of your network.",
+    ]
+    return "\n".join([*lines, *(f"Left out: {one.label}: {one.reason}" for one in left)])
+
+
+def _reliance(question: Question) -> str:
+    validated = Validated.read()
+    if validated is None:
+        return "Error: the record of the validation is not here."
+    low, high = validated.rates_mbit_per_second
+    where = "inside" if validated.holds(question) else "outside"
+    return (
+        "Error: of a step in the validation, the median of the method's class. It had at most "
+        f"{validated.most_workers} workers, {low:g} to {high:g} Mbit/s, and CPUs: this is {where} of it."
+    )

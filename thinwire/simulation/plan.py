@@ -1,0 +1,275 @@
+"""Which method, for which network, over which link: what `thinwire plan` simulates.
+
+A list of methods is simulated without data, on a cluster that is made of the answers to a few questions. The
+computing of an exchange that blocks is the same whatever the steps before it. So of methods that exchange
+every many steps, one step alone and one with its exchange are mirrored, and stand for a whole round.
+"""
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from multiprocessing import get_context
+
+import numpy as np
+import torch
+
+from thinwire import plugins
+from thinwire.base.errors import UserError, message_of
+from thinwire.base.learning import NEXT_CHARACTER
+from thinwire.base.names import nearest
+from thinwire.config.accelerators import load_accelerator
+from thinwire.config.cell import Cell
+from thinwire.config.clusters import ClusterDescription, Link, load_cluster
+from thinwire.config.expand import cells
+from thinwire.config.yaml_file import MOST_WORKERS, Module
+from thinwire.simulation.questions import highest_rate
+from thinwire.simulation.without_data import CellWithoutData, MeanStep, weights
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A method of the list, with its published settings and without its warm-up."""
+
+    label: str
+    use: str
+    kind: str  # its class in the validation of the simulator
+    options: dict[str, object] = field(default_factory=dict)
+    period: int = 1  # steps that are mirrored, after which its schedule begins again
+    round: int | None = None  # steps between exchanges that block, if they are more than two
+
+
+METHODS = (
+    Planned("ssgd", "ssgd", "all-reduce"),
+    Planned("ssgd_bf16", "ssgd", "all-reduce", {"gradients": "bfloat16"}),
+    # A bucket of 10^6 MiB holds all gradients.
+    Planned("ssgd_one_bucket", "ssgd", "all-reduce", {"bucket_mb": 1e6}),
+    Planned("hsgd", "hsgd", "hierarchical"),
+    Planned("ps_sgd", "ps_sgd", "server"),
+    Planned("top_k", "top_k", "all-gather"),
+    Planned("dgc", "dgc", "all-gather", {"warmup_densities": []}),
+    Planned("power_sgd", "power_sgd", "all-reduce", {"dense_steps": 0}),
+    Planned("local_sgd", "local_sgd", "local", {"period": 2}, period=2, round=16),
+    Planned("diloco", "diloco", "local", {"period": 2}, period=2, round=100),
+    Planned(
+        "daso",
+        "daso",
+        "delayed",
+        {"warmup_epochs": 0, "cooldown_epochs": 0, "fixed_skips": 4, "fixed_wait": 1},
+        period=4,
+    ),
+)
+BASELINES = ("ssgd", "ssgd_bf16", "ssgd_one_bucket")
+# The suites with the networks that have a name; of each network, the first one.
+_SUITES = ("paper/accuracy", "paper/time", "paper/time_text")
+_IMAGES, _TEXT = "resnet18", "gpt_124m"  # networks on whose data others are tried
+_NODES = "ethernet_25g_4gpus"  # all but its link is that of the cluster
+# Each method is mirrored with all weights, and two or more are at the same time.
+MOST_PARAMETERS = 200_000_000
+_BLOCKS, _FEW_BLOCKS, _LARGE = 12, 2, 1_000_000  # of a stand-in, from so many weights on
+UTILISATION = 0.9
+# Rates that are tried, in Gbit/s.
+LEAST_RATE, MOST_RATE = 1e-3, 1e4
+# What a process keeps of a network is several times its weights.
+_MOST_AT_ONCE = 4
+
+
+@dataclass(frozen=True)
+class Question:
+    """A network, a cluster and a device."""
+
+    cell: Cell  # with the network, its data and its recipe; the method is another one
+    workers: int
+    per_node: int
+    rate_gbit_per_second: float  # of a node's link, in each direction
+    latency_seconds: float  # of that link, one way
+    accelerator: str  # a file in config/accelerators/
+    step_seconds: float | None = None  # of both passes; None: those of the accelerator
+
+    def __post_init__(self) -> None:
+        """Check the workers.
+
+        Raises:
+            UserError: a node would not be full, or there are too many workers.
+        """
+        if self.workers > MOST_WORKERS:
+            raise UserError(f"{self.workers:,} workers are too many: give at most {MOST_WORKERS:,}")
+        if self.workers % self.per_node:
+            raise UserError(
+                f"{self.workers} workers do not fill nodes of {self.per_node}: give a multiple of it"
+            )
+
+    @property
+    def nodes(self) -> int:
+        """How many the workers fill."""
+        return self.workers // self.per_node
+
+    def cluster(self, rate: float | None = None) -> ClusterDescription:
+        """The cluster, if its links had this rate in Gbit/s; None: their own."""
+        link = Link(
+            rate_gbit_per_second=rate or self.rate_gbit_per_second, latency_seconds=self.latency_seconds
+        )
+        return load_cluster(_NODES).model_copy(update={"link": link})
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is simulated of a method: means of a step and worker."""
+
+    method: Planned
+    seconds: float
+    compute_seconds: float  # with what the method itself computes
+    between_nodes_bytes: float
+    # Gbit/s at which it computes in 90 % of the time. 0: at any rate that is tried; infinite: at none.
+    required_gbit_per_second: float
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A method that cannot run there."""
+
+    label: str
+    reason: str
+
+
+def answers(question: Question, methods: Sequence[Planned] = METHODS) -> tuple[list[Answer], list[LeftOut]]:
+    """Simulate the methods, each in a process; the fastest comes first.
+
+    Raises:
+        UserError: no method can run there.
+    """
+    processes = min(_MOST_AT_ONCE, len(os.sched_getaffinity(0)), len(methods))
+    torch.set_num_threads(1)
+    with ProcessPoolExecutor(processes, get_context("fork")) as pool:
+        return _sorted(pool.map(partial(answer, question), methods))
+
+
+def _sorted(made: "Iterable[Answer | LeftOut]") -> tuple[list[Answer], list[LeftOut]]:
+    found: list[Answer] = []
+    left: list[LeftOut] = []
+    for one in made:
+        if isinstance(one, Answer):
+            found.append(one)
+        else:
+            left.append(one)
+    if not found:
+        raise UserError(left[0].reason)
+    return sorted(found, key=lambda one: one.seconds), left
+
+
+def answer(question: Question, method: Planned) -> Answer | LeftOut:
+    """Simulate one method."""
+    try:
+        return _answer(question, method)
+    except UserError as error:
+        return LeftOut(method.label, str(error))
+
+
+def _answer(question: Question, method: Planned) -> Answer:
+    module = Module(method.label, method.use, method.options)
+    made = CellWithoutData(
+        replace(question.cell, method=module),
+        question.per_node,
+        question.accelerator,
+        method.period,
+        question.step_seconds,
+    )
+
+    def step(rate: float | None) -> MeanStep:
+        return _mean_step(made, question.cluster(rate), question.nodes, method)
+
+    required = highest_rate(lambda rate: step(rate).exposed_share, 1 - UTILISATION, LEAST_RATE, MOST_RATE)
+    mean = step(None)
+    return Answer(
+        method,
+        mean.seconds,
+        mean.compute_seconds,
+        mean.between_nodes_bytes,
+        0.0 if required is None else math.inf if required == MOST_RATE else required,
+    )
+
+
+def _mean_step(made: CellWithoutData, cluster: ClusterDescription, nodes: int, method: Planned) -> MeanStep:
+    mean = made.on(cluster, nodes)
+    if method.round is None:
+        return mean
+    alone = float(made.at_paces(cluster, nodes, np.ones(1))[0])
+    others, mirrored = method.round - method.period, method.period
+    return MeanStep(
+        (others * alone + mirrored * mean.seconds) / method.round,
+        (others * alone + mirrored * mean.compute_seconds) / method.round,
+        mirrored * mean.between_nodes_bytes / method.round,
+    )
+
+
+@cache
+def networks() -> dict[str, Cell]:
+    """A cell of each network that has a name, with the data and the batch of its suite."""
+    found: dict[str, Cell] = {}
+    for suite in _SUITES:
+        for cell in cells(suite):
+            found.setdefault(cell.model.label, cell)
+    return found
+
+
+def network_of(name: str) -> tuple[Cell, int]:
+    """A cell with this network, and the number of its weights.
+
+    Args:
+        name: of a network of `networks`, or of a module in models/, which has its defaults.
+
+    Raises:
+        UserError: there is no such network, or it cannot be built without data.
+    """
+    known, modules = networks(), plugins.find("model")
+    if name in known:
+        cell = known[name]
+    elif name in modules:
+        like = _TEXT if modules[name].literal("task") == NEXT_CHARACTER.name else _IMAGES
+        cell = replace(known[like], model=Module(name, name, {}))
+    else:
+        there = [*known, *modules]
+        raise UserError(
+            f"there is no network {name!r}: there are {', '.join(there)}; the nearest is "
+            f"{nearest(name, there)}"
+        )
+    try:
+        return cell, weights(cell)
+    except Exception as error:
+        # A module may raise anything where it is given other data than it was written for.
+        reason = str(error) if isinstance(error, UserError) else message_of(error)
+        raise UserError(f"{name} cannot be built without data: {reason}") from None
+
+
+def stand_in(parameters: int) -> tuple[Cell, int]:
+    """A cell with a GPT of about so many weights, and their number.
+
+    Raises:
+        UserError: there are too many.
+    """
+    if parameters > MOST_PARAMETERS:
+        raise UserError(f"{parameters:,} parameters are too many: give at most {MOST_PARAMETERS:,}")
+    blocks = _BLOCKS if parameters >= _LARGE else _FEW_BLOCKS
+
+    def gpt(width: int) -> Cell:
+        options = {"width": width, "depth": blocks, "heads": 1}
+        return replace(networks()[_TEXT], model=Module("stand_in", "gpt", options))
+
+    # Its weights are a w^2 + b w, where w is the width: matrices, and what has one row for each number.
+    a = 12 * blocks
+    b = weights(gpt(1)) - a
+    made = gpt(max(1, round((math.sqrt(b**2 + 4 * a * parameters) - b) / (2 * a))))
+    return made, weights(made)
+
+
+def computing_as(cell: Cell, accelerator: str) -> Cell:
+    """The cell, with the precision of an accelerator.
+
+    Raises:
+        UserError: there is no such accelerator.
+    """
+    # Nothing is computed in TF32 on a CPU, where workers are mirrored.
+    precision = "bf16" if load_accelerator(accelerator).precision == "bf16" else "fp32"
+    return replace(cell, recipe=cell.recipe.model_copy(update={"precision": precision}))
