@@ -98,6 +98,7 @@ def test_the_table_says_what_is_known_and_what_is_not(question):
     assert ssgd["accuracy"] == "baseline"
     assert 0 < ssgd["error_percent"] < 5
     text = sentences(question, "a network", found, [LeftOut("daso", "it has its reasons")])
+    assert "none does" in text
     assert "this is outside of it" in text
     assert text.endswith("Left out: daso: it has its reasons")
     inside = replace(question, workers=4, rate_gbit_per_second=0.1)

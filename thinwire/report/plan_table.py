@@ -106,12 +106,14 @@ def sentences(question: Question, network: str, found: Sequence[Answer], left: S
         "Gbit/s needed": lambda rate: "none does" if pd.isna(rate) else f"{rate:.3g}" if rate else "any",
         "error, %": lambda error: _UNKNOWN if pd.isna(error) else fixed(error, 1),
     }
+    # Pandas would not ask a formatter about a missing number.
+    columns = {name: table[name].map(show) for name, show in shown.items()}
     cluster = question.cluster()
     lines = [
         f"{network}; {question.workers} workers on {question.nodes} nodes, "
         f"{question.rate_gbit_per_second:g} Gbit/s a node, {1e3 * question.latency_seconds:g} ms one way; "
         f"{question.accelerator}. All times are simulated, without data.",
-        table.to_string(index=False, formatters=shown, justify="right"),
+        table.assign(**columns).to_string(index=False, justify="right"),
         "MB sent: between nodes, a step and worker. Speed-up: over the fastest of "
         f"{', '.join(BASELINES)}. Gbit/s needed: of a node's link, so that a worker computes in "
         f"{100 * UTILISATION:g} % of the time.",

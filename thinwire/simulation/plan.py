@@ -254,7 +254,7 @@ def stand_in(parameters: int) -> tuple[Cell, int]:
     blocks = _BLOCKS if parameters >= _LARGE else _FEW_BLOCKS
 
     def gpt(width: int) -> Cell:
-        options = {"width": width, "depth": blocks, "heads": 1}
+        options: dict[str, object] = {"width": width, "depth": blocks, "heads": 1}
         return replace(networks()[_TEXT], model=Module("stand_in", "gpt", options))
 
     # Its weights are a w^2 + b w, where w is the width: matrices, and what has one row for each number.
