@@ -56,7 +56,8 @@ def test_commands_of_thinwire_are_accepted_and_name_what_is_there():
         command = _parser()._subparsers._group_actions[0].choices[arguments[0]]
         if arguments[1:2] == ["--options"] or any(word.isupper() or word == "..." for word in arguments):
             continue  # a part of a command, or one with placeholders
-        if len(arguments) == 1 and command._get_positional_actions():
+        required = command._get_positional_actions() or any(action.required for action in command._actions)
+        if len(arguments) == 1 and required:
             continue  # the name of a command in a sentence
         arguments = _parser().parse_args(arguments)
         for name in getattr(arguments, "suites", [getattr(arguments, "suite", "demo")]):
