@@ -64,5 +64,7 @@ def test_the_profile_runs_every_suite_for_gpus():
     profile = yaml.safe_load((ROOT / "slurm/config.yaml").read_text())
     (chosen,) = [setting for setting in profile["config"] if setting.startswith("suites=")]
     names = chosen.removeprefix("suites=").split(",")
-    assert {name for name in SUITES if load(name).device == "cuda"} <= set(names)
+    for_gpus = [name for name in SUITES if load(name).device == "cuda"]
+    # Suites with times of large networks are simulated, and nobody needs to train them.
+    assert {name for name in for_gpus if load(name).without_data is None} <= set(names)
     assert grid.read(names, with_options=False).whole == set(names)

@@ -2,7 +2,7 @@
 
 A ring of W members has 2 (W-1) steps, so the algorithm waits for 2 (W-1) latencies. gloo cuts the bytes of a
 member into segments and has two under way. It sends a segment only when the receiver has said that it is
-ready, which takes another latency, and the receiver says so when the last segment but one has arrived. Two
+ready, which takes another latency. The receiver says so when the last segment but one has arrived. Two
 members have one connection: then that word also goes behind what the receiver itself is sending.
 
 Source: gloo/allreduce.cc (`ring`) and gloo/transport/tcp/pair.cc (`sendNotifyRecvReady`) at PyTorch 2.x.

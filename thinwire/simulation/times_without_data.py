@@ -67,21 +67,22 @@ def simulate_without_data(
     rows: list[Row] = []
     reason = None
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_alone) as pool:
-        futures = {pool.submit(rows_of, task): task for task in tasks}
+        futures = {pool.submit(_rows_or_reason, task): task for task in tasks}
         for number, future in enumerate(as_completed(futures), 1):
             task = futures[future]
             name = f"{task.cell.model.label}/{task.cell.method.label} on {task.accelerator}"
-            try:
-                rows += future.result()
-                log(f"{name}, nodes of {task.workers_per_node} ({number} of {len(tasks)})")
-            except UserError as error:
-                reason = f"{name}, nodes of {task.workers_per_node}: left out, because {error}"
+            made = future.result()
+            if isinstance(made, str):
+                reason = f"{name}, nodes of {task.workers_per_node}: left out, because {made}"
                 log(reason)
+            else:
+                rows += made
+                log(f"{name}, nodes of {task.workers_per_node} ({number} of {len(tasks)})")
     if not rows:
         raise UserError(f"no method of {suite} could be simulated; the last: {reason}")
     order = [*PLACE, "method"]
-    made = pd.DataFrame(rows).sort_values(order, ignore_index=True)
-    return with_speed_up(made, baselines(load(suite)), PLACE)
+    ordered = pd.DataFrame(rows).sort_values(order, ignore_index=True)
+    return with_speed_up(ordered, baselines(load(suite)), PLACE)
 
 
 def fastest(rows: pd.DataFrame) -> Iterator[str]:
@@ -111,6 +112,14 @@ def rows_of(task: Mirrored) -> list[Row]:
         if workers % each == 0 and workers > each
         for link in settings.links
     ]
+
+
+def _rows_or_reason(task: Mirrored) -> list[Row] | str:
+    """The rows, or why there are none: an error may not survive the way from a process to another one."""
+    try:
+        return rows_of(task)
+    except UserError as error:
+        return str(error)
 
 
 def on_link(described: ClusterDescription, link: Uplink) -> ClusterDescription:
