@@ -27,6 +27,7 @@ from thinwire.report import tuning_choice
 from thinwire.report.report_files import fixed, with_table_digits
 from thinwire.report.simulated_tables import sentences, write_hsgd_ratio, write_required_rate
 from thinwire.report.tuning_choice import runs_of_trials, write_tuned
+from thinwire.simulation import times_file
 from thinwire.simulation.questions import (
     LADDER,
     RATE_CLUSTER,
@@ -74,7 +75,7 @@ def times_main(arguments: Namespace) -> int:
         raise UserError(f"--jobs {arguments.jobs}: give at least 1")
     subset = grid_subset.of_words(arguments.only)
     rows = simulate_without_data(arguments.suite, subset, arguments.jobs, print_line)
-    path = arguments.results / "times" / f"{arguments.suite}.csv"
+    path = times_file.path_of(arguments.results, arguments.suite)
     with aside(path) as scratch:
         with_table_digits(rows).to_csv(scratch, index=False)
     print("\n".join(fastest(rows)))

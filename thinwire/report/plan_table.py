@@ -10,16 +10,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from thinwire.base.names import REFERENCE
 from thinwire.plugins import ROOT
 from thinwire.report.report_files import fixed
-from thinwire.report.statistics.paired import Verdict
+from thinwire.report.rows import known_accuracy
 from thinwire.simulation.plan import BASELINES, UTILISATION, Answer, LeftOut, Question
 
 Row = dict[str, object]
 _POINTS = ROOT / "benchmarks" / "records" / "validation.csv"
-_STUDY = "laptop"
-_COMPARISONS = ROOT / REFERENCE / "tables" / _STUDY / "comparisons.csv"
 _UNKNOWN = "unknown"
 _HEADS = {
     "method": "method",
@@ -62,7 +59,7 @@ def rows(found: Sequence[Answer]) -> list[Row]:
 
     `required_gbit_per_second` is 0 where any rate that is tried will do, and None where none will.
     """
-    validated, accuracy = Validated.read(), _accuracy()
+    validated = Validated.read()
     errors = {} if validated is None else validated.median_percent
     baseline = min((one.seconds for one in found if one.method.label in BASELINES), default=None)
     made: list[Row] = []
@@ -77,23 +74,15 @@ def rows(found: Sequence[Answer]) -> list[Row]:
                 "speed_up": None if baseline is None else baseline / one.seconds,
                 "required_gbit_per_second": required if math.isfinite(required) else None,
                 "error_percent": errors.get(method.kind),
-                "accuracy": accuracy.get(method.label, _UNKNOWN),
+                "accuracy": _accuracy(method.label),
             }
         )
     return made
 
 
-def _accuracy() -> dict[str, str]:
-    """How the accuracy of each method differed from that of SSGD in the study, by the method's label."""
-    found = {label: "baseline" for label in BASELINES if label != "ssgd_bf16"}
-    if not _COMPARISONS.exists():
-        return found
-    for label, own in pd.read_csv(_COMPARISONS).groupby("method"):
-        least, most = own.difference_mean_points.min(), own.difference_mean_points.max()
-        counts = own.verdict.value_counts()
-        verdicts = (f"{counts[v]} {v.value.replace('_', ' ')}" for v in Verdict if v in counts)
-        found[str(label)] = f"{', '.join(verdicts)} ({least:+.1f} to {most:+.1f} points)"
-    return found
+def _accuracy(label: str) -> str:
+    """How the accuracy of a method differed from that of SSGD in the study."""
+    return "baseline" if label in BASELINES and label != "ssgd_bf16" else known_accuracy.in_words(label)
 
 
 def sentences(question: Question, network: str, found: Sequence[Answer], left: Sequence[LeftOut]) -> str:
@@ -120,8 +109,8 @@ def sentences(question: Question, network: str, found: Sequence[Answer], left: S
         f"Inside a node: {cluster.memory_bus_gigabytes_per_second:g} GB/s; a call takes "
         f"{1e6 * cluster.call_latency_seconds:g} microseconds of software ({cluster.name}).",
         _reliance(question),
-        f"Accuracy: beside ssgd in the suite {_STUDY}, two small networks on 4 to 16 workers, with the "
-        "settings of that suite. Nobody knows it of your network.",
+        f"Accuracy: beside ssgd in the suite {known_accuracy.STUDY}, two small networks on 4 to 16 workers, "
+        "with the settings of that suite. Nobody knows it of your network.",
     ]
     return "\n".join([*lines, *(f"Left out: {one.label}: {one.reason}" for one in left)])
 
