@@ -33,12 +33,18 @@ _FREE = (
 )
 # How many times as long as reading and writing its input once, on large tensors; measured on an H100.
 PASSES = {"topk": 8.2, "sort": 18.0, "cumsum": 1.4, "nonzero": 2.0, "nonzero_static": 2.0}
-# How many small operations they take as long as on a small tensor; measured there, too.
+# How many small operations they take as long as; measured there, too.
 _STARTS = {"topk": 8, "sort": 6, "nonzero": 2, "nonzero_static": 2}
-# These touch only the entries at some positions, each in a sector of the memory of its own.
+# One block of threads sorts a row of at most so many entries (Sorting.cpp). These were measured on such rows.
+_SHORT_ROW = 4096
+_STARTS_OF_SHORT = _STARTS | {"topk": 2, "sort": 3}
+# These touch only the entries or rows at some positions, each in a sector of the memory of its own.
 _PICKING = ("index_select", "index", "gather", "embedding", "take")
 _PLACING = ("index_put_", "_index_put_impl_", "index_add_", "index_copy_", "scatter_", "scatter_add_")
 _SECTOR_BYTES = 32
+# Deterministic kernels, which runs use, check and sort positions before they place (Indexing.cu). This is
+# what that takes beside the sort, so that decoding takes as long as on an H100.
+_STARTS_OF_PLACING = 3
 # On a GPU, one kernel of PyTorch's optimizers updates at most 110 to 30 tensors (MultiTensorApply.cuh).
 _TENSORS_OF_AN_OPTIMIZER_KERNEL = 30
 
@@ -72,7 +78,7 @@ class DeviceClock(TorchDispatchMode):
         self._seconds += self._device.seconds(
             *flops_of(func, args, kwargs or {}, result),
             bytes_of(name, args, kwargs or {}, result),
-            started=1 / _TENSORS_OF_AN_OPTIMIZER_KERNEL if _optimizes() else _STARTS.get(name, 1),
+            started=1 / _TENSORS_OF_AN_OPTIMIZER_KERNEL if _optimizes() else starts_of(name, args),
         )
         return result
 
@@ -92,6 +98,19 @@ def flops_of(func: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any
     return (int(count(*args, **kwargs, out_val=result)) if count else 0), False
 
 
+def starts_of(name: str, args: Sequence[Any]) -> int:
+    """How many small operations an operation takes as long as, at least. Rows are of the last dimension."""
+    if name in _PLACING:
+        positions = _positions(args)
+        return _STARTS_OF_PLACING + _starts("sort", positions.numel())
+    row = args[0].shape[-1] if args and isinstance(args[0], Tensor) and args[0].dim() else 1
+    return _starts(name, row)
+
+
+def _starts(name: str, row: int) -> int:
+    return (_STARTS_OF_SHORT if row <= _SHORT_ROW else _STARTS).get(name, 1)
+
+
 def bytes_of(name: str, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> float:
     """The bytes that an operation reads and writes."""
     read = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
@@ -99,12 +118,23 @@ def bytes_of(name: str, args: Sequence[Any], kwargs: dict[str, Any], result: Any
     if name == "copy_":
         read = read[1:]  # the target is only written
     elif name in _PICKING:
-        return _bytes(read[1:]) + _bytes(written) + _SECTOR_BYTES * sum(each.numel() for each in written)
+        return _bytes(read[1:]) + _bytes(written) + _scattered(args, written[0])
     elif name in _PLACING:
-        return _bytes(read[1:]) + 2 * _SECTOR_BYTES * read[-1].numel()
+        sorting = PASSES["sort"] * 2 * _bytes([_positions(args)])
+        return sorting + _bytes(read[1:]) + 2 * _scattered(args, read[-1])
     elif name in PASSES:
         return PASSES[name] * 2 * _bytes(read[:1])
     return _bytes(read) + _bytes(written)
+
+
+def _positions(args: Sequence[Any]) -> Tensor:
+    """Where an operation places: the first tensor of its arguments after the one in which it does."""
+    return next(each for each in tree_leaves(args)[1:] if isinstance(each, Tensor))
+
+
+def _scattered(args: Sequence[Any], values: Tensor) -> int:
+    """The bytes of the sectors that hold values which lie apart."""
+    return max(_bytes([values]), _SECTOR_BYTES * min(_positions(args).numel(), values.numel()))
 
 
 def _bytes(tensors: Sequence[Tensor]) -> int:
