@@ -36,7 +36,7 @@ from thinwire.pipeline.outputs import NOTE
 from thinwire.plugins import ROOT
 from thinwire.records import record as run_record
 
-COPIED = ("thinwire", "methods", "models", "datasets", "config", "workflow", "profiles", "envs", "Snakefile")
+COPIED = ("thinwire", "methods", "models", "datasets", "config", "workflow", "envs")
 TARGET_RATIO = 1.25
 TARGET_IMPORTS = 0.4 / 2.7
 TARGET_SECONDS = 4.0

@@ -190,8 +190,8 @@ def test_a_report_shows_each_figure_and_table_once_with_a_caption_that_is_there(
 def test_a_simulation_depends_on_its_cells_its_settings_and_the_descriptions(monkeypatch):
     (demo,) = simulations(Grid(DEMO)).values()
     assert {cell.repetition for cell in demo.cells} == {0}
-    assert str(demo.described[0]) == "config/clusters/ethernet_1g.yaml"
-    assert str(demo.described[-1]) == "config/profiles/a100_tf32.yaml"
+    assert demo.described[0] == "config/clusters/ethernet_1g.yaml"
+    assert demo.described[-1] == "config/profiles/a100_tf32.yaml"
     fewer = replace(demo, settings=demo.settings.model_copy(update={"steps": 5}))
     assert len({demo.fingerprint, fewer.fingerprint, replace(demo, cells=demo.cells[1:]).fingerprint}) == 3
     before = demo.fingerprint
@@ -271,9 +271,9 @@ def test_planning_imports_nothing_that_only_jobs_need(tmp_path):
         "import atexit, sys\n"
         "from snakemake.cli import main\n"
         "atexit.register(lambda: print(*sorted(sys.modules)))\n"
-        f"main(['-n', '--quiet', 'all', '--snakefile', {str(plugins.ROOT / 'Snakefile')!r}])\n"
+        f"main(['-n', '--quiet', 'all', '--snakefile', {str(plugins.ROOT / 'workflow/Snakefile')!r}])\n"
     )
-    planned = commands.python("-c", program, folder=tmp_path, path=plugins.ROOT)
+    planned = commands.succeeded(commands.python("-c", program, folder=tmp_path, path=plugins.ROOT))
     assert f"{len(DEMO)} cells: {len(DEMO)} missing" in planned.stderr
     loaded = set(planned.stdout.split())
     assert "thinwire.pipeline.outputs" in loaded

@@ -66,9 +66,8 @@ class Project:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.gate = gate.Gate(folder)
-        for name in ("thinwire", "methods", "models", "datasets", "config", "workflow", "profiles", "envs"):
+        for name in ("thinwire", "methods", "models", "datasets", "config", "workflow", "envs"):
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(ROOT / "Snakefile", folder)
         shutil.copy(gate.__file__, folder)
         self.suite("tiny", EVERY.format(""))
 

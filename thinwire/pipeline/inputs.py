@@ -7,6 +7,7 @@ the job beside the file, which is an input.
 import json
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 from thinwire import plugins
 from thinwire.base import digests
@@ -16,10 +17,16 @@ from thinwire.config.sources import plugin_digests, prepared_from, sources_by
 from thinwire.config.yaml_file import Module
 
 
+def path_in_rules(path: Path) -> str:
+    """A file of the project as rules name it: from the working folder if it is inside, and else absolute."""
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
 @cache
 def plugin_files(kind: str, name: str) -> list[str]:
     """The files of a plug-in: editing them makes its runs again, touching them does not."""
-    return [plugins.show(path) for path in plugins.get(kind, name).files]
+    return [path_in_rules(path) for path in plugins.get(kind, name).files]
 
 
 # Computed once, although thousands of runs need them.
@@ -66,7 +73,7 @@ def files_with_claims() -> list[str]:
     """
     printed = [claim.printed for claim in claims.read_untested() if claim.printed is not None]
     records = [record for each in printed if (record := each.newest_record()) is not None]
-    return [plugins.show(path) for path in (*suite.suite_files(), claims.UNTESTED, *records)]
+    return [path_in_rules(path) for path in (*suite.suite_files(), claims.UNTESTED, *records)]
 
 
 def files_of_block(together: Sequence[Cell]) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from thinwire.base import digests
-from thinwire.config import accelerators, clusters
+from thinwire.config import accelerators, clusters, tuned
 from thinwire.config.cell import Cell
 from thinwire.config.suite import load
 from thinwire.config.suite import path_of as suite_path
@@ -76,12 +76,12 @@ class Simulation:
         return inputs.prepared_for_block(self.cells)
 
     @property
-    def described(self) -> list[Path]:
+    def described(self) -> list[str]:
         """The files of the clusters and of the compute profiles."""
         named = [clusters.CLUSTERS / f"{name}.yaml" for name in self.settings.clusters]
         own = [name for name in self.settings.profiles if name != clusters.HERE]
         devices = [clusters.PROFILES / f"{name}.yaml" for name in own]
-        return [path.relative_to(ROOT) for path in (*named, *devices)]
+        return [inputs.path_in_rules(path) for path in (*named, *devices)]
 
     @property
     def fingerprint(self) -> str:
@@ -91,7 +91,7 @@ class Simulation:
                 self.settings.model_dump(),
                 [cell.fingerprint for cell in self.cells],
                 inputs.digest_of_block(self.cells),
-                [digests.of_file(ROOT / path) for path in self.described],
+                [digests.of_file(Path(path)) for path in self.described],
             ]
         )
 
@@ -169,7 +169,7 @@ def _table_and_figure(name: str) -> list[str]:
 def _described(suites: Sequence[str], cluster: str, accelerator: str) -> list[str]:
     """The paths of suites, a cluster and an accelerator."""
     folders = (clusters.CLUSTERS / f"{cluster}.yaml", accelerators.ACCELERATORS / f"{accelerator}.yaml")
-    return [str(path.relative_to(ROOT)) for path in (*map(suite_path, suites), *folders)]
+    return [inputs.path_in_rules(path) for path in (*map(suite_path, suites), *folders)]
 
 
 def claims() -> list[str]:
@@ -215,7 +215,8 @@ def times(suite: str) -> str:
 
 def choices(*suites: str) -> list[str]:
     """The paths of what tunings have chosen for these suites, with the record of their trials."""
-    return [f"config/tuned/{suite}.{end}" for suite in suites for end in ("yaml", "csv")]
+    files = [path for suite in suites for path in (tuned.path_of(suite), tuned.trials_path(suite))]
+    return [inputs.path_in_rules(path) for path in files]
 
 
 def best_so_far(*suites: str) -> list[str]:

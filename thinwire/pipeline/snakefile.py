@@ -25,12 +25,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from snakemake.settings.types import DeploymentMethod
 
 from thinwire.base.errors import UserError
+from thinwire.plugins import ROOT
 
 CHECKED_WITH = "9.27.1"
 
@@ -75,10 +77,19 @@ def called(workflow: Any) -> Call:
         plans=workflow.is_main_process,
         dry=workflow.output_settings.dryrun,
         in_job=workflow.remote_exec,
-        # In this environment, or in the one that conda made.
-        engine=f"{'python' if conda else shlex.quote(sys.executable)} -m thinwire",
+        engine=_engine("python" if conda else shlex.quote(sys.executable)),
         defaults={name: value.strip("'\" ") for name, value in given},
     )
+
+
+def _engine(python: str) -> str:
+    """The command of the engine with this Python: that of this environment, or of the one that conda made.
+
+    Jobs in another folder than the project's are told where it is, because conda clears PYTHONPATH.
+    """
+    if Path.cwd() == ROOT:
+        return f"{python} -m thinwire"
+    return f"env PYTHONPATH={shlex.quote(str(ROOT))}${{PYTHONPATH:+:$PYTHONPATH}} {python} -m thinwire"
 
 
 def limit(workflow: Any, name: str, number: int) -> None:

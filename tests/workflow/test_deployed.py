@@ -1,0 +1,45 @@
+"""The workflow in a folder that is not the project's."""
+
+import pytest
+
+from tests.commands import python, succeeded
+
+# What `snakedeploy deploy-workflow` writes, with a path instead of a repository.
+MODULE = """
+configfile: "config/config.yaml"
+
+module thinwire:
+    snakefile:
+        "{}/workflow/Snakefile"
+    config:
+        config
+
+use rule * from thinwire
+"""
+
+
+@pytest.mark.slow
+def test_a_module_trains_in_the_folder_of_its_user_with_the_project_that_it_names(project, tmp_path):
+    project.suite("pair", "{ssgd: , top_k: }", epochs=1)
+    for path, text in (
+        ("workflow/Snakefile", MODULE.format(project.folder)),
+        ("config/config.yaml", "suites: pair\n"),
+    ):
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text(text)
+    before = set(project.folder.rglob("*.*"))
+    answer = succeeded(python("-m", "snakemake", "--cores", "2", folder=tmp_path))
+    made = tmp_path / "results/runs/pair/digits/cnn"
+    assert sorted(path.parts[-4] for path in made.rglob("run.json")) == ["ssgd", "top_k"]
+    assert "| top_k " in (tmp_path / "results/tables/pair/summary.md").read_text()
+    assert (tmp_path / "results/index.html").exists()
+    assert {path for path in project.folder.rglob("*.*") if path.suffix != ".pyc"} <= before, answer.stderr
+    again = succeeded(python("-m", "snakemake", "-n", folder=tmp_path))
+    assert "Nothing to be done" in again.stdout + again.stderr
+
+
+@pytest.mark.slow
+def test_results_are_in_the_folder_that_directory_names(project, tmp_path):
+    planned = succeeded(project.snakemake("-n", "--directory", str(tmp_path)))
+    assert "missing" in planned.stderr
+    assert (tmp_path / ".snakemake").is_dir()
