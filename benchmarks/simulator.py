@@ -227,7 +227,7 @@ def cluster(rate: float) -> ClusterDescription:
     """An emulated cluster with links of so many Mbit/s."""
     described = clusters.load_cluster("emulated_100m")
     link = described.link.model_copy(update={"rate_mbit_per_second": float(rate)})
-    return described.model_copy(update={"link": link})
+    return described.with_link(link)
 
 
 def simulation(cell: SimulatedCell, rate: float) -> Callable[[Calibration], float]:

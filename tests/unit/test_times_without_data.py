@@ -5,10 +5,11 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from thinwire.config.clusters import Link
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
 from thinwire.config.suite_problems import without_data_problems
-from thinwire.config.suite_schema import Uplink, WithoutData
+from thinwire.config.suite_schema import WithoutData
 from thinwire.config.yaml_file import Module
 from thinwire.simulation.times_without_data import PLACE, Mirrored, fastest, rows_of
 
@@ -18,7 +19,7 @@ SETTINGS = WithoutData(
     cluster="infiniband_100g_8gpus",
     workers=[2, 4, 8],
     workers_per_node=[2],
-    links=[Uplink(rate_gbit_per_second=rate, latency_seconds=1e-5) for rate in (1, 100)],
+    links=[Link(rate_gbit_per_second=rate, latency_seconds=1e-5) for rate in (1, 100)],
     periods={"local_sgd": 4},
 )
 

@@ -14,13 +14,13 @@ from thinwire.base.names import nearest, require_label
 from thinwire.base.options import problems
 from thinwire.base.placement import Cluster
 from thinwire.config import yaml_file
-from thinwire.config.suite_schema import MOST_GBIT_PER_SECOND
 from thinwire.config.yaml_file import MOST_WORKERS, OneLine
 from thinwire.optim.recipe import Precision, Strict
 from thinwire.plugins import ROOT, show
 
 CLUSTERS = ROOT / "config" / "clusters"
-# Far beyond any network. With this limit a typo gives an error message and no endless simulation.
+# Far beyond any network. With these limits a typo gives an error message and no endless simulation.
+MOST_GBIT_PER_SECOND = 1e5  # of a link
 _MOST_SECONDS = 60.0
 
 Name = Annotated[str, AfterValidator(require_label)]
@@ -109,7 +109,11 @@ class ClusterDescription(Strict):
         rates = [rate for rate in gbits_per_second if rate * 1e9 != self.link.rate_bits_per_second]
         changes = [{"rate_gbit_per_second": rate, "rate_mbit_per_second": None} for rate in rates]
         links = [self.link.model_copy(update=change) for change in changes]
-        return [self.model_copy(update={"link": link}) for link in links]
+        return [self.with_link(link) for link in links]
+
+    def with_link(self, link: Link) -> "ClusterDescription":
+        """The same cluster with another link of each node."""
+        return self.model_copy(update={"link": link})
 
     def spread(self, workers: int) -> Cluster:
         """So many workers on as few nodes as this cluster has room for.

@@ -8,14 +8,14 @@ from thinwire.base.errors import UserError
 from thinwire.base.names import require_suite_name
 from thinwire.base.options import problems
 from thinwire.config.claims import Claim
+from thinwire.config.clusters import MOST_GBIT_PER_SECOND, Link
 from thinwire.config.entry_schema import OF_METHODS, REPLACES, Entries, Label, Labels, named, once
 from thinwire.config.yaml_file import NumberOfWorkers, OneLine
 from thinwire.optim.recipe import Recipe, Strict
 from thinwire.optim.tunable import changed
 
-# Far more than anybody runs. With these limits a typo gives an error message and does not fill the memory.
+# Far more than anybody runs. With this limit a typo gives an error message and does not fill the memory.
 MOST_SECONDS = 366 * 24 * 3600.0
-MOST_GBIT_PER_SECOND = 1e5  # of a link
 
 
 def _suite_name(text: str) -> str:
@@ -47,13 +47,6 @@ class Simulate(Strict):
     steps: int = Field(default=200, ge=1, description="of a run, the first so many")
 
 
-class Uplink(Strict):
-    """The link of a node to the others."""
-
-    rate_gbit_per_second: float = Field(gt=0, le=MOST_GBIT_PER_SECOND, description="in each direction")
-    latency_seconds: float = Field(ge=0, le=60, description="one way, from a node to another one")
-
-
 class WithoutData(Strict):
     """Clusters of GPUs on which the time of a suite's methods is simulated without its data."""
 
@@ -65,7 +58,7 @@ class WithoutData(Strict):
     workers_per_node: Annotated[
         list[Annotated[int, Field(ge=1)]], Field(min_length=1), AfterValidator(once)
     ] = Field(description="on nodes of so many workers each")
-    links: list[Uplink] = Field(min_length=1, description="of each node")
+    links: list[Link] = Field(min_length=1, description="of each node")
     periods: dict[Label, Annotated[int, Field(ge=1)]] = Field(
         default={}, description="after how many steps the calls of a method begin again; default: 1"
     )

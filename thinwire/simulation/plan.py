@@ -111,7 +111,7 @@ class Question:
         link = Link(
             rate_gbit_per_second=rate or self.rate_gbit_per_second, latency_seconds=self.latency_seconds
         )
-        return load_cluster(_NODES).model_copy(update={"link": link})
+        return load_cluster(_NODES).with_link(link)
 
 
 @dataclass(frozen=True)

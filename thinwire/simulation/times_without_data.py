@@ -14,12 +14,12 @@ import torch
 
 from thinwire.base.errors import UserError
 from thinwire.config.cell import Cell
-from thinwire.config.clusters import ClusterDescription, Link, load_cluster
+from thinwire.config.clusters import ClusterDescription, load_cluster
 from thinwire.config.entries import baselines
 from thinwire.config.expand import cells
 from thinwire.config.grid_subset import Subset
 from thinwire.config.suite import load
-from thinwire.config.suite_schema import Uplink, WithoutData
+from thinwire.config.suite_schema import WithoutData
 from thinwire.simulation.suite_times import with_speed_up
 from thinwire.simulation.without_data import CellWithoutData
 
@@ -107,7 +107,7 @@ def rows_of(task: Mirrored) -> list[Row]:
     made = CellWithoutData(cell, each, task.accelerator, settings.periods.get(cell.method.label, 1))
     described = load_cluster(settings.cluster)
     return [
-        _row(task, made, on_link(described, link), workers)
+        _row(task, made, described.with_link(link), workers)
         for workers in settings.workers
         if workers % each == 0 and workers > each
         for link in settings.links
@@ -120,12 +120,6 @@ def _rows_or_reason(task: Mirrored) -> list[Row] | str:
         return rows_of(task)
     except UserError as error:
         return str(error)
-
-
-def on_link(described: ClusterDescription, link: Uplink) -> ClusterDescription:
-    """The cluster with this link of each node, which all of its workers share."""
-    made = Link(rate_gbit_per_second=link.rate_gbit_per_second, latency_seconds=link.latency_seconds)
-    return described.model_copy(update={"link": made})
 
 
 def _row(task: Mirrored, made: CellWithoutData, described: ClusterDescription, workers: int) -> Row:
