@@ -10,8 +10,9 @@ if TYPE_CHECKING:
     import torch
 
 
-# True while the operations of this process are counted as those of an accelerator. Where code has one way for
-# CPUs and another one for accelerators, it takes the latter then.
+# True while operations on tensors of the CPU are counted as those of an accelerator. Where there is one
+# algorithm for CPUs and another one for accelerators, the latter runs then. It is not part of `on_gpu`: these
+# tensors stay on the CPU, so nothing waits for them, and they need neither streams nor pinned memory.
 counted_as_accelerator: ContextVar[bool] = ContextVar("counted_as_accelerator", default=False)
 
 
@@ -19,6 +20,7 @@ def on_gpu(device: "torch.device") -> bool:
     """Do tensors of this device have values that the host cannot read without waiting?
 
     Everything that is done for GPUs alone asks this. So tests can do it on an accelerator without hardware.
+    Which algorithm runs is another question: see `counted_as_accelerator`.
     """
     return device.type not in ("cpu", "meta")
 
