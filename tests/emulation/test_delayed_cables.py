@@ -1,7 +1,6 @@
 """Emulated links with a latency: what is sent arrives that much later, in order, at the rate of the link."""
 
 import os
-import signal
 import socket
 import threading
 import time
@@ -12,13 +11,14 @@ from statistics import median
 import pytest
 
 from tests import waiting
-from tests.emulation.test_network import in_fork, on_node
+from tests.emulation.test_network import asked
+from tests.processes import CONTEXT, apart
 from thinwire.base.errors import UserError
 from thinwire.config.clusters import load_cluster
 from thinwire.config.expand import cells
-from thinwire.emulation import delayed_cables, network
+from thinwire.emulation import delayed_cables
 from thinwire.emulation.delayed_cables import Cable
-from thinwire.emulation.network import Network, address, require_emulable
+from thinwire.emulation.network import Network, require_emulable
 
 DELAY = 0.05
 
@@ -52,32 +52,19 @@ def delayable(emulable):
         pytest.skip(f"{delayed_cables.DEVICE} cannot be opened")
 
 
-def asked(made, ask):
-    """What `ask` returns of a connection from node 0 to node 1, which sends back what it gets."""
-    here, there = os.pipe()
-    server = os.fork()
-    if server == 0:
-        try:
-            made.enter(1)
-            with socket.create_server((address(1), 5000)) as listener:
-                os.write(there, b".")
-                connection, _ = listener.accept()
-                while received := connection.recv(2**20):
-                    connection.sendall(received)
-        finally:
-            os._exit(0)
-    os.close(there)
-    os.read(here, 1)
-    os.close(here)
+def echoes(rate, latency, sizes):
+    """Seconds that messages of these sizes, one after the other, take from node 0 to node 1 and back."""
 
-    def there_and_back():
-        with socket.create_connection((address(1), 5000), timeout=60) as line:
-            line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            return ask(line)
+    def ask(line):
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return [echo(line, size) for size in sizes]
 
-    answer = on_node(made, 0, there_and_back)
-    os.waitpid(server, 0)
-    return answer
+    def serve(line):
+        while received := line.recv(2**20):
+            line.sendall(received)
+
+    with closing(Network(2, rate, latency)) as made:
+        return asked(made, 0, ask, serve)
 
 
 def echo(line, size):
@@ -97,41 +84,45 @@ def echo(line, size):
 
 @pytest.mark.slow
 def test_a_round_trip_takes_twice_the_latency(delayable):
-    with closing(Network(2, 1e9, DELAY)) as made:
-        trip = asked(made, lambda line: median(echo(line, 1) for _ in range(5)))
-    assert 2 * DELAY <= trip < 2.2 * DELAY
+    assert 2 * DELAY <= median(apart(echoes, 1e9, DELAY, [1] * 5)) < 2.2 * DELAY
 
 
 @pytest.mark.slow
 def test_a_long_link_is_filled(delayable):
     """Connections have less under way by default than this link has in a round trip."""
     rate, size = 2e8, 10_000_000
-    with closing(Network(2, rate, 0.04)) as made:
-        # The first message finds the window.
-        seconds = asked(made, lambda line: [echo(line, size) for _ in range(3)][-1])
+    # The first message finds the window.
+    *_, seconds = apart(echoes, rate, 0.04, [size] * 3)
     assert 0.7 * rate / 8 < size / (seconds - 0.08) < rate / 8
 
 
-@pytest.mark.slow
-def test_the_process_that_delays_ends_with_those_whose_network_it_is(delayable):
+def own_a_network(pipe):
+    """Tell which process delays; close the network when told to, or else keep it until this process ends."""
     with closing(Network(2, 1e9, DELAY)) as made:
-        builder = made._builder
-        assert os.path.exists(f"/proc/{builder}")
-    assert not os.path.exists(f"/proc/{builder}")
+        pipe.send(made._builder)
+        pipe.recv()
+    pipe.send("closed")
+    pipe.recv()
 
-    here, there = os.pipe()
-    owner = os.fork()
-    if owner == 0:
-        os.write(there, str(Network(2, 1e9, DELAY)._builder).encode())
-        time.sleep(60)
-        os._exit(0)
-    os.close(there)
-    builder = int(os.read(here, 100))
-    os.close(here)
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_process_that_delays_ends_with_those_whose_network_it_is(delayable, killed):
+    here, there = CONTEXT.Pipe()
+    owner = CONTEXT.Process(target=own_a_network, args=(there,), daemon=True)
+    owner.start()
+    builder = here.recv()
     assert os.path.exists(f"/proc/{builder}")
-    os.kill(owner, signal.SIGKILL)
-    os.waitpid(owner, 0)
-    waiting.until("it has ended", lambda: not os.path.exists(f"/proc/{builder}"))
+    if killed:
+        owner.kill()
+        owner.join()
+        waiting.until("it has ended", lambda: not os.path.exists(f"/proc/{builder}"))
+    else:
+        here.send("close")
+        assert here.recv() == "closed"
+        assert not os.path.exists(f"/proc/{builder}")
+        owner.kill()
+        owner.join()
 
 
 @pytest.mark.parametrize("latency", [1e-4, 2.0])
@@ -144,20 +135,4 @@ def test_a_latency_that_cannot_be_emulated_is_refused(latency):
     assert str(raised.value) == (
         f"{cell.path} cannot be emulated on wan_200m_50ms: emulated links delay by 0.001 to 1 seconds or not "
         f"at all; set link.latency_seconds, which is {latency:g}, to one of these"
-    )
-
-
-def test_that_no_device_can_be_opened_is_said_in_a_sentence(monkeypatch):
-    def fails(*arguments):
-        raise FileNotFoundError(2, "No such file or directory", delayed_cables.DEVICE)
-
-    monkeypatch.setattr(network, "build", fails)
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-
-    def build():
-        Network(2, 1e9, DELAY)
-
-    assert in_fork(build) == (
-        "this machine cannot emulate a network of 2 nodes: it delays what links carry with TAP devices, and "
-        "/dev/net/tun cannot be opened (No such file or directory); choose a cluster with latency_seconds: 0"
     )

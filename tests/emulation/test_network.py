@@ -1,30 +1,36 @@
-"""Emulated networks: who reaches whom, and what is said if there cannot be one."""
+"""Emulated networks: who reaches whom, and what is said if there cannot be one.
+
+A network namespace is of a whole process, so nodes are forks. They are made `apart`, in a process with one
+thread: in a fork of pytest, a lock that another thread held would stay held.
+"""
 
 import json
 import os
+import resource
 import socket
 import subprocess
 import traceback
+from contextlib import closing
 
 import pytest
 
+from tests.processes import apart
 from thinwire.base.errors import UserError
-from thinwire.emulation import emulated_run, network
+from thinwire.emulation import delayed_cables, emulated_run, network
 from thinwire.emulation.network import INTERFACE, Network, address
 
 pytestmark = pytest.mark.slow
 
 
 def in_fork(do):
-    """What `do` returns in a fork of this process, as JSON: a network namespace is of a whole process."""
+    """What `do` returns in a fork of this process, as JSON."""
+    assert len(os.listdir("/proc/self/task")) == 1
     here, there = os.pipe()
     child = os.fork()
     if child == 0:
         answer = "it has raised something else"
         try:
             answer = do()
-        except UserError as error:
-            answer = str(error)
         except BaseException:
             answer = traceback.format_exc()
         finally:
@@ -45,51 +51,64 @@ def on_node(made, node, do):
     return in_fork(there)
 
 
-def answers(made):
-    """What each node hears from node 1."""
-    heard = []
-    for node in (0, 2):
-        here, there = os.pipe()
-        server = os.fork()
-        if server == 0:
-            try:
-                made.enter(1)
-                with socket.create_server((address(1), 5000)) as listener:
-                    listener.settimeout(60)  # whoever should ask may have failed
-                    os.write(there, b".")
-                    connection, (peer, _) = listener.accept()
-                    connection.sendall(peer.encode())
-                    connection.close()
-            finally:
-                os._exit(0)
-        os.close(there)
-        os.read(here, 1)
-        os.close(here)
+def asked(made, node, ask, serve):
+    """What `ask` returns of a connection from a node to node 1, where `serve` has the other end."""
+    here, there = os.pipe()
+    server = os.fork()
+    if server == 0:
+        try:
+            made.enter(1)
+            with socket.create_server((address(1), 5000)) as listener:
+                listener.settimeout(60)  # whoever should ask may have failed
+                os.write(there, b".")
+                connection, _ = listener.accept()
+                with connection:
+                    serve(connection)
+        finally:
+            os._exit(0)
+    os.close(there)
+    os.read(here, 1)
+    os.close(here)
 
-        def ask():
-            with socket.create_connection((address(1), 5000), timeout=60) as line:
-                return line.recv(100).decode()
+    def connected():
+        with socket.create_connection((address(1), 5000), timeout=60) as line:
+            return ask(line)
 
-        heard.append(on_node(made, node, ask))
-        os.waitpid(server, 0)
-    return heard
+    answer = on_node(made, node, connected)
+    os.waitpid(server, 0)
+    return answer
+
+
+def interfaces():
+    return sorted(name for _, name in socket.if_nameindex())
+
+
+def of_three_nodes():
+    """What nodes 0 and 2 hear from node 1, and the interfaces of node 1."""
+
+    def hear(line):
+        return line.recv(100).decode()
+
+    def tell(line):
+        peer, _ = line.getpeername()
+        line.sendall(peer.encode())
+
+    with closing(Network(3, 1e9)) as made:
+        return [asked(made, node, hear, tell) for node in (0, 2)], on_node(made, 1, interfaces)
 
 
 def test_each_node_reaches_the_others_and_only_them(emulable):
-    made = Network(3, 1e9)
-    assert answers(made) == [address(0), address(2)]
-    assert on_node(made, 1, lambda: sorted(name for _, name in socket.if_nameindex())) == [INTERFACE, "lo"]
-    assert INTERFACE not in {name for _, name in socket.if_nameindex()} or os.path.exists(
-        f"/sys/class/net/{INTERFACE}/device"
-    )
-    made.close()
+    assert apart(of_three_nodes) == ([address(0), address(2)], [INTERFACE, "lo"])
+    assert INTERFACE not in interfaces() or os.path.exists(f"/sys/class/net/{INTERFACE}/device")
+
+
+def rates_of_a_node(rate):
+    with closing(Network(2, rate)) as made:
+        return on_node(made, 0, lambda: _rates(INTERFACE))
 
 
 def test_both_ends_of_a_link_are_limited(emulable):
-    made = Network(2, 1.5e8)
-    rate = on_node(made, 0, lambda: _rates(INTERFACE))
-    assert rate == [1.5e8 / 8]
-    made.close()
+    assert apart(rates_of_a_node, 1.5e8) == [1.5e8 / 8]
 
 
 def _rates(interface):
@@ -98,48 +117,69 @@ def _rates(interface):
     return [limit["options"]["rate"] for limit in limits]
 
 
-@pytest.mark.parametrize(
-    ("raised", "sentence"),
-    [
-        (PermissionError(1, "no"), "it needs root, or user namespaces, which this system does not allow"),
-        (OSError(28, "no"), "this system allows no more namespaces"),
-        (FileNotFoundError(2, "no", "tc"), "there is no `tc`, which is part of iproute2"),
-        (
-            subprocess.CalledProcessError(1, ["tc"], "", "Error: unknown\n"),
-            r"`tc` failed, so the kernel may lack veth, bridge or tbf \(Error: unknown\)",
-        ),
-    ],
-)
-def test_what_a_machine_lacks_is_said_in_a_sentence(monkeypatch, raised, sentence):
+def refusal(nodes, raised):
+    """What is said if making the network raises an error."""
+
     def fails(*arguments):
         raise raised
 
-    monkeypatch.setattr(network, "build", fails)
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    with pytest.raises(UserError, match=f"^this machine cannot emulate a network of 2 nodes: {sentence}"):
-        Network(2, 1e9)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(network, "build", fails)
+        monkeypatch.setattr(os, "geteuid", lambda: 0)
+        with pytest.raises(UserError) as refused:
+            Network(nodes, 1e9)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("raised", "sentence"),
+    [
+        (
+            PermissionError(1, "no"),
+            "it needs root, or user namespaces, which this system does not allow (Operation not permitted)",
+        ),
+        (
+            OSError(28, "no"),
+            "this system allows no more namespaces (user.max_net_namespaces, user.max_user_namespaces)",
+        ),
+        (FileNotFoundError(2, "no", "tc"), "there is no `tc`, which is part of iproute2"),
+        (
+            subprocess.CalledProcessError(1, ["tc"], "", "Error: unknown\n"),
+            "`tc` failed, so the kernel may lack veth, bridge or tbf (Error: unknown)",
+        ),
+        (
+            FileNotFoundError(2, "No such file or directory", delayed_cables.DEVICE),
+            "it delays what links carry with TAP devices, and /dev/net/tun cannot be opened (No such file or "
+            "directory); choose a cluster with latency_seconds: 0",
+        ),
+    ],
+)
+def test_what_a_machine_lacks_is_said_in_a_sentence(raised, sentence):
+    assert apart(refusal, 2, raised) == f"this machine cannot emulate a network of 2 nodes: {sentence}"
+
+
+def refusal_with_few_files():
+    resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+    with pytest.raises(UserError) as refused:
+        Network(50, 1e9)
+    return str(refused.value)
 
 
 def test_more_nodes_than_can_be_made_are_refused(emulable):
     with pytest.raises(UserError, match="1024 nodes cannot be emulated: one machine joins at most 1023"):
         Network(1024, 1e9)
+    assert "nodes were made, so choose fewer" in apart(refusal_with_few_files)
 
-    def with_few_files():
-        import resource
 
-        resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
-        Network(50, 1e9)
-
-    before = len(os.listdir("/proc/self/fd"))
-    if before > 20:
-        pytest.skip("too many files are open")
-    assert "nodes were made, so choose fewer" in in_fork(with_few_files)
+def descriptors_before_and_after():
+    before = os.listdir("/proc/self/fd")
+    Network(2, 1e9).close()
+    return before, os.listdir("/proc/self/fd")
 
 
 def test_a_network_leaves_no_descriptors_open(emulable):
-    before = os.listdir("/proc/self/fd")
-    Network(2, 1e9).close()
-    assert os.listdir("/proc/self/fd") == before
+    before, after = apart(descriptors_before_and_after)
+    assert after == before
 
 
 def test_the_meter_leaves_out_what_is_done_while_it_is_paused(monkeypatch):
