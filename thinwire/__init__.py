@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from thinwire.api.channel import Channel as Channel
     from thinwire.api.declarations import InTheLimit as InTheLimit
+    from thinwire.api.declarations import Needs as Needs
     from thinwire.api.declarations import Part as Part
     from thinwire.api.flight import Flight as Flight
     from thinwire.api.method import Job as Job
     from thinwire.api.method import Method as Method
-    from thinwire.api.method import Needs as Needs
     from thinwire.api.model import Model as Model
     from thinwire.api.parameters import Bucket as Bucket
     from thinwire.api.parameters import Param as Param
@@ -44,7 +44,7 @@ _HOME = {
     "Job": "api.method",
     "Method": "api.method",
     "Model": "api.model",
-    "Needs": "api.method",
+    "Needs": "api.declarations",
     "Param": "api.parameters",
     "Part": "api.declarations",
     "Pending": "transport.call",

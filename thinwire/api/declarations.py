@@ -1,4 +1,4 @@
-"""What a method declares of itself: where its steps come from, and in which limit it equals SSGD."""
+"""What a method declares of itself: what it needs, where its steps come from, and when it equals SSGD."""
 
 import math
 from collections.abc import Mapping
@@ -6,6 +6,26 @@ from dataclasses import dataclass
 from typing import Literal
 
 from thinwire.base.errors import MethodError, quoted
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a method needs; cells that do not provide it are skipped."""
+
+    workers: int = 1
+    """The smallest number of workers."""
+    nodes: int = 1
+    """The smallest number of nodes."""
+    optimizers: tuple[str, ...] = ()
+    """The names of the recipe's optimizers with which the method works; empty: all of them."""
+
+    def works_with(self, optimizer: str) -> bool:
+        """Does the method work with the recipe's optimizer of this name?"""
+        return not self.optimizers or optimizer in self.optimizers
+
+    def optimizer_without_sgd(self) -> str | None:
+        """Return the first optimizer that a method without SGD names; None if it works with SGD."""
+        return None if self.works_with("sgd") else self.optimizers[0]
 
 
 @dataclass(frozen=True)

@@ -17,33 +17,13 @@ import torch
 from torch import Tensor, nn
 
 from thinwire.api.channel import UnmeteredChannel
-from thinwire.api.declarations import InTheLimit, Part
+from thinwire.api.declarations import InTheLimit, Needs, Part
 from thinwire.api.flight import Flight
 from thinwire.api.parameters import Param
 from thinwire.api.run import Run, Task
 
 if TYPE_CHECKING:
     from thinwire.api.model import Model
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What a method needs; cells that do not provide it are skipped."""
-
-    workers: int = 1
-    """The smallest number of workers."""
-    nodes: int = 1
-    """The smallest number of nodes."""
-    optimizers: tuple[str, ...] = ()
-    """The names of the recipe's optimizers with which the method works; empty: all of them."""
-
-    def works_with(self, optimizer: str) -> bool:
-        """Does the method work with the recipe's optimizer of this name?"""
-        return not self.optimizers or optimizer in self.optimizers
-
-    def optimizer_without_sgd(self) -> str | None:
-        """Return the first optimizer that a method without SGD names; None if it works with SGD."""
-        return None if self.works_with("sgd") else self.optimizers[0]
 
 
 class Worker(Protocol):
