@@ -10,7 +10,6 @@ import dataclasses
 import importlib.util
 import inspect
 import sys
-import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +19,7 @@ from pydantic import StrictBool, TypeAdapter
 
 from thinwire.api.declarations import Part
 from thinwire.base import digests, torch_settings
-from thinwire.base.errors import UserError, message_of
+from thinwire.base.errors import UserError, line_of, message_of
 from thinwire.base.names import require_label
 
 PACKAGE = Path(__file__).resolve().parent
@@ -236,7 +235,9 @@ def load_file(kind: str, path: Path, module_name: str) -> Any:
         del sys.modules[module_name]
         if isinstance(error, PluginError | KeyboardInterrupt):
             raise
-        raise PluginError(f"{show(path)}{_line(error, path)}: {_what(error)}") from error
+        line = line_of(error, path)
+        place = show(path) if line is None else f"{show(path)}, line {line}"
+        raise PluginError(f"{place}: {_what(error)}") from error
 
 
 def show(path: Path) -> str:
@@ -283,16 +284,6 @@ def _require_readable(plugin: Plugin, found: Any, base: Any) -> None:
         raise PluginError(
             f"{show(plugin.path)}: prepare must be a def in the body of the class Method itself"
         )
-
-
-def _line(error: BaseException, path: Path) -> str:
-    """Return the line of the file in which the error arose, as a part of a message."""
-    if isinstance(error, SyntaxError) and error.filename == str(path):
-        return f", line {error.lineno}"
-    for frame in reversed(traceback.extract_tb(error.__traceback__)):
-        if frame.filename == str(path):
-            return f", line {frame.lineno}"
-    return ""
 
 
 def _what(error: BaseException) -> str:

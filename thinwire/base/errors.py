@@ -5,6 +5,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 # A value that is quoted in a message is shortened to about this many characters: enough to find it.
 _LONGEST_QUOTE = 80
@@ -66,6 +67,16 @@ def message_of(error: BaseException) -> str:
     except Exception as own:
         text = f"its message cannot be read ({type(own).__name__})"
     return f"{type(error).__name__}: {printable(text)}"
+
+
+def line_of(error: BaseException, path: Path) -> int | None:
+    """Return the line of a file in which an error arose; None if the file has no part in it."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return error.lineno
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if frame.filename == str(path):
+            return frame.lineno
+    return None
 
 
 # The program's own fault: an index that is out of range, or a wrong argument of a library. They are reported
