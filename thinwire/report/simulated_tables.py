@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from thinwire.report import report_files
 from thinwire.report.figures import style
+from thinwire.report.figures.fitted_text import shortened
 from thinwire.report.figures.style import HOLLOW, finish, grid, legend
 from thinwire.report.report_files import HSGD_RATIO, REQUIRED_RATE, fixed
 
@@ -131,7 +132,7 @@ def write_required_rate(rows: pd.DataFrame, results: Path) -> list[Path]:
     (cluster,) = rows.cluster.unique()
     axes.axhline(offered, color="0.4", linestyle="--")
     axes.annotate(
-        f"{style.shortened([cluster], 1.6, 7)[cluster]}: {offered:g} GB/s",
+        f"{shortened([cluster], 1.6, 7)[cluster]}: {offered:g} GB/s",
         (0.02, offered),
         xycoords=("axes fraction", "data"),
         xytext=(0, -2),

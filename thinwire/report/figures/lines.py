@@ -12,6 +12,7 @@ from matplotlib.typing import ColorType
 from scipy.optimize import isotonic_regression
 
 from thinwire.report.figures import style
+from thinwire.report.figures.fitted_text import shortened, text_width, wrapped
 
 POINTS = 6.0  # size of the font
 _LINE = 1.3 * POINTS / 72  # inches from one label to the next
@@ -35,12 +36,12 @@ class End(NamedTuple):
 
 def shown(labels: Sequence[str]) -> dict[str, str]:
     """What is written for each label: long ones are without their middle."""
-    return style.shortened(labels, _LONGEST, POINTS)
+    return shortened(labels, _LONGEST, POINTS)
 
 
 def length(labels: Sequence[str]) -> float:
     """The length of the longest label in inches, as it is written."""
-    return max((style.text_width(text, POINTS, bold=True) for text in shown(labels).values()), default=0.0)
+    return max((text_width(text, POINTS, bold=True) for text in shown(labels).values()), default=0.0)
 
 
 def room_for(labels: Sequence[str], above: bool) -> tuple[float, float]:
@@ -130,7 +131,7 @@ def layout(titles: Sequence[str], methods: Sequence[str], above: bool) -> tuple[
     """
     extra, right = room_for(methods, above)
     panel_width = style.COLUMN_INCHES
-    titles = [style.wrapped(title, panel_width - _LEFT - _RIGHT, _TITLE_POINTS) for title in titles]
+    titles = [wrapped(title, panel_width - _LEFT - _RIGHT, _TITLE_POINTS) for title in titles]
     lines = 1 + max(title.count("\n") for title in titles)
     panel_height = _BOTTOM + _HEIGHT + extra + _TOP * lines
     columns = min(2, len(titles))

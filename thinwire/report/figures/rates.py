@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 
 from thinwire.report.figures import style
+from thinwire.report.figures.fitted_text import shortened, text_width
 from thinwire.report.figures.steps import PARTS, stacked_bars
 from thinwire.report.figures.style import finish, grid, legend, name_methods, say, task_of
 from thinwire.report.report_files import fixed
@@ -71,8 +72,8 @@ def write_bandwidth(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) 
     of_panels = dict(iter(rows.groupby([*_TASK, *_PLACE])))
     columns = len(places) if 1 < len(places) <= _MOST_COLUMNS else min(_MOST_COLUMNS, len(panels))
     common = [name for name in (*_TASK, *_PLACE) if rows[name].nunique() == 1]
-    shown = style.shortened(methods, _NAME_INCHES, _NAME_POINTS).values()
-    widest = max(style.text_width(name, _NAME_POINTS, bold=True) for name in shown)
+    shown = shortened(methods, _NAME_INCHES, _NAME_POINTS).values()
+    widest = max(text_width(name, _NAME_POINTS, bold=True) for name in shown)
     cells = _CELL_INCHES * len(rates) + _RANGE_INCHES
     below = _BELOW_INCHES / -(-len(panels) // columns)
     inches = (cells + widest / columns, _ROW_INCHES * len(methods) + _ABOVE_INCHES + below)

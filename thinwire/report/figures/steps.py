@@ -12,6 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from thinwire.report.figures import style
+from thinwire.report.figures.fitted_text import wrapped
 from thinwire.report.figures.lines import End, end_of, layout, line_look, write_labels
 from thinwire.report.figures.score_points import fast
 from thinwire.report.figures.style import HOLLOW, finish, grid, legend, name_methods, say, task_of
@@ -116,7 +117,7 @@ def write_speed_up(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -
     hollow = HOLLOW if (rows.kind == "simulated").all() else {}
     legend(figure, [Line2D([], [], linestyle="", **look, **hollow) for look in looks.values()], places)
     over = f"speed-up over the better of {', '.join(name for name in baselines if name in methods)}"
-    figure.supxlabel(style.wrapped(over, figure.get_figwidth(), 7), fontsize=7)
+    figure.supxlabel(wrapped(over, figure.get_figwidth(), 7), fontsize=7)
     finish(figure, folder / SPEED_UP, "hollow: simulated; full: measured or emulated")
 
 
