@@ -5,7 +5,7 @@ most. Every worker is in one group of a channel, so what holds for the sum over 
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -16,10 +16,8 @@ from thinwire.config.cell import Cell
 from thinwire.optim.learning_rate import learning_rate
 from thinwire.records.record import CURVE, RUN, Record
 from thinwire.records.result import BYTES, TRAFFIC_COLUMNS, curve_columns, result_of
+from thinwire.records.totals import Columns, at_most, falling, first, same, totals, whole
 from thinwire.traffic.ledger import KINDS
-
-# The columns of a table by name, without unknown ones and those with an empty value.
-Columns = dict[str, np.ndarray]
 
 # Records of earlier versions lack it.
 _NEW = "wire_received_max_bytes"
@@ -93,10 +91,10 @@ def steps(run: Record, cell: Cell, curve: Columns) -> str | None:
         each, planned = _listed(found), _listed(expected)
         return f"it has rows of the epochs {each}, and a run of {last} epochs has {planned}"
     long = run.steps_per_epoch
-    if long is not None and (i := _first(step != epoch * long)) is not None:
+    if long is not None and (i := first(step != epoch * long)) is not None:
         return f"step {step[i]} is not the end of epoch {epoch[i]} of {long} steps"
     batch = cell.recipe.batch_per_worker(cell.workers) * cell.workers
-    if (i := _first(samples != step * batch)) is not None:
+    if (i := first(samples != step * batch)) is not None:
         inputs = run.learns.inputs
         return f"{samples[i]} {inputs} are not those of {step[i]} steps of {batch} {inputs}"
     return None
@@ -128,9 +126,9 @@ def score(run: Record, curve: Columns) -> str | None:
     if run.learns is NEXT_CHARACTER:
         return _bits(curve)
     percent, images = curve["test_accuracy_percent"], run.evaluated_images
-    if (i := _first(~((percent >= 0) & (percent <= 100)))) is not None:
+    if (i := first(~((percent >= 0) & (percent <= 100)))) is not None:
         return f"an accuracy of {percent[i]} % is impossible"
-    if images is not None and (i := _first(~_whole(percent * images / 100))) is not None:
+    if images is not None and (i := first(~whole(percent * images / 100))) is not None:
         return f"no number of {images} images is {percent[i]} % of them (step {curve['step'][i]})"
     return None
 
@@ -139,7 +137,7 @@ def _bits(curve: Columns) -> str | None:
     """Bits per character are the cross-entropy, which is given in nats."""
     bits, loss = curve[NEXT_CHARACTER.test_column], curve["test_loss"]
     if (
-        i := _first(~(np.isclose(bits, loss / math.log(2), rtol=1e-9, equal_nan=True) & ~(bits < 0)))
+        i := first(~(np.isclose(bits, loss / math.log(2), rtol=1e-9, equal_nan=True) & ~(bits < 0)))
     ) is not None:
         return (
             f"{bits[i]} bits per character do not follow from a loss of {loss[i]} (step {curve['step'][i]})"
@@ -149,28 +147,28 @@ def _bits(curve: Columns) -> str | None:
 
 def bytes_of_links(cell: Cell, curve: Columns) -> str | None:
     """Bytes are whole totals, and what one link carries fits what all of them do."""
-    if what := _totals(curve, BYTES, cell.workers, np.zeros(len(curve["step"]))):
+    if what := totals(curve, BYTES, cell.workers, np.zeros(len(curve["step"]))):
         return what
     step, sent, received = curve["step"], curve["wire_sent_bytes"], curve["wire_received_bytes"]
     for mean, name in zip((sent, received), _MOST):
         largest = curve.get(name, mean)
-        if (i := _first(~_at_most(mean, largest))) is not None:
+        if (i := first(~at_most(mean, largest))) is not None:
             return f"the busiest link carried fewer bytes than the mean of the links in step {step[i]}"
-        if (i := _first(~_at_most(largest, mean * cell.workers))) is not None:
+        if (i := first(~at_most(largest, mean * cell.workers))) is not None:
             return f"the busiest link carried more bytes than all links together in step {step[i]}"
-    if (i := _first(~_same(sent, received))) is not None:
+    if (i := first(~same(sent, received))) is not None:
         return f"the workers sent {sent[i]:g} bytes each and received {received[i]:g} in step {step[i]}"
     between = curve["between_nodes_bytes"]
-    if cell.nodes == 1 and (i := _first(between > 0)) is not None:
+    if cell.nodes == 1 and (i := first(between > 0)) is not None:
         return f"{between[i]:g} bytes went between nodes in step {step[i]}, and there was one node"
-    if (i := _first(~_at_most(between, sent))) is not None:
+    if (i := first(~at_most(between, sent))) is not None:
         return f"more bytes went between nodes than were sent in step {step[i]}"
     return None
 
 
 def seconds(curve: Columns) -> str | None:
     """Seconds are totals."""
-    return _falling(curve, _SECONDS, np.zeros(len(curve["step"])))
+    return falling(curve, _SECONDS, np.zeros(len(curve["step"])))
 
 
 def result(run: Record, curve: pa.Table) -> str | None:
@@ -216,22 +214,22 @@ def ledger(cell: Cell, curve: Columns, traffic: Columns) -> str | None:
         return "it has two rows of the same step, channel, verb and kind"
     number = {place: index for index, place in enumerate(dict.fromkeys(places))}
     group = np.array([number[place] for place in places], int)
-    if what := _totals(traffic, ("messages", *BYTES), cell.workers, group):
+    if what := totals(traffic, ("messages", *BYTES), cell.workers, group):
         return what
     row = np.searchsorted(curve["step"], step)
-    if (i := _first(np.append(curve["step"], -1)[row] != step)) is not None:
+    if (i := first(np.append(curve["step"], -1)[row] != step)) is not None:
         return f"it has rows of step {step[i]}, after which {CURVE} has no evaluation"
-    if (i := _first(traffic["epoch"] != curve["epoch"][row])) is not None:
+    if (i := first(traffic["epoch"] != curve["epoch"][row])) is not None:
         return f"step {step[i]} is in another epoch than in {CURVE}"
     for name in _MEANS:
         total, found = curve[name], np.bincount(row, traffic[name], len(curve[name]))
-        if (i := _first(~_same(found, total))) is not None:
+        if (i := first(~same(found, total))) is not None:
             return f"{name} in step {curve['step'][i]} add up to {found[i]:g}, and {CURVE} has {total[i]:g}"
     for name in _MOST:
         if name not in traffic or name not in curve:
             continue
         busiest, found, each = curve[name], np.bincount(row, traffic[name], len(curve[name])), traffic[name]
-        if (i := _first(~(busiest <= found) | (_largest(row, each, len(busiest)) > busiest))) is not None:
+        if (i := first(~(busiest <= found) | (_largest(row, each, len(busiest)) > busiest))) is not None:
             return f"{name} in step {curve['step'][i]} cannot give the {busiest[i]:g} that {CURVE} has"
     return None
 
@@ -252,65 +250,21 @@ def verbs(cell: Cell, traffic: Columns) -> str | None:
         members = len(groups[channel])
         where = f"{channel} {verb} in step"
         if verb == "push":
-            wrong = (pull != 0) | ~_same(sent, received) | ~(sent <= push * (1 + 1e-9))
-            if (i := _first(wrong)) is not None:
+            wrong = (pull != 0) | ~same(sent, received) | ~(sent <= push * (1 + 1e-9))
+            if (i := first(wrong)) is not None:
                 return (
                     f"{where} {traffic['step'][rows][i]}: workers that push {push[i]:g} bytes neither send "
                     f"{sent[i]:g} nor receive {received[i]:g}"
                 )
         else:
             for name, value, follows in zip(_MEANS, given, _FORMULAS[verb](push, pull, members)):
-                if (i := _first(~_same(value, follows))) is not None:
+                if (i := first(~same(value, follows))) is not None:
                     return (
                         f"{where} {traffic['step'][rows][i]}: {name} is {value[i]:g}, and {follows[i]:g} "
                         f"follows from the payload for {members} workers"
                     )
-        if channel == "node" and (i := _first(between > 0)) is not None:
+        if channel == "node" and (i := first(between > 0)) is not None:
             return f"{where} {traffic['step'][rows][i]}: bytes inside the nodes went between nodes"
-        if channel == "across" and (i := _first(~_same(between, sent))) is not None:
+        if channel == "across" and (i := first(~same(between, sent))) is not None:
             return f"{where} {traffic['step'][rows][i]}: bytes between nodes did not go between nodes"
     return None
-
-
-def _totals(table: Columns, names: Sequence[str], workers: int, group: np.ndarray) -> str | None:
-    """Totals never fall; and a mean over the workers, times their number, is whole, as is a maximum."""
-    if what := _falling(table, names, group):
-        return what
-    there = [name for name in names if name in table]
-    times = np.array([[1 if name in _MOST else workers] for name in there])
-    if (bad := ~_whole(np.stack([table[name] for name in there]) * times)).any():
-        column, i = np.argwhere(bad)[0]
-        return f"{there[column]} in step {table['step'][i]} is no mean of whole numbers of {workers} workers"
-    return None
-
-
-def _falling(table: Columns, names: Sequence[str], group: np.ndarray) -> str | None:
-    """Which value is below the one before it in its group, or below 0, or no number?"""
-    there = [name for name in names if name in table]
-    order = np.argsort(group, kind="stable")
-    values = np.stack([table[name] for name in there])[:, order]
-    before = np.zeros_like(values)
-    before[:, 1:] = np.where(np.diff(group[order]) == 0, values[:, :-1], 0.0)
-    if (bad := ~(values >= before)).any():
-        column, i = np.argwhere(bad)[0]
-        return f"{there[column]} falls to {values[column, i]:g} in step {table['step'][order][i]}"
-    return None
-
-
-def _first(bad: np.ndarray) -> int | None:
-    """The first row in which something is wrong."""
-    return int(bad.argmax()) if bad.any() else None
-
-
-def _whole(values: np.ndarray) -> np.ndarray:
-    """Are these whole numbers, but for the rounding of a division and a product?"""
-    return np.abs(values - np.round(values)) <= np.maximum(1e-6, 4 * np.spacing(np.abs(values)))
-
-
-def _same(ones: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Are these numbers of bytes the same, but for rounding?"""
-    return np.abs(ones - others) <= np.maximum(1e-6, 1e-9 * np.maximum(np.abs(ones), np.abs(others)))
-
-
-def _at_most(values: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    return (values <= bounds) | _same(values, bounds)
