@@ -195,7 +195,7 @@ def test_the_meter_leaves_out_what_is_done_while_it_is_paused(monkeypatch):
             return own * 2
 
     sent, ledger = [1000], Ledger()
-    monkeypatch.setattr(emulated_run.network, "bytes_sent", lambda: sent[0])
+    monkeypatch.setattr(emulated_run, "bytes_sent", lambda: sent[0])
 
     def send(payload):
         sent[0] += payload + 66

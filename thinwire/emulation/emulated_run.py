@@ -1,6 +1,8 @@
 """A run on an emulated network: what its training sends and computes, and whether its times are valid."""
 
+import json
 import os
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -10,8 +12,8 @@ from pydantic import BaseModel, ConfigDict
 
 from thinwire.base.placement import Cluster
 from thinwire.config.cell import Cell
-from thinwire.emulation import network
 from thinwire.emulation.calibration import calibrate
+from thinwire.emulation.network import INTERFACE
 from thinwire.traffic.ledger import Ledger
 from thinwire.transport.interface import Transport
 
@@ -80,11 +82,22 @@ class TrainingMeter:
 
     def _read(self) -> _Reading:
         return _Reading(
-            network.bytes_sent() if self._reads else 0,
+            bytes_sent() if self._reads else 0,
             sum(ledger.total().between_nodes for ledger in self._ledgers),
             time.process_time(),
             time.perf_counter(),
         )
+
+
+def bytes_sent() -> int:
+    """Bytes that the node of this process has sent so far, with the headers of all frames.
+
+    They are read from tbf, which limits the link. The counter of the interface is not used: where the kernel
+    passes on several frames as one, it counts their headers once.
+    """
+    command = ["tc", "-s", "-j", "qdisc", "show", "dev", INTERFACE, "root"]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True)
+    return int(next(limit["bytes"] for limit in json.loads(answer.stdout) if limit["kind"] == "tbf"))
 
 
 # A run whose workers share cores has times only if its training could be shorter by at most this share.

@@ -10,7 +10,6 @@ have a latency, a process passes on what they carry: see `delayed_cables`.
 """
 
 import errno
-import json
 import os
 import signal
 import socket
@@ -288,14 +287,3 @@ def require_emulable(cell: Cell) -> None:
         )
     if not link.shared_by_workers and cell.workers > cell.nodes:
         raise UserError(f"{where}: an emulated node has one link; set shared_by_workers: true")
-
-
-def bytes_sent() -> int:
-    """Bytes that the node of this process has sent so far, with the headers of all frames.
-
-    They are read from tbf, which limits the link. The counter of the interface is not used: where the kernel
-    passes on several frames as one, it counts their headers once.
-    """
-    command = ["tc", "-s", "-j", "qdisc", "show", "dev", INTERFACE, "root"]
-    answer = subprocess.run(command, check=True, capture_output=True, text=True)
-    return int(next(limit["bytes"] for limit in json.loads(answer.stdout) if limit["kind"] == "tbf"))
