@@ -14,8 +14,8 @@ class DispatchCounter(TorchDispatchMode):
     """Counts what torch's dispatcher sees of one thread.
 
     `operations` is the number of all operations, each of which starts a kernel or more, or is a view. `waits`
-    has the number of each operation that waits; an index with a mask counts as `mask`, and a number that is
-    assigned to positions as `number`, because torch copies it to the GPU.
+    has the number of each operation that waits. There, an index with a mask counts as `mask`. A number that
+    is assigned to positions counts as `number`, because torch copies it to the GPU.
     """
 
     def __init__(self) -> None:

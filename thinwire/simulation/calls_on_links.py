@@ -82,8 +82,8 @@ class CallsOnLinks:
         # A heap of phases: those that begin first come first, and of these the first of each channel.
         self._phases: list[_Phase] = []
         self._server_free: defaultdict[int, float] = defaultdict(float)  # by worker
-        # By the channel and its first member: a heap of the ends of calls under way, which are infinite until
-        # they are known, and the calls that wait for one of these ends.
+        # By the channel and its first member: a heap of the ends of calls under way, and the calls that wait
+        # for one of these ends. An end is infinite until it is known.
         self._under_way: dict[tuple[str, int], list[float]] = {}
         self._waiting: dict[tuple[str, int], deque[_Phase]] = {}
         self._known: dict[tuple[HandOver, int], Load] = {}  # by call and the first member

@@ -1,6 +1,6 @@
 """The workers that make a call together, and the nodes that stand for others that behave like them.
 
-In a large cluster, most nodes do the same at the same time: their workers have the same programs, and each
+In a large cluster, most nodes do the same at the same time. Their workers have the same programs, and each
 call keeps their links busy for as long. Then one of them is simulated, and stands for the others.
 """
 

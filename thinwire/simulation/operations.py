@@ -3,10 +3,10 @@
 Which workers of a cluster behave alike, so that one of each role stands for all of them.
 
 Workers may differ by their place: the first worker of all, the first worker of a node, every other one. They
-may also differ because a call names them as its partner: the source of a broadcast, the worker of a server,
-or the other end of a message. Who is a partner follows from the calls. A worker that is a partner in the same
-steps as another one is taken to behave like it. The calls of one worker name the worker of each server. So
-many workers with a server each need not be as many roles.
+may also differ because a call names them as its partner. It is the source of a broadcast, the worker of a
+server, or the other end of a message. Who is a partner follows from the calls. A worker that is a partner in
+the same steps as another one is taken to behave like it. The calls of one worker name the worker of each
+server. So many workers with a server each need not be as many roles.
 
 A worker that becomes a partner only after the last recorded step is not told apart.
 """

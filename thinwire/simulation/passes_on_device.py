@@ -1,8 +1,8 @@
 """How long the passes of a network take on a described device, for any batch, without computing anything.
 
-The network runs on tensors that have shapes and no numbers (PyTorch's `FakeTensorMode`), as the engine runs
-it: with the recipe's precision, and with hooks that divide the passes into layers. `DeviceClock` adds up what
-each operation would take.
+The network runs on tensors that have shapes and no numbers (PyTorch's `FakeTensorMode`). As in the engine, it
+has the recipe's precision, and hooks that divide the passes into layers. `DeviceClock` adds up what each
+operation would take.
 """
 
 from collections import defaultdict

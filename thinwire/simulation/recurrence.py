@@ -31,8 +31,8 @@ class _Call:
 def applies(programs: Sequence[Program], cluster: Cluster, loads: Loads) -> bool:
     """Can these programs be simulated here?
 
-    All need to be one. There may be no servers, whose answers could come after later calls, no messages, no
-    calls that are held back, and no groups that share the links of nodes. Between nodes only one channel may
+    All need to be one. There may be no servers, whose answers could come after later calls, and no messages.
+    No calls may be held back, and no groups may share the links of nodes. Between nodes only one channel may
     be used, and no call may have phases that others can go between.
     """
     if loads.means_in_two_phases or any(program is not programs[0] for program in programs):
