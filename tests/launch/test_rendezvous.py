@@ -12,7 +12,7 @@ import pytest
 
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Address, Placement, SharedFile
-from thinwire.transport import rendezvous
+from thinwire.transport import addresses
 from thinwire.transport.rendezvous import Refused, join, store_of
 
 # Ranks that come meet within this time; those that wait in vain have less.
@@ -54,9 +54,26 @@ def test_rank_0_that_cannot_listen_is_one_sentence():
                 join(at(port, host=host), 1)
 
 
-@pytest.mark.parametrize("there", ["nobody", "somebody who says nothing", "no such host"])
-def test_rank_0_that_is_not_reached_is_one_sentence_and_in_time(there):
-    host = "nobody.invalid" if there == "no such host" else "127.0.0.1"
+def test_a_host_that_does_not_exist_is_told_at_once(monkeypatch):
+    def resolve(*arguments, **options):
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    began = time.monotonic()
+    with pytest.raises(UserError, match=r"^rank 1 on n1 finds no host nobody\.invalid: set MASTER_ADDR to"):
+        join(at(1, rank=1, host="nobody.invalid"), PATIENCE)
+    assert time.monotonic() - began < PATIENCE / 2
+
+
+@pytest.mark.parametrize("there", ["nobody", "somebody who says nothing", "no answer of the resolver"])
+def test_rank_0_that_is_not_reached_is_one_sentence_and_in_time(there, monkeypatch):
+    def resolve(*arguments, **options):
+        raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+
+    host = "127.0.0.1"
+    if there == "no answer of the resolver":
+        host = "nobody.invalid"
+        monkeypatch.setattr(socket, "getaddrinfo", resolve)
     with reserved_port() as port:
         silent = socket.create_server(("127.0.0.1", port)) if there == "somebody who says nothing" else None
         before = {*threading.enumerate()}
@@ -93,16 +110,16 @@ def test_ranks_of_another_launch_at_the_same_port_do_not_meet():
 @pytest.mark.parametrize(("host", "found"), [("127.0.0.1", "127.0.0.1"), ("::1", "::1"), ("first", "")])
 def test_rank_0_listens_beyond_its_host_only_if_others_are_there(host, found):
     try:
-        with rendezvous.listen(host, 0) as listener:
+        with addresses.listen(host, 0) as listener:
             assert listener.getsockname()[0] in ((found,) if found else ("::", "0.0.0.0"))
     except OSError:
         assert host == "::1", "no IPv6 here"
 
 
 def test_the_interface_towards_rank_0_is_found():
-    assert rendezvous.address_towards("127.0.0.1", 1) == "127.0.0.1"
-    assert rendezvous.address_towards("nobody.invalid", 1) is None
-    assert rendezvous.interface_of("127.0.0.1") == "lo"
-    assert rendezvous.interface_of("192.0.2.1") is None
+    assert addresses.address_towards("127.0.0.1", 1) == "127.0.0.1"
+    assert addresses.address_towards("nobody.invalid", 1) is None
+    assert addresses.interface_of("127.0.0.1") == "lo"
+    assert addresses.interface_of("192.0.2.1") is None
     if socket.has_ipv6 and Path("/proc/net/if_inet6").exists():
-        assert rendezvous.interface_of("::1") in ("lo", None)
+        assert addresses.interface_of("::1") in ("lo", None)

@@ -1,21 +1,17 @@
-"""How the ranks of a run find each other: addresses, interfaces and sockets.
+"""How the ranks of a run meet, and what they say if they cannot.
 
 Ranks of one machine are forks of one process. They meet in a file that only they have open, and connect over
 the loopback, so that no other host can reach them. Ranks that srun or torchrun has started meet in torch's
 `TCPStore`, which rank 0 serves.
 """
 
-import fcntl
-import ipaddress
 import os
 import socket
-import struct
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from threading import Thread
 from typing import Any, TypeVar
 
@@ -24,64 +20,7 @@ from torch._C._distributed_c10d import FileStore, PrefixStore, Store, TCPStore
 
 from thinwire.base.errors import UserError, shortage
 from thinwire.base.placement import Address, Placement, SharedFile
-
-_SIOCGIFADDR = 0x8915  # from <linux/sockios.h>
-_IFREQ = struct.Struct("16s24x")  # the name of an interface, and room for an address
-_BACKLOG = 4096
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Listen at a port of all addresses of this host, or of the loopback alone if `host` is one of it.
-
-    torch would listen at all addresses even if all ranks are on one host.
-
-    Raises:
-        OSError: the port is taken, or this process may not use it.
-    """
-    if is_loopback(host):
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    if not socket.has_dualstack_ipv6():
-        return socket.create_server(("", port), backlog=_BACKLOG)
-    return socket.create_server(("", port), family=socket.AF_INET6, backlog=_BACKLOG, dualstack_ipv6=True)
-
-
-def is_loopback(host: str) -> bool:
-    """Does this name or address mean the loopback on every host?"""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
-
-
-def address_towards(host: str, port: int) -> str | None:
-    """Return the address of this host from which packets to another one leave; None if that is unknown."""
-    with suppress(OSError):
-        for family, kind, _, _, full in socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM):
-            with suppress(OSError), socket.socket(family, kind) as any_socket:
-                any_socket.connect(full)  # sends nothing
-                return str(any_socket.getsockname()[0])
-    return None
-
-
-def interface_of(address: str) -> str | None:
-    """Return the interface with an address; None if it is not found, as for second addresses."""
-    wanted = ipaddress.ip_address(address.partition("%")[0])
-    if wanted.version == 6:
-        with suppress(OSError):
-            for line in Path("/proc/net/if_inet6").read_text().splitlines():
-                found, *_, name = line.split()
-                if bytes.fromhex(found) == wanted.packed:
-                    return name
-        return None
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        for _, name in socket.if_nameindex():
-            with suppress(OSError):
-                answer = fcntl.ioctl(any_socket, _SIOCGIFADDR, _IFREQ.pack(name.encode()))
-                if answer[20:24] == wanted.packed:
-                    return name
-    return None
-
+from thinwire.transport.addresses import address_towards, interface_of, is_loopback, is_unknown, listen
 
 T = TypeVar("T")
 GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"
@@ -216,7 +155,7 @@ def store_of(placement: Placement, address: Address, timeout_seconds: float, ser
         serve: serve the store in this process, too, as long as it is kept.
 
     Raises:
-        UserError: the port is taken, or rank 0 cannot be reached.
+        UserError: the port is taken, or rank 0 cannot be reached; at once if there is no such host.
     """
     limit, descriptor = timedelta(seconds=timeout_seconds), None
     if serve:
@@ -228,18 +167,25 @@ def store_of(placement: Placement, address: Address, timeout_seconds: float, ser
                 f"rank 0 cannot listen at {where} ({os.strerror(error.errno or 0)}): set MASTER_PORT to one "
                 "that is free"
             ) from None
-    try:
-        store = within(
-            timeout_seconds,
-            lambda: TCPStore(
-                address.host,
-                address.port,
-                is_master=serve,
-                timeout=limit,
-                wait_for_workers=False,
-                master_listen_fd=descriptor,
-            ),
+
+    def connected() -> TCPStore:
+        # torch would ask for the address until the time is over.
+        if is_unknown(address.host):
+            raise UserError(
+                f"{placement.describe()} finds no host {address.host}: set MASTER_ADDR to the name or an "
+                "address of rank 0's host"
+            )
+        return TCPStore(
+            address.host,
+            address.port,
+            is_master=serve,
+            timeout=limit,
+            wait_for_workers=False,
+            master_listen_fd=descriptor,
         )
+
+    try:
+        store = within(timeout_seconds, connected)
     except (RuntimeError, TimeoutError) as error:
         raise shortage(error) or UserError(
             f"{placement.describe()} could not reach rank 0 at {address.host}:{address.port} within "
