@@ -9,13 +9,14 @@ import pytest
 from thinwire.base.errors import UserError
 from thinwire.cli import main as command_line
 from thinwire.cli import plan as command
+from thinwire.config.suite_schema import Round
 from thinwire.config.yaml_file import Module
 from thinwire.report.plan_table import Validated, rows, sentences
 from thinwire.simulation import plan
-from thinwire.simulation.plan import METHODS, Answer, LeftOut, Planned, Question
+from thinwire.simulation.plan import Answer, LeftOut, Planned, Question
 from thinwire.simulation.probe import Link
 
-METHOD = {method.label: method for method in METHODS}
+METHOD = {method.module.label: method for method in plan.methods()}
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +27,9 @@ def question():
 
 
 def test_two_steps_of_a_round_stand_for_all_of_it(question):
-    whole = Planned("whole", "local_sgd", "local", {"period": 5}, period=5)
-    part = replace(whole, options={"period": 2}, period=2, round=5)
+    module = Module("local_sgd", "local_sgd", {"period": 5})
+    whole = Planned(module, Round(steps=5))
+    part = Planned(module, Round(steps=5, mirrored=2, options={"period": 2}))
     expected, found = (plan.answer(question, each) for each in (whole, part))
     assert found.seconds == pytest.approx(expected.seconds, rel=0.01)
     assert found.compute_seconds == pytest.approx(expected.compute_seconds, rel=0.01)
@@ -35,12 +37,12 @@ def test_two_steps_of_a_round_stand_for_all_of_it(question):
 
 
 def test_the_fastest_comes_first_and_a_method_that_cannot_run_is_left_out(question):
-    impossible = Planned("impossible", "daso", "delayed", {"fixed_skips": 1})
+    impossible = Planned(Module("impossible", "daso", {"fixed_skips": 1}))
     found, left = plan.answers(question, [METHOD["ssgd"], METHOD["ssgd_bf16"], impossible])
     assert [one.seconds for one in found] == sorted(one.seconds for one in found)
     assert [one.label for one in left] == ["impossible"]
     assert "fixed_skips and fixed_wait belong together" in left[0].reason
-    bytes_of = {one.method.label: one.between_nodes_bytes for one in found}
+    bytes_of = {one.method.module.label: one.between_nodes_bytes for one in found}
     assert bytes_of["ssgd"] == 2 * bytes_of["ssgd_bf16"]
     # A ring over 8 workers enters each of the 2 nodes once.
     weights = plan.weights(question.cell)
@@ -106,7 +108,7 @@ def test_the_table_says_what_is_known_and_what_is_not(question):
 
 
 def test_the_command_prints_json(monkeypatch, capsys):
-    monkeypatch.setattr(command, "answers", lambda question: ([answered("ssgd", 0.4, math.inf)], []))
+    monkeypatch.setattr(command, "answers", lambda question, methods: ([answered("ssgd", 0.4, math.inf)], []))
     monkeypatch.setattr(command, "measure", lambda server: Link(2e9, 1e9, 0.05))
     line = "plan --model resnet18 --workers 16 --per-node 4 --probe 0123456789abcdef@other --json"
     assert command.plan_main(command_line._parser().parse_args(line.split())) == 0

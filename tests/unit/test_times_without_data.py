@@ -9,7 +9,7 @@ from thinwire.config.clusters import Link
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
 from thinwire.config.suite_problems import without_data_problems
-from thinwire.config.suite_schema import WithoutData
+from thinwire.config.suite_schema import Round, WithoutData
 from thinwire.config.yaml_file import Module
 from thinwire.simulation.times_without_data import PLACE, Mirrored, fastest, rows_of
 
@@ -20,14 +20,16 @@ SETTINGS = WithoutData(
     workers=[2, 4, 8],
     workers_per_node=[2],
     links=[Link(rate_gbit_per_second=rate, latency_seconds=1e-5) for rate in (1, 100)],
-    periods={"local_sgd": 4},
+    rounds={"local_sgd": Round(steps=4)},
 )
 
 
 def rows(method, **options):
     first = cells(SUITE)[0]
     small = replace(first, model=Module("cnn", "cnn", {"width": 8}), method=Module(method, method, options))
-    return pd.DataFrame(rows_of(Mirrored(small, "a100_bf16", 2, SETTINGS)))
+    made, reasons = rows_of(Mirrored(small, "a100_bf16", 2, SETTINGS))
+    assert not reasons
+    return pd.DataFrame(made)
 
 
 def test_there_is_a_row_for_every_cluster_of_several_nodes_and_every_link():
@@ -48,13 +50,13 @@ def test_a_method_that_sends_every_few_steps_sends_so_many_times_less_in_the_mea
 def test_the_fastest_method_at_each_rate_is_named():
     made = pd.DataFrame(
         [
-            ("net", "gpu", 8, 2, rate, method, seconds, 4.0 / seconds)
+            ("net", "gpu", 8, 2, rate, 0.025, method, seconds, 4.0 / seconds)
             for rate, method, seconds in ((1, "ssgd", 4.0), (1, "top_k", 2.0), (10, "ssgd", 1.0))
         ],
         columns=[*PLACE, "method", "step_seconds", "speed_up"],
     )
     assert [*fastest(made)] == [
-        "net on gpu, 8 workers on 2 nodes (simulated): 1 Gbit/s: top_k 2; 10 Gbit/s: ssgd 4"
+        "net on gpu, 8 workers on 2 nodes, 25 ms one way (simulated): 1 Gbit/s: top_k 2; 10 Gbit/s: ssgd 4"
     ]
 
 
@@ -65,7 +67,7 @@ def test_the_fastest_method_at_each_rate_is_named():
         ({"accelerators": ["h100"]}, "without_data.accelerators: there is no accelerator h100"),
         ({"accelerators": ["v100_fp32"]}, "v100_fp32 is of fp32, and the recipe of bf16"),
         ({"workers": [8, 12, 6]}, "6 workers fit no two nodes"),
-        ({"periods": {"locl_sgd": 4}}, "there is no method locl_sgd"),
+        ({"rounds": {"locl_sgd": Round(steps=4)}}, "there is no method locl_sgd"),
     ],
 )
 def test_what_the_key_cannot_say_is_one_sentence(change, sentence):

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -58,7 +59,9 @@ def test_workers_of_any_number_of_nodes_call_what_those_that_are_mirrored_there_
     cell = cell_of(method, **options)
     small = replace(cell, recipe=cell.recipe.model_copy(update={"batch": 2}))
     derived = made._schedules.on(5)
-    mirrored = MirroredCell(small, Path(), Cluster(10, 5), without_data._task)
+    mirrored = MirroredCell(
+        small, Path(), Cluster(10, 5), partial(without_data._task, without_data._Network(small))
+    )
     for role, run in mirrored.roles(2):
         for worker in role.workers:
             assert calls_of(derived.steps[derived.role_of[worker]]) == calls_of(run.steps[1:])

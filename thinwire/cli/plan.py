@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from thinwire.base.errors import UserError
 from thinwire.report.plan_table import Validated, rows, sentences
-from thinwire.simulation.plan import MOST_RATE, Question, answers, computing_as, network_of, stand_in
+from thinwire.simulation.plan import MOST_RATE, Question, answers, computing_as, methods, network_of, stand_in
 from thinwire.simulation.probe import Server, measure
 
 _USUAL_MILLISECONDS, _MOST_MILLISECONDS = 0.005, 60_000  # of a link in one building; and of any
@@ -36,7 +36,7 @@ def plan_main(arguments: Namespace) -> int:
         if arguments.step_seconds is None
         else f", whose passes take {arguments.step_seconds:g} s"
     )
-    found, left = answers(question)
+    found, left = answers(question, methods())
     if not arguments.json:
         print(sentences(question, network, found, left))
         return 0

@@ -110,8 +110,8 @@ def without_data_problems(suite: Suite) -> Iterator[str]:
     for workers in settings.workers:
         if not any(_divides(each, workers) for each in settings.workers_per_node):
             yield f"without_data.workers: {workers} workers fit no two nodes of workers_per_node"
-    for label in settings.periods.keys() - suite.methods.keys():
-        yield f"without_data.periods: there is no method {label}"
+    for label in settings.rounds.keys() - suite.methods.keys():
+        yield f"without_data.rounds: there is no method {label}"
 
 
 def _divides(per_node: int, workers: int) -> bool:

@@ -1,6 +1,6 @@
 """The keys of a suite, and what must hold among them and those of its entries."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
@@ -47,6 +47,24 @@ class Simulate(Strict):
     steps: int = Field(default=200, ge=1, description="of a run, the first so many")
 
 
+class Round(Strict):
+    """The steps after which the calls of a method begin again."""
+
+    steps: int = Field(ge=1, description="of a round")
+    mirrored: int | None = Field(
+        default=None, ge=2, description="of these; all others are as the first one, which has no calls"
+    )
+    options: dict[str, Any] = Field(default={}, description="of the method, with which a round has so many")
+
+    @model_validator(mode="after")
+    def _has_the_mirrored(self) -> "Round":
+        if self.mirrored is not None and self.mirrored > self.steps:
+            raise ValueError(
+                f"mirrored: a round has {self.steps} steps, which are fewer than {self.mirrored}"
+            )
+        return self
+
+
 class WithoutData(Strict):
     """Clusters of GPUs on which the time of a suite's methods is simulated without its data."""
 
@@ -59,8 +77,8 @@ class WithoutData(Strict):
         list[Annotated[int, Field(ge=1)]], Field(min_length=1), AfterValidator(once)
     ] = Field(description="on nodes of so many workers each")
     links: list[Link] = Field(min_length=1, description="of each node")
-    periods: dict[Label, Annotated[int, Field(ge=1)]] = Field(
-        default={}, description="after how many steps the calls of a method begin again; default: 1"
+    rounds: dict[Label, Round] = Field(
+        default={}, description="steps after which the calls of a method begin again; default: 1"
     )
 
 

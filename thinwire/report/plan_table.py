@@ -13,11 +13,29 @@ import pandas as pd
 from thinwire.plugins import ROOT
 from thinwire.report.report_files import fixed
 from thinwire.report.rows import known_accuracy
-from thinwire.simulation.plan import BASELINES, UTILISATION, Answer, LeftOut, Question
+from thinwire.simulation.plan import UTILISATION, Answer, LeftOut, Question
 
 Row = dict[str, object]
 _POINTS = ROOT / "benchmarks" / "records" / "validation.csv"
 _UNKNOWN = "unknown"
+# The class of a module in the validation of the simulator. Of others, the error is not known.
+CLASS_OF = {
+    "ssgd": "all-reduce",
+    "power_sgd": "all-reduce",
+    "top_k": "all-gather",
+    "dgc": "all-gather",
+    "qsgd": "all-gather",
+    "ef21": "all-gather",
+    "hsgd": "hierarchical",
+    "ps_sgd": "server",
+    "hylo": "server",
+    "local_sgd": "local",
+    "diloco": "local",
+    "des_loc": "local",
+    "daso": "delayed",
+    "multi_step_delay": "delayed",
+}
+_BASELINE = "ssgd"  # the module of baselines
 _HEADS = {
     "method": "method",
     "step_seconds": "step, s",
@@ -61,28 +79,29 @@ def rows(found: Sequence[Answer]) -> list[Row]:
     """
     validated = Validated.read()
     errors = {} if validated is None else validated.median_percent
-    baseline = min((one.seconds for one in found if one.method.label in BASELINES), default=None)
+    baseline = min((one.seconds for one in found if one.method.module.use == _BASELINE), default=None)
     made: list[Row] = []
     for one in found:
-        method, required = one.method, one.required_gbit_per_second
+        module, required = one.method.module, one.required_gbit_per_second
         made.append(
             {
-                "method": method.label,
+                "method": module.label,
                 "step_seconds": one.seconds,
                 "compute_seconds": one.compute_seconds,
                 "between_nodes_bytes": one.between_nodes_bytes,
                 "speed_up": None if baseline is None else baseline / one.seconds,
                 "required_gbit_per_second": required if math.isfinite(required) else None,
-                "error_percent": errors.get(method.kind),
-                "accuracy": _accuracy(method.label),
+                "error_percent": errors.get(CLASS_OF.get(module.use, "")),
+                "accuracy": _accuracy(module.label),
             }
         )
     return made
 
 
 def _accuracy(label: str) -> str:
-    """How the accuracy of a method differed from that of SSGD in the study."""
-    return "baseline" if label in BASELINES and label != "ssgd_bf16" else known_accuracy.in_words(label)
+    """How the accuracy of a method differed from that of SSGD in the study. Buckets do not change it."""
+    alike = label.removesuffix("_one_bucket")
+    return "baseline" if alike == _BASELINE else known_accuracy.in_words(alike)
 
 
 def sentences(question: Question, network: str, found: Sequence[Answer], left: Sequence[LeftOut]) -> str:
@@ -103,8 +122,8 @@ def sentences(question: Question, network: str, found: Sequence[Answer], left: S
         f"{question.rate_gbit_per_second:g} Gbit/s a node, {1e3 * question.latency_seconds:g} ms one way; "
         f"{question.accelerator}. All times are simulated, without data.",
         table.assign(**columns).to_string(index=False, justify="right"),
-        "MB sent: between nodes, a step and worker. Speed-up: over the fastest of "
-        f"{', '.join(BASELINES)}. Gbit/s needed: of a node's link, so that a worker computes in "
+        "MB sent: between nodes, a step and worker. Speed-up: over the fastest variant of "
+        f"{_BASELINE}. Gbit/s needed: of a node's link, so that a worker computes in "
         f"{100 * UTILISATION:g} % of the time.",
         f"Inside a node: {cluster.memory_bus_gigabytes_per_second:g} GB/s; a call takes "
         f"{1e6 * cluster.call_latency_seconds:g} microseconds of software ({cluster.name}).",

@@ -1,19 +1,18 @@
 """Which method, for which network, over which link: what `thinwire plan` simulates.
 
-A list of methods is simulated without data, on a cluster that is made of the answers to a few questions. The
-computing of an exchange that blocks is the same whatever the steps before it. So of methods that exchange
-every many steps, one step alone and one with its exchange are mirrored, and stand for a whole round.
+Some methods of a suite are simulated without data, on a cluster that is made of the answers to a few
+questions.
 """
 
+import gc
 import math
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from multiprocessing import get_context
 
-import numpy as np
 import torch
 
 from thinwire import plugins
@@ -24,44 +23,37 @@ from thinwire.config.accelerators import load_accelerator
 from thinwire.config.cell import Cell
 from thinwire.config.clusters import ClusterDescription, Link, load_cluster
 from thinwire.config.expand import cells
+from thinwire.config.suite import load
+from thinwire.config.suite_schema import Round
 from thinwire.config.yaml_file import MOST_WORKERS, Module
 from thinwire.simulation.questions import highest_rate
-from thinwire.simulation.without_data import CellWithoutData, MeanStep, weights
+from thinwire.simulation.without_data import EVERY_STEP, CellWithoutData, MeanStep, weights
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A method of the list, with its published settings and without its warm-up."""
+    """A method of the list."""
 
-    label: str
-    use: str
-    kind: str  # its class in the validation of the simulator
-    options: dict[str, object] = field(default_factory=dict)
-    period: int = 1  # steps that are mirrored, after which its schedule begins again
-    round: int | None = None  # steps between exchanges that block, if they are more than two
+    module: Module
+    round: Round = EVERY_STEP
 
 
-METHODS = (
-    Planned("ssgd", "ssgd", "all-reduce"),
-    Planned("ssgd_bf16", "ssgd", "all-reduce", {"gradients": "bfloat16"}),
-    # A bucket of 10^6 MiB holds all gradients.
-    Planned("ssgd_one_bucket", "ssgd", "all-reduce", {"bucket_mb": 1e6}),
-    Planned("hsgd", "hsgd", "hierarchical"),
-    Planned("ps_sgd", "ps_sgd", "server"),
-    Planned("top_k", "top_k", "all-gather"),
-    Planned("dgc", "dgc", "all-gather", {"warmup_densities": []}),
-    Planned("power_sgd", "power_sgd", "all-reduce", {"dense_steps": 0}),
-    Planned("local_sgd", "local_sgd", "local", {"period": 2}, period=2, round=16),
-    Planned("diloco", "diloco", "local", {"period": 2}, period=2, round=100),
-    Planned(
-        "daso",
-        "daso",
-        "delayed",
-        {"warmup_epochs": 0, "cooldown_epochs": 0, "fixed_skips": 4, "fixed_wait": 1},
-        period=4,
-    ),
+# Of the suite with all of them, these are asked about; it has their settings.
+SUITE = "times/cifar10"
+LABELS = (
+    "ssgd",
+    "ssgd_one_bucket",
+    "ssgd_bf16",
+    "ssgd_bf16_one_bucket",
+    "hsgd",
+    "ps_sgd",
+    "daso",
+    "local_sgd",
+    "diloco",
+    "top_k",
+    "dgc",
+    "power_sgd",
 )
-BASELINES = ("ssgd", "ssgd_bf16", "ssgd_one_bucket")
 # The suites with the networks that have a name; of each network, the first one.
 _SUITES = ("paper/accuracy", "paper/time", "paper/time_text")
 _IMAGES, _TEXT = "resnet18", "gpt_124m"  # networks on whose data others are tried
@@ -134,7 +126,16 @@ class LeftOut:
     reason: str
 
 
-def answers(question: Question, methods: Sequence[Planned] = METHODS) -> tuple[list[Answer], list[LeftOut]]:
+@cache
+def methods() -> list[Planned]:
+    """The methods that are asked about, with their settings."""
+    settings = load(SUITE).without_data
+    assert settings is not None
+    modules = {cell.method.label: cell.method for cell in cells(SUITE)}
+    return [Planned(modules[label], settings.rounds.get(label, EVERY_STEP)) for label in LABELS]
+
+
+def answers(question: Question, methods: Sequence[Planned]) -> tuple[list[Answer], list[LeftOut]]:
     """Simulate the methods, each in a process; the fastest comes first.
 
     Raises:
@@ -142,6 +143,7 @@ def answers(question: Question, methods: Sequence[Planned] = METHODS) -> tuple[l
     """
     processes = min(_MOST_AT_ONCE, len(os.sched_getaffinity(0)), len(methods))
     torch.set_num_threads(1)
+    gc.freeze()  # a look for garbage before each run is short then
     with ProcessPoolExecutor(processes, get_context("fork")) as pool:
         return _sorted(pool.map(partial(answer, question), methods))
 
@@ -164,21 +166,20 @@ def answer(question: Question, method: Planned) -> Answer | LeftOut:
     try:
         return _answer(question, method)
     except UserError as error:
-        return LeftOut(method.label, str(error))
+        return LeftOut(method.module.label, str(error))
 
 
 def _answer(question: Question, method: Planned) -> Answer:
-    module = Module(method.label, method.use, method.options)
     made = CellWithoutData(
-        replace(question.cell, method=module),
+        replace(question.cell, method=method.module),
         question.per_node,
         question.accelerator,
-        method.period,
+        method.round,
         question.step_seconds,
     )
 
     def step(rate: float | None) -> MeanStep:
-        return _mean_step(made, question.cluster(rate), question.nodes, method)
+        return made.on(question.cluster(rate), question.nodes)
 
     required = highest_rate(lambda rate: step(rate).exposed_share, 1 - UTILISATION, LEAST_RATE, MOST_RATE)
     mean = step(None)
@@ -188,19 +189,6 @@ def _answer(question: Question, method: Planned) -> Answer:
         mean.compute_seconds,
         mean.between_nodes_bytes,
         0.0 if required is None else math.inf if required == MOST_RATE else required,
-    )
-
-
-def _mean_step(made: CellWithoutData, cluster: ClusterDescription, nodes: int, method: Planned) -> MeanStep:
-    mean = made.on(cluster, nodes)
-    if method.round is None:
-        return mean
-    alone = float(made.at_paces(cluster, nodes, np.ones(1))[0])
-    others, mirrored = method.round - method.period, method.period
-    return MeanStep(
-        (others * alone + mirrored * mean.seconds) / method.round,
-        (others * alone + mirrored * mean.compute_seconds) / method.round,
-        mirrored * mean.between_nodes_bytes / method.round,
     )
 
 

@@ -22,6 +22,7 @@ from thinwire.config.cell import Cell
 from thinwire.config.clusters import ClusterDescription
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
+from thinwire.config.suite_schema import Round
 
 if TYPE_CHECKING:  # the pipeline reads the names of suites here, and PyTorch takes its time
     from thinwire.simulation.without_data import CellWithoutData, MeanStep
@@ -34,7 +35,7 @@ SAVED = 0.34
 BLOCKING_EPOCHS, EPOCHS = 8, 90
 BASELINES = ("ssgd_no_overlap", "ssgd", "ssgd_bf16")
 _BLOCKING, _CYCLING = "daso", "daso_cycling"
-_PERIODS = {_CYCLING: 4}  # steps between two exchanges; all other schedules are the same in every step
+_ROUNDS = {_CYCLING: Round(steps=4)}  # between two exchanges; other schedules are the same in every step
 LEAST_GIGABYTES_PER_SECOND = 0.001
 _PRECISION = 1.01  # of the rate, as a factor
 
@@ -78,13 +79,16 @@ def simulated() -> Simulated:
     Raises:
         UserError: the suite, the cluster or the profile cannot be read.
     """
-    from thinwire.simulation.without_data import CellWithoutData
+    from thinwire.simulation.without_data import EVERY_STEP, CellWithoutData
 
     methods = (*BASELINES, _BLOCKING, _CYCLING)
     first = {cell.method.label: cell for cell in cells(SUITE) if cell.repetition == 0}
     mirrored = {
         method: CellWithoutData(
-            first[method], first[method].workers // first[method].nodes, RATE_DEVICE, _PERIODS.get(method, 1)
+            first[method],
+            first[method].workers // first[method].nodes,
+            RATE_DEVICE,
+            _ROUNDS.get(method, EVERY_STEP),
         )
         for method in methods
     }

@@ -10,12 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from thinwire.api.channel import hosting_rank
+from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
 from thinwire.simulation.groups import Groups
 from thinwire.simulation.mirrored import MirroredCell
 from thinwire.simulation.operations import MESSAGES, Operation, Post, Step
 
 _FEW, _MORE = 2, 3  # nodes
+_MOST_WORKERS_ANEW = 64  # with more, the calls of all of them take minutes
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,15 @@ class Schedules:
         """The schedule on so many nodes.
 
         Raises:
-            UserError: as `MirroredCell`, where it has to be mirrored on these nodes.
+            UserError: as `MirroredCell`, where it has to be mirrored on these nodes; or they are too many.
         """
         if nodes not in self._known:
+            workers = nodes * self._per_node
+            if not self._scales and workers > _MOST_WORKERS_ANEW:
+                raise UserError(
+                    "what it calls depends on the number of workers, so it is mirrored on each, and with "
+                    f"{workers:,} that takes too long: give at most {_MOST_WORKERS_ANEW}"
+                )
             scaled = self._scaled if self._scales else self._mirrored_on
             self._known[nodes] = scaled(nodes)
         return self._known[nodes]

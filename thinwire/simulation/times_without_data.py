@@ -4,10 +4,12 @@ Each method is mirrored once on nodes of each size, for each accelerator. Its st
 all numbers of workers and all links.
 """
 
+import gc
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
+from typing import cast
 
 import pandas as pd
 import torch
@@ -21,11 +23,11 @@ from thinwire.config.grid_subset import Subset
 from thinwire.config.suite import load
 from thinwire.config.suite_schema import WithoutData
 from thinwire.simulation.suite_times import with_speed_up
-from thinwire.simulation.without_data import CellWithoutData
+from thinwire.simulation.without_data import EVERY_STEP, CellWithoutData
 
 Row = dict[str, object]
 # What the rows that are compared with each other have in common.
-PLACE = ["model", "accelerator", "workers", "nodes", "rate_gbit_per_second"]
+PLACE = ["model", "accelerator", "workers", "nodes", "rate_gbit_per_second", "latency_seconds"]
 
 
 @dataclass(frozen=True)
@@ -71,13 +73,11 @@ def simulate_without_data(
         for number, future in enumerate(as_completed(futures), 1):
             task = futures[future]
             name = f"{task.cell.model.label}/{task.cell.method.label} on {task.accelerator}"
-            made = future.result()
-            if isinstance(made, str):
-                reason = f"{name}, nodes of {task.workers_per_node}: left out, because {made}"
-                log(reason)
-            else:
-                rows += made
-                log(f"{name}, nodes of {task.workers_per_node} ({number} of {len(tasks)})")
+            made, reasons = future.result()
+            rows += made
+            log(f"{name}, nodes of {task.workers_per_node} ({number} of {len(tasks)})")
+            for reason in reasons:
+                log(f"{name}, nodes of {task.workers_per_node}: left out: {reason}")
     if not rows:
         raise UserError(f"no method of {suite} could be simulated; the last: {reason}")
     order = [*PLACE, "method"]
@@ -86,40 +86,45 @@ def simulate_without_data(
 
 
 def fastest(rows: pd.DataFrame) -> Iterator[str]:
-    """For each network on each cluster, a line with the fastest method at each rate."""
+    """For each network and cluster, a line with the fastest methods over the links of a latency."""
     columns = [column for column in PLACE if column != "rate_gbit_per_second"]
-    for (model, accelerator, workers, nodes), group in rows.groupby(columns, sort=False):
+    for place, group in rows.groupby(columns, sort=False):
+        model, accelerator, workers, nodes, latency = cast("tuple[str, str, int, int, float]", place)
         best = group.sort_values("step_seconds").drop_duplicates("rate_gbit_per_second")
         at = "; ".join(
             f"{row.rate_gbit_per_second:g} Gbit/s: {row.method} {row.speed_up:.3g}"
             for row in best.sort_values("rate_gbit_per_second").itertuples()
         )
-        yield f"{model} on {accelerator}, {workers:,} workers on {nodes} nodes (simulated): {at}"
+        where = f"{workers:,} workers on {nodes} nodes, {1e3 * latency:g} ms one way"
+        yield f"{model} on {accelerator}, {where} (simulated): {at}"
 
 
-def rows_of(task: Mirrored) -> list[Row]:
-    """The rows of a method on nodes of one size.
+def rows_of(task: Mirrored) -> tuple[list[Row], list[str]]:
+    """The rows of a method on nodes of one size, and why there are none for some numbers of workers.
 
     Raises:
         UserError: the method cannot run on two such nodes.
     """
     cell, settings, each = task.cell, task.settings, task.workers_per_node
-    made = CellWithoutData(cell, each, task.accelerator, settings.periods.get(cell.method.label, 1))
+    made = CellWithoutData(cell, each, task.accelerator, settings.rounds.get(cell.method.label, EVERY_STEP))
     described = load_cluster(settings.cluster)
-    return [
-        _row(task, made, described.with_link(link), workers)
-        for workers in settings.workers
-        if workers % each == 0 and workers > each
-        for link in settings.links
-    ]
+    rows, reasons = [], []
+    for workers in settings.workers:
+        if workers % each or workers == each:
+            continue
+        try:
+            rows += [_row(task, made, described.with_link(link), workers) for link in settings.links]
+        except UserError as error:
+            reasons.append(f"{workers:,} workers: {error}")
+    return rows, reasons
 
 
-def _rows_or_reason(task: Mirrored) -> list[Row] | str:
-    """The rows, or why there are none: an error may not survive the way from a process to another one."""
+def _rows_or_reason(task: Mirrored) -> tuple[list[Row], list[str]]:
+    """As `rows_of`: an error may not survive the way from a process to another one."""
     try:
         return rows_of(task)
     except UserError as error:
-        return str(error)
+        return [], [str(error)]
 
 
 def _row(task: Mirrored, made: CellWithoutData, described: ClusterDescription, workers: int) -> Row:
@@ -144,5 +149,6 @@ def _row(task: Mirrored, made: CellWithoutData, described: ClusterDescription, w
 
 
 def _alone() -> None:
-    """Each process has one core."""
+    """Each process has one core; what is loaded by now is not looked through for garbage before each run."""
     torch.set_num_threads(1)
+    gc.freeze()

@@ -13,7 +13,9 @@ Nothing that was measured here is in the result, so it is the same on every mach
 stragglers are left out. Ragged sizes are those of gradients that nothing has learnt from.
 """
 
+from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
@@ -29,14 +31,16 @@ from thinwire.base.placement import Cluster
 from thinwire.config.accelerators import Accelerator, load_accelerator
 from thinwire.config.cell import Cell
 from thinwire.config.clusters import ClusterDescription
+from thinwire.config.suite_schema import Round
 from thinwire.data.arrays import Rows
+from thinwire.optim.recipe import Recipe
 from thinwire.simulation import event_loop, recurrence, stand_in_data
 from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.device_clock import DeviceClock
 from thinwire.simulation.mirrored import MirroredCell
 from thinwire.simulation.operations import Compute, Operation, Post, Step, Wait
 from thinwire.simulation.passes_on_device import Span, blank, pass_seconds
-from thinwire.simulation.program import Floats, Program, Timeline, program_of
+from thinwire.simulation.program import Floats, Program, Timeline, Work, program_of
 from thinwire.simulation.scaled import Schedules
 from thinwire.trace.recorder import BACKWARD, DECODE, FORWARD, HARNESS, INPUTS
 from thinwire.train.cell_task import task_with
@@ -46,6 +50,8 @@ from thinwire.train.passes import Passes
 _INPUTS, _PIXELS, _CHARACTERS = 2, 32, 2
 _STEPS_AN_EPOCH = 1000  # more than are mirrored: no epoch ends
 _PASSES_OVER_A_PUSH = 3  # read it, read the sum, write the sum
+_FEW_NODES = 2  # on which schedules are known
+EVERY_STEP = Round(steps=1)
 
 
 @dataclass(frozen=True)
@@ -64,14 +70,14 @@ class MeanStep:
 
 
 class CellWithoutData:
-    """A cell whose schedule repeats every few steps, for any number of nodes."""
+    """A cell whose schedule repeats after each round, for any number of nodes."""
 
     def __init__(
         self,
         cell: Cell,
         workers_per_node: int,
         accelerator: str,
-        period: int = 1,
+        rounds: Round = EVERY_STEP,
         step_seconds: float | None = None,
     ) -> None:
         """Mirror a worker of each role.
@@ -80,33 +86,54 @@ class CellWithoutData:
             cell: its own numbers of workers and nodes are not used.
             workers_per_node: on every cluster on which it will be simulated.
             accelerator: a file in config/accelerators/.
-            period: the number of steps after which the schedule begins again.
+            rounds: the steps after which the schedule begins again.
             step_seconds: of both passes, where they are known; layers share them as on the accelerator.
 
         Raises:
-            UserError: there is no such accelerator, or the method cannot run on two nodes.
+            UserError: there is no such accelerator, or the method cannot run on two nodes, or the steps that
+                are not mirrored have calls.
         """
         device = load_accelerator(accelerator)
         self._memory_bytes_per_second = device.memory_gigabytes_per_second * 1e9
-        self._passes = _passes(cell, cell.recipe.batch_per_worker(workers_per_node), device)
+        network = _Network(cell)
+        self._passes = _passes(network, cell.recipe, workers_per_node, device)
         if step_seconds is not None:
             known = step_seconds / sum(self._passes.values())
             self._passes = {span: known * seconds for span, seconds in self._passes.items()}
-        self._period, self._per_node = period, workers_per_node
-        small = replace(cell, recipe=cell.recipe.model_copy(update={"batch": _INPUTS, "batch_per": "worker"}))
-        first = max(2, period) - period  # the first step of a run may differ
-        self._schedules = Schedules(
-            lambda nodes: _mirrored(small, workers_per_node, nodes, device), first, period
+        self._per_node, self._mirrored = workers_per_node, rounds.mirrored or rounds.steps
+        self._others = rounds.steps - self._mirrored
+        small = replace(
+            cell,
+            recipe=cell.recipe.model_copy(update={"batch": _INPUTS, "batch_per": "worker"}),
+            method=replace(cell.method, options={**cell.method.options, **rounds.options}),
         )
+        # The first step of a run may differ, and others should not be like it.
+        first = self._mirrored if self._others else max(2, self._mirrored) - self._mirrored
+        self._schedules = Schedules(
+            lambda nodes: _mirrored(small, network, workers_per_node, nodes, device), first, self._mirrored
+        )
+        self._known: dict[tuple[int, int], list[Program]] = {}  # by the numbers of nodes and of steps
+        if self._others and any(not isinstance(made, Work) for made in self._programs(_FEW_NODES, 1)[0][0]):
+            raise UserError(
+                f"{cell.method.label}: of a round of {rounds.steps} steps {self._mirrored} are mirrored, and "
+                "the first of them has calls, so the others cannot be like it: let more be mirrored"
+            )
 
     def on(self, described: ClusterDescription, nodes: int) -> MeanStep:
-        """The mean step of the second period, on so many nodes of a cluster."""
-        timeline = self._simulate(described, nodes, np.ones(2 * self._period))
-        ends = timeline.end_seconds.max(axis=1)
+        """The mean step of a round on so many nodes of a cluster; the first round is left out.
+
+        Raises:
+            UserError: so many workers cannot be mirrored, and have to be.
+        """
+        mirrored, others = self._mirrored, self._others
+        timeline = self._simulate(described, nodes, np.ones(2 * mirrored))
+        ends, computed = timeline.end_seconds.max(axis=1), timeline.compute_seconds[mirrored:]
+        alone = computed[0].mean() if others else 0.0
+        steps = mirrored + others
         return MeanStep(
-            float(ends[-1] - ends[self._period - 1]) / self._period,
-            float(timeline.compute_seconds[self._period :].mean()),
-            timeline.between_nodes_bytes / timeline.compute_seconds.size,
+            float(ends[-1] - ends[mirrored - 1] + others * alone) / steps,
+            float(mirrored * computed.mean() + others * alone) / steps,
+            timeline.between_nodes_bytes / timeline.compute_seconds.size * mirrored / steps,
         )
 
     def at_paces(self, described: ClusterDescription, nodes: int, paces: Floats) -> Floats:
@@ -122,19 +149,30 @@ class CellWithoutData:
         return self._simulate(described, nodes, paces).step_seconds
 
     def _simulate(self, described: ClusterDescription, nodes: int, paces: Floats) -> Timeline:
-        cluster = Cluster(nodes * self._per_node, nodes)
-        schedule = self._schedules.on(nodes)
-        of_role = [self._program(steps, cluster, len(paces)) for steps in schedule.steps]
-        programs = [of_role[role] for role in schedule.role_of]
+        cluster, programs = self._cluster(nodes), self._programs(nodes, len(paces))
         loads, pace = Loads(described, cluster), np.repeat(paces[:, None], cluster.workers, axis=1)
         if recurrence.applies(programs, cluster, loads):
             return recurrence.simulate(programs[0], cluster, loads, pace)
         return event_loop.simulate(programs, cluster, loads, pace)
 
-    def _program(self, steps: list[Step], cluster: Cluster, length: int) -> Program:
-        members = {channel: len(group) for channel, group in cluster.groups(0).items()}
-        made = [self._on_device(step, members) for step in steps]
-        return program_of(made, lambda computed: computed.seconds, length=length)
+    def _programs(self, nodes: int, length: int) -> list[Program]:
+        """The program of each worker; workers of one role share it."""
+        if (nodes, length) not in self._known:
+            schedule = self._schedules.on(nodes)
+            members = {channel: len(group) for channel, group in self._cluster(nodes).groups(0).items()}
+            of_role = [
+                program_of(
+                    [self._on_device(step, members) for step in steps],
+                    lambda computed: computed.seconds,
+                    length=length,
+                )
+                for steps in schedule.steps
+            ]
+            self._known[nodes, length] = [of_role[role] for role in schedule.role_of]
+        return self._known[nodes, length]
+
+    def _cluster(self, nodes: int) -> Cluster:
+        return Cluster(nodes * self._per_node, nodes)
 
     def _on_device(self, step: Step, members: dict[str, int]) -> Step:
         """The step, with the seconds of the device, where channels have so many members."""
@@ -179,17 +217,22 @@ def weights(cell: Cell) -> int:
         return sum(weight.numel() for weight in _Network(cell).build().parameters())
 
 
-def _mirrored(cell: Cell, workers_per_node: int, nodes: int, device: Accelerator) -> MirroredCell:
+def _mirrored(
+    cell: Cell, network: "_Network", workers_per_node: int, nodes: int, device: Accelerator
+) -> MirroredCell:
     """The cell with its small inputs, on so many nodes; each has as many steps in an epoch."""
     cluster = Cluster(nodes * workers_per_node, nodes)
     placed = replace(cell, workers=cluster.workers, nodes=nodes)
-    return MirroredCell(placed, Path(), cluster, _task, DeviceClock(device))
+    load = partial(_task, network)
+    return MirroredCell(placed, Path(), cluster, load, DeviceClock(device))
 
 
-def _passes(cell: Cell, batch: int, device: Accelerator) -> dict[Span, float]:
-    network = _Network(cell)
-    build, inputs = network.build, lambda: blank(batch, network.shape, network.of_text)
-    return pass_seconds(build, inputs, Passes(cell.recipe, torch.device("cpu")), device)
+def _passes(
+    network: "_Network", recipe: Recipe, workers_per_node: int, device: Accelerator
+) -> dict[Span, float]:
+    batch = recipe.batch_per_worker(workers_per_node)
+    inputs = partial(blank, batch, network.shape, network.of_text)
+    return pass_seconds(network.build, inputs, Passes(recipe, torch.device("cpu")), device)
 
 
 class _Network:
@@ -208,6 +251,14 @@ class _Network:
         made: Model = self._module(self._config, shape or self.shape, self._classes)
         return made
 
+    def copy(self) -> Model:
+        """The network, which is initialised once: of a large one, that takes longer than a step."""
+        return deepcopy(self._made)
+
+    @cached_property
+    def _made(self) -> Model:
+        return self.build()
+
     def small_shape(self) -> tuple[int, ...]:
         """Of small inputs; of the true ones, if the weights depend on the size of the images."""
         if self.of_text:
@@ -223,13 +274,12 @@ class _Network:
         return small if one == other else self.shape
 
 
-def _task(cell: Cell, results: Path, device: torch.device) -> Task:
+def _task(network: _Network, cell: Cell, results: Path, device: torch.device) -> Task:
     """The task of a cell, with one small input again and again; its network is that of the true inputs."""
-    network = _Network(cell)
     shape = network.small_shape()
     rows = torch.zeros(_STEPS_AN_EPOCH * _INPUTS * cell.workers, dtype=torch.int64)
     one = torch.zeros((1, *shape), dtype=torch.uint8)
     labels = rows[:, None].expand(-1, *shape) if network.of_text else rows
     data = stand_in_data.data_of(cell, Rows(one, rows), labels, test=one, mean=0.0, std=1.0)
     task = task_with(stand_in_data.undivided(cell), data, device)
-    return replace(task, build_model=network.build)
+    return replace(task, build_model=network.copy)
