@@ -1,5 +1,8 @@
 """The loop: streams, gradients that are wanted, hooks, and the rate of a plateau."""
 
+import gc
+import weakref
+
 import pytest
 import torch
 from torch import nn
@@ -24,6 +27,16 @@ def test_without_a_method_workers_train_alone_with_streams_of_their_own():
         first_passes(run, worker)
     first, second = (worker.run.gradients[0] for worker in run.workers)
     assert not torch.equal(first, second)
+
+
+def test_what_a_run_has_used_is_free_after_it():
+    """Also what the hooks of `ssgd` on gradients know, which Python's garbage collector does not see."""
+    run = small.trainer(small.task(2), "ssgd")
+    run.train()
+    workers = [weakref.ref(worker) for worker in run.workers]
+    del run
+    gc.collect()
+    assert [worker() for worker in workers] == [None, None]
 
 
 def test_what_a_worker_draws_does_not_depend_on_the_others(monkeypatch):

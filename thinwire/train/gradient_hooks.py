@@ -10,6 +10,7 @@ copy. Autograd cannot compute a gradient at a place that is given: it would add 
 would become 0.0. So a gradient is copied as soon as it is complete, while it is still in the cache.
 """
 
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
@@ -80,10 +81,15 @@ class ReadyHooks:
         return hook
 
     def _gradient_hook(self, index: int) -> Callable[..., None]:
+        # Autograd keeps a hook where Python's garbage collector does not see it. If the hook kept the worker,
+        # whose parameters keep the hook, the memory of a run would never be free again.
+        worker = weakref.ref(self)
+
         def hook(parameter: torch.Tensor) -> None:
-            if self._active and not self.holds_gradients:
-                self._ready.add(index)
-                self._announce_gradients(self._ready)
+            own = worker()
+            if own is not None and own._active and not own.holds_gradients:
+                own._ready.add(index)
+                own._announce_gradients(own._ready)
 
         return hook
 
