@@ -22,6 +22,7 @@ from thinwire.base.errors import UserError, shortage
 from thinwire.base.names import DEFAULT_RESULTS, REFERENCE
 from thinwire.base.signals import interrupts_ending_at_once
 from thinwire.cli.output import ignore_lost_output
+from thinwire.cli.plan_options import add_questions
 from thinwire.plugins import require_folders
 
 # The commands of each module in this folder: COMMAND is its function `COMMAND_main`.
@@ -181,39 +182,7 @@ def _parser() -> argparse.ArgumentParser:
     plan = commands.add_parser(
         "plan", help="simulate which method is the fastest for your network over your link"
     )
-    network = plan.add_mutually_exclusive_group(required=True)
-    network.add_argument("--model", metavar="NAME", help="resnet18 or gpt_124m, for instance")
-    network.add_argument(
-        "--parameters", type=int, metavar="N", help="a GPT with about N weights stands for your network"
-    )
-    plan.add_argument("--workers", type=int, required=True, metavar="W", help="all together")
-    plan.add_argument("--per-node", type=int, default=1, metavar="N", help="workers of a node; default: 1")
-    link = plan.add_mutually_exclusive_group(required=True)
-    link.add_argument("--rate", type=float, metavar="GBIT", help="Gbit/s of a node's link")
-    link.add_argument(
-        "--probe",
-        metavar="TOKEN@HOST",
-        help="measure rate and latency to where `python -m thinwire.simulation.probe` has printed this",
-    )
-    plan.add_argument(
-        "--latency",
-        type=float,
-        metavar="MS",
-        help="milliseconds, one way; default: what --probe finds, or 0.005",
-    )
-    plan.add_argument(
-        "--accelerator",
-        default="a100_bf16",
-        metavar="NAME",
-        help="a file in config/accelerators/, without .yaml; default: a100_bf16",
-    )
-    plan.add_argument(
-        "--step-seconds",
-        type=float,
-        metavar="S",
-        help="that both passes of a step take; default: as on the accelerator",
-    )
-    plan.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    add_questions(plan)
 
     trace = add("trace", suite, cell, help="record what the workers of a cell do in its first steps")
     trace.add_argument("--steps", type=int, default=20, metavar="K", help="how many steps; default: 20")
