@@ -27,6 +27,7 @@ def results(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(plain, folder)
     results_of_demo.compare(folder)
     results_of_demo.claim(folder)
+    results_of_demo.time_without_data(folder)
     write(folder)
     return folder
 

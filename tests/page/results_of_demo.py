@@ -9,15 +9,22 @@ from tests.sound import cells
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.report import report_files
 from thinwire.report.rows import collect, times
+from thinwire.report.rows.fastest_methods import PLACE
 from thinwire.report.rows.quantities import CELL, steps_to_target
 from thinwire.report.tables.summarise import summarise
-from thinwire.simulation import simulated_file
+from thinwire.simulation import simulated_file, times_file
+from thinwire.simulation.suite_times import with_speed_up
 
 EPOCHS = 3
 RATES = (1.0, 10.0, 100.0)
 # Of each method the seconds of a step at these rates: `top_k` is faster than `ssgd` below about 10 Gbit/s.
 MILLISECONDS = {"ssgd": (100.0, 20.0, 10.0), "ssgd_bf16": (90.0, 30.0, 20.0), "top_k": (45.0, 20.0, 20.0)}
 METHODS = ("ssgd", "ssgd_bf16", "top_k")
+# Of times without data: workers and nodes, links in Gbit/s with their latencies, and for each method the
+# megabytes between nodes and the milliseconds of computing.
+PLACES = ((8, 2), (16, 4), (16, 2))
+LINKS = ((1.0, 1e-4), (1.0, 0.025), (100.0, 5e-6), (100.0, 0.025))
+OF_STEP = {"ssgd": (40.0, 10.0), "ssgd_bf16": (20.0, 10.0), "top_k": (2.0, 30.0), "diloco": (0.5, 10.0)}
 
 
 def publish(results: Path, patch: object) -> None:
@@ -86,3 +93,35 @@ def claim(results: Path) -> None:
     )
     (results / "claims.md").write_text("the same")
     report_files.write_of_claims(results)
+
+
+def time_without_data(results: Path) -> pd.DataFrame:
+    """Write times of a suite on GPUs, and return them. `diloco` has none on two nodes of eight."""
+    rows = []
+    for workers, nodes in PLACES:
+        for rate, latency in LINKS:
+            for method, (megabytes, computing) in OF_STEP.items():
+                if method == "diloco" and (workers, nodes) == (16, 2):
+                    continue
+                link = {
+                    "workers": workers,
+                    "nodes": nodes,
+                    "rate_gbit_per_second": rate,
+                    "latency_seconds": latency,
+                }
+                seconds = computing / 1e3 + megabytes / 125 / rate + latency
+                sent = {"between_nodes_bytes": 1e6 * megabytes, "compute_seconds": computing / 1e3}
+                rows.append({**link, "method": method, "step_seconds": seconds, **sent})
+    made = pd.DataFrame(rows).assign(
+        suite="times/cifar10",
+        dataset="cifar10",
+        model="resnet18",
+        kind="simulated",
+        cluster="infiniband_100g_8gpus",
+        accelerator="a100_bf16",
+    )
+    made = with_speed_up(made, ["ssgd", "ssgd_bf16"], PLACE)
+    path = times_file.path_of(results, "times/cifar10")
+    path.parent.mkdir(parents=True)
+    made.to_csv(path, index=False)
+    return made

@@ -94,6 +94,40 @@ def test_the_slider_gives_the_speed_up_at_its_rate_and_moves_the_line_in_the_map
     assert page.run("document.querySelector('#break-even .panel').hidden && !at('rates-note').hidden")
 
 
+def test_the_plan_shows_the_methods_at_the_chosen_point_and_the_map_leads_to_it(page):
+    def choose_point(name, value):
+        page.run(f"at('{name}').value = '{value}'; at('plan-form').dispatchEvent(new Event('input'))")
+        return column(page, "#plan-table", "method")
+
+    def columns(*titles):
+        return [column(page, "#plan-table", title) for title in titles]
+
+    assert choose_point("choose-workers", 16) == ["diloco", "top_k", "ssgd_bf16", "ssgd"]
+    assert columns("step, s", "speed-up") == [
+        ["0.01410", "0.04610", "0.1701", "0.3301"],
+        ["12.06", "3.69", "1.00", "0.52"],
+    ]
+    assert choose_point("link-rate", 1) == ["diloco", "ssgd_bf16", "ssgd", "top_k"]
+    assert columns("MB sent", "Gbit/s needed") == [
+        ["0.50", "20.00", "40.00", "2.00"],
+        ["100", "none of those", "none of those", "100"],
+    ]
+    choose_point("choose-latency", 1)
+    assert set(*columns("Gbit/s needed")) == {"none of those"}
+    asked = "thinwire plan --model resnet18 --workers 16 --per-node 4 --rate 100 --latency 25 --accelerator"
+    assert asked in page.run("at('plan-commands').innerText")
+    assert choose_point("choose-per-node", 8) == ["ssgd_bf16", "ssgd", "top_k"]
+    choose_point("choose-per-node", 4)
+    buttons = "[...document.querySelectorAll('#map button')]"
+    assert page.run(f"{buttons}.map(button => button.className)") == ["unknown"] * 4
+    page.run("document.querySelector('#plan [value=same]').click()")
+    assert columns("method") == [["ssgd_bf16", "ssgd"]]
+    assert page.run(f"{buttons}.map(button => button.className)") == ["baseline"] * 4
+    page.run(f"{buttons}[0].click()")
+    assert page.run("[at('choose-workers').value, at('link-rate').value]") == ["8", "0"]
+    assert page.run(f"{buttons}.map(button => button.ariaPressed)") == ["true", "false", "false", "false"]
+
+
 def test_curves_change_their_axis_and_the_legend_chooses_methods(page):
     def svg(axis):
         page.run("document.querySelector('#curves .chart').replaceChildren()")

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from tests import project, simulated
+from tests.page.results_of_demo import OF_STEP
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.config.expand import cells
@@ -103,6 +104,39 @@ def test_the_name_the_mark_and_the_title_of_a_method_are_apart(plain, monkeypatc
         summary = re.search(rf'<details id="method-{name}">.*?</summary>', page.html(plain), re.DOTALL)[0]
         shown = re.sub(r"<[^>]*>", "", summary)
         assert " ".join(shown.split()).startswith(words)
+
+
+def test_times_without_data_are_addressed_by_method_place_and_link(text):
+    times = content(text)["times"]
+    (network,) = times["networks"]
+    places, links = network["places"], network["links"]
+    at = places.index([16, 4]), links.index([1, 0.025])
+    assert (places, links) == (sorted(places), sorted(links))
+    bf16, top_k, diloco = (network["methods"].index(name) for name in ("ssgd_bf16", "top_k", "diloco"))
+    assert network["milliseconds"][top_k][at[0]][at[1]] == 71
+    assert network["computing"][top_k][at[0]] == 30, "the same over all links"
+    assert network["bytes"][bf16][at[0]] == 20e6
+    assert network["milliseconds"][diloco][places.index([16, 2])] is None
+    assert set(network["baseline"]) == {"ssgd_bf16"}
+    assert set(network["validated"]) == {False}
+
+
+def test_methods_without_data_say_their_class_and_what_is_known_of_them(text):
+    methods = content(text)["times"]["methods"]
+    assert set(methods) == set(OF_STEP)
+    assert methods["ssgd_bf16"]["colour"] == "var(--text)"
+    assert (methods["ssgd_bf16"]["module"], methods["ssgd_bf16"]["known"]) == ("ssgd", "baseline")
+    assert (methods["top_k"]["class"], methods["top_k"]["known"]) == ("all-gather", "changed")
+    assert 0 < methods["top_k"]["error_percent"] < 5
+    assert (methods["diloco"]["known"], methods["diloco"]["accuracy"]) == ("unknown", None)
+    assert 'id="method-diloco"' in text, "a link leads there"
+
+
+def test_results_without_such_times_have_no_such_section(plain):
+    text = page.html(plain)
+    assert content(text)["times"] is None
+    assert 'id="plan"' not in text
+    assert "choosePoint" not in text
 
 
 def test_records_in_an_archive_are_linked_there(plain, tmp_path):

@@ -50,7 +50,7 @@ def plan_main(arguments: Namespace) -> int:
         "latency_seconds": question.latency_seconds,
         "accelerator": question.accelerator,
         "kind": "simulated",
-        "validated": validated is not None and validated.holds(question),
+        "validated": validated is not None and validated.holds(question.workers, rate),
         "methods": rows(found),
         "left_out": {one.label: one.reason for one in left},
     }

@@ -65,11 +65,15 @@ class Validated:
         medians = (100 * points.error.abs()).groupby(points.kind).median()
         return cls(dict(medians), int(points.workers.max()), (float(rates.min()), float(rates.max())))
 
-    def holds(self, question: Question) -> bool:
-        """Is the question one of those that the simulator was compared on?"""
+    def holds(self, workers: int, rate_gbit_per_second: float) -> bool:
+        """Was the simulator compared with so many workers, and with links of this rate?"""
         low, high = self.rates_mbit_per_second
-        rate = 1e3 * question.rate_gbit_per_second
-        return question.workers <= self.most_workers and low <= rate <= high
+        return workers <= self.most_workers and low <= 1e3 * rate_gbit_per_second <= high
+
+    def range_in_words(self) -> str:
+        """What it had: `at most 4 workers, 50 to 300 Mbit/s, and CPUs`."""
+        low, high = self.rates_mbit_per_second
+        return f"at most {self.most_workers} workers, {low:g} to {high:g} Mbit/s, and CPUs"
 
 
 def rows(found: Sequence[Answer]) -> list[Row]:
@@ -138,9 +142,8 @@ def _reliance(question: Question) -> str:
     validated = Validated.read()
     if validated is None:
         return "Error: the record of the validation is not here."
-    low, high = validated.rates_mbit_per_second
-    where = "inside" if validated.holds(question) else "outside"
+    holds = validated.holds(question.workers, question.rate_gbit_per_second)
     return (
-        "Error: of a step in the validation, the median of the method's class. It had at most "
-        f"{validated.most_workers} workers, {low:g} to {high:g} Mbit/s, and CPUs: this is {where} of it."
+        "Error: of a step in the validation, the median of the method's class. It had "
+        f"{validated.range_in_words()}: this is {'inside' if holds else 'outside'} of it."
     )

@@ -12,7 +12,6 @@ import vl_convert
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
-from matplotlib.colors import to_hex
 
 import thinwire
 from thinwire import plugins
@@ -23,11 +22,11 @@ from thinwire.base.learning import LearningTask
 from thinwire.base.names import suggested_command
 from thinwire.config.entries import as_it_ran, baselines
 from thinwire.config.suite import load
-from thinwire.publish.page.runs import cell_names, columns, joined, read_runs, read_table
+from thinwire.publish.page import without_data
+from thinwire.publish.page.runs import cell_names, colours, columns, joined, read_runs, read_table
 from thinwire.records.result import BYTES
 from thinwire.report.claims.of_suite import is_reconstructed
 from thinwire.report.figures.rates import faster_between
-from thinwire.report.figures.style import look
 from thinwire.report.report_files import CLAIMS, FEWEST_REPETITIONS, PAGE, require_times_as_used
 from thinwire.report.rows.collect import (
     read_curves,
@@ -90,9 +89,7 @@ def suite_data(suite: str, results: Path) -> dict[str, Any]:
         },
         "evaluated_on": settings.evaluate_on.replace("_", "-"),
         "baselines": against,
-        "colours": {
-            each: "var(--text)" if each in against else to_hex(look(each).colour) for each in methods
-        },
+        "colours": colours(methods, against),
         "modules": {label: (entry.use if entry else None) or label for label, entry in entries.items()},
         "recipes": own_recipes(settings),
         "recipes_note": " ".join(filter(None, (note(settings), partitions_note(runs, cell_names(runs))))),
@@ -239,15 +236,18 @@ def html(results: Path) -> str:
         UserError: there are no results, or a file is missing, damaged, or not as it was collected.
     """
     suites = [suite_data(name, results) for name in suites_to_show(results)]
-    claims = _claims(results)
-    methods = sorted({module for suite in suites for module in suite["modules"].values()})
+    claims, simulated = _claims(results), without_data.payload(results)
+    timed = [] if simulated is None else simulated["methods"].values()
+    used = [module for suite in suites for module in suite["modules"].values()]
+    methods = sorted({*used, *(method["module"] for method in timed)})
     reconstructed = [name for name in methods if is_reconstructed(name)]
     environment = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined)
     environment.filters["prose"] = _prose
-    data = {"suites": suites, "reconstructed": reconstructed, "claims": claims}
+    data = {"suites": suites, "reconstructed": reconstructed, "claims": claims, "times": simulated}
     as_json = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return environment.get_template("templates/page.html").render(
         has_claims=claims is not None,
+        has_times=simulated is not None,
         methods=[_method(name) for name in methods],
         reconstructed=reconstructed,
         fewest_repetitions=FEWEST_REPETITIONS,

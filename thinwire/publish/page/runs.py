@@ -2,16 +2,18 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from matplotlib.colors import to_hex
 from pandas.api.types import is_float_dtype, is_numeric_dtype
 
 from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.names import suggested_command
+from thinwire.report.figures.style import look
 from thinwire.report.report_files import COLLECTED, require_as_made, table_digits
 
 # Columns whose labels may look like numbers.
@@ -75,6 +77,13 @@ def _number(value: Any) -> float | int | str | None:
     rounded = table_digits(value)
     # 3.0 takes two characters more than 3.
     return int(rounded) if rounded.is_integer() and abs(rounded) < 2**53 else rounded
+
+
+def colours(methods: Iterable[str], baselines: Collection[str]) -> dict[str, str]:
+    """The colour of each method for CSS, as figures have it; baselines have that of the page's text."""
+    return {
+        method: "var(--text)" if method in baselines else to_hex(look(method).colour) for method in methods
+    }
 
 
 def read_runs(
