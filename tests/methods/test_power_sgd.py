@@ -113,21 +113,3 @@ def test_alternating_factors_are_ssgd_only_for_square_matrices_of_full_rank():
             each.train(until=4)
         differs = (small.flat(run.shipped()[0]) - small.flat(ssgd.shipped()[0])).abs().max()
         assert (differs < 1e-11) == is_ssgd
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_gradients_of_zeros_give_finite_weights(form):
-    """Gram-Schmidt would divide by zero."""
-    run = small.trainer(small.task(2), "power_sgd", **EVERYTHING, **form)
-    for worker in run.workers:
-        sync = worker.method.sync_gradients
-
-        def of_zeros(worker=worker, sync=sync):
-            torch._foreach_zero_(worker.run.gradients)
-            sync()
-
-        worker.method.sync_gradients = of_zeros
-    run.train(until=3)
-    for worker in run.workers:
-        assert not small.flat(worker.run.gradients).any()
-        assert not small.flat(worker.method.memory["errors"]).any()
