@@ -31,7 +31,7 @@ _COMMANDS = {
     "run": "run emulate train",
     "prepare": "data prepare",
     "slurm_task": "slurm_task",
-    "simulate": "simulate times required_rate hsgd_ratio tuned",
+    "simulate": "simulate times hsgd_ratio tuned",
     "plan": "plan",
     "results": "collect report paper claims page verify archive rebuild compare track",
     "trace": "schedule trace",
@@ -167,11 +167,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     times.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="methods that are simulated at once; default: 1"
-    )
-
-    add(
-        "required_rate",
-        help="simulate at which rate of the links DASO saves the time that its publication states",
     )
 
     add(

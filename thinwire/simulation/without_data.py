@@ -17,6 +17,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
@@ -31,10 +32,11 @@ from thinwire.base.placement import Cluster
 from thinwire.config.accelerators import Accelerator, load_accelerator
 from thinwire.config.cell import Cell
 from thinwire.config.clusters import ClusterDescription
+from thinwire.config.sources import prepares
 from thinwire.config.suite_schema import Round
 from thinwire.data.arrays import Rows
 from thinwire.optim.recipe import Recipe
-from thinwire.simulation import event_loop, recurrence, stand_in_data
+from thinwire.simulation import event_loop, recurrence, stand_in_data, stand_in_preparation
 from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.device_clock import DeviceClock
 from thinwire.simulation.mirrored import MirroredCell
@@ -109,9 +111,20 @@ class CellWithoutData:
         )
         # The first step of a run may differ, and others should not be like it.
         first = self._mirrored if self._others else max(2, self._mirrored) - self._mirrored
-        self._schedules = Schedules(
-            lambda nodes: _mirrored(small, network, workers_per_node, nodes, device), first, self._mirrored
-        )
+        load = partial(_task, network)
+        # What a method has prepared is read each time that a worker is mirrored.
+        self._folder = TemporaryDirectory() if prepares(cell) else None
+        prepared = None if self._folder is None else Path(self._folder.name)
+        if prepared is not None:
+            stand_in_preparation.prepare(small, load(small, Path(), torch.device("cpu")), prepared)
+
+        def mirrored(nodes: int) -> MirroredCell:
+            """The cell with its small inputs, on so many nodes; each has as many steps in an epoch."""
+            cluster = Cluster(nodes * workers_per_node, nodes)
+            placed = replace(small, workers=cluster.workers, nodes=nodes)
+            return MirroredCell(placed, Path(), cluster, load, DeviceClock(device), prepared)
+
+        self._schedules = Schedules(mirrored, first, self._mirrored)
         self._known: dict[tuple[int, int], list[Program]] = {}  # by the numbers of nodes and of steps
         if self._others and any(not isinstance(made, Work) for made in self._programs(_FEW_NODES, 1)[0][0]):
             raise UserError(
@@ -215,16 +228,6 @@ def weights(cell: Cell) -> int:
     """
     with torch.device("meta"):
         return sum(weight.numel() for weight in _Network(cell).build().parameters())
-
-
-def _mirrored(
-    cell: Cell, network: "_Network", workers_per_node: int, nodes: int, device: Accelerator
-) -> MirroredCell:
-    """The cell with its small inputs, on so many nodes; each has as many steps in an epoch."""
-    cluster = Cluster(nodes * workers_per_node, nodes)
-    placed = replace(cell, workers=cluster.workers, nodes=nodes)
-    load = partial(_task, network)
-    return MirroredCell(placed, Path(), cluster, load, DeviceClock(device))
 
 
 def _passes(

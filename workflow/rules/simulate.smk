@@ -31,21 +31,6 @@ rule simulate:
         CALL.logged("simulate {wildcards.suite:q} {params.only:q}")
 
 
-# The rate of links at which DASO saves the time that its publication states: without data.
-rule required_rate:
-    input:
-        outputs.required_rate_sources(),
-    output:
-        outputs.entries(report, outputs.required_rate()),
-    log:
-        "results/logs/required_rate.txt",
-    conda:
-        "../../envs/thinwire.yaml"
-    threads: 1
-    shell:
-        CALL.logged("required_rate")
-
-
 # The ratio between the ends of HSGD's ladder, over computing and links: without data.
 rule hsgd_ratio:
     input:
