@@ -58,7 +58,7 @@ def test_workers_of_any_number_of_nodes_call_what_those_that_are_mirrored_there_
     made = CellWithoutData(cell_of(method, **options), 2, DEVICE)
     cell = cell_of(method, **options)
     small = replace(cell, recipe=cell.recipe.model_copy(update={"batch": 2}))
-    derived = made._schedules.on(5)
+    derived = made._schedules.on(5, 2)
     mirrored = MirroredCell(
         small, Path(), Cluster(10, 5), partial(without_data._task, without_data._Network(small))
     )
@@ -93,7 +93,7 @@ def test_a_network_of_text_and_one_whose_weights_depend_on_its_images_keep_their
     images = replace(cell_of("ssgd"), model=Module("alexnet", "alexnet", {"width": 4}))
     for cell in (text, images):
         made = CellWithoutData(cell, 1, DEVICE)
-        sent = sum(sent for *_, sent in calls_of(made._schedules.on(2).steps[0]))
+        sent = sum(sent for *_, sent in calls_of(made._schedules.on(2, 1).steps[0]))
         weights = sum(weight.numel() for weight in without_data._Network(cell).build().parameters())
         assert sent == pytest.approx(4 * weights, rel=0.01)
 
