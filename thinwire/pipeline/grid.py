@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from thinwire.base import digests
+from thinwire.base import digests, folders
 from thinwire.base.errors import UserError
 from thinwire.base.files import writing
 from thinwire.base.names import clash, flat
@@ -246,7 +246,9 @@ def require_valid_options(suites: Sequence[str], every: Sequence[Cell]) -> None:
     if valid.exists():
         return
     command = [sys.executable, "-m", __name__, *suites]
-    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    answer = subprocess.run(
+        command, cwd=ROOT, env=folders.environment(), capture_output=True, text=True, check=False
+    )
     if answer.returncode:
         raise UserError(answer.stderr.strip())
     with writing(valid):

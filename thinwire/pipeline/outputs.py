@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from thinwire.base import digests
-from thinwire.config import accelerators, clusters, tuned
+from thinwire.config import accelerators, clusters, tuned, yaml_file
 from thinwire.config.cell import Cell
 from thinwire.config.suite import load
 from thinwire.config.suite import path_of as suite_path
@@ -77,9 +77,9 @@ class Simulation:
     @property
     def described(self) -> list[str]:
         """The files of the clusters and of the compute profiles."""
-        named = [clusters.CLUSTERS / f"{name}.yaml" for name in self.settings.clusters]
+        named = [yaml_file.named(clusters.CLUSTERS, name, "cluster") for name in self.settings.clusters]
         own = [name for name in self.settings.profiles if name != clusters.HERE]
-        devices = [clusters.PROFILES / f"{name}.yaml" for name in own]
+        devices = [yaml_file.named(clusters.PROFILES, name, "compute profile") for name in own]
         return [inputs.path_in_rules(path) for path in (*named, *devices)]
 
     @property
