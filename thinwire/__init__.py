@@ -1,8 +1,9 @@
 """thinwire: methods that train one network on many workers while sending little between them.
 
 This package exports everything that a plug-in needs. A plug-in imports `thinwire` and derives from
-`thinwire.Method`, `thinwire.Model` or `thinwire.Dataset`. `thinwire.run_cell` trains one cell of a suite.
-Each name is imported on first use, so that the pipeline can read suites without importing torch.
+`thinwire.Method`, `thinwire.Model` or `thinwire.Dataset`. `thinwire.run` trains one cell of a suite, and
+`thinwire.load` reads collected results. Each name is imported on first use, so that the pipeline can read
+suites without importing torch.
 """
 
 from importlib import import_module
@@ -22,9 +23,10 @@ if TYPE_CHECKING:
     from thinwire.api.run import Run as Run
     from thinwire.base.errors import UserError as UserError
     from thinwire.base.placement import moved_to as moved_to
-    from thinwire.cli.run import run_cell as run_cell
+    from thinwire.cli.run import run as run
     from thinwire.data.dataset import Augment as Augment
     from thinwire.data.dataset import Dataset as Dataset
+    from thinwire.report.rows.collect import load as load
     from thinwire.transport.call import Pending as Pending
     from thinwire.transport.call import Server as Server
 
@@ -51,8 +53,9 @@ _HOME = {
     "Run": "api.run",
     "Server": "transport.call",
     "UserError": "base.errors",
+    "load": "report.rows.collect",
     "moved_to": "base.placement",
-    "run_cell": "cli.run",
+    "run": "cli.run",
 }
 
 

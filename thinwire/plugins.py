@@ -1,8 +1,9 @@
 """Plug-ins: methods, models and data sets. They are found, not registered.
 
-Every module in the folder of its kind is a plug-in. A file `methods/NAME.py` (or a package `methods/NAME/`)
-defines one class `Method`; likewise `Model` in `models/` and `Dataset` in `datasets/`. Names that begin with
-an underscore or a dot are ignored. All others must be labels, because they occur in paths and commands.
+Every module in the folder of its kind is a plug-in, in the project and in a folder of one's own. A file
+`methods/NAME.py` (or a package `methods/NAME/`) defines one class `Method`; likewise `Model` in `models/` and
+`Dataset` in `datasets/`. Names that begin with an underscore or a dot are ignored. All others must be labels,
+because they occur in paths and commands.
 """
 
 import ast
@@ -18,22 +19,12 @@ from typing import Any, Literal, NamedTuple
 from pydantic import StrictBool, TypeAdapter
 
 from thinwire.api.declarations import Part
-from thinwire.base import digests, torch_settings
+from thinwire.base import digests, folders, torch_settings
 from thinwire.base.errors import UserError, line_of, message_of
+from thinwire.base.folders import PACKAGE as PACKAGE
+from thinwire.base.folders import ROOT as ROOT
 from thinwire.base.names import require_label
 
-PACKAGE = Path(__file__).resolve().parent
-
-
-def _root() -> Path:
-    """The folder with `methods/`, `models/`, `datasets/` and `config/`: that of a clone of the repository.
-
-    An engine that was installed elsewhere takes the folder in which it was started.
-    """
-    return PACKAGE.parent if (PACKAGE.parent / "methods").is_dir() else Path.cwd()
-
-
-ROOT = _root()
 # SHA-256 of the plug-ins that this process has loaded, by module name.
 _LOADED: dict[str, str] = {}
 CLASS = {"method": "Method", "model": "Model", "dataset": "Dataset"}
@@ -154,28 +145,15 @@ def name_of(path: Path) -> str:
     return path.parent.name if path.name == "__init__.py" else path.stem
 
 
-def require_folders() -> None:
-    """Require that there are plug-ins at all.
-
-    Raises:
-        UserError: there is no folder `methods/`.
-    """
-    if not (ROOT / "methods").is_dir():
-        raise UserError(
-            f"{ROOT} has no folder methods/: start thinwire in a clone of its repository, or in a folder of "
-            "your own with methods/, models/, datasets/ and config/"
-        )
-
-
 def find(kind: str, root: Path = ROOT) -> dict[str, Plugin]:
-    """Return all plug-ins of one kind, by name.
+    """Return all plug-ins of one kind, by name: those of the project, and one's own.
 
     Raises:
         UserError: two modules have the same name, or a name is no valid label.
     """
     found: dict[str, Plugin] = {}
-    folder = root / f"{kind}s"
-    for path in sorted([*folder.glob("*.py"), *folder.glob("*/__init__.py")]):
+    places = [folder / f"{kind}s" for folder in folders.every(root)]
+    for path in [p for f in places for p in sorted([*f.glob("*.py"), *f.glob("*/__init__.py")])]:
         name = name_of(path)
         if name.startswith(("_", ".")):
             continue

@@ -10,7 +10,8 @@ import pytest
 from tests import simulated as simulated_times
 from tests import sound
 from tests.traced import trace_of
-from tests.unit.test_without_data import rates_of as rates_of_a_stand_in
+from tests.unit.test_regimes import ONE
+from tests.unit.test_regimes import TIMES as TIMES_WITHOUT_DATA
 from tests.unit.test_without_data import ratios_of as ratios_of_stand_ins
 from thinwire.base.learning import CLASSIFICATION
 from thinwire.config.sources import sources
@@ -20,6 +21,7 @@ from thinwire.report.claims import table as claims_table
 from thinwire.report.report_files import write_table
 from thinwire.report.rows import collect, comparisons, times, to_target
 from thinwire.report.rows.quantities import steps_to_target
+from thinwire.report.rows.regimes import regimes
 from thinwire.report.tables.about import About
 from thinwire.report.tables.blocks import with_comparisons, with_times
 from thinwire.report.tables.summarise import summarise
@@ -90,7 +92,7 @@ def made(tmp_path_factory):
         TRAFFIC_OF_ALL: pd.read_parquet(results / "traffic.parquet"),
         "results/simulated/SUITE.csv": simulated,
         "results/tables/hsgd_ratio.csv": ratios_of_stand_ins(nodes=(2,)),
-        "results/tables/required_rate.csv": rates_of_a_stand_in(nodes=(2,)),
+        "results/tables/regimes.csv": regimes(TIMES_WITHOUT_DATA, [ONE]),
         "results/claims.csv": pd.read_csv(results / "claims.csv"),
         trace_file.SPANS: trace.spans.to_pandas(),
         trace_file.CALLS: trace.calls.to_pandas(),

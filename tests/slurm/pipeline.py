@@ -144,5 +144,5 @@ class Pipeline(Project):
 
     def jobs(self, slurm: Slurm) -> list[str]:
         """Its jobs that are in the queue."""
-        lines = slurm("squeue", "--noheader", "--format=%i %Z").splitlines()
+        lines = slurm("squeue", "--noheader", "--array", "--format=%i %Z").splitlines()
         return [line.split()[0] for line in lines if line.split()[1] == str(self.folder)]

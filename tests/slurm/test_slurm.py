@@ -46,6 +46,7 @@ def pipelines(slurm, tmp_path_factory):
     folder = partial(tmp_path_factory.mktemp, numbered=False)
 
     grid = Pipeline(folder("grid"), *METHODS, size="{workers: 4, nodes: 2}", repetitions=2)
+    grid.edit("slurm/config.yaml", "jobs: 100", "jobs: 100\nslurm-array-jobs: all")
     failing = Pipeline(folder("failing"), *BROKEN, "ssgd", size="{workers: 2, nodes: 2}, 1")
     for name, text in BROKEN.items():
         failing.write(f"methods/{name}.py", text)
@@ -175,7 +176,7 @@ def job_of(record):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_block_is_measured_in_one_job_on_both_nodes(grid, seed):
+def test_a_block_is_measured_in_one_job_of_an_array_on_both_nodes(grid, seed):
     made = [grid.record(method, seed) for method in METHODS]
     assert {(record.kind, record.status, record.reason) for record in made} == {("measured", "done", None)}
     assert {record.no_time_because for record in made} == {"its 2 nodes were 1 machine"}

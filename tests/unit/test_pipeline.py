@@ -16,12 +16,15 @@ from thinwire.base.errors import UserError
 from thinwire.config.expand import blocks, cells
 from thinwire.config.sources import PluginDigests
 from thinwire.config.yaml_file import Module
-from thinwire.pipeline import inputs, outputs, snakefile
+from thinwire.launch.gpu_claims import gpus_of, gpus_of_preparation
+from thinwire.pipeline import inputs, outputs, resources, snakefile
 from thinwire.pipeline.grid import Chosen, Grid, chosen, read, require_valid_options
 from thinwire.pipeline.outputs import simulations
 
 DEMO = cells("demo")
 PAPER = cells("paper/time")
+# Suites with several numbers of workers, on CPUs and on GPUs, with preparations and without.
+MIXED = ("demo", "claims/mp2_digits", "paper/accuracy", "paper/time")
 
 
 @pytest.mark.parametrize(
@@ -78,11 +81,26 @@ def test_the_order_of_a_block_rotates_with_the_repetition():
 def test_a_rule_finds_its_cell_its_block_and_its_data_set_by_wildcards():
     grid, cell = Grid(PAPER), PAPER[-1]
     place = dict(zip(("dataset", "model", "size", "seed"), cell.block.split("/")))
-    wildcards = SimpleNamespace(suite="paper/time", cell=cell.path, preparation=cell.preparation, **place)
+    wildcards = SimpleNamespace(suite="paper/time", preparation=cell.preparation, **place)
     assert grid.of_preparation(lambda found: found.preparation)(wildcards) == cell.preparation
     assert cell in grid.of_block("paper/time", list)(wildcards)
-    assert grid.of_first("paper/time", lambda found: found.block)(wildcards) == cell.block
     assert grid.of_dataset(lambda found: found)(wildcards) == cell.data
+
+
+def test_blocks_that_share_a_rule_ask_for_the_same_nodes():
+    """In an array, Slurm's plug-in gives all of them the resources of the first."""
+    grid = read(MIXED, with_options=False)
+
+    def asked(cell):
+        return resources.nodes(cell), resources.ranks(cell), resources.cpus_per_rank(cell), gpus_of(cell)
+
+    shapes = grid.shapes
+    assert [{*map(asked, shape.cells)} for shape in shapes] == [{asked(shape.cells[0])} for shape in shapes]
+    assert len({shape.name for shape in shapes}) == len(shapes)
+    prepared = grid.shapes_of_preparations
+    assert all(len({*map(gpus_of_preparation, shape.cells)}) == 1 for shape in prepared)
+    assert {"paper-time-imagenet_mini-w8n2"} <= {shape.name for shape in shapes}
+    assert "claims-mp2_digits-digits" in {shape.name for shape in prepared}
 
 
 def test_two_meanings_of_one_data_set_are_refused():
@@ -153,10 +171,8 @@ def test_a_suite_that_is_simulated_or_has_a_ladder_has_more_tables_and_figures()
 
 
 def test_what_is_simulated_without_data_waits_for_its_descriptions():
-    for sources in (outputs.required_rate_sources(), outputs.hsgd_ratio_sources()):
-        assert all((plugins.ROOT / path).is_file() for path in sources)
-    for made in (outputs.required_rate(), outputs.hsgd_ratio()):
-        assert [path.rpartition(".")[2] for path in made] == ["csv", "pdf", "svg", "png"]
+    assert all((plugins.ROOT / path).is_file() for path in outputs.hsgd_ratio_sources())
+    assert [path.rpartition(".")[2] for path in outputs.hsgd_ratio()] == ["csv", "pdf", "svg", "png"]
 
 
 def test_the_page_waits_for_every_table_of_the_chosen_suites():

@@ -93,7 +93,7 @@ def answered(label, seconds, required=1.0):
 
 def test_the_table_says_what_is_known_and_what_is_not(question):
     found = [answered("power_sgd", 0.2, math.inf), answered("ssgd_bf16", 0.3), answered("ssgd", 0.4, 0.0)]
-    power_sgd, bf16, ssgd = rows(found)
+    power_sgd, bf16, ssgd = rows(found, 0.0)
     assert power_sgd["speed_up"] == pytest.approx(1.5)
     assert (power_sgd["accuracy"], power_sgd["required_gbit_per_second"]) == ("unknown", None)
     assert bf16["accuracy"].startswith("4 different, 2 cannot be told (")
@@ -104,6 +104,10 @@ def test_the_table_says_what_is_known_and_what_is_not(question):
     assert "this is outside of it" in text
     assert text.endswith("Left out: daso: it has its reasons")
     assert Validated.read().holds(4, 0.1)
+    assert not Validated.read().holds(2, 0.1, 0.025)
+    assert Validated.read(0.025).holds(2, 0.1, 0.025)
+    power_sgd, _, ssgd = rows(found, 0.025)
+    assert (power_sgd["error_percent"], ssgd["error_percent"] > 0) == (None, True)
 
 
 def test_the_command_prints_json(monkeypatch, capsys):

@@ -237,6 +237,7 @@ def test_a_subset_makes_what_it_needs_of_the_others(write):
     assert {cell.dataset for cell in grid.cells.values()} == {"digits"}
     wildcards = SimpleNamespace(suite="reuse", preparation="again/lenet/mp2/seed0")
     assert grid.of_preparation(inputs.manifest)(wildcards) == "results/data/again/manifest.json"
+    assert [shape.dataset for shape in grid.shapes_of_preparations] == ["again"]
     assert grid.datasets.keys() == {"digits", "again"}
 
 

@@ -55,31 +55,33 @@ def test_what_a_cell_asks_of_slurm():
     assert resources.launcher(cell) == "srun"
     assert resources.launcher(replace(cell, workers=1, nodes=1)) == ""
     signal = f"--signal=USR1@{signals.SAVING_SECONDS}"
-    options = resources.more_options(Call())
-    assert options(cell) == f"--exclusive --ntasks-per-node=4 {signal}"
-    assert options(alone) == f"--ntasks-per-node=1 {signal}"
-    shared = resources.more_options(Call(defaults={"exclusive": "False"}))
-    assert shared(cell) == f"--ntasks-per-node=4 {signal}"
+    assert resources.more_options(Call(), cell) == f"--exclusive --ntasks-per-node=4 {signal}"
+    assert resources.more_options(Call(), alone) == f"--ntasks-per-node=1 {signal}"
+    shared = Call(defaults={"exclusive": "False"})
+    assert resources.more_options(shared, cell) == f"--ntasks-per-node=4 {signal}"
     # Decoding needs little memory, and asks for it only if no user has set it.
     planned = Call(defaults={"mem_mb": "0"})
     assert resources.memory_to_decode(planned)["mem_mb"](None, attempt=2) == 2 * resources.PROCESS_MEGABYTES
     assert resources.memory_to_decode(Call(defaults={"mem_mb": "500"})) == {}
     # A run asks for a GPU for each process, and a preparation for one.
-    of_run = resources.gres(Call(), gpus_of)
-    of_preparation = resources.gres(Call(), gpus_of_preparation)
-    assert (of_run(cell), of_preparation(cell)) == ("gpu:4", "gpu:1")
-    assert of_run(alone) == "gpu:1"
+    assert (gpus_of(cell), gpus_of_preparation(cell), gpus_of(alone)) == (4, 1, 1)
     on_cpus = replace(cell, device="cpu")
-    assert (of_run(on_cpus), of_preparation(on_cpus)) == ("", "")
+    assert (gpus_of(on_cpus), gpus_of_preparation(on_cpus)) == (0, 0)
+    assert (resources.gres(Call(), 4), resources.gres(Call(), 0)) == ("gpu:4", "")
     for gpu_type, asked in (("a100", "gpu:a100:4"), ("", "gpu:4")):
-        typed = resources.gres(Call(defaults={"gpu_type": gpu_type, "runtime": "360"}), gpus_of)
-        assert typed(cell) == asked
+        call = Call(defaults={"gpu_type": gpu_type, "runtime": "360"})
+        assert resources.gres(call, 4) == asked
 
 
 def test_a_job_of_one_task_is_a_step_so_that_signals_reach_it_and_one_of_many_starts_its_own():
-    in_job, here = resources.step(Call(in_job=True)), resources.step(Call())
-    assert in_job(DEMO[0]) == "srun --nodes=1 --ntasks=1"
-    assert in_job(CELL) == here(DEMO[0]) == here(CELL) == ""
+    in_job, here = Call(in_job=True), Call()
+    assert resources.step(in_job, DEMO[0]) == "srun --nodes=1 --ntasks=1"
+    assert [resources.step(*given) for given in ((in_job, CELL), (here, DEMO[0]), (here, CELL))] == [""] * 3
+
+
+def test_what_starts_the_tasks_of_an_array_has_no_mpi_with_which_each_would_be_the_first():
+    assert resources.without_step(Call(in_job=True, starts_task=True), "srun") == {}
+    assert resources.without_step(Call(in_job=True), "srun") == {"mpi": "srun"}
 
 
 def test_slurm_conf_comes_back_in_a_job_that_has_lost_it():
@@ -152,7 +154,7 @@ def test_data_count_once_a_node_and_processes_and_replicas_as_many_as_are_there(
 
 def test_a_job_asks_for_its_largest_cell_and_for_more_with_each_attempt(manifest):
     small = replace(CELL, workers=4)
-    mem_mb = memory(ON_CLUSTER, lambda wildcards: [small, CELL])["mem_mb"]
+    mem_mb = memory(ON_CLUSTER, [small, CELL])["mem_mb"]
     first = megabytes_of_node(CELL, data_bytes([manifest]))
     for given in (manifest, [manifest]):
         assert mem_mb(None, SimpleNamespace(data=given), 1) == first
@@ -161,7 +163,7 @@ def test_a_job_asks_for_its_largest_cell_and_for_more_with_each_attempt(manifest
 
 def test_before_the_data_are_laid_out_snakemake_is_told_that_the_file_is_missing(tmp_path):
     missing = str(tmp_path / "manifest.json")
-    mem_mb = memory(ON_CLUSTER, lambda wildcards: [CELL])["mem_mb"]
+    mem_mb = memory(ON_CLUSTER, [CELL])["mem_mb"]
     with pytest.raises(FileNotFoundError) as error:
         mem_mb(None, SimpleNamespace(data=missing), 1)
     assert str(error.value.filename) == missing
@@ -172,7 +174,7 @@ def test_before_the_data_are_laid_out_snakemake_is_told_that_the_file_is_missing
     [Call(defaults={"mem_mb": "64000 * attempt"}), Call(), Call(plans=False, defaults=ON_CLUSTER.defaults)],
 )
 def test_the_users_own_setting_wins_and_jobs_and_local_runs_ask_for_nothing(call):
-    assert memory(call, lambda wildcards: [CELL]) == {}
+    assert memory(call, [CELL]) == {}
 
 
 @pytest.mark.parametrize("setting", ["gpu_type=a100", "gpu_type='a100'", 'gpu_type=" a100"'])

@@ -27,7 +27,7 @@ SETTINGS = WithoutData(
 def rows(method, **options):
     first = cells(SUITE)[0]
     small = replace(first, model=Module("cnn", "cnn", {"width": 8}), method=Module(method, method, options))
-    made, reasons = rows_of(Mirrored(small, "a100_bf16", 2, SETTINGS))
+    made, reasons = rows_of(Mirrored(small, "a100_bf16", SETTINGS))
     assert not reasons
     return pd.DataFrame(made)
 

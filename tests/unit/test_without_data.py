@@ -20,7 +20,7 @@ from thinwire.simulation import questions, without_data
 from thinwire.simulation.compute import layer_flops
 from thinwire.simulation.mirrored import MirroredCell
 from thinwire.simulation.operations import Post
-from thinwire.simulation.questions import RATE_CLUSTER, RATIO_CLUSTER, highest_rate, ratios, required_rates
+from thinwire.simulation.questions import RATIO_CLUSTER, highest_rate, ratios
 from thinwire.simulation.without_data import CellWithoutData, MeanStep
 
 CLUSTER, DEVICE = clusters.load_cluster("infiniband_800g_4gpus"), "a100_tf32"
@@ -58,7 +58,7 @@ def test_workers_of_any_number_of_nodes_call_what_those_that_are_mirrored_there_
     made = CellWithoutData(cell_of(method, **options), 2, DEVICE)
     cell = cell_of(method, **options)
     small = replace(cell, recipe=cell.recipe.model_copy(update={"batch": 2}))
-    derived = made._schedules.on(5)
+    derived = made._schedules.on(5, 2)
     mirrored = MirroredCell(
         small, Path(), Cluster(10, 5), partial(without_data._task, without_data._Network(small))
     )
@@ -93,7 +93,7 @@ def test_a_network_of_text_and_one_whose_weights_depend_on_its_images_keep_their
     images = replace(cell_of("ssgd"), model=Module("alexnet", "alexnet", {"width": 4}))
     for cell in (text, images):
         made = CellWithoutData(cell, 1, DEVICE)
-        sent = sum(sent for *_, sent in calls_of(made._schedules.on(2).steps[0]))
+        sent = sum(sent for *_, sent in calls_of(made._schedules.on(2, 1).steps[0]))
         weights = sum(weight.numel() for weight in without_data._Network(cell).build().parameters())
         assert sent == pytest.approx(4 * weights, rel=0.01)
 
@@ -117,21 +117,6 @@ def test_a_step_at_a_pace_computes_longer():
     assert 0.99 < first / made.on(CLUSTER, 2).compute_seconds < 1 + 1e-9
 
 
-OFFERED = clusters.load_cluster(RATE_CLUSTER)
-# Bytes of a node in a step, and the seconds of computing.
-SENT = {"ssgd_no_overlap": 0.2e9, "ssgd": 0.15e9, "ssgd_bf16": 0.1e9, "daso": 0.1e9, "daso_cycling": 0.0}
-COMPUTE = 0.25
-
-
-def step_of(method, cluster, nodes):
-    sent = SENT[method] * 2 * (nodes - 1) / nodes
-    return MeanStep(COMPUTE + sent / cluster.link.rate_bytes_per_second, COMPUTE)
-
-
-def rates_of(nodes=(2, 4), **options):
-    return pd.DataFrame(required_rates(step_of, OFFERED, nodes, **options))
-
-
 def test_the_rate_is_found_within_a_percent_and_the_ends_of_the_range_are_answers():
     assert highest_rate(lambda rate: 1 / rate, 0.5, 0.01, 100) == pytest.approx(2, rel=0.01)
     assert highest_rate(lambda rate: 1 / rate, 0.5, 0.01, 100) <= 2
@@ -145,29 +130,8 @@ def test_what_is_no_range_is_refused(low, high):
         highest_rate(lambda rate: 1 / rate, 0.5, low, high)
 
 
-@pytest.mark.parametrize(("nodes", "share"), [(2, 0.34), (4, 0.34), (4, 0.17)])
-def test_the_rate_agrees_with_the_closed_formula(nodes, share):
-    """In this stand-in, the baseline exposes y = sent / rate, and DASO does so in 8 of 90 epochs."""
-    found = rates_of(nodes=(nodes,), share=share).set_index("baseline").required_gigabytes_per_second
-    for baseline in ("ssgd_no_overlap", "ssgd", "ssgd_bf16"):
-        sent, own = (SENT[name] / 1e9 * 2 * (nodes - 1) / nodes for name in (baseline, "daso"))
-        expected = ((1 - share) * sent - own * 8 / 90) / (share * COMPUTE)
-        assert found[baseline] == pytest.approx(expected, rel=0.01)
-
-
-def test_one_sentence_says_that_no_rate_does_it():
-    rows = rates_of(nodes=(4,), share=0.99)
-    assert rows.required_gigabytes_per_second.isna().all()
-    first, *_ = shown.sentences(rows)
-    assert first == (
-        "4 nodes against ssgd_no_overlap: in our simulation, no rate up to 100 GB/s saves 99 % of the time."
-    )
-    for sentence in shown.sentences(rates_of()):
-        assert "our simulation needs at most" in sentence
-        assert "infiniband_800g_4gpus offers 100 GB/s" in sentence
-
-
 DESCRIBED = clusters.load_cluster(RATIO_CLUSTER)
+COMPUTE = 0.25
 
 
 class Rung:

@@ -38,7 +38,8 @@ def test_the_plan_of_the_paper_needs_no_slurm(snakemake):
     answer = succeeded(snakemake("-n", "--config", "suites=paper/time"))
     assert "cost: about" in answer.stderr
     # One data set, four models, four sizes, three repetitions.
-    assert re.search(r"train_paper-time +48\n", answer.stdout + answer.stderr)
+    rules = set(re.findall(r"train_paper-time-imagenet_mini-w\d+n\d+ +12\n", answer.stdout))
+    assert len(rules) == 4
     assert re.search(
         r"train, 12 jobs: \d+ nodes? with \d+ ranks and \d+ GPUs.* 360 \* attempt minutes", answer.stderr
     )
@@ -57,6 +58,34 @@ def test_a_profile_without_an_account_is_reported_before_any_job(snakemake, proj
     assert "thinwire: slurm/config.yaml names no slurm_account: write yours there" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert not (project.folder / "results").exists()
+
+
+@pytest.mark.slow
+def test_in_arrays_each_block_asks_for_its_own_nodes(project, tmp_path):
+    """The plug-in gives all jobs of an array the resources of the first, and makes an array of each rule."""
+    sizes = "[2, {workers: 4, nodes: 2}]"
+    project.suite("sizes", "{ssgd: }", workers=sizes, more="transport: processes\n")
+    suite = (project.folder / "config/sizes.yaml").read_text()
+    project.write("config/sizes.yaml", suite.replace("repetitions: 1", "repetitions: 2"))
+    profile = (ROOT / "slurm/config.yaml").read_text().replace('slurm_account: ""', "slurm_account: mine")
+    (project.folder / "arrays").mkdir()
+    project.write("arrays/config.yaml", profile.replace("retries: 4", "slurm-array-jobs: all"))
+    # A Slurm that notes what is asked of it, and refuses it.
+    for name in ("sacct", "sacctmgr", "scontrol", "sinfo", "squeue", "sshare"):
+        (tmp_path / name).symlink_to("/bin/true")
+    (tmp_path / "sbatch").write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\nexit 1\n')
+    (tmp_path / "sbatch").chmod(0o755)
+    command = ("-m", "snakemake", "--profile", "arrays", "--config", "suites=sizes")
+    ended = python(*command, folder=project.folder, PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert ended.returncode == 1
+    assert (tmp_path / "asked").exists(), ended.stderr
+    options = (r"rule_train_sizes-digits-(\w+?)_wildcards", "--array=(.+?) ", "--nodes=(.) ", "--ntasks=(.) ")
+    asked = [
+        [re.search(option, line)[1] for option in options]
+        for line in (tmp_path / "asked").read_text().splitlines()
+        if "--array" in line
+    ]
+    assert sorted(asked) == [["w2", "1-2", "1", "2"], ["w4n2", "1-2", "2", "4"]]
 
 
 def test_the_profile_runs_every_suite_for_gpus():

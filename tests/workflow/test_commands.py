@@ -1,14 +1,16 @@
 """The commands that a person types by hand."""
 
+import json
 import re
-import shutil
 
 import pytest
 
 from tests.commands import python, succeeded, thinwire
+from tests.contract.test_on_processes import EVERY_CHECK
 from tests.workflow.conftest import TINY
 from tests.workflow.test_pipeline import TEN_LINES
 from thinwire import __version__
+from thinwire.cli.check import SUBJECTS
 from thinwire.plugins import ROOT
 
 
@@ -43,6 +45,25 @@ def test_check_fails_a_method_that_breaks_the_contract(ten_lines):
     assert answer.stdout.splitlines()[-1] == f"{ten_lines}: breaks the contract, see above"
 
 
+def test_check_says_as_json_what_fails_and_on_which_line(ten_lines):
+    ten_lines.write_text(TEN_LINES.replace("last = ", "raise ValueError('no')  # ", 1))
+    answer = thinwire("check", ten_lines, "--json", "-k", "same_bits_every_time")
+    found = json.loads(answer.stdout)
+    assert answer.returncode == 1
+    verdicts = {name: found[name] for name in ("method", "keeps", "equality", "determinism")}
+    assert verdicts == {"method": str(ten_lines), "keeps": False, "equality": None, "determinism": False}
+    failed = next(check for check in found["checks"] if check["outcome"] == "failed")
+    assert failed["check"] == "same_bits_every_time[third]"
+    assert failed["line"] == f"{ten_lines}:8"
+    assert failed["message"] == "ValueError: no"
+
+
+def test_the_subjects_of_the_json_name_checks():
+    checks = [name.removeprefix("test_") for name in EVERY_CHECK]
+    for part in (part for parts in SUBJECTS.values() for part in parts):
+        assert any(part in check for check in checks), part
+
+
 @pytest.mark.parametrize("edited", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_check_takes_the_baseline_itself_and_an_edited_copy_of_it(tmp_path, edited):
     """It is compared with the module in methods/, which has its name."""
@@ -73,54 +94,45 @@ def test_the_version_is_printed():
     assert thinwire("--version").stdout == f"thinwire {__version__}\n"
 
 
-# ---- An engine that was installed without a clone of the repository.
-
-
-@pytest.fixture
-def started_in(tmp_path):
-    """Start Python in a folder, with an engine that is elsewhere."""
-    shutil.copytree(ROOT / "thinwire", tmp_path / "installed/thinwire")
-
-    def start(folder, *arguments):
-        return python(*arguments, folder=folder, path=tmp_path / "installed")
-
-    return start
-
-
-def test_without_plug_ins_one_sentence_says_where_to_start(started_in, tmp_path):
-    answer = started_in(tmp_path, "-m", "thinwire", "list")
-    assert (answer.returncode, answer.stdout) == (2, "")
-    assert answer.stderr == (
-        f"thinwire: {tmp_path} has no folder methods/: start thinwire in a clone of its repository, or in a "
-        "folder of your own with methods/, models/, datasets/ and config/\n"
-    )
+# ---- Plug-ins and suites in a folder of one's own.
 
 
 RUN_FROM_PYTHON = """
 import thinwire
 try:
-    thinwire.run_cell("tiny", "digits/cnn/mine/w2/seed0")
+    thinwire.run("tiny", "digits/cnn/mine/w2/seed0")
 except thinwire.UserError as error:
     print(error)
 import subprocess, sys
 subprocess.run([sys.executable, "-m", "thinwire", "data", "digits"], check=True)
-run = thinwire.run_cell("tiny", "digits/cnn/mine/w2/seed0")
+run = thinwire.run("tiny", "digits/cnn/mine/w2/seed0")
 print(run.status, run.result.steps)
 """
 
 
-def test_plug_ins_of_ones_own_folder_are_trained_from_python(started_in, tmp_path):
-    own = tmp_path / "own"
-    for path in ("models/cnn.py", "datasets/digits.py", "datasets/digits.npz"):
-        (own / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(ROOT / path, own / path)
+@pytest.fixture
+def own(tmp_path):
+    """A folder with a method and a suite, beside what the project has."""
     suite = TINY.replace("METHODS", "{mine: }").replace("WORKERS", "[2]").replace("EPOCHS", "1")
     for path, text in (("methods/mine.py", TEN_LINES), ("config/tiny.yaml", suite + "baseline: mine\n")):
-        (own / path).parent.mkdir()
-        (own / path).write_text(text)
-    answer = succeeded(started_in(own, "-c", RUN_FROM_PYTHON))
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text(text)
+    return tmp_path
+
+
+def test_plug_ins_of_ones_own_folder_are_trained_from_python(own):
+    answer = succeeded(python("-c", RUN_FROM_PYTHON, folder=own, path=ROOT))
     needed = f"there is no data set in {own}/results/data/digits: prepare it with `thinwire data digits`"
     assert {needed, "done 19"} <= {*answer.stdout.splitlines()}
-    answer = started_in(own, "-m", "thinwire", "check")
-    assert answer.returncode == 2
-    assert answer.stderr.endswith("is missing: start thinwire check in a clone of the repository\n")
+
+
+def test_ones_own_folder_is_named_by_an_option_or_a_variable(own):
+    named = succeeded(thinwire("--plugins", own, "cells", "tiny"))
+    assert named.stdout.startswith("digits/cnn/mine/w2/seed0  missing\n")
+    answer = python("-m", "thinwire", "cells", "tiny", THINWIRE_PLUGINS=str(own))
+    assert answer.stdout == named.stdout
+    answer = thinwire("--plugins", own / "nowhere", "list")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr.startswith(
+        f"thinwire: there is no folder {own}/nowhere: --plugins and THINWIRE_PLUGINS"
+    )

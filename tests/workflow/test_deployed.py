@@ -20,7 +20,7 @@ use rule * from thinwire
 
 @pytest.mark.slow
 def test_a_module_trains_in_the_folder_of_its_user_with_the_project_that_it_names(project, tmp_path):
-    project.suite("pair", "{ssgd: , top_k: }", epochs=1)
+    project.suite("pair", "{ssgd: }", epochs=1, workers="[1, 2]")
     for path, text in (
         ("workflow/Snakefile", MODULE.format(project.folder)),
         ("config/config.yaml", "suites: pair\n"),
@@ -30,8 +30,8 @@ def test_a_module_trains_in_the_folder_of_its_user_with_the_project_that_it_name
     before = set(project.folder.rglob("*.*"))
     answer = succeeded(python("-m", "snakemake", "--cores", "2", folder=tmp_path))
     made = tmp_path / "results/runs/pair/digits/cnn"
-    assert sorted(path.parts[-4] for path in made.rglob("run.json")) == ["ssgd", "top_k"]
-    assert "| top_k " in (tmp_path / "results/tables/pair/summary.md").read_text()
+    assert sorted(path.parts[-3] for path in made.rglob("run.json")) == ["w1", "w2"]
+    assert "| ssgd " in (tmp_path / "results/tables/pair/summary.md").read_text()
     assert (tmp_path / "results/index.html").exists()
     assert {path for path in project.folder.rglob("*.*") if path.suffix != ".pyc"} <= before, answer.stderr
     again = succeeded(python("-m", "snakemake", "-n", folder=tmp_path))

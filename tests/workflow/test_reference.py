@@ -34,10 +34,9 @@ def rebuilt(tmp_path_factory):
             shutil.copyfile(FOLDER / name, folder / name)
     for name in ("index.html", "paper.pdf", "claims.csv", "claims.md"):
         (folder / name).unlink()
-    for name in ("required_rate", "hsgd_ratio"):
-        for path in (f"tables/{name}.csv", *(f"figures/{name}.{kind}" for kind in ("pdf", "png"))):
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(FOLDER / path, folder / path)
+    for path in ("tables/hsgd_ratio.csv", *(f"figures/hsgd_ratio.{kind}" for kind in ("pdf", "png"))):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(FOLDER / path, folder / path)
     succeeded(thinwire("rebuild", folder))
     return folder
 

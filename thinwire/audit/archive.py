@@ -23,11 +23,12 @@ from thinwire.config.expand import cells, cells_as_it_ran
 from thinwire.publish.page import page
 from thinwire.publish.paper import paper
 from thinwire.records.record import FILES, RUN
+from thinwire.report import times_report
 from thinwire.report.claims import table as claims
 from thinwire.report.report import report
-from thinwire.report.report_files import COLLECTED, CURVES, SUMMARY, TRAFFIC
+from thinwire.report.report_files import COLLECTED, CURVES, HSGD_RATIO, SUMMARY, TRAFFIC
 from thinwire.report.rows.collect import collect_cells
-from thinwire.simulation import simulated_file
+from thinwire.simulation import simulated_file, times_file
 from thinwire.train.result_files import (
     ARCHIVE_SUFFIX,
     archives_folder,
@@ -157,8 +158,8 @@ def _require_record_file(path: Path, suite: str, member: tarfile.TarInfo) -> Non
         )
 
 
-# Results of `thinwire required_rate` and `thinwire hsgd_ratio`, which belong to no suite.
-_SIMULATED = ("tables/{}.csv", "figures/{}.pdf", "figures/{}.png")
+# Results of `thinwire hsgd_ratio`, which belong to no suite.
+_SIMULATED = (f"tables/{HSGD_RATIO}.csv", f"figures/{HSGD_RATIO}.pdf", f"figures/{HSGD_RATIO}.png")
 
 
 def archive(suites: Iterable[str], results: Path, reference: Path) -> None:
@@ -170,16 +171,16 @@ def archive(suites: Iterable[str], results: Path, reference: Path) -> None:
     for suite in suites:
         pack(results, suite, reference)
         _copy(simulated_file.path_of(results, suite), simulated_file.path_of(reference, suite))
-    for name in ("required_rate", "hsgd_ratio"):
-        for pattern in _SIMULATED:
-            _copy(results / pattern.format(name), reference / pattern.format(name))
+    own = [results / name for name in _SIMULATED]
+    for path in (*own, *times_file.paths(results)):
+        _copy(path, reference / path.relative_to(results))
     with unpacked(reference) as view:
         _collect(reference, view)
         hand_over(view, reference)
 
 
 def rebuild(reference: Path, processes: int) -> list[str]:
-    """Make everything that follows from the archived records.
+    """Make everything that follows from the archived records, and from simulated times.
 
     Args:
         reference: the folder of results that is committed.
@@ -197,6 +198,7 @@ def rebuild(reference: Path, processes: int) -> list[str]:
         # Fresh processes, because a fork would share the state of the libraries that draw.
         with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
             sentences = [*pool.map(partial(report, results=view), suites)]
+        times_report.write(view)
         table, left_out = claims.table(view)
         claims.write(table, view)
         page.write(view)

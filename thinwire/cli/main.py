@@ -18,22 +18,25 @@ from pathlib import Path
 from typing import Any, Never
 
 from thinwire import __version__
+from thinwire.base import folders
 from thinwire.base.errors import UserError, shortage
 from thinwire.base.names import DEFAULT_RESULTS, REFERENCE
 from thinwire.base.signals import interrupts_ending_at_once
 from thinwire.cli.output import ignore_lost_output
 from thinwire.cli.plan_options import add_questions
-from thinwire.plugins import require_folders
+from thinwire.cli.plugins_options import add_plugins
 
 # The commands of each module in this folder: COMMAND is its function `COMMAND_main`.
 _COMMANDS = {
-    "inspect": "list show cells check",
+    "inspect": "list show cells",
+    "check": "check",
+    "new": "new",
     "run": "run emulate train",
     "prepare": "data prepare",
     "slurm_task": "slurm_task",
-    "simulate": "simulate times required_rate hsgd_ratio tuned",
+    "simulate": "simulate times hsgd_ratio tuned",
     "plan": "plan",
-    "results": "collect report paper claims page verify archive rebuild compare track",
+    "results": "collect report paper claims cite page verify archive rebuild compare track",
     "trace": "schedule trace",
 }
 _MODULE = {command: module for module, commands in _COMMANDS.items() for command in commands.split()}
@@ -49,6 +52,12 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="thinwire", description="Train on many workers while sending little between them.")
     parser.add_argument("--version", action="version", version=f"thinwire {__version__}")
+    parser.add_argument(
+        "--plugins",
+        metavar="DIR",
+        help="the folder with your own methods/, models/, datasets/ and config/; default: "
+        f"{folders.VARIABLE}, or the working folder if it has one of them",
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     # What several commands take.
     folder = "the folder of results; default: results"
@@ -72,10 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     def add(name: str, *parents: _Parser, **options: Any) -> _Parser:
         return commands.add_parser(name, parents=[results, *parents], **options)
 
-    commands.add_parser("list", help="list methods, models and data sets")
-
-    show = commands.add_parser("show", help="show a method's paper, update rule, options and defaults")
-    show.add_argument("method", metavar="METHOD")
+    add_plugins(commands)
 
     cells = add("cells", suite, only, help="list the cells of a suite, with the state of their records")
     cells.add_argument(
@@ -170,11 +176,6 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     add(
-        "required_rate",
-        help="simulate at which rate of the links DASO saves the time that its publication states",
-    )
-
-    add(
         "hsgd_ratio",
         help="simulate how many times as long the naive strategy takes as HSGD, over computing and links",
     )
@@ -203,6 +204,7 @@ def _parser() -> argparse.ArgumentParser:
     add("report", suite, help="make the tables and figures of a suite from the collected files")
     add("paper", help="make the paper from the collected files, tables and figures")
     add("claims", help="write and print the verdicts on the claims of all publications")
+    commands.add_parser("cite", parents=[suite], help="print BibTeX of what a suite is made of")
     add("page", help="make the page of all results from the records, tables and curves")
 
     verify = commands.add_parser(
@@ -244,19 +246,6 @@ def _parser() -> argparse.ArgumentParser:
 
     tuned = add("tuned", help="choose from the trials of a tuning, which the pipeline has run")
     tuned.add_argument("suite", metavar="SUITE", help="a file in config/tuning/, without .yaml")
-
-    check = commands.add_parser("check", help="check methods against the contract")
-    check.add_argument(
-        "file",
-        nargs="?",
-        type=Path,
-        metavar="FILE",
-        help="the file of a method; default: all in methods/",
-    )
-    check.add_argument(
-        "--processes", action="store_true", help="check on processes, too, one for each worker"
-    )
-    check.add_argument("-k", dest="only", metavar="NAME", help="only the checks whose name contains NAME")
     return parser
 
 
@@ -274,7 +263,10 @@ def main() -> Never:
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")
     try:
         arguments = _parser().parse_args()
-        require_folders()
+        if arguments.plugins is not None:
+            os.environ[folders.VARIABLE] = str(Path(arguments.plugins).absolute())
+        # Processes that are started, and methods that change the working folder, keep it.
+        os.environ.update(folders.environment())
         # Imported only when it is needed, because importing torch takes seconds.
         with interrupts_ending_at_once():
             module = import_module(f"thinwire.cli.{_MODULE[arguments.command]}")

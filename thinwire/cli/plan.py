@@ -40,7 +40,7 @@ def plan_main(arguments: Namespace) -> int:
     if not arguments.json:
         print(sentences(question, network, found, left))
         return 0
-    validated = Validated.read()
+    validated = Validated.read(question.latency_seconds)
     content = {
         "network": network,
         "weights": weights,
@@ -50,8 +50,8 @@ def plan_main(arguments: Namespace) -> int:
         "latency_seconds": question.latency_seconds,
         "accelerator": question.accelerator,
         "kind": "simulated",
-        "validated": validated is not None and validated.holds(question.workers, rate),
-        "methods": rows(found),
+        "validated": validated is not None and validated.holds(question.workers, rate, milliseconds / 1e3),
+        "methods": rows(found, question.latency_seconds),
         "left_out": {one.label: one.reason for one in left},
     }
     print(json.dumps(content, indent=2, allow_nan=False))

@@ -63,6 +63,14 @@ def claims_main(arguments: Namespace) -> int:
     return 0
 
 
+def cite_main(arguments: Namespace) -> int:
+    """Print BibTeX of the methods, data sets and models of a suite."""
+    from thinwire.publish.references import bibtex
+
+    print(bibtex(arguments.suite))
+    return 0
+
+
 def track_main(arguments: Namespace) -> int:
     """Make offline runs of W&B from the records of runs. The command succeeds even if W&B cannot be used."""
     from thinwire.publish.wandb.replay import replay

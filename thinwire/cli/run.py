@@ -1,8 +1,9 @@
-"""`thinwire run`, `emulate` and `train`; `run_cell` is `thinwire run` for Python.
+"""`thinwire run`, `emulate` and `train`; `run` is `thinwire run` for Python.
 
 Importing torch takes seconds, so bad input is reported before.
 """
 
+import os
 import subprocess
 import sys
 import time
@@ -32,7 +33,7 @@ from thinwire.launch import placement
 from thinwire.launch.gpu_claims import gpus_claimed, gpus_of
 from thinwire.launch.retry import until_it_ends
 from thinwire.launch.train_block import train_block
-from thinwire.plugins import ROOT, require_folders, show
+from thinwire.plugins import PACKAGE, show
 from thinwire.publish.wandb.client import Live
 from thinwire.records.record import Record
 from thinwire.train import reuse
@@ -117,7 +118,7 @@ def run_main(arguments: Namespace) -> int:
     return code
 
 
-def run_cell(suite: str, path: str, results: str | Path = DEFAULT_RESULTS) -> Record:
+def run(suite: str, path: str, results: str | Path = DEFAULT_RESULTS) -> Record:
     """Train one cell of a suite as `thinwire run` does, in a process of its own, and return its record.
 
     A record that is there and up to date is returned as it is.
@@ -133,10 +134,12 @@ def run_cell(suite: str, path: str, results: str | Path = DEFAULT_RESULTS) -> Re
     Raises:
         UserError: the input is wrong, or a problem outside the run must be fixed; one sentence says what.
     """
-    require_folders()
     wanted, folder = cell(suite, path), Path(results).absolute()
     command = [sys.executable, "-m", "thinwire", "run", suite, path, "--results", str(folder)]
-    ended = subprocess.run(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, check=False)
+    # The same engine, wherever this process has found it.
+    path = os.pathsep.join([str(PACKAGE.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = {**os.environ, "PYTHONPATH": path}
+    ended = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)
     if ended.returncode not in (0, 1):
         raise UserError(ended.stderr.strip().removeprefix("thinwire: "))
     return record_of(record_folder(folder, wanted), wanted)

@@ -1,4 +1,4 @@
-"""`thinwire simulate`, `times`, `required_rate`, `hsgd_ratio` and `tuned`."""
+"""`thinwire simulate`, `times`, `hsgd_ratio` and `tuned`."""
 
 import sys
 from argparse import Namespace
@@ -23,22 +23,17 @@ from thinwire.config.suite_task import task_of
 from thinwire.config.trials import PREFIX
 from thinwire.config.tuned import Choice
 from thinwire.plugins import show
-from thinwire.report import tuning_choice
+from thinwire.report import times_report, tuning_choice
 from thinwire.report.report_files import fixed, with_table_digits
-from thinwire.report.simulated_tables import sentences, write_hsgd_ratio, write_required_rate
+from thinwire.report.simulated_tables import write_hsgd_ratio
 from thinwire.report.tuning_choice import runs_of_trials, write_tuned
 from thinwire.simulation import times_file
 from thinwire.simulation.questions import (
     LADDER,
-    RATE_CLUSTER,
-    RATE_DEVICE,
     RATIO_CLUSTER,
     RATIO_DEVICE,
-    SUITE,
     ends_of_the_ladder,
     ratios,
-    required_rates,
-    simulated,
 )
 from thinwire.simulation.simulated_file import write
 from thinwire.simulation.suite_times import described, simulate_suite
@@ -69,7 +64,7 @@ def simulate_main(arguments: Namespace) -> int:
 
 
 def times_main(arguments: Namespace) -> int:
-    """Simulate the methods of a suite without its data, write their times, and print the fastest."""
+    """Simulate the methods of a suite without its data, write what follows, and print the fastest."""
     require_valid(arguments.suite)
     if arguments.jobs < 1:
         raise UserError(f"--jobs {arguments.jobs}: give at least 1")
@@ -79,7 +74,7 @@ def times_main(arguments: Namespace) -> int:
     with aside(path) as scratch:
         with_table_digits(rows).to_csv(scratch, index=False)
     print("\n".join(fastest(rows)))
-    print(path)
+    print("\n".join(map(str, [path, *times_report.write(arguments.results)])))
     return 0
 
 
@@ -103,15 +98,6 @@ def _settings(arguments: Namespace, declared: Simulate | None) -> Simulate:
         return Simulate.model_validate(given)
     except ValidationError as error:
         raise UserError("; ".join(problems(error))) from None
-
-
-def required_rate_main(arguments: Namespace) -> int:
-    """Simulate which rate DASO needs, and write and print it."""
-    rows = with_table_digits(pd.DataFrame(required_rates(simulated(), clusters.load_cluster(RATE_CLUSTER))))
-    paths = write_required_rate(rows, arguments.results)
-    print("\n".join([*sentences(rows), *map(str, paths)]))
-    _say_if_unlike(RATE_DEVICE, SUITE)
-    return 0
 
 
 def hsgd_ratio_main(arguments: Namespace) -> int:

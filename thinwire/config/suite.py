@@ -3,21 +3,25 @@
 import os
 from pathlib import Path
 
+from thinwire.base import folders
 from thinwire.base.errors import UserError
 from thinwire.base.names import require_suite_name
-from thinwire.config import claims, tuning_space, yaml_file
+from thinwire.config import tuning_space, yaml_file
 from thinwire.config.suite_schema import Suite
 from thinwire.config.trials import PREFIX, suite_of_trials
 from thinwire.config.tuned import with_tuned
 from thinwire.plugins import ROOT
 
 # Folders in config/ with files of other kinds.
-_NO_SUITES = {"accelerators", "clusters", "profiles", "tuning", "tuned"}
+_NO_SUITES = ("accelerators/", "clusters/", "profiles/", "tuning/", "tuned/")
+# Where a workflow is deployed, config/config.yaml is Snakemake's.
+_NO_SUITE = ("claims/untested", "config")
 
 
 def path_of(name: str) -> Path:
     """The file of a suite, by name (`demo`, `claims/mp2`)."""
-    return ROOT / "config" / f"{name}.yaml"
+    path = f"config/{name}.yaml"
+    return folders.home(path, ROOT) / path
 
 
 def load(name: str) -> Suite:
@@ -46,7 +50,7 @@ def _named(name: str) -> Suite:
                 f"the suites {name} and {other} differ in upper and lower case only, which some file systems "
                 "do not tell apart: write the name as its file has it, and rename one if there are two"
             )
-    if not os.path.lexists(path) or not _is_suite(path):
+    if not os.path.lexists(path) or not _is_suite(name):
         raise UserError(
             f"there is no suite {name!r}: config/ has {', '.join(there)} (by name, without folder and .yaml)"
         )
@@ -59,14 +63,19 @@ def read(path: Path) -> Suite:
 
 
 def suite_names() -> list[str]:
-    """The names of all suites."""
-    return [p.relative_to(ROOT / "config").with_suffix("").as_posix() for p in suite_files()]
+    """The names of all suites, the project's and one's own."""
+    return [*_suites()]
 
 
 def suite_files() -> list[Path]:
     """The files of all suites."""
-    return [path for path in sorted((ROOT / "config").rglob("*.yaml")) if _is_suite(path)]
+    return [*_suites().values()]
 
 
-def _is_suite(path: Path) -> bool:
-    return path != claims.UNTESTED and path.relative_to(ROOT / "config").parts[0] not in _NO_SUITES
+def _suites() -> dict[str, Path]:
+    found = folders.below(ROOT / "config", ROOT)
+    return {name: path for name, path in found.items() if _is_suite(name)}
+
+
+def _is_suite(name: str) -> bool:
+    return name not in _NO_SUITE and not name.startswith(_NO_SUITES)

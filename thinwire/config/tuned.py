@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
 from thinwire import RULES_VERSION
-from thinwire.base import digests
+from thinwire.base import digests, folders
 from thinwire.base.errors import Problems, UserError
 from thinwire.base.learning import TASKS, LearningTask
 from thinwire.base.options import problems
@@ -92,8 +92,8 @@ class Tuned(Strict):
 
 
 def path_of(suite: str) -> Path:
-    """The file with the choices for the methods of a suite."""
-    return ROOT / "config" / "tuned" / f"{suite}.yaml"
+    """The file with the choices for the methods of a suite; it is in the folder that has the suite."""
+    return folders.home(f"config/{suite}.yaml", ROOT) / "config" / "tuned" / f"{suite}.yaml"
 
 
 def trials_path(suite: str) -> Path:

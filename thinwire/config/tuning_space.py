@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from thinwire import plugins
-from thinwire.base import digests
+from thinwire.base import digests, folders
 from thinwire.base.errors import UserError
 from thinwire.config import yaml_file
 from thinwire.config.entry_schema import Entry, Labels
@@ -121,8 +121,8 @@ class Tuning(Strict):
 
 
 def path_of(suite: str) -> Path:
-    """The file of the tuning of a suite."""
-    return ROOT / "config" / "tuning" / f"{suite}.yaml"
+    """The file of the tuning of a suite; it is in the folder that has the suite."""
+    return folders.home(f"config/{suite}.yaml", ROOT) / "config" / "tuning" / f"{suite}.yaml"
 
 
 def read(suite: str) -> Tuning:
@@ -133,18 +133,13 @@ def read(suite: str) -> Tuning:
     """
     path = path_of(suite)
     if not path.exists():
-        there = [p.relative_to(path_of("x").parent).with_suffix("").as_posix() for p in tuning_files()]
+        there = folders.below(ROOT / "config" / "tuning", ROOT)
         listed = f"has {', '.join(there)}" if there else "is empty"
         raise UserError(
             f"there is no tuning of suite {suite!r}: config/tuning/ {listed}; docs/tuning.md says how to "
             "write one"
         )
     return yaml_file.read(path, Tuning, "a tuning", "docs/tuning.md")
-
-
-def tuning_files() -> list[Path]:
-    """The files of all tunings."""
-    return sorted((ROOT / "config" / "tuning").rglob("*.yaml"))
 
 
 # With more of them a method would have more to gain from the same number of trials.

@@ -8,6 +8,7 @@ from typing import Annotated, TypeVar
 import yaml
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
+from thinwire.base import folders
 from thinwire.base.errors import Problems, UserError, quoted
 from thinwire.base.names import nearest, require_label
 from thinwire.base.options import problems
@@ -113,18 +114,18 @@ def named(folder: Path, name: str, what: str) -> Path:
         UserError: there is none; the message has the nearest name.
     """
     require_label(name)
-    there = names(folder)
+    there = folders.below(folder)
     if name not in there:
         raise UserError(
             f"there is no {what} {name!r}: config/{folder.name}/ has {', '.join(there)}; the nearest is "
             f"{nearest(name, there)}"
         )
-    return folder / f"{name}.yaml"
+    return there[name]
 
 
 def names(folder: Path) -> list[str]:
-    """The names of all files in a folder of config/."""
-    return sorted(path.stem for path in folder.glob("*.yaml"))
+    """The names of all files in a folder of config/, the project's and one's own."""
+    return sorted(folders.below(folder))
 
 
 # Far more than anybody runs: a typo gives an error message and does not fill the memory.

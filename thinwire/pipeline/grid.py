@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from thinwire.base import digests
+from thinwire.base import digests, folders
 from thinwire.base.errors import UserError
 from thinwire.base.files import writing
-from thinwire.base.names import clash
+from thinwire.base.names import clash, flat
 from thinwire.base.nvidia_smi import visible_gpus
 from thinwire.config import grid_subset
 from thinwire.config.cell import Cell
@@ -24,7 +24,7 @@ from thinwire.config.grid_subset import WHOLE, Subset
 from thinwire.config.trials import PREFIX
 from thinwire.config.yaml_file import Module
 from thinwire.launch.gpu_claims import gpus_of
-from thinwire.pipeline.inputs import plugin_digest
+from thinwire.pipeline.inputs import method_prepares, plugin_digest
 from thinwire.plugins import ROOT
 from thinwire.publish.wandb.fields import project
 from thinwire.records import record
@@ -86,6 +86,24 @@ def _names(listed: object) -> list[str]:
     return list(dict.fromkeys(name.strip() for name in str(listed).split(",")))
 
 
+@dataclass(frozen=True)
+class Shape:
+    """Cells whose jobs ask for the same nodes, GPUs and memory, and share a rule for that reason.
+
+    In job arrays, Snakemake's plug-in for Slurm gives all jobs of a rule the resources of the first one.
+    """
+
+    suite: str
+    dataset: str
+    size: str  # none of preparations
+    cells: list[Cell]
+
+    @property
+    def name(self) -> str:
+        """A name for a rule, unique among shapes of one kind."""
+        return flat("/".join(filter(None, [self.suite, self.dataset, self.size])))
+
+
 class Grid:
     def __init__(self, every: Sequence[Cell], whole: Container[str] = ()) -> None:
         """Lay out these cells.
@@ -106,6 +124,17 @@ class Grid:
         self.projects = {project(cell.suite): cell.suite for cell in every}
         self.suites = _unique([cell.suite for cell in every])
         self.whole = whole
+
+    @property
+    def shapes(self) -> list[Shape]:
+        """The blocks by suite, data set and number of workers and nodes."""
+        return _shapes(self.cells.values(), lambda cell: cell.size_label)
+
+    @property
+    def shapes_of_preparations(self) -> list[Shape]:
+        """What methods prepare, by suite and data set: one process has all workers."""
+        prepared = [cell for cell in self.preparations.values() if method_prepares(cell.method.use)]
+        return _shapes(prepared, lambda cell: "")
 
     def methods_of(self, suite: str) -> list[str]:
         """The labels of a suite's methods."""
@@ -146,10 +175,6 @@ class Grid:
 
         return of_wildcards
 
-    def of_first(self, suite: str, what: Callable[[Cell], T]) -> OfWildcards[T]:
-        """`what` of one cell of a job's block: they are alike but for their method."""
-        return self.of_block(suite, lambda block: what(block[0]))
-
     def datasets_of_files(self, chosen: Chosen, there: bool) -> list[str]:
         """The labels of the data sets whose files the user has, or of all others."""
         return [label for label, each in self.datasets.items() if bool(chosen.place_of(each)) == there]
@@ -175,6 +200,15 @@ def read(suites: Sequence[str], with_options: bool, subset: Subset = WHOLE) -> G
         require_valid_options(suites, every)
     cut = {cell.suite for cell in every if not subset.has(cell)}
     return Grid(wanted, {cell.suite for cell in wanted} - cut)
+
+
+def _shapes(cells: Iterable[Cell], size_of: Callable[[Cell], str]) -> list[Shape]:
+    """These cells by suite, data set and size."""
+    found: dict[tuple[str, str, str], Shape] = {}
+    for cell in cells:
+        place = (cell.suite, cell.dataset, size_of(cell))
+        found.setdefault(place, Shape(*place, [])).cells.append(cell)
+    return list(found.values())
 
 
 def _datasets(every: Sequence[Cell]) -> dict[str, Module]:
@@ -212,7 +246,9 @@ def require_valid_options(suites: Sequence[str], every: Sequence[Cell]) -> None:
     if valid.exists():
         return
     command = [sys.executable, "-m", __name__, *suites]
-    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    answer = subprocess.run(
+        command, cwd=ROOT, env=folders.environment(), capture_output=True, text=True, check=False
+    )
     if answer.returncode:
         raise UserError(answer.stderr.strip())
     with writing(valid):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from thinwire.base import digests
-from thinwire.config import accelerators, clusters, tuned
+from thinwire.config import accelerators, clusters, tuned, yaml_file
 from thinwire.config.cell import Cell
 from thinwire.config.suite import load
 from thinwire.config.suite import path_of as suite_path
@@ -29,7 +29,6 @@ from thinwire.report.report_files import (
     FORMATS,
     HSGD_RATIO,
     PAPER,
-    REQUIRED_RATE,
     SUMMARY,
     TRAFFIC,
     of_runs,
@@ -78,9 +77,9 @@ class Simulation:
     @property
     def described(self) -> list[str]:
         """The files of the clusters and of the compute profiles."""
-        named = [clusters.CLUSTERS / f"{name}.yaml" for name in self.settings.clusters]
+        named = [yaml_file.named(clusters.CLUSTERS, name, "cluster") for name in self.settings.clusters]
         own = [name for name in self.settings.profiles if name != clusters.HERE]
-        devices = [clusters.PROFILES / f"{name}.yaml" for name in own]
+        devices = [yaml_file.named(clusters.PROFILES, name, "compute profile") for name in own]
         return [inputs.path_in_rules(path) for path in (*named, *devices)]
 
     @property
@@ -142,34 +141,19 @@ def paper_sources() -> list[str]:
     return sorted(str(path) for path in SOURCES.rglob("*") if path.is_file())
 
 
-def required_rate() -> list[str]:
-    """The paths of the rates that DASO needs, which the paper shows."""
-    return _table_and_figure(REQUIRED_RATE)
-
-
-def required_rate_sources() -> list[str]:
-    """The files that these rates follow from, beside the engine."""
-    return _described([questions.SUITE], questions.RATE_CLUSTER, questions.RATE_DEVICE)
-
-
 def hsgd_ratio() -> list[str]:
     """The paths of the ratio between the ends of HSGD's ladder, which the paper shows."""
-    return _table_and_figure(HSGD_RATIO)
+    return [f"results/tables/{HSGD_RATIO}.csv", *(f"results/figures/{HSGD_RATIO}.{end}" for end in FORMATS)]
 
 
 def hsgd_ratio_sources() -> list[str]:
     """The files that this ratio follows from, beside the engine."""
-    return _described([questions.LADDER, questions.NETWORK], questions.RATIO_CLUSTER, questions.RATIO_DEVICE)
-
-
-def _table_and_figure(name: str) -> list[str]:
-    return [f"results/tables/{name}.csv", *(f"results/figures/{name}.{end}" for end in FORMATS)]
-
-
-def _described(suites: Sequence[str], cluster: str, accelerator: str) -> list[str]:
-    """The paths of suites, a cluster and an accelerator."""
-    folders = (clusters.CLUSTERS / f"{cluster}.yaml", accelerators.ACCELERATORS / f"{accelerator}.yaml")
-    return [inputs.path_in_rules(path) for path in (*map(suite_path, suites), *folders)]
+    described = (
+        *map(suite_path, (questions.LADDER, questions.NETWORK)),
+        clusters.CLUSTERS / f"{questions.RATIO_CLUSTER}.yaml",
+        accelerators.ACCELERATORS / f"{questions.RATIO_DEVICE}.yaml",
+    )
+    return [inputs.path_in_rules(path) for path in described]
 
 
 def claims() -> list[str]:

@@ -79,15 +79,15 @@ def ranks(cell: Cell) -> int:
     return cell.workers if cell.transport == "processes" else 1
 
 
-def gres(call: Call, gpus: Callable[[Cell], int]) -> Callable[[Cell], str]:
-    """Give a function for the GPUs of a node as Slurm counts them: `gpu:4`, or `gpu:a100:4` with a type.
+def gres(call: Call, gpus: int) -> str:
+    """So many GPUs of a node as Slurm counts them: `gpu:4`, or `gpu:a100:4` with a type.
 
     Args:
         call: of Snakemake; the type is among its default resources.
-        gpus: gives the number of GPUs of a cell on each node.
+        gpus: of each node.
     """
     name = ":".join(["gpu", *filter(None, [call.defaults.get("gpu_type")])])
-    return lambda cell: f"{name}:{gpus(cell)}" if gpus(cell) else ""
+    return f"{name}:{gpus}" if gpus else ""
 
 
 def cpus_per_rank(cell: Cell) -> int:
@@ -102,6 +102,18 @@ def launcher(cell: Cell) -> str:
     return "srun" if ranks(cell) > 1 else ""
 
 
+def without_step(call: Call, launched_by: str = "") -> dict[str, str]:
+    """The resource `mpi`: where a rule has it, the plug-in for Slurm starts no step, which loses SLURM_CONF.
+
+    What starts the tasks of a job array has none, because with `mpi` it starts the first for all of them.
+
+    Args:
+        call: of Snakemake.
+        launched_by: what starts the ranks of the job; empty for a single one.
+    """
+    return {} if call.starts_task else {"mpi": launched_by}
+
+
 def step_of_one_task(call: Call) -> str:
     """What starts a command in a step of Slurm; nothing on this machine.
 
@@ -110,47 +122,42 @@ def step_of_one_task(call: Call) -> str:
     return "srun --nodes=1 --ntasks=1" if call.in_job else ""
 
 
-def step(call: Call) -> Callable[[Cell], str]:
-    """Give a function for what starts the command of a cell; several ranks it starts in a step by itself."""
-    return lambda cell: "" if launcher(cell) else step_of_one_task(call)
+def step(call: Call, cell: Cell) -> str:
+    """What starts the command of a cell; several ranks it starts in a step by itself."""
+    return "" if launcher(cell) else step_of_one_task(call)
 
 
-def more_options(call: Call) -> Callable[[Cell], str]:
-    """Give a function for further options of a job.
+def more_options(call: Call, cell: Cell) -> str:
+    """Further options of a job.
 
     They are as many ranks on each node, and a signal before the time limit, on which ranks save their state.
     Nodes on which time is measured are for this job alone, unless the profile has `exclusive: false`.
 
     Args:
         call: of Snakemake; `exclusive` is among its default resources.
+        cell: of the job.
     """
     shared = call.defaults.get("exclusive", "true").lower() == "false"
-
-    def options(cell: Cell) -> str:
-        alone = "--exclusive " if cell.kind == "measured" and not shared else ""
-        return f"{alone}--ntasks-per-node={ranks(cell) // nodes(cell)} {SIGNAL}"
-
-    return options
+    alone = "--exclusive " if cell.kind == "measured" and not shared else ""
+    return f"{alone}--ntasks-per-node={ranks(cell) // nodes(cell)} {SIGNAL}"
 
 
-def memory(
-    call: Call, cells_of: Callable[[object], Sequence[Cell]], one_process: bool = False
-) -> dict[str, Callable[..., int]]:
+def memory(call: Call, cells: Sequence[Cell], one_process: bool = False) -> dict[str, Callable[..., int]]:
     """The resource `mem_mb` of a rule; empty if the user has set it, or if no job is sent from here.
 
     Args:
         call: of Snakemake; with 0 among its default resources the user has set no memory.
-        cells_of: gives the cells of a job from its wildcards.
+        cells: of all jobs of the rule, which have the memory of the largest.
         one_process: whether the job has a single process, however its cells are trained.
     """
     if not _plans_memory(call):
         return {}
 
     # snakemake recognises the names of the arguments.
-    def mem_mb(wildcards: Any, input: Any, attempt: int) -> int:  # noqa: A002
+    def mem_mb(wildcards: object, input: Any, attempt: int) -> int:  # noqa: A002
         given = [input.data] if isinstance(input.data, str) else input.data
         data = data_bytes(given)
-        return attempt * max(megabytes_of_node(cell, data, one_process) for cell in cells_of(wildcards))
+        return attempt * max(megabytes_of_node(cell, data, one_process) for cell in cells)
 
     return {"mem_mb": mem_mb}
 

@@ -15,7 +15,8 @@ file, and was checked with the version `CHECKED_WITH`. Check at an upgrade:
 - Snakemake deletes the outputs of a job before it starts the job, and after the job has failed; that is why
   `thinwire.records.store` keeps a copy of each (tests/workflow/test_pipeline.py).
 - The plug-in for Slurm drops the variables that begin with SLURM_, and starts a step of its own for jobs
-  without the resource `mpi` (tests/slurm).
+  without the resource `mpi`. It gives all jobs of an array the resources of the first, and their commands to
+  the option `--slurm-jobstep-array-execs` (tests/slurm).
 """
 
 import logging
@@ -37,10 +38,8 @@ from thinwire.plugins import ROOT
 CHECKED_WITH = "9.27.1"
 
 # The regular expressions of the rules' wildcards.
-SIZE = r"w\d+(n\d+)?"
 SEED = r"seed\d+"
 ANY = r"[^/]+"
-PREPARATION = f"{ANY}/{ANY}/{ANY}/{SEED}"
 
 # Lines of Snakemake that name jobs by number, and others that repeat a job's whole command.
 _ABOUT_JOBS = ("job_started", "job_finished", "progress")
@@ -56,6 +55,7 @@ class Call:
     plans: bool = True  # it plans jobs, and is none itself
     dry: bool = False
     in_job: bool = False  # on a node of a cluster, for one job
+    starts_task: bool = False  # there, it starts another snakemake for its task of a job array
     engine: str = "python -m thinwire"  # the command with which jobs call the engine
     defaults: Mapping[str, str] = field(default_factory=dict)  # the default resources of the profile
 
@@ -77,6 +77,7 @@ def called(workflow: Any) -> Call:
         plans=workflow.is_main_process,
         dry=workflow.output_settings.dryrun,
         in_job=workflow.remote_exec,
+        starts_task=any(word.startswith("--slurm-jobstep-array-execs") for word in sys.argv),
         engine=_engine("python" if conda else shlex.quote(sys.executable)),
         defaults={name: value.strip("'\" ") for name, value in given},
     )
@@ -122,6 +123,11 @@ def hide_lines_about_jobs(interrupted: Callable[[], bool]) -> None:
     for handler in logging.getLogger("snakemake.logging").handlers:
         if handler.name == "DefaultStreamHandler":
             handler.addFilter(is_for_a_person)
+
+
+def preparation(dataset: str) -> str:
+    """As a regular expression: the path of a preparation from this data set."""
+    return f"{re.escape(dataset)}/{ANY}/{ANY}/{SEED}"
 
 
 def one_of(names: Iterable[str]) -> str:

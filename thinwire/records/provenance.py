@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thinwire import RULES_VERSION, __version__
+from thinwire.base import folders
 from thinwire.base.placement import on_gpu
 from thinwire.plugins import ROOT
 
@@ -90,7 +91,10 @@ class Span:
 
 
 def git_state() -> dict[str, str | None]:
-    """Return the revision of the checkout and a digest of uncommitted changes; None without git."""
+    """Return the revision of the checkout and a digest of uncommitted changes; None without git.
+
+    Of an installed package it is the checkout of one's own plug-ins, if they are in one.
+    """
     revision = _git("rev-parse", "HEAD")
     # Bytes, because a changed file may have any encoding.
     changes = _git("diff", "HEAD", "--", ".")
@@ -116,8 +120,11 @@ def processor() -> str:
 
 
 def _git(*arguments: str) -> bytes | None:
+    folder = folders.own() if ROOT.is_relative_to(folders.PACKAGE) else ROOT
+    if folder is None:
+        return None
     try:
-        answer = subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, check=True)
+        answer = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
     return answer.stdout.strip()

@@ -17,6 +17,9 @@ from thinwire.simulation.plan import UTILISATION, Answer, LeftOut, Question
 
 Row = dict[str, object]
 _POINTS = ROOT / "benchmarks" / "records" / "validation.csv"
+# Of 2 workers over links with a latency; emulated ones have this latency at least.
+_FAR_POINTS = ROOT / "benchmarks" / "records" / "latency.csv"
+_FAR_WORKERS, _FAR_SECONDS = 2, 1e-3
 _UNKNOWN = "unknown"
 # The class of a module in the validation of the simulator. Of others, the error is not known.
 CLASS_OF = {
@@ -49,40 +52,54 @@ _HEADS = {
 
 @dataclass(frozen=True)
 class Validated:
-    """What the simulator was compared with."""
+    """What the simulator was compared with, over links with a latency or without."""
 
-    median_percent: dict[str, float]  # of the error of a step, by the class of the method
+    median_percent: dict[str, float]  # of the error of a step, by the class of the method, or by its module
     most_workers: int
     rates_mbit_per_second: tuple[float, float]
+    most_latency_seconds: float
 
     @classmethod
-    def read(cls) -> "Validated | None":
-        """The newest validation; None where only the engine is installed."""
-        if not _POINTS.exists():
+    def read(cls, latency_seconds: float = 0.0) -> "Validated | None":
+        """The newest validation over links of such a latency; None where only the engine is installed."""
+        far = latency_seconds >= _FAR_SECONDS
+        path = _FAR_POINTS if far else _POINTS
+        if not path.exists():
             return None
-        points = pd.read_csv(_POINTS)
+        points = pd.read_csv(path)
+        if far:
+            points = points[points.round_trip_ms > 0]
+            error, kind = points.simulated_seconds / points.measured_seconds - 1, points.method
+            most_workers, most_latency = _FAR_WORKERS, points.round_trip_ms.max() / 2e3
+        else:
+            error, kind, most_workers, most_latency = points.error, points.kind, points.workers.max(), 0.0
         rates = points.rate_mbit_per_second
-        medians = (100 * points.error.abs()).groupby(points.kind).median()
-        return cls(dict(medians), int(points.workers.max()), (float(rates.min()), float(rates.max())))
+        medians = (100 * error.abs()).groupby(kind).median()
+        return cls(dict(medians), int(most_workers), (float(rates.min()), float(rates.max())), most_latency)
 
-    def holds(self, workers: int, rate_gbit_per_second: float) -> bool:
-        """Was the simulator compared with so many workers, and with links of this rate?"""
+    def error_percent(self, module: str) -> float | None:
+        """The median error of a step in the class of a module; None if it is in none."""
+        return self.median_percent.get(module if self.most_latency_seconds else CLASS_OF.get(module, ""))
+
+    def holds(self, workers: int, rate_gbit_per_second: float, latency_seconds: float = 0.0) -> bool:
+        """Was the simulator compared with so many workers, and with links of this rate and latency?"""
         low, high = self.rates_mbit_per_second
-        return workers <= self.most_workers and low <= 1e3 * rate_gbit_per_second <= high
+        near = latency_seconds <= max(self.most_latency_seconds, _FAR_SECONDS)
+        return near and workers <= self.most_workers and low <= 1e3 * rate_gbit_per_second <= high
 
     def range_in_words(self) -> str:
         """What it had: `at most 4 workers, 50 to 300 Mbit/s, and CPUs`."""
         low, high = self.rates_mbit_per_second
-        return f"at most {self.most_workers} workers, {low:g} to {high:g} Mbit/s, and CPUs"
+        far = f" and {1e3 * self.most_latency_seconds:g} ms one way" if self.most_latency_seconds else ""
+        return f"at most {self.most_workers} workers, {low:g} to {high:g} Mbit/s{far}, and CPUs"
 
 
-def rows(found: Sequence[Answer]) -> list[Row]:
-    """A row for each method; unknown numbers are None.
+def rows(found: Sequence[Answer], latency_seconds: float) -> list[Row]:
+    """A row for each method over links of such a latency; unknown numbers are None.
 
     `required_gbit_per_second` is 0 where any rate that is tried will do, and None where none will.
     """
-    validated = Validated.read()
-    errors = {} if validated is None else validated.median_percent
+    validated = Validated.read(latency_seconds)
     baseline = min((one.seconds for one in found if one.method.module.use == _BASELINE), default=None)
     made: list[Row] = []
     for one in found:
@@ -95,7 +112,7 @@ def rows(found: Sequence[Answer]) -> list[Row]:
                 "between_nodes_bytes": one.between_nodes_bytes,
                 "speed_up": None if baseline is None else baseline / one.seconds,
                 "required_gbit_per_second": required if math.isfinite(required) else None,
-                "error_percent": errors.get(CLASS_OF.get(module.use, "")),
+                "error_percent": None if validated is None else validated.error_percent(module.use),
                 "accuracy": _accuracy(module.label),
             }
         )
@@ -110,7 +127,7 @@ def _accuracy(label: str) -> str:
 
 def sentences(question: Question, network: str, found: Sequence[Answer], left: Sequence[LeftOut]) -> str:
     """The table with what it holds for, and how far it can be relied upon."""
-    table = pd.DataFrame(rows(found))[list(_HEADS)].rename(columns=_HEADS)
+    table = pd.DataFrame(rows(found, question.latency_seconds))[list(_HEADS)].rename(columns=_HEADS)
     shown = {
         "step, s": lambda seconds: f"{seconds:.4g}",
         "MB sent": lambda sent: fixed(sent / 1e6, 2),
@@ -139,11 +156,12 @@ def sentences(question: Question, network: str, found: Sequence[Answer], left: S
 
 
 def _reliance(question: Question) -> str:
-    validated = Validated.read()
+    validated = Validated.read(question.latency_seconds)
     if validated is None:
         return "Error: the record of the validation is not here."
-    holds = validated.holds(question.workers, question.rate_gbit_per_second)
+    holds = validated.holds(question.workers, question.rate_gbit_per_second, question.latency_seconds)
+    compared = "method" if validated.most_latency_seconds else "method's class"
     return (
-        "Error: of a step in the validation, the median of the method's class. It had "
+        f"Error: of a step in the validation, the median of the {compared}. It had "
         f"{validated.range_in_words()}: this is {'inside' if holds else 'outside'} of it."
     )

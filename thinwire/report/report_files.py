@@ -24,8 +24,8 @@ PAGE, PAPER = "index.html", "paper.pdf"
 CLAIMS, CLAIMS_TEXT, CLAIMS_DIGESTS = "claims.csv", "claims.md", "claims.json"
 # Of the tables and figures of a suite, in the folder of its tables.
 DIGESTS = "digests.json"
-# Tables with a figure that belong to no suite.
-HSGD_RATIO, REQUIRED_RATE = "hsgd_ratio", "required_rate"
+# A table with a figure that belong to no suite.
+HSGD_RATIO = "hsgd_ratio"
 
 # For print, for the web, and for pages that show pictures only.
 FORMATS = ("pdf", "svg", "png")

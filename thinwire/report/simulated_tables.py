@@ -1,12 +1,8 @@
-"""Tables and figures of the two questions that only the simulator answers."""
+"""The table and the figure of HSGD's ratio, which only the simulator gives."""
 
 import math
-from collections.abc import Iterable
-from itertools import cycle
 from pathlib import Path
-from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -15,9 +11,8 @@ from numpy.typing import NDArray
 
 from thinwire.report import report_files
 from thinwire.report.figures import style
-from thinwire.report.figures.fitted_text import shortened
-from thinwire.report.figures.style import HOLLOW, finish, grid, legend
-from thinwire.report.report_files import HSGD_RATIO, REQUIRED_RATE, fixed
+from thinwire.report.figures.style import finish, grid
+from thinwire.report.report_files import HSGD_RATIO
 
 # The publication names the one that is drawn thick.
 LEVELS, PUBLISHED = (2, 5, 10, 20, 50), 20
@@ -87,68 +82,3 @@ def _decades_between(low: float, high: float) -> list[float]:
     """The powers of ten in an axis, without its ends, where a label would touch that of the next panel."""
     exponents = range(math.floor(math.log10(low)) + 1, math.ceil(math.log10(high)))
     return [10.0**exponent for exponent in exponents]
-
-
-_INCHES = (style.COLUMN_INCHES, 2.4)
-_GREYS = ("0.1", "0.35", "0.6")  # the lines are all of DASO, beside several baselines
-
-
-def sentences(rows: pd.DataFrame) -> Iterable[str]:
-    """What may be said about each row."""
-    for row in rows.to_dict("records"):
-        where = f"{row['nodes']} nodes against {row['baseline']}"
-        share, rate = f"{row['saved_percent']:g} %", row["required_gigabytes_per_second"]
-        offered = f"{row['offered_gigabytes_per_second']:g} GB/s"
-        if math.isnan(rate):
-            yield f"{where}: in our simulation, no rate up to {offered} saves {share} of the time."
-        else:
-            bound = row["required_with_free_exchanges_gigabytes_per_second"]
-            yield (
-                f"{where}: for {share}, our simulation needs at most {fixed(rate, 2)} GB/s a node, or "
-                f"{fixed(bound, 2)} if exchanges in cycling epochs took no time; {row['cluster']} offers "
-                f"{offered}."
-            )
-
-
-def write_required_rate(rows: pd.DataFrame, results: Path) -> list[Path]:
-    """Write the table and the figure, with the same bytes every time; returns the paths of both.
-
-    Args:
-        rows: as `required_rates` gives them.
-        results: the folder of results.
-    """
-    table = results / "tables" / f"{REQUIRED_RATE}.csv"
-    report_files.write_table(rows, table)
-    stem = results / "figures" / REQUIRED_RATE
-    style.use()
-    # Lines over the number of nodes, one for each baseline, below what the cluster offers.
-    figure, axes = plt.subplots(figsize=_INCHES, layout="constrained")
-    for (baseline, own), colour in zip(rows.groupby("baseline", sort=False), cycle(_GREYS)):
-        look: dict[str, Any] = {"marker": style.look(str(baseline)).marker, "color": colour}
-        axes.plot(own.nodes, own.required_gigabytes_per_second, label=f"against {baseline}", **look, **HOLLOW)
-        bound = own.required_with_free_exchanges_gigabytes_per_second
-        axes.plot(own.nodes, bound, linestyle=":", linewidth=0.8, color=colour)
-    offered = float(rows.offered_gigabytes_per_second.iloc[0])
-    (cluster,) = rows.cluster.unique()
-    axes.axhline(offered, color="0.4", linestyle="--")
-    axes.annotate(
-        f"{shortened([cluster], 1.6, 7)[cluster]}: {offered:g} GB/s",
-        (0.02, offered),
-        xycoords=("axes fraction", "data"),
-        xytext=(0, -2),
-        textcoords="offset points",
-        va="top",
-        fontsize=7,
-    )
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
-    axes.set_xticks(rows.nodes.unique(), map(str, rows.nodes.unique()))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.set_xlabel("nodes")
-    axes.set_ylabel("GB/s of a node's link")
-    legend(figure, *axes.get_legend_handles_labels())
-    share, profile = f"{rows.saved_percent.iloc[0]:g} %", rows.profile.iloc[0]
-    note = f"simulated, computing as {profile}; the highest rate at which DASO saves {share}"
-    finish(figure, stem, f"{note}; dotted: if its exchanges in cycling epochs took no time")
-    return [table, stem.with_suffix(".pdf")]

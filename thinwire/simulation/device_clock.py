@@ -8,12 +8,11 @@ The bytes are those of the tensors that it reads and writes. Operations that rea
 as a sort, count that often; see `PASSES`. Nothing depends on the speed of this machine.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from thinwire.base.placement import counted_as_accelerator
@@ -113,8 +112,7 @@ def _starts(name: str, row: int) -> int:
 
 def bytes_of(name: str, args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> float:
     """The bytes that an operation reads and writes."""
-    read = [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
-    written = [each for each in tree_leaves(result) if isinstance(each, Tensor)]
+    read, written = _tensors([*args, *kwargs.values()]), _tensors([result])
     if name == "copy_":
         read = read[1:]  # the target is only written
     elif name in _PICKING:
@@ -128,13 +126,23 @@ def bytes_of(name: str, args: Sequence[Any], kwargs: dict[str, Any], result: Any
 
 
 def _positions(args: Sequence[Any]) -> Tensor:
-    """Where an operation places: the first tensor of its arguments after the one in which it does."""
-    return next(each for each in tree_leaves(args)[1:] if isinstance(each, Tensor))
+    """Where an operation places: the second tensor of its arguments, after the one in which it does."""
+    return _tensors(args)[1]
 
 
 def _scattered(args: Sequence[Any], values: Tensor) -> int:
     """The bytes of the sectors that hold values which lie apart."""
     return max(_bytes([values]), _SECTOR_BYTES * min(_positions(args).numel(), values.numel()))
+
+
+def _tensors(values: Iterable[Any]) -> list[Tensor]:
+    found: list[Tensor] = []
+    for value in values:
+        if isinstance(value, Tensor):
+            found.append(value)
+        elif isinstance(value, list | tuple):
+            found += _tensors(value)
+    return found
 
 
 def _bytes(tensors: Sequence[Tensor]) -> int:

@@ -84,6 +84,7 @@ class MirroredCell:
         cluster: Cluster,
         load: Callable[[Cell, Path, torch.device], Task] = task_of_shapes,
         clock: DeviceClock | None = None,
+        prepared: Path | None = None,
     ) -> None:
         """Load the cell.
 
@@ -93,6 +94,7 @@ class MirroredCell:
             cluster: on which it is mirrored.
             load: gives the task of the cell, from the folder, on a device.
             clock: of a described device; None: seconds are those of a core of this machine.
+            prepared: the folder of a preparation that takes the place of the cell's own.
 
         Raises:
             UserError: the preparation is missing, or the number of training images is not known without the
@@ -112,8 +114,9 @@ class MirroredCell:
         trainer = MirroredTrainer(self.task, self._method, self._config, Mirror(cluster.workers, 0))
         if reason := trainer.skip():
             raise CannotRun(f"{cell.method.label} cannot run on {self._where()}: {reason}")
-        preparation = preparation_of(cell, results)
-        self._prepared = None if preparation is None else preparation[0]
+        if prepared is None and (preparation := preparation_of(cell, results)) is not None:
+            prepared, _ = preparation
+        self._prepared = prepared
 
     def _load(self, results: Path, load: Callable[[Cell, Path, torch.device], Task]) -> tuple[Task, int]:
         """The task, and how many times its data set is repeated."""

@@ -4,6 +4,9 @@ On more nodes, a worker at the same place of a node calls the same. Two things m
 is on another worker, which follows from the key. And how much a worker sends, or to whom, may depend on how
 many workers there are. A worker that is mirrored on three nodes tells. Then workers are mirrored anew on each
 number of nodes.
+
+All members of a channel make the same calls. So where one worker makes only means and gathers among all
+workers, all of them are alike, and nodes of any size have the same schedule.
 """
 
 from collections.abc import Callable
@@ -17,7 +20,8 @@ from thinwire.simulation.mirrored import MirroredCell
 from thinwire.simulation.operations import MESSAGES, Operation, Post, Step
 
 _FEW, _MORE = 2, 3  # nodes
-_MOST_WORKERS_ANEW = 64  # with more, the calls of all of them take minutes
+_OF_ALL, _WITHOUT_PARTNERS = ("world", "unmetered"), ("mean", "gather")
+_MOST_WORKERS_ANEW = 32  # with more, the calls of all of them take minutes
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class Schedule:
 
 
 class Schedules:
-    """The schedules of a cell on nodes of one size."""
+    """The schedules of a cell on nodes of one size, or of any size if `all_alike`."""
 
     def __init__(self, mirrored: Callable[[int], MirroredCell], first: int, steps: int) -> None:
         """Mirror a worker of each role on two nodes, and one worker on three.
@@ -43,33 +47,47 @@ class Schedules:
             UserError: the method cannot run on two nodes, or as `MirroredCell`.
         """
         self._mirrored, self._first, self._steps = mirrored, first, steps
-        self._known = {_FEW: self._mirrored_on(_FEW)}
-        more = mirrored(_MORE)
+        few, more = mirrored(_FEW), mirrored(_MORE)
         self._per_node = more.cluster.workers_per_node
-        own = self._known[_FEW].steps[self._known[_FEW].role_of[0]]
         other = more.run(0, first + steps).steps[first:]
+        self.all_alike = all(
+            post.channel in _OF_ALL and post.verb in _WITHOUT_PARTNERS
+            for step in other
+            for post in _posts(step)
+        )
+        if self.all_alike:
+            known = Schedule([few.run(0, first + steps).steps[first:]], [0] * few.cluster.workers)
+        else:
+            known = self._mirrored_on(_FEW)
+        self._known = {(_FEW, self._per_node): known}
+        own = known.steps[known.role_of[0]]
         pairs = [pair for one, two in zip(own, other) for pair in zip(_posts(one), _posts(two))]
         # Otherwise the keys are multiples of the number of workers, so that one of them has all servers.
         self._by_key = all(one.key == two.key for one, two in pairs)
         many = [[len(_posts(step)) for step in made] for made in (own, other)]
         self._scales = many[0] == many[1] and all(self._same(one, two) for one, two in pairs)
+        self.all_alike = self.all_alike and self._scales
 
-    def on(self, nodes: int) -> Schedule:
-        """The schedule on so many nodes.
+    def on(self, nodes: int, per_node: int) -> Schedule:
+        """The schedule on so many nodes of so many workers.
 
         Raises:
             UserError: as `MirroredCell`, where it has to be mirrored on these nodes; or they are too many.
         """
-        if nodes not in self._known:
-            workers = nodes * self._per_node
+        if (nodes, per_node) not in self._known:
+            workers = nodes * per_node
             if not self._scales and workers > _MOST_WORKERS_ANEW:
                 raise UserError(
                     "what it calls depends on the number of workers, so it is mirrored on each, and with "
                     f"{workers:,} that takes too long: give at most {_MOST_WORKERS_ANEW}"
                 )
-            scaled = self._scaled if self._scales else self._mirrored_on
-            self._known[nodes] = scaled(nodes)
-        return self._known[nodes]
+            if self.all_alike:
+                (own,) = self._known[_FEW, self._per_node].steps
+                made = Schedule([own], [0] * workers)
+            else:
+                made = self._scaled(nodes) if self._scales else self._mirrored_on(nodes)
+            self._known[nodes, per_node] = made
+        return self._known[nodes, per_node]
 
     def _mirrored_on(self, nodes: int) -> Schedule:
         cell = self._mirrored(nodes)
@@ -81,7 +99,7 @@ class Schedules:
         return Schedule(steps, role_of)
 
     def _scaled(self, nodes: int) -> Schedule:
-        few, per_node = self._known[_FEW], self._per_node
+        few, per_node = self._known[_FEW, self._per_node], self._per_node
         groups = Groups(Cluster(nodes * per_node, nodes))
         sizes = {channel: len(groups.of(0, channel)) for channel in ("world", "node", "across", "unmetered")}
         steps = [[[self._moved(op, sizes) for op in step] for step in own] for own in few.steps]

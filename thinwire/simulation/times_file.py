@@ -29,6 +29,11 @@ def path_of(results: Path, suite: str) -> Path:
     return results / "times" / f"{suite}.csv"
 
 
+def paths(results: Path) -> list[Path]:
+    """The files of all suites, in the order of their names."""
+    return sorted((results / "times").rglob("[!.]*.csv"))
+
+
 def read(results: Path) -> "pd.DataFrame | None":
     """The rows of all suites, in the order of their names; None if there are none. Labels are text.
 
@@ -37,8 +42,7 @@ def read(results: Path) -> "pd.DataFrame | None":
     """
     import pandas as pd
 
-    folder = results / "times"
-    made = [_read(path, results) for path in sorted(folder.rglob("[!.]*.csv"))]
+    made = [_read(path, results) for path in paths(results)]
     return pd.concat(made, ignore_index=True) if made else None
 
 

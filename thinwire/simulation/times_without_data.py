@@ -32,11 +32,10 @@ PLACE = ["model", "accelerator", "workers", "nodes", "rate_gbit_per_second", "la
 
 @dataclass(frozen=True)
 class Mirrored:
-    """What is mirrored together: a method on nodes of one size, on one accelerator."""
+    """What is mirrored together: a method on one accelerator."""
 
     cell: Cell
     accelerator: str
-    workers_per_node: int
     settings: WithoutData
 
 
@@ -61,23 +60,22 @@ def simulate_without_data(
     for cell in subset.keep(cells(suite), timed=False):
         planned.setdefault((cell.model.label, cell.method.label), cell)
     tasks = [
-        Mirrored(cell, accelerator, each, settings)
+        Mirrored(cell, accelerator, settings)
         for cell in planned.values()
         for accelerator in settings.accelerators
-        for each in settings.workers_per_node
     ]
     rows: list[Row] = []
     reason = None
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=_alone) as pool:
-        futures = {pool.submit(_rows_or_reason, task): task for task in tasks}
+        futures = {pool.submit(rows_of, task): task for task in tasks}
         for number, future in enumerate(as_completed(futures), 1):
             task = futures[future]
             name = f"{task.cell.model.label}/{task.cell.method.label} on {task.accelerator}"
             made, reasons = future.result()
             rows += made
-            log(f"{name}, nodes of {task.workers_per_node} ({number} of {len(tasks)})")
+            log(f"{name} ({number} of {len(tasks)})")
             for reason in reasons:
-                log(f"{name}, nodes of {task.workers_per_node}: left out: {reason}")
+                log(f"{name}: left out: {reason}")
     if not rows:
         raise UserError(f"no method of {suite} could be simulated; the last: {reason}")
     order = [*PLACE, "method"]
@@ -100,36 +98,35 @@ def fastest(rows: pd.DataFrame) -> Iterator[str]:
 
 
 def rows_of(task: Mirrored) -> tuple[list[Row], list[str]]:
-    """The rows of a method on nodes of one size, and why there are none for some numbers of workers.
-
-    Raises:
-        UserError: the method cannot run on two such nodes.
-    """
-    cell, settings, each = task.cell, task.settings, task.workers_per_node
-    made = CellWithoutData(cell, each, task.accelerator, settings.rounds.get(cell.method.label, EVERY_STEP))
+    """The rows of a method, and why there are none for some nodes or numbers of workers."""
+    settings, rounds = task.settings, task.settings.rounds.get(task.cell.method.label, EVERY_STEP)
     described = load_cluster(settings.cluster)
-    rows, reasons = [], []
-    for workers in settings.workers:
-        if workers % each or workers == each:
-            continue
+    rows: list[Row] = []
+    reasons: list[str] = []
+    made = None
+    for each in settings.workers_per_node:
         try:
-            rows += [_row(task, made, described.with_link(link), workers) for link in settings.links]
+            made = CellWithoutData(task.cell, each, task.accelerator, rounds, like=made)
         except UserError as error:
-            reasons.append(f"{workers:,} workers: {error}")
+            reasons.append(f"nodes of {each}: {error}")
+            continue
+        for workers in settings.workers:
+            if workers % each or workers == each:
+                continue
+            try:
+                rows += [
+                    _row(task, made, described.with_link(link), workers // each, workers)
+                    for link in settings.links
+                ]
+            except UserError as error:
+                reasons.append(f"{workers:,} workers on nodes of {each}: {error}")
     return rows, reasons
 
 
-def _rows_or_reason(task: Mirrored) -> tuple[list[Row], list[str]]:
-    """As `rows_of`: an error may not survive the way from a process to another one."""
-    try:
-        return rows_of(task)
-    except UserError as error:
-        return [], [str(error)]
-
-
-def _row(task: Mirrored, made: CellWithoutData, described: ClusterDescription, workers: int) -> Row:
-    cell, nodes = task.cell, workers // task.workers_per_node
-    step = made.on(described, nodes)
+def _row(
+    task: Mirrored, made: CellWithoutData, described: ClusterDescription, nodes: int, workers: int
+) -> Row:
+    cell, step = task.cell, made.on(described, nodes)
     return {
         "suite": cell.suite,
         "dataset": cell.dataset,

@@ -13,10 +13,12 @@ Nothing that was measured here is in the result, so it is the same on every mach
 stragglers are left out. Ragged sizes are those of gradients that nothing has learnt from.
 """
 
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
@@ -31,10 +33,11 @@ from thinwire.base.placement import Cluster
 from thinwire.config.accelerators import Accelerator, load_accelerator
 from thinwire.config.cell import Cell
 from thinwire.config.clusters import ClusterDescription
+from thinwire.config.sources import prepares
 from thinwire.config.suite_schema import Round
 from thinwire.data.arrays import Rows
 from thinwire.optim.recipe import Recipe
-from thinwire.simulation import event_loop, recurrence, stand_in_data
+from thinwire.simulation import event_loop, recurrence, stand_in_data, stand_in_preparation
 from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.device_clock import DeviceClock
 from thinwire.simulation.mirrored import MirroredCell
@@ -79,6 +82,7 @@ class CellWithoutData:
         accelerator: str,
         rounds: Round = EVERY_STEP,
         step_seconds: float | None = None,
+        like: "CellWithoutData | None" = None,
     ) -> None:
         """Mirror a worker of each role.
 
@@ -88,6 +92,8 @@ class CellWithoutData:
             accelerator: a file in config/accelerators/.
             rounds: the steps after which the schedule begins again.
             step_seconds: of both passes, where they are known; layers share them as on the accelerator.
+            like: the same cell with the same accelerator and rounds on nodes of another size. Where its
+                schedule does not depend on that size, it is used again.
 
         Raises:
             UserError: there is no such accelerator, or the method cannot run on two nodes, or the steps that
@@ -109,15 +115,35 @@ class CellWithoutData:
         )
         # The first step of a run may differ, and others should not be like it.
         first = self._mirrored if self._others else max(2, self._mirrored) - self._mirrored
-        self._schedules = Schedules(
-            lambda nodes: _mirrored(small, network, workers_per_node, nodes, device), first, self._mirrored
-        )
+        self._schedules: Schedules
+        if like is not None and like._schedules.all_alike:
+            self._schedules = like._schedules
+        else:
+            self._schedules = Schedules(self._mirrored_cells(small, network, device), first, self._mirrored)
         self._known: dict[tuple[int, int], list[Program]] = {}  # by the numbers of nodes and of steps
         if self._others and any(not isinstance(made, Work) for made in self._programs(_FEW_NODES, 1)[0][0]):
             raise UserError(
                 f"{cell.method.label}: of a round of {rounds.steps} steps {self._mirrored} are mirrored, and "
                 "the first of them has calls, so the others cannot be like it: let more be mirrored"
             )
+
+    def _mirrored_cells(
+        self, small: Cell, network: "_Network", device: Accelerator
+    ) -> Callable[[int], MirroredCell]:
+        """Gives the cell with small inputs on so many nodes; each has as many steps in an epoch."""
+        load = partial(_task, network)
+        # What a method has prepared is read each time that a worker is mirrored.
+        self._folder = TemporaryDirectory() if prepares(small) else None
+        prepared = None if self._folder is None else Path(self._folder.name)
+        if prepared is not None:
+            stand_in_preparation.prepare(small, load(small, Path(), torch.device("cpu")), prepared)
+
+        def mirrored(nodes: int) -> MirroredCell:
+            cluster = Cluster(nodes * self._per_node, nodes)
+            placed = replace(small, workers=cluster.workers, nodes=nodes)
+            return MirroredCell(placed, Path(), cluster, load, DeviceClock(device), prepared)
+
+        return mirrored
 
     def on(self, described: ClusterDescription, nodes: int) -> MeanStep:
         """The mean step of a round on so many nodes of a cluster; the first round is left out.
@@ -158,7 +184,7 @@ class CellWithoutData:
     def _programs(self, nodes: int, length: int) -> list[Program]:
         """The program of each worker; workers of one role share it."""
         if (nodes, length) not in self._known:
-            schedule = self._schedules.on(nodes)
+            schedule = self._schedules.on(nodes, self._per_node)
             members = {channel: len(group) for channel, group in self._cluster(nodes).groups(0).items()}
             of_role = [
                 program_of(
@@ -215,16 +241,6 @@ def weights(cell: Cell) -> int:
     """
     with torch.device("meta"):
         return sum(weight.numel() for weight in _Network(cell).build().parameters())
-
-
-def _mirrored(
-    cell: Cell, network: "_Network", workers_per_node: int, nodes: int, device: Accelerator
-) -> MirroredCell:
-    """The cell with its small inputs, on so many nodes; each has as many steps in an epoch."""
-    cluster = Cluster(nodes * workers_per_node, nodes)
-    placed = replace(cell, workers=cluster.workers, nodes=nodes)
-    load = partial(_task, network)
-    return MirroredCell(placed, Path(), cluster, load, DeviceClock(device))
 
 
 def _passes(

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from thinwire.base import folders
 from thinwire.base.errors import CannotWrite, MethodError, UserError, message_of, shortage
-from thinwire.plugins import CLASS, PACKAGE, ROOT, PluginError, show
+from thinwire.plugins import CLASS, PACKAGE, PluginError, show
 from thinwire.transport.interface import Transport
 
 
@@ -43,7 +44,8 @@ def _raised_by_plugin(error: BaseException) -> bool:
 
 
 def _in_plugin(file: str) -> bool:
-    return any(Path(file).is_relative_to(ROOT / f"{kind}s") for kind in CLASS)
+    places = [folder / f"{kind}s" for folder in folders.every() for kind in CLASS]
+    return any(Path(file).is_relative_to(place) for place in places)
 
 
 def _is_ours(frame: traceback.FrameSummary) -> bool:

@@ -98,7 +98,7 @@ rule page:
 rule paper:
     input:
         reports=outputs.tables_and_figures(CHOSEN, GRID, SIMULATED),
-        simulated=[*outputs.required_rate(), *outputs.hsgd_ratio()],
+        simulated=outputs.hsgd_ratio(),
         sources=outputs.paper_sources(),
     output:
         pdf=f"results/{outputs.PAPER}",

@@ -23,10 +23,9 @@ for fetches in (True, False):
         threads: workflow.cores
         resources:
             **asked.memory_to_decode(CALL),
+            **asked.without_step(CALL),
             # No param: that the files lie in another folder now is no reason to lay them out again.
             place=GRID.of_dataset(CHOSEN.place_of),
-            # Without it the plug-in for Slurm would start a step itself, and that loses SLURM_CONF.
-            mpi="",
             cpus_per_task=asked.CORES_TO_DECODE,
         params:
             module=GRID.of_dataset(lambda dataset: dataset.use),
@@ -41,99 +40,108 @@ for fetches in (True, False):
 
 # What a method prepares before its runs, once for each model, data set and seed. One that fails is
 # recorded, so that the cells that need it can say why they failed.
-rule prepare:
-    input:
-        data=GRID.of_preparation(inputs.manifest),
-        method=GRID.of_preparation(inputs.method_files),
-        model=GRID.of_preparation(inputs.model_files),
-        models=GRID.of_preparation(inputs.files_of_other_models),
-    output:
-        "results/prepared/{suite}/{preparation}/prepared.json",
-    log:
-        "results/logs/prepare/{suite}/{preparation}.txt",
-    conda:
-        "../../envs/thinwire.yaml"
-    threads: GRID.of_preparation(lambda cell: asked.cores_of_preparation(cell, workflow.cores))
-    resources:
-        **asked.memory(CALL, GRID.of_preparation(lambda cell: [cell]), one_process=True),
-        # Without `mpi` the plug-in for Slurm would start a step itself, and that loses SLURM_CONF.
-        mpi="",
-        step=asked.step_of_one_task(CALL),
-        # On a cluster: all workers are on one GPU.
-        gres=GRID.of_preparation(asked.gres(CALL, gpus_of_preparation)),
-        local_gpus=GRID.of_preparation(gpus_of_preparation),
-        slurm_extra=asked.SIGNAL,
-    params:
-        # When an option changes, so does this, and it is prepared again.
-        fingerprint=GRID.of_preparation(lambda cell: cell.preparation_fingerprint),
-        # A plug-in's file may change and keep its time.
-        sources=GRID.of_preparation(inputs.digest_of_preparation),
-    shell:
-        # 1: the preparation failed, and its record says why.
-        "{resources.step} "
-        + CALL.thinwire(
-            "prepare {wildcards.suite:q} {wildcards.preparation:q} --fingerprint {params.fingerprint} > {log:q} 2>&1"
-            " || {{ code=$?; [ $code = 1 ] && [ -e {output:q} ] || {{ cat {log:q} >&2; exit $code; }}; }}"
-        )
-
-
-# The runs of all methods in one cell of the grid: a rule for each suite, because its methods are part of what
-# the rule makes. A run that is finished already is not trained again.
-for suite in GRID.suites:
+for shape in GRID.shapes_of_preparations:
 
     rule:
         name:
-            f"train_{flat(suite)}"
+            f"prepare_{shape.name}"
+        input:
+            data=GRID.of_preparation(inputs.manifest),
+            method=GRID.of_preparation(inputs.method_files),
+            model=GRID.of_preparation(inputs.model_files),
+            models=GRID.of_preparation(inputs.files_of_other_models),
+        output:
+            "results/prepared/{suite}/{preparation}/prepared.json",
+        log:
+            "results/logs/prepare/{suite}/{preparation}.txt",
+        wildcard_constraints:
+            suite=snakefile.one_of([shape.suite]),
+            preparation=snakefile.preparation(shape.dataset),
+        conda:
+            "../../envs/thinwire.yaml"
+        threads: asked.cores_of_preparation(shape.cells[0], workflow.cores)
+        resources:
+            **asked.memory(CALL, shape.cells, one_process=True),
+            **asked.without_step(CALL),
+            step=asked.step_of_one_task(CALL),
+            # On a cluster: all workers are on one GPU.
+            gres=asked.gres(CALL, gpus_of_preparation(shape.cells[0])),
+            local_gpus=gpus_of_preparation(shape.cells[0]),
+            slurm_extra=asked.SIGNAL,
+        params:
+            # When an option changes, so does this, and it is prepared again.
+            fingerprint=GRID.of_preparation(lambda cell: cell.preparation_fingerprint),
+            # A plug-in's file may change and keep its time.
+            sources=GRID.of_preparation(inputs.digest_of_preparation),
+        shell:
+            # 1: the preparation failed, and its record says why.
+            "{resources.step} "
+            + CALL.thinwire(
+                "prepare {wildcards.suite:q} {wildcards.preparation:q} --fingerprint {params.fingerprint} > {log:q} 2>&1"
+                " || {{ code=$?; [ $code = 1 ] && [ -e {output:q} ] || {{ cat {log:q} >&2; exit $code; }}; }}"
+            )
+
+
+# The runs of all methods in one cell of the grid: a rule for each size of blocks, whose jobs ask for the same nodes.
+# A run that is finished already is not trained again.
+for shape in GRID.shapes:
+
+    rule:
+        name:
+            f"train_{shape.name}"
         input:
             data="results/data/{dataset}/manifest.json",
-            sources=GRID.of_block(suite, inputs.files_of_block),
-            prepared=GRID.of_block(suite, inputs.prepared_for_block),
+            sources=GRID.of_block(shape.suite, inputs.files_of_block),
+            prepared=GRID.of_block(shape.suite, inputs.prepared_for_block),
         output:
             expand(
                 "results/runs/{suite}/{{dataset}}/{{model}}/{method}/{{size}}/{{seed}}/{file}",
-                suite=suite,
-                method=GRID.methods_of(suite),
+                suite=shape.suite,
+                method=GRID.methods_of(shape.suite),
                 file=[record.RUN, record.CURVE, record.TRAFFIC],
             ),
         log:
-            f"results/logs/train/{suite}/{{dataset}}/{{model}}/{{size}}/{{seed}}.txt",
+            f"results/logs/train/{shape.suite}/{{dataset}}/{{model}}/{{size}}/{{seed}}.txt",
+        wildcard_constraints:
+            dataset=snakefile.one_of([shape.dataset]),
+            size=shape.size,
         conda:
             "../../envs/thinwire.yaml"
         # Of one machine; on a cluster each rank has `cpus_per_task`.
         threads:
             GRID.of_block(
-                suite,
+                shape.suite,
                 lambda block: asked.cores_of_block(
                     block, len(GRID.blocks), workflow.cores
                 ),
             )
         resources:
-            **asked.memory(CALL, GRID.of_block(suite, list)),
+            **asked.memory(CALL, shape.cells),
             # The command runs once, on the first node, and starts several ranks on all nodes by itself.
-            mpi=GRID.of_first(suite, asked.launcher),
-            step=GRID.of_first(suite, asked.step(CALL)),
-            nodes=GRID.of_first(suite, asked.nodes),
-            tasks=GRID.of_first(suite, asked.ranks),
-            cpus_per_task=GRID.of_first(suite, asked.cpus_per_rank),
+            **asked.without_step(CALL, asked.launcher(shape.cells[0])),
+            step=asked.step(CALL, shape.cells[0]),
+            nodes=asked.nodes(shape.cells[0]),
+            tasks=asked.ranks(shape.cells[0]),
+            cpus_per_task=asked.cpus_per_rank(shape.cells[0]),
             # GPUs for each node; the tasks are counted above.
-            gres=GRID.of_first(suite, asked.gres(CALL, gpus_of)),
-            local_gpus=GRID.of_first(suite, gpus_of),
+            gres=asked.gres(CALL, gpus_of(shape.cells[0])),
+            local_gpus=gpus_of(shape.cells[0]),
             tasks_per_gpu=0,
             # Runs at the same time.
             runs_at_once=GRID.of_block(
-                suite,
+                shape.suite,
                 lambda block: asked.runs_at_once(
                     block, len(GRID.blocks), workflow.cores
                 ),
             ),
-            slurm_extra=GRID.of_first(suite, asked.more_options(CALL)),
+            slurm_extra=asked.more_options(CALL, shape.cells[0]),
         params:
-            suite=suite,
-            only=GRID.option_of(suite, CHOSEN.subset.of_methods()),
+            suite=shape.suite,
+            only=GRID.option_of(shape.suite, CHOSEN.subset.of_methods()),
             # When an option changes, so does this, and the block is made again.
-            fingerprint=GRID.of_block(suite, block_fingerprint),
+            fingerprint=GRID.of_block(shape.suite, block_fingerprint),
             # A plug-in's file may change and keep its time.
-            sources=GRID.of_block(suite, inputs.digest_of_block),
+            sources=GRID.of_block(shape.suite, inputs.digest_of_block),
         shell:
             "SRUN_CPUS_PER_TASK={resources.cpus_per_task} {resources.step} "
             + CALL.thinwire(

@@ -2,48 +2,36 @@
 
 
 # The times of all methods of a suite, on the clusters that its key `simulate` names.
-rule simulate:
-    input:
-        data=lambda wildcards: SIMULATED[wildcards.suite].data,
-        sources=lambda wildcards: SIMULATED[wildcards.suite].sources,
-        prepared=lambda wildcards: SIMULATED[wildcards.suite].prepared,
-        described=lambda wildcards: SIMULATED[wildcards.suite].described,
-    output:
-        outputs.times("{suite}"),
-    log:
-        "results/logs/simulate/{suite}.txt",
-    conda:
-        "../../envs/thinwire.yaml"
-    # It measures how fast a core of this machine computes, so nothing else computes beside it.
-    threads: workflow.cores
-    resources:
-        **asked.memory(
-            CALL, lambda wildcards: SIMULATED[wildcards.suite].cells, one_process=True
-        ),
-        # Without it the plug-in for Slurm would start a step itself, and that loses SLURM_CONF.
-        mpi="",
-        cpus_per_task=1,
-    params:
-        only=lambda wildcards: GRID.option_of(wildcards.suite, CHOSEN.subset),
-        # When an option of the suite or a number of a cluster changes, so does this.
-        fingerprint=lambda wildcards: SIMULATED[wildcards.suite].fingerprint,
-    shell:
-        CALL.logged("simulate {wildcards.suite:q} {params.only:q}")
+for suite, simulation in SIMULATED.items():
 
-
-# The rate of links at which DASO saves the time that its publication states: without data.
-rule required_rate:
-    input:
-        outputs.required_rate_sources(),
-    output:
-        outputs.entries(report, outputs.required_rate()),
-    log:
-        "results/logs/required_rate.txt",
-    conda:
-        "../../envs/thinwire.yaml"
-    threads: 1
-    shell:
-        CALL.logged("required_rate")
+    rule:
+        name:
+            f"simulate_{flat(suite)}"
+        input:
+            data=simulation.data,
+            sources=simulation.sources,
+            prepared=simulation.prepared,
+            described=simulation.described,
+        output:
+            outputs.times("{suite}"),
+        log:
+            "results/logs/simulate/{suite}.txt",
+        wildcard_constraints:
+            suite=snakefile.one_of([suite]),
+        conda:
+            "../../envs/thinwire.yaml"
+        # It measures how fast a core of this machine computes, so nothing else computes beside it.
+        threads: workflow.cores
+        resources:
+            **asked.memory(CALL, simulation.cells, one_process=True),
+            **asked.without_step(CALL),
+            cpus_per_task=1,
+        params:
+            only=GRID.option_of(suite, CHOSEN.subset),
+            # When an option of the suite or a number of a cluster changes, so does this.
+            fingerprint=simulation.fingerprint,
+        shell:
+            CALL.logged("simulate {wildcards.suite:q} {params.only:q}")
 
 
 # The ratio between the ends of HSGD's ladder, over computing and links: without data.

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -10,7 +11,7 @@ from thinwire.base import digests
 from thinwire.base.errors import UserError
 from thinwire.base.files import aside, write_text
 from thinwire.base.learning import TASKS, LearningTask
-from thinwire.base.names import suggested_command
+from thinwire.base.names import DEFAULT_RESULTS, suggested_command
 from thinwire.config.cell import Cell
 from thinwire.config.expand import cells
 from thinwire.config.grid_subset import WHOLE, Subset
@@ -107,13 +108,8 @@ def read_summary(results: Path, suite: str) -> pd.DataFrame:
             collected by an earlier version.
     """
     path = results / SUMMARY
-    _require_as_collected(path, suite)
-    texts = dict.fromkeys(
-        ("suite", "dataset", "model", "method", "kind", "cluster", "status", "reason", "no_time_because"),
-        "string",
-    )
     with _reading(path, suite):
-        runs = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
+        runs = _runs(path, suite)
         runs = runs[runs["suite"] == suite]
     if runs.empty:
         raise UserError(f"{path} has no run of suite {suite}: run {_collect(suite, results)} first")
@@ -123,6 +119,16 @@ def read_summary(results: Path, suite: str) -> pd.DataFrame:
             f"{_collect(suite, results)} first"
         )
     return with_engine_names(runs, task_of_runs(runs))
+
+
+def _runs(path: Path, suite: str) -> pd.DataFrame:
+    """All rows of `summary.csv`."""
+    _require_as_collected(path, suite)
+    texts = dict.fromkeys(
+        ("suite", "dataset", "model", "method", "kind", "cluster", "status", "reason", "no_time_because"),
+        "string",
+    )
+    return pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])
 
 
 def task_of_runs(runs: pd.DataFrame) -> LearningTask:
@@ -177,11 +183,42 @@ def collected_folders(results: Path) -> set[Path]:
     return {(results / path).parent for path in records}
 
 
+class Tidy(NamedTuple):
+    """The collected runs of all suites; docs/columns.md explains the columns of each file."""
+
+    runs: pd.DataFrame
+    """A row for each run: `results/summary.csv`."""
+    curves: pd.DataFrame
+    """A row for each evaluation of a run: `results/curves.parquet`."""
+    traffic: pd.DataFrame
+    """A row for each part of the traffic of a run: `results/traffic.parquet`."""
+
+
+def load(results: str | Path = DEFAULT_RESULTS) -> Tidy:
+    """Read what `thinwire collect` has gathered.
+
+    Args:
+        results: the folder of results.
+
+    Raises:
+        UserError: a file is missing, or was changed since it was collected.
+    """
+    folder, suite = Path(results), "SUITE"
+    with _reading(folder / SUMMARY, suite):
+        runs = _runs(folder / SUMMARY, suite)
+    return Tidy(runs, *(_rows(folder / name, suite) for name in (CURVES, TRAFFIC)))
+
+
 def _rows_of(suite: str, path: Path) -> pd.DataFrame:
+    rows = _rows(path, suite)
+    with _reading(path, suite):
+        return rows[rows["suite"] == suite]
+
+
+def _rows(path: Path, suite: str) -> pd.DataFrame:
     _require_as_collected(path, suite)
     with _reading(path, suite):
-        rows = pd.read_parquet(path)
-        return rows[rows["suite"] == suite]
+        return pd.read_parquet(path)
 
 
 @contextmanager

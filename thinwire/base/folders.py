@@ -1,0 +1,83 @@
+"""Where plug-ins and suites are: in the project's folder, and in one's own."""
+
+import os
+from pathlib import Path
+
+from thinwire.base.errors import UserError
+
+PACKAGE = Path(__file__).resolve().parents[1]
+_IN_PACKAGE = PACKAGE / "project"
+# The folder with the project's methods/, models/, datasets/ and config/: a clone of the repository, or what
+# setup.py has put into an installed package.
+ROOT = _IN_PACKAGE if _IN_PACKAGE.is_dir() else PACKAGE.parent
+PARTS = ("methods", "models", "datasets", "config")
+# Names the folder of one's own.
+VARIABLE = "THINWIRE_PLUGINS"
+
+
+def own() -> Path | None:
+    """The folder with plug-ins and suites of one's own, which are found beside those of the project.
+
+    It is the one that `THINWIRE_PLUGINS` names, or else the working folder if it has one of `PARTS`. No
+    folder inside the project is one's own.
+
+    Raises:
+        UserError: the variable names no folder.
+    """
+    named = os.environ.get(VARIABLE)
+    folder = Path(named or ".").absolute()
+    if named and not folder.is_dir():
+        raise UserError(
+            f"there is no folder {named}: --plugins and {VARIABLE} name the one that has your "
+            f"{'/, '.join(PARTS[:-1])}/ and {PARTS[-1]}/"
+        )
+    is_one = named or any((folder / part).is_dir() for part in PARTS)
+    return folder if is_one and not folder.is_relative_to(ROOT) else None
+
+
+def environment() -> dict[str, str]:
+    """The variables for a process that has the same folder of one's own, wherever it works."""
+    found = own()
+    return {**os.environ, **({} if found is None else {VARIABLE: str(found)})}
+
+
+def every(root: Path = ROOT) -> list[Path]:
+    """The project's folder, and one's own if there is one."""
+    found = own()
+    return [root] if found is None else [root, found]
+
+
+def home(path: str, root: Path = ROOT) -> Path:
+    """The folder that has the file with this path: one's own, or else the project's.
+
+    Raises:
+        UserError: both have it.
+    """
+    having = [folder for folder in every(root) if os.path.lexists(folder / path)]
+    if len(having) > 1:
+        raise _twice(path, *having)
+    return having[0] if having else root
+
+
+def below(folder: Path, root: Path = ROOT) -> dict[str, Path]:
+    """The YAML files below a folder of the project, and below the same one of one's own.
+
+    Returns:
+        Their paths, by path below the folder without `.yaml`.
+
+    Raises:
+        UserError: a name exists twice.
+    """
+    found: dict[str, Path] = {}
+    mine = own()
+    for place in [folder] if mine is None else [folder, mine / folder.relative_to(root)]:
+        for path in sorted(place.rglob("*.yaml")):
+            name = path.relative_to(place).with_suffix("").as_posix()
+            if name in found:
+                raise _twice(f"{name}.yaml", found[name].parent, path.parent)
+            found[name] = path
+    return found
+
+
+def _twice(name: str, first: Path, second: Path) -> UserError:
+    return UserError(f"{name} is both in {first} and in {second}: rename one of them")

@@ -1,0 +1,140 @@
+"""The map: which method is the fastest for a network on so many workers over a link, simulated without data.
+
+Methods that change the accuracy are always the fastest where links are slow. So there is a line of panels for
+those that compute what SSGD computes, and one for all.
+"""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.patches import Patch, Rectangle
+
+from thinwire.report.figures import style
+from thinwire.report.figures.fitted_text import shortened
+from thinwire.report.figures.style import finish, legend
+from thinwire.report.report_files import fixed
+from thinwire.report.rows.fastest_methods import fastest
+from thinwire.report.rows.known_accuracy import Known
+
+MAP = "map"
+# The committed grid; other suites have other batches.
+SUITES = ("times/cifar10", "times/imagenet_mini", "times/text")
+ACCELERATOR, WORKERS_PER_NODE = "a100_bf16", 8
+# The simulator's error in a step reaches this.
+LEAST_GAIN = 1.1
+_LINES = (("that compute what\nSSGD computes", (Known.SAME,)), ("all methods", tuple(Known)))
+_WIDTH_INCHES, _CELL_INCHES = 2 * style.COLUMN_INCHES, 0.19  # its height
+_AROUND_INCHES = 0.45  # of a line of panels: titles and rates
+_LEAST_INCHES = 1.7  # of a line of panels: its name
+_GAP_INCHES = 0.2  # between panels
+_POINTS = 6.0
+_NEUTRAL, _HATCH, _EDGE, _INSET = "0.9", "////", 0.9, 0.06
+_STATES = {
+    "accuracy of SSGD": {"facecolor": "0.4"},
+    "changed in the study": {"facecolor": "0.4", "hatch": _HATCH, "edgecolor": "white"},
+    "accuracy unknown": {"facecolor": "white", "edgecolor": "0.4"},
+    "SSGD is the fastest": {"facecolor": _NEUTRAL},
+}
+
+
+def shown(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of all times, those of the map: each rate with the least of its latencies."""
+    own = rows[
+        rows.suite.isin(SUITES)
+        & (rows.accelerator == ACCELERATOR)
+        & (rows.workers == WORKERS_PER_NODE * rows.nodes)
+    ]
+    least = own.groupby(["suite", "rate_gbit_per_second"]).latency_seconds.transform("min")
+    return own[own.latency_seconds == least]
+
+
+def write_map(rows: pd.DataFrame, folder: Path) -> None:
+    """Draw a panel for each network, with a cell for each number of workers and rate.
+
+    Args:
+        rows: as `thinwire.simulation.times_file.read` gives them.
+        folder: for the figure.
+    """
+    style.use()
+    own = shown(rows)
+    networks = list(own.model.unique())
+    rates = sorted(own.rate_gbit_per_second.unique())
+    workers = sorted(own.workers.unique())
+    height = len(_LINES) * max(_CELL_INCHES * len(workers) + _AROUND_INCHES, _LEAST_INCHES)
+    figure, grid = plt.subplots(
+        len(_LINES),
+        len(networks),
+        figsize=(_WIDTH_INCHES, height),
+        squeeze=False,
+        layout="constrained",
+        sharex=True,
+        sharey=True,
+    )
+    told: list[str] = []
+    for line, (title, states) in zip(grid, _LINES):
+        best = fastest(own, states)
+        for axes, network in zip(line, networks):
+            of_network = best[best.model == network]
+            told += _panel(axes, of_network, rates, workers)
+        line[0].set_ylabel(f"{title}\n\nworkers", fontsize=_POINTS + 1)
+    titles = shortened(networks, _WIDTH_INCHES / len(networks) - _GAP_INCHES, _POINTS + 1)
+    for axes, title in zip(grid[0], titles.values()):
+        axes.set_title(title, fontsize=_POINTS + 1)
+    figure.supxlabel("Gbit/s of a node's link", fontsize=_POINTS + 1)
+    methods = list(dict.fromkeys(told))
+    handles = [Patch(facecolor=style.look(method).colour) for method in methods]
+    states_shown = [Patch(**look) for look in _STATES.values()]
+    legend(figure, [*handles, *states_shown], [*methods, *_STATES])
+    note = (
+        f"simulated without data on {ACCELERATOR}, nodes of {WORKERS_PER_NODE}; number: step of the fastest "
+        f"SSGD over that of the method; a gain below {LEAST_GAIN:g} counts as none"
+    )
+    finish(figure, folder / MAP, note)
+
+
+def _panel(axes: Axes, best: pd.DataFrame, rates: list[float], workers: list[int]) -> list[str]:
+    """Draw the cells of a panel; gives the methods that are told by their colours."""
+    told: list[str] = []
+    for row in best.to_dict("records"):
+        corner = rates.index(row["rate_gbit_per_second"]), workers.index(row["workers"])
+        if row["gain"] < LEAST_GAIN:
+            axes.add_patch(Rectangle(corner, 1, 1, facecolor=_NEUTRAL, edgecolor="white"))
+        else:
+            _cell(axes, corner, str(row["method"]), float(row["gain"]), row["accuracy"])
+            told.append(str(row["method"]))
+    axes.set_xlim(0, len(rates))
+    axes.set_ylim(0, len(workers))
+    axes.set_xticks([place + 0.5 for place in range(len(rates))], [f"{rate:g}" for rate in rates])
+    axes.set_yticks([place + 0.5 for place in range(len(workers))], [f"{number:,}" for number in workers])
+    axes.tick_params(labelsize=_POINTS, pad=1)
+    axes.grid(False)
+    return told
+
+
+def _cell(axes: Axes, corner: tuple[int, int], method: str, gain: float, accuracy: Known) -> None:
+    """Draw the cell of a method that is faster than SSGD."""
+    x, y = corner
+    colour = style.look(method).colour
+    box = None
+    match accuracy:
+        case Known.SAME:
+            patch = Rectangle(corner, 1, 1, facecolor=colour, edgecolor="white")
+        case Known.CHANGED:
+            patch = Rectangle(corner, 1, 1, facecolor=colour, edgecolor="white", hatch=_HATCH)
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+        case _:
+            inner, side = (x + _INSET, y + _INSET), 1 - 2 * _INSET
+            patch = Rectangle(inner, side, side, facecolor="white", edgecolor=colour, linewidth=_EDGE)
+    axes.add_patch(patch)
+    axes.text(
+        x + 0.5,
+        y + 0.48,
+        fixed(gain, 1 if gain < 9.95 else 0),
+        ha="center",
+        va="center",
+        fontsize=_POINTS,
+        color="white" if accuracy == Known.SAME else "black",
+        bbox=box,
+    )

@@ -1,0 +1,133 @@
+"""The published gains in time, each on the network and cluster of its publication, simulated without data.
+
+For each publication it is asked at which rates of a node's link its number would hold.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from thinwire.report.figures.rates import faster_between
+from thinwire.report.rows.fastest_methods import PLACE
+
+Row = dict[str, object]
+_CLUSTER = [column for column in PLACE if column not in ("rate_gbit_per_second", "latency_seconds")]
+
+
+@dataclass(frozen=True)
+class Published:
+    """A gain in time that a publication gives, as its abstract may be read."""
+
+    publication: str
+    says: str
+    gain: float  # a step of the baseline over that of the method
+    suite: str
+    method: str  # its name in the table
+    shares: Mapping[str, float]  # of the steps: how many are those of each label
+    baselines: Sequence[str]  # those of the publication; each has a row
+    rates: Sequence[float]  # in Gbit/s: of its own cluster, or those that are asked about
+
+
+# DASO has 8 blocking epochs of 90; the others have its first interval.
+_DASO = {"daso": 8 / 90, "daso_cycling": 82 / 90}
+_SERVERS = (1.0, 10.0)
+PUBLISHED = (
+    Published(
+        "DASO",
+        "34 % less time",
+        1 / (1 - 0.34),
+        "times/daso",
+        "daso",
+        _DASO,
+        ("ssgd_no_overlap", "ssgd", "ssgd_bf16"),
+        (800.0,),
+    ),
+    Published(
+        "HSGD", "20 times a naive strategy", 20.0, "times/hsgd", "hsgd", {"hsgd": 1.0}, ("naive",), (25.0,)
+    ),
+    Published("Hylo", "30 % faster", 1.3, "times/hylo", "hylo", {"hylo": 1.0}, ("ps_sgd",), _SERVERS),
+    Published("MP2", "47.32 % faster", 1.4732, "times/mp2", "mp2", {"mp2": 1.0}, ("bsp",), _SERVERS),
+    Published(
+        "MP2", "47.32 % less time", 1 / (1 - 0.4732), "times/mp2", "mp2", {"mp2": 1.0}, ("bsp",), _SERVERS
+    ),
+    Published(
+        "multi-step delay",
+        "faster",
+        1.0,
+        "times/multi_step_delay",
+        "multi_step_delay",
+        {"multi_step_delay": 1.0},
+        ("ssgd", "local_sgd_4"),
+        _SERVERS,
+    ),
+)
+
+
+def regimes(times: pd.DataFrame, published: Sequence[Published] = PUBLISHED) -> pd.DataFrame:
+    """A row for each publication, network, number of workers and of nodes, baseline, and rate of its own.
+
+    Args:
+        times: as `thinwire.simulation.times_file.read` gives them; suites that are not there have no rows.
+        published: gains.
+
+    Returns:
+        `publication` to `rate_gbit_per_second`, `gain` and `gain_over_best_ssgd` at this rate, then the rates
+        between which the published gain is reached: interpolated between simulated ones on logarithmic axes.
+        NaN: at none; 0 or infinite: also at the least or the highest simulated one. `holds` says it in words.
+    """
+    made = [
+        row
+        for one in published
+        for place, own in times[times.suite == one.suite].groupby(_CLUSTER, sort=False)
+        for row in _rows(one, dict(zip(_CLUSTER, place)), own)
+    ]
+    return pd.DataFrame(made)
+
+
+def _rows(one: Published, place: Mapping[str, object], own: pd.DataFrame) -> Iterator[Row]:
+    seconds = own.pivot(index="rate_gbit_per_second", columns="method", values="step_seconds")
+    ours = (seconds[[*one.shares]] * pd.Series(one.shares)).sum(axis=1, skipna=False)
+    best = own.groupby("rate_gbit_per_second").baseline.first()
+    for baseline in one.baselines:
+        gains = seconds[baseline] / ours
+        low, high = faster_between(list(gains.index), list(gains / one.gain)) or (math.nan, math.nan)
+        for rate in one.rates:
+            yield {
+                "publication": one.publication,
+                "says": one.says,
+                "published_gain": one.gain,
+                **place,
+                "kind": "simulated",
+                "method": one.method,
+                "against": baseline,
+                "rate_gbit_per_second": rate,
+                "gain": gains[rate],
+                "best_ssgd": best[rate],
+                "gain_over_best_ssgd": seconds[best[rate]][rate] / ours[rate],
+                "holds_from_gbit_per_second": low,
+                "holds_to_gbit_per_second": high,
+                "holds": in_words(low, high, gains.index.min(), gains.index.max()),
+            }
+
+
+def in_words(low: float, high: float, least: float, most: float) -> str:
+    """At which rates a published gain is reached.
+
+    Args:
+        low: the lowest of them in Gbit/s; 0: the least that was simulated; NaN: there is none.
+        high: the highest; infinite: the most that was simulated.
+        least: that was simulated.
+        most: that was simulated.
+    """
+    if math.isnan(low):
+        return f"none from {least:g} to {most:g}"
+    if math.isinf(high):
+        return f"from {_rounded(low)} on" if low else f"all from {least:g} to {most:g}"
+    return f"{_rounded(low)} to {_rounded(high)}" if low else f"up to {_rounded(high)}"
+
+
+def _rounded(rate: float) -> str:
+    """With two significant digits, and never as a power of ten."""
+    return f"{float(f'{rate:.2g}'):g}"
