@@ -224,7 +224,7 @@ def test_a_record_that_breaks_an_invariant_is_not_published(made, tmp_path, monk
 
 
 def test_a_thread_that_cannot_start_says_nothing_about_a_table(results, monkeypatch):
-    def refuse(path):
+    def refuse(path, **options):
         raise pa.ArrowException("Failed to launch worker thread: Resource temporarily unavailable")
 
     monkeypatch.setattr(pq, "ParquetFile", refuse)

@@ -16,7 +16,7 @@ from thinwire.config.accelerators import load_accelerator
 from thinwire.config.expand import cells
 from thinwire.config.yaml_file import Module
 from thinwire.report import simulated_tables as shown
-from thinwire.simulation import questions, without_data
+from thinwire.simulation import questions, small_inputs, without_data
 from thinwire.simulation.compute import layer_flops
 from thinwire.simulation.mirrored import MirroredCell
 from thinwire.simulation.operations import Post
@@ -60,7 +60,7 @@ def test_workers_of_any_number_of_nodes_call_what_those_that_are_mirrored_there_
     small = replace(cell, recipe=cell.recipe.model_copy(update={"batch": 2}))
     derived = made._schedules.on(5, 2)
     mirrored = MirroredCell(
-        small, Path(), Cluster(10, 5), partial(without_data._task, without_data._Network(small))
+        small, Path(), Cluster(10, 5), partial(small_inputs.task_of, small_inputs.Network(small))
     )
     for role, run in mirrored.roles(2):
         for worker in role.workers:
@@ -94,7 +94,7 @@ def test_a_network_of_text_and_one_whose_weights_depend_on_its_images_keep_their
     for cell in (text, images):
         made = CellWithoutData(cell, 1, DEVICE)
         sent = sum(sent for *_, sent in calls_of(made._schedules.on(2, 1).steps[0]))
-        weights = sum(weight.numel() for weight in without_data._Network(cell).build().parameters())
+        weights = sum(weight.numel() for weight in small_inputs.Network(cell).build().parameters())
         assert sent == pytest.approx(4 * weights, rel=0.01)
 
 

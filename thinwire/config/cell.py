@@ -104,7 +104,7 @@ class Cell:
         """Everything that decides the result, except code and data, in types that JSON preserves."""
         identity = {
             **vars(self),
-            **{name: vars(getattr(self, name)) for name in ("data", "model", "method")},
+            **{name: _as_json(vars(getattr(self, name))) for name in ("data", "model", "method")},
             "recipe": self.recipe.model_dump(mode="json"),
             "preparer_recipe": self.preparer_recipe.model_dump(mode="json"),
             "rules": RULES_VERSION,
@@ -118,8 +118,8 @@ class Cell:
         if self.nccl == "bits":
             del identity["nccl"]
         if self.prepare_from is not None:
-            identity["prepare_from"] = asdict(self.prepare_from)
-        return {name: _as_json(value) for name, value in identity.items()}
+            identity["prepare_from"] = _as_json(asdict(self.prepare_from))
+        return identity
 
     @property
     def fingerprint(self) -> str:

@@ -59,7 +59,7 @@ def _names(node: ast.AST) -> Iterator[str]:
         yield from (f"{node.module}.{alias.name}" for alias in node.names)
     elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
         return
-    else:
+    elif not isinstance(node, ast.expr):  # no expression imports anything, and most nodes belong to one
         for child in ast.iter_child_nodes(node):
             yield from _names(child)
 

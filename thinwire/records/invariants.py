@@ -4,7 +4,6 @@ They find a change even if all digests were made anew, and mistakes of the engin
 not published.
 """
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -77,7 +76,8 @@ def read_tables(folder: Path) -> tuple[pa.Table, pa.Table]:
 
 def _read(path: Path) -> pa.Table:
     try:
-        return pq.ParquetFile(path).read(use_threads=False)  # a table has few rows
+        # A table has few rows: threads that read ahead or decode columns only cost time.
+        return pq.ParquetFile(path, pre_buffer=False).read(use_threads=False)
     except (pa.ArrowException, OSError) as error:
         # Too little memory, or a thread that cannot start, says nothing about the file.
         if (short := shortage(error)) is not None:
@@ -91,7 +91,7 @@ def broken(run: Record, cell: Cell, curve: pa.Table, traffic: pa.Table) -> Itera
     yield from broken_in_run(run, cell)
     evaluations, rows = of_tables.columns(curve), of_tables.columns(traffic)
     of_curve: tuple[_Check, ...] = (
-        ("columns", lambda: of_tables.columns_of_curve(run, curve)),
+        ("columns", lambda: of_tables.columns_of_curve(run, curve, evaluations)),
         ("steps", lambda: of_tables.steps(run, cell, evaluations)),
         ("learning rate", lambda: of_tables.rates(run, cell, evaluations)),
         ("score", lambda: of_tables.score(run, evaluations)),
@@ -99,13 +99,13 @@ def broken(run: Record, cell: Cell, curve: pa.Table, traffic: pa.Table) -> Itera
         ("times", lambda: of_tables.seconds(evaluations)),
     )
     of_traffic: tuple[_Check, ...] = (
-        ("columns", lambda: of_tables.traffic_columns(traffic)),
+        ("columns", lambda: of_tables.traffic_columns(traffic, rows)),
         ("ledger", lambda: of_tables.ledger(cell, evaluations, rows)),
         ("verbs", lambda: of_tables.verbs(cell, rows)),
     )
     # Each part is compared with the one before it.
-    found = list(_first_broken(CURVE, of_curve))
-    found = found or list(_first_broken(RUN, [("result", lambda: of_tables.result(run, curve))]))
+    found = _first_broken(CURVE, of_curve)
+    found = found or _first_broken(RUN, [("result", lambda: of_tables.result(run, curve))])
     yield from found or _first_broken(TRAFFIC, of_traffic)
 
 
@@ -130,7 +130,7 @@ class Pairs:
     """Compares records with the first one of their pair; both differ only in method or number of workers."""
 
     def __init__(self) -> None:
-        self._first: dict[tuple[object, ...], tuple[str, Path]] = {}
+        self._first: dict[tuple[object, ...], tuple[object, Path]] = {}
 
     def broken(self, folder: Path, run: Record, cell: Cell) -> Iterator[Broken]:
         """In what a record differs from the first one of its pair.
@@ -151,13 +151,12 @@ class Pairs:
             "numbers of parameters": run.parameters,
         }
         if run.partition is not None:
-            facts[f"partitions among {cell.workers} workers"] = run.partition.model_dump()
+            facts[f"partitions among {cell.workers} workers"] = run.partition
         for fact, value in facts.items():
             if value is None:
                 continue
-            own = json.dumps(value, sort_keys=True)
-            first, where = self._first.setdefault((*pair, fact), (own, folder))
-            if first != own:
+            first, where = self._first.setdefault((*pair, fact), (value, folder))
+            if first != value:
                 yield Broken("pairs", RUN, f"its {fact} differ from those of its pair {where}")
 
 
@@ -166,17 +165,17 @@ def not_written(error: Exception) -> str:
     return f"it holds what no run writes ({type(error).__name__}: {' '.join(str(error).split())})"
 
 
-def _first_broken(file: str, checks: Iterable[_Check]) -> Iterator[Broken]:
+def _first_broken(file: str, checks: Iterable[_Check]) -> list[Broken]:
     """The first of these invariants that a file breaks; what follows may be broken only because of it."""
-    for invariant, find in checks:
-        try:
-            with np.errstate(all="ignore"):  # a comparison with what is no number does not hold
+    with np.errstate(all="ignore"):  # a comparison with what is no number does not hold
+        for invariant, find in checks:
+            try:
                 what = find()
-        except NOT_WRITTEN as error:
-            what = not_written(error)
-        if what:
-            yield Broken(invariant, file, what)
-            return
+            except NOT_WRITTEN as error:
+                what = not_written(error)
+            if what:
+                return [Broken(invariant, file, what)]
+    return []
 
 
 def _seed(run: Record, cell: Cell) -> str | None:

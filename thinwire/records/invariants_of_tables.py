@@ -5,7 +5,7 @@ most. Every worker is in one group of a channel, so what holds for the sum over 
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +24,7 @@ _NEW = "wire_received_max_bytes"
 _SECONDS = ("train_seconds", "eval_seconds", "harness_seconds")
 _MEANS = tuple(name for name in BYTES if "_max_" not in name)
 _MOST = tuple(name for name in BYTES if "_max_" in name)
+_COLUMNS_OF_CURVES = {name: curve_columns(task).names for name, task in TASKS.items()}
 _OF_CURVES = {field.name: field.type for task in TASKS.values() for field in curve_columns(task)}
 _TYPES = _OF_CURVES | {field.name: field.type for field in TRAFFIC_COLUMNS}
 _METRIC = "method/"
@@ -53,29 +54,28 @@ def columns(table: pa.Table) -> Columns:
     }
 
 
-def columns_of_curve(run: Record, curve: pa.Table) -> str | None:
+def columns_of_curve(run: Record, curve: pa.Table, found: Columns) -> str | None:
     """The columns and types that a run writes."""
-    return _wrong_columns(curve, curve_columns(run.learns), metrics=True)
+    return _wrong_columns(curve, found, _COLUMNS_OF_CURVES[run.task], metrics=True)
 
 
-def traffic_columns(traffic: pa.Table) -> str | None:
+def traffic_columns(traffic: pa.Table, found: Columns) -> str | None:
     """The columns and types that a run writes."""
-    return _wrong_columns(traffic, TRAFFIC_COLUMNS, metrics=False)
+    return _wrong_columns(traffic, found, TRAFFIC_COLUMNS.names, metrics=False)
 
 
-def _wrong_columns(table: pa.Table, expected: pa.Schema, metrics: bool) -> str | None:
-    found = dict(zip(table.column_names, table.columns))
-    for name in expected.names:
-        if name not in found:
+def _wrong_columns(table: pa.Table, found: Columns, expected: Sequence[str], metrics: bool) -> str | None:
+    names = table.column_names
+    for name in expected:
+        if name not in names:
             if name != _NEW:
                 return f"it has no column {name}"
-            continue
-        column = found.pop(name)
-        if column.type != _TYPES[name]:
-            return f"its column {name} does not hold {_TYPES[name]}"
-        if column.null_count and name != _NEW:
-            return f"its column {name} has an empty value"
-    others = [name for name in found if not (metrics and name.startswith(_METRIC))]
+        elif name not in found:
+            if table[name].type != _TYPES[name]:
+                return f"its column {name} does not hold {_TYPES[name]}"
+            if name != _NEW:
+                return f"its column {name} has an empty value"
+    others = [n for n in names if n not in expected and not (metrics and n.startswith(_METRIC))]
     return f"it has a column {others[0]}, which no run writes" if others else None
 
 
@@ -177,7 +177,6 @@ def result(run: Record, curve: pa.Table) -> str | None:
         return None
     if run.result is None:
         return f"it has no result, and {CURVE} has {len(curve)} evaluations"
-    told = run.result.model_dump()
     (row,) = curve.slice(len(curve) - 1).to_pylist()
     # In a row, a metric that was not logged yet is empty. Of the others, only the score counts.
     last = {_NEW: 0.0} | {name: value for name, value in row.items() if value is not None}
@@ -185,10 +184,11 @@ def result(run: Record, curve: pa.Table) -> str | None:
     others = curve[column].to_pylist()[:-1]
     made = result_of([*({column: value} for value in others), last], run.learns)
     assert made is not None
-    follows = made.model_dump()
     if row.get(_NEW) is None:
-        follows["traffic"][_NEW] = told["traffic"][_NEW]
-    given, expected = dict(_leaves(told)), dict(_leaves(follows))
+        made.traffic.wire_received_max_bytes = run.result.traffic.wire_received_max_bytes
+    if made == run.result:
+        return None
+    given, expected = dict(_leaves(run.result.model_dump())), dict(_leaves(made.model_dump()))
     for name in {**expected, **given}:
         if given.get(name) != expected.get(name):
             return f"its {name} is {given.get(name)}, and the last row of {CURVE} gives {expected.get(name)}"
@@ -221,15 +221,18 @@ def ledger(cell: Cell, curve: Columns, traffic: Columns) -> str | None:
         return f"it has rows of step {step[i]}, after which {CURVE} has no evaluation"
     if (i := first(traffic["epoch"] != curve["epoch"][row])) is not None:
         return f"step {step[i]} is in another epoch than in {CURVE}"
-    for name in _MEANS:
-        total, found = curve[name], np.bincount(row, traffic[name], len(curve[name]))
-        if (i := first(~same(found, total))) is not None:
-            return f"{name} in step {curve['step'][i]} add up to {found[i]:g}, and {CURVE} has {total[i]:g}"
+    total = np.stack([curve[name] for name in _MEANS])
+    found = np.stack([np.bincount(row, traffic[name], len(curve["step"])) for name in _MEANS])
+    if (bad := ~same(found, total)).any():
+        which, i = np.argwhere(bad)[0]
+        what = f"{_MEANS[which]} in step {curve['step'][i]} add up to {found[which, i]:g}"
+        return f"{what}, and {CURVE} has {total[which, i]:g}"
     for name in _MOST:
         if name not in traffic or name not in curve:
             continue
-        busiest, found, each = curve[name], np.bincount(row, traffic[name], len(curve[name])), traffic[name]
-        if (i := first(~(busiest <= found) | (_largest(row, each, len(busiest)) > busiest))) is not None:
+        busiest, each = curve[name], traffic[name]
+        most = np.bincount(row, each, len(busiest))
+        if (i := first(~(busiest <= most) | (_largest(row, each, len(busiest)) > busiest))) is not None:
             return f"{name} in step {curve['step'][i]} cannot give the {busiest[i]:g} that {CURVE} has"
     return None
 
@@ -244,9 +247,10 @@ def _largest(row: np.ndarray, values: np.ndarray, rows: int) -> np.ndarray:
 def verbs(cell: Cell, traffic: Columns) -> str | None:
     """The bytes on the links follow from the payload, the verb and the size of the channel."""
     groups = Cluster(cell.workers, cell.nodes).groups(0)
+    all_bytes = np.stack([traffic[name] for name in _MEANS])
     for verb, channel in dict.fromkeys(zip(traffic["verb"], traffic["channel"])):
         rows = np.flatnonzero((traffic["verb"] == verb) & (traffic["channel"] == channel))
-        push, pull, sent, received, between = given = [traffic[name][rows] for name in _MEANS]
+        push, pull, sent, received, between = given = all_bytes[:, rows]
         members = len(groups[channel])
         where = f"{channel} {verb} in step"
         if verb == "push":
@@ -257,12 +261,13 @@ def verbs(cell: Cell, traffic: Columns) -> str | None:
                     f"{sent[i]:g} nor receive {received[i]:g}"
                 )
         else:
-            for name, value, follows in zip(_MEANS, given, _FORMULAS[verb](push, pull, members)):
-                if (i := first(~same(value, follows))) is not None:
-                    return (
-                        f"{where} {traffic['step'][rows][i]}: {name} is {value[i]:g}, and {follows[i]:g} "
-                        f"follows from the payload for {members} workers"
-                    )
+            follows = np.stack(_FORMULAS[verb](push, pull, members))
+            if (bad := ~same(given[: len(follows)], follows)).any():
+                which, i = np.argwhere(bad)[0]
+                return (
+                    f"{where} {traffic['step'][rows][i]}: {_MEANS[which]} is {given[which, i]:g}, and "
+                    f"{follows[which, i]:g} follows from the payload for {members} workers"
+                )
         if channel == "node" and (i := first(between > 0)) is not None:
             return f"{where} {traffic['step'][rows][i]}: bytes inside the nodes went between nodes"
         if channel == "across" and (i := first(~same(between, sent))) is not None:

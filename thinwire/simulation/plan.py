@@ -27,7 +27,8 @@ from thinwire.config.suite import load
 from thinwire.config.suite_schema import Round
 from thinwire.config.yaml_file import MOST_WORKERS, Module
 from thinwire.simulation.questions import highest_rate
-from thinwire.simulation.without_data import EVERY_STEP, CellWithoutData, MeanStep, weights
+from thinwire.simulation.small_inputs import weights
+from thinwire.simulation.without_data import EVERY_STEP, CellWithoutData, MeanStep
 
 
 @dataclass(frozen=True)

@@ -14,30 +14,23 @@ stragglers are left out. Ragged sizes are those of gradients that nothing has le
 """
 
 from collections.abc import Callable
-from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
 
-from thinwire import plugins
-from thinwire.api.model import Model
-from thinwire.api.run import Task
 from thinwire.base.errors import UserError
-from thinwire.base.learning import NEXT_CHARACTER
-from thinwire.base.options import resolve
 from thinwire.base.placement import Cluster
 from thinwire.config.accelerators import Accelerator, load_accelerator
 from thinwire.config.cell import Cell
 from thinwire.config.clusters import ClusterDescription
 from thinwire.config.sources import prepares
 from thinwire.config.suite_schema import Round
-from thinwire.data.arrays import Rows
 from thinwire.optim.recipe import Recipe
-from thinwire.simulation import event_loop, recurrence, stand_in_data, stand_in_preparation
+from thinwire.simulation import event_loop, recurrence, stand_in_preparation
 from thinwire.simulation.call_seconds import Loads
 from thinwire.simulation.device_clock import DeviceClock
 from thinwire.simulation.mirrored import MirroredCell
@@ -45,13 +38,10 @@ from thinwire.simulation.operations import Compute, Operation, Post, Step, Wait
 from thinwire.simulation.passes_on_device import Span, blank, pass_seconds
 from thinwire.simulation.program import Floats, Program, Timeline, Work, program_of
 from thinwire.simulation.scaled import Schedules
+from thinwire.simulation.small_inputs import INPUTS_OF_A_WORKER, Network, task_of
 from thinwire.trace.recorder import BACKWARD, DECODE, FORWARD, HARNESS, INPUTS
-from thinwire.train.cell_task import task_with
 from thinwire.train.passes import Passes
 
-# Of the inputs with which workers are mirrored: their number, and the side of an image or a text's length.
-_INPUTS, _PIXELS, _CHARACTERS = 2, 32, 2
-_STEPS_AN_EPOCH = 1000  # more than are mirrored: no epoch ends
 _PASSES_OVER_A_PUSH = 3  # read it, read the sum, write the sum
 _FEW_NODES = 2  # on which schedules are known
 EVERY_STEP = Round(steps=1)
@@ -101,7 +91,7 @@ class CellWithoutData:
         """
         device = load_accelerator(accelerator)
         self._memory_bytes_per_second = device.memory_gigabytes_per_second * 1e9
-        network = _Network(cell)
+        network = Network(cell)
         self._passes = _passes(network, cell.recipe, workers_per_node, device)
         if step_seconds is not None:
             known = step_seconds / sum(self._passes.values())
@@ -110,7 +100,7 @@ class CellWithoutData:
         self._others = rounds.steps - self._mirrored
         small = replace(
             cell,
-            recipe=cell.recipe.model_copy(update={"batch": _INPUTS, "batch_per": "worker"}),
+            recipe=cell.recipe.model_copy(update={"batch": INPUTS_OF_A_WORKER, "batch_per": "worker"}),
             method=replace(cell.method, options={**cell.method.options, **rounds.options}),
         )
         # The first step of a run may differ, and others should not be like it.
@@ -128,10 +118,10 @@ class CellWithoutData:
             )
 
     def _mirrored_cells(
-        self, small: Cell, network: "_Network", device: Accelerator
+        self, small: Cell, network: Network, device: Accelerator
     ) -> Callable[[int], MirroredCell]:
         """Gives the cell with small inputs on so many nodes; each has as many steps in an epoch."""
-        load = partial(_task, network)
+        load = partial(task_of, network)
         # What a method has prepared is read each time that a worker is mirrored.
         self._folder = TemporaryDirectory() if prepares(small) else None
         prepared = None if self._folder is None else Path(self._folder.name)
@@ -233,69 +223,9 @@ class CellWithoutData:
         return self._passes.get((kind, name), 0.0)
 
 
-def weights(cell: Cell) -> int:
-    """The number of weights of the cell's network, which is built without memory for them.
-
-    Raises:
-        UserError: it cannot be built for the data of the cell.
-    """
-    with torch.device("meta"):
-        return sum(weight.numel() for weight in _Network(cell).build().parameters())
-
-
 def _passes(
-    network: "_Network", recipe: Recipe, workers_per_node: int, device: Accelerator
+    network: Network, recipe: Recipe, workers_per_node: int, device: Accelerator
 ) -> dict[Span, float]:
     batch = recipe.batch_per_worker(workers_per_node)
     inputs = partial(blank, batch, network.shape, network.of_text)
     return pass_seconds(network.build, inputs, Passes(recipe, torch.device("cpu")), device)
-
-
-class _Network:
-    """The network of a cell, and the shape of its inputs."""
-
-    def __init__(self, cell: Cell) -> None:
-        dataset = plugins.get("dataset", cell.data.use).load()
-        known = dataset(resolve(dataset, cell.data.options))
-        self.shape, self._classes = known.shape, known.classes
-        self.of_text = known.learning() is NEXT_CHARACTER
-        self._module = plugins.get("model", cell.model.use).load()
-        self._config = resolve(self._module, cell.model.options)
-
-    def build(self, shape: tuple[int, ...] | None = None) -> Model:
-        """Make it, for inputs of another shape if one is given."""
-        made: Model = self._module(self._config, shape or self.shape, self._classes)
-        return made
-
-    def copy(self) -> Model:
-        """The network, which is initialised once: of a large one, that takes longer than a step."""
-        return deepcopy(self._made)
-
-    @cached_property
-    def _made(self) -> Model:
-        return self.build()
-
-    def small_shape(self) -> tuple[int, ...]:
-        """Of small inputs; of the true ones, if the weights depend on the size of the images."""
-        if self.of_text:
-            return (_CHARACTERS,)
-        small = (self.shape[0], *(min(side, _PIXELS) for side in self.shape[1:]))
-        with torch.device("meta"):
-            try:
-                one, other = (
-                    [w.shape for w in self.build(each).parameters()] for each in (small, self.shape)
-                )
-            except UserError:  # the network wants images of one size
-                return self.shape
-        return small if one == other else self.shape
-
-
-def _task(network: _Network, cell: Cell, results: Path, device: torch.device) -> Task:
-    """The task of a cell, with one small input again and again; its network is that of the true inputs."""
-    shape = network.small_shape()
-    rows = torch.zeros(_STEPS_AN_EPOCH * _INPUTS * cell.workers, dtype=torch.int64)
-    one = torch.zeros((1, *shape), dtype=torch.uint8)
-    labels = rows[:, None].expand(-1, *shape) if network.of_text else rows
-    data = stand_in_data.data_of(cell, Rows(one, rows), labels, test=one, mean=0.0, std=1.0)
-    task = task_with(stand_in_data.undivided(cell), data, device)
-    return replace(task, build_model=network.copy)

@@ -23,7 +23,7 @@ def folders_of_records(results: Path) -> list[Path]:
 
 def record_folder(results: Path, cell: Cell) -> Path:
     """The published record of a run."""
-    return runs_folder(_of_runs(results, cell)) / cell.suite / cell.path
+    return runs_folder(_of_runs(results, cell)).joinpath(cell.suite, cell.path)
 
 
 def archives_folder(results: Path) -> Path:

@@ -7,7 +7,6 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from thinwire.base.learning import CLASSIFICATION, TASKS
 from thinwire.config.cell import Cell
@@ -50,10 +49,10 @@ class Rows:
         if not _seconds(run):
             # This run says nothing about time, so its seconds stay in the record.
             curve = curve.drop_columns([c for c in curve.column_names if c.endswith("_seconds")])
-        self._curves.add(curve)
-        # The rows of a record are sums so far.
-        last = pc.equal(traffic["step"], pc.max(traffic["step"]))
-        self._traffic.add(traffic.filter(last))
+        self._curves.add(curve, np.ones(len(curve), bool))
+        # The rows of a record are sums so far, so those of its last step are the traffic of the whole run.
+        step = traffic["step"].to_numpy()
+        self._traffic.add(traffic, step == step.max(initial=0))
 
     def summary(self) -> str:
         """The content of `summary.csv`."""
@@ -116,23 +115,29 @@ def _conditions(run: Record) -> dict[str, object]:
 
 
 class _Parts:
-    """Tables that become one. They are joined now and then, because each takes far more than its numbers."""
+    """Rows of many tables, which become one. They are joined at times: a table takes more than its rows."""
 
     def __init__(self) -> None:
         self.lengths: list[int] = []
-        self._parts: list[pa.Table] = []
-        self._loose = 0
+        self._tables: list[pa.Table] = []
+        # Tables that are not joined yet, and which of their rows are kept.
+        self._loose: list[tuple[pa.Table, np.ndarray]] = []
 
-    def add(self, table: pa.Table) -> None:
-        self.lengths.append(len(table))
-        self._parts.append(table)
-        self._loose += 1
-        if self._loose == _AT_ONCE:
-            self._parts[-_AT_ONCE:] = [_joined(self._parts[-_AT_ONCE:]).combine_chunks()]
-            self._loose = 0
+    def add(self, table: pa.Table, kept: np.ndarray) -> None:
+        self.lengths.append(int(kept.sum()))
+        self._loose.append((table, kept))
+        if len(self._loose) == _AT_ONCE:
+            self._join()
 
     def whole(self) -> pa.Table:
-        return _joined(self._parts)
+        self._join()
+        return _joined(self._tables)
+
+    def _join(self) -> None:
+        if self._loose:
+            tables, kept = zip(*self._loose)
+            self._tables.append(_joined(tables).filter(np.concatenate(kept)).combine_chunks())
+            self._loose = []
 
 
 def _joined(tables: Sequence[pa.Table]) -> pa.Table:
@@ -172,14 +177,14 @@ def _evaluated(run: Record) -> dict[str, int | None]:
 
 def _names(cell: Cell) -> dict[str, object]:
     """What identifies a run."""
-    labels = cell.labels
+    labels, values = cell.labels, values_of(cell.recipe)
     repetition = labels.pop("repetition")
     return {
         **labels,
         "epochs": cell.recipe.epochs,
         "batch": cell.recipe.batch,
         "batch_per": cell.recipe.batch_per,
-        **{f"recipe_{key}": values_of(cell.recipe).get(key, math.nan) for key in SECTIONS},
+        **{f"recipe_{key}": values.get(key, math.nan) for key in SECTIONS},
         "repetition": repetition,
         "evaluated_on": cell.evaluate_on,
     }
