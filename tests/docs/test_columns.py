@@ -7,6 +7,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+import thinwire
 from tests import simulated as simulated_times
 from tests import sound
 from tests.traced import trace_of
@@ -84,12 +85,13 @@ def made(tmp_path_factory):
     trace = trace_of("ps_sgd")
     claims, _ = claims_table.table(results)
     claims_table.write(claims, results)
+    tidy = thinwire.load(results)
     found = {
-        "results/summary.csv": pd.read_csv(results / "summary.csv"),
+        "results/summary.csv": tidy.runs,
         CURVE: pd.read_parquet(folder / CURVE),
-        CURVES: pd.read_parquet(results / "curves.parquet"),
+        CURVES: tidy.curves,
         TRAFFIC: pd.read_parquet(folder / TRAFFIC),
-        TRAFFIC_OF_ALL: pd.read_parquet(results / "traffic.parquet"),
+        TRAFFIC_OF_ALL: tidy.traffic,
         "results/simulated/SUITE.csv": simulated,
         "results/tables/hsgd_ratio.csv": ratios_of_stand_ins(nodes=(2,)),
         "results/tables/regimes.csv": regimes(TIMES_WITHOUT_DATA, [ONE]),
