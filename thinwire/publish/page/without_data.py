@@ -14,6 +14,7 @@ import pandas as pd
 from thinwire.config.entries import baselines
 from thinwire.config.suite import load
 from thinwire.publish.page.runs import colours
+from thinwire.report.figures.times_map import LEAST_GAIN
 from thinwire.report.plan_table import CLASS_OF, Validated
 from thinwire.report.rows import known_accuracy
 from thinwire.simulation import times_file
@@ -31,7 +32,7 @@ def payload(results: Path) -> dict[str, Any] | None:
     Returns:
         `networks`, as `_network` gives them; `methods` by their labels, with module, colour, class and error
         in the validation, and what is `known` of their accuracy; what `study` knows it; `utilisation`, the
-        share of a step that is asked for; and what was `validated`, in words.
+        share of a step that is asked for; `least_gain`, that counts; and what was `validated`, in words.
 
     Raises:
         UserError: a file cannot be read, or its suite is missing or invalid.
@@ -41,6 +42,7 @@ def payload(results: Path) -> dict[str, Any] | None:
         return None
     validated = Validated.read()
     methods: dict[str, dict[str, Any]] = {}
+    grids: list[tuple[tuple[str, ...], pd.DataFrame]] = []
     for suite, own in rows.groupby("suite"):
         settings = load(str(suite))
         against = baselines(settings)
@@ -49,15 +51,15 @@ def payload(results: Path) -> dict[str, Any] | None:
             about = _method(label, (entry.use if entry else None) or label, validated)
             known = "baseline" if label in against else known_accuracy.known(label)
             methods.setdefault(label, {**about, "colour": colour, "known": known})
-    networks = [
-        _network(dict(zip(_NETWORK, key)), own, list(methods), validated)
-        for key, own in rows.groupby(_NETWORK, sort=False)
-    ]
+        places = {label: place for place, label in enumerate(settings.models)}
+        ordered = own.sort_values("model", key=lambda labels: labels.map(places), kind="stable")
+        grids += ordered.groupby(_NETWORK, sort=False)
     return {
-        "networks": networks,
+        "networks": [_network(dict(zip(_NETWORK, key)), own, list(methods), validated) for key, own in grids],
         "methods": {label: about for label, about in methods.items() if label in set(rows.method)},
         "study": known_accuracy.STUDY,
         "utilisation": UTILISATION,
+        "least_gain": LEAST_GAIN,
         "validated": None if validated is None else validated.range_in_words(),
     }
 

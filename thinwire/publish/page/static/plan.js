@@ -8,7 +8,7 @@ const ACCURACY = {
 };
 const point = {}; // the network, and the places among its lists of the place and of the link
 
-const nameOf = ({ model, dataset, accelerator }) => `${model}, ${dataset}, ${accelerator}`;
+const nameOf = ({ model, dataset, accelerator, suite }) => `${model}, ${dataset}, ${accelerator} (${suite})`;
 const perNode = ([workers, nodes]) => workers / nodes;
 const ratesOf = ({ links }) => unique(links.map(([rate]) => rate));
 const linkOf = ({ links }, rate, rank) => [...links.keys()].filter((i) => links[i][0] === rate)[rank];
@@ -39,7 +39,8 @@ function methodsAt(network, place, link) {
 function neededRate({ network, place, rank }, method) {
   const computesAt = (rate) => {
     const link = linkOf(network, rate, rank);
-    const [step, computing] = ["milliseconds", "computing"].map((name) => overLinks(network[name][method][place], link));
+    const numberOf = (name) => overLinks(network[name][method][place], link);
+    const [step, computing] = ["milliseconds", "computing"].map(numberOf);
     return step !== null && computing >= TIMES.utilisation * step;
   };
   const rates = ratesOf(network), tooLow = rates.findLastIndex((rate) => !computesAt(rate));
@@ -50,7 +51,8 @@ function neededRate({ network, place, rank }, method) {
 function choosePoint() {
   const network = TIMES.networks.find((each) => nameOf(each) === at("choose-network").value);
   offer("per-node", unique(network.places.map(perNode)).sort((one, other) => one - other).map(String));
-  const places = [...network.places.keys()].filter((i) => perNode(network.places[i]) === Number(at("choose-per-node").value));
+  const size = Number(at("choose-per-node").value);
+  const places = [...network.places.keys()].filter((i) => perNode(network.places[i]) === size);
   const sizes = places.map((i) => String(network.places[i][0]));
   offer("workers", sizes, sizes.includes("16") ? "16" : sizes[0]);
   const rates = ratesOf(network), slider = at("link-rate");
@@ -114,16 +116,17 @@ function showPoint() {
   }));
 }
 
-// A row for each number of workers, a column for each rate.
+// A row for each number of workers, the least at the bottom as in figures; a column for each rate.
 function showMap() {
   const { network, places, rank } = point, rates = ratesOf(network);
   const heads = ["workers", ...rates.map((rate) => `${rate} Gbit/s`)];
-  const rows = places.map((place) => element("tr", {},
+  const rows = [...places].reverse().map((place) => element("tr", {},
     element("th", { scope: "row" }, String(network.places[place][0])),
     ...rates.map((rate) => element("td", {}, ...mapCell(place, linkOf(network, rate, rank), rate)))));
+  at("map-name").textContent = `The fastest method and its speed-up over the best SSGD: ${nameOf(network)}, ` +
+    `${perNode(network.places[point.place])} GPUs a node, ${latencyWords(network, rank)}`;
+  at("map").style.setProperty("--rates", rates.length);
   at("map").replaceChildren(
-    element("caption", {}, `The fastest method and its speed-up over the best SSGD: ${nameOf(network)}, ` +
-      `${perNode(network.places[point.place])} GPUs a node, ${latencyWords(network, rank)}`),
     element("thead", {}, element("tr", {}, ...heads.map((head) => element("th", { scope: "col" }, head)))),
     element("tbody", {}, ...rows),
   );
@@ -142,7 +145,8 @@ function mapCell(place, link, rate) {
   if (!fastest) return [];
   const { method, colour, known, gain } = fastest, [workers] = network.places[place];
   const button = element("button", {
-    type: "button", class: known, style: `--method: ${colour}`, title: `accuracy: ${ACCURACY[known]}`,
+    type: "button", class: gain < TIMES.least_gain ? "none" : known, style: `--method: ${colour}`,
+    title: `accuracy: ${ACCURACY[known]}`,
     "aria-pressed": place === point.place && link === point.link,
   }, element("span", {}, ...breakable(method)), " ", element("b", {}, fixed(gain, 2)));
   button.addEventListener("click", () => {
