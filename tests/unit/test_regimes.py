@@ -60,8 +60,10 @@ def test_what_is_said_of_the_rates(low, high, words):
     assert in_words(low, high, 0.1, 400.0) == words
 
 
-def test_a_suite_without_times_has_no_rows():
+def test_suites_and_methods_without_times_have_no_rows():
     assert regimes(TIMES).empty
+    assert {*regimes(TIMES[TIMES.method != "own"], [ONE]).against} == {"ssgd"}
+    assert regimes(TIMES[TIMES.method != "b"], [ONE]).empty
 
 
 @pytest.mark.parametrize("one", PUBLISHED, ids=lambda one: f"{one.publication}: {one.says}")

@@ -68,6 +68,8 @@ PUBLISHED = (
 def regimes(times: pd.DataFrame, published: Sequence[Published] = PUBLISHED) -> pd.DataFrame:
     """A row for each publication, network, number of workers and of nodes, baseline, and rate of its own.
 
+    Methods that were not simulated have no rows.
+
     Args:
         times: as `thinwire.simulation.times_file.read` gives them; suites that are not there have no rows.
         published: gains.
@@ -88,9 +90,11 @@ def regimes(times: pd.DataFrame, published: Sequence[Published] = PUBLISHED) -> 
 
 def _rows(one: Published, place: Mapping[str, object], own: pd.DataFrame) -> Iterator[Row]:
     seconds = own.pivot(index="rate_gbit_per_second", columns="method", values="step_seconds")
+    if not one.shares.keys() <= set(seconds):
+        return
     ours = (seconds[[*one.shares]] * pd.Series(one.shares)).sum(axis=1, skipna=False)
     best = own.groupby("rate_gbit_per_second").baseline.first()
-    for baseline in one.baselines:
+    for baseline in (label for label in one.baselines if label in seconds):
         gains = seconds[baseline] / ours
         low, high = faster_between(list(gains.index), list(gains / one.gain)) or (math.nan, math.nan)
         for rate in one.rates:
