@@ -19,7 +19,6 @@ from thinwire.report.figures import scores, style
 from thinwire.report.report_files import fixed
 from thinwire.report.rows.collect import read_curves
 from thinwire.report.tables import numbers
-from thinwire.report.times_report import REGIMES
 
 SUITE = "laptop"
 MODELS = ("lenet", "cnn_bn")
@@ -42,11 +41,6 @@ def table() -> str:
         saved = [numbers.percent(runs.loc[(MODELS[0], method), column]) for column in SAVED.values()]
         rows.append([f"`{method}`", *accuracies, *saved])
     return committed_tables.markdown(["method", *(f"`{model}`, %" for model in MODELS), *SAVED], rows)
-
-
-def regimes() -> str:
-    """The table of the published gains in time, in Markdown."""
-    return (committed_tables.FOLDER / "tables" / f"{REGIMES}.md").read_text()
 
 
 def draw(folder: Path) -> None:

@@ -10,8 +10,7 @@ A block after one of these lines becomes what stands in the newest record of `be
 
 Between `<!-- summary of the committed SUITE -->` and `<!-- end -->` are the tables of a suite in
 `results/reference/`, as `thinwire report` writes them. The README's table, after
-`<!-- table of the study -->`, the one after `<!-- table of the regimes -->`, and figures are made by
-`study_results.py`. Tests check that all of this is
+`<!-- table of the study -->`, and its figures are made by `study_results.py`. Tests check that all of this is
 up to date.
 """
 
@@ -30,7 +29,6 @@ _TABLES = re.compile(
     re.DOTALL,
 )
 _STUDY = re.compile(r"(<!-- table of the study -->\n).*?(?=<!-- end -->)", re.DOTALL)
-_REGIMES = re.compile(r"(<!-- table of the regimes -->\n).*?(?=<!-- end -->)", re.DOTALL)
 _BLOCK = re.compile(
     r"(?:```sh\n(?P<commands>[^`]*)```\n+)?"
     r"<!-- (?P<part>targets in the |heading of the |printed, in the )newest record of (?P<name>\w+) -->\n+"
@@ -48,7 +46,6 @@ def quoted(text: str) -> str:
     """The text with its blocks and tables as the newest records and the reference have them."""
     text = _BLOCK.sub(_again, text)
     text = _STUDY.sub(lambda match: f"{match[1]}\n{study_results.table()}\n\n", text)
-    text = _REGIMES.sub(lambda match: f"{match[1]}\n{study_results.regimes()}\n", text)
     return _TABLES.sub(lambda match: f"{match[1]}\n{tables(match['suite'])}\n\n", text)
 
 
