@@ -5,6 +5,7 @@ those that compute what SSGD computes, and one for all.
 """
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import pandas as pd
@@ -31,7 +32,7 @@ _LEAST_INCHES = 1.7  # of a line of panels: its name
 _GAP_INCHES = 0.2  # between panels
 _POINTS = 6.0
 _NEUTRAL, _HATCH, _EDGE, _INSET = "0.9", "////", 0.9, 0.06
-_STATES = {
+_STATES: dict[str, dict[str, Any]] = {
     "accuracy of SSGD": {"facecolor": "0.4"},
     "changed in the study": {"facecolor": "0.4", "hatch": _HATCH, "edgecolor": "white"},
     "accuracy unknown": {"facecolor": "white", "edgecolor": "0.4"},
