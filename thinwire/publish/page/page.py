@@ -247,8 +247,7 @@ def html(results: Path) -> str:
     as_json = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return environment.get_template("templates/page.html").render(
         has_claims=claims is not None,
-        has_times=simulated is not None,
-        least_gain=without_data.LEAST_GAIN,
+        times=simulated,
         methods=[_method(name) for name in methods],
         reconstructed=reconstructed,
         fewest_repetitions=FEWEST_REPETITIONS,

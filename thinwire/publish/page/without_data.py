@@ -42,7 +42,7 @@ def payload(results: Path) -> dict[str, Any] | None:
         return None
     validated = Validated.read()
     methods: dict[str, dict[str, Any]] = {}
-    grids: list[tuple[tuple[str, ...], pd.DataFrame]] = []
+    grids: list[tuple[Any, pd.DataFrame]] = []
     for suite, own in rows.groupby("suite"):
         settings = load(str(suite))
         against = baselines(settings)
