@@ -5,12 +5,14 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from thinwire.base.names import REFERENCE
 from thinwire.config.clusters import Link
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
 from thinwire.config.suite_problems import without_data_problems
 from thinwire.config.suite_schema import Round, WithoutData
 from thinwire.config.yaml_file import Module
+from thinwire.plugins import ROOT
 from thinwire.simulation.times_without_data import PLACE, Mirrored, fastest, rows_of
 
 SUITE = "times/cifar10"
@@ -75,3 +77,16 @@ def test_what_the_key_cannot_say_is_one_sentence(change, sentence):
     wrong = suite.model_copy(update={"without_data": suite.without_data.model_copy(update=change)})
     (problem,) = without_data_problems(wrong)
     assert sentence in problem.replace("'", "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["ssgd", "top_k"])
+def test_the_committed_times_are_those_of_this_code(method):
+    cell = next(c for c in cells(SUITE) if (c.model.label, c.method.label) == ("resnet18", method))
+    made, _ = rows_of(Mirrored(cell, "a100_bf16", load(SUITE).without_data))
+    committed = pd.read_csv(ROOT / REFERENCE / "times" / f"{SUITE}.csv")
+    ours = committed[(committed.model == "resnet18") & (committed.method == method)]
+    both = pd.DataFrame(made).merge(ours, on=[*PLACE, "method"], suffixes=("", "_committed"))
+    assert len(both) == len(ours) == len(made)
+    for column in ("step_seconds", "compute_seconds", "between_nodes_bytes"):
+        assert both[column].values == pytest.approx(both[f"{column}_committed"].values, rel=1e-4)
