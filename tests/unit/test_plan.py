@@ -4,13 +4,16 @@ import json
 import math
 from dataclasses import replace
 
+import pandas as pd
 import pytest
 
 from thinwire.base.errors import UserError
+from thinwire.base.names import REFERENCE
 from thinwire.cli import main as command_line
 from thinwire.cli import plan as command
 from thinwire.config.suite_schema import Round
 from thinwire.config.yaml_file import Module
+from thinwire.plugins import ROOT
 from thinwire.report.plan_table import Validated, rows, sentences
 from thinwire.simulation import plan
 from thinwire.simulation.plan import Answer, LeftOut, Planned, Question
@@ -44,9 +47,9 @@ def test_the_fastest_comes_first_and_a_method_that_cannot_run_is_left_out(questi
     assert "fixed_skips and fixed_wait belong together" in left[0].reason
     bytes_of = {one.method.module.label: one.between_nodes_bytes for one in found}
     assert bytes_of["ssgd"] == 2 * bytes_of["ssgd_bf16"]
-    # A ring over 8 workers enters each of the 2 nodes once.
+    # In a hierarchy of rings, the 4 workers of each of the 2 nodes share a ring's bytes.
     weights = plan.weights(question.cell)
-    assert bytes_of["ssgd"] == pytest.approx(2 * 7 / 8 * 4 * weights * 2 / 8, rel=0.01)
+    assert bytes_of["ssgd"] == pytest.approx(2 * 1 / 2 * 4 * weights / 4, rel=0.01)
     with pytest.raises(UserError, match="fixed_skips"):
         plan.answers(question, [impossible])
 
@@ -119,3 +122,16 @@ def test_the_command_prints_json(monkeypatch, capsys):
     assert (content["nodes"], content["weights"], content["validated"]) == (4, 11_173_962, False)
     assert (content["rate_gbit_per_second"], content["latency_seconds"]) == (1.0, 0.025)
     assert content["methods"][0]["required_gbit_per_second"] is None
+
+
+@pytest.mark.slow
+def test_the_same_question_has_the_answer_of_the_committed_times():
+    cell = plan.computing_as(plan.networks()["resnet18"], "a100_bf16")
+    answer = plan.answer(Question(cell, 32, 8, 10.0, 20e-6, "a100_bf16"), METHOD["ssgd_bf16"])
+    committed = pd.read_csv(ROOT / REFERENCE / "times" / f"{plan.SUITE}.csv")
+    place = "model == 'resnet18' and method == 'ssgd_bf16' and workers == 32 and nodes == 4"
+    (row,) = committed.query(
+        f"{place} and latency_seconds < 1e-3 and rate_gbit_per_second == 10"
+    ).itertuples()
+    assert answer.seconds == pytest.approx(row.step_seconds, rel=1e-4)
+    assert answer.between_nodes_bytes == pytest.approx(row.between_nodes_bytes, rel=1e-4)

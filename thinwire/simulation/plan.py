@@ -24,7 +24,7 @@ from thinwire.config.cell import Cell
 from thinwire.config.clusters import ClusterDescription, Link, load_cluster
 from thinwire.config.expand import cells
 from thinwire.config.suite import load
-from thinwire.config.suite_schema import Round
+from thinwire.config.suite_schema import Round, WithoutData
 from thinwire.config.yaml_file import MOST_WORKERS, Module
 from thinwire.simulation.questions import highest_rate
 from thinwire.simulation.small_inputs import weights
@@ -56,9 +56,8 @@ LABELS = (
     "power_sgd",
 )
 # The suites with the networks that have a name; of each network, the first one.
-_SUITES = ("paper/accuracy", "paper/time", "paper/time_text")
+_SUITES = (SUITE, "times/imagenet_mini", "times/text", "paper/accuracy", "paper/time", "paper/time_text")
 _IMAGES, _TEXT = "resnet18", "gpt_124m"  # networks on whose data others are tried
-_NODES = "ethernet_25g_4gpus"  # all but its link is that of the cluster
 # Each method is mirrored with all weights, and two or more are at the same time.
 MOST_PARAMETERS = 200_000_000
 _BLOCKS, _FEW_BLOCKS, _LARGE = 12, 2, 1_000_000  # of a stand-in, from so many weights on
@@ -104,7 +103,7 @@ class Question:
         link = Link(
             rate_gbit_per_second=rate or self.rate_gbit_per_second, latency_seconds=self.latency_seconds
         )
-        return load_cluster(_NODES).with_link(link)
+        return load_cluster(settings().cluster).with_link(link)
 
 
 @dataclass(frozen=True)
@@ -128,12 +127,18 @@ class LeftOut:
 
 
 @cache
+def settings() -> WithoutData:
+    """Of the suite with all methods: its cluster, of which a question has another link, and its rounds."""
+    known = load(SUITE).without_data
+    assert known is not None
+    return known
+
+
+@cache
 def methods() -> list[Planned]:
     """The methods that are asked about, with their settings."""
-    settings = load(SUITE).without_data
-    assert settings is not None
     modules = {cell.method.label: cell.method for cell in cells(SUITE)}
-    return [Planned(modules[label], settings.rounds.get(label, EVERY_STEP)) for label in LABELS]
+    return [Planned(modules[label], settings().rounds.get(label, EVERY_STEP)) for label in LABELS]
 
 
 def answers(question: Question, methods: Sequence[Planned]) -> tuple[list[Answer], list[LeftOut]]:
