@@ -29,14 +29,27 @@ def asked():
     return [name(line) for line in lines if line.strip() and not line.startswith("#")]
 
 
+def conda():
+    return yaml.safe_load((ROOT / "envs/thinwire.yaml").read_text())["dependencies"]
+
+
 def test_conda_has_what_is_asked_for_in_the_versions_of_the_lock():
-    content = yaml.safe_load((ROOT / "envs/thinwire.yaml").read_text())
-    (pip,) = (entry["pip"] for entry in content["dependencies"] if isinstance(entry, dict))
+    (pip,) = (entry["pip"] for entry in conda() if isinstance(entry, dict))
     pins = dict(pin.split("==") for pin in pip)
     assert sorted(pins) == sorted(asked())
     for package, version in pins.items():
         # torch and torchvision are installed by themselves, for the device at hand.
         assert version in locked().get(package, {version})
+
+
+def test_the_container_has_the_python_of_conda_and_no_version_beside_the_lock():
+    text = (ROOT / "envs/thinwire.def").read_text()
+    (python,) = (entry for entry in conda() if str(entry).startswith("python="))
+    assert f"From: python:{python.removeprefix('python=')}-slim" in text
+    assert re.findall(r"^pip install .*? (?:-r )?(\S+)$", text.replace("    ", ""), re.MULTILINE)[1:] == [
+        "requirements.lock"
+    ]
+    assert not re.search(r"==\d", text)
 
 
 def test_everything_in_the_lock_has_a_digest():

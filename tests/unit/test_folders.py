@@ -51,3 +51,13 @@ def test_a_name_that_exists_twice_is_one_error(own):
     path = own("config/demo.yaml")
     with pytest.raises(UserError, match=rf"demo\.yaml is both in .* and in {path.parents[1]}.*: rename one"):
         suite.load("demo")
+
+
+def test_where_config_was_copied_its_suites_are_those_of_the_project(own):
+    """As snakedeploy copies it, for `config/config.yaml` to be edited."""
+    demo = (folders.ROOT / "config/demo.yaml").read_bytes()
+    own("config/demo.yaml").write_bytes(demo)
+    own("config/config.yaml").write_text("suites: laptop")
+    assert suite.path_of("demo").is_relative_to(folders.ROOT)
+    assert suite.load("demo").baseline == "ssgd"
+    assert "config" not in suite.suite_names()

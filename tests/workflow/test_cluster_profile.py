@@ -1,11 +1,13 @@
 """What `snakemake --profile slurm` reports without a Slurm, and before any job is sent."""
 
+import dataclasses
 import os
 import re
 import shutil
 
 import pytest
 import yaml
+from snakemake_executor_plugin_slurm import ExecutorSettings
 
 from tests.commands import python, succeeded
 from tests.project import SUITES
@@ -86,6 +88,13 @@ def test_in_arrays_each_block_asks_for_its_own_nodes(project, tmp_path):
         if "--array" in line
     ]
     assert sorted(asked) == [["w2", "1-2", "1", "2"], ["w4n2", "1-2", "2", "4"]]
+
+
+def test_settings_that_the_profile_suggests_are_those_of_the_plug_in():
+    suggested = re.findall(r"^# slurm-(\S+): ", (ROOT / "slurm/config.yaml").read_text(), re.MULTILINE)
+    known = {field.name for field in dataclasses.fields(ExecutorSettings)}
+    assert len(suggested) == 4
+    assert {name.replace("-", "_") for name in suggested} <= known
 
 
 def test_the_profile_runs_every_suite_for_gpus():

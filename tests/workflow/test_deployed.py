@@ -1,8 +1,11 @@
 """The workflow in a folder that is not the project's."""
 
+import shutil
+
 import pytest
 
 from tests.commands import python, succeeded
+from thinwire.plugins import ROOT
 
 # What `snakedeploy deploy-workflow` writes, with a path instead of a repository.
 MODULE = """
@@ -33,13 +36,16 @@ def test_a_module_trains_in_the_folder_of_its_user_with_the_project_that_it_name
     assert sorted(path.parts[-3] for path in made.rglob("run.json")) == ["w1", "w2"]
     assert "| ssgd " in (tmp_path / "results/tables/pair/summary.md").read_text()
     assert (tmp_path / "results/index.html").exists()
+    assert (tmp_path / "results/benchmarks/pair/digits/cnn/w2/seed0.tsv").exists()
     assert {path for path in project.folder.rglob("*.*") if path.suffix != ".pyc"} <= before, answer.stderr
     again = succeeded(python("-m", "snakemake", "-n", folder=tmp_path))
     assert "Nothing to be done" in again.stdout + again.stderr
 
 
 @pytest.mark.slow
-def test_results_are_in_the_folder_that_directory_names(project, tmp_path):
-    planned = succeeded(project.snakemake("-n", "--directory", str(tmp_path)))
-    assert "missing" in planned.stderr
-    assert (tmp_path / ".snakemake").is_dir()
+def test_the_test_case_of_the_catalog_is_planned_in_its_own_folder(project):
+    """What `snakemake` runs stands in the `config/config.yaml` of the folder in which it works."""
+    shutil.copytree(ROOT / ".test", project.folder / ".test", ignore=shutil.ignore_patterns("results"))
+    planned = succeeded(project.python("snakemake", "-n", "--directory", ".test"))
+    assert "demo: 2 cells: 2 missing" in planned.stderr
+    assert (project.folder / ".test/.snakemake").is_dir()

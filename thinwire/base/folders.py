@@ -11,6 +11,8 @@ _IN_PACKAGE = PACKAGE / "project"
 # setup.py has put into an installed package.
 ROOT = _IN_PACKAGE if _IN_PACKAGE.is_dir() else PACKAGE.parent
 PARTS = ("methods", "models", "datasets", "config")
+# What Snakemake runs: each folder has its own.
+SNAKEMAKE = Path("config/config.yaml")
 # Names the folder of one's own.
 VARIABLE = "THINWIRE_PLUGINS"
 
@@ -51,10 +53,10 @@ def home(path: str, root: Path = ROOT) -> Path:
     """The folder that has the file with this path: one's own, or else the project's.
 
     Raises:
-        UserError: both have it.
+        UserError: both have it, with different content.
     """
     having = [folder for folder in every(root) if os.path.lexists(folder / path)]
-    if len(having) > 1:
+    if len(having) > 1 and _differ(*[folder / path for folder in having]):
         raise _twice(path, *having)
     return having[0] if having else root
 
@@ -66,17 +68,22 @@ def below(folder: Path, root: Path = ROOT) -> dict[str, Path]:
         Their paths, by path below the folder without `.yaml`.
 
     Raises:
-        UserError: a name exists twice.
+        UserError: a name exists twice, with different content.
     """
     found: dict[str, Path] = {}
     mine = own()
     for place in [folder] if mine is None else [folder, mine / folder.relative_to(root)]:
         for path in sorted(place.rglob("*.yaml")):
             name = path.relative_to(place).with_suffix("").as_posix()
-            if name in found:
+            if name in found and path.relative_to(place.parent) != SNAKEMAKE and _differ(path, found[name]):
                 raise _twice(f"{name}.yaml", found[name].parent, path.parent)
-            found[name] = path
+            found.setdefault(name, path)
     return found
+
+
+def _differ(one: Path, other: Path) -> bool:
+    """Do two files differ? Where Snakemake's workflows are deployed, `config/` is copied."""
+    return not (one.is_file() and other.is_file() and one.read_bytes() == other.read_bytes())
 
 
 def _twice(name: str, first: Path, second: Path) -> UserError:

@@ -1,4 +1,4 @@
-"""`thinwire list`, `show` and `cells`."""
+"""`thinwire list`, `show`, `cells` and `schema`."""
 
 from argparse import Namespace
 from pathlib import Path
@@ -11,6 +11,7 @@ from thinwire.about_method import about_method
 from thinwire.config import clusters, grid_subset
 from thinwire.config.cell import Cell
 from thinwire.config.expand import cells
+from thinwire.config.suite import json_schema
 from thinwire.train.reuse import cell_states, counts
 
 
@@ -81,6 +82,12 @@ def cells_main(arguments: Namespace) -> int:
         shared = f"; prepared from {of_suite.preparation}" if of_suite.prepare_from is not None else ""
         print(f"{of_suite.path:{width}}  {state}{shared}")
     print(counts(states))
+    return 0
+
+
+def schema_main(arguments: Namespace) -> int:
+    """Print the JSON schema of suites."""
+    print(json_schema(), end="")
     return 0
 
 

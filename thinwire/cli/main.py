@@ -28,7 +28,7 @@ from thinwire.cli.plugins_options import add_plugins
 
 # The commands of each module in this folder: COMMAND is its function `COMMAND_main`.
 _COMMANDS = {
-    "inspect": "list show cells",
+    "inspect": "list show cells schema",
     "check": "check",
     "new": "new",
     "run": "run emulate train",
@@ -90,6 +90,8 @@ def _parser() -> argparse.ArgumentParser:
         help="print instead what they cost on GPUs: a file in config/profiles/ without .yaml, or a100 for "
         "those of an A100, of which each cell takes the one of its precision",
     )
+
+    commands.add_parser("schema", help="print the JSON schema of suites, for editors")
 
     data = add("data", help="fetch, verify and store a data set as arrays")
     data.add_argument("dataset", metavar="DATASET")

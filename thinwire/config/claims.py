@@ -95,9 +95,11 @@ class Claim(Strict):
     publication: OneLine = Field(description="short name of the publication")
     claim: OneLine = Field(description="the sentence that is tested, in our words")
     method: str = Field(description="label of the suite")
-    against: Annotated[list[str], Field(min_length=1), BeforeValidator(_several)] = Field(
-        description="label of the suite, or several: then the best of them in each cell"
-    )
+    against: Annotated[
+        list[str],
+        Field(min_length=1),
+        BeforeValidator(_several, json_schema_input_type=str | list[str]),
+    ] = Field(description="label of the suite, or several: then the best of them in each cell")
     variants: list[str] = Field(
         default=[],
         description="labels of the suite: the method with other choices of what was reconstructed; only a "

@@ -138,7 +138,7 @@ def _labels(entries: dict[str, Entry]) -> dict[str, Entry]:
 
 Labels = Annotated[list[Label], AfterValidator(once)]
 Entries = Annotated[
-    dict[str, Annotated[Entry, BeforeValidator(_entry)]],
+    dict[str, Annotated[Entry, BeforeValidator(_entry, json_schema_input_type=Entry | None)]],
     Field(min_length=1, max_length=MOST_LABELS),
     AfterValidator(_labels),
 ]

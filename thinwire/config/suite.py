@@ -1,5 +1,6 @@
 """A suite: one file in `config/` that describes which cells to run."""
 
+import json
 import os
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from thinwire.plugins import ROOT
 
 # Folders in config/ with files of other kinds.
 _NO_SUITES = ("accelerators/", "clusters/", "profiles/", "tuning/", "tuned/")
-# Where a workflow is deployed, config/config.yaml is Snakemake's.
+# What claims are not tested, and what Snakemake runs.
 _NO_SUITE = ("claims/untested", "config")
 
 
@@ -60,6 +61,12 @@ def _named(name: str) -> Suite:
 def read(path: Path) -> Suite:
     """Read and validate the file of a suite."""
     return yaml_file.read(path, Suite, "a suite", "config/README.md")
+
+
+def json_schema() -> str:
+    """The JSON schema of suites: their keys, types and limits, for editors. `read` checks more than these."""
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **Suite.model_json_schema()}
+    return json.dumps(schema, indent=1) + "\n"
 
 
 def suite_names() -> list[str]:

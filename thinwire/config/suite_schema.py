@@ -88,7 +88,7 @@ class Suite(Strict):
     title: OneLine = Field(description="one line: what this suite is for")
     seed: int = Field(ge=0, lt=2**63, description="all seeds of the suite are derived from it")
     repetitions: int = Field(ge=1, description="runs of each cell, with different seeds")
-    datasets: Annotated[Entries, BeforeValidator(named)] = Field(
+    datasets: Annotated[Entries, BeforeValidator(named, json_schema_input_type=list[str] | Entries)] = Field(
         description="modules in datasets/: a list of names, or by label"
     )
     models: Entries = Field(description="modules in models/, by label")

@@ -172,4 +172,4 @@ def _size(value: object) -> object:
     return {"workers": value} if isinstance(value, int) else value
 
 
-NumberOfWorkers = Annotated[Size, BeforeValidator(_size)]
+NumberOfWorkers = Annotated[Size, BeforeValidator(_size, json_schema_input_type=int | Size)]

@@ -3,6 +3,7 @@
 Snakemake documents `basedir` and `cores` of its `workflow`. All else that is used of its inside is in this
 file, and was checked with the version `CHECKED_WITH`. Check at an upgrade:
 
+- `configured`: `workflow.config_settings.config` has what `--config` gives (tests/workflow/test_tuning.py).
 - `called`: while the Snakefile is read, `workflow` has `is_main_process`, `remote_exec`,
   `output_settings.dryrun`, `deployment_settings.deployment_method` and
   `resource_settings.default_resources.args` (tests/workflow/test_cluster_profile.py).
@@ -33,7 +34,7 @@ from typing import Any
 from snakemake.settings.types import DeploymentMethod
 
 from thinwire.base.errors import UserError
-from thinwire.plugins import ROOT
+from thinwire.plugins import PACKAGE, ROOT
 
 CHECKED_WITH = "9.27.1"
 
@@ -70,7 +71,8 @@ class Call:
 
 def called(workflow: Any) -> Call:
     """How Snakemake was called, from its `workflow`."""
-    conda = DeploymentMethod.CONDA in workflow.deployment_settings.deployment_method
+    elsewhere = {DeploymentMethod.CONDA, DeploymentMethod.APPTAINER}
+    deployed = not elsewhere.isdisjoint(workflow.deployment_settings.deployment_method)
     defaults = workflow.resource_settings.default_resources
     given = [] if defaults is None else [each.split("=", 1) for each in defaults.args]
     return Call(
@@ -78,17 +80,24 @@ def called(workflow: Any) -> Call:
         dry=workflow.output_settings.dryrun,
         in_job=workflow.remote_exec,
         starts_task=any(word.startswith("--slurm-jobstep-array-execs") for word in sys.argv),
-        engine=_engine("python" if conda else shlex.quote(sys.executable)),
+        engine=_engine("python" if deployed else shlex.quote(sys.executable)),
         defaults={name: value.strip("'\" ") for name, value in given},
     )
 
 
+def configured(workflow: Any, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration, in which `suites` or `tune` of the command line replaces both keys of a file."""
+    given = workflow.config_settings.config
+    replaced = {"suites", "tune"} if {"suites", "tune"} & given.keys() else set()
+    return {key: value for key, value in config.items() if key in given or key not in replaced}
+
+
 def _engine(python: str) -> str:
-    """The command of the engine with this Python: that of this environment, or of the one that conda made.
+    """The command of the engine with this Python: that of this environment, of conda's or of a container's.
 
     Jobs in another folder than the project's are told where it is, because conda clears PYTHONPATH.
     """
-    if Path.cwd() == ROOT:
+    if Path.cwd() == ROOT or PACKAGE.parent != ROOT:  # an installed package is found everywhere
         return f"{python} -m thinwire"
     return f"env PYTHONPATH={shlex.quote(str(ROOT))}${{PYTHONPATH:+:$PYTHONPATH}} {python} -m thinwire"
 
