@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from thinwire.data.dataset import Augment as Augment
     from thinwire.data.dataset import Dataset as Dataset
     from thinwire.report.rows.collect import load as load
+    from thinwire.traffic.meter import meter as meter
     from thinwire.transport.call import Pending as Pending
     from thinwire.transport.call import Server as Server
 
@@ -54,6 +55,7 @@ _HOME = {
     "Server": "transport.call",
     "UserError": "base.errors",
     "load": "report.rows.collect",
+    "meter": "traffic.meter",
     "moved_to": "base.placement",
     "run": "cli.run",
 }
