@@ -1,11 +1,11 @@
 """What must hold on a GPU, and how fast thinwire is there, in about ten minutes.
 
-    python benchmarks/gpu.py [--device cpu] [--parts NAME...] [--profile FILE] [--record [--out FOLDER]]
+    python benchmarks/gpu.py [--device cpu] [--parts NAME...] [--record [--out FOLDER]]
 
 Each part prints one line of JSON when it ends: its name, its seconds, whether everything held, its figures,
 and what did not hold. A part that fails, hangs or takes too long does not stop the others. With `--device
-cpu` the same parts run without a GPU, on little data; a part that cannot says why. `--profile` writes a
-compute profile for `thinwire simulate`, one for each precision. Exits with 0 only if everything held.
+cpu` the same parts run without a GPU, on little data; a part that cannot says why. Exits with 0 only if
+everything held.
 
 It needs Python, torch, the packages in `NEEDED`, and neither an installed thinwire nor a network.
 `benchmarks/gpu_wheels.sh` fetches packages that are missing on a machine, for a folder that is carried there.
@@ -20,7 +20,6 @@ import time
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 # What the parts import beside the standard library and torch, by the names of the modules.
@@ -66,10 +65,8 @@ _require_packages()
 
 import record  # noqa: E402
 import torch  # noqa: E402
-import yaml  # noqa: E402
 from gpu_parts.part import Found, Part, Place, run  # noqa: E402
 
-from thinwire.config.clusters import Device  # noqa: E402
 from thinwire.launch.forks import import_for_runs  # noqa: E402
 
 
@@ -89,7 +86,6 @@ def options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--limit", type=float, default=150.0, help="seconds of one part; default: 150")
     parser.add_argument("--within", type=float, default=560.0, help="seconds of all parts; default: 560")
-    parser.add_argument("--profile", type=Path, help="write compute profiles beside this file")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -109,21 +105,10 @@ def main(arguments: argparse.Namespace) -> int:
             break
         lines.append(run(name, PARTS[name], place, min(arguments.limit, left)))
         print(json.dumps(lines[-1]), flush=True)
-        if name == "compute_rates" and arguments.profile:
-            write_profiles(lines[-1]["figures"].get("profiles", {}), arguments.profile)
     held = sum(line["held"] for line in lines)
     wanted = len(arguments.parts or PARTS)
     print(f"{held} of {wanted} parts held")
     return int(held < wanted)
-
-
-def write_profiles(profiles: dict[str, dict[str, Any]], path: Path) -> None:
-    """Write the profile of each precision to a file whose name ends with it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for precision, profile in profiles.items():
-        Device.model_validate(profile)
-        own = path.with_stem(f"{path.stem}_{precision}")
-        own.write_text(yaml.safe_dump(profile, sort_keys=False))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from torch.nn.modules.module import register_module_forward_hook
 from thinwire import plugins
 from thinwire.base.options import resolve
 from thinwire.base.placement import Cluster
-from thinwire.config import clusters
 from thinwire.config.cell import Cell
 from thinwire.config.clusters import ClusterDescription
 from thinwire.config.expand import cells
@@ -145,8 +144,7 @@ def simulated_seconds(
     own: SimulatedCell, cluster: ClusterDescription, calibration: Calibration, period: int
 ) -> float:
     """As `measured`: the median period over its steps, without the steps before."""
-    profile = own.profile(clusters.HERE, cluster)
-    ends = own.on(cluster, profile, calibration).timeline.end_seconds.max(axis=1)
+    ends = own.on(cluster, calibration).timeline.end_seconds.max(axis=1)
     return float(np.median(np.diff(ends[max(period, WARM_UP_STEPS) - 1 :: period]))) / period
 
 

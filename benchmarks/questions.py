@@ -3,21 +3,16 @@
     python benchmarks/questions.py [--record]
 
 Runs all commands of the page in its order, with a folder of results that is empty at first. Prints each block
-of commands, and below it what it printed. `--record` also keeps the figure that the page shows. Exits with 0
-only if all commands do.
+of commands, and below it what it printed. Exits with 0 only if all commands do.
 """
 
 import argparse
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 import questions_page
 import record
-
-DRAWN = "figures/demo/speed_up_simulated.png"
-FIGURE = questions_page.PAGE.with_name("questions_speed_up_simulated.png")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -29,8 +24,6 @@ def main(arguments: argparse.Namespace) -> int:
             status, printed = questions_page.run(commands, Path(folder))
             print(printed, end="", flush=True)
             failed |= status != 0
-        if arguments.record:
-            shutil.copy(Path(folder, DRAWN), FIGURE)
     return int(failed)
 
 

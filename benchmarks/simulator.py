@@ -233,10 +233,9 @@ def cluster(rate: float) -> ClusterDescription:
 def simulation(cell: SimulatedCell, rate: float) -> Callable[[Calibration], float]:
     """Gives the typical seconds of a step after the first ones."""
     described = cluster(rate)
-    profile = cell.profile(clusters.HERE, described)
 
     def simulate(calibration: Calibration) -> float:
-        timeline = cell.on(described, profile, calibration).timeline
+        timeline = cell.on(described, calibration).timeline
         return typical_seconds(timeline.step_seconds[WARM_UP_STEPS:])
 
     return simulate

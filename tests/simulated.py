@@ -24,7 +24,6 @@ def row(method: str, milliseconds: float = 10.0, **more: Any) -> dict[str, Any]:
         "cluster": "ethernet_1g",
         "rate_gbit_per_second": 1.0,
         "own_rate": True,
-        "profile": "here",
         "steps": 100,
         "total_steps": 228,
         "batch_images": 64,

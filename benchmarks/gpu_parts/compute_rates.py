@@ -1,17 +1,15 @@
-"""Images or characters a second of whole training steps, and the compute profiles that follow from them.
+"""Images or characters a second of whole training steps, and how fast a device copies and starts kernels.
 
 A step is a forward pass, a backward pass and SGD with momentum, in deterministic mode, by the functions of
 the engine. So a setting is what a recipe with this `precision` and `channels_last` means in a run.
 """
 
-import platform
 from collections.abc import Callable
 from statistics import median
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from gpu_parts.part import Found, Place, first_line
 from thinwire import plugins
@@ -19,16 +17,12 @@ from thinwire.base.errors import shortage
 from thinwire.base.options import resolve
 from thinwire.optim.optimizers import make_optimizer
 from thinwire.optim.recipe import Recipe
-from thinwire.records.provenance import processor
-from thinwire.simulation.compute import BACKWARD_OVER_FORWARD
 from thinwire.train.cell_task import deterministic
 from thinwire.train.passes import Passes
 
 CLASSES = 100
 PRECISIONS = ("bf16", "tf32", "fp32")
 SETTINGS = [(precision, last) for precision in PRECISIONS for last in (True, False)]
-# The one whose rates are published for most devices, at the size at which they are.
-OF_PROFILES = "resnet50"
 
 
 class Network(NamedTuple):
@@ -53,13 +47,6 @@ class Network(NamedTuple):
         module = plugins.get("model", self.model).load()
         made: nn.Module = module(resolve(module, self.options), self.shape, CLASSES)
         return made
-
-    def flops(self) -> int:
-        """The floating-point operations of a training step of one input; convolutions and products only."""
-        # Tensors on this device have shapes and no numbers.
-        with torch.device("meta"), torch.no_grad(), FlopCounterMode(display=False) as counter:
-            self.build().eval()(self.inputs(1, torch.device("meta")))
-        return int((1 + BACKWARD_OVER_FORWARD) * counter.get_total_flops())
 
     def inputs(self, batch: int, device: torch.device) -> Tensor:
         """A batch of noise."""
@@ -100,23 +87,11 @@ FULL = Sizes(
 SMALL = Sizes(_networks(32, 32, {"width": 16, "depth": 1, "heads": 2}, 8), (2,), 1, 1, 2**24, 100)
 
 
-class Measured(NamedTuple):
-    """A rate that a device has reached."""
-
-    precision: str
-    setting: str
-    network: str
-    size: str  # of a batch
-    flops_per_second: float
-
-
 def part(place: Place, found: Found) -> None:
     """Time each network at each batch in each setting; what does not fit into memory is said."""
     sizes = SMALL if place.small else FULL
-    device = _memory_and_launch(place, sizes)
+    found.figures["memory and launch"] = _memory_and_launch(place, sizes)
     models = {name: network.build().to(place.device) for name, network in sizes.networks.items()}
-    flops = {name: network.flops() for name, network in sizes.networks.items()}
-    measured: list[Measured] = []
     for batch in sizes.batches:
         for name, network in sizes.networks.items():
             rates = found.figures[f"{name}, {network.unit}, batch {batch}"] = {}
@@ -133,9 +108,6 @@ def part(place: Place, found: Found) -> None:
                         found.broken.append(f"{name}, batch {batch}, {setting}: {first_line(error)}")
                     continue
                 rates[setting] = batch / seconds * (network.shape[0] if network.is_of_text else 1)
-                size = f"batches of {batch} at {network.unit}"
-                measured.append(Measured(precision, setting, name, size, batch * flops[name] / seconds))
-            found.figures["profiles"] = _profiles(place, device, measured)
 
 
 def _recipe(precision: str, channels_last: bool) -> Recipe:
@@ -197,27 +169,3 @@ def _memory_and_launch(place: Place, sizes: Sizes) -> dict[str, float]:
         "memory_gigabytes_per_second": 2e-9 * source.nbytes / copying,
         "launch_seconds": launching / sizes.launches,
     }
-
-
-def _profiles(
-    place: Place, device: dict[str, float], measured: list[Measured]
-) -> dict[str, dict[str, str | float]]:
-    """A compute profile for each precision: the best rate of one network, and the others over it."""
-    runs_on = torch.cuda.get_device_name(place.device) if place.is_gpu else processor() or platform.machine()
-    profiles: dict[str, dict[str, str | float]] = {}
-    for precision in PRECISIONS:
-        alike = [each for each in measured if each.precision == precision]
-        of_one = [each for each in alike if each.network == OF_PROFILES]
-        if not of_one:
-            continue
-        best = max(of_one, key=lambda each: each.flops_per_second)
-        shares = [each.flops_per_second / best.flops_per_second for each in alike]
-        profiles[precision] = {
-            "title": f"{runs_on}, {best.setting.replace(' ', ' and ')}, measured by benchmarks/gpu.py",
-            "precision": precision,
-            "flops_per_second": best.flops_per_second,
-            **device,
-            "error": f"measured with {OF_PROFILES} on {best.size}; the other networks and batches of the "
-            f"benchmark reach {min(shares):.2f} to {max(shares):.2f} times as many operations a second",
-        }
-    return profiles

@@ -13,8 +13,6 @@ import torch
 from tests import waiting
 from tests.commands import python
 from thinwire.codecs import select
-from thinwire.config.clusters import Device
-from thinwire.config.yaml_file import read
 from thinwire.plugins import ROOT
 
 BENCHMARK, WHEELS = ROOT / "benchmarks/gpu.py", ROOT / "benchmarks/gpu_wheels.sh"
@@ -67,7 +65,7 @@ def bare(folder, packages, *arguments):
 def run(tmp_path_factory):
     """What all parts print and write on a bare machine: the folder, the lines, and the lines of the parts."""
     folder = tmp_path_factory.mktemp("bare")
-    options = f"--record --out {folder} --profile {folder}/own/here.yaml --limit 400 --within 500"
+    options = f"--record --out {folder} --limit 400 --within 500"
     answer = bare(folder, THERE + CARRIED, *options.split())
     assert answer.returncode == 0, answer.stdout + answer.stderr
     lines = answer.stdout.splitlines()
@@ -115,10 +113,9 @@ def test_what_each_part_reports(run):
 
 
 @pytest.mark.slow
-def test_rates_of_all_networks_in_all_settings_become_profiles_that_name_their_precision(run):
-    folder, _, parts = run
-    rates = dict(parts["compute_rates"]["figures"])
-    rates.pop("profiles")
+def test_all_networks_have_rates_in_all_settings(run):
+    rates = dict(run[2]["compute_rates"]["figures"])
+    assert min(rates.pop("memory and launch").values()) > 0
     settings = {
         f"{precision}{last}" for precision in ("bf16", "tf32", "fp32") for last in ("", " channels_last")
     }
@@ -126,13 +123,6 @@ def test_rates_of_all_networks_in_all_settings_become_profiles_that_name_their_p
     for name, reached in rates.items():
         assert set(reached) == ({"bf16", "tf32", "fp32"} if name.startswith("gpt") else settings), name
         assert min(reached.values()) > 0, name
-    profiles = {path.stem: path for path in (folder / "own").iterdir()}
-    assert sorted(profiles) == ["here_bf16", "here_fp32", "here_tf32"]
-    for name, path in profiles.items():
-        device = read(path, Device, "a compute profile", "docs/simulation.md")
-        assert f", {name.removeprefix('here_')}" in device.title
-        assert device.precision == name.removeprefix("here_")
-        assert device.flops_per_second > 1e6
 
 
 def test_a_missing_package_is_named_with_the_command_that_fetches_it(tmp_path):

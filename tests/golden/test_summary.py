@@ -91,7 +91,7 @@ def times():
         )
     ]
     eight = [simulated("ssgd", 1.0, nodes=8, cluster="ethernet_10g", seconds_to_target=1.0)]
-    emulated = {"kind": "emulated", "cluster": "emulated_100m", "profile": "", "workers": 2, "nodes": 2}
+    emulated = {"kind": "emulated", "cluster": "emulated_100m", "workers": 2, "nodes": 2}
     own = [
         simulated(method, 1.0, speed_up=speed_up, seconds_to_target=seconds, **emulated)
         for method, speed_up, seconds in (("ssgd", 1.0, 20.0), ("thin", 2.5, 8.0))

@@ -161,21 +161,18 @@ def test_the_methods_of_an_experiment_are_brought_to_one_speed_before_they_are_s
             self.cell, self.workers, self.steps = cell, cluster.workers, {0: [step(next(speeds), 0)]}
             self.unlike_run = None
 
-        def profile(self, name, cluster):
-            return name
-
-        def on(self, cluster, profile):
+        def on(self, cluster):
             return self
 
     def row(made, own_rate):
-        place = {"dataset": "digits", "model": "cnn", "cluster": "c", "profile": "here"}
+        place = {"dataset": "digits", "model": "cnn", "cluster": "c"}
         seconds = made.steps[0][0][0].seconds
         about = {"workers": made.workers, "rate_gbit_per_second": 1, "method": made.cell.method.label}
         return place | about | {"step_seconds": seconds}
 
     monkeypatch.setattr(suite_times, "SimulatedCell", Mirrored)
     monkeypatch.setattr(suite_times, "_row", row)
-    asked = load("demo").simulate.model_copy(update={"rates_gbit_per_second": [], "profiles": ["here"]})
+    asked = load("demo").simulate.model_copy(update={"rates_gbit_per_second": []})
     rows = suite_times.simulate_suite("demo", Path("results"), asked, WHOLE, lambda line: None, print)
     assert set(rows.method) == {cell.method.label for cell in cells("demo")}
     assert rows.step_seconds.max() == pytest.approx(rows.step_seconds.min())

@@ -9,10 +9,10 @@ from thinwire import plugins
 from thinwire.base.errors import UserError
 from thinwire.cli.inspect import cells_main
 from thinwire.cli.main import _parser
-from thinwire.config.clusters import Device, load_profile
+from thinwire.config.accelerators import Accelerator, load_accelerator
 from thinwire.config.expand import cell, cells
 from thinwire.pipeline import overview
-from thinwire.simulation.cost import HOST_SECONDS, START_SECONDS, Cost, cost_of, devices_by_name
+from thinwire.simulation.cost import START_SECONDS, Cost, cost_of, devices_by_name
 from thinwire.train.result_files import data_folder
 
 CELL = cell("demo", "digits/cnn/ssgd/w4/seed0")
@@ -30,12 +30,15 @@ def results(tmp_path):
 
 
 def a_gpu(flops):
-    device = Device(
+    """A GPU whose memory and host take no time."""
+    device = Accelerator(
         title="a GPU",
         precision="fp32",
-        flops_per_second=flops,
-        memory_gigabytes_per_second=1,
-        launch_seconds=0,
+        convolution_flops_per_second=flops,
+        product_flops_per_second=flops,
+        memory_gigabytes_per_second=1e9,
+        operation_seconds=1e-12,
+        pass_operation_seconds=1e-12,
         error="any",
     )
     return lambda cell: device
@@ -45,17 +48,16 @@ def seconds_a_step(cell, flops, results):
     return (cost_of([cell], a_gpu(flops), results).hours * 3600 - START_SECONDS) / STEPS
 
 
-def test_a_step_is_the_longer_of_the_gpus_and_the_hosts_and_workers_in_one_process_take_turns(results):
-    # 64 images for all four workers.
-    assert seconds_a_step(CELL, 1e6, results) == pytest.approx(64 * 3 * FORWARD_FLOPS / 1e6)
-    # Two convolutions, each with ReLU and pooling, and a linear layer: 7 operations forward.
-    assert seconds_a_step(CELL, 1e18, results) == pytest.approx(4 * 3 * 7 * HOST_SECONDS)
+def test_a_step_is_the_passes_on_the_batch_of_a_worker_and_workers_in_one_process_take_turns(results):
+    # 64 images for all four workers. Nothing wants the gradient of the images.
+    passes = 3 * FORWARD_FLOPS - 2 * 64 * 9 * 32
+    assert seconds_a_step(CELL, 1e6, results) == pytest.approx(64 * passes / 1e6)
 
 
 def test_processes_have_a_gpu_each_and_half_of_an_exchange_between_nodes(results):
     on_one = replace(CELL, transport="processes")
     on_two = replace(on_one, nodes=2)
-    assert seconds_a_step(on_one, 1e6, results) == pytest.approx(16 * 3 * FORWARD_FLOPS / 1e6)
+    assert seconds_a_step(on_one, 1e6, results) == pytest.approx(seconds_a_step(CELL, 1e6, results) / 4)
     parameters = 9 * 32 + 32 + 9 * 32 * 64 + 64 + 256 * 10 + 10
     exchange = 0.5 * 2 * 3 / 4 * 4 * parameters / 12.5e9
     added = seconds_a_step(on_two, 1e6, results) - seconds_a_step(on_one, 1e6, results)
@@ -96,7 +98,7 @@ def test_an_estimate_by_hand_is_met_within_a_factor_of_one_and_a_half(dataset, m
         replace(first, model=network, recipe=recipe, transport="processes", workers=4 * nodes, nodes=nodes)
         for nodes in (1, 2, 4)
     ]
-    fp32 = load_profile("a100_fp32")
+    fp32 = load_accelerator("a100_fp32")
     estimate = 12 * 5 * cost_of(sizes, lambda cell: fp32, tmp_path).gpu_hours
     assert 1 / 1.5 < estimate / BY_HAND[dataset, model] < 1.5
 
@@ -108,13 +110,13 @@ def test_without_the_data_the_number_of_images_must_be_stated(tmp_path, monkeypa
         cost_of([CELL], a_gpu(1e9), tmp_path)
 
 
-def test_a_gpu_has_a_profile_for_each_precision():
+def test_a_gpu_is_described_for_each_precision():
     chosen = devices_by_name("a100")
     for precision in ("fp32", "tf32", "bf16"):
         recipe = CELL.recipe.model_copy(update={"precision": precision})
-        assert chosen(replace(CELL, recipe=recipe)) == load_profile(f"a100_{precision}")
-    assert devices_by_name("v100_fp32")(CELL) == load_profile("v100_fp32")
-    with pytest.raises(UserError, match="there is no compute profile 'a10_fp32'"):
+        assert chosen(replace(CELL, recipe=recipe)) == load_accelerator(f"a100_{precision}")
+    assert devices_by_name("v100_fp32")(CELL) == load_accelerator("v100_fp32")
+    with pytest.raises(UserError, match="there is no accelerator 'a10_fp32'"):
         devices_by_name("a10")(CELL)
 
 
@@ -125,10 +127,8 @@ def test_the_command_names_the_device_the_longest_job_and_what_is_left_out(resul
     assert first.startswith("3 cells in 3 jobs: ")
     assert longest.startswith("The longest job is demo/digits/cnn/w4/seed")
     assert "evaluation" in left_out
-    assert errors[1].startswith("  NVIDIA A100 80 GB, TF32: ")
-    assert errors[-1].startswith(
-        "The compute profile a100_tf32 is of tf32, and the recipe of fp32: these are"
-    )
+    assert errors[1].startswith("  NVIDIA A100 80 GB (SXM), TF32, channels_last: ")
+    assert errors[-1].startswith("a100_tf32 is of tf32, and the recipe of fp32: these are")
 
 
 def test_a_dry_run_on_a_cluster_says_what_each_suite_on_gpus_costs(capsys):

@@ -111,7 +111,7 @@ def said(tmp_path, capsys):
     """What a command says about its times, without the place of the data; and its methods."""
 
     def call(suite, words):
-        arguments = ["simulate", suite, *words.split(), "--profile", "a100_tf32", "--results", str(tmp_path)]
+        arguments = ["simulate", suite, *words.split(), "--results", str(tmp_path)]
         assert command.simulate_main(_parser().parse_args(arguments)) == 0
         methods = pd.read_csv(simulated_file.path_of(tmp_path, suite)).method
         return capsys.readouterr().err.replace(f" in {tmp_path}", ""), set(methods)
@@ -124,7 +124,6 @@ def test_without_data_it_says_so_and_what_the_first_steps_do_not_show(said):
     text, methods = said("demo", f"--cluster ethernet_25g_4gpus --steps 8 {asked}")
     first = "its first 8 of 228 steps are not like the whole run, because"
     assert "digits is not prepared: random inputs take its place" in text
-    assert text.count("these are times of runs with recipe.precision: tf32.\n") == 1
     assert f"local_sgd: {first} it sends nothing in them.\n" in text
     assert f"multi_step_delay: {first} its warm-up of 38 steps is as long as the run of 8.\n" in text
     assert "ssgd_bf16" not in text

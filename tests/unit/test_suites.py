@@ -96,7 +96,6 @@ def test_recipes_without_prefetching_keep_their_fingerprints():
     ("change", "words"),
     [
         ({"clusters": ["ethernet_1gb"]}, r"simulate.clusters: there is no cluster .*nearest is ethernet_1g$"),
-        ({"profiles": ["a100"]}, r"simulate.profiles: there is no compute profile .*nearest is a100_tf32$"),
         (
             {"clusters": ["infiniband_100g_4gpus"], "workers": [6]},
             "6 workers cannot be spread over nodes of inf",

@@ -95,17 +95,13 @@ def test_places_that_are_too_near_move_apart_between_their_ends(places, moved):
 # Wide letters; the labels differ in the last one.
 LONGEST = {
     "methods": [f"{'W' * (LONGEST_LABEL - 1)}{i}" for i in range(6)],
-    **{
-        name: [f"{'W' * (LONGEST_LABEL - 1)}{i}" for i in range(2)]
-        for name in ("model", "cluster", "profile")
-    },
+    **{name: [f"{'W' * (LONGEST_LABEL - 1)}{i}" for i in range(2)] for name in ("model", "cluster")},
     "dataset": ["W" * LONGEST_LABEL],
 }
 OF_A_SUITE = {
     "methods": ["ssgd", "ssgd_bf16_one_bucket", "ssgd_one_bucket", "daso", "multi_step_delay", "local_sgd_4"],
     "model": ["lenet", "cnn_bn"],
     "cluster": ["ethernet_1g", "infiniband_100g_4gpus"],
-    "profile": ["here", "a100_tf32"],
     "dataset": ["fashion_mnist"],
 }
 LABELS = pytest.mark.parametrize("labels", [LONGEST, OF_A_SUITE], ids=["longest", "of_a_suite"])
@@ -138,9 +134,8 @@ def table_of_times(labels, workers=(16,), rates=(0,)):
     made = [
         simulated.row(method, 3.0 + number, workers=size, nodes=4, rate_gbit_per_second=rate or 1.0)
         | {"own_rate": not rate, "dataset": labels["dataset"][0]}
-        | {"model": model, "cluster": cluster, "profile": profile}
+        | {"model": model, "cluster": cluster}
         for model in labels["model"]
-        for profile in labels["profile"]
         for cluster in labels["cluster"]
         for size in workers
         for rate in rates
@@ -152,7 +147,11 @@ def table_of_times(labels, workers=(16,), rates=(0,)):
 def ratios():
     rows = [
         {"nodes": n, "workers": 4 * n, "rate_gbit_per_second": rate, "compute_seconds": s}
-        | {"ratio": 1 + n * 8 / (rate * s) ** 0.5, "cluster": "ethernet_25g_4gpus", "profile": "a100_tf32"}
+        | {
+            "ratio": 1 + n * 8 / (rate * s) ** 0.5,
+            "cluster": "ethernet_25g_4gpus",
+            "accelerator": "a100_tf32",
+        }
         for n in (2, 8, 32)
         for rate in (0.1, 1.0, 10.0, 100.0)
         for s in (0.03, 0.3, 3.0, 30.0)
@@ -233,7 +232,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_figure_has_the_same_bytes_every_time(name, monkeypatch, tmp_path):
-    small = OF_A_SUITE | {key: OF_A_SUITE[key][:1] for key in ("model", "cluster", "profile")}
+    small = OF_A_SUITE | {key: OF_A_SUITE[key][:1] for key in ("model", "cluster")}
     monkeypatch.setattr(style, "_WRITTEN", {"svg": style._WRITTEN["svg"]})
     for folder in ("a", "b"):
         OTHERS[name](small, tmp_path / folder)

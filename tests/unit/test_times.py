@@ -45,9 +45,9 @@ def test_the_speed_up_is_over_the_faster_baseline_of_the_same_place():
         row("ssgd", 10),
         row("ssgd_bf16", 8),
         row("thin", 4),
-        row("ssgd", 2, profile="a100"),
-        row("ssgd_bf16", 3, profile="a100"),
-        row("thin", 4, profile="a100"),
+        row("ssgd", 2, cluster="fast"),
+        row("ssgd_bf16", 3, cluster="fast"),
+        row("thin", 4, cluster="fast"),
         row("thin", 4, cluster="lonely"),
     )
     assert list(table.speed_up[:6]) == pytest.approx([0.8, 1, 2, 1, 2 / 3, 0.5])
@@ -55,7 +55,7 @@ def test_the_speed_up_is_over_the_faster_baseline_of_the_same_place():
     assert math.isnan(table.speed_up[6]), "no baseline is there"
     assert table.exposed_seconds[0] == pytest.approx(3e-3), "includes the wait for servers"
     # Rows that are compared stand together in the order of the methods.
-    made = [row(method, cluster=c, profile="p") for method in ("ssgd", "a") for c in ("z", "b")]
+    made = [row(method, cluster=c) for method in ("ssgd", "a") for c in ("z", "b")]
     table = table_of(*made, runs=[run("ssgd", 1.0)])
     rows_of = [*zip(table.cluster, table.method)]
     assert rows_of == [("z", "ssgd"), ("z", "a"), ("b", "ssgd"), ("b", "a"), ("", "ssgd")]
@@ -68,7 +68,7 @@ def test_measured_runs_have_rows_of_their_own_and_are_compared_with_each_other_o
     assert list(measured.index) == ["ssgd", "thin"], "a run without a time is no row"
     assert measured.step_seconds["ssgd"] == pytest.approx(0.06)
     assert measured.speed_up["thin"] == pytest.approx(2)
-    assert (measured.cluster + measured.profile == "").all()
+    assert (measured.cluster == "").all()
     assert list(table[table.kind == "simulated"].speed_up) == [1, 10]
     # Emulated runs name their cluster.
     runs = [run("ssgd", 5.0, kind="emulated", cluster="emulated_100m")]
@@ -138,15 +138,12 @@ def test_the_table_shows_own_rates_and_the_most_workers_that_have_learned():
     assert "5 rows with other numbers" in times.markdown(learned, "Title", BASELINES, CLASSIFICATION)
 
 
-def test_every_row_says_how_and_by_which_cluster_and_profile(tmp_path):
+def test_every_row_says_how_and_by_which_cluster(tmp_path):
     table = table_of(row("ssgd"), runs=[run("ssgd", 5.0)])
     times.write(table, "Title", BASELINES, tmp_path, CLASSIFICATION, ["4 workers shared 2 cores of a"])
     written = pd.read_csv(tmp_path / "times.csv", keep_default_na=False)
     assert list(written) == [CLASSIFICATION.columns.get(name, name) for name in times.COLUMNS]
-    assert list(zip(written.kind, written.cluster, written.profile)) == [
-        ("simulated", "ethernet_1g", "here"),
-        ("measured", "", ""),
-    ]
+    assert list(zip(written.kind, written.cluster)) == [("simulated", "ethernet_1g"), ("measured", "")]
     text = (tmp_path / "times.md").read_text()
     assert "Runs without a time: 4 workers shared 2 cores of a." in text
 

@@ -17,7 +17,6 @@ from thinwire.config.expand import cells
 from thinwire.config.yaml_file import Module
 from thinwire.report import simulated_tables as shown
 from thinwire.simulation import questions, small_inputs, without_data
-from thinwire.simulation.compute import layer_flops
 from thinwire.simulation.mirrored import MirroredCell
 from thinwire.simulation.operations import Post
 from thinwire.simulation.questions import RATIO_CLUSTER, highest_rate, ratios
@@ -71,8 +70,8 @@ def test_workers_of_any_number_of_nodes_call_what_those_that_are_mirrored_there_
 
 def test_layers_take_the_images_of_the_cell_and_not_those_that_were_mirrored(ssgd):
     cell, device = cell_of("ssgd"), load_accelerator(DEVICE)
-    # Forward, and both gradients.
-    flops = 3 * 256 * sum(layer_flops(cell).values())
+    # 3x3 filters on 32x32 and 16x16 pixels, and a linear layer after 8x8 pixels; forward, and both gradients.
+    flops = 3 * 256 * 2 * (32 * 32 * 9 * 3 * 8 + 16 * 16 * 9 * 8 * 16 + 8 * 8 * 16 * 10)
     least = flops / max(device.convolution_flops_per_second, device.product_flops_per_second)
     assert least < ssgd.on(CLUSTER, 4).compute_seconds
     # Small images are bound by what it takes to start an operation; large batches of them are not.

@@ -12,7 +12,6 @@ pytestmark = pytest.mark.slow
 ASKS = """
 simulate:
   clusters: [ethernet_1g]
-  profiles: [here]
   rates_gbit_per_second: [1, 10]
   steps: 8
 """

@@ -8,7 +8,8 @@ from rich.table import Table
 
 from thinwire import plugins
 from thinwire.about_method import about_method
-from thinwire.config import clusters, grid_subset
+from thinwire.config import grid_subset
+from thinwire.config.accelerators import accelerator_of, unlike_recipe
 from thinwire.config.cell import Cell
 from thinwire.config.expand import cells
 from thinwire.config.suite import json_schema
@@ -98,10 +99,10 @@ def _print_cost(chosen: list[Cell], name: str, results: Path) -> None:
     device_of = devices_by_name(name)
     cost = cost_of(chosen, device_of, results)
     devices = list(dict.fromkeys((d := device_of(cell)).title + ": " + d.error for cell in chosen))
-    print(f"{len(chosen)} cells in {cost.jobs} jobs: {cost.gpu_hours:.3g} GPU hours, by compute profiles.")
+    print(f"{len(chosen)} cells in {cost.jobs} jobs: {cost.gpu_hours:.3g} GPU hours.")
     print(f"The longest job is {cost.longest}: {cost.longest_hours:.2g} hours.")
-    print("All methods count as SSGD. Left out are evaluation, preparations and waiting in the queue.")
+    print("All methods count as SSGD. Left out are optimizers, evaluation, preparations and the queue.")
     print("How far off that may be:", *devices, sep="\n  ")
     precision = chosen[0].recipe.precision
-    if unlike := clusters.unlike_recipe(clusters.profile_of(name, precision), precision):
-        print(f"{unlike[0].upper()}{unlike[1:]}.")
+    if unlike := unlike_recipe(accelerator_of(name, precision), precision):
+        print(f"{unlike}.")

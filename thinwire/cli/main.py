@@ -87,8 +87,8 @@ def _parser() -> argparse.ArgumentParser:
     cells.add_argument(
         "--cost",
         metavar="GPU",
-        help="print instead what they cost on GPUs: a file in config/profiles/ without .yaml, or a100 for "
-        "those of an A100, of which each cell takes the one of its precision",
+        help="print instead what they cost on GPUs: a file in config/accelerators/ without .yaml, or a100 "
+        "for those of an A100, of which each cell takes the one of its precision",
     )
 
     commands.add_parser("schema", help="print the JSON schema of suites, for editors")
@@ -152,13 +152,6 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         metavar="NAME",
         help="files in config/clusters/, without .yaml; default: those of the suite",
-    )
-    simulate.add_argument(
-        "--profile",
-        nargs="+",
-        default=[],
-        metavar="NAME",
-        help="files in config/profiles/, or here; default: those of the suite",
     )
     simulate.add_argument(
         "--workers", type=int, nargs="+", default=[], metavar="W", help="default: those of the suite"

@@ -14,7 +14,7 @@ from thinwire.base.options import problems
 from thinwire.cli.output import print_line
 from thinwire.config import clusters, grid_subset, tuned
 from thinwire.config import suite as suites
-from thinwire.config.accelerators import load_accelerator
+from thinwire.config.accelerators import unlike_recipe
 from thinwire.config.entries import baselines
 from thinwire.config.expand import require_valid
 from thinwire.config.suite import load
@@ -85,7 +85,7 @@ def _settings(arguments: Namespace, declared: Simulate | None) -> Simulate:
         UserError: neither names a cluster, or a number is impossible.
     """
     given: dict[str, object] = {} if declared is None else declared.model_dump()
-    chosen = {"clusters": arguments.cluster, "profiles": arguments.profile, "workers": arguments.workers}
+    chosen = {"clusters": arguments.cluster, "workers": arguments.workers}
     given |= {name: value for name, value in chosen.items() if value}
     if arguments.steps is not None:
         given["steps"] = arguments.steps
@@ -114,13 +114,8 @@ def hsgd_ratio_main(arguments: Namespace) -> int:
 
 
 def _say_if_unlike(accelerator: str, suite: str) -> None:
-    own, precision = load_accelerator(accelerator).precision, load(suite).recipe.precision
-    if own != precision:
-        print(
-            f"{accelerator} is of {own}, and the recipe of {precision}: these are times of runs with "
-            f"recipe.precision: {own}.",
-            file=sys.stderr,
-        )
+    if unlike := unlike_recipe(accelerator, load(suite).recipe.precision):
+        print(f"{unlike}.", file=sys.stderr)
 
 
 def tuned_main(arguments: Namespace) -> int:

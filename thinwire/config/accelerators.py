@@ -46,6 +46,38 @@ class Accelerator(Strict):
         return max(flops / rate, moving, started * self.operation_seconds)
 
 
+def accelerator_of(name: str, precision: Precision) -> str:
+    """The name of an accelerator: this one, or of those of a device the one with a precision.
+
+    Args:
+        name: of an accelerator, or what the names of a device's begin with: of `a100_bf16` it is `a100`.
+        precision: of a recipe.
+    """
+    return name if name in yaml_file.names(ACCELERATORS) else f"{name}_{precision}"
+
+
+def unlike_recipe(name: str, precision: Precision) -> str | None:
+    """Say that an accelerator computes in another precision than a recipe, as its runs never would.
+
+    Args:
+        name: of its file.
+        precision: of the recipe.
+
+    Returns:
+        A sentence without its full stop; None if both are the same.
+
+    Raises:
+        UserError: there is no such accelerator, or its file has errors.
+    """
+    own = load_accelerator(name).precision
+    if own == precision:
+        return None
+    return (
+        f"{name} is of {own}, and the recipe of {precision}: these are times of runs with "
+        f"recipe.precision: {own}"
+    )
+
+
 def load_accelerator(name: str) -> Accelerator:
     """Read and validate the accelerator of this name.
 

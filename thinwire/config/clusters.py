@@ -1,4 +1,4 @@
-"""Described clusters, which the emulation builds and the simulation computes with, and compute profiles.
+"""Described clusters, which the emulation builds and the simulation computes with.
 
 A cluster is one file in `config/clusters/` that describes its nodes and the links between them.
 """
@@ -15,7 +15,7 @@ from thinwire.base.options import problems
 from thinwire.base.placement import Cluster
 from thinwire.config import yaml_file
 from thinwire.config.yaml_file import MOST_WORKERS, OneLine
-from thinwire.optim.recipe import Precision, Strict
+from thinwire.optim.recipe import Strict
 from thinwire.plugins import ROOT, show
 
 CLUSTERS = ROOT / "config" / "clusters"
@@ -75,7 +75,7 @@ class Algorithms(Strict):
 
 
 class Stragglers(Strict):
-    """How much the time that workers compute varies, beyond what a compute profile has measured."""
+    """How much the time that workers compute varies, beyond what was measured."""
 
     coefficient_of_variation: float = Field(
         default=0.0, ge=0, le=10, description="standard deviation of a step's computation over its mean"
@@ -168,63 +168,3 @@ def _keys(schema: type[Strict], section: str = "") -> Iterator[tuple[str, str]]:
             yield from _keys(field.annotation, f"{section}{key}.")
         elif key != "name":
             yield key, section + key
-
-
-PROFILES = ROOT / "config" / "profiles"
-# The profile that is measured on this machine; it has no file.
-HERE = "here"
-
-
-class Device(Strict):
-    """A device of which nobody needs to have one here. docs/simulation.md explains every key."""
-
-    title: OneLine = Field(description="one line: what this device is")
-    precision: Precision = Field(description="of a recipe with which it reaches these rates")
-    flops_per_second: float = Field(gt=0, description="that it reaches when it trains, not its peak")
-    memory_gigabytes_per_second: float = Field(gt=0, description="of its own memory")
-    launch_seconds: float = Field(ge=0, le=1, description="the least that a layer or a function takes")
-    error: str = Field(min_length=1, description="how wrong the times may be, and where")
-
-
-def load_profile(name: str) -> Device:
-    """Read and validate the profile of this name.
-
-    Raises:
-        UserError: there is no such profile, or its file has errors; one message lists all of them.
-    """
-    path = yaml_file.named(PROFILES, name, "compute profile")
-    return yaml_file.read(path, Device, "a compute profile", "docs/simulation.md")
-
-
-def profile_of(name: str, precision: Precision) -> str:
-    """The name of a profile: this one, or of those of a device the one with a precision.
-
-    Args:
-        name: of a profile, or what the names of a device's profiles begin with: of `a100_bf16` it is `a100`.
-        precision: of a recipe.
-    """
-    return name if name in yaml_file.names(PROFILES) else f"{name}_{precision}"
-
-
-def unlike_recipe(profile: str, precision: Precision) -> str | None:
-    """Say that a profile computes in another precision than a recipe, as its runs never would.
-
-    Args:
-        profile: the name of its file, or `here`.
-        precision: of the recipe.
-
-    Returns:
-        A sentence without its full stop; None if both are the same.
-
-    Raises:
-        UserError: there is no such profile, or its file has errors.
-    """
-    # A schedule is recorded on a CPU, which has no tf32.
-    of_here: Precision = "bf16" if precision == "bf16" else "fp32"
-    own = of_here if profile == HERE else load_profile(profile).precision
-    if own == precision:
-        return None
-    return (
-        f"the compute profile {profile} is of {own}, and the recipe of {precision}: these are times of runs "
-        f"with recipe.precision: {own}"
-    )

@@ -14,7 +14,7 @@ from thinwire.config.tuned import with_tuned
 from thinwire.plugins import ROOT
 
 # Folders in config/ with files of other kinds.
-_NO_SUITES = ("accelerators/", "clusters/", "profiles/", "tuning/", "tuned/")
+_NO_SUITES = ("accelerators/", "clusters/", "tuning/", "tuned/")
 # What claims are not tested, and what Snakemake runs.
 _NO_SUITE = ("claims/untested", "config")
 

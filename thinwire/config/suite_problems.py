@@ -63,7 +63,7 @@ def ladder_problems(suite: Suite) -> Iterator[str]:
 
 
 def simulate_problems(suite: Suite) -> Iterator[str]:
-    """One sentence for each cluster or profile that is not valid, and for workers that have no room.
+    """One sentence for each cluster that is not valid, and for workers that have no room.
 
     Methods with batches of their own are refused, too: their steps cannot be brought to one speed.
     """
@@ -77,12 +77,6 @@ def simulate_problems(suite: Suite) -> Iterator[str]:
                 cluster.spread(workers)
         except UserError as error:
             yield f"simulate.clusters: {error}"
-    for name in settings.profiles:
-        try:
-            if name != clusters.HERE:
-                clusters.load_profile(name)
-        except UserError as error:
-            yield f"simulate.profiles: {error}"
     if suite.recipe.accumulate > 1:
         yield "simulate: recipe.accumulate: simulated steps have one pair of passes: leave it out"
     for label, entry in suite.methods.items():

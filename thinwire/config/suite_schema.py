@@ -33,11 +33,6 @@ class Simulate(Strict):
     """The clusters on which the time of a suite's cells is simulated."""
 
     clusters: Labels = Field(min_length=1, description="files in config/clusters/")
-    profiles: Labels = Field(
-        default=["here"],
-        min_length=1,
-        description="how fast workers compute: files in config/profiles/, or `here` for this machine",
-    )
     workers: Annotated[list[Annotated[int, Field(ge=1, le=4096)]], AfterValidator(once)] = Field(
         default=[], description="numbers of workers; default: those of the suite"
     )

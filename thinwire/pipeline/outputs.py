@@ -76,11 +76,9 @@ class Simulation:
 
     @property
     def described(self) -> list[str]:
-        """The files of the clusters and of the compute profiles."""
+        """The files of the clusters."""
         named = [yaml_file.named(clusters.CLUSTERS, name, "cluster") for name in self.settings.clusters]
-        own = [name for name in self.settings.profiles if name != clusters.HERE]
-        devices = [yaml_file.named(clusters.PROFILES, name, "compute profile") for name in own]
-        return [inputs.path_in_rules(path) for path in (*named, *devices)]
+        return [inputs.path_in_rules(path) for path in named]
 
     @property
     def fingerprint(self) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from thinwire.base.errors import UserError
-from thinwire.config import clusters, yaml_file
+from thinwire.config import accelerators, yaml_file
 from thinwire.config.cell import Cell
 from thinwire.config.expand import blocks
 from thinwire.config.sources import prepares
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # So many cells are named for each state and reason; `thinwire cells` lists all of them.
 _NAMED = 3
-# The GPU on which costs are estimated, unless the cluster asks for one that has compute profiles.
+# The GPU on which costs are estimated, unless the cluster asks for one that is described.
 _USUAL_GPU = "a100"
 _RESULTS = Path("results")
 
@@ -107,9 +107,9 @@ def _listed(paths: Sequence[str]) -> str:
 
 
 def _gpu(defaults: Mapping[str, str]) -> str:
-    """The beginning of the names of the compute profiles that give the costs."""
+    """The beginning of the names of the accelerators that give the costs."""
     asked = defaults.get("gpu_type", "").lower()
-    known = any(name.startswith(f"{asked}_") for name in yaml_file.names(clusters.PROFILES))
+    known = any(name.startswith(f"{asked}_") for name in yaml_file.names(accelerators.ACCELERATORS))
     return asked if known else _USUAL_GPU
 
 
@@ -125,7 +125,7 @@ def about_cost(cost: "Cost", gpu: str, minutes: str) -> list[str]:
 
     Args:
         cost: of a suite.
-        gpu: the beginning of the names of its compute profiles.
+        gpu: the beginning of the names of its accelerators.
         minutes: the time that a job asks for, as it is set.
     """
     all_jobs, longest = (_hours(hours, "hour") for hours in (cost.hours, cost.longest_hours))

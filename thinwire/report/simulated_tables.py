@@ -40,8 +40,8 @@ def write_hsgd_ratio(rows: pd.DataFrame, results: Path) -> list[Path]:
         axes.set_title(f"{number} nodes,\n{own.workers.iloc[0]} workers", fontsize=7)
     all_axes[0].set_ylabel("computing, s a step")
     figure.supxlabel("Gbit/s of a node's link", fontsize=8)
-    (cluster,), (profile,) = rows.cluster.unique(), rows.profile.unique()
-    note = f"simulated, {cluster} with links of other rates, computing scaled from {profile}"
+    (cluster,), (accelerator,) = rows.cluster.unique(), rows.accelerator.unique()
+    note = f"simulated, {cluster} with links of other rates, computing scaled from {accelerator}"
     finish(figure, stem, f"{note}; a line: so many times the highest rung's step")
     return [table, stem.with_suffix(".pdf")]
 

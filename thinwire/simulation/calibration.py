@@ -2,11 +2,11 @@
 
 Calibrates the simulation with traces of emulated runs.
 
-A compute profile measures one worker alone. Beside others, computing takes longer: see `contention`. Handing
-a call over takes time, too: tensors are copied and threads are woken. And a call between nodes has a latency
-that does not follow from its bytes. These two numbers belong to the software and to a kind of calls, and not
-to a method. So one method for each kind calibrates the simulation of all. How many bytes an emulated link
-passes on at once is known, so it is not fitted.
+A schedule has the computing of one worker alone. Beside others, computing takes longer: see `contention`.
+Handing a call over takes time, too: tensors are copied and threads are woken. And a call between nodes has a
+latency that does not follow from its bytes. These two numbers belong to the software and to a kind of calls,
+and not to a method. So one method for each kind calibrates the simulation of all. How many bytes an emulated
+link passes on at once is known, so it is not fitted.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,38 +1,33 @@
 """What training costs on GPUs that nobody needs to have here: an estimate for planning.
 
-    step = max(operations of floating point / rate, operations of the host * 25 us) + exchange
+    step = both passes on the batch of a worker + exchange
     exchange = half of a dense all-reduce over links of 100 Gbit/s, if there are several nodes
     run = 20 s + steps * step
 
-All methods count alike. Evaluation, preparations and the time in a queue come on top.
+All methods count alike. Optimizers, evaluation, preparations and the time in a queue come on top.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Self
 
 import numpy as np
-import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode
 
 from thinwire import plugins
 from thinwire.base.errors import UserError
 from thinwire.base.options import resolve
-from thinwire.config import clusters
+from thinwire.config.accelerators import Accelerator, accelerator_of, load_accelerator
 from thinwire.config.cell import Cell
-from thinwire.config.clusters import Device
-from thinwire.simulation.compute import BACKWARD_OVER_FORWARD, without_numbers
+from thinwire.simulation.small_inputs import weights
+from thinwire.simulation.without_data import seconds_of_passes
 from thinwire.train.result_files import data_command, data_folder
 
-# A step of ResNet-18 has 186 operations, forward, backward and of the optimizer: 5 ms on a fast host.
-HOST_SECONDS = 25e-6
 LINK_BYTES_PER_SECOND = 12.5e9
 # The other half is hidden behind the backward pass.
 EXPOSED = 0.5
 START_SECONDS = 20.0
+_BYTES_OF_A_WEIGHT = 4
 
 
 @dataclass(frozen=True)
@@ -46,92 +41,64 @@ class Cost:
     longest: str  # the path of that block
 
 
-def devices_by_name(name: str) -> Callable[[Cell], Device]:
-    """The device on which a cell is trained: that of a profile, or of those with a name and a precision.
+def devices_by_name(name: str) -> Callable[[Cell], Accelerator]:
+    """The device on which a cell is trained: an accelerator, or of those with a name and a precision.
 
     Args:
-        name: see `thinwire.config.clusters.profile_of`; the precision is that of each cell.
+        name: see `thinwire.config.accelerators.accelerator_of`; the precision is that of each cell.
     """
-    of_precision = cache(lambda precision: clusters.load_profile(clusters.profile_of(name, precision)))
+    of_precision = cache(lambda precision: load_accelerator(accelerator_of(name, precision)))
     return lambda cell: of_precision(cell.recipe.precision)
 
 
-def cost_of(cells: Iterable[Cell], device_of: Callable[[Cell], Device], results: Path) -> Cost:
+def cost_of(cells: Iterable[Cell], device_of: Callable[[Cell], Accelerator], results: Path) -> Cost:
     """Estimate the cost of some cells.
 
     Args:
-        cells: that are trained.
+        cells: that are trained, of a suite.
         device_of: gives the GPU of a cell, one for each process with workers.
         results: the folder with the data, for data sets that do not state the number of their images.
 
     Raises:
         UserError: the number of training images is not known, or there is no such device.
     """
-    models: dict[tuple[str, str], _Model] = {}
+    steps: dict[tuple[str, str, int], _Step] = {}
     inputs: dict[str, int] = {}
     hours: dict[str, float] = {}
     gpu_hours = 0.0
     for cell in cells:
-        key = cell.dataset, cell.model.label
-        if key not in models:
-            models[key] = _Model.of(cell)
+        batch = cell.recipe.batch_per_worker(cell.workers)
+        key = cell.dataset, cell.model.label, batch
+        if key not in steps:
+            steps[key] = _Step(seconds_of_passes(cell, device_of(cell)), _BYTES_OF_A_WEIGHT * weights(cell))
         if cell.dataset not in inputs:
             inputs[cell.dataset] = _training_inputs(cell, results)
-        seconds = _run_seconds(cell, inputs[cell.dataset], models[key], device_of(cell))
+        number = cell.recipe.epochs * (inputs[cell.dataset] // (batch * cell.workers))
+        run_hours = (START_SECONDS + number * steps[key].seconds(cell)) / 3600
         block = f"{cell.suite}/{cell.block}"
-        hours[block] = hours.get(block, 0.0) + seconds / 3600
-        gpu_hours += seconds / 3600 * _gpus(cell)
+        hours[block] = hours.get(block, 0.0) + run_hours
+        gpu_hours += run_hours * _gpus(cell)
     longest = max(hours, key=lambda block: hours[block])
     return Cost(gpu_hours, len(hours), sum(hours.values()), hours[longest], longest)
 
 
 @dataclass(frozen=True)
-class _Model:
-    """A model on the inputs of a data set."""
+class _Step:
+    """A step of one worker."""
 
-    forward_flops: int  # of one input
-    forward_operations: int
+    pass_seconds: float
     weight_bytes: int
 
-    @classmethod
-    def of(cls, cell: Cell) -> Self:
-        network, one = without_numbers(cell)
-        flops, operations = FlopCounterMode(display=False), _OperationCounter()
-        with torch.no_grad(), operations, flops:
-            network(one)
-        weights = sum(weight.numel() * weight.element_size() for weight in network.parameters())
-        return cls(flops.get_total_flops(), operations.count, weights)
-
-
-def _run_seconds(cell: Cell, inputs: int, model: _Model, device: Device) -> float:
-    batch = cell.recipe.batch_per_worker(cell.workers)
-    steps = cell.recipe.epochs * (inputs // (batch * cell.workers))
-    passes = 1 + BACKWARD_OVER_FORWARD
-    computing = passes * batch * model.forward_flops / device.flops_per_second
-    # The backward pass has about two operations for each of the forward pass.
-    seconds = max(computing, passes * model.forward_operations * HOST_SECONDS)
-    if cell.transport == "inprocess":
-        return START_SECONDS + steps * seconds * cell.workers
-    if cell.nodes > 1:
-        sent = 2 * (cell.workers - 1) / cell.workers * model.weight_bytes
-        seconds += EXPOSED * sent / LINK_BYTES_PER_SECOND
-    return START_SECONDS + steps * seconds
+    def seconds(self, cell: Cell) -> float:
+        """Of all workers, which take turns in one process."""
+        if cell.transport == "inprocess":
+            return self.pass_seconds * cell.workers
+        sent = 2 * (cell.workers - 1) / cell.workers * self.weight_bytes if cell.nodes > 1 else 0.0
+        return self.pass_seconds + EXPOSED * sent / LINK_BYTES_PER_SECOND
 
 
 def _gpus(cell: Cell) -> int:
     return 1 if cell.transport == "inprocess" else cell.workers
-
-
-class _OperationCounter(TorchDispatchMode):
-    """Counts the operations that a host starts."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.count += not func.is_view
-        return func(*args, **(kwargs or {}))
 
 
 def _training_inputs(cell: Cell, results: Path) -> int:

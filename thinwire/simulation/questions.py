@@ -70,7 +70,7 @@ def ends_of_the_ladder(workers_per_node: int) -> "tuple[CellWithoutData, CellWit
         workers_per_node: on the cluster.
 
     Raises:
-        UserError: a suite or the profile cannot be read.
+        UserError: a suite or the accelerator cannot be read.
     """
     from thinwire.simulation.without_data import CellWithoutData
 
@@ -112,7 +112,7 @@ def ratios(
                     "workers": number * cluster.workers_per_node,
                     "kind": "simulated",
                     "cluster": cluster.name,
-                    "profile": RATIO_DEVICE,
+                    "accelerator": RATIO_DEVICE,
                     "rate_gbit_per_second": rate,
                     "compute_seconds": computing,
                     "lowest_rung_seconds": naive,

@@ -14,29 +14,18 @@ are compared that all schedules have.
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
 
-import torch
-
 from thinwire.base.errors import UserError
 from thinwire.base.placement import Cluster
-from thinwire.config import clusters
 from thinwire.config.cell import Cell
 from thinwire.config.clusters import ClusterDescription
-from thinwire.data.batches import preparation
 from thinwire.simulation import event_loop, recurrence
 from thinwire.simulation.calibration import Calibration
 from thinwire.simulation.call_seconds import Loads
-from thinwire.simulation.compute import (
-    Described,
-    MeasuredHere,
-    Profile,
-    bytes_per_second_here,
-    forward_flops,
-    typical,
-)
+from thinwire.simulation.compute import pace, typical
 from thinwire.simulation.mirrored import MirroredCell, MirroredRun
 from thinwire.simulation.operations import Compute, Operation, Post, Role, Step
 from thinwire.simulation.program import Timeline, costs_nothing, program_of
@@ -56,7 +45,6 @@ class Simulated:
     cluster: ClusterDescription
     workers: int
     nodes: int
-    profile: str
     steps: int
     total_steps: int  # of the whole run
     timeline: Timeline
@@ -113,39 +101,13 @@ class SimulatedCell:
             f"run, because {reason}"
         )
 
-    def profile(self, name: str, described: ClusterDescription) -> Profile:
-        """A compute profile: `here`, or the name of a file in config/profiles/."""
-        if name == clusters.HERE:
-            return MeasuredHere(self._measured.steps)
-        return Described(
-            name,
-            clusters.load_profile(name),
-            self._forward_flops,
-            bytes_per_second_here(),
-            described.stragglers.coefficient_of_variation,
-        )
-
-    @cached_property
-    def _forward_flops(self) -> dict[str, int]:
-        """Of the batch of one worker, by layer."""
-        task = self._mirrored.task
-        batch = task.recipe.batch_per_worker(self.cluster.workers)
-        prepare = preparation(task.data, task.device, task.dtype)
-        inputs = prepare(task.data.train_inputs[torch.zeros(batch, dtype=torch.int64)])
-        return forward_flops(task.build_model().to(task.dtype), inputs)
-
     def on(
-        self,
-        described: ClusterDescription,
-        profile: Profile,
-        calibration: Calibration | None = None,
-        seed: int = 0,
+        self, described: ClusterDescription, calibration: Calibration | None = None, seed: int = 0
     ) -> Simulated:
         """Simulate it on a cluster.
 
         Args:
             described: the cluster.
-            profile: how fast workers compute.
             calibration: what the machine and the software add; None: nothing is known about that.
             seed: of what differs from step to step.
         """
@@ -155,26 +117,26 @@ class SimulatedCell:
             loads = Loads(described, self.cluster, calibration.burst_bytes, calibration.latency_seconds)
             hand_over_seconds = calibration.hand_over_seconds
         of_role = {
-            worker: program_of(steps, profile.seconds, hand_over_seconds)
+            worker: program_of(steps, attrgetter("seconds"), hand_over_seconds)
             for worker, steps in self.steps.items()
         }
         programs = [of_role[role.worker] for role in self._role_of_each()]
         length = len(programs[0])
         if calibration is None:
-            pace = profile.pace(length, self.cluster.workers, seed)
+            variation = described.stragglers.coefficient_of_variation
+            factors = pace(self._measured.steps, length, self.cluster.workers, seed, variation)
         else:
-            pace = calibration.contention.draw(length, seed)
+            factors = calibration.contention.draw(length, seed)
         if recurrence.applies(programs, self.cluster, loads):
-            timeline = recurrence.simulate(programs[0], self.cluster, loads, pace)
+            timeline = recurrence.simulate(programs[0], self.cluster, loads, factors)
         else:
-            timeline = event_loop.simulate(programs, self.cluster, loads, pace)
+            timeline = event_loop.simulate(programs, self.cluster, loads, factors)
         return Simulated(
             self.cell,
             described,
             self.cluster.workers,
             self.cluster.nodes,
-            profile.name,
-            len(programs[0]),
+            length,
             self.total_steps,
             timeline,
         )

@@ -23,7 +23,6 @@ COLUMNS = (
     "cluster",
     "rate_gbit_per_second",
     "own_rate",
-    "profile",
     "steps",
     "total_steps",
     "batch_images",
@@ -64,9 +63,7 @@ def read(results: Path, suite: str) -> "pd.DataFrame | None":
     path = path_of(results, suite)
     if not path.exists():
         return None
-    texts = dict.fromkeys(
-        ("suite", "dataset", "model", "method", "kind", "cluster", "profile", "baseline"), str
-    )
+    texts = dict.fromkeys(("suite", "dataset", "model", "method", "kind", "cluster", "baseline"), str)
     again = suggested_command("simulate", suite, results=results)
     try:
         rows = pd.read_csv(path, dtype=texts, keep_default_na=False, na_values=[""])

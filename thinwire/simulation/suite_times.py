@@ -1,4 +1,4 @@
-"""The simulated times of all methods of a suite, on the clusters and with the compute profiles that it names.
+"""The simulated times of all methods of a suite, on the clusters that it names.
 
 Each method is simulated with the cell of the first repetition. The workers are spread over the nodes as the
 cluster says, and not as the suite does.
@@ -11,7 +11,7 @@ import pandas as pd
 
 from thinwire.base.errors import ResourceError, UserError
 from thinwire.config.cell import Cell
-from thinwire.config.clusters import ClusterDescription, load_cluster, unlike_recipe
+from thinwire.config.clusters import ClusterDescription, load_cluster
 from thinwire.config.entries import baselines
 from thinwire.config.expand import cells
 from thinwire.config.grid_subset import Subset
@@ -22,7 +22,7 @@ from thinwire.simulation.stand_in_data import stands_in
 
 Row = dict[str, object]
 # What the rows that are compared with each other have in common.
-_PLACE = ["dataset", "model", "workers", "cluster", "rate_gbit_per_second", "profile"]
+_PLACE = ["dataset", "model", "workers", "cluster", "rate_gbit_per_second"]
 
 
 def simulate_suite(
@@ -33,18 +33,18 @@ def simulate_suite(
     log: Callable[[str], None],
     warn: Callable[[str], None],
 ) -> pd.DataFrame:
-    """Simulate; gives one row for each method, model, data set, number of workers, cluster, rate and profile.
+    """Simulate; gives one row for each method, model, data set, number of workers, cluster and rate.
 
     Args:
         suite: whose methods are simulated.
         results: the folder with the data, if they are there, and with preparations.
-        settings: the clusters, profiles, numbers of workers, rates and steps.
+        settings: the clusters, numbers of workers, rates and steps.
         subset: of the suite.
         log: takes a line about the progress.
         warn: takes a sentence about why times are not those of a whole run.
 
     Raises:
-        UserError: a cluster, a profile or a preparation is missing, or workers cannot be spread.
+        UserError: a cluster or a preparation is missing, or workers cannot be spread.
     """
     described_clusters = [load_cluster(name) for name in settings.clusters]
     planned = [cell for cell in subset.keep(cells(suite), timed=False) if cell.repetition == 0]
@@ -54,9 +54,8 @@ def simulate_suite(
                 f"{cell.dataset} is not prepared in {results}: random inputs take its place, so what a "
                 "method decides by the loss may differ"
             )
-    for profile in settings.profiles:
-        if unlike := unlike_recipe(profile, planned[0].recipe.precision):
-            warn(unlike)
+    if planned[0].recipe.precision == "tf32":
+        warn("the recipe is of tf32, which CPUs do not have: these are times of recipe.precision: fp32")
     workers = settings.workers or sorted({cell.workers for cell in planned})
     rows: list[Row] = []
     reasons: list[str] = []
@@ -69,14 +68,12 @@ def simulate_suite(
 
 
 def described(rows: pd.DataFrame) -> Iterator[str]:
-    """The rows as a person reads them: for each cluster and profile, the methods from the fastest on.
+    """The rows as a person reads them: for each cluster, the methods from the fastest on.
 
     Of each cluster, only its own rate is shown.
     """
-    for (dataset, model, workers, cluster, _, profile), group in rows[rows.own_rate].groupby(
-        _PLACE, sort=False
-    ):
-        yield f"{dataset}, {model}, {workers} workers on {cluster}, computing as {profile} (simulated)"
+    for (dataset, model, workers, cluster, _), group in rows[rows.own_rate].groupby(_PLACE, sort=False):
+        yield f"{dataset}, {model}, {workers} workers on {cluster}, computing as measured here (simulated)"
         for row in group.sort_values("step_seconds").to_dict("records"):
             exposed = row["communication_seconds"] + row["server_seconds"]
             than = (
@@ -131,9 +128,8 @@ def _rows(
         log(f"{cell.dataset}/{cell.model.label}/{cell.method.label} with {workers} workers is mirrored")
     to_common_speed([*mirrored.values()])
     for of_cell, cluster in placed:
-        for profile in [of_cell.profile(name, cluster) for name in settings.profiles]:
-            for linked in (cluster, *cluster.at_rates(settings.rates_gbit_per_second)):
-                yield _row(of_cell.on(linked, profile), own_rate=linked is cluster)
+        for linked in (cluster, *cluster.at_rates(settings.rates_gbit_per_second)):
+            yield _row(of_cell.on(linked), own_rate=linked is cluster)
 
 
 def _row(made: Simulated, own_rate: bool) -> Row:
@@ -153,7 +149,6 @@ def _row(made: Simulated, own_rate: bool) -> Row:
         "cluster": made.cluster.name,
         "rate_gbit_per_second": link.rate_bits_per_second / 1e9,
         "own_rate": own_rate,
-        "profile": made.profile,
         "steps": made.steps,
         "total_steps": made.total_steps,
         "batch_images": made.workers * made.cell.recipe.batch_per_worker(made.workers),

@@ -160,7 +160,7 @@ class CellWithoutData:
         Args:
             described: the cluster.
             nodes: of it.
-            paces: [steps], factors of the profile's seconds.
+            paces: [steps], factors of the accelerator's seconds.
         """
         return self._simulate(described, nodes, paces).step_seconds
 
@@ -221,6 +221,15 @@ class CellWithoutData:
             # Of the two gradients of a layer, which cost the same, one is computed.
             return self._passes.get((BACKWARD, f"{name.removesuffix(INPUTS)}weight"), 0.0) / 2
         return self._passes.get((kind, name), 0.0)
+
+
+def seconds_of_passes(cell: Cell, device: Accelerator) -> float:
+    """The seconds of both passes of a worker of a cell on a device.
+
+    Raises:
+        UserError: the network cannot be built for the data of the cell.
+    """
+    return sum(_passes(Network(cell), cell.recipe, cell.workers, device).values())
 
 
 def _passes(

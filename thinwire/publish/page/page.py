@@ -165,7 +165,7 @@ def _places(
             reached, on=_ROW, how="left"
         )
         new = {"train_speed_up": "speed_up", "train_seconds_median": "seconds_to_target"}
-        times = times.rename(columns=new).assign(own_rate=True, cluster="", profile="", baseline=baseline)
+        times = times.rename(columns=new).assign(own_rate=True, cluster="", baseline=baseline)
     rows = _with_places(times[times.own_rate.astype(bool)])
     rows["place"] += " (" + rows.kind + ")"
     shown = ["kind", "baseline", "speed_up", "target_score", "seconds_to_target"]
@@ -173,9 +173,9 @@ def _places(
 
 
 def _with_places(rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows with times and `size`, the cell without the nodes, and `place`: `ethernet_1g, here, 8 nodes`."""
+    """Rows with times and `size`, the cell without the nodes, and `place`: `ethernet_1g, 8 nodes`."""
     nodes = [f"{nodes} node{'s' if nodes > 1 else ''}" for nodes in rows.nodes]
-    place = [joined(*row) for row in zip(rows.cluster, rows.profile, nodes)]
+    place = [joined(*row) for row in zip(rows.cluster, nodes)]
     return rows.assign(size=cell_names(rows.assign(nodes=1)), place=pd.Series(place, rows.index, dtype=str))
 
 

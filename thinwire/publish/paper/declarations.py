@@ -79,7 +79,7 @@ def read(path: Path = SOURCES / VALUES) -> Declarations:
 
 
 # Labels are read as text, even those that look like numbers.
-_TEXTS = ("suite", "dataset", "model", "method", "kind", "cluster", "profile", "against", "id", "verdict")
+_TEXTS = ("suite", "dataset", "model", "method", "kind", "cluster", "against", "id", "verdict")
 
 
 def read_rows(path: Path, made_by: str) -> pd.DataFrame:

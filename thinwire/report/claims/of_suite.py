@@ -197,12 +197,12 @@ def _why_not_equal(claim: Claim, runs: pd.DataFrame, against: str) -> str | None
 def _of_simulation(name: str, suite: Suite, claim: Claim, times: pd.DataFrame) -> Iterator[Row]:
     """Simulated times give an estimate for a step, and no verdict."""
     times = times[times.own_rate & times.model.isin(claim.models or times.model)]
-    for cell, group in times.groupby([*CELL, "profile"], sort=False):
+    for cell, group in times.groupby(CELL, sort=False):
         seconds = group.set_index("method").step_seconds
         others = seconds[seconds.index.isin(claim.against)]
         if claim.metric != "seconds_of_a_step" or claim.method not in seconds or others.empty:
             continue
-        place = dict(zip(CELL, cell)) | {"cluster": f"{group.cluster.iloc[0]}, {group.profile.iloc[0]}"}
+        place = dict(zip(CELL, cell))
         estimate = 100 * (1 - float(seconds[claim.method]) / float(others.min()))
         outcome = rounded(Outcome(Verdict.NOT_TESTABLE, "a simulation decides no claim", 0, estimate))
         against = str(others.idxmin())

@@ -51,7 +51,7 @@ BANDWIDTH = "bandwidth"
 # The darker, the faster, so it can be read in grey.
 _COLOURS, _SCALE = "YlGnBu", LogNorm(1 / 4, 16)
 _FASTER = 1.005  # would not be printed as 1.00
-_TASK, _PLACE = ["dataset", "model", "profile"], ["cluster", "workers"]
+_TASK, _PLACE = ["dataset", "model"], ["cluster", "workers"]
 # A figure is then no wider than a page, so that its numbers are not made smaller.
 _MOST_COLUMNS = 3
 _CELL_INCHES, _ROW_INCHES = 0.222, 0.105
@@ -102,7 +102,7 @@ def write_bandwidth(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) 
 
 def _named(column: str, value: object) -> str:
     """One thing that the steps of a panel have in common, in words."""
-    words = {"profile": "computing as {}", "cluster": "latency of {}", "workers": "{} workers"}
+    words = {"cluster": "latency of {}", "workers": "{} workers"}
     return words.get(column, "{}").format(value)
 
 
@@ -152,7 +152,7 @@ _ROOM_FOR_NUMBERS = 1.25  # of the longest bar
 
 
 def write_ladder(table: pd.DataFrame, folder: Path) -> None:
-    """Draw a bar for each row of `ladder.ladder`: a panel for each task, profile, cluster and kind.
+    """Draw a bar for each row of `ladder.ladder`: a panel for each task, cluster and kind.
 
     Simulated bars show their parts. Bars of runs are plain.
     """

@@ -43,7 +43,7 @@ BREAKDOWN = "step_breakdown"
 
 
 def write_breakdown(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
-    """Draw stacked bars: a column of panels for each cluster, a row for each data set, model and profile."""
+    """Draw stacked bars: a column of panels for each cluster, a row for each data set and model."""
     if rows.empty:
         say("No step has been simulated: there is nothing to break down.", folder / BREAKDOWN)
         return
@@ -80,7 +80,7 @@ _COLOURS = ("#0173b2", "#de8f05", "#029e73", "#cc78bc", "#ca9161", "#56b4e9")
 
 
 def write_speed_up(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
-    """Draw a point for each method and cluster: a panel for each data set, model and profile.
+    """Draw a point for each method and cluster: a panel for each data set, model and kind.
 
     Points of runs with a process for each worker are full, and in panels of their own.
     """
@@ -127,7 +127,7 @@ _WIDER = 1.15  # the axes than their points, on each side
 
 
 def write_speed_up_over_workers(rows: pd.DataFrame, folder: Path, baselines: Sequence[str]) -> None:
-    """Draw a line for each method, in a panel for each task, profile and cluster."""
+    """Draw a line for each method, in a panel for each task and cluster."""
     if rows.empty:
         say("No simulated step can be shown over the number of workers.", folder / SPEED_UP_OVER_WORKERS)
         return

@@ -175,9 +175,8 @@ def grid(number: int, columns: int, inches: tuple[float, float], **options: Any)
 
 
 def task_of(rows: pd.DataFrame) -> pd.Series:
-    """Data set, model and compute profile of each row, as the heading of a panel."""
-    profiles = ("computing as " + rows.profile).where(rows.profile != "", rows.kind)
-    return rows.dataset + ", " + rows.model + ", " + profiles
+    """Data set, model and kind of each row, as the heading of a panel."""
+    return rows.dataset + ", " + rows.model + ", " + rows.kind
 
 
 def name_methods(axes: Axes, methods: Sequence[str], baselines: Sequence[str]) -> None:

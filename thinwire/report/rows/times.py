@@ -15,22 +15,21 @@ from thinwire.report.tables import numbers
 from thinwire.simulation import simulated_file
 
 # What rows that are compared with each other have in common.
-PLACE = [*CELL, "cluster", "rate_gbit_per_second", "own_rate", "profile", "kind"]
+PLACE = [*CELL, "cluster", "rate_gbit_per_second", "own_rate", "kind"]
 # What times.csv has; figures show more.
 COLUMNS = [
     *(*PLACE, "method", "step_seconds", "exposed_seconds", "hidden_seconds", "baseline", "speed_up"),
     *("target_score", "steps_to_target", "seconds_to_target"),
 ]
 _NOTES = (
-    "How: simulated rows follow from a schedule, a compute profile and a described cluster. Measured and "
-    "emulated rows are geometric means of runs with a process for each worker. Profile: how fast workers "
-    "compute; `here` is a core of the machine that simulated. Exposed: communication, servers included, "
-    "that a worker waits for in a step. Hidden: the time of a step in which a link between nodes sends and "
-    "no worker waits for that. Speed-up: over the faster of the baselines ({baselines}) in the same place. "
-    "To the target: the target is {target}. The seconds "
-    "are those of a step, times the steps until the first evaluation of a learning run that reaches it "
-    "(median over the repetitions). They are empty where no run has as many workers. Simulated times are "
-    "predictions: docs/simulation.md has their limits."
+    "How: simulated rows follow from a schedule, computing as measured on a core of the machine that "
+    "simulated, and a described cluster. Measured and emulated rows are geometric means of runs with a "
+    "process for each worker. Exposed: communication, servers included, that a worker waits for in a step. "
+    "Hidden: the time of a step in which a link between nodes sends and no worker waits for that. Speed-up: "
+    "over the faster of the baselines ({baselines}) in the same place. To the target: the target is "
+    "{target}. The seconds are those of a step, times the steps until the first evaluation of a learning run "
+    "that reaches it (median over the repetitions). They are empty where no run has as many workers. "
+    "Simulated times are predictions: docs/simulation.md has their limits."
 )
 
 
@@ -40,7 +39,7 @@ def times(
     baselines: Sequence[str],
     to_target: StepsToTarget,
 ) -> pd.DataFrame:
-    """One row for each method, place and compute profile, with all columns of the simulated rows.
+    """One row for each method and place, with all columns of the simulated rows.
 
     Args:
         simulated: the rows of `thinwire simulate`; None if the suite was not simulated.
@@ -80,7 +79,7 @@ def _of_runs(runs: pd.DataFrame) -> pd.DataFrame:
     done = done.assign(log_seconds=np.log(done.train_seconds / done.steps), cluster=done.cluster.fillna(""))
     means = done.groupby([*CELL, "cluster", "kind", "method"], sort=False).log_seconds.mean().reset_index()
     seconds = np.exp(means.log_seconds)
-    return means.drop(columns="log_seconds").assign(step_seconds=seconds, own_rate=True, profile="")
+    return means.drop(columns="log_seconds").assign(step_seconds=seconds, own_rate=True)
 
 
 def _with_speed_up(table: pd.DataFrame, baselines: Sequence[str]) -> pd.DataFrame:
@@ -133,7 +132,6 @@ def markdown(
             **({"data set": rows.dataset, "model": rows.model} if several else {}),
             "workers": [numbers.workers(row) for _, row in rows.iterrows()],
             "cluster": rows.cluster,
-            "profile": rows.profile,
             "method": rows.method,
             "ms a step": list(map(numbers.milliseconds, rows.step_seconds)),
             "exposed, ms": list(map(numbers.milliseconds, rows.exposed_seconds)),
@@ -171,8 +169,8 @@ PARTS = ("compute_seconds", "others_seconds", "server_seconds", "communication_s
 LADDER_COLUMNS = [*PLACE, "rung", "method", "step_seconds", *PARTS, "first_over_this"]
 _NOTE = (
     "Each rung makes one change to the one before it. After the rungs come the suite's other methods. "
-    "Times: seconds of a step of the first rung, divided by those of this row, with cluster, profile and "
-    "kind alike. Simulated times are predictions: docs/simulation.md has their limits."
+    "Times: seconds of a step of the first rung, divided by those of this row, with cluster and kind "
+    "alike. Simulated times are predictions: docs/simulation.md has their limits."
 )
 
 
@@ -202,7 +200,6 @@ def ladder_markdown(table: pd.DataFrame, title: str) -> str:
         {
             "workers": [numbers.workers(row) for _, row in table.iterrows()],
             "cluster": table.cluster,
-            "profile": table.profile,
             "method": table.method,
             "ms a step": list(map(numbers.milliseconds, table.step_seconds)),
             "times": list(map(numbers.ratio, table.first_over_this)),

@@ -167,8 +167,8 @@ TIMED = ["time_from", "time_nodes", "target_score", *_FOUND.values()]
 def with_times(table: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
     """Add the columns `TIMED`; they are empty where no time is known.
 
-    Times of a block's own runs are preferred. Otherwise they are simulated, on one cluster with one compute
-    profile: the first that has the block's number of nodes, or else the first.
+    Times of a block's own runs are preferred. Otherwise they are simulated, on one cluster: the first that
+    has the block's number of nodes, or else the first.
 
     Args:
         table: from `summarise`.
@@ -192,8 +192,8 @@ def _with_place(block: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
     if candidates.empty:
         return block.assign(**dict.fromkeys(TIMED, math.nan))
     place = candidates.iloc[0]
-    same = (candidates.cluster == place.cluster) & (candidates.profile == place.profile)
-    found = candidates[same & (candidates.nodes == place.nodes)].set_index("method")
+    same = (candidates.cluster == place.cluster) & (candidates.nodes == place.nodes)
+    found = candidates[same].set_index("method")
     columns = {new: block.method.map(found[old]).astype(float) for old, new in _FOUND.items()}
     return block.assign(
         time_from=_timed_origin(place),
@@ -204,6 +204,5 @@ def _with_place(block: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
 
 
 def _timed_origin(place: pd.Series) -> str:
-    """How the times of a place came about: `simulated (ethernet_1g, here)`."""
-    where = ", ".join(name for name in (place.cluster, place.profile) if name)
-    return f"{place.kind} ({where})" if where else str(place.kind)
+    """How the times of a place came about: `simulated (ethernet_1g)`."""
+    return f"{place.kind} ({place.cluster})" if place.cluster else str(place.kind)

@@ -27,9 +27,7 @@ _COMPARED = (
 _PREPARED = "Saved with preparation: the bytes that a preparation sent before the runs are counted, too."
 _TO_TARGET = "To target: the time of a step, times the median number of steps to {target}."
 _SPEED_UP = "Speed-up: of a step, over the shortest step of a baseline ({baselines})."
-_SIMULATED = (
-    "Simulated times are predictions. times.md shows every cluster and compute profile that was simulated."
-)
+_SIMULATED = "Simulated times are predictions. times.md shows every cluster that was simulated."
 _MARKED = (
     "Bold and underlined: the highest and the second highest of a block, among methods whose runs are all "
     "done and above chance level."

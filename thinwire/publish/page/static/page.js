@@ -155,7 +155,7 @@ function ofSimulation(name) {
   return here(name).filter((row) => row.place === at("choose-simulation").value);
 }
 
-// Another cluster or profile: another map, and the range of the slider.
+// Another cluster: another map, and the range of the slider.
 function showSimulation() {
   const rows = ofSimulation("speed_ups");
   const rates = unique(rows.map((row) => row.rate_gbit_per_second));
